@@ -1,0 +1,102 @@
+"""The hidden chain under a policy: the transitions that the watcher reckons with, and slopes back to the policy."""
+
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Float
+
+from .hidden import Hidden
+from .kernel import Matrix
+
+
+class Chain:
+    """A `Hidden` chain driven by one table of action probabilities.
+
+    **Arguments:** `hidden`; `table`, `(T, C, A)`, or `(1, C, A)` for all times.
+    """
+
+    def __init__(self, hidden: Hidden, table: Float[np.ndarray, "T C A"], *, stationary: bool):
+        self.hidden = hidden
+        self.table = table
+        self.stationary = stationary
+        self._matrices: dict[int, tuple[Matrix, ...]] = {}
+
+    def weights(self, time: int) -> Float[np.ndarray, "N A"]:
+        """`π_t(a|x)` on hidden states."""
+        return self.table[0 if self.stationary else time][self.hidden.cell]
+
+    def matrices(self, time: int) -> tuple[Matrix, ...]:
+        """For each channel `K_t(x,x') = Σ_{a in channel} π_t(a|x) P(x'|x,a)`."""
+        key = 0 if self.stationary else time
+        if key not in self._matrices:
+            weights = self.weights(time)
+            if len(self._matrices) > 64 and self.hidden.kernel.is_sparse:
+                self._matrices.clear()  # a long timed policy over a large model: rebuild rather than hoard
+            self._matrices[key] = tuple(
+                self.hidden.kernel.mix(weights * channel.actions) for channel in self.hidden.channels
+            )
+        return self._matrices[key]
+
+    def push(self, rows: Float[np.ndarray, "*n N"], time: int) -> Float[np.ndarray, "*n N"]:
+        """Distributions one step on, whatever is emitted: `row @ P_t`."""
+        return sum_over(rows @ matrix for matrix in self.matrices(time))
+
+    def pull(self, columns: Float[np.ndarray, "N *k"], time: int) -> Float[np.ndarray, "N *k"]:
+        """Expectations one step back: `P_t @ column`."""
+        return sum_over(matrix @ columns for matrix in self.matrices(time))
+
+    @cached_property
+    def occupancies(self) -> Float[np.ndarray, "T+1 N"]:
+        """`P(x_t = x)` for t = 0 … T. Cost: T vector products."""
+        result = np.empty((self.hidden.horizon + 1, self.hidden.num_states))
+        result[0] = self.hidden.start
+        for time in range(self.hidden.horizon):
+            result[time + 1] = self.push(result[time], time)
+        return result
+
+    @property
+    def prior(self) -> Float[np.ndarray, " Z"]:
+        """`P(z)`, what is known of the secret before anything is seen."""
+        return self.occupancies[self.hidden.split_time] @ self.hidden.label
+
+    def predicted_label(self, time: int) -> Float[np.ndarray, "N Z"]:
+        """`P(z | x_t = x)` for a time before the split: the label carried back to it."""
+        label = self.hidden.label
+        for step in range(self.hidden.split_time - 1, time - 1, -1):
+            label = self.pull(label, step)
+        return label
+
+
+class Slopes:
+    """Collects `∂/∂K_t` over a tree or sequences and turns it into the slope in the policy's table."""
+
+    def __init__(self, chain: Chain):
+        self.chain = chain
+        self._outer: dict[tuple[int, int], np.ndarray] = {}
+
+    def add(self, time: int, channel: int, left: np.ndarray, right: np.ndarray) -> None:
+        """Add `Σ_n left(n,x) right(n,x')` to the slope in `K_t(x,x')` of a channel."""
+        key = (0 if self.chain.stationary else time, channel)
+        outer = self.chain.hidden.kernel.outer(left, right)
+        if key in self._outer:
+            self._outer[key] += outer
+        else:
+            self._outer[key] = outer
+
+    def table(self) -> Float[np.ndarray, "T C A"]:
+        """The slope in each entry of the policy's table."""
+        hidden = self.chain.hidden
+        result = np.zeros(self.chain.table.shape)
+        for (time, channel), outer in self._outer.items():
+            slope = hidden.kernel.contract(outer) * hidden.channels[channel].actions
+            np.add.at(result[time], hidden.cell, slope)
+        return result
+
+
+def sum_over(terms):
+    """The sum of arrays, without a zero to begin with (most chains have one channel)."""
+    iterator = iter(terms)
+    total = next(iterator)
+    for term in iterator:
+        total = total + term
+    return total

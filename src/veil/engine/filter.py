@@ -1,0 +1,131 @@
+"""What the watcher believes, live: the posterior over the secret, updated one observation at a time."""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from ..logs import posteriors
+from ..policy.tables import Policy, check_fits, policy_is_stationary
+from ..problem.checks import Defects
+from ..problem.errors import ImpossibleObservationError, VeilError
+from ..problem.problem import Problem
+from .chain import Chain
+from .hidden import build, event_name
+from .messages import first_message, next_messages
+
+
+class ObserverFilter:
+    """A watcher that knows the model and the policy and takes in observations one by one.
+
+    Before the secret's time τ the posterior is a forecast, `P(z | o_0 … o_t)` of a value still to come; from τ on it is
+    what is known of a value already fixed.
+
+    **Arguments:** `problem`, `policy`.
+
+    Cost of an update: `O(nnz(P))` before τ, times the number of values of the secret after it.
+    """
+
+    def __init__(self, problem: Problem, policy: Policy):
+        self.problem = problem
+        self._chain = Chain(build(problem), check_fits(policy, problem), stationary=policy_is_stationary(policy))
+        self._forecasts = [self._chain.hidden.label]
+        for time in range(self._chain.hidden.split_time - 1, -1, -1):
+            self._forecasts.append(self._chain.pull(self._forecasts[-1], time))
+        self.reset()
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """The names of the values of the secret, in the order of the posterior."""
+        return self.problem.secret_values
+
+    @property
+    def posterior(self) -> Float[np.ndarray, " Z"]:
+        """`P(z | what was seen so far)`; the prior while nothing was seen."""
+        if self._time is None:
+            return self._chain.prior
+        return posteriors(self._joint(self._rows, self._time).sum(axis=0))
+
+    @property
+    def belief(self) -> Float[np.ndarray, " N"]:
+        """`P(x_t | what was seen so far)` over hidden states; over states of the model unless the secret has memory."""
+        return self._chain.hidden.start if self._time is None else self._rows.sum(axis=0)
+
+    @property
+    def time(self) -> int | None:
+        """The time of the newest observation; None before the first."""
+        return self._time
+
+    def reset(self) -> None:
+        """Forget everything that was seen."""
+        self._time: int | None = None
+        self._rows: np.ndarray = self._chain.hidden.start[None]
+        if not self.problem.observer.sees_first:
+            self._enter(0, first_message(self._chain, 0)[None])
+
+    def update(self, observation: Any) -> Float[np.ndarray, " Z"]:
+        """Take in the next observation and return the posterior over the secret, `(Z,)`.
+
+        **Arguments:** `observation`: its name or index; a pair (action, observation) where the watcher sees actions
+        (the first observation, at time 0, comes alone).
+
+        **Raises:** `ImpossibleObservationError` where the model and the policy give it probability zero after what was
+        seen before (the filter keeps its state); `InputError` where there is no such observation; `VeilError` beyond
+        the horizon.
+        """
+        time = 0 if self._time is None else self._time + 1
+        if time > self.problem.horizon:
+            raise VeilError(
+                f"the horizon is {self.problem.horizon}: there is no observation at time {time}; reset() first"
+            )
+        event = self._event(observation, time)
+        if time == 0:
+            rows = first_message(self._chain, event)[None]
+        else:
+            rows = next_messages(self._chain, self._rows, event, time - 1)
+        if rows.sum() == 0:
+            raise ImpossibleObservationError(
+                f"observation {observation!r} at time {time} is impossible under the model and the policy after what was"
+                f" seen before; possible are {', '.join(map(repr, self._possible(time)))}"
+            )
+        self._enter(time, rows)
+        return self.posterior
+
+    def _enter(self, time: int, rows: np.ndarray) -> None:
+        rows = rows / rows.sum()
+        if time == self._chain.hidden.split_time:
+            rows = self._chain.hidden.label.T * rows  # from here on one row for each value of the secret
+        self._time, self._rows = time, rows
+
+    def _joint(self, rows: np.ndarray, time: int) -> np.ndarray:
+        """`P(z)` up to scale, in rows that are to be summed."""
+        split = self._chain.hidden.split_time
+        return np.diag(rows.sum(axis=1)) if time >= split else rows @ self._forecasts[split - time]
+
+    def _event(self, observation: Any, time: int) -> int:
+        observer, defects = self.problem.observer, Defects("observation")
+        action = None
+        if observer.sees_actions and time > 0:
+            if not isinstance(observation, tuple) or len(observation) != 2:
+                defects.add(f"{observation!r} at time {time}: the watcher sees actions, expected (action, observation)")
+                defects.raise_if_any()
+            action = self.problem.model.actions.find_or_note(observation[0], f"time {time}", defects)
+            observation = observation[1]
+        found = observer.observations.find_or_note(observation, f"time {time}", defects)
+        defects.raise_if_any()
+        assert found is not None
+        return found if action is None else action * observer.num_observations + found
+
+    def _possible(self, time: int) -> list:
+        hidden = self._chain.hidden
+        if time == 0:
+            return [
+                event_name(self.problem, e, 0)
+                for e in range(hidden.root.shape[1])
+                if first_message(self._chain, e).any()
+            ]
+        return [
+            event_name(self.problem, event, time)
+            for event in range(hidden.num_events)
+            if next_messages(self._chain, self._rows, event, time - 1).any()
+        ]

@@ -1,0 +1,110 @@
+"""Controlled transitions of the hidden chain, dense or sparse behind one interface, with their adjoint."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Float
+
+Matrix = np.ndarray | sp.csr_array
+
+# Dense products win on small or well-filled chains; beyond, the sparse pass never forms an N × N matrix.
+_ALWAYS_DENSE_STATES = 128
+_DENSE_FILL = 0.05
+_DENSE_NUMBERS = 2**27
+
+
+class Kernel(Protocol):
+    """`P(x'|x,a)` over N hidden states and A actions."""
+
+    num_states: int
+    num_actions: int
+    is_sparse: bool
+
+    def mix(self, weights: Float[np.ndarray, "N A"]) -> Matrix:
+        """`K(x,x') = Σ_a weights(x,a) P(x'|x,a)`."""
+        ...
+
+    def outer(self, left: Float[np.ndarray, "n N"], right: Float[np.ndarray, "n N"]) -> np.ndarray:
+        """`G(x,x') = Σ_n left(n,x) right(n,x')`, at least where a transition exists; an array that can be added up."""
+        ...
+
+    def contract(self, outer: np.ndarray) -> Float[np.ndarray, "N A"]:
+        """`Σ_x' P(x'|x,a) G(x,x')`: the slope in the weights of `mix`, from the slope G in K."""
+        ...
+
+
+class DenseKernel:
+    """Transitions as one array `(A, N, N)`."""
+
+    is_sparse = False
+
+    def __init__(self, matrices: Sequence[sp.csr_array]):
+        self.array: Float[np.ndarray, "A N N"] = np.stack([matrix.toarray() for matrix in matrices])
+        self.num_actions, self.num_states, _ = self.array.shape
+
+    def mix(self, weights: np.ndarray) -> np.ndarray:
+        """See `Kernel`."""
+        return np.einsum("xa,axy->xy", weights, self.array)
+
+    def outer(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """See `Kernel`."""
+        return left.T @ right
+
+    def contract(self, outer: np.ndarray) -> np.ndarray:
+        """See `Kernel`."""
+        return np.einsum("axy,xy->xa", self.array, outer)
+
+
+class SparseKernel:
+    """Transitions as the pattern that all actions share, with a row of A probabilities for each pair `(x, x')` in it."""
+
+    is_sparse = True
+    _chunk = 2**22  # numbers gathered at a time in `outer`
+
+    def __init__(self, matrices: Sequence[sp.csr_array]):
+        self.num_actions, self.num_states = len(matrices), num_rows(matrices[0])
+        pattern = sp.csr_array(sum(abs(matrix) for matrix in matrices))
+        pattern.sort_indices()
+        self.indices, self.indptr = pattern.indices, pattern.indptr
+        self.rows = np.repeat(np.arange(self.num_states), np.diff(self.indptr))
+        self.probabilities: Float[np.ndarray, "E A"] = np.zeros((pattern.nnz, self.num_actions))
+        place = self.rows.astype(np.int64) * self.num_states + self.indices
+        for action, matrix in enumerate(matrices):
+            entries = matrix.tocoo()
+            wanted = entries.row.astype(np.int64) * self.num_states + entries.col
+            self.probabilities[np.searchsorted(place, wanted), action] = entries.data
+
+    def mix(self, weights: np.ndarray) -> sp.csr_array:
+        """See `Kernel`; the result keeps the shared pattern."""
+        data = np.einsum("ea,ea->e", self.probabilities, weights[self.rows])
+        return sp.csr_array((data, self.indices, self.indptr), shape=(self.num_states, self.num_states))
+
+    def outer(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """See `Kernel`; only the entries of the pattern are computed."""
+        result = np.zeros(len(self.rows))
+        step = max(1, self._chunk // max(1, len(self.rows)))
+        for begin in range(0, len(left), step):
+            part = slice(begin, begin + step)
+            result += np.einsum("ne,ne->e", left[part][:, self.rows], right[part][:, self.indices])
+        return result
+
+    def contract(self, outer: np.ndarray) -> np.ndarray:
+        """See `Kernel`."""
+        sums = sp.csr_array((outer, np.arange(len(outer)), self.indptr), shape=(self.num_states, len(outer)))
+        return sums @ self.probabilities
+
+
+def num_rows(matrix: sp.csr_array) -> int:
+    """How many rows a sparse matrix has."""
+    return len(matrix.indptr) - 1
+
+
+def make_kernel(matrices: Sequence[sp.csr_array]) -> DenseKernel | SparseKernel:
+    """The kernel that suits the size and the fill of the transitions."""
+    states = num_rows(matrices[0])
+    filled = max(matrix.nnz for matrix in matrices) / states**2
+    fits = states**2 * len(matrices) <= _DENSE_NUMBERS
+    dense = states <= _ALWAYS_DENSE_STATES or (fits and filled > _DENSE_FILL)
+    return DenseKernel(matrices) if dense else SparseKernel(matrices)

@@ -1,0 +1,338 @@
+"""The observation tree: every possible history, as scaled messages, walked within a memory budget; and its adjoint.
+
+A walk goes from a root block of messages through levels; each level extends every message by every event that is
+possible. `Prefixes` walks histories `o_0 … o_t` forward with `α`, `Suffixes` walks continuations `o_{t+1} … o_T`
+backward with `β`. Messages are scaled, a weight beside each row holds the scale, and rows of probability zero never
+branch. Slopes are taken in the unscaled messages, where they are free of the scale: `H` is homogeneous of degree one
+in `P(z,y)`, so `∂H/∂α` depends on the posterior alone.
+"""
+
+import time as clock
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from ..logs import divergence_bits
+from ..problem.errors import TooLargeError
+from .chain import Chain, Slopes
+
+PullBack = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Rows of the tree at one level: true message = `weight · message`; `count` histories merged into the row."""
+
+    weight: Float[np.ndarray, " n"]
+    message: Float[np.ndarray, "n N"]
+    count: Float[np.ndarray, " n"]
+    events: Int[np.ndarray, "n L"] | None
+
+    def __len__(self) -> int:
+        return len(self.weight)
+
+    def part(self, begin: int, end: int) -> "Block":
+        """Some consecutive rows."""
+        events = None if self.events is None else self.events[begin:end]
+        return Block(self.weight[begin:end], self.message[begin:end], self.count[begin:end], events)
+
+    @property
+    def true(self) -> Float[np.ndarray, "n N"]:
+        """The unscaled messages."""
+        return self.weight[:, None] * self.message
+
+
+class Direction(Protocol):
+    """One way through the tree: where it begins, how many levels it has, and how a block is extended."""
+
+    @property
+    def levels(self) -> int:
+        """How many levels lie below the root."""
+        ...
+
+    def root(self) -> Block:
+        """The block at level 0."""
+        ...
+
+    def expand(self, block: Block, level: int) -> tuple[Block, PullBack]:
+        """The children of a block, and the way back from a slope in the children to the slope in the block."""
+        ...
+
+
+@dataclass
+class Merging:
+    """Rows whose scaled messages agree to `tolerance` become one, and what that may have changed is added up.
+
+    Merging two histories hides from the watcher which of them occurred, so it can only raise H; by the data-processing
+    inequality it raises H by at most `I(X_t; branch | merged) = Σ_i w_i KL(p_i || p̄)`, the sum kept in `error_bits`.
+    """
+
+    tolerance: float = 0.0
+    error_bits: float = 0.0
+
+    def apply(self, block: Block, prior: np.ndarray | None) -> tuple[Block, np.ndarray | None]:
+        """The merged block and, for each row of the old one, its row in the new one (None: nothing merged).
+
+        **Arguments:** `prior`, `(N,)`: `P(x_t)`, which turns backward messages into posteriors; None for forward ones.
+        """
+        if self.tolerance <= 0 or len(block) < 2:
+            return block, None
+        weighted = block.message if prior is None else block.message * prior
+        totals = weighted.sum(axis=1)
+        beliefs = np.divide(weighted, totals[:, None], out=np.zeros_like(weighted), where=totals[:, None] > 0)
+        # A belief and its rounding agree to the tolerance; backward messages may differ where the prior is zero.
+        keys = np.round(beliefs / self.tolerance)
+        _, index, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+        inverse = inverse.ravel()
+        if len(index) == len(block):
+            return block, None
+        size = len(index)
+        mass = block.weight * totals
+        summed = np.zeros((size, block.message.shape[1]))
+        np.add.at(summed, inverse, block.true)
+        scale = summed.sum(axis=1) if prior is None else summed.max(axis=1)
+        message = np.divide(summed, scale[:, None], out=np.zeros_like(summed), where=scale[:, None] > 0)
+        mean = np.zeros_like(summed)
+        np.add.at(mean, inverse, mass[:, None] * beliefs)
+        total = np.bincount(inverse, weights=mass, minlength=size)
+        mean = np.divide(mean, total[:, None], out=np.zeros_like(mean), where=total[:, None] > 0)
+        self.error_bits += max(0.0, float(mass @ divergence_bits(beliefs, mean[inverse])))
+        count = np.bincount(inverse, weights=block.count, minlength=size)
+        events = None if block.events is None else block.events[index]
+        return Block(scale, message, count, events), inverse
+
+
+@dataclass
+class Pruning:
+    """Histories less likely than `below` are left out, and their probability is added up in `lost_mass`.
+
+    Each sequence y adds `P(y) H(Z|Y=y)` to H, between 0 and `P(y) log2|Z|`, so what is left out changes H by at most
+    `lost_mass · log2|Z|`, downwards.
+    """
+
+    below: float = 0.0
+    lost_mass: float = 0.0
+
+    def keep(self, mass: Float[np.ndarray, " n"]) -> np.ndarray | slice:
+        """The rows to keep."""
+        if self.below <= 0:
+            return slice(None)
+        kept = mass >= self.below
+        self.lost_mass += float(mass[~kept].sum())
+        return np.flatnonzero(kept)
+
+
+@dataclass
+class Prefixes:
+    """Histories from the first observation to that of time `end`, as `α` messages scaled to sum to one.
+
+    `α_0(x) = μ_0(x) b_x(o_0)`, `α_{t+1}(x') = Σ_x α_t(x) K_t^e(x,x')` (the paper's forward messages); a scaled row is the
+    watcher's belief, its weight the probability of the history.
+    """
+
+    chain: Chain
+    end: int
+    merging: Merging = field(default_factory=Merging)
+    pruning: Pruning = field(default_factory=Pruning)
+    slopes: Slopes | None = None
+    keep_events: bool = False
+
+    @property
+    def levels(self) -> int:
+        """One level a step."""
+        return self.end
+
+    def root(self) -> Block:
+        """All possible first observations."""
+        joint = self.chain.hidden.root
+        chance = joint.sum(axis=0)
+        possible = np.flatnonzero(chance > 0)
+        message = joint[:, possible].T / chance[possible, None]
+        events = possible[:, None].astype(np.int32) if self.keep_events else None
+        return Block(chance[possible], message, np.ones(len(possible)), events)
+
+    def expand(self, block: Block, level: int) -> tuple[Block, PullBack]:
+        """One observation more."""
+        matrices, channels = self.chain.matrices(level), self.chain.hidden.channels
+        ahead = [block.message @ matrix for matrix in matrices]
+        chance = sum(rows @ channel.emission for rows, channel in zip(ahead, channels, strict=True))
+        events, nodes = np.nonzero(np.asarray(chance).T)  # ordered by event: one event's rows have distinct parents
+        probability = np.asarray(chance)[nodes, events]
+        kept = self.pruning.keep(block.weight[nodes] * probability)
+        events, nodes, probability = events[kept], nodes[kept], probability[kept]
+        message = np.zeros((len(nodes), block.message.shape[1]))
+        segments = _segments(events)
+        for event, begin, end in segments:
+            for rows, channel in zip(ahead, channels, strict=True):
+                emission = channel.emission[:, event]
+                if emission.any():
+                    message[begin:end] += rows[nodes[begin:end]] * emission
+        message /= probability[:, None]
+        history = None if block.events is None else np.column_stack([block.events[nodes], events.astype(np.int32)])
+        children = Block(block.weight[nodes] * probability, message, block.count[nodes], history)
+        children, merged = self.merging.apply(children, None)
+
+        def pull_back(slope: np.ndarray) -> np.ndarray:
+            if merged is not None:
+                slope = slope[merged]
+            result = np.zeros_like(block.message)
+            true = block.true
+            for number, (matrix, channel) in enumerate(zip(matrices, channels, strict=True)):
+                inside = np.zeros_like(block.message)
+                for event, begin, end in segments:
+                    emission = channel.emission[:, event]
+                    if emission.any():
+                        inside[nodes[begin:end]] += slope[begin:end] * emission
+                result += inside @ matrix.T
+                if self.slopes is not None:
+                    self.slopes.add(level, number, true, inside)
+            return result
+
+        return children, pull_back
+
+
+@dataclass
+class Suffixes:
+    """Continuations from the observation after time `begin` to the last, as `β` messages scaled to a maximum of one.
+
+    `β_T = 1`, `β_t(x) = Σ_x' K_t^e(x,x') β_{t+1}(x')` (the paper's backward messages), on the states that can be reached
+    at time t; elsewhere zero, so that continuations which cannot occur never branch.
+    """
+
+    chain: Chain
+    begin: int
+    merging: Merging = field(default_factory=Merging)
+    pruning: Pruning = field(default_factory=Pruning)
+    slopes: Slopes | None = None
+    keep_events: bool = False
+
+    @property
+    def levels(self) -> int:
+        """One level a step."""
+        return self.chain.hidden.horizon - self.begin
+
+    def root(self) -> Block:
+        """The empty continuation."""
+        hidden = self.chain.hidden
+        reachable = self.chain.occupancies[hidden.horizon] > 0
+        message = np.eye(hidden.num_states)[reachable] if hidden.reveals_last else np.where(reachable, 1.0, 0.0)[None]
+        events = np.zeros((len(message), 0), dtype=np.int32) if self.keep_events else None
+        return Block(np.ones(len(message)), message, np.ones(len(message)), events)
+
+    def expand(self, block: Block, level: int) -> tuple[Block, PullBack]:
+        """One observation more, in front."""
+        hidden = self.chain.hidden
+        time = hidden.horizon - 1 - level
+        matrices, channels = self.chain.matrices(time), hidden.channels
+        occupied = self.chain.occupancies[time]
+        emissions = [channel.emission for channel in channels]
+        if level == 0 and hidden.reveals_last and len(channels) == 1:
+            emissions = [np.ones((hidden.num_states, 1))]  # who is told x_T learns nothing more from what it emits
+        messages, nodes, segments, size = [], [], [], 0
+        for event in range(emissions[0].shape[1]):
+            rows = np.zeros_like(block.message)
+            for matrix, table in zip(matrices, emissions, strict=True):
+                emission = table[:, event]
+                if emission.any():
+                    rows += (block.message * emission) @ matrix.T
+            rows *= occupied > 0
+            possible = np.flatnonzero(rows.any(axis=1))
+            possible = possible[self.pruning.keep(block.weight[possible] * (rows[possible] @ occupied))]
+            messages.append(rows[possible])
+            nodes.append(possible)
+            segments.append((event, size, size + len(possible)))
+            size += len(possible)
+        message, parents = np.concatenate(messages), np.concatenate(nodes)
+        scale = message.max(axis=1)
+        message /= scale[:, None]
+        history = None
+        if block.events is not None:
+            newest = np.concatenate([np.full(end - begin, event, dtype=np.int32) for event, begin, end in segments])
+            history = np.column_stack([newest, block.events[parents]])
+        children = Block(block.weight[parents] * scale, message, block.count[parents], history)
+        children, merged = self.merging.apply(children, occupied)
+
+        def pull_back(slope: np.ndarray) -> np.ndarray:
+            if merged is not None:
+                slope = slope[merged]
+            result = np.zeros_like(block.message)
+            for event, begin, end in segments:
+                part, rows = slope[begin:end], parents[begin:end]
+                for number, (matrix, table) in enumerate(zip(matrices, emissions, strict=True)):
+                    emission = table[:, event]
+                    if emission.any() and end > begin:
+                        result[rows] += (part @ matrix) * emission
+                        if self.slopes is not None:
+                            self.slopes.add(
+                                time, number, part, block.weight[rows, None] * block.message[rows] * emission
+                            )
+            return result
+
+        return children, pull_back
+
+
+@dataclass
+class _Frame:
+    block: Block
+    level: int
+    position: int = 0
+    pending: tuple[int, int, PullBack] | None = None
+    slope: np.ndarray | None = None
+
+
+def walk(
+    direction: Direction,
+    leaf: Callable[[Block], np.ndarray | None],
+    *,
+    rows_at_once: int,
+    with_slopes: bool = False,
+    deadline: float | None = None,
+) -> np.ndarray | None:
+    """Walk a tree depth-first in blocks and hand each block of leaves to `leaf`.
+
+    With `with_slopes`, `leaf` returns the slope in the leaves' true messages, and the walk pulls it back to the root,
+    which fills the direction's `slopes`, and returns the slope in the root's messages. Blocks are visited in the same
+    order each time.
+
+    **Arguments:** `rows_at_once`: parents extended at a time; memory is bounded by this times the levels.
+    `deadline`: a `time.monotonic()` after which `TooLargeError` is raised.
+    """
+    stack = [_Frame(direction.root(), 0)]
+    while stack:
+        frame = stack[-1]
+        if deadline is not None and clock.monotonic() > deadline:
+            raise TooLargeError("the observation tree outgrew its time limit: raise time_limit, or shorten the horizon")
+        if frame.level < direction.levels and frame.position < len(frame.block):
+            if frame.slope is None and with_slopes:
+                frame.slope = np.zeros_like(frame.block.message)
+            end = min(frame.position + rows_at_once, len(frame.block))
+            part = frame.block if end - frame.position == len(frame.block) else frame.block.part(frame.position, end)
+            children, pull_back = direction.expand(part, frame.level)
+            frame.pending = (frame.position, end, pull_back)
+            frame.position = end
+            stack.append(_Frame(children, frame.level + 1))
+            continue
+        if frame.level == direction.levels:
+            frame.slope = leaf(frame.block)
+        stack.pop()
+        if not stack:
+            return frame.slope
+        if with_slopes:
+            parent = stack[-1]
+            assert parent.pending is not None
+            assert parent.slope is not None
+            begin, end, pull_back = parent.pending
+            slope = np.zeros_like(frame.block.message) if frame.slope is None else frame.slope
+            parent.slope[begin:end] = pull_back(slope)
+    return None
+
+
+def _segments(events: np.ndarray) -> list[tuple[int, int, int]]:
+    """Runs of equal events in an ordered list: (event, begin, end)."""
+    if len(events) == 0:
+        return []
+    starts = np.flatnonzero(np.diff(events, prepend=-1))
+    return list(zip(events[starts].tolist(), starts.tolist(), [*starts[1:].tolist(), len(events)], strict=True))

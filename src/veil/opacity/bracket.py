@@ -1,0 +1,136 @@
+"""Proven bounds on the opacity at any horizon: windows around the secret's time, deepened until they are narrow."""
+
+import time as clock
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from ..engine.chain import Chain
+from ..engine.joint import JointWalk
+from ..engine.size import TreeSize, tree_size
+from ..engine.window import Cut, Window
+from ..logs import entropy_bits, log2_of_count
+from ..problem.errors import TooLargeError
+from .exact import Budget, EntropyObjective
+from .result import Opacity
+
+# Rounding in the sums of a tree; the ends of a bracket are moved outwards by it.
+_ROUNDING_BITS = 1e-12
+# A window that is too wide for the budget is walked without its rarest histories.
+_PRUNINGS = (1e-6, 1e-7, 1e-8, 1e-9, 1e-10)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The best bounds so far, and the window that the last step reached."""
+
+    lower: float
+    upper: float
+    radius: int
+    num_sequences: int
+
+    @property
+    def width(self) -> float:
+        """How far the bounds are apart."""
+        return self.upper - self.lower
+
+
+def bracket_opacity(
+    chain: Chain,
+    budget: Budget,
+    *,
+    width: float = 1e-3,
+    reason: str = "",
+    progress: Callable[[Bounds], None] | None = None,
+) -> Opacity:
+    """Bounds on `H(Z|Y)` that are at most `width` apart, or as near as the budget allows.
+
+    Each window is evaluated twice, forgetting and revealing; bounds only ever improve. Where the tree of a window passes
+    what is left of the time, its rarest histories are pruned and their mass is accounted for.
+
+    Cost: for each radius k the trees of k steps, plus T vector products once.
+    """
+    best: Bounds | None = None
+    for best in deepen(chain, budget, width=width):
+        if progress is not None:
+            progress(best)
+    assert best is not None
+    return Opacity(
+        bits=best.lower,
+        lower=best.lower,
+        upper=best.upper,
+        prior_bits=float(entropy_bits(chain.prior)),
+        method="bracket",
+        num_sequences=best.num_sequences,
+        reason=reason or f"windows of {best.radius} steps around the secret's time",
+    )
+
+
+def deepen(chain: Chain, budget: Budget, *, width: float):
+    """Yield better and better `Bounds`, one a window, until they are `width` apart or the budget is used up."""
+    end = None if budget.time_limit is None else clock.monotonic() + budget.time_limit
+    prior = float(entropy_bits(chain.prior))
+    best = Bounds(0.0, prior + _ROUNDING_BITS, 0, 0)
+    yield best
+    for radius in range(chain.hidden.horizon + 2):
+        window = Window.around(chain, radius)
+        left = np.inf if end is None else end - clock.monotonic()
+        found = _bounds(chain, window, budget, left, width)
+        if found is None:
+            return
+        lower, upper, sequences = found
+        best = Bounds(max(best.lower, lower), min(best.upper, upper), radius, sequences)
+        yield best
+        if best.width <= width or window.is_whole(chain):
+            return
+
+
+def _bounds(
+    chain: Chain, window: Window, budget: Budget, seconds: float, width: float
+) -> tuple[float, float, int] | None:
+    """Both bounds of one window, pruned where it must be; None where it cannot be done in the time left."""
+    cuts = [Cut(chain, window, reveal=reveal) for reveal in (True, False)]
+    sizes = [tree_size(cut.chain) for cut in cuts]
+    needed = sum(_seconds(chain, size) for size in sizes)
+    prunings = (0.0,) if needed <= seconds and all(size.exact for size in sizes) else _PRUNINGS
+    end = None if seconds == np.inf else clock.monotonic() + seconds
+    best: tuple[float, float, int] | None = None
+    for below in prunings:
+        try:
+            lower, _, _ = _value(cuts[0], budget, below, end)
+            bits, lost, sequences = _value(cuts[1], budget, below, end)
+        except TooLargeError:
+            break
+        upper = bits + lost * log2_of_count(chain.hidden.label.shape[1])
+        best = (lower - _ROUNDING_BITS, upper + _ROUNDING_BITS, sequences)
+        if best[1] - best[0] <= width or lost * log2_of_count(chain.hidden.label.shape[1]) <= width / 10:
+            break
+    return best
+
+
+def _seconds(chain: Chain, size: TreeSize) -> float:
+    return size.seconds(chain.hidden.num_states, len(chain.hidden.channels), gradient=False)
+
+
+def _value(cut: Cut, budget: Budget, below: float, end: float | None) -> tuple[float, float, int]:
+    walk = JointWalk(cut.chain, 0.0, budget.memory_bytes, end, prune_below=below)
+    objective = EntropyObjective()
+    walk.run(objective)
+    return objective.bits, walk.lost_mass, int(walk.num_sequences)
+
+
+def bracket_gradient(
+    chain: Chain, budget: Budget, *, radius: int, reveal: bool = True
+) -> tuple[float, Float[np.ndarray, "T C A"]]:
+    """One end of the bracket of a given radius, and its slope in the policy's table.
+
+    **Arguments:** `reveal`: True for the lower end, False for the upper one. Nothing is pruned, so the value is the exact
+    value of that end, and the slope its exact slope, the way from the start to the window included.
+    """
+    cut = Cut(chain, Window.around(chain, radius), reveal=reveal)
+    walk = JointWalk(cut.chain, 0.0, budget.memory_bytes)
+    objective = EntropyObjective()
+    slope = cut.run(walk, objective)
+    return objective.bits, slope

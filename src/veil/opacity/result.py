@@ -1,0 +1,41 @@
+"""The answer to "how much is hidden": bits, bounds, and how they were found."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Opacity:
+    """`H(Z|Y)` of a policy, exactly, between bounds, or estimated; `method` and `reason` say which and why.
+
+    **Attributes:**
+
+    - `bits`: the conditional entropy; the lower end of a bracket; the estimate of a sample.
+    - `lower`, `upper`: proven bounds, equal for an exact value (but for rounding of about 1e-13 bits).
+    - `prior_bits`: `H(Z)`, what the watcher lacks before it sees anything.
+    - `method`: `"exact"`, `"bracket"` or `"sampled"`.
+    - `num_sequences`: observation sequences that are possible (exact), or that were drawn (sampled).
+    - `std_error`: of a sampled estimate, else 0.
+    - `reason`: why this method, in a sentence.
+    """
+
+    bits: float
+    lower: float
+    upper: float
+    prior_bits: float
+    method: str
+    num_sequences: int
+    std_error: float = 0.0
+    reason: str = ""
+
+    @property
+    def leakage_bits(self) -> float:
+        """`I(Z;Y) = H(Z) − H(Z|Y)`: what the watcher learns."""
+        return self.prior_bits - self.bits
+
+    def __str__(self) -> str:
+        value = f"{self.bits:.6f} bits" if self.lower == self.upper else f"{self.lower:.6f} … {self.upper:.6f} bits"
+        error = f" ± {self.std_error:.2g}" if self.std_error else ""
+        return (
+            f"hidden {value}{error} of {self.prior_bits:.6f} ({self.method}, {self.num_sequences:,} sequences);"
+            f" leaked {self.leakage_bits:.6f} bits"
+        )

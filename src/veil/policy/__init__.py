@@ -1,0 +1,1 @@
+"""Who acts: policies as tables of action probabilities."""

@@ -1,0 +1,1 @@
+"""What is asked: models, watchers, secrets, problems, grids and a gallery of them."""

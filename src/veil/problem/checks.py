@@ -1,0 +1,160 @@
+"""Checks shared by all constructors: collect every defect, then raise once."""
+
+import difflib
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, SupportsIndex
+
+import numpy as np
+
+from .errors import InputError
+
+# A row of probabilities may miss 1 by what a few roundings leave; it is used as given, never renormalised.
+SUM_TOLERANCE = 1e-9
+_MOST_LISTED = 20
+
+
+class Defects:
+    """Collects defects of one subject; `raise_if_any` raises them all in one `InputError`."""
+
+    def __init__(self, subject: str):
+        self.subject = subject
+        self._found: list[str] = []
+        self._more = 0
+
+    def add(self, defect: str) -> None:
+        """Note one defect; beyond twenty they are only counted."""
+        if len(self._found) < _MOST_LISTED:
+            self._found.append(defect)
+        else:
+            self._more += 1
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def raise_if_any(self) -> None:
+        """Raise `InputError` with all defects noted so far, if there are any."""
+        if self._found:
+            rest = [f"… and {self._more} more of the same kinds"] if self._more else []
+            raise InputError(self.subject, self._found + rest)
+
+
+def frozen(array: np.ndarray) -> np.ndarray:
+    """A contiguous float64 copy that cannot be written to."""
+    result = np.array(array, dtype=np.float64, order="C")
+    result.flags.writeable = False
+    return result
+
+
+def as_floats(value: Any, what: str, defects: Defects) -> np.ndarray | None:
+    """`value` as a float64 array, or None with the defect noted."""
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind == "c":
+            raise TypeError("complex numbers")
+        return np.array(array, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        defects.add(f"{what} is not an array of real numbers ({error}); give nested lists or a NumPy array of floats")
+        return None
+
+
+def check_shape(array: np.ndarray, expected: Sequence[int | str], what: str, defects: Defects) -> bool:
+    """Whether `array` has the expected shape; a string in `expected` is a free dimension, named in the message."""
+    good = array.ndim == len(expected) and all(
+        isinstance(want, str) or have == want for have, want in zip(array.shape, expected, strict=False)
+    )
+    if not good:
+        wanted = "(" + ", ".join(str(size) for size in expected) + ("," if len(expected) == 1 else "") + ")"
+        defects.add(f"{what} has shape {array.shape}, expected {wanted}")
+    return good
+
+
+def check_finite(array: np.ndarray, place: Callable[..., str], defects: Defects) -> bool:
+    """Whether all entries are finite; `place(*index)` names the place of an entry."""
+    bad = np.argwhere(~np.isfinite(array))
+    for index in bad[: _MOST_LISTED + 1]:
+        defects.add(f"{place(*index)} is {array[tuple(index)]}, expected a finite number")
+    return len(bad) == 0
+
+
+def check_distributions(
+    rows: np.ndarray, row_name: Callable[..., str], entry_name: Callable[..., str], defects: Defects
+) -> None:
+    """Note every entry that is not a probability and every row (last axis) that does not sum to one."""
+    if not check_finite(rows, entry_name, defects):
+        return
+    for index in np.argwhere((rows < 0) | (rows > 1 + SUM_TOLERANCE))[: _MOST_LISTED + 1]:
+        defects.add(f"{entry_name(*index)} is {rows[tuple(index)]:.17g}, expected a probability in [0, 1]")
+    sums = rows.sum(axis=-1)
+    for index in np.argwhere(np.abs(sums - 1) > SUM_TOLERANCE)[: _MOST_LISTED + 1]:
+        found = sums[tuple(index)]
+        defects.add(f"{row_name(*index)} sums to {found:.12g}, expected 1: divide it by its sum if that is meant")
+
+
+class Names:
+    """The names of the states, actions or observations of a model, and the way from a name to its index."""
+
+    def __init__(self, kind: str, size: int, names: Sequence[str] | None, prefix: str, defects: Defects):
+        self.kind = kind
+        self.size = size
+        if names is None:
+            self.given = False
+            self._names: tuple[str, ...] | None = None
+            self._prefix = prefix
+            self._index: dict[str, int] = {}
+            return
+        self.given = True
+        if isinstance(names, str):
+            defects.add(f"{kind} names are one string {names!r}, expected a list of {size} strings")
+            names = [f"{prefix}{i}" for i in range(size)]
+        named = tuple(names)
+        if len(named) != size:
+            defects.add(f"{len(named)} {kind} names given, expected {size}")
+        for position, name in enumerate(named):
+            if not isinstance(name, str) or not name:
+                defects.add(f"{kind} name {position} is {name!r}, expected a non-empty string")
+        self._names = tuple(str(name) for name in named)
+        self._index = {name: position for position, name in enumerate(self._names)}
+        if len(self._index) < len(self._names):
+            twice = sorted({name for name in self._names if self._names.count(name) > 1})
+            defects.add(f"{kind} names must differ, but these occur twice: {', '.join(map(repr, twice[:5]))}")
+
+    def __getitem__(self, index: SupportsIndex) -> str:
+        return self._names[index] if self._names is not None else f"{self._prefix}{operator.index(index)}"
+
+    def __len__(self) -> int:
+        return self.size
+
+    def all(self) -> tuple[str, ...]:
+        """Every name, in order of the indices."""
+        return tuple(self[index] for index in range(self.size))
+
+    def find(self, key: object) -> int:
+        """The index of a name or an index; raises `KeyError` with a full sentence when there is none."""
+        if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
+            if 0 <= key < self.size:
+                return int(key)
+            raise KeyError(f"{self.kind} {int(key)} does not exist: indices run from 0 to {self.size - 1}")
+        if isinstance(key, str):
+            if self._names is None:
+                digits = key.removeprefix(self._prefix)
+                if key.startswith(self._prefix) and digits.isdecimal() and int(digits) < self.size:
+                    return int(digits)
+            elif key in self._index:
+                return self._index[key]
+            near = difflib.get_close_matches(key, self._names or (), n=3)
+            hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"known are {self._some()}"
+            raise KeyError(f"unknown {self.kind} {key!r}: {hint}")
+        raise KeyError(f"{self.kind} {key!r} is a {type(key).__name__}, expected a name or an index")
+
+    def find_or_note(self, key: object, where: str, defects: Defects) -> int | None:
+        """`find`, with the defect noted in place of an exception."""
+        try:
+            return self.find(key)
+        except KeyError as error:
+            defects.add(f"{where}: {error.args[0]}")
+            return None
+
+    def _some(self) -> str:
+        shown = ", ".join(repr(self[index]) for index in range(min(self.size, 6)))
+        return shown + (", …" if self.size > 6 else "")

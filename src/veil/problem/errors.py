@@ -1,0 +1,36 @@
+"""Errors: every fault a user can cause, under one base class."""
+
+from collections.abc import Iterable
+
+
+class VeilError(Exception):
+    """Base of all errors that veil raises for a user's fault."""
+
+
+class InputError(VeilError, ValueError):
+    """Something handed to veil is not what it must be; lists every defect found, not only the first.
+
+    **Attributes:** `defects`, one sentence each: what, where, found against expected, the remedy.
+    """
+
+    def __init__(self, subject: str, defects: Iterable[str]):
+        self.subject = subject
+        self.defects = tuple(defects)
+        if len(self.defects) == 1:
+            text = f"{subject}: {self.defects[0]}"
+        else:
+            lines = "".join(f"\n  {number}. {defect}" for number, defect in enumerate(self.defects, 1))
+            text = f"{subject}: {len(self.defects)} defects{lines}"
+        super().__init__(text)
+
+
+class ImpossibleObservationError(VeilError, ValueError):
+    """An observation that has probability zero under the model and the policy, given what was seen before."""
+
+
+class TooLargeError(VeilError):
+    """The work asked for does not fit the budget of time or memory; says how large it is and what to do instead."""
+
+
+class PolicyFileError(VeilError, ValueError):
+    """A policy file that cannot be read as one."""

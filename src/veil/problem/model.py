@@ -1,0 +1,336 @@
+"""The world: a finite Markov decision process, checked when it is built and immutable afterwards."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Bool, Float
+
+from .checks import SUM_TOLERANCE, Defects, Names, as_floats, check_distributions, check_finite, check_shape, frozen
+from .errors import InputError, TooLargeError
+
+_DENSE_LIMIT = 2**28  # numbers in a dense view of the transitions: 2 GiB
+_LISTED = 21
+
+
+class Model:
+    """A Markov decision process `⟨S, A, P, μ_0, R, γ⟩` (section 2 of the paper), with names.
+
+    Rewards are paid for the decision in `(s_t, a_t)`, t = 0 … T-1; the last state pays only through `terminal_rewards`.
+
+    **Arguments:**
+
+    - `transitions`: `P(s'|s,a)`, as an array `(S, A, S)`, or as a sequence of `A` SciPy sparse matrices `(S, S)`, one an
+      action. `Model.from_entries` takes a list of `(state, action, next_state, probability)` instead.
+    - `rewards`: `R(s,a)`, `(S, A)`; or `(S,)` where the action does not matter.
+    - `initial`: `μ_0`, `(S,)`; or one state (name or index); or a mapping from states to probabilities.
+    - `discount`: `γ` in [0, 1].
+    - `terminal_rewards`: `R_T(s)`, `(S,)`, paid once for the last state, times `γ^T`. Zero by default.
+    - `state_names`, `action_names`: distinct strings; `s0, s1, …` and `a0, a1, …` by default.
+    - `available`: `(S, A)` of bool, which actions can be taken in which state; all by default. A row of an action that
+      cannot be taken must be empty.
+
+    Cost: linear in the number of non-zero transitions. Nothing is renormalised.
+
+    **Raises:** `InputError` listing every defect found.
+    """
+
+    def __init__(
+        self,
+        transitions: Any,
+        rewards: Any,
+        initial: Any,
+        discount: float = 1.0,
+        terminal_rewards: Any = None,
+        state_names: Sequence[str] | None = None,
+        action_names: Sequence[str] | None = None,
+        *,
+        available: Any = None,
+    ):
+        defects = Defects("model")
+        matrices = _as_matrices(transitions, defects)
+        defects.raise_if_any()
+        self.matrices: tuple[sp.csr_array, ...] = matrices
+        self.num_states = int(np.diff(matrices[0].indptr).size)
+        self.num_actions: int = len(matrices)
+        self.states = Names("state", self.num_states, state_names, "s", defects)
+        self.actions = Names("action", self.num_actions, action_names, "a", defects)
+        defects.raise_if_any()  # the messages below use the names
+        self.available: Bool[np.ndarray, "S A"] = self._check_available(available, defects)
+        self._check_transitions(defects)
+        self.rewards: Float[np.ndarray, "S A"] = self._check_rewards(rewards, defects)
+        self.terminal_rewards: Float[np.ndarray, " S"] = self._check_terminal(terminal_rewards, defects)
+        self.initial: Float[np.ndarray, " S"] = self._check_initial(initial, defects)
+        self.discount: float = _check_discount(discount, defects)
+        defects.raise_if_any()
+
+    @classmethod
+    def from_entries(
+        cls,
+        entries: Iterable[tuple[str, str, str, float]],
+        rewards: Mapping[Any, float] | Any,
+        initial: Any,
+        discount: float = 1.0,
+        terminal_rewards: Any = None,
+        *,
+        state_names: Sequence[str] | None = None,
+        action_names: Sequence[str] | None = None,
+    ) -> "Model":
+        """A model from `(state, action, next_state, probability)` entries.
+
+        **Arguments:** as for `Model`, and
+
+        - `entries`: states and actions by name (or by index, where names are given). A pair (state, action) without any
+          entry is an action that is not available there. An entry given twice is refused.
+        - `rewards`: `(S, A)`, or a mapping with keys `(state, action)` or `state`; what is not named pays 0.
+        - `state_names`, `action_names`: fix the order; by default the order in which the entries name them.
+
+        **Raises:** `InputError`, naming the number of the entry.
+        """
+        defects = Defects("model entries")
+        listed = _read_entries(entries, defects)
+        defects.raise_if_any()
+        if state_names is None:
+            state_names = list(dict.fromkeys(name for s, _, n, _ in listed for name in (s, n)))
+        if action_names is None:
+            action_names = list(dict.fromkeys(a for _, a, _, _ in listed))
+        states = Names("state", len(state_names), state_names, "s", defects)
+        actions = Names("action", len(action_names), action_names, "a", defects)
+        if not len(states) or not len(actions):
+            defects.add("there are no entries, expected at least one for each state")
+        defects.raise_if_any()
+        matrices, available = _matrices_from_entries(listed, states, actions, defects)
+        if isinstance(rewards, Mapping):
+            rewards = _rewards_from_mapping(rewards, states, actions, defects)
+        defects.raise_if_any()
+        return cls(
+            matrices, rewards, initial, discount, terminal_rewards, state_names, action_names, available=available
+        )
+
+    @property
+    def transitions(self) -> Float[np.ndarray, "S A S"]:
+        """The transitions as a dense read-only array `(S, A, S)`; refused where it would pass 2 GiB."""
+        size = self.num_states**2 * self.num_actions
+        if size > _DENSE_LIMIT:
+            raise TooLargeError(
+                f"the dense transitions of {self.num_states} states and {self.num_actions} actions would take"
+                f" {size * 8 / 2**30:.1f} GiB: use model.matrices, one sparse matrix an action"
+            )
+        return frozen(np.stack([matrix.toarray() for matrix in self.matrices], axis=1))
+
+    @property
+    def num_transitions(self) -> int:
+        """How many transitions have a positive probability."""
+        return sum(matrix.nnz for matrix in self.matrices)
+
+    def __repr__(self) -> str:
+        return (
+            f"Model({self.num_states} states, {self.num_actions} actions, {self.num_transitions} transitions,"
+            f" discount={self.discount:g})"
+        )
+
+    def _check_available(self, available: Any, defects: Defects) -> np.ndarray:
+        if available is None:
+            mask = np.ones((self.num_states, self.num_actions), dtype=bool)
+        else:
+            mask = np.array(available)
+            if mask.dtype != bool and not np.isin(mask, (0, 1)).all():
+                defects.add("available has entries other than True and False")
+            mask = mask.astype(bool)
+            if not check_shape(mask, (self.num_states, self.num_actions), "available", defects):
+                defects.raise_if_any()
+        for state in np.flatnonzero(~mask.any(axis=1))[:_LISTED]:
+            defects.add(
+                f"state {self.states[state]!r} has no available action, expected at least one: add a stay action"
+            )
+        mask.flags.writeable = False
+        return mask
+
+    def _check_transitions(self, defects: Defects) -> None:
+        for action, matrix in enumerate(self.matrices):
+            rows = np.repeat(np.arange(self.num_states), np.diff(matrix.indptr)).tolist()
+            wrong = ~np.isfinite(matrix.data) | (matrix.data < 0) | (matrix.data > 1 + SUM_TOLERANCE)
+            for entry in np.flatnonzero(wrong)[:_LISTED]:
+                defects.add(
+                    f"transition (state {self.states[rows[entry]]!r}, action {self.actions[action]!r}, next state"
+                    f" {self.states[int(matrix.indices[entry])]!r}) is {matrix.data[entry]:.17g},"
+                    " expected a probability in [0, 1]"
+                )
+            with np.errstate(invalid="ignore"):
+                sums = np.asarray(matrix.sum(axis=1)).ravel()
+            # A sum that is not finite was named above, entry by entry.
+            off = self.available[:, action] & (np.abs(sums - 1) > SUM_TOLERANCE) & np.isfinite(sums)
+            for state in np.flatnonzero(off)[:_LISTED]:
+                remedy = ": mark the action as not available there, or give its row" if sums[state] == 0 else ""
+                defects.add(f"{self._row(state, action)} sums to {sums[state]:.12g}, expected 1{remedy}")
+            taken = ~self.available[:, action] & (np.diff(matrix.indptr) > 0)
+            for state in np.flatnonzero(taken)[:_LISTED]:
+                defects.add(f"{self._row(state, action)} has entries, expected none: the action is not available there")
+
+    def _row(self, state: int, action: int) -> str:
+        return f"transition row (state {self.states[state]!r}, action {self.actions[action]!r})"
+
+    def _check_rewards(self, rewards: Any, defects: Defects) -> np.ndarray:
+        array = as_floats(rewards, "rewards", defects)
+        if array is None:
+            return np.zeros((0, 0))
+        if array.ndim == 1 and array.shape[0] == self.num_states:
+            array = np.repeat(array[:, None], self.num_actions, axis=1)
+        if not check_shape(array, (self.num_states, self.num_actions), "rewards", defects):
+            return array
+        array = np.where(self.available, array, 0.0)
+        check_finite(array, lambda s, a: f"reward (state {self.states[s]!r}, action {self.actions[a]!r})", defects)
+        return frozen(array)
+
+    def _check_terminal(self, terminal_rewards: Any, defects: Defects) -> np.ndarray:
+        if terminal_rewards is None:
+            return frozen(np.zeros(self.num_states))
+        if isinstance(terminal_rewards, Mapping):
+            terminal_rewards = self._vector_from_mapping(terminal_rewards, "terminal rewards", defects)
+        array = as_floats(terminal_rewards, "terminal rewards", defects)
+        if array is None or not check_shape(array, (self.num_states,), "terminal rewards", defects):
+            return np.zeros(0)
+        check_finite(array, lambda s: f"terminal reward (state {self.states[s]!r})", defects)
+        return frozen(array)
+
+    def _check_initial(self, initial: Any, defects: Defects) -> np.ndarray:
+        what = "initial distribution"
+        if isinstance(initial, (str, int, np.integer)) and not isinstance(initial, bool):
+            initial = {initial: 1.0}
+        if isinstance(initial, Mapping):
+            initial = self._vector_from_mapping(initial, what, defects)
+        array = as_floats(initial, what, defects)
+        if array is None or not check_shape(array, (self.num_states,), what, defects):
+            return np.zeros(0)
+        check_distributions(array, lambda: what, lambda s: f"{what} (state {self.states[s]!r})", defects)
+        return frozen(array)
+
+    def _vector_from_mapping(self, mapping: Mapping[Any, float], what: str, defects: Defects) -> np.ndarray:
+        vector = np.zeros(self.num_states)
+        for key, value in mapping.items():
+            state = self.states.find_or_note(key, what, defects)
+            if state is not None:
+                vector[state] += value
+        return vector
+
+
+def _check_discount(discount: Any, defects: Defects) -> float:
+    try:
+        value = float(discount)
+    except (TypeError, ValueError):
+        value = float("nan")
+    if not 0.0 <= value <= 1.0:
+        defects.add(f"discount is {discount!r}, expected a number in [0, 1]")
+    return value
+
+
+def _as_matrices(transitions: Any, defects: Defects) -> tuple[sp.csr_array, ...]:
+    """One canonical CSR matrix an action: sorted, without stored zeros, without duplicates."""
+    if sp.issparse(transitions):
+        defects.add("transitions are one sparse matrix, expected a list with one sparse matrix (S, S) for each action")
+        return ()
+    is_list = isinstance(transitions, Sequence) and not isinstance(transitions, str)
+    if is_list and len(transitions) and any(sp.issparse(matrix) for matrix in transitions):
+        return _from_sparse(transitions, defects)
+    array = as_floats(transitions, "transitions", defects)
+    if array is None or not check_shape(array, ("S", "A", "S"), "transitions", defects):
+        return ()
+    if 0 in array.shape:
+        defects.add(f"transitions have shape {array.shape}, expected at least one state and one action")
+    elif array.shape[0] != array.shape[2]:
+        defects.add(f"transitions have shape {array.shape}, expected (S, A, S) with the same S first and last")
+    return tuple(sp.csr_array(array[:, action, :]) for action in range(array.shape[1])) if not defects else ()
+
+
+def _from_sparse(transitions: Sequence[Any], defects: Defects) -> tuple[sp.csr_array, ...]:
+    size = next(matrix.shape[0] for matrix in transitions if sp.issparse(matrix))
+    matrices = []
+    for action, given in enumerate(transitions):
+        if not sp.issparse(given) or given.shape != (size, size):
+            shape = getattr(given, "shape", type(given).__name__)
+            defects.add(f"transition matrix of action {action} has shape {shape}, expected a sparse ({size}, {size})")
+            continue
+        matrix = sp.csr_array(given, dtype=np.float64, copy=True)
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+        matrices.append(matrix)
+    if size == 0:
+        defects.add("transition matrices have no states, expected at least one")
+    return tuple(matrices)
+
+
+def _read_entries(entries: Iterable[Any], defects: Defects) -> list[tuple[Any, Any, Any, float]]:
+    listed = []
+    for number, entry in enumerate(entries):
+        try:
+            state, action, following, probability = entry
+            listed.append((state, action, following, float(probability)))
+        except (TypeError, ValueError):
+            defects.add(f"entry {number} is {entry!r}, expected (state, action, next state, probability)")
+    return listed
+
+
+def _matrices_from_entries(
+    listed: list[tuple[Any, Any, Any, float]], states: Names, actions: Names, defects: Defects
+) -> tuple[list[sp.csr_array], np.ndarray]:
+    rows: list[list[int]] = [[] for _ in range(len(actions))]
+    columns: list[list[int]] = [[] for _ in range(len(actions))]
+    values: list[list[float]] = [[] for _ in range(len(actions))]
+    seen: dict[tuple[int, int, int], int] = {}
+    available = np.zeros((len(states), len(actions)), dtype=bool)
+    for number, (state, action, following, probability) in enumerate(listed):
+        s = states.find_or_note(state, f"entry {number}", defects)
+        a = actions.find_or_note(action, f"entry {number}", defects)
+        n = states.find_or_note(following, f"entry {number}", defects)
+        if s is None or a is None or n is None:
+            continue
+        first = seen.setdefault((s, a, n), number)
+        if first != number:
+            defects.add(
+                f"entry {number} (state {state!r}, action {action!r}, next state {following!r}) repeats entry {first}:"
+                " give one entry with the sum"
+            )
+        rows[a].append(s)
+        columns[a].append(n)
+        values[a].append(probability)
+        available[s, a] = True
+    size = (len(states), len(states))
+    return [sp.csr_array((v, (r, c)), shape=size) for v, r, c in zip(values, rows, columns, strict=True)], available
+
+
+def _rewards_from_mapping(rewards: Mapping[Any, float], states: Names, actions: Names, defects: Defects) -> np.ndarray:
+    table = np.zeros((len(states), len(actions)))
+    for key, value in rewards.items():
+        pair = key if isinstance(key, tuple) else (key, None)
+        if len(pair) != 2:
+            defects.add(f"reward key {key!r} is not understood, expected (state, action) or state")
+            continue
+        state = states.find_or_note(pair[0], f"reward {key!r}", defects)
+        action = None if pair[1] is None else actions.find_or_note(pair[1], f"reward {key!r}", defects)
+        if state is not None:
+            table[state, slice(None) if action is None else action] += value
+    return table
+
+
+def check_same_shape(models: Sequence[Model]) -> None:
+    """Raise `InputError` unless all models share states, actions, masks and discount (they may differ in the rest)."""
+    defects = Defects("models")
+    first = models[0]
+    for number, model in enumerate(models[1:], 1):
+        if (model.num_states, model.num_actions) != (first.num_states, first.num_actions):
+            defects.add(
+                f"model {number} has {model.num_states} states and {model.num_actions} actions, expected"
+                f" {first.num_states} and {first.num_actions} as model 0 has"
+            )
+        elif model.states.all() != first.states.all() or model.actions.all() != first.actions.all():
+            defects.add(f"model {number} names its states or actions differently from model 0, expected the same names")
+        elif not np.array_equal(model.available, first.available):
+            defects.add(f"model {number} makes other actions available than model 0, expected the same")
+        if model.discount != first.discount:
+            defects.add(f"model {number} has discount {model.discount:g}, expected {first.discount:g} as model 0 has")
+    if defects:
+        defects.raise_if_any()
+
+
+__all__ = ["InputError", "Model", "check_same_shape"]

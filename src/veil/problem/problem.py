@@ -1,0 +1,188 @@
+"""What is asked: a model, a watcher, a secret, a horizon and the return that must be kept."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from .checks import Defects
+from .errors import InputError
+from .model import Model, check_same_shape
+from .observer import Observer
+from .secret import InitialState, Secret, SecretTable, WhichModel
+
+
+class Problem:
+    """Keep `secret` from `observer` over `horizon` decisions while the expected return stays at `min_return` or above.
+
+    Horizon T means T decisions: states `s_0 … s_T`, actions `a_0 … a_{T-1}`, observations `o_0 … o_T`.
+
+    **Arguments:**
+
+    - `model`: a `Model`; or a sequence of models over the same states, for the secret `WhichModel`.
+    - `observer`, `secret`: who watches, and what it wants to know.
+    - `horizon`: T ≥ 0.
+    - `min_return`: the threshold δ on the expected return; None for no threshold.
+    - `return_over`: `"horizon"`: `E[Σ_{t<T} γ^t R(s_t,a_t) + γ^T R_T(s_T)]`; `"infinite"`: the discounted sum over all
+      times, as the paper defines the value, with discount below 1 and no terminal rewards.
+    - `agent_sees_observations`: whether the agent itself receives what the watcher sees.
+    - `name`: shown in results.
+
+    **Raises:** `InputError` listing every defect of every part at once.
+    """
+
+    def __init__(
+        self,
+        model: Model | Sequence[Model],
+        observer: Observer,
+        secret: Secret,
+        horizon: int,
+        min_return: float | None = None,
+        return_over: Literal["horizon", "infinite"] = "horizon",
+        *,
+        agent_sees_observations: bool = False,
+        name: str = "problem",
+    ):
+        self.name = name
+        defects = Defects(f"problem {name!r}" if name != "problem" else name)
+        self.models: tuple[Model, ...] = _check_models(model, defects)
+        self.observer = observer
+        self.secret = secret
+        self.horizon = _check_horizon(horizon, defects)
+        self.min_return = _check_min_return(min_return, defects)
+        self.return_over = return_over
+        self.agent_sees_observations = bool(agent_sees_observations)
+        table = self._check_parts(defects)
+        defects.raise_if_any()
+        assert table is not None
+        self.secret_table: SecretTable = table
+
+    @property
+    def model(self) -> Model:
+        """The model; the first of them where there are several."""
+        return self.models[0]
+
+    @property
+    def num_states(self) -> int:
+        """How many states the model has."""
+        return self.model.num_states
+
+    @property
+    def num_actions(self) -> int:
+        """How many actions the model has."""
+        return self.model.num_actions
+
+    @property
+    def discount(self) -> float:
+        """The discount γ of the model."""
+        return self.model.discount
+
+    @property
+    def num_cells(self) -> int:
+        """How many situations the agent can tell apart: the rows of a policy's table.
+
+        The states; or, where the secret says that the agent knows more, every pair (what it knows, state), pair
+        `(m, s)` in row `m · S + s`.
+        """
+        return self._known * self.num_states
+
+    @property
+    def cell_names(self) -> tuple[str, ...]:
+        """The name of each row of a policy's table."""
+        table, states = self.secret_table, self.model.states.all()
+        if not table.agent_knows:
+            return states
+        known = table.value_names if len(self.models) > 1 else table.memory_names
+        return tuple(f"{memory}/{state}" for memory in known for state in states)
+
+    @property
+    def available(self) -> np.ndarray:
+        """Which actions can be taken, `(C, A)`: one row for each row of a policy's table."""
+        return np.tile(self.model.available, (self._known, 1))
+
+    @property
+    def secret_values(self) -> tuple[str, ...]:
+        """The names of the values that the secret can take."""
+        return self.secret_table.value_names
+
+    def replace(self, **changes: Any) -> "Problem":
+        """The same problem with some parts changed, checked anew."""
+        parts: dict[str, Any] = {
+            "model": self.models if len(self.models) > 1 else self.model,
+            "observer": self.observer,
+            "secret": self.secret,
+            "horizon": self.horizon,
+            "min_return": self.min_return,
+            "return_over": self.return_over,
+            "agent_sees_observations": self.agent_sees_observations,
+            "name": self.name,
+        }
+        unknown = set(changes) - set(parts)
+        if unknown:
+            raise InputError("replace", [f"unknown part {sorted(unknown)[0]!r}, expected one of {sorted(parts)}"])
+        return Problem(**(parts | changes))
+
+    def __repr__(self) -> str:
+        threshold = "" if self.min_return is None else f", return ≥ {self.min_return:g}"
+        return (
+            f"Problem({self.name!r}: {self.model!r}, {self.observer!r}, {type(self.secret).__name__},"
+            f" horizon {self.horizon}{threshold})"
+        )
+
+    @property
+    def _known(self) -> int:
+        table = self.secret_table
+        return len(self.models) * len(table.memory_names) if table.agent_knows else 1
+
+    def _check_parts(self, defects: Defects) -> SecretTable | None:
+        model = self.model
+        if self.return_over not in ("horizon", "infinite"):
+            defects.add(f"return_over is {self.return_over!r}, expected 'horizon' or 'infinite'")
+        if self.return_over == "infinite":
+            if model.discount >= 1:
+                defects.add(f"return_over='infinite' needs a discount below 1, found {model.discount:g}")
+            if any(m.terminal_rewards.any() for m in self.models):
+                defects.add("return_over='infinite' has no last state to pay for: leave terminal_rewards out")
+        if isinstance(self.observer, Observer):
+            self.observer.check(model.states, model.actions, defects)
+        else:
+            defects.add(f"observer is a {type(self.observer).__name__}, expected a veil.Observer")
+        if not hasattr(self.secret, "resolve"):
+            defects.add(
+                f"secret is a {type(self.secret).__name__}, expected one of veil's secrets, as LastState({{…}})"
+            )
+            return None
+        if len(self.models) > 1 and not isinstance(self.secret, WhichModel):
+            defects.add(f"{len(self.models)} models are given, which only the secret WhichModel can use")
+        return self.secret.resolve(self.models, max(self.horizon, 0), defects)
+
+
+def _check_models(model: Any, defects: Defects) -> tuple[Model, ...]:
+    models = (model,) if isinstance(model, Model) else tuple(model) if isinstance(model, Sequence) else ()
+    if not models or not all(isinstance(m, Model) for m in models):
+        defects.add(f"model is a {type(model).__name__}, expected a veil.Model or a sequence of them")
+        defects.raise_if_any()
+    check_same_shape(models)
+    return models
+
+
+def _check_horizon(horizon: Any, defects: Defects) -> int:
+    if not isinstance(horizon, (int, np.integer)) or isinstance(horizon, bool) or horizon < 0:
+        defects.add(f"horizon is {horizon!r}, expected a whole number of decisions, 0 or more")
+        return 0
+    return int(horizon)
+
+
+def _check_min_return(min_return: Any, defects: Defects) -> float | None:
+    if min_return is None:
+        return None
+    if isinstance(min_return, bool) or not isinstance(min_return, (int, float, np.number)):
+        defects.add(f"min_return is {min_return!r}, expected a number or None")
+    elif not np.isfinite(min_return):
+        defects.add(f"min_return is {min_return!r}, expected a finite number or None")
+    else:
+        return float(min_return)
+    return None
+
+
+__all__ = ["InitialState", "Problem"]

@@ -1,0 +1,368 @@
+"""The gallery: the frozen layouts cell by cell, the sizes of the observation trees, and the number derived by hand."""
+
+import itertools
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from veil.problem import gallery
+from veil.problem.errors import InputError
+from veil.problem.problem import Problem
+from veil.problem.secret import Automaton, InitialState, LastState, StateAt, WhichModel
+
+NAMES = (
+    "two-rooms",
+    "paper-last-state",
+    "paper-initial-state",
+    "paper-false-alarms",
+    "later-last-state",
+    "later-initial-state",
+    "office-patrol",
+    "courier-depots",
+    "network-probe",
+    "badge-doors",
+    "convoy-checkpoint",
+)
+
+
+def count_sequences(problem: Problem) -> int:
+    """How many observation sequences have a positive probability under a policy that tries everything.
+
+    Sequences with the same set of possible states continue alike, so they are counted together.
+    """
+    observer = problem.observer
+    steps: dict[tuple, list[np.ndarray]] = {}
+    for observation in range(observer.num_observations):
+        for action in range(problem.num_actions):
+            shows = (observer.emissions[action] if observer.on_actions else observer.emissions)[:, observation] > 0
+            event = (action, observation) if observer.sees_actions else (observation,)
+            # Which model runs is hidden too, so the states of all models stand side by side.
+            moves = [(m.transitions[:, action, :] > 0) & shows for m in problem.models]
+            steps.setdefault(event, []).append(np.array(moves))
+    kernels = [np.any(moves, axis=0) for moves in steps.values()]
+    starts = np.array([m.initial > 0 for m in problem.models])
+    firsts = [starts & (column > 0) for column in observer.emissions.T] if observer.sees_first else [starts]
+    level = Counter(support.tobytes() for support in firsts if support.any())
+    for _ in range(problem.horizon):
+        following: Counter[bytes] = Counter()
+        for support, count in level.items():
+            before = np.frombuffer(support, dtype=bool).reshape(starts.shape)
+            for kernel in kernels:
+                after = np.einsum("ks,kst->kt", before, kernel)
+                if after.any():
+                    following[after.tobytes()] += count
+        level = following
+    return level.total()
+
+
+def best_return(problem: Problem) -> float:
+    """The largest expected return, by backward induction; each model on its own, as its policy may know it."""
+    total = 0.0
+    weights = problem.secret_table.weights
+    for number, model in enumerate(problem.models):
+        value = model.terminal_rewards
+        for _ in range(problem.horizon):
+            ahead = model.rewards + model.discount * np.einsum("sat,t->sa", model.transitions, value)
+            value = np.where(model.available, ahead, -np.inf).max(axis=1)
+        total += (1.0 if weights is None else weights[number]) * float(model.initial @ value)
+    return total
+
+
+def uniform_return(problem: Problem) -> float:
+    """The expected return of the uniform policy over the available actions."""
+    total = 0.0
+    weights = problem.secret_table.weights
+    for number, model in enumerate(problem.models):
+        policy = model.available / model.available.sum(axis=1, keepdims=True)
+        value = model.terminal_rewards
+        for _ in range(problem.horizon):
+            ahead = model.rewards + model.discount * np.einsum("sat,t->sa", model.transitions, value)
+            value = (policy * ahead).sum(axis=1)
+        total += (1.0 if weights is None else weights[number]) * float(model.initial @ value)
+    return total
+
+
+# ---------------------------------------------------------------- the shelf
+
+
+def test_names_are_complete():
+    assert gallery.names() == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_problem_builds_and_has_its_name(name: str):
+    problem = gallery.load(name)
+    assert problem.name == name
+    assert gallery.load(name, min_return=None).min_return is None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_problem_is_described_in_one_line(name: str):
+    line = gallery.describe(name)
+    assert 20 < len(line) < 120
+    assert line.endswith(".")
+    assert "\n" not in line
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_threshold_is_attainable_and_asks_something(name: str):
+    problem = gallery.load(name)
+    assert problem.min_return is not None
+    assert uniform_return(problem) < problem.min_return < best_return(problem)
+
+
+SIZES = {
+    "two-rooms": 2,
+    "paper-last-state": 2_579,
+    "later-last-state": 69_405,
+    "later-initial-state": 32_271,
+    "paper-false-alarms": 5**11,
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_number_of_sequences(name: str):
+    count = count_sequences(gallery.load(name))
+    assert count == SIZES.get(name, count)
+    assert count < 200_000 or name == "paper-false-alarms"
+
+
+def test_the_number_of_suffixes_when_the_first_observation_is_not_seen():
+    assert count_sequences(gallery.load("paper-initial-state", sees_initial=False)) == 7_597
+
+
+def test_the_realistic_problems_use_every_kind_of_secret_and_watcher():
+    problems = [gallery.load(name) for name in NAMES[6:]]
+    assert {type(problem.secret) for problem in problems} == {
+        LastState,
+        InitialState,
+        WhichModel,
+        Automaton,
+        StateAt,
+    }
+    assert any(problem.observer.sees_actions for problem in problems)
+    assert any(problem.observer.on_actions for problem in problems)
+    assert any(not problem.observer.sees_initial for problem in problems)
+    assert any(not problem.available.all() for problem in problems)
+    assert any("+" in name for problem in problems for name in problem.observer.observations.all())
+
+
+def test_an_unknown_name_suggests_near_ones():
+    with pytest.raises(InputError, match=r"unknown problem 'paper-last': did you mean 'paper-last-state'"):
+        gallery.load("paper-last")
+    with pytest.raises(InputError, match=r"unknown problem 'zzz': known are 'two-rooms', 'paper-last-state'"):
+        gallery.describe("zzz")
+
+
+def test_an_unknown_option_suggests_near_ones():
+    with pytest.raises(
+        InputError, match=r"gallery problem 'office-patrol': unknown option 'horizont': did you mean 'horizon'"
+    ):
+        gallery.load("office-patrol", horizont=3)
+    assert gallery.load("office-patrol", horizon=3).horizon == 3
+
+
+# ---------------------------------------------------------------- by hand
+
+
+def test_two_rooms_has_the_number_of_its_docstring():
+    problem = gallery.load("two-rooms")
+    joint: dict[tuple[int, ...], np.ndarray] = {}
+    model, emissions = problem.model, problem.observer.emissions
+    for first, action, second in itertools.product(range(2), repeat=3):
+        chance = model.initial[first] * 0.5 * model.transitions[first, action, second]
+        for seen in itertools.product(range(2), repeat=2):
+            value = problem.secret_table.label[0, 0, second]
+            weight = chance * emissions[first, seen[0]] * emissions[second, seen[1]]
+            joint.setdefault(seen, np.zeros(2))[value] += weight
+    bits = -sum(p * np.log2(p / row.sum()) for row in joint.values() for p in row if p > 0)
+    assert bits == pytest.approx(5 / 8 * np.log2(5) - 1, abs=1e-15)
+    assert bits == pytest.approx(0.451205, abs=5e-7)
+    share = 3 / 7
+    assert -7 / 16 * (share * np.log2(share) + (1 - share) * np.log2(1 - share)) == pytest.approx(0.431037, abs=5e-7)
+
+
+# ---------------------------------------------------------------- the paper's grid, transcribed by coordinates
+
+
+PAPER = {
+    "blue": {(0, 0), (0, 1)},
+    "red": {(0, 5), (1, 5)},
+    "yellow": {(4, 0), (5, 0)},
+    "green": {(3, 3), (3, 4), (4, 3), (4, 4)},
+}
+PAPER_NAMES = ("paper-last-state", "paper-initial-state", "paper-false-alarms")
+
+
+@pytest.mark.parametrize("name", PAPER_NAMES)
+def test_the_papers_model_cell_by_cell(name: str):
+    problem = gallery.load(name)
+    model = problem.model
+    assert (problem.horizon, problem.min_return, problem.discount) == (10, 0.3, 1.0)
+    assert model.states.all() == tuple(f"r{row}c{column}" for row in range(6) for column in range(6))
+    assert model.actions.all() == ("north", "south", "west", "east", "stay")
+    assert not model.terminal_rewards.any()
+    starts = {(0, 0): 0.25, (0, 5): 0.25, (5, 0): 0.25, (5, 5): 0.25} if "initial" in name else {(3, 1): 1.0}
+    steps = [(-1, 0), (1, 0), (0, -1), (0, 1)]
+    transitions = model.transitions
+    for state, (row, column) in enumerate(itertools.product(range(6), repeat=2)):
+        assert model.rewards[state].tolist() == [0.1 if (row, column) in {(0, 3), (3, 5)} else 0.0] * 5
+        assert model.initial[state] == starts.get((row, column), 0.0)
+        for action in range(5):
+            expected = np.zeros(36)
+            moves = [(action, 0.8)] + [(side, 0.1) for side in ((2, 3) if action < 2 else (0, 1))]
+            for move, chance in moves if action < 4 else []:
+                down, right = row + steps[move][0], column + steps[move][1]
+                inside = 0 <= down < 6 and 0 <= right < 6
+                expected[6 * down + right if inside else state] += chance
+            if action == 4:
+                expected[state] = 1
+            np.testing.assert_allclose(transitions[state, action], expected, rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("name", PAPER_NAMES)
+def test_the_papers_observer_cell_by_cell(name: str):
+    problem = gallery.load(name)
+    observer = problem.observer
+    alarm = 0.01 if name == "paper-false-alarms" else 0.0
+    assert observer.observations.all() == ("0", *PAPER)
+    assert observer.sees_first
+    assert not observer.sees_actions
+    for state, cell in enumerate(itertools.product(range(6), repeat=2)):
+        rates = [0.9 if cell in cells else alarm for cells in PAPER.values()]
+        np.testing.assert_allclose(observer.emissions[state], [1 - sum(rates), *rates], rtol=0, atol=1e-15)
+
+
+def test_the_papers_secrets():
+    for name in ("paper-last-state", "paper-false-alarms"):
+        table = gallery.load(name).secret_table
+        assert table.time == 10
+        assert set(np.flatnonzero(table.label[0, 0] == 1)) == {6 * 1 + 3, 6 * 4 + 2, 6 * 5 + 4}
+    problem = gallery.load("paper-initial-state")
+    assert problem.secret_table.time == 0
+    assert problem.secret_values == ("r0c0", "r0c5", "r5c0", "r5c5")
+
+
+def test_the_papers_largest_returns():
+    assert best_return(gallery.load("paper-last-state")) == pytest.approx(0.451, abs=5e-4)
+    assert best_return(gallery.load("paper-initial-state")) == pytest.approx(0.555, abs=5e-4)
+
+
+# ---------------------------------------------------------------- the later grid, transcribed as a drawing
+
+
+# Upper line of a cell: its sensor, or 0; lower line: # obstacle, T trap, t target, g goal.
+LATER_SENSORS = ["000AA0", "DDDAA0", "DDD000", "00EBBC", "000BBC", "000BB0"]
+LATER_CELLS = [".T....", "...t.g", "...T.#", ".#tTgt", ".T....", ".....T"]
+
+
+def test_the_later_drawing_is_the_published_list():
+    kinds = dict(enumerate("".join(LATER_CELLS)))
+    assert {cell for cell, kind in kinds.items() if kind == "#"} == {17, 19}
+    assert {cell for cell, kind in kinds.items() if kind == "T"} == {1, 15, 21, 25, 35}
+    assert {cell for cell, kind in kinds.items() if kind == "t"} == {9, 20, 23}
+    assert {cell for cell, kind in kinds.items() if kind == "g"} == {11, 22}
+
+
+@pytest.mark.parametrize("name", ["later-last-state", "later-initial-state"])
+def test_the_later_grid_cell_by_cell(name: str):
+    problem = gallery.load(name)
+    model, observer = problem.model, problem.observer
+    assert (problem.horizon, problem.discount) == (11, 1.0)
+    assert problem.min_return == (0.308 if name == "later-last-state" else 0.6054)
+    assert model.actions.all() == ("north", "south", "west", "east")
+    assert observer.observations.all() == ("0", "A", "B", "C", "D", "E")
+    assert observer.sees_first
+    starts = [0, 6, 12, 18, 24, 30] if name == "later-last-state" else [0, 18, 30]
+    free = [cell for cell in range(36) if cell not in (17, 19)]
+    kinds, sensors = "".join(LATER_CELLS), "".join(LATER_SENSORS[:5]) + "000BBC"
+    assert model.states.all() == tuple(f"r{cell // 6}c{cell % 6}" for cell in free)
+    transitions = model.transitions
+    for state, cell in enumerate(free):
+        assert model.initial[state] == (1 / len(starts) if cell in starts else 0)
+        assert model.terminal_rewards[state] == (1.0 if kinds[cell] == "g" else 0.0)
+        assert set(model.rewards[state]) == {model.terminal_rewards[state]}
+        shown = "0ABCDE".index(sensors[cell])
+        expected = np.eye(6)[0] if shown == 0 else 0.85 * np.eye(6)[shown] + 0.15 * np.eye(6)[0]
+        np.testing.assert_allclose(observer.emissions[state], expected, rtol=0, atol=1e-15)
+        ahead = [cell - 6 if cell >= 6 else cell, cell + 6 if cell < 30 else cell]
+        ahead += [cell - 1 if cell % 6 else cell, cell + 1 if cell % 6 < 5 else cell]
+        ahead = [cell if target in (17, 19) or kinds[cell] in "Tt" else target for target in ahead]
+        for action in range(4):
+            expected = np.zeros(34)
+            expected[free.index(ahead[action])] += 0.8
+            for side in (2, 3) if action < 2 else (0, 1):
+                expected[free.index(ahead[side])] += 0.1
+            np.testing.assert_allclose(transitions[state, action], expected, rtol=0, atol=1e-15)
+
+
+def test_the_later_secrets():
+    problem = gallery.load("later-last-state")
+    label = problem.secret_table.label[0, 0]
+    assert problem.secret_table.time == 11
+    assert {problem.model.states[s] for s in np.flatnonzero(label == 1)} == {"r1c3", "r3c2", "r3c5"}
+    assert gallery.load("later-initial-state").secret_values == ("r0c0", "r3c0", "r5c0")
+
+
+# ---------------------------------------------------------------- the scenes
+
+
+def test_office_cameras_overlap_and_flicker():
+    problem = gallery.load("office-patrol")
+    observer = problem.observer
+    assert observer.observations.all() == ("0", "west", "east", "west+east")
+    assert (observer.emissions > 0).all()
+    both = observer.emissions[problem.model.states.find("r2c2")]
+    np.testing.assert_allclose(both, [0.15 * 0.15, 0.85 * 0.15, 0.15 * 0.85, 0.85 * 0.85], rtol=1e-12)
+    none = observer.emissions[problem.model.states.find("r4c5")]
+    np.testing.assert_allclose(none, [0.98 * 0.98, 0.02 * 0.98, 0.98 * 0.02, 0.02 * 0.02], rtol=1e-12)
+
+
+def test_the_courier_can_only_take_roads_that_are_there():
+    model = gallery.load("courier-depots").model
+    available = {model.actions[a] for a in np.flatnonzero(model.available[model.states.find("farm")])}
+    assert available == {"wait", "to gate"}
+    assert gallery.load("courier-depots", jam=0.0).model.num_transitions < model.num_transitions
+
+
+def test_the_host_can_read_in_a_session_only_and_knows_its_target():
+    problem = gallery.load("network-probe")
+    assert problem.secret_values == ("web", "mail", "database")
+    assert problem.num_cells == 3 * problem.num_states
+    read = problem.model.actions.find("read")
+    assert problem.model.available[:, read].tolist() == [False, True, True, True]
+
+
+def test_the_badge_automaton_accepts_leaving_by_the_back_only():
+    problem = gallery.load("badge-doors")
+    table, find = problem.secret_table, problem.model.states.find
+    runs = {
+        ("lobby", "hall", "lab", "yard", "lobby"): "accepts",
+        ("lobby", "hall", "lab", "lab", "yard", "lab", "hall"): "accepts",
+        ("lobby", "hall", "lab", "hall", "lobby", "yard"): "rejects",
+        ("lobby", "yard", "lab", "hall"): "rejects",
+    }
+    for run, value in runs.items():
+        memory = table.memory_start[find(run[0])]
+        for room in run[1:]:
+            memory = table.memory_step[memory, find(room)]
+        assert table.value_names[table.label[0, memory, find(run[-1])]] == value
+
+
+def test_the_badge_readers_log_entering_only():
+    problem = gallery.load("badge-doors")
+    observer, model = problem.observer, problem.model
+    lab_door = observer.emissions[model.actions.find("lab door")]
+    log = observer.observations.find("lab door")
+    assert lab_door[model.states.find("lab"), log] == 0.95
+    assert lab_door[model.states.find("hall"), log] == 0.0
+    assert (observer.emissions[model.actions.find("garden path")][:, 0] == 1).all()
+
+
+def test_the_convoy_is_asked_about_hour_four():
+    problem = gallery.load("convoy-checkpoint")
+    assert problem.secret_table.time == 4
+    label = problem.secret_table.label[0, 0]
+    assert {problem.model.states[s] for s in np.flatnonzero(label == 1)} == {"r1c2", "r3c2"}
+    assert gallery.load("convoy-checkpoint", time=6).secret_table.time == 6

@@ -1,0 +1,172 @@
+"""The order of the rooms: data flows down the list, imports point up it only; and logarithms have one home."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src" / "veil"
+
+# A module imports from its own room or from rooms earlier in this list. `logs` is a room of one module.
+ROOMS = (
+    "problem",
+    "logs",
+    "policy",
+    "engine",
+    "opacity",
+    "solve",
+    "certify",
+    "api",
+    "io",
+    "report",
+    "cli",
+    "experiments",
+)
+VERIFIER = "veil.certify.verify"
+HOME_OF_LOGARITHMS = "veil.logs"
+LOGARITHMS = {"log", "log2", "log10", "log1p", "logaddexp", "logaddexp2", "logsumexp", "xlogy", "xlog1py", "entr",
+              "rel_entr", "kl_div", "entropy"}  # fmt: skip
+NUMERIC = {"numpy", "scipy", "math", "jax", "cmath"}
+
+MODULES = {
+    ".".join(("veil", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__"): path
+    for path in sorted(SOURCE.rglob("*.py"))
+}
+
+
+def parse(module: str) -> ast.Module:
+    return ast.parse(MODULES[module].read_text(encoding="utf-8"), filename=str(MODULES[module]))
+
+
+def imports(tree: ast.AST, module: str, is_package: bool) -> Iterator[tuple[int, str]]:
+    """Every (line, absolute dotted name) that a module imports, at its top, inside functions or for types only."""
+    package = module.split(".") if is_package else module.split(".")[:-1]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            origin = ".".join([*base, *([node.module] if node.module else [])])
+            yield from ((node.lineno, f"{origin}.{alias.name}") for alias in node.names)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__")):
+            name = node.args[0] if node.args else None
+            yield node.lineno, name.value if isinstance(name, ast.Constant) else "a name that only running it tells"
+
+
+def room(name: str) -> str | None:
+    """The room of a dotted name of ours; None for what is not ours, `veil` for the package itself."""
+    parts = name.split(".")
+    if parts[0] != "veil":
+        return None
+    return parts[1] if len(parts) > 1 and parts[1] in ROOMS else "veil"
+
+
+def wrong_imports(tree: ast.AST, module: str, is_package: bool = False) -> list[str]:
+    own = room(module)
+    if own == "veil":  # the package itself opens every door, and nothing of ours may come in by it
+        return []
+    assert own in ROOMS, f"{module} is in no room of the list"
+    allowed = ROOMS[: ROOMS.index(own) + 1]
+    found = []
+    for line, name in imports(tree, module, is_package):
+        if name.startswith("a name"):
+            found.append(f"{module}:{line} imports {name}, expected a plain import")
+        elif room(name) is not None and room(name) not in allowed:
+            found.append(f"{module}:{line} imports {name}, expected only rooms {', '.join(allowed)}")
+        if module == VERIFIER and (room(name) in ("solve", "engine") or name.split(".")[0] in ("jax", "jaxlib")):
+            found.append(f"{module}:{line} imports {name}: the verifier must not share code with what it verifies")
+    return found
+
+
+def wrong_logarithms(tree: ast.AST) -> list[str]:
+    """Calls of a logarithm of NumPy, SciPy, math or JAX, by whatever name they were imported, and their imports."""
+    origin: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                origin[alias.asname or alias.name.split(".")[0]] = (
+                    alias.name if alias.asname else alias.name.split(".")[0]
+                )
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            origin.update({alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names})
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Attribute, ast.Name)):
+            first, _, rest = ast.unparse(node).partition(".")
+            full = f"{origin.get(first, '')}.{rest}".strip(".")
+            if full.split(".")[0] in NUMERIC and full.split(".")[-1] in LOGARITHMS:
+                found.append(f"line {node.lineno}: {full}")
+    return found
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_rooms_are_in_order(module: str):
+    assert not wrong_imports(parse(module), module, MODULES[module].name == "__init__.py")
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if name != HOME_OF_LOGARITHMS])
+def test_logarithms_stay_at_home(module: str):
+    assert not wrong_logarithms(parse(module))
+
+
+def test_every_module_was_walked():
+    assert {"veil", "veil.problem.model", "veil.engine.hidden", "veil.opacity.exact", HOME_OF_LOGARITHMS} <= set(
+        MODULES
+    )
+    assert wrong_logarithms(parse(HOME_OF_LOGARITHMS))  # the scan finds them where they are
+
+
+@pytest.mark.parametrize(
+    ("module", "code"),
+    [
+        ("veil.problem.model", "from ..engine import tree"),
+        ("veil.problem.model", "from ..logs import natural_log"),
+        ("veil.problem.model", "import veil"),
+        ("veil.policy.markov", "def f():\n    from veil.opacity.exact import exact_opacity"),
+        ("veil.policy", "from .. import engine"),
+        ("veil.engine.tree", "import veil.solve.game as game"),
+        ("veil.engine.tree", "import importlib\nimportlib.import_module('veil.solve')"),
+        ("veil.engine.tree", "import importlib\nimportlib.import_module(name)"),
+        ("veil.opacity.exact", "from veil import solve"),
+        (VERIFIER, "from ..engine.hidden import build"),
+        (VERIFIER, "import jax.numpy as jnp"),
+    ],
+)
+def test_the_walk_finds_a_wrong_import(module: str, code: str):
+    assert len(wrong_imports(ast.parse(code), module, is_package=module == "veil.policy")) == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "code"),
+    [
+        ("veil.problem.model", "import numpy as np\nfrom .checks import frozen"),
+        ("veil.engine.tree", "from ..problem.errors import TooLargeError\nfrom ..logs import natural_log"),
+        ("veil.engine", "from . import tree"),
+        (VERIFIER, "from ..problem.problem import Problem"),
+        ("veil", "from .opacity.evaluate import opacity as opacity"),
+    ],
+)
+def test_the_walk_lets_a_right_import_pass(module: str, code: str):
+    assert wrong_imports(ast.parse(code), module, is_package=module in ("veil", "veil.engine")) == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import numpy as np\nx = np.log(y)",
+        "import math\nx = math.log2(y)",
+        "from math import log1p as safe\nx = safe(y)",
+        "from scipy.special import xlogy\nx = xlogy(y, y)",
+        "import scipy.special\nx = scipy.special.entr(y)",
+        "import scipy.stats as stats\nx = stats.entropy(y)",
+        "import numpy\nx = map(numpy.log, y)",
+    ],
+)
+def test_the_scan_finds_a_logarithm(code: str):
+    assert wrong_logarithms(ast.parse(code))
+
+
+def test_the_scan_lets_other_names_pass():
+    code = "import math\nfrom ..logs import log2_or_zero\nx = math.exp(y)\nlog = Log()\nlog.log(x)\nself.log2(x)"
+    assert wrong_logarithms(ast.parse(code)) == []
