@@ -51,7 +51,10 @@ def imports(tree: ast.AST, module: str, is_package: bool) -> Iterator[tuple[int,
             yield from ((node.lineno, f"{origin}.{alias.name}") for alias in node.names)
         elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__")):
             name = node.args[0] if node.args else None
-            yield node.lineno, name.value if isinstance(name, ast.Constant) else "a name that only running it tells"
+            yield (
+                node.lineno,
+                str(name.value) if isinstance(name, ast.Constant) else "a name that only running it tells",
+            )
 
 
 def room(name: str) -> str | None:
@@ -68,6 +71,8 @@ def wrong_imports(tree: ast.AST, module: str, is_package: bool = False) -> list[
         return []
     assert own in ROOMS, f"{module} is in no room of the list"
     allowed = ROOMS[: ROOMS.index(own) + 1]
+    if own in ("cli", "experiments"):  # users of the public names, as any program outside
+        allowed = (*allowed, "veil")
     found = []
     for line, name in imports(tree, module, is_package):
         if name.startswith("a name"):
@@ -145,6 +150,7 @@ def test_the_walk_finds_a_wrong_import(module: str, code: str):
         ("veil.engine", "from . import tree"),
         (VERIFIER, "from ..problem.problem import Problem"),
         ("veil", "from .opacity.evaluate import opacity as opacity"),
+        ("veil.cli.main", "import veil"),
     ],
 )
 def test_the_walk_lets_a_right_import_pass(module: str, code: str):

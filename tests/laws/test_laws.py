@@ -4,7 +4,7 @@ Probabilities are drawn as small integers, zeros included, so that a counterexam
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -94,7 +94,7 @@ def table(shape: tuple[int, ...]) -> st.SearchStrategy[np.ndarray]:
     """Distributions along the last axis, from small integer weights."""
     size = math.prod(shape)
 
-    def normalised(weights: list[int]) -> np.ndarray:
+    def normalised(weights: Sequence[int]) -> np.ndarray:
         array = np.reshape(np.array(weights, dtype=float), shape)
         array[..., 0] += array.sum(axis=-1) == 0
         return array / array.sum(axis=-1, keepdims=True)

@@ -3,6 +3,7 @@
 import random
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -52,9 +53,9 @@ def random_rows(rng: np.random.Generator, *shape: int, zeros: float) -> np.ndarr
     return weights / weights.sum(axis=-1, keepdims=True)
 
 
-def random_arrays(seed: int) -> dict[str, np.ndarray]:
+def random_arrays(seed: int) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
-    states, actions, observations = rng.integers(2, 7), rng.integers(2, 4), rng.integers(2, 5)
+    states, actions, observations = (int(rng.integers(2, most)) for most in (7, 4, 5))
     zeros = rng.choice([0.0, 0.3, 0.6])
     return {
         "transitions": random_rows(rng, states, actions, states, zeros=zeros),
@@ -64,7 +65,7 @@ def random_arrays(seed: int) -> dict[str, np.ndarray]:
     }
 
 
-def paper_problem(arrays: dict[str, np.ndarray], secret, horizon: int) -> veil.Problem:
+def paper_problem(arrays: dict[str, Any], secret, horizon: int) -> veil.Problem:
     model = veil.Model(arrays["transitions"], np.zeros(arrays["theta"].shape), arrays["initial"])
     kind = veil.InitialState() if secret == "initial" else veil.LastState(secret)
     return veil.Problem(model, veil.Observer(arrays["emissions"]), kind, horizon)
@@ -103,7 +104,7 @@ def test_equals_the_paper_recursion(seed: int, horizon: int, secret: str):
         np.testing.assert_allclose(gradient, expected.gradient, rtol=0, atol=1e-13)
 
 
-def paper_grid(start: dict[tuple[int, int], float]) -> dict[str, np.ndarray]:
+def paper_grid(start: dict[tuple[int, int], float]) -> dict[str, Any]:
     """The frozen reconstruction of the paper's grid (known-results.md), built here from its drawing alone."""
     size, slip = 6, 0.1
     moves = [(-1, 0), (0, 1), (1, 0), (0, -1)]

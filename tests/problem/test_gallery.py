@@ -252,8 +252,8 @@ def test_the_papers_largest_returns():
 # ---------------------------------------------------------------- the later grid, transcribed as a drawing
 
 
-# Upper line of a cell: its sensor, or 0; lower line: # obstacle, T trap, t target, g goal.
-LATER_SENSORS = ["000AA0", "DDDAA0", "DDD000", "00EBBC", "000BBC", "000BB0"]
+# The sensor of each cell, or 0; and its kind: # obstacle, T trap, t target, g goal.
+LATER_SENSORS = ["000AA0", "DDDAA0", "DDD000", "00EBBC", "000BBC", "000BBC"]
 LATER_CELLS = [".T....", "...t.g", "...T.#", ".#tTgt", ".T....", ".....T"]
 
 
@@ -263,6 +263,15 @@ def test_the_later_drawing_is_the_published_list():
     assert {cell for cell, kind in kinds.items() if kind == "T"} == {1, 15, 21, 25, 35}
     assert {cell for cell, kind in kinds.items() if kind == "t"} == {9, 20, 23}
     assert {cell for cell, kind in kinds.items() if kind == "g"} == {11, 22}
+    covered = {
+        "A": {3, 4, 9, 10},
+        "B": {21, 22, 27, 28, 33, 34},
+        "C": {23, 29, 35},
+        "D": {6, 7, 8, 12, 13, 14},
+        "E": {20},
+    }
+    for sensor, cells in covered.items():
+        assert {cell for cell, shown in enumerate("".join(LATER_SENSORS)) if shown == sensor} == cells
 
 
 @pytest.mark.parametrize("name", ["later-last-state", "later-initial-state"])
@@ -276,7 +285,7 @@ def test_the_later_grid_cell_by_cell(name: str):
     assert observer.sees_first
     starts = [0, 6, 12, 18, 24, 30] if name == "later-last-state" else [0, 18, 30]
     free = [cell for cell in range(36) if cell not in (17, 19)]
-    kinds, sensors = "".join(LATER_CELLS), "".join(LATER_SENSORS[:5]) + "000BBC"
+    kinds, sensors = "".join(LATER_CELLS), "".join(LATER_SENSORS)
     assert model.states.all() == tuple(f"r{cell // 6}c{cell % 6}" for cell in free)
     transitions = model.transitions
     for state, cell in enumerate(free):

@@ -1,5 +1,6 @@
 """The joint table `P(z,y) = Σ_x α_τ(x) label(x,z) β_τ(x)`: histories up to the split meet continuations after it."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -44,7 +45,7 @@ class JointWalk:
     chain: Chain
     merge_tolerance: float = 0.0
     memory_bytes: int = DEFAULT_MEMORY
-    deadline: float | None = None
+    deadline: float = math.inf
     keep_events: bool = False
     outer: str | None = None
     prune_below: float = 0.0

@@ -7,6 +7,7 @@ branch. Slopes are taken in the unscaled messages, where they are free of the sc
 in `P(z,y)`, so `∂H/∂α` depends on the posterior alone.
 """
 
+import math
 import time as clock
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -164,7 +165,7 @@ class Prefixes:
         kept = self.pruning.keep(block.weight[nodes] * probability)
         events, nodes, probability = events[kept], nodes[kept], probability[kept]
         message = np.zeros((len(nodes), block.message.shape[1]))
-        segments = _segments(events)
+        segments = runs(events)
         for event, begin, end in segments:
             for rows, channel in zip(ahead, channels, strict=True):
                 emission = channel.emission[:, event]
@@ -289,7 +290,7 @@ def walk(
     *,
     rows_at_once: int,
     with_slopes: bool = False,
-    deadline: float | None = None,
+    deadline: float = math.inf,
 ) -> np.ndarray | None:
     """Walk a tree depth-first in blocks and hand each block of leaves to `leaf`.
 
@@ -303,7 +304,7 @@ def walk(
     stack = [_Frame(direction.root(), 0)]
     while stack:
         frame = stack[-1]
-        if deadline is not None and clock.monotonic() > deadline:
+        if clock.monotonic() > deadline:
             raise TooLargeError("the observation tree outgrew its time limit: raise time_limit, or shorten the horizon")
         if frame.level < direction.levels and frame.position < len(frame.block):
             if frame.slope is None and with_slopes:
@@ -330,7 +331,7 @@ def walk(
     return None
 
 
-def _segments(events: np.ndarray) -> list[tuple[int, int, int]]:
+def runs(events: Int[np.ndarray, " n"]) -> list[tuple[int, int, int]]:
     """Runs of equal events in an ordered list: (event, begin, end)."""
     if len(events) == 0:
         return []

@@ -52,11 +52,29 @@ def bracket_opacity(
 
     Cost: for each radius k the trees of k steps, plus T vector products once.
     """
+    best = _deepest(chain, budget, width, progress)
+    return _result(chain, best, reason)
+
+
+def bracket_gradient(
+    chain: Chain, budget: Budget, *, width: float = 1e-3
+) -> tuple[Opacity, Float[np.ndarray, "T C A"]]:
+    """A bracket of the wanted width and the slope of its lower end, at the window it reached, in the policy's table."""
+    best = _deepest(chain, budget, width, None)
+    _, slope = end_gradient(chain, radius=best.radius, reveal=True, memory_bytes=budget.memory_bytes)
+    return _result(chain, best, ""), slope
+
+
+def _deepest(chain: Chain, budget: Budget, width: float, progress: Callable[[Bounds], None] | None) -> Bounds:
     best: Bounds | None = None
     for best in deepen(chain, budget, width=width):
         if progress is not None:
             progress(best)
     assert best is not None
+    return best
+
+
+def _result(chain: Chain, best: Bounds, reason: str) -> Opacity:
     return Opacity(
         bits=best.lower,
         lower=best.lower,
@@ -70,14 +88,13 @@ def bracket_opacity(
 
 def deepen(chain: Chain, budget: Budget, *, width: float):
     """Yield better and better `Bounds`, one a window, until they are `width` apart or the budget is used up."""
-    end = None if budget.time_limit is None else clock.monotonic() + budget.time_limit
+    end = clock.monotonic() + budget.time_limit
     prior = float(entropy_bits(chain.prior))
     best = Bounds(0.0, prior + _ROUNDING_BITS, 0, 0)
     yield best
     for radius in range(chain.hidden.horizon + 2):
         window = Window.around(chain, radius)
-        left = np.inf if end is None else end - clock.monotonic()
-        found = _bounds(chain, window, budget, left, width)
+        found = _bounds(chain, window, budget, end - clock.monotonic(), width)
         if found is None:
             return
         lower, upper, sequences = found
@@ -95,7 +112,7 @@ def _bounds(
     sizes = [tree_size(cut.chain) for cut in cuts]
     needed = sum(_seconds(chain, size) for size in sizes)
     prunings = (0.0,) if needed <= seconds and all(size.exact for size in sizes) else _PRUNINGS
-    end = None if seconds == np.inf else clock.monotonic() + seconds
+    end = clock.monotonic() + seconds
     best: tuple[float, float, int] | None = None
     for below in prunings:
         try:
@@ -114,15 +131,15 @@ def _seconds(chain: Chain, size: TreeSize) -> float:
     return size.seconds(chain.hidden.num_states, len(chain.hidden.channels), gradient=False)
 
 
-def _value(cut: Cut, budget: Budget, below: float, end: float | None) -> tuple[float, float, int]:
+def _value(cut: Cut, budget: Budget, below: float, end: float) -> tuple[float, float, int]:
     walk = JointWalk(cut.chain, 0.0, budget.memory_bytes, end, prune_below=below)
     objective = EntropyObjective()
     walk.run(objective)
     return objective.bits, walk.lost_mass, int(walk.num_sequences)
 
 
-def bracket_gradient(
-    chain: Chain, budget: Budget, *, radius: int, reveal: bool = True
+def end_gradient(
+    chain: Chain, *, radius: int, reveal: bool, memory_bytes: int
 ) -> tuple[float, Float[np.ndarray, "T C A"]]:
     """One end of the bracket of a given radius, and its slope in the policy's table.
 
@@ -130,7 +147,7 @@ def bracket_gradient(
     value of that end, and the slope its exact slope, the way from the start to the window included.
     """
     cut = Cut(chain, Window.around(chain, radius), reveal=reveal)
-    walk = JointWalk(cut.chain, 0.0, budget.memory_bytes)
+    walk = JointWalk(cut.chain, 0.0, memory_bytes)
     objective = EntropyObjective()
     slope = cut.run(walk, objective)
     return objective.bits, slope

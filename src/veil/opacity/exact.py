@@ -18,7 +18,7 @@ from ..problem.errors import TooLargeError
 from ..problem.problem import Problem
 from .result import Opacity
 
-DEFAULT_SECONDS = 300.0
+EXACT_SECONDS = 300.0
 # Trees this small are walked without counting them first.
 _SMALL = 20_000
 
@@ -27,21 +27,21 @@ _SMALL = 20_000
 class Budget:
     """What an exact evaluation may take.
 
-    **Arguments:** `memory_bytes`: for the messages of the tree (default 2 GiB); `time_limit`: seconds, None for no limit;
+    **Arguments:** `memory_bytes`: for the messages of the tree (default 2 GiB); `time_limit`: seconds;
     `merge_tolerance`: 0 keeps every history apart; above, histories whose beliefs agree to it are merged, and the result
     becomes a bracket whose width bounds the effect.
     """
 
     memory_bytes: int = DEFAULT_MEMORY
-    time_limit: float | None = DEFAULT_SECONDS
+    time_limit: float = EXACT_SECONDS
     merge_tolerance: float = 0.0
 
     def __post_init__(self) -> None:
         defects = Defects("budget")
         if not self.memory_bytes >= 2**20:
             defects.add(f"memory_bytes is {self.memory_bytes!r}, expected at least 2**20")
-        if self.time_limit is not None and not self.time_limit > 0:
-            defects.add(f"time_limit is {self.time_limit!r}, expected seconds above 0, or None")
+        if not self.time_limit > 0:
+            defects.add(f"time_limit is {self.time_limit!r}, expected seconds above 0; math.inf for no limit")
         if not 0 <= self.merge_tolerance < 1:
             defects.add(f"merge_tolerance is {self.merge_tolerance!r}, expected a number in [0, 1)")
         defects.raise_if_any()
@@ -90,7 +90,7 @@ def prepare(chain: Chain, budget: Budget, *, gradient: bool, keep_events: bool =
         refuse_if_too_large(chain, size, budget, gradient=gradient, keep_events=keep_events)
         outer = "prefixes" if size.prefix_leaves >= size.suffix_leaves else "suffixes"
     # The forecast is rough; a tree that proves it wrong by a factor is stopped in its tracks.
-    deadline = None if budget.time_limit is None else clock.monotonic() + 3 * budget.time_limit
+    deadline = clock.monotonic() + 3 * budget.time_limit
     return JointWalk(chain, budget.merge_tolerance, budget.memory_bytes, deadline, keep_events, outer)
 
 
@@ -105,7 +105,7 @@ def refuse_if_too_large(
         kept += size.num_sequences * (8 * hidden.label.shape[1] + 4 * (hidden.horizon + 1)) * 2
     # Merging usually makes the tree far smaller than the count of sequences; the deadline guards that case instead.
     merging = budget.merge_tolerance > 0
-    late = budget.time_limit is not None and seconds > budget.time_limit and not merging
+    late = seconds > budget.time_limit and not merging
     if not late and (kept <= budget.memory_bytes or merging):
         return
     need = f"about {_duration(seconds)}" if late else f"about {kept / 2**30:.1f} GiB"
@@ -113,9 +113,8 @@ def refuse_if_too_large(
     raise TooLargeError(
         f"the exact value needs {size.text()} observation sequences over {hidden.num_states} hidden states and"
         f" {hidden.horizon} steps, {need} where the budget is {limit}. Instead: method='bracket' (proven bounds),"
-        " method='sampled' (an estimate with its error), method='auto' (chooses), merge_tolerance=1e-6 (merges histories"
-        f" that leave the watcher the same belief), a shorter horizon, or {'time_limit' if late else 'memory_bytes'}="
-        " to allow more"
+        " method='sampled' (an estimate with its error), method='auto' (chooses), a shorter horizon, or"
+        f" {'time_limit' if late else 'memory_bytes'}=… to allow more"
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -14,7 +15,7 @@ from ..logs import conditional_entropy_bits, divergence_bits, entropy_bits, leak
 from ..policy.tables import Policy, check_fits, policy_is_stationary
 from ..problem.errors import InputError
 from ..problem.problem import Problem
-from .exact import DEFAULT_SECONDS, Budget, exact_opacity, make_chain, prepare
+from .exact import EXACT_SECONDS, Budget, exact_opacity, make_chain, prepare
 
 Event = str | tuple[str, str]
 
@@ -170,7 +171,7 @@ def joint_table(
     policy: Policy,
     *,
     memory_bytes: int = DEFAULT_MEMORY,
-    time_limit: float | None = DEFAULT_SECONDS,
+    time_limit: float = EXACT_SECONDS,
 ) -> JointTable:
     """The whole table `P(z,y)` with its sequences; the budget is that of `opacity(method="exact")`."""
     chain = make_chain(problem, policy)
@@ -185,7 +186,7 @@ def bits_over_time(
     policy: Policy,
     *,
     memory_bytes: int = DEFAULT_MEMORY,
-    time_limit: float | None = DEFAULT_SECONDS,
+    time_limit: float = EXACT_SECONDS,
 ) -> Float[np.ndarray, " T+1"]:
     """`H(Z | o_0 … o_t)` for t = 0 … T: how the secret wears away; never rising, the last entry is the opacity.
 
@@ -207,7 +208,7 @@ def bits_over_time(
 
 
 def observation_costs(
-    problem: Problem, policy: Policy, *, silent: str | int | None = None, **budget: int | float | None
+    problem: Problem, policy: Policy, *, silent: str | int | None = None, **budget: Any
 ) -> dict[str, float]:
     """The bits that each observation costs: how much the opacity rises when it is shown as the silent one instead.
 
@@ -221,7 +222,7 @@ def observation_costs(
     return _costs(problem, policy, muted, budget)
 
 
-def sensor_costs(problem: Problem, policy: Policy, **budget: int | float | None) -> dict[str, float]:
+def sensor_costs(problem: Problem, policy: Policy, **budget: Any) -> dict[str, float]:
     """The bits that each sensor costs: how much the opacity rises when it is switched off.
 
     The observer must know its sensors, as one built by a `GridWorld` does.

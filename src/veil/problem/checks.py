@@ -2,7 +2,8 @@
 
 import difflib
 import operator
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -91,6 +92,12 @@ def check_distributions(
         defects.add(f"{row_name(*index)} sums to {found:.12g}, expected 1: divide it by its sum if that is meant")
 
 
+def as_tuple(value: Any) -> Any:
+    """Several things as a tuple, so that they can be read more than once; anything else as it is, for a later check."""
+    is_one = isinstance(value, (str, bytes, int, np.integer))
+    return (value,) if is_one else tuple(value) if isinstance(value, Iterable) else value
+
+
 class Names:
     """The names of the states, actions or observations of a model, and the way from a name to its index."""
 
@@ -116,7 +123,7 @@ class Names:
         self._names = tuple(str(name) for name in named)
         self._index = {name: position for position, name in enumerate(self._names)}
         if len(self._index) < len(self._names):
-            twice = sorted({name for name in self._names if self._names.count(name) > 1})
+            twice = sorted(name for name, times in Counter(self._names).items() if times > 1)
             defects.add(f"{kind} names must differ, but these occur twice: {', '.join(map(repr, twice[:5]))}")
 
     def __getitem__(self, index: SupportsIndex) -> str:

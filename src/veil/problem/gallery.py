@@ -56,8 +56,8 @@ def two_rooms(*, min_return: float | None = 0.75, detection: float = 0.75) -> Pr
         H(Z|Y) = (1 - 3p/4) · h((p/4) / (1 - 3p/4)),     h(x) = -x log2 x - (1-x) log2(1-x),     return = p.
 
     Uniform policy, p = 1/2: silence has probability 5/8 and then the vault 1/5, so H(Z|Y) = 5/8 · h(1/5) =
-    5/8 · log2 5 - 1 = 0.451205 bits, at return 1/2. H is largest near p = 0.61; the threshold 0.75 on the return forces
-    p = 3/4, with 7/16 · h(3/7) = 0.431037 bits.
+    5/8 · log2 5 - 1 = 0.451205 bits, at return 1/2. H is largest, 0.4650, at p = 0.603; the threshold 0.75
+    on the return asks for p ≥ 3/4, of which p = 3/4 is best: 7/16 · h(3/7) = 0.431037 bits.
     """
     model = Model.from_entries(
         [

@@ -134,8 +134,10 @@ class Model:
         if available is None:
             mask = np.ones((self.num_states, self.num_actions), dtype=bool)
         else:
-            mask = np.array(available)
-            if mask.dtype != bool and not np.isin(mask, (0, 1)).all():
+            mask = as_floats(available, "available", defects)
+            defects.raise_if_any()
+            assert mask is not None
+            if not np.isin(mask, (0, 1)).all():
                 defects.add("available has entries other than True and False")
             mask = mask.astype(bool)
             if not check_shape(mask, (self.num_states, self.num_actions), "available", defects):
@@ -211,8 +213,16 @@ class Model:
         for key, value in mapping.items():
             state = self.states.find_or_note(key, what, defects)
             if state is not None:
-                vector[state] += value
+                vector[state] += _as_number(value, f"{what} (state {key!r})", defects)
         return vector
+
+
+def _as_number(value: Any, what: str, defects: Defects) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        defects.add(f"{what} is {value!r}, expected a number")
+        return 0.0
 
 
 def _check_discount(discount: Any, defects: Defects) -> float:
@@ -309,7 +319,8 @@ def _rewards_from_mapping(rewards: Mapping[Any, float], states: Names, actions: 
         state = states.find_or_note(pair[0], f"reward {key!r}", defects)
         action = None if pair[1] is None else actions.find_or_note(pair[1], f"reward {key!r}", defects)
         if state is not None:
-            table[state, slice(None) if action is None else action] += value
+            where = f"reward {key!r}"
+            table[state, slice(None) if action is None else action] += _as_number(value, where, defects)
     return table
 
 

@@ -22,7 +22,8 @@ class Observer:
       the law of the paper's augmentation of the states by `S × A`, without the larger model.
     - `sees_initial`: whether it receives `o_0`, or begins to watch at t = 1.
     - `silent`: the observation that means "nothing seen", which a muted sensor shows instead.
-    - `sensors`: for each sensor the observations that report it; lets `sensor_costs` mute one sensor at a time.
+    - `sensors`: for each sensor a mapping from every observation that reports it to the same observation without that
+      report; lets `sensor_costs` mute one sensor at a time.
 
     **Raises:** `InputError` listing every defect found.
     """
@@ -35,7 +36,7 @@ class Observer:
         sees_initial: bool = True,
         *,
         silent: str | int | None = None,
-        sensors: Mapping[str, Mapping[str, str]] | None = None,
+        sensors: Mapping[str, Mapping[str, str]] | Mapping[str, Mapping[int, int]] | None = None,
     ):
         defects = Defects("observer")
         array = as_floats(emissions, "emissions", defects)
@@ -53,14 +54,7 @@ class Observer:
         self.silent: int | None = None
         if silent is not None:
             self.silent = self.observations.find_or_note(silent, "silent observation", defects)
-        self.sensors: dict[str, dict[int, int]] = {}
-        for sensor, muting in (sensors or {}).items():
-            self.sensors[sensor] = {}
-            for source, target in muting.items():
-                where = f"sensor {sensor!r}"
-                pair = [self.observations.find_or_note(key, where, defects) for key in (source, target)]
-                if pair[0] is not None and pair[1] is not None:
-                    self.sensors[sensor][pair[0]] = pair[1]
+        self.sensors: dict[str, dict[int, int]] = self._check_sensors({} if sensors is None else sensors, defects)
         defects.raise_if_any()
 
     @property
@@ -79,16 +73,15 @@ class Observer:
         if not check_shape(self.emissions, expected, "emissions", defects):
             return
 
+        def place(*index: int) -> str:
+            state = f"state {states[index[-1]]!r}"
+            return state if len(index) == 1 else f"action {actions[index[0]]!r}, {state}"
+
         def row(*index: int) -> str:
-            place = f"state {states[index[-1]]!r}"
-            return (
-                f"emission row ({place})"
-                if len(index) == 1
-                else f"emission row (action {actions[index[0]]!r}, {place})"
-            )
+            return f"emission row ({place(*index)})"
 
         def entry(*index: int) -> str:
-            return row(*index[:-1]).replace("row ", "")[:-1] + f", observation {self.observations[index[-1]]!r})"
+            return f"emission ({place(*index[:-1])}, observation {self.observations[index[-1]]!r})"
 
         check_distributions(self.emissions, row, entry, defects)
 
@@ -148,4 +141,20 @@ class Observer:
                 emissions[..., target] += self.emissions[..., source]
                 emissions[..., source] -= self.emissions[..., source]
         names = self.observations.all() if self.observations.given else None
-        return Observer(emissions, names, self.sees_actions, self.sees_initial, silent=self.silent)
+        return Observer(
+            emissions, names, self.sees_actions, self.sees_initial, silent=self.silent, sensors=self.sensors
+        )
+
+    def _check_sensors(self, sensors: Any, defects: Defects) -> dict[str, dict[int, int]]:
+        if not isinstance(sensors, Mapping) or not all(isinstance(muting, Mapping) for muting in sensors.values()):
+            defects.add("sensors are not understood, expected {sensor: {observation: the same without that sensor}}")
+            return {}
+        result: dict[str, dict[int, int]] = {}
+        for sensor, muting in sensors.items():
+            where = f"sensor {sensor!r}"
+            found = [
+                [self.observations.find_or_note(observation, where, defects) for observation in pair]
+                for pair in muting.items()
+            ]
+            result[sensor] = {source: target for source, target in found if source is not None and target is not None}
+        return result

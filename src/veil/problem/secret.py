@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from jaxtyping import Float, Int
 
-from .checks import Defects, Names, as_floats, check_distributions, check_shape
+from .checks import Defects, Names, as_floats, as_tuple, check_distributions, check_shape
 from .model import Model
 
 State = str | int
@@ -48,8 +48,9 @@ def _without_memory(time: int, names: Sequence[str], label: np.ndarray) -> Secre
 
 
 def _membership(states: Names, wanted: Iterable[State], where: str, defects: Defects) -> np.ndarray:
-    if isinstance(wanted, (str, int)):
-        wanted = [wanted]
+    if not isinstance(wanted, tuple):
+        defects.add(f"{where}: states are {wanted!r}, expected a set of names or indices")
+        return np.zeros(len(states), dtype=int)
     found = [states.find_or_note(key, where, defects) for key in wanted]
     label = np.zeros(len(states), dtype=int)
     label[[index for index in found if index is not None]] = 1
@@ -64,6 +65,9 @@ class LastState:
 
     states: Iterable[State]
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "states", as_tuple(self.states))
+
     def resolve(self, models: Sequence[Model], horizon: int, defects: Defects) -> SecretTable | None:
         """The label at time T."""
         label = _membership(models[0].states, self.states, "secret LastState", defects)
@@ -76,6 +80,9 @@ class StateAt:
 
     time: int
     states: Iterable[State]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "states", as_tuple(self.states))
 
     def resolve(self, models: Sequence[Model], horizon: int, defects: Defects) -> SecretTable | None:
         """The label at time t."""
@@ -97,6 +104,10 @@ class InitialState:
     """
 
     groups: Mapping[str, Iterable[State]] | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.groups, Mapping):
+            object.__setattr__(self, "groups", {name: as_tuple(states) for name, states in self.groups.items()})
 
     def resolve(self, models: Sequence[Model], horizon: int, defects: Defects) -> SecretTable | None:
         """The label at time 0."""
@@ -148,10 +159,15 @@ class Automaton:
     otherwise: str | None = None
     agent_knows: bool = False
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "accepting", as_tuple(self.accepting))
+
     def resolve(self, models: Sequence[Model], horizon: int, defects: Defects) -> SecretTable | None:
         """The product with the automaton; the label at time T is whether it accepts."""
         where = "secret Automaton"
         before = bool(defects)
+        if not self._check_form(where, defects):
+            return None
         letters = self._letters(models[0].states, where, defects)
         names = list(dict.fromkeys([self.initial, *(q for q, _ in self.transitions), *self.transitions.values()]))
         if self.otherwise not in (None, "stay", *names):
@@ -188,6 +204,23 @@ class Automaton:
             memory_names=tuple(names),
             agent_knows=bool(self.agent_knows),
         )
+
+    def _check_form(self, where: str, defects: Defects) -> bool:
+        """Note what is not of the right kind at all, before anything is looked up in it."""
+        good = True
+        for name, value in (("transitions", self.transitions), ("labels", self.labels)):
+            if not isinstance(value, Mapping):
+                defects.add(f"{where}: {name} are a {type(value).__name__}, expected a mapping")
+                good = False
+        if not isinstance(self.accepting, tuple):
+            defects.add(f"{where}: accepting is {self.accepting!r}, expected a set of names of automaton states")
+            good = False
+        if good:
+            for key in self.transitions:
+                if not isinstance(key, tuple) or len(key) != 2:
+                    defects.add(f"{where}: transition {key!r} is not understood, expected (automaton state, label)")
+                    good = False
+        return good
 
     def _target(self, name: str, letter: Any) -> str | None:
         fallback = name if self.otherwise == "stay" else self.otherwise

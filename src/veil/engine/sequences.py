@@ -1,0 +1,233 @@
+"""Scaled messages along many given sequences at once, their posteriors and the adjoint, with sequences sharing prefixes.
+
+Sequences that begin alike share their forward messages, and those that end alike their backward ones: both sides of the
+split are tries, so that a message is computed once however many sequences need it. Slopes are carried in scaled form
+(slope times the probability of the history), which keeps every number of order one at any horizon.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from ..logs import natural_log
+from .chain import Chain, Slopes
+from .tree import runs
+
+PullBack = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Trie:
+    """Distinct prefixes of a set of sequences: at level t node i extends `parent[t][i]` by `event[t][i]`.
+
+    Nodes of a level are ordered by event. `leaf[k]` is the last node of sequence k.
+    """
+
+    parent: list[Int[np.ndarray, " n"]]
+    event: list[Int[np.ndarray, " n"]]
+    leaf: Int[np.ndarray, " k"]
+
+    @staticmethod
+    def of(sequences: Int[np.ndarray, "k L"]) -> "Trie":
+        """The trie of the rows; with L = 0 it has no levels and one leaf."""
+        parents, events = [], []
+        node = np.zeros(len(sequences), dtype=np.int64)
+        size = 1
+        for column in sequences.T:
+            keys, node = np.unique(column.astype(np.int64) * size + node, return_inverse=True)
+            event, parent = np.divmod(keys, size)
+            parents.append(parent)
+            events.append(event)
+            size = len(keys)
+        return Trie(parents, events, node)
+
+
+class Forward:
+    """`α` messages of a trie of events, scaled to sum to one; `log_scale` adds up the logarithms along each node."""
+
+    def __init__(self, chain: Chain, trie: Trie, slopes: Slopes | None):
+        self.chain, self.trie, self.slopes = chain, trie, slopes
+        self.levels = len(trie.event) - 1
+
+    def root(self) -> tuple[np.ndarray, np.ndarray]:
+        """Messages of the first events, and their probabilities."""
+        messages = self.chain.hidden.root[:, self.trie.event[0]].T
+        scale = messages.sum(axis=1)
+        return _divided(messages, scale), scale
+
+    def expand(self, messages: np.ndarray, level: int) -> tuple[np.ndarray, np.ndarray, PullBack]:
+        """The next level: messages, the probability of each node's event after its history, and the way back."""
+        matrices, channels = self.chain.matrices(level), self.chain.hidden.channels
+        parent, event = self.trie.parent[level + 1], self.trie.event[level + 1]
+        segments = runs(event)
+        ahead = [messages @ matrix for matrix in matrices]
+        children = np.zeros((len(parent), messages.shape[1]))
+        for number, begin, end in segments:
+            for rows, channel in zip(ahead, channels, strict=True):
+                emission = channel.emission[:, number]
+                if emission.any():
+                    children[begin:end] += rows[parent[begin:end]] * emission
+        scale = children.sum(axis=1)
+
+        def pull_back(slope: np.ndarray) -> np.ndarray:
+            slope = _divided(slope, scale)
+            result = np.zeros_like(messages)
+            for index, (matrix, channel) in enumerate(zip(matrices, channels, strict=True)):
+                inside = np.zeros_like(messages)
+                for number, begin, end in segments:
+                    emission = channel.emission[:, number]
+                    if emission.any():
+                        inside[parent[begin:end]] += slope[begin:end] * emission
+                result += inside @ matrix.T
+                if self.slopes is not None:
+                    self.slopes.add(level, index, messages, inside)
+            return result
+
+        return _divided(children, scale), scale, pull_back
+
+
+class Backward:
+    """`β` messages of a trie of events read from the last backward, scaled to a largest entry of one."""
+
+    def __init__(self, chain: Chain, trie: Trie, slopes: Slopes | None):
+        self.chain, self.trie, self.slopes = chain, trie, slopes
+        self.levels = len(trie.event)
+
+    def root(self) -> tuple[np.ndarray, np.ndarray]:
+        """`β_T = 1`."""
+        return np.ones((1, self.chain.hidden.num_states)), np.ones(1)
+
+    def expand(self, messages: np.ndarray, level: int) -> tuple[np.ndarray, np.ndarray, PullBack]:
+        """One step back: messages, their scale, and the way back from slopes."""
+        time = self.chain.hidden.horizon - 1 - level
+        matrices, channels = self.chain.matrices(time), self.chain.hidden.channels
+        parent, event = self.trie.parent[level], self.trie.event[level]
+        segments = runs(event)
+        inside = []
+        for channel in channels:
+            rows = messages[parent]
+            for number, begin, end in segments:
+                rows[begin:end] *= channel.emission[:, number]
+            inside.append(rows)
+        children = sum(rows @ matrix.T for rows, matrix in zip(inside, matrices, strict=True))
+        assert isinstance(children, np.ndarray)
+        scale = children.max(axis=1)
+
+        def pull_back(slope: np.ndarray) -> np.ndarray:
+            slope = _divided(slope, scale)
+            result = np.zeros_like(messages)
+            for index, (matrix, channel) in enumerate(zip(matrices, channels, strict=True)):
+                pushed = slope @ matrix
+                for number, begin, end in segments:
+                    result[parent[begin:end]] += pushed[begin:end] * channel.emission[:, number]
+                if self.slopes is not None:
+                    self.slopes.add(time, index, slope, inside[index])
+            return result
+
+        return _divided(children, scale), scale, pull_back
+
+
+class Sweep:
+    """A pass down the levels of a trie and back, whose memory is bounded by checkpoints in time.
+
+    Where all levels fit `memory_bytes` they are kept; else only every k-th is, and the levels between two of them are
+    computed again on the way back, one more pass for `O(√T)` memory.
+    """
+
+    def __init__(self, direction: Forward | Backward, *, memory_bytes: int, keep: bool):
+        self.direction = direction
+        messages, scale = direction.root()
+        self.logs = natural_log(scale)
+        sizes = [len(event) for event in direction.trie.event] or [1]
+        level_bytes = 8 * messages.shape[1] * max(sizes) * (3 + 2 * len(direction.chain.hidden.channels))
+        self.every = 1 if direction.levels * level_bytes <= memory_bytes else max(2, int(direction.levels**0.5))
+        self._kept: dict[int, np.ndarray] = {}
+        self._ways: dict[int, PullBack] = {}
+        offset = 1 if isinstance(direction, Forward) else 0
+        for level in range(direction.levels):
+            if keep and level % self.every == 0 and self.every > 1:
+                self._kept[level] = messages
+            messages, scale, pull_back = direction.expand(messages, level)
+            if keep and self.every == 1:
+                self._ways[level] = pull_back
+            self.logs = self.logs[direction.trie.parent[level + offset]] + natural_log(scale)
+        self.leaves = messages
+
+    def pull_back(self, slope: np.ndarray) -> None:
+        """Carry the slope in the leaves (in scaled form) back to the root, filling the direction's slopes."""
+        for begin in range((self.direction.levels - 1) // self.every * self.every, -1, -self.every):
+            end = min(begin + self.every, self.direction.levels)
+            if self.every > 1:
+                messages = self._kept[begin]
+                for level in range(begin, end):
+                    messages, _, self._ways[level] = self.direction.expand(messages, level)
+            for level in range(end - 1, begin - 1, -1):
+                slope = self._ways.pop(level)(slope)
+
+
+@dataclass(frozen=True, eq=False)
+class Posteriors:
+    """What the sequences tell: `log P(y)` (natural) and `P(z|y)` of each distinct pair of prefix and suffix.
+
+    `count[i]` sequences share pair i; `index[k]` is the pair of sequence k.
+    """
+
+    log_likelihood: Float[np.ndarray, " i"]
+    posterior: Float[np.ndarray, "i Z"]
+    count: Float[np.ndarray, " i"]
+    index: Int[np.ndarray, " k"]
+
+
+class SequencePass:
+    """Posteriors of the secret along given event sequences, and the slope of any function of them.
+
+    **Arguments:** `events`, `(k, T+1)`; `gradient`: whether `pull_back` will be called; `memory_bytes`: for the messages.
+
+    Cost: `O(T · k · nnz(P))` at most; three products a step with the gradient.
+    """
+
+    def __init__(self, chain: Chain, events: Int[np.ndarray, "k T+1"], *, gradient: bool, memory_bytes: int):
+        hidden = chain.hidden
+        split = hidden.split_time
+        self.slopes = Slopes(chain) if gradient else None
+        self.label = hidden.label
+        self._forward = Sweep(
+            Forward(chain, Trie.of(events[:, : split + 1]), self.slopes), memory_bytes=memory_bytes // 2, keep=gradient
+        )
+        self._backward = Sweep(
+            Backward(chain, Trie.of(events[:, :split:-1]), self.slopes), memory_bytes=memory_bytes // 2, keep=gradient
+        )
+        first, second = self._forward.direction.trie.leaf, self._backward.direction.trie.leaf
+        width = len(self._backward.leaves)
+        pairs, index = np.unique(first * width + second, return_inverse=True)
+        self._first, self._second = np.divmod(pairs, width)
+        self._alpha, self._beta = self._forward.leaves[self._first], self._backward.leaves[self._second]
+        joint = (self._alpha * self._beta) @ self.label
+        self._total = joint.sum(axis=1)
+        self.result = Posteriors(
+            log_likelihood=self._forward.logs[self._first]
+            + self._backward.logs[self._second]
+            + natural_log(self._total),
+            posterior=_divided(joint, self._total),
+            count=np.bincount(index, minlength=len(pairs)).astype(float),
+            index=index,
+        )
+
+    def pull_back(self, slope: Float[np.ndarray, "i Z"]) -> Float[np.ndarray, "T C A"]:
+        """The slope in the policy's table from `P(y) · ∂/∂P(z,y)` of each pair (that is, scaled by the probability)."""
+        assert self.slopes is not None
+        spread = _divided(slope @ self.label.T, self._total)
+        alpha = np.zeros_like(self._forward.leaves)
+        np.add.at(alpha, self._first, spread * self._beta)
+        self._forward.pull_back(alpha)
+        if self._backward.direction.levels:
+            beta = np.zeros_like(self._backward.leaves)
+            np.add.at(beta, self._second, spread * self._alpha)
+            self._backward.pull_back(beta)
+        return self.slopes.table()
+
+
+def _divided(rows: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    return np.divide(rows, scale[:, None], out=np.zeros_like(rows), where=scale[:, None] > 0)

@@ -1,0 +1,76 @@
+"""Small random problems as chains, and one walk over them: what most tests of the engine begin with."""
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from veil.engine.chain import Chain
+from veil.engine.joint import JointWalk
+from veil.engine.kernel import DenseKernel, SparseKernel
+from veil.opacity.exact import EntropyObjective, make_chain
+
+from ..random_problems import Case, random_spec, to_policy, to_problem
+
+
+def small_case(seed: int | str, kind: str | None = None, *, work: int = 5_000, **fixed: bool) -> Case:
+    """The random problem of a seed, small by default; `kind` and `fixed` as for `random_spec`."""
+    rng = random.Random(f"small {seed}")
+    spec = random_spec(rng, kind, work=work, **fixed)
+    problem = to_problem(spec, rng)
+    return Case(spec, problem, to_policy(spec, problem))
+
+
+def small_cases(count: int, kind: str | None = None, *, work: int = 5_000, **fixed: bool) -> Iterator[Case]:
+    """`count` such problems."""
+    return (small_case(seed, kind, work=work, **fixed) for seed in range(count))
+
+
+def chain_of(case: Case) -> Chain:
+    """The hidden chain of a case under its policy."""
+    return make_chain(case.problem, case.policy)
+
+
+def sparse_matrices(kernel: DenseKernel) -> list[sp.csr_array]:
+    """The transitions of a dense kernel, one sparse matrix an action."""
+    return [sp.csr_array(matrix) for matrix in kernel.array]
+
+
+def on_sparse_kernel(chain: Chain) -> Chain:
+    """The same chain with its transitions held sparsely."""
+    kernel = chain.hidden.kernel
+    assert isinstance(kernel, DenseKernel)
+    hidden = replace(chain.hidden, kernel=SparseKernel(sparse_matrices(kernel)))
+    return Chain(hidden, chain.table, stationary=chain.stationary)
+
+
+def with_table(chain: Chain, table: np.ndarray) -> Chain:
+    """The same chain under another table, which need not consist of distributions."""
+    return Chain(chain.hidden, table, stationary=chain.stationary)
+
+
+def total_of(walk: JointWalk) -> float:
+    """`H(Z|Y)` by one walk."""
+    objective = EntropyObjective()
+    walk.run(objective)
+    return objective.bits
+
+
+def total_and_slope(walk: JointWalk) -> tuple[float, np.ndarray]:
+    """`H(Z|Y)` and its slope in the policy's table by one walk."""
+    objective = EntropyObjective()
+    slope = walk.run(objective, gradient=True)
+    assert slope is not None
+    return objective.bits, slope
+
+
+def central_differences(function: Callable[[np.ndarray], float], at: np.ndarray, step: float = 1e-6) -> np.ndarray:
+    """`∂f/∂x` for each entry of `at`."""
+    slope = np.zeros(at.shape)
+    for index in np.ndindex(at.shape):
+        change = np.zeros(at.shape)
+        change[index] = step
+        slope[index] = (function(at + change) - function(at - change)) / (2 * step)
+    return slope
