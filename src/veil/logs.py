@@ -37,7 +37,7 @@ def conditional_entropy_bits(joint: Float[np.ndarray, "*Y Z"]) -> float:
 
 def entropy_bits(distribution: Float[np.ndarray, "*Y Z"]) -> Float[np.ndarray, "*Y"]:
     """`H = -Σ_z p log2 p` of each row."""
-    return -np.sum(distribution * log2_or_zero(distribution), axis=-1)
+    return 0.0 - np.sum(distribution * log2_or_zero(distribution), axis=-1)  # not -0.0 for a certain value
 
 
 def divergence_bits(rows: Float[np.ndarray, "*Y Z"], base: Float[np.ndarray, "*Y Z"]) -> Float[np.ndarray, "*Y"]:

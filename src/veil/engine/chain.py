@@ -1,6 +1,7 @@
 """The hidden chain under a policy: the transitions that the watcher reckons with, and slopes back to the policy."""
 
 from functools import cached_property
+from threading import Lock
 
 import numpy as np
 from jaxtyping import Float
@@ -73,15 +74,20 @@ class Slopes:
     def __init__(self, chain: Chain):
         self.chain = chain
         self._outer: dict[tuple[int, int], np.ndarray] = {}
+        self._lock = Lock()
 
     def add(self, time: int, channel: int, left: np.ndarray, right: np.ndarray) -> None:
         """Add `Σ_n left(n,x) right(n,x')` to the slope in `K_t(x,x')` of a channel."""
+        self.add_outer(time, channel, self.chain.hidden.kernel.outer(left, right))
+
+    def add_outer(self, time: int, channel: int, outer: np.ndarray) -> None:
+        """Add a slope in `K_t` that the kernel's `outer` has made; several threads may do so at once."""
         key = (0 if self.chain.stationary else time, channel)
-        outer = self.chain.hidden.kernel.outer(left, right)
-        if key in self._outer:
-            self._outer[key] += outer
-        else:
-            self._outer[key] = outer
+        with self._lock:
+            if key in self._outer:
+                self._outer[key] += outer
+            else:
+                self._outer[key] = outer
 
     def table(self) -> Float[np.ndarray, "T C A"]:
         """The slope in each entry of the policy's table."""

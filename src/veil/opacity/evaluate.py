@@ -14,7 +14,7 @@ from ..engine.size import tree_size
 from ..policy.markov import MarkovPolicy
 from ..policy.tables import Policy, softmax_pull_back
 from ..policy.timed import TimedPolicy
-from ..problem.checks import Defects
+from ..problem.checks import Defects, as_floats
 from ..problem.problem import Problem
 from .bracket import bracket_gradient, bracket_opacity
 from .exact import EXACT_SECONDS, Budget, exact_gradient, exact_opacity, make_chain
@@ -184,7 +184,10 @@ def _sampled(chain: Chain, settings: _Settings) -> Opacity:
 
 
 def _softmax_chain(problem: Problem, theta: Any) -> tuple[MarkovPolicy | TimedPolicy, Chain]:
-    kind = TimedPolicy if np.ndim(theta) == 3 else MarkovPolicy
+    defects = Defects("softmax parameters")
+    array = as_floats(theta, "theta", defects)
+    defects.raise_if_any()
+    kind = TimedPolicy if array is not None and array.ndim == 3 else MarkovPolicy
     policy = kind.softmax(theta, problem)
     return policy, make_chain(problem, policy)
 

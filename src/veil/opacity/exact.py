@@ -38,6 +38,11 @@ class Budget:
 
     def __post_init__(self) -> None:
         defects = Defects("budget")
+        for name in ("memory_bytes", "time_limit", "merge_tolerance"):
+            value = getattr(self, name)
+            if not isinstance(value, (int, float, np.number)) or isinstance(value, bool):
+                defects.add(f"{name} is {value!r}, expected a number")
+        defects.raise_if_any()
         if not self.memory_bytes >= 2**20:
             defects.add(f"memory_bytes is {self.memory_bytes!r}, expected at least 2**20")
         if not self.time_limit > 0:
@@ -113,7 +118,8 @@ def refuse_if_too_large(
     raise TooLargeError(
         f"the exact value needs {size.text()} observation sequences over {hidden.num_states} hidden states and"
         f" {hidden.horizon} steps, {need} where the budget is {limit}. Instead: method='bracket' (proven bounds),"
-        " method='sampled' (an estimate with its error), method='auto' (chooses), a shorter horizon, or"
+        " method='sampled' (an estimate with its error), method='auto' (chooses), merge_tolerance=1e-9 (merges histories"
+        " that leave the watcher the same belief, where many do), a shorter horizon, or"
         f" {'time_limit' if late else 'memory_bytes'}=… to allow more"
     )
 
@@ -133,6 +139,6 @@ def _result(chain: Chain, walk: JointWalk, objective: EntropyObjective, reason: 
         upper=objective.bits,
         prior_bits=prior,
         method="exact" if walk.merge_error_bits == 0 else "bracket",
-        num_sequences=int(walk.num_sequences),
+        num_sequences=int(walk.num_sequences if walk.merge_error_bits == 0 else tree_size(chain).num_sequences),
         reason=reason,
     )

@@ -13,7 +13,8 @@ class Opacity:
     - `lower`, `upper`: proven bounds, equal for an exact value (but for rounding of about 1e-13 bits).
     - `prior_bits`: `H(Z)`, what the watcher lacks before it sees anything.
     - `method`: `"exact"`, `"bracket"` or `"sampled"`.
-    - `num_sequences`: observation sequences that are possible (exact), or that were drawn (sampled).
+    - `num_sequences`: observation sequences that are possible (exact), that were met in the widest window (bracket), or
+      that were drawn (sampled).
     - `std_error`: of a sampled estimate, else 0.
     - `reason`: why this method, in a sentence.
     """
@@ -30,12 +31,17 @@ class Opacity:
     @property
     def leakage_bits(self) -> float:
         """`I(Z;Y) = H(Z) − H(Z|Y)`: what the watcher learns."""
-        return self.prior_bits - self.bits
+        learnt = self.prior_bits - self.bits
+        return 0.0 if -1e-12 < learnt < 0 else learnt  # rounding; a sampled estimate may truly exceed the prior
 
     def __str__(self) -> str:
-        value = f"{self.bits:.6f} bits" if self.lower == self.upper else f"{self.lower:.6f} … {self.upper:.6f} bits"
-        error = f" ± {self.std_error:.2g}" if self.std_error else ""
+        if self.method == "sampled":
+            value = f"{self.bits:.6f} ± {self.std_error:.2g} bits"
+        elif self.lower == self.upper:
+            value = f"{self.bits:.6f} bits"
+        else:
+            value = f"{self.lower:.6f} … {self.upper:.6f} bits"
         return (
-            f"hidden {value}{error} of {self.prior_bits:.6f} ({self.method}, {self.num_sequences:,} sequences);"
+            f"hidden {value} of {self.prior_bits:.6f} ({self.method}, {self.num_sequences:,} sequences);"
             f" leaked {self.leakage_bits:.6f} bits"
         )

@@ -1,9 +1,10 @@
 """Opacity estimated from sampled observation sequences, with its standard error and an unbiased gradient."""
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from ..engine.chain import Chain
+from ..engine.columns import ColumnPass
 from ..engine.sampling import draw_events
 from ..engine.sequences import SequencePass
 from ..logs import entropy_bits, log2_of_count, log2_or_zero
@@ -26,6 +27,14 @@ def check_settings(sequences: int | None, std_error: float | None, seed: int) ->
     defects.raise_if_any()
 
 
+def sequence_pass(
+    chain: Chain, events: Int[np.ndarray, "k T+1"], *, gradient: bool, memory_bytes: int
+) -> SequencePass | ColumnPass:
+    """Posteriors along sequences by the pass that suits the chain: shared prefixes if dense, columns if sparse."""
+    kind = ColumnPass if chain.hidden.kernel.is_sparse else SequencePass
+    return kind(chain, events, gradient=gradient, memory_bytes=memory_bytes)
+
+
 def sampled_opacity(
     chain: Chain,
     *,
@@ -46,7 +55,7 @@ def sampled_opacity(
     count, total, squares = 0, 0.0, 0.0
     while True:
         size = _next_chunk(chain, count, sequences, memory_bytes)
-        result = SequencePass(
+        result = sequence_pass(
             chain, draw_events(chain, size, generator), gradient=False, memory_bytes=memory_bytes
         ).result
         bits = entropy_bits(result.posterior)
@@ -71,7 +80,7 @@ def sampled_gradient(
     count, total, squares = 0, 0.0, 0.0
     while count < sequences:
         size = _next_chunk(chain, count, sequences, memory_bytes)
-        run = SequencePass(chain, draw_events(chain, size, generator), gradient=True, memory_bytes=memory_bytes)
+        run = sequence_pass(chain, draw_events(chain, size, generator), gradient=True, memory_bytes=memory_bytes)
         result = run.result
         bits = entropy_bits(result.posterior)
         chunk = float(result.count @ bits)
@@ -88,7 +97,8 @@ def sampled_gradient(
 
 def _next_chunk(chain: Chain, count: int, sequences: int, memory_bytes: int) -> int:
     """Whole chunks, the last one never a single sequence, which would have no others for its baseline."""
-    most = int(max(2, min(_CHUNK, memory_bytes // (8 * 40 * chain.hidden.num_states))))
+    kept = min(chain.hidden.horizon, 2 * chain.hidden.horizon**0.5) + 8  # messages of a sequence, with checkpoints
+    most = int(max(2, min(_CHUNK, memory_bytes // (8 * kept * chain.hidden.num_states))))
     left = sequences - count
     if left <= 0:
         return most

@@ -72,6 +72,8 @@ def softmax_table(theta: Any, problem: Problem | None, axes: Axes) -> Float[np.n
     array = as_floats(theta, "theta", defects)
     expected = axes if problem is None else (*axes[:-2], problem.num_cells, problem.num_actions)
     if array is not None and check_shape(array, expected, "theta", defects):
+        if array.shape[-1] == 0:
+            defects.add(f"theta has shape {array.shape}, expected at least one action")
         for index in np.argwhere(np.isnan(array) | (array == np.inf))[:21]:
             defects.add(f"theta {_place(axes, index)} is {array[tuple(index)]}, expected a number or -inf")
     defects.raise_if_any()
@@ -101,6 +103,8 @@ def deterministic_table(actions: Any, problem: Problem, axes: Axes) -> Float[np.
     """One action a row, given by name or index; raises `InputError` naming each row that is wrong."""
     defects = Defects("deterministic policy")
     chosen = np.array(actions, dtype=object)
+    if chosen.size == 0 and axes == TIMED:
+        chosen = chosen.reshape(0, problem.num_cells)  # no decisions, no tables
     check_shape(chosen, (*axes[:-2], problem.num_cells), "actions", defects)
     defects.raise_if_any()
     table = np.zeros((*chosen.shape, problem.num_actions))

@@ -30,6 +30,9 @@ class Defects:
         else:
             self._more += 1
 
+    def __len__(self) -> int:
+        return len(self._found) + self._more
+
     def __bool__(self) -> bool:
         return bool(self._found)
 
@@ -51,8 +54,8 @@ def as_floats(value: Any, what: str, defects: Defects) -> np.ndarray | None:
     """`value` as a float64 array, or None with the defect noted."""
     try:
         array = np.asarray(value)
-        if array.dtype.kind == "c":
-            raise TypeError("complex numbers")
+        if array.dtype.kind in "cSU":
+            raise TypeError("complex numbers" if array.dtype.kind == "c" else "text")
         return np.array(array, dtype=np.float64)
     except (TypeError, ValueError) as error:
         defects.add(f"{what} is not an array of real numbers ({error}); give nested lists or a NumPy array of floats")
@@ -104,15 +107,15 @@ class Names:
     def __init__(self, kind: str, size: int, names: Sequence[str] | None, prefix: str, defects: Defects):
         self.kind = kind
         self.size = size
+        self._prefix = prefix
         if names is None:
             self.given = False
             self._names: tuple[str, ...] | None = None
-            self._prefix = prefix
             self._index: dict[str, int] = {}
             return
         self.given = True
-        if isinstance(names, str):
-            defects.add(f"{kind} names are one string {names!r}, expected a list of {size} strings")
+        if isinstance(names, str) or not isinstance(names, Iterable):
+            defects.add(f"{kind} names are {names!r}, expected a list of {size} strings")
             names = [f"{prefix}{i}" for i in range(size)]
         named = tuple(names)
         if len(named) != size:
@@ -127,7 +130,11 @@ class Names:
             defects.add(f"{kind} names must differ, but these occur twice: {', '.join(map(repr, twice[:5]))}")
 
     def __getitem__(self, index: SupportsIndex) -> str:
-        return self._names[index] if self._names is not None else f"{self._prefix}{operator.index(index)}"
+        return (
+            self._names[index]
+            if self._names is not None and operator.index(index) < len(self._names)
+            else f"{self._prefix}{operator.index(index)}"
+        )
 
     def __len__(self) -> int:
         return self.size

@@ -197,13 +197,13 @@ class Model:
         return frozen(array)
 
     def _check_initial(self, initial: Any, defects: Defects) -> np.ndarray:
-        what = "initial distribution"
+        what, before = "initial distribution", len(defects)
         if isinstance(initial, (str, int, np.integer)) and not isinstance(initial, bool):
             initial = {initial: 1.0}
         if isinstance(initial, Mapping):
             initial = self._vector_from_mapping(initial, what, defects)
         array = as_floats(initial, what, defects)
-        if array is None or not check_shape(array, (self.num_states,), what, defects):
+        if array is None or len(defects) > before or not check_shape(array, (self.num_states,), what, defects):
             return np.zeros(0)
         check_distributions(array, lambda: what, lambda s: f"{what} (state {self.states[s]!r})", defects)
         return frozen(array)
@@ -272,6 +272,9 @@ def _from_sparse(transitions: Sequence[Any], defects: Defects) -> tuple[sp.csr_a
 
 def _read_entries(entries: Iterable[Any], defects: Defects) -> list[tuple[Any, Any, Any, float]]:
     listed = []
+    if not isinstance(entries, Iterable):
+        defects.add(f"entries are {entries!r}, expected a list of (state, action, next state, probability)")
+        return listed
     for number, entry in enumerate(entries):
         try:
             state, action, following, probability = entry

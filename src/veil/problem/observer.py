@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from .checks import Defects, Names, as_floats, check_distributions, check_shape, frozen
+from .checks import Defects, Names, as_floats, as_tuple, check_distributions, check_shape, frozen
 from .errors import InputError
 
 
@@ -100,7 +100,7 @@ class Observer:
         defects.raise_if_any()
         return Observer(self.emissions @ array, observation_names, self.sees_actions, self.sees_initial)
 
-    def without(self, observations: Iterable[str | int], *, silent: str | int | None = None) -> "Observer":
+    def without(self, observations: str | int | Iterable[str | int], *, silent: str | int | None = None) -> "Observer":
         """The watcher to whom these observations are shown as the silent one.
 
         **Raises:** `InputError` where no silent observation is known.
@@ -113,7 +113,10 @@ class Observer:
                     "it has no silent observation to show for a muted one: name it, as in Observer(..., silent='nothing')"
                 ],
             )
-        return self._redirected({self._find(o): target for o in observations})
+        muted = as_tuple(observations)
+        if not isinstance(muted, tuple):
+            raise InputError("observer", [f"observations are {observations!r}, expected a set of names or indices"])
+        return self._redirected({self._find(o): target for o in muted})
 
     def without_sensor(self, sensor: str) -> "Observer":
         """The watcher with one sensor switched off: every reading that reports it is shown without that report."""

@@ -154,7 +154,7 @@ class Problem:
             return None
         if len(self.models) > 1 and not isinstance(self.secret, WhichModel):
             defects.add(f"{len(self.models)} models are given, which only the secret WhichModel can use")
-        return self.secret.resolve(self.models, max(self.horizon, 0), defects)
+        return self.secret.resolve(self.models, self.horizon, defects)
 
 
 def _check_models(model: Any, defects: Defects) -> tuple[Model, ...]:
@@ -169,7 +169,7 @@ def _check_models(model: Any, defects: Defects) -> tuple[Model, ...]:
 def _check_horizon(horizon: Any, defects: Defects) -> int:
     if not isinstance(horizon, (int, np.integer)) or isinstance(horizon, bool) or horizon < 0:
         defects.add(f"horizon is {horizon!r}, expected a whole number of decisions, 0 or more")
-        return 0
+        return -1
     return int(horizon)
 
 

@@ -87,7 +87,9 @@ class StateAt:
     def resolve(self, models: Sequence[Model], horizon: int, defects: Defects) -> SecretTable | None:
         """The label at time t."""
         label = _membership(models[0].states, self.states, "secret StateAt", defects)
-        if not isinstance(self.time, (int, np.integer)) or isinstance(self.time, bool) or not 0 <= self.time <= horizon:
+        is_whole = isinstance(self.time, (int, np.integer)) and not isinstance(self.time, bool)
+        # A horizon below zero is a defect of the problem, noted there.
+        if not is_whole or self.time < 0 or self.time > horizon >= 0:
             defects.add(
                 f"secret StateAt: time is {self.time!r}, expected a whole number from 0 to the horizon {horizon}"
             )
@@ -174,7 +176,7 @@ class Automaton:
             names.append(str(self.otherwise))
         number = {name: index for index, name in enumerate(names)}
         accepting = set(self.accepting)
-        for name in accepting - set(names):
+        for name in sorted(accepting - set(names), key=str):
             defects.add(f"{where}: accepting state {name!r} is not a state of the automaton, expected one of {names}")
         alphabet = sorted(set(letters) - {None}, key=str)
         for pair in self.transitions:
@@ -212,6 +214,9 @@ class Automaton:
             if not isinstance(value, Mapping):
                 defects.add(f"{where}: {name} are a {type(value).__name__}, expected a mapping")
                 good = False
+        if not isinstance(self.otherwise, (str, type(None))):
+            defects.add(f"{where}: otherwise is {self.otherwise!r}, expected 'stay', the name of a state, or None")
+            good = False
         if not isinstance(self.accepting, tuple):
             defects.add(f"{where}: accepting is {self.accepting!r}, expected a set of names of automaton states")
             good = False

@@ -1,0 +1,194 @@
+"""Exact value and gradient on the grids of the paper and of its authors' later work, beside the paper's recursion."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from tests.paper_recursion import PaperResult, paper_gradient
+
+import veil
+
+from . import common
+from .common import Measured, Sample, Settings, mib_text, ratio_text, say, seconds_text
+
+TITLE = "exact opacity and its gradient, beside the paper's recursion"
+HORIZONS = range(6, 13)
+CASES = [("paper-last-state", horizon) for horizon in HORIZONS]
+CASES += [("paper-initial-state", 10), ("later-last-state", 11), ("later-initial-state", 11)]
+RECURSION_SECONDS = 60.0  # a row of the recursion that would take longer is left out
+_PROBE = 200  # sequences that the forecast is made from
+_MEMORY_SEQUENCES = 11_000  # the recursion works in chunks of about 5,200 sequences: two of them show its peak
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was measured on one problem. The recursion's fields are None where it was left out."""
+
+    name: str
+    horizon: int
+    num_sequences: int
+    times: dict[str, Sample]
+    memory: dict[str, Measured]
+    forecast: float
+    difference: float | None
+
+    @property
+    def ratio(self) -> Sample | None:
+        return self.times["paper"].over(self.times["gradient"]) if "paper" in self.times else None
+
+
+class Case:
+    """One problem under one softmax policy, ready for both contenders."""
+
+    def __init__(self, name: str, horizon: int):
+        self.problem = veil.gallery.load(name).replace(horizon=horizon)
+        shape = self.problem.num_cells, self.problem.num_actions
+        self.theta = np.random.default_rng(0).normal(size=shape)
+        self.policy = veil.MarkovPolicy.softmax(self.theta, self.problem)
+
+    def value(self) -> veil.Opacity:
+        return veil.opacity(self.problem, self.policy, method="exact")
+
+    def gradient(self) -> tuple[veil.Opacity, np.ndarray]:
+        return veil.opacity_gradient(self.problem, self.theta, method="exact")
+
+    def sequences(self) -> np.ndarray:
+        return veil.joint_table(self.problem, self.policy).events
+
+    def recursion(self, sequences: np.ndarray) -> Callable[[], PaperResult]:
+        """The paper's recursion over some sequences."""
+        model = self.problem.model
+        transitions = np.stack([matrix.toarray() for matrix in model.matrices], axis=1)
+        inside = np.flatnonzero(self.problem.secret_table.label[0, 0] == 1).tolist()
+        secret: Any = "initial" if isinstance(self.problem.secret, veil.InitialState) else inside
+        emissions, initial = self.problem.observer.emissions, model.initial
+        return lambda: paper_gradient(transitions, emissions, initial, self.theta, sequences, secret)
+
+
+def value_work(name: str, horizon: int) -> Callable[[], Any]:
+    case = Case(name, horizon)
+    return lambda: case.value().bits
+
+
+def gradient_work(name: str, horizon: int) -> Callable[[], Any]:
+    case = Case(name, horizon)
+    return lambda: case.gradient()[0].bits
+
+
+def recursion_work(name: str, horizon: int) -> Callable[[], Any]:
+    case = Case(name, horizon)
+    work = case.recursion(case.sequences()[:_MEMORY_SEQUENCES])
+    return lambda: work().bits
+
+
+def measure(name: str, horizon: int, settings: Settings) -> Row:
+    case = Case(name, horizon)
+    result, gradient = case.gradient()
+    sequences = case.sequences()
+    assert len(sequences) == result.num_sequences
+    probe = sequences[np.linspace(0, len(sequences) - 1, min(_PROBE, len(sequences))).astype(int)]
+    case.recursion(probe)()
+    forecast = common.clock(case.recursion(probe)) / len(probe) * len(sequences)
+    contenders: dict[str, Callable[[], Any]] = {"value": case.value, "gradient": case.gradient}
+    works = {"value": value_work, "gradient": gradient_work}
+    difference = None
+    if forecast <= RECURSION_SECONDS:
+        found: list[PaperResult] = []
+        recursion = case.recursion(sequences)
+        contenders["paper"] = lambda: found.append(recursion())
+        works["paper"] = recursion_work
+        times = common.take_turns(contenders, settings.rounds(forecast))
+        difference = common.relative_difference(gradient, found[-1].gradient)
+    else:
+        times = common.take_turns(contenders, settings.rounds(0))
+    memory = {key: common.in_subprocess(work, name=name, horizon=horizon) for key, work in works.items()}
+    return Row(name, horizon, len(sequences), times, memory, forecast, difference)
+
+
+def run(settings: Settings) -> str:
+    rows = []
+    for number, (name, horizon) in enumerate(CASES, 1):
+        say(f"exact {number}/{len(CASES)}: {name}, T = {horizon}")
+        row = measure(name, horizon, settings)
+        ratio = "recursion left out" if row.ratio is None else f"recursion {ratio_text(row.ratio.median)} slower"
+        say(f"  {row.num_sequences:,} sequences, gradient {seconds_text(row.times['gradient'].median)}, {ratio}")
+        rows.append(row)
+    return report(rows)
+
+
+def report(rows: list[Row]) -> str:
+    header = ["problem", "T", "sequences", "value", "value + gradient", "recursion", "recursion / veil"]
+    header += ["gradients differ by", "peak: value", "peak: gradient", "peak: recursion"]
+    table = common.markdown_table(header, [cells(row) for row in rows])
+    before = max(work.before_bytes for row in rows for key, work in row.memory.items() if key != "paper")
+    rounds = [len(row.times["gradient"].values) for row in rows]
+    skipped = [f"{row.name} T = {row.horizon}" for row in rows if row.difference is None]
+    left_out = f"Left out, as they would take longer than {RECURSION_SECONDS:.0f} s: {', '.join(skipped)}."
+    nothing_left_out = f"No row of the recursion had to be left out (limit {RECURSION_SECONDS:.0f} s)."
+    return f"""\
+Softmax policy with random parameters (normal, seed 0). *Value* is `veil.opacity(…, method="exact")`, *value + gradient*
+`veil.opacity_gradient(…, method="exact")`, both from the problem to the answer, the checks and the count of the tree
+included. *Recursion* is the paper's forward-gradient recursion (value and gradient) in batched NumPy,
+`tests/paper_recursion.py`; it is handed the list of possible sequences, which costs it nothing here, and would else run over
+all `O^(T+1)`. {left_out if skipped else nothing_left_out}
+
+{table}
+
+Median of {min(rounds)} to {max(rounds)} rounds, contenders in turn, range in brackets; the ratio (recursion over value +
+gradient) is taken within each round. Gradients differ by: largest difference of a coordinate over the largest
+coordinate. Peak: the most resident memory (`VmHWM`) of a process that does only this, once, of which interpreter and
+libraries are about {mib_text(before)}. The recursion's peak is set by its chunks and was measured on at most
+{_MEMORY_SEQUENCES:,} sequences.
+
+{figure(rows)}
+"""
+
+
+def cells(row: Row) -> list[str]:
+    ratio = row.ratio
+    return [
+        row.name,
+        str(row.horizon),
+        f"{row.num_sequences:,}",
+        row.times["value"].text(seconds_text),
+        row.times["gradient"].text(seconds_text),
+        row.times["paper"].text(seconds_text) if ratio else f"left out ({seconds_text(row.forecast)} forecast)",
+        ratio.text(ratio_text) if ratio else "–",
+        "–" if row.difference is None else f"{row.difference:.1e}",
+        *(mib_text(row.memory[key].peak_bytes) if key in row.memory else "–" for key in ("value", "gradient", "paper")),
+    ]
+
+
+def figure(rows: list[Row]) -> str:
+    """Times and ratios on the paper's last-state problem, against the horizon."""
+    rows = [row for row in rows if row.name == "paper-last-state"]
+    picture = Figure(figsize=(8.2, 3.4), layout="constrained")
+    left, right = picture.subplots(1, 2)
+    lines = [
+        ("paper", "paper's recursion", common.VERMILION, "s"),
+        ("gradient", "veil, value + gradient", common.BLUE, "o"),
+        ("value", "veil, value", common.GREEN, "^"),
+    ]
+    for key, label, colour, marker in lines:
+        shown = [(row.horizon, row.times[key]) for row in rows if key in row.times]
+        horizons, samples = [t for t, _ in shown], [sample for _, sample in shown]
+        left.plot(horizons, [s.median for s in samples], color=colour, marker=marker, label=label)
+        low, high = [min(s.values) for s in samples], [max(s.values) for s in samples]
+        left.fill_between(horizons, low, high, color=colour, alpha=0.2, linewidth=0)
+    left.set(yscale="log", xlabel="horizon T", ylabel="seconds", title="Time (median; band: range)")
+    left.set_ylim(top=left.get_ylim()[1] * 8)
+    left.legend(frameon=False, fontsize=8, loc="upper left")
+    shown = [(row.horizon, row.ratio) for row in rows if row.ratio is not None]
+    horizons, medians = [t for t, _ in shown], [ratio.median for _, ratio in shown]
+    errors = np.array([[m - min(r.values), max(r.values) - m] for (_, r), m in zip(shown, medians, strict=True)]).T
+    bars = right.bar(horizons, medians, yerr=errors, color=common.BLUE, ecolor=common.GREY, capsize=3, width=0.7)
+    texts = [f"{ratio:.0f}" for ratio in medians]
+    right.bar_label(bars, texts, label_type="center", color="white", fontsize=9)
+    right.set(xlabel="horizon T", ylabel="recursion / veil", title="How many times faster the gradient is")
+    for axes in (left, right):
+        axes.set_xticks(list(HORIZONS))
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.title.set_size(10)
+    return common.save_figure(picture, "exact", "time and ratio against the horizon, paper-last-state")

@@ -1,0 +1,199 @@
+"""Messages of many sequences over a large sparse model: columns of one array, products by rows of a CSR matrix.
+
+The same pass as `sequences.SequencePass`, laid out for models whose transitions do not fit a dense matrix. A message
+array is `(N, n)`, so that a transition moves whole rows of n numbers, and a product costs what its non-zeros cost. The
+scale of each column is folded into the next emission, which saves a pass over the array, in both directions:
+
+- forward `X_{t+1} = F_t · (K_tᵀ X_t)` with `F_t = B(·, o_{t+1}) / s_t` and `s_t` the column sums of `X_t`; `Π s_t = P(y)`;
+- adjoint `Ĝ_t = K_t (F_t · Ĝ_{t+1})` with slope `X_t ⊗ (F_t · Ĝ_{t+1})` in `K_t`: the same F serves.
+"""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Float, Int
+
+from ..logs import natural_log
+from .chain import Chain, Slopes
+from .kernel import SparseKernel
+from .sequences import Posteriors
+
+_LANE = 64  # sequences that travel together
+
+
+class ColumnPass:
+    """Posteriors of the secret along given event sequences over a sparse model, and the slope of a function of them.
+
+    The interface is that of `SequencePass`. Lanes of 64 sequences are worked on by as many threads as there are cores.
+    Where the messages of a lane do not fit its share of the memory, every k-th is kept and the rest computed again.
+    """
+
+    def __init__(self, chain: Chain, events: Int[np.ndarray, "k T+1"], *, gradient: bool, memory_bytes: int):
+        assert isinstance(chain.hidden.kernel, SparseKernel)
+        self.slopes = Slopes(chain) if gradient else None
+        self.label = chain.hidden.label
+        turned = _Turned(chain)
+        lanes = [events[begin : begin + _LANE] for begin in range(0, len(events), _LANE)]
+        self._workers = min(len(lanes), os.cpu_count() or 1)
+        share = memory_bytes // (len(lanes) if gradient else self._workers)
+        self._lanes = self._each(lambda lane: _Lane(chain, turned, lane, self.slopes, share), lanes)
+        self.result = Posteriors(
+            log_likelihood=np.concatenate([lane.log_likelihood for lane in self._lanes]),
+            posterior=np.concatenate([lane.posterior for lane in self._lanes]),
+            count=np.ones(len(events)),
+            index=np.arange(len(events)),
+        )
+
+    def pull_back(self, slope: Float[np.ndarray, "k Z"]) -> Float[np.ndarray, "T C A"]:
+        """The slope in the policy's table from `P(y) · ∂/∂P(z,y)` of each sequence."""
+        assert self.slopes is not None
+        parts = [slope[begin : begin + _LANE] for begin in range(0, len(slope), _LANE)]
+        self._each(lambda pair: pair[0].pull_back(pair[1]), list(zip(self._lanes, parts, strict=True)))
+        return self.slopes.table()
+
+    def _each(self, work: Callable, items: list) -> list:
+        if self._workers == 1:
+            return [work(item) for item in items]
+        with ThreadPoolExecutor(self._workers) as pool:
+            return list(pool.map(work, items))
+
+
+class _Turned:
+    """The transposed transitions of each channel; made once for a stationary policy."""
+
+    def __init__(self, chain: Chain):
+        self._chain = chain
+        self._made: tuple[sp.csr_array, ...] | None = None
+        if chain.stationary and chain.hidden.horizon:
+            self._made = self._make(0)
+
+    def __call__(self, time: int) -> tuple[sp.csr_array, ...]:
+        return self._make(time) if self._made is None else self._made
+
+    def _make(self, time: int) -> tuple[sp.csr_array, ...]:
+        kernel = self._chain.hidden.kernel
+        assert isinstance(kernel, SparseKernel)
+        return tuple(kernel.transposed(sp.csr_array(matrix)) for matrix in self._chain.matrices(time))
+
+
+class _Lane:
+    """Up to 64 sequences, forward to the split and backward to it."""
+
+    def __init__(self, chain: Chain, turned: _Turned, events: np.ndarray, slopes: Slopes | None, memory_bytes: int):
+        self.chain, self.turned, self.events, self.slopes = chain, turned, events, slopes
+        split, horizon = chain.hidden.split_time, chain.hidden.horizon
+        size = 8 * chain.hidden.num_states * len(events)
+        self._forward = _Kept(list(range(split)), size, memory_bytes, slopes is not None)
+        self._backward = _Kept(list(range(horizon - 1, split - 1, -1)), size, memory_bytes, slopes is not None)
+        alpha, logs = self._forward.run(chain.hidden.root[:, events[:, 0]], np.add.reduce, self._ahead)
+        beta, more = self._backward.run(np.ones_like(alpha), np.maximum.reduce, self._back)
+        self._alpha_scale, self._beta_scale = alpha.sum(axis=0), beta.max(axis=0)
+        self._alpha, self._beta = _scaled(alpha, self._alpha_scale), _scaled(beta, self._beta_scale)
+        joint = (self._alpha * self._beta).T @ chain.hidden.label
+        self._total = joint.sum(axis=1)
+        self.log_likelihood = logs + more + natural_log(self._total)
+        self.posterior = np.divide(
+            joint, self._total[:, None], out=np.zeros_like(joint), where=self._total[:, None] > 0
+        )
+
+    def pull_back(self, slope: np.ndarray) -> None:
+        spread = _scaled(self.chain.hidden.label @ slope.T, self._total)
+        self._forward.back(
+            _scaled(spread * self._beta, self._alpha_scale), np.add.reduce, self._ahead, self._pull_ahead
+        )
+        self._backward.back(
+            _scaled(spread * self._alpha, self._beta_scale), np.maximum.reduce, self._back, self._pull_back
+        )
+
+    def _emissions(self, time: int, scale: np.ndarray) -> list[np.ndarray]:
+        """`F = B_c(·, o_{t+1}) / scale` for each channel, `(N, n)`."""
+        events = self.events[:, time + 1]
+        weight = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
+        found = []
+        for channel in self.chain.hidden.channels:
+            # Not a product with a selection matrix: BLAS threads would fight with the threads of the lanes.
+            emission = np.take(channel.emission, events, axis=1, mode="clip")
+            emission *= weight
+            found.append(emission)
+        return found
+
+    def _ahead(self, time: int, messages: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        result: np.ndarray | None = None
+        for matrix, emission in zip(self.turned(time), self._emissions(time, scale), strict=True):
+            emission *= matrix @ messages
+            result = emission if result is None else np.add(result, emission, out=result)
+        assert result is not None
+        return result
+
+    def _pull_ahead(self, time: int, messages: np.ndarray, scale: np.ndarray, slope: np.ndarray) -> np.ndarray:
+        return self._through(time, slope, self._emissions(time, scale), left=messages)
+
+    def _back(self, time: int, messages: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        return self._through(time, messages, self._emissions(time, scale), left=None)
+
+    def _through(
+        self, time: int, right: np.ndarray, emissions: list[np.ndarray], left: np.ndarray | None
+    ) -> np.ndarray:
+        """`Σ_c K_c (F_c · right)`, and with `left` the slope `left ⊗ (F_c · right)` noted on the way."""
+        kernel = self.chain.hidden.kernel
+        assert isinstance(kernel, SparseKernel)
+        result: np.ndarray | None = None
+        for number, (matrix, emission) in enumerate(zip(self.chain.matrices(time), emissions, strict=True)):
+            emission *= right
+            product = np.asarray(matrix @ emission)
+            result = product if result is None else np.add(result, product, out=result)
+            if left is not None and self.slopes is not None:
+                self.slopes.add_outer(time, number, kernel.outer_columns(left, emission))
+        assert result is not None
+        return result
+
+    def _pull_back(self, time: int, messages: np.ndarray, scale: np.ndarray, slope: np.ndarray) -> np.ndarray:
+        kernel, slopes = self.chain.hidden.kernel, self.slopes
+        assert isinstance(kernel, SparseKernel)
+        assert slopes is not None
+        result = np.zeros_like(slope)
+        for number, (matrix, emission) in enumerate(zip(self.turned(time), self._emissions(time, scale), strict=True)):
+            slopes.add_outer(time, number, kernel.outer_columns(slope, emission * messages))
+            result += emission * (matrix @ slope)
+        return result
+
+
+class _Kept:
+    """The messages along one side of the split, kept or checkpointed."""
+
+    def __init__(self, times: list[int], size: int, memory_bytes: int, keep: bool):
+        self.times = times
+        steps = len(times)
+        self.every = 1 if (steps + 6) * size <= memory_bytes else max(2, round(steps**0.5))
+        self.keep = keep
+        self._messages: dict[int, np.ndarray] = {}
+
+    def run(self, messages: np.ndarray, scale_of: Callable, step: Callable) -> tuple[np.ndarray, np.ndarray]:
+        """All steps; the last messages (their own scale still in them) and the sum of the logarithms of the scales."""
+        scale = scale_of(messages, axis=0)
+        logs = natural_log(scale)
+        for position, time in enumerate(self.times):
+            if self.keep and position % self.every == 0:
+                self._messages[position] = messages
+            messages = step(time, messages, scale)
+            scale = scale_of(messages, axis=0)
+            logs = logs + natural_log(scale)
+        return messages, logs
+
+    def back(self, slope: np.ndarray, scale_of: Callable, step: Callable, pull: Callable) -> None:
+        """All steps backwards, from the slope in the last messages."""
+        for begin in range((len(self.times) - 1) // self.every * self.every, -1, -self.every):
+            end = min(begin + self.every, len(self.times))
+            for position in range(begin + 1, end):
+                before = self._messages[position - 1]
+                self._messages[position] = step(self.times[position - 1], before, scale_of(before, axis=0))
+            for position in range(end - 1, begin - 1, -1):
+                messages = self._messages.pop(position)
+                slope = pull(self.times[position], messages, scale_of(messages, axis=0), slope)
+
+
+def _scaled(columns: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    return np.divide(columns, scale, out=np.zeros_like(columns), where=scale > 0)

@@ -1,0 +1,149 @@
+"""The hidden chain under a policy: what it does in a step, and slopes back to the policy."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import veil
+from veil.engine.chain import Chain, Slopes, sum_over
+from veil.opacity.exact import make_chain
+
+from ..oracle import evaluate
+from .chains import central_differences, chain_of, on_sparse_kernel, small_case, small_cases, with_table
+
+SEEDS = range(20)
+
+
+def as_array(matrix: np.ndarray | sp.csr_array) -> np.ndarray:
+    return matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
+
+
+def occupied_by_paths(chain: Chain, time: int) -> np.ndarray:
+    """`P(x_t)` by going through every path."""
+    hidden = chain.hidden
+    totals = np.zeros(hidden.num_states)
+    for path in itertools.product(range(hidden.num_states), repeat=time + 1):
+        chance = hidden.start[path[0]]
+        for step, (here, there) in enumerate(itertools.pairwise(path)):
+            chance *= sum(as_array(matrix)[here, there] for matrix in chain.matrices(step))
+        totals[path[-1]] += chance
+    return totals
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_weights_are_the_policy_of_what_the_agent_can_tell(seed: int):
+    case = small_case(seed)
+    chain = chain_of(case)
+    for time in range(case.spec.horizon):
+        weights = chain.weights(time)
+        for x, cell in enumerate(chain.hidden.cell):
+            np.testing.assert_array_equal(weights[x], case.policy.table[time if case.spec.timed else 0][cell])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_channels_add_up_to_the_chain(seed: int):
+    chain = chain_of(small_case(seed))
+    for time in range(chain.hidden.horizon):
+        total = sum(as_array(matrix) for matrix in chain.matrices(time))
+        np.testing.assert_allclose(total, as_array(chain.hidden.kernel.mix(chain.weights(time))), atol=1e-15)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_push_and_pull_are_adjoint_and_conserve_probability(seed: int):
+    for chain in (chain_of(small_case(seed)), on_sparse_kernel(chain_of(small_case(seed)))):
+        rng = np.random.default_rng(seed)
+        size = chain.hidden.num_states
+        row, column = rng.random((3, size)), rng.random((size, 2))
+        for time in range(chain.hidden.horizon):
+            np.testing.assert_allclose(chain.push(row, time) @ column, row @ chain.pull(column, time), rtol=1e-12)
+            np.testing.assert_allclose(chain.push(row, time).sum(axis=1), row.sum(axis=1), rtol=1e-12)
+            np.testing.assert_allclose(chain.pull(np.ones(size), time), 1, rtol=1e-12)
+
+
+def test_occupancies_are_the_sums_over_paths():
+    checked = 0
+    for case in small_cases(40):
+        chain = chain_of(case)
+        if chain.hidden.num_states ** (case.spec.horizon + 1) > 2_000:
+            continue
+        checked += case.spec.horizon > 1
+        assert chain.occupancies.shape == (case.spec.horizon + 1, chain.hidden.num_states)
+        for time in range(case.spec.horizon + 1):
+            np.testing.assert_allclose(chain.occupancies[time], occupied_by_paths(chain, time), atol=1e-14)
+    assert checked >= 5
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_prior_is_that_of_the_oracle(seed: int):
+    case = small_case(seed)
+    answer = evaluate(case.spec)
+    rows = answer.weights.values()
+    expected = [sum(row.get(z, 0) for row in rows) / answer.denominator for z in range(answer.num_values)]
+    np.testing.assert_allclose(chain_of(case).prior, expected, atol=1e-13)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_forecast_of_the_label_agrees_with_the_prior_at_every_time(seed: int):
+    chain = chain_of(small_case(seed, "last"))
+    for time in range(chain.hidden.split_time + 1):
+        label = chain.predicted_label(time)
+        np.testing.assert_allclose(chain.occupancies[time] @ label, chain.prior, atol=1e-13)
+        np.testing.assert_allclose(label.sum(axis=1), 1, atol=1e-13)
+    np.testing.assert_array_equal(chain.predicted_label(chain.hidden.split_time), chain.hidden.label)
+
+
+def test_matrices_are_made_once_and_shared_by_a_stationary_policy():
+    stationary = chain_of(small_case(0, "last", timed=False, sees_actions=True, work=50_000))
+    assert stationary.matrices(0) is stationary.matrices(1)
+    assert len(stationary.matrices(0)) == len(stationary.hidden.channels)
+
+
+def test_a_long_clock_over_a_sparse_chain_does_not_hoard_matrices():
+    rng = np.random.default_rng(0)
+    model = veil.Model(rng.dirichlet(np.ones(3), size=(3, 2)), np.zeros((3, 2)), 0)
+    problem = veil.Problem(model, veil.Observer(np.ones((3, 1))), veil.LastState({1}), horizon=200)
+    policy = veil.TimedPolicy(rng.dirichlet(np.ones(2), size=(200, 3)))
+    chain = on_sparse_kernel(make_chain(problem, policy))
+    for time in [*range(200), 0, 199, 70]:
+        expected = np.einsum("xa,xay->xy", policy.table[time], model.transitions)
+        np.testing.assert_allclose(as_array(chain.matrices(time)[0]), expected, atol=1e-15)
+        assert len(chain._matrices) <= 66
+    dense = make_chain(problem, policy)
+    np.testing.assert_allclose(chain.occupancies, dense.occupancies, atol=1e-14)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_slopes_are_those_of_the_matrices_in_the_table(seed: int, sparse: bool):
+    """`Σ_t Σ_c left_t K_t^c right_tc` is linear in the table: its slope is what central differences say."""
+    chain = chain_of(small_case(seed, work=500))
+    if sparse:
+        chain = on_sparse_kernel(chain)
+    rng = np.random.default_rng(seed)
+    size, channels = chain.hidden.num_states, len(chain.hidden.channels)
+    left = rng.normal(size=(chain.hidden.horizon, 2, size))
+    right = rng.normal(size=(chain.hidden.horizon, channels, 2, size))
+
+    def value(table: np.ndarray) -> float:
+        moved = with_table(chain, table)
+        return float(sum(
+            np.sum(left[time] @ as_array(matrix) * right[time, channel])
+            for time in range(chain.hidden.horizon)
+            for channel, matrix in enumerate(moved.matrices(time))
+        ))  # fmt: skip
+
+    slopes = Slopes(chain)
+    for time in range(chain.hidden.horizon):
+        for channel in range(channels):
+            slopes.add(time, channel, left[time], right[time, channel])
+    assert slopes.table().shape == chain.table.shape
+    np.testing.assert_allclose(slopes.table(), central_differences(value, chain.table, 1e-3), atol=1e-10)
+
+
+def test_sum_over_adds_without_a_zero_to_begin_with():
+    first = np.ones(2)
+    assert sum_over(iter([first])) is first
+    np.testing.assert_array_equal(sum_over(iter([first, first, first])), [3, 3])
+    np.testing.assert_array_equal(first, [1, 1])

@@ -1,0 +1,81 @@
+"""Stationary policies."""
+
+import numpy as np
+import pytest
+
+import veil
+
+from .masked import AVAILABLE, knowing_problem, masked_problem
+
+
+def test_probabilities_are_kept_and_have_a_table_without_time():
+    policy = veil.MarkovPolicy([[0.25, 0.75], [1, 0]])
+    np.testing.assert_array_equal(policy.probabilities, [[0.25, 0.75], [1, 0]])
+    np.testing.assert_array_equal(policy.table, [[[0.25, 0.75], [1, 0]]])
+    assert policy.probabilities.dtype == np.float64
+    assert not policy.probabilities.flags.writeable
+    assert not policy.table.flags.writeable
+    assert repr(policy) == "MarkovPolicy(2 states, 2 actions)"
+
+
+def test_a_bad_row_is_refused_with_its_state():
+    with pytest.raises(veil.InputError, match=r"Markov policy: row \(state 1\) sums to 0.9"):
+        veil.MarkovPolicy([[1.0, 0.0], [0.5, 0.4]])
+    with pytest.raises(veil.InputError, match=r"expected \(state, action\)"):
+        veil.MarkovPolicy(np.full((1, 2, 2), 0.5))
+
+
+def test_makers_respect_the_mask():
+    problem = masked_problem()
+    for policy in (
+        veil.MarkovPolicy.uniform(problem),
+        veil.MarkovPolicy.softmax(np.random.default_rng(0).normal(size=(3, 3)), problem),
+        veil.MarkovPolicy.deterministic(problem, ["up", "down", "stay"]),
+    ):
+        np.testing.assert_array_equal(policy.probabilities[~AVAILABLE], 0)
+        np.testing.assert_allclose(policy.probabilities.sum(axis=1), 1, atol=1e-15)
+    assert veil.MarkovPolicy.uniform(knowing_problem()).probabilities.shape == (6, 3)
+
+
+def test_a_softmax_without_a_problem_knows_no_mask():
+    assert (veil.MarkovPolicy.softmax(np.zeros((3, 3))).probabilities == 1 / 3).all()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_softmax_and_logits_are_inverse_to_each_other(seed: int):
+    rng = np.random.default_rng(seed)
+    table = rng.dirichlet(np.full(4, 0.3), size=5)
+    table[0] = [0, 1, 0, 0]
+    table[1] = [0.5, 0, 0.5, 0]
+    policy = veil.MarkovPolicy(table)
+    logits = policy.logits()
+    np.testing.assert_array_equal(np.isneginf(logits), table == 0)
+    again = veil.MarkovPolicy.softmax(logits)
+    np.testing.assert_allclose(again.probabilities, table, rtol=1e-14, atol=0)
+    # The other way round parameters come back up to a constant a row.
+    theta = rng.normal(size=(5, 4))
+    back = veil.MarkovPolicy.softmax(theta).logits() - theta
+    np.testing.assert_allclose(back, np.repeat(back[:, :1], 4, axis=1), atol=1e-13)
+
+
+def test_logits_of_a_masked_policy_give_it_back():
+    problem = masked_problem()
+    policy = veil.MarkovPolicy.softmax(np.random.default_rng(1).normal(size=(3, 3)), problem)
+    assert np.isneginf(policy.logits()[~AVAILABLE]).all()
+    again = veil.MarkovPolicy.softmax(policy.logits(), problem)
+    np.testing.assert_allclose(again.probabilities, policy.probabilities, rtol=1e-15)
+
+
+def test_deterministic_errors_name_state_and_action():
+    with pytest.raises(veil.InputError, match="state 'pit': action 'up' is not available"):
+        veil.MarkovPolicy.deterministic(masked_problem(), ["up", "down", "up"])
+    with pytest.raises(veil.InputError, match="state 'hall': unknown action 'ups': did you mean 'up'"):
+        veil.MarkovPolicy.deterministic(masked_problem(), ["ups", "down", "stay"])
+
+
+def test_saving_and_loading_gives_the_same_policy(tmp_path):
+    policy = veil.MarkovPolicy(np.random.default_rng(2).dirichlet(np.ones(3), size=7))
+    policy.save(tmp_path / "policy")
+    again = veil.load_policy(tmp_path / "policy")
+    assert isinstance(again, veil.MarkovPolicy)
+    np.testing.assert_array_equal(again.probabilities, policy.probabilities)
