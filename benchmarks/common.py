@@ -12,11 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import scipy
-
-mpl.use("Agg")
 from matplotlib.figure import Figure
 
 ROOT = Path(__file__).parents[1]
@@ -124,7 +121,7 @@ def mib_text(num_bytes: float) -> str:
 
 
 def ratio_text(ratio: float) -> str:
-    return f"{ratio:.0f}×" if ratio >= 20 else f"{ratio:.2g}×"
+    return f"{ratio:.{0 if ratio >= 100 else 1 if ratio >= 10 else 2}f}×"
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -149,9 +146,10 @@ def machine_line() -> str:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]  # pyright: ignore[reportOptionalSubscript]
+    threads = os.environ["OPENBLAS_NUM_THREADS"]
     return (
-        f"{cores} cores ({_processor()}), {memory:.0f} GiB; Python {platform.python_version()}, NumPy"
-        f" {np.__version__} ({blas['name']} {blas['version']}), SciPy {scipy.__version__}; load before the run"
+        f"{cores} cores ({_processor()}), {memory:.0f} GiB; Python {platform.python_version()}, NumPy {np.__version__}"
+        f" ({blas['name']} {blas['version']}, threads: {threads}), SciPy {scipy.__version__}; load before the run"
         f" {os.getloadavg()[0]:.1f}"
     )
 

@@ -119,9 +119,12 @@ def run(settings: Settings) -> str:
 
 
 def report(rows: list[Row]) -> str:
-    header = ["problem", "T", "sequences", "value", "value + gradient", "recursion", "recursion / veil"]
-    header += ["gradients differ by", "peak: value", "peak: gradient", "peak: recursion"]
+    header = ["problem", "T", "sequences", "value", "value + gradient", "recursion", "recursion / veil", "difference"]
     table = common.markdown_table(header, [cells(row) for row in rows])
+    peaks = common.markdown_table(
+        ["peak memory", "T", "value", "value + gradient", "recursion"],
+        [[row.name, str(row.horizon), *(peak(row, key) for key in ("value", "gradient", "paper"))] for row in rows],
+    )
     before = max(work.before_bytes for row in rows for key, work in row.memory.items() if key != "paper")
     rounds = [len(row.times["gradient"].values) for row in rows]
     skipped = [f"{row.name} T = {row.horizon}" for row in rows if row.difference is None]
@@ -131,15 +134,19 @@ def report(rows: list[Row]) -> str:
 Softmax policy with random parameters (normal, seed 0). *Value* is `veil.opacity(…, method="exact")`, *value + gradient*
 `veil.opacity_gradient(…, method="exact")`, both from the problem to the answer, the checks and the count of the tree
 included. *Recursion* is the paper's forward-gradient recursion (value and gradient) in batched NumPy,
-`tests/paper_recursion.py`; it is handed the list of possible sequences, which costs it nothing here, and would else run over
+`tests/paper_recursion.py`; it is handed the list of possible sequences, free of charge, and would else run over
 all `O^(T+1)`. {left_out if skipped else nothing_left_out}
 
 {table}
 
-Median of {min(rounds)} to {max(rounds)} rounds, contenders in turn, range in brackets; the ratio (recursion over value +
-gradient) is taken within each round. Gradients differ by: largest difference of a coordinate over the largest
-coordinate. Peak: the most resident memory (`VmHWM`) of a process that does only this, once, of which interpreter and
-libraries are about {mib_text(before)}. The recursion's peak is set by its chunks and was measured on at most
+Median of {min(rounds)} to {max(rounds)} rounds, contenders in turn, range in brackets; the ratio, recursion over value +
+gradient, is taken within each round. Difference: the largest difference of the two gradients in any coordinate, over
+the largest coordinate.
+
+{peaks}
+
+Peak memory: the most resident memory (`VmHWM`) of a process that does only this, once; interpreter and libraries are
+about {mib_text(before)} of it. The recursion's peak is set by its chunks, so it was measured on at most
 {_MEMORY_SEQUENCES:,} sequences.
 
 {figure(rows)}
@@ -154,11 +161,14 @@ def cells(row: Row) -> list[str]:
         f"{row.num_sequences:,}",
         row.times["value"].text(seconds_text),
         row.times["gradient"].text(seconds_text),
-        row.times["paper"].text(seconds_text) if ratio else f"left out ({seconds_text(row.forecast)} forecast)",
+        row.times["paper"].text(seconds_text) if ratio else f"left out (forecast {seconds_text(row.forecast)})",
         ratio.text(ratio_text) if ratio else "–",
         "–" if row.difference is None else f"{row.difference:.1e}",
-        *(mib_text(row.memory[key].peak_bytes) if key in row.memory else "–" for key in ("value", "gradient", "paper")),
     ]
+
+
+def peak(row: Row, key: str) -> str:
+    return mib_text(row.memory[key].peak_bytes) if key in row.memory else "–"
 
 
 def figure(rows: list[Row]) -> str:
@@ -177,7 +187,7 @@ def figure(rows: list[Row]) -> str:
         left.plot(horizons, [s.median for s in samples], color=colour, marker=marker, label=label)
         low, high = [min(s.values) for s in samples], [max(s.values) for s in samples]
         left.fill_between(horizons, low, high, color=colour, alpha=0.2, linewidth=0)
-    left.set(yscale="log", xlabel="horizon T", ylabel="seconds", title="Time (median; band: range)")
+    left.set(yscale="log", xlabel="horizon T", ylabel="seconds", title="Time (median; band: range over rounds)")
     left.set_ylim(top=left.get_ylim()[1] * 8)
     left.legend(frameon=False, fontsize=8, loc="upper left")
     shown = [(row.horizon, row.ratio) for row in rows if row.ratio is not None]
@@ -185,7 +195,7 @@ def figure(rows: list[Row]) -> str:
     errors = np.array([[m - min(r.values), max(r.values) - m] for (_, r), m in zip(shown, medians, strict=True)]).T
     bars = right.bar(horizons, medians, yerr=errors, color=common.BLUE, ecolor=common.GREY, capsize=3, width=0.7)
     texts = [f"{ratio:.0f}" for ratio in medians]
-    right.bar_label(bars, texts, label_type="center", color="white", fontsize=9)
+    right.bar_label(bars, texts, padding=2, fontsize=9)
     right.set(xlabel="horizon T", ylabel="recursion / veil", title="How many times faster the gradient is")
     for axes in (left, right):
         axes.set_xticks(list(HORIZONS))

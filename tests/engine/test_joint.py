@@ -8,6 +8,7 @@ import pytest
 import veil
 from veil.engine.chain import Chain
 from veil.engine.joint import JointWalk
+from veil.engine.tree import Prefixes, Suffixes
 from veil.opacity.exact import EntropyObjective, make_chain
 
 from ..oracle import evaluate
@@ -77,13 +78,21 @@ def test_the_tables_of_both_sides_are_those_of_the_oracle():
             np.testing.assert_allclose(row, expected, rtol=1e-12, atol=0)
 
 
-def test_the_longer_side_is_walked_by_default():
-    """Either gives the same; the shorter side is the one that is kept in memory."""
+def test_the_side_with_fewer_steps_is_the_one_kept_in_memory(monkeypatch: pytest.MonkeyPatch):
+    kept = []
+    plain = JointWalk._collect
+
+    def watched(walked: JointWalk, direction):
+        kept.append(type(direction))
+        return plain(walked, direction)
+
+    monkeypatch.setattr(JointWalk, "_collect", watched)
     case = small_case(3, "last", work=50_000)
-    early, late = at_every_time(case)[0], at_every_time(case)[-1]
     assert case.spec.horizon >= 2
-    for chain, side in ((early, "suffixes"), (late, "prefixes")):
-        assert total_and_slope(JointWalk(chain))[0] == total_and_slope(JointWalk(chain, outer=side))[0]
+    for chain in at_every_time(case):
+        total_of(JointWalk(chain))
+    split = len(kept) // 2
+    assert kept == [Prefixes] * split + [Suffixes] * (len(kept) - split)
 
 
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])

@@ -1,6 +1,7 @@
 """One hidden chain for every problem: the model, times what else is hidden, with what the watcher receives of it."""
 
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
@@ -60,11 +61,20 @@ class Hidden:
         return self.channels[0].emission.shape[1]
 
 
+_BUILT: WeakKeyDictionary[Problem, Hidden] = WeakKeyDictionary()
+
+
 def build(problem: Problem) -> Hidden:
     """The hidden chain of a problem: product of the models, the secret's private memory and the states.
 
-    Cost: linear in the number of transitions of the product.
+    Cost: linear in the number of transitions of the product; problems are immutable, so it is built once for each.
     """
+    if problem not in _BUILT:
+        _BUILT[problem] = _build(problem)
+    return _BUILT[problem]
+
+
+def _build(problem: Problem) -> Hidden:
     table, models = problem.secret_table, problem.models
     num_models, num_memories, num_states = table.label.shape
     matrices, start = _product(problem)

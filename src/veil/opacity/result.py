@@ -1,6 +1,9 @@
 """The answer to "how much is hidden": bits, bounds, and how they were found."""
 
 from dataclasses import dataclass
+from statistics import NormalDist
+
+from ..problem.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,18 @@ class Opacity:
         """`I(Z;Y) = H(Z) − H(Z|Y)`: what the watcher learns."""
         learnt = self.prior_bits - self.bits
         return 0.0 if -1e-12 < learnt < 0 else learnt  # rounding; a sampled estimate may truly exceed the prior
+
+    def interval(self, confidence: float = 0.95) -> tuple[float, float]:
+        """An interval that holds `H(Z|Y)` with the given probability: the proven bounds, narrowed by a sample's error.
+
+        The sampled part rests on the central limit theorem; `lower` and `upper` alone are proven.
+        """
+        if not 0 < confidence < 1:
+            raise InputError("interval", [f"confidence is {confidence!r}, expected a probability between 0 and 1"])
+        if self.method != "sampled":
+            return self.lower, self.upper
+        reach = NormalDist().inv_cdf((1 + confidence) / 2) * self.std_error
+        return max(self.lower, self.bits - reach), min(self.upper, self.bits + reach)
 
     def __str__(self) -> str:
         if self.method == "sampled":

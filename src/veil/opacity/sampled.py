@@ -1,10 +1,14 @@
 """Opacity estimated from sampled observation sequences, with its standard error and an unbiased gradient."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from jaxtyping import Float, Int
 
 from ..engine.chain import Chain
 from ..engine.columns import ColumnPass
+from ..engine.device import DevicePass, device_memory, on_accelerator
+from ..engine.joint import DEFAULT_MEMORY
 from ..engine.sampling import draw_events
 from ..engine.sequences import SequencePass
 from ..logs import entropy_bits, log2_of_count, log2_or_zero
@@ -13,6 +17,7 @@ from .result import Opacity
 
 _CHUNK = 4096  # sequences at a time; memory stays bounded whatever their number
 _MOST = 10_000_000
+_ENOUGH_LANES = 128
 
 
 def check_settings(sequences: int | None, std_error: float | None, seed: int) -> None:
@@ -28,9 +33,14 @@ def check_settings(sequences: int | None, std_error: float | None, seed: int) ->
 
 
 def sequence_pass(
-    chain: Chain, events: Int[np.ndarray, "k T+1"], *, gradient: bool, memory_bytes: int
-) -> SequencePass | ColumnPass:
-    """Posteriors along sequences by the pass that suits the chain: shared prefixes if dense, columns if sparse."""
+    chain: Chain, events: Int[np.ndarray, "k T+1"], *, gradient: bool, memory_bytes: int, pad_to: int = 0
+) -> SequencePass | ColumnPass | DevicePass:
+    """Posteriors along sequences by the pass that suits chain and machine.
+
+    On an accelerator, where there is one; else shared prefixes for a dense chain, and columns for a sparse one.
+    """
+    if on_accelerator(chain):
+        return DevicePass(chain, events, pad_to=pad_to)
     kind = ColumnPass if chain.hidden.kernel.is_sparse else SequencePass
     return kind(chain, events, gradient=gradient, memory_bytes=memory_bytes)
 
@@ -41,34 +51,31 @@ def sampled_opacity(
     sequences: int = 2000,
     std_error: float | None = None,
     seed: int = 0,
-    memory_bytes: int = 2**30,
+    memory_bytes: int = DEFAULT_MEMORY,
     reason: str = "",
 ) -> Opacity:
     """The mean of `h(y) = H(Z|Y=y)` over sampled y (the paper's estimator of the value), unbiased.
 
     **Arguments:** `sequences`: how many to draw; with `std_error`, draws more, in chunks, until the standard error is at
-    most that. The estimate's `lower` and `upper` are the trivial bounds 0 and `H(Z)`: a sample proves nothing.
+    most that (or ten million are drawn). The estimate's `lower` and `upper` are the trivial bounds 0 and `H(Z)`: a
+    sample proves nothing.
 
     Cost: `O(T · sequences · nnz(P))`; memory does not grow with the number of sequences.
     """
     generator = np.random.default_rng(seed)
-    count, total, squares = 0, 0.0, 0.0
+    size = _chunk(chain, sequences, memory_bytes)
+    tally = _Tally()
     while True:
-        size = _next_chunk(chain, count, sequences, memory_bytes)
-        result = sequence_pass(
-            chain, draw_events(chain, size, generator), gradient=False, memory_bytes=memory_bytes
-        ).result
-        bits = entropy_bits(result.posterior)
-        count += size
-        total += float(result.count @ bits)
-        squares += float(result.count @ bits**2)
-        error = _standard_error(count, total, squares)
-        if count >= sequences and (std_error is None or error <= std_error or count >= _MOST):
-            return _result(chain, total / count, error, count, reason)
+        wanted = min(size, sequences - tally.count) if tally.count < sequences else size
+        events = draw_events(chain, wanted, generator)
+        run = sequence_pass(chain, events, gradient=False, memory_bytes=memory_bytes, pad_to=size)
+        tally.add(run.result.count, entropy_bits(run.result.posterior))
+        if tally.count >= sequences and (std_error is None or tally.std_error <= std_error or tally.count >= _MOST):
+            return _result(chain, tally, reason)
 
 
 def sampled_gradient(
-    chain: Chain, *, sequences: int = 2000, seed: int = 0, memory_bytes: int = 2**30, reason: str = ""
+    chain: Chain, *, sequences: int = 2000, seed: int = 0, memory_bytes: int = DEFAULT_MEMORY, reason: str = ""
 ) -> tuple[Opacity, Float[np.ndarray, "T C A"]]:
     """The sampled opacity and an unbiased estimate of its slope in the policy's table.
 
@@ -76,50 +83,68 @@ def sampled_gradient(
     sequences of its chunk: independent of `y_k`, so the estimate stays unbiased, and of lower variance as a rule.
     """
     generator = np.random.default_rng(seed)
-    slope = np.zeros(chain.table.shape)
-    count, total, squares = 0, 0.0, 0.0
-    while count < sequences:
-        size = _next_chunk(chain, count, sequences, memory_bytes)
-        run = sequence_pass(chain, draw_events(chain, size, generator), gradient=True, memory_bytes=memory_bytes)
+    size = _chunk(chain, sequences, memory_bytes)
+    slope, tally = np.zeros(chain.table.shape), _Tally()
+    while tally.count < sequences:
+        events = draw_events(chain, min(size, sequences - tally.count), generator)
+        run = sequence_pass(chain, events, gradient=True, memory_bytes=memory_bytes, pad_to=size)
         result = run.result
         bits = entropy_bits(result.posterior)
-        chunk = float(result.count @ bits)
-        baseline = (chunk - bits) / (size - 1) if size > 1 else np.zeros_like(bits)
+        others = max(1, len(events) - 1)
+        baseline = (float(result.count @ bits) - bits) / others if len(events) > 1 else np.zeros_like(bits)
         # P(y) ∂/∂P(z,y) of h(y) is -log2 P(z|y) − h(y), and of stop(h − b) log P(y) it is h(y) − b: h cancels.
-        surprisal = -log2_or_zero(result.posterior)
-        weight = result.count / sequences
-        slope += run.pull_back(weight[:, None] * np.where(result.posterior > 0, surprisal - baseline[:, None], 0.0))
-        count += size
-        total += chunk
-        squares += float(result.count @ bits**2)
-    return _result(chain, total / count, _standard_error(count, total, squares), count, reason), slope
+        advantage = -log2_or_zero(result.posterior) - baseline[:, None]
+        weight = result.count[:, None] / sequences
+        slope += run.pull_back(np.where(result.posterior > 0, weight * advantage, 0.0))
+        tally.add(result.count, bits)
+    return _result(chain, tally, reason), slope
 
 
-def _next_chunk(chain: Chain, count: int, sequences: int, memory_bytes: int) -> int:
-    """Whole chunks, the last one never a single sequence, which would have no others for its baseline."""
-    kept = min(chain.hidden.horizon, 2 * chain.hidden.horizon**0.5) + 8  # messages of a sequence, with checkpoints
-    most = int(max(2, min(_CHUNK, memory_bytes // (8 * kept * chain.hidden.num_states))))
-    left = sequences - count
-    if left <= 0:
-        return most
-    return left if left <= most + 1 else most
+@dataclass
+class _Tally:
+    """Running sums of `h(y)`."""
+
+    count: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+
+    def add(self, count: np.ndarray, bits: np.ndarray) -> None:
+        self.count += int(count.sum())
+        self.total += float(count @ bits)
+        self.squares += float(count @ bits**2)
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.count
+
+    @property
+    def std_error(self) -> float:
+        return float(np.sqrt(max(0.0, self.squares / self.count - self.mean**2) / (self.count - 1)))
 
 
-def _standard_error(count: int, total: float, squares: float) -> float:
-    variance = max(0.0, squares / count - (total / count) ** 2)
-    return float(np.sqrt(variance / (count - 1)))
+def _chunk(chain: Chain, sequences: int, memory_bytes: int) -> int:
+    """Sequences at a time: equal chunks, so that one shape serves all, none of them a single sequence."""
+    hidden = chain.hidden
+    memory = device_memory() if on_accelerator(chain) else memory_bytes
+    room = memory // (8 * hidden.num_states * (hidden.horizon + 8))
+    if room < _ENOUGH_LANES:  # keep checkpoints in time instead of every message
+        room = memory // int(8 * hidden.num_states * (2 * hidden.horizon**0.5 + 8))
+    most = max(2, min(_CHUNK, int(room)))
+    chunks = -(-sequences // most)
+    size = -(-sequences // chunks)
+    return size + 1 if sequences % size == 1 else size
 
 
-def _result(chain: Chain, bits: float, error: float, count: int, reason: str) -> Opacity:
+def _result(chain: Chain, tally: _Tally, reason: str) -> Opacity:
     prior = float(entropy_bits(chain.prior))
     most = min(prior, log2_of_count(chain.hidden.label.shape[1]))
     return Opacity(
-        bits=bits,
+        bits=tally.mean,
         lower=0.0,
         upper=most,
         prior_bits=prior,
         method="sampled",
-        num_sequences=count,
-        std_error=error,
-        reason=reason or f"{count:,} sampled sequences",
+        num_sequences=tally.count,
+        std_error=tally.std_error,
+        reason=reason or f"{tally.count:,} sampled sequences",
     )

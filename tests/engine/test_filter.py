@@ -1,0 +1,249 @@
+"""What the watcher believes, live."""
+
+from collections import defaultdict
+
+import numpy as np
+import pytest
+
+import veil
+
+from ..random_problems import KINDS, Case
+from .chains import small_case, small_cases
+
+
+def two_rooms() -> tuple[veil.Problem, veil.MarkovPolicy]:
+    problem = veil.gallery.load("two-rooms")
+    return problem, veil.MarkovPolicy.uniform(problem)
+
+
+def seeing_actions(horizon: int = 3, secret=None, sees_initial: bool = True) -> tuple[veil.Problem, veil.MarkovPolicy]:
+    """Two states; `stay` stays, `move` moves with probability 3/4; the observation is right with probability 3/4."""
+    transitions = np.array([[[1, 0], [0.25, 0.75]], [[0, 1], [0.75, 0.25]]])
+    names = {"state_names": ["left", "right"], "action_names": ["stay", "move"]}
+    model = veil.Model(transitions, np.zeros((2, 2)), [0.5, 0.5], **names)
+    observer = veil.Observer([[0.75, 0.25], [0.25, 0.75]], ["l", "r"], sees_actions=True, sees_initial=sees_initial)
+    problem = veil.Problem(model, observer, secret or veil.LastState({"right"}), horizon)
+    return problem, veil.MarkovPolicy([[0.5, 0.5], [0.25, 0.75]])
+
+
+def follow(case: Case, sequence) -> list[np.ndarray]:
+    watcher = veil.ObserverFilter(case.problem, case.policy)
+    return [watcher.update(event) for event in sequence]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_posterior_after_every_observation_is_that_of_the_joint_table(kind: str):
+    """At the end the row of the table; before, what the rows that may still come add up to."""
+    followed = 0
+    for case in small_cases(12, kind):
+        table = veil.joint_table(case.problem, case.policy)
+        sums: dict[tuple, np.ndarray] = defaultdict(lambda: np.zeros(len(case.problem.secret_values)))
+        for sequence, row in zip(table.sequences, table.probabilities, strict=True):
+            for length in range(1, len(sequence) + 1):
+                sums[sequence[:length]] += row
+        for number in range(0, table.num_sequences, max(1, table.num_sequences // 8)):
+            sequence = table.sequences[number]
+            found = follow(case, sequence)
+            for length, posterior in enumerate(found, 1):
+                expected = sums[sequence[:length]] / sums[sequence[:length]].sum()
+                np.testing.assert_allclose(posterior, expected, atol=1e-12)
+            if found:
+                np.testing.assert_allclose(found[-1], table.posterior[number], atol=1e-12)
+                followed += 1
+    assert followed > 30
+
+
+def test_by_hand():
+    problem, policy = two_rooms()
+    watcher = veil.ObserverFilter(problem, policy)
+    assert watcher.values == ("elsewhere", "secret")
+    assert watcher.time is None
+    np.testing.assert_allclose(watcher.posterior, [0.5, 0.5])  # the forecast before anything is seen
+    np.testing.assert_allclose(watcher.update("0"), [0.5, 0.5])  # the start is known: a forecast still
+    assert watcher.time == 0
+    np.testing.assert_allclose(watcher.belief, [1, 0])
+    np.testing.assert_allclose(watcher.update("0"), [0.8, 0.2], rtol=1e-15)
+    assert watcher.time == 1
+
+
+def test_certainty_is_exact():
+    problem, policy = two_rooms()
+    watcher = veil.ObserverFilter(problem, policy)
+    watcher.update("0")
+    assert watcher.update("beep").tolist() == [0, 1]
+
+
+def test_before_anything_is_seen_the_posterior_is_the_prior():
+    for case in small_cases(30):
+        watcher = veil.ObserverFilter(case.problem, case.policy)
+        prior = veil.joint_table(case.problem, case.policy).prior
+        np.testing.assert_allclose(watcher.posterior, prior, atol=1e-12)
+        assert watcher.time == (None if case.spec.sees_first else 0)
+        assert watcher.belief.sum() == pytest.approx(1, abs=1e-12)
+
+
+def test_a_forecast_follows_the_policy():
+    """Sure of `office` at time 0, the watcher expects the vault with the probability that the policy goes there."""
+    problem = veil.gallery.load("two-rooms")
+    for chance in (0.0, 0.3, 1.0):
+        watcher = veil.ObserverFilter(problem, veil.MarkovPolicy([[1 - chance, chance], [0.5, 0.5]]))
+        np.testing.assert_allclose(watcher.update("0"), [1 - chance, chance], atol=1e-15)
+
+
+def test_a_value_already_fixed_is_kept_while_the_state_moves_on():
+    """A start that shows itself once and is forgotten by the state: the watcher does not forget."""
+    model = veil.Model(np.full((2, 1, 2), 0.5), np.zeros((2, 1)), [0.5, 0.5])
+    observer = veil.Observer(np.eye(2))
+    problem = veil.Problem(model, observer, veil.InitialState(), horizon=3)
+    watcher = veil.ObserverFilter(problem, veil.MarkovPolicy.uniform(problem))
+    for observation in ("o1", "o0", "o0", "o1"):
+        assert watcher.update(observation).tolist() == [0, 1]
+
+
+# Impossible observations
+
+
+def test_an_impossible_observation_says_what_would_be_possible():
+    problem, policy = two_rooms()
+    watcher = veil.ObserverFilter(problem, policy)
+    with pytest.raises(veil.ImpossibleObservationError, match="'beep' at time 0 is impossible .* possible are '0'"):
+        watcher.update("beep")
+    watcher.update("0")
+    certain = veil.ObserverFilter(problem, veil.MarkovPolicy([[1, 0], [0.5, 0.5]]))
+    certain.update("0")
+    with pytest.raises(veil.ImpossibleObservationError, match="at time 1 .*after what was seen before"):
+        certain.update("beep")
+
+
+def test_an_impossible_pair_is_named_with_its_action():
+    problem, _ = seeing_actions()
+    watcher = veil.ObserverFilter(problem, veil.MarkovPolicy([[1, 0], [1, 0]]))
+    watcher.update("l")
+    with pytest.raises(veil.ImpossibleObservationError, match=r"\('move', 'r'\) at time 1") as caught:
+        watcher.update(("move", "r"))
+    assert "('stay', 'l'), ('stay', 'r')" in str(caught.value)
+
+
+def test_a_refused_observation_changes_nothing():
+    for wrong, error in (("beep", veil.ImpossibleObservationError), ("boop", veil.InputError)):
+        problem = veil.gallery.load("two-rooms")
+        policy = veil.MarkovPolicy([[1, 0], [0.5, 0.5]])
+        watcher, other = veil.ObserverFilter(problem, policy), veil.ObserverFilter(problem, policy)
+        for filter_ in (watcher, other):
+            filter_.update("0")
+        belief, posterior = watcher.belief, watcher.posterior
+        with pytest.raises(error):
+            watcher.update(wrong)
+        assert watcher.time == 0
+        np.testing.assert_array_equal(watcher.belief, belief)
+        np.testing.assert_array_equal(watcher.posterior, posterior)
+        np.testing.assert_array_equal(watcher.update("0"), other.update("0"))
+
+
+# Names, pairs, the horizon
+
+
+def test_names_and_indices_are_the_same():
+    problem, policy = seeing_actions()
+    by_name, by_index, mixed = (veil.ObserverFilter(problem, policy) for _ in range(3))
+    assert by_name.update("r").tolist() == by_index.update(1).tolist() == mixed.update("r").tolist()
+    found = [by_name.update(("move", "l")), by_index.update((1, 0)), mixed.update(("move", 0))]
+    assert found[0].tolist() == found[1].tolist() == found[2].tolist()
+
+
+def test_seen_actions_by_hand():
+    """`stay` keeps the state: two readings of the same state; 3:1 and 3:1 times the policy's 1/2 against 1/4."""
+    problem, policy = seeing_actions(horizon=1)
+    watcher = veil.ObserverFilter(problem, policy)
+    watcher.update("l")
+    left, right = 0.75 * 0.5 * 0.75, 0.25 * 0.25 * 0.25
+    np.testing.assert_allclose(watcher.update(("stay", "l")), [left / (left + right), right / (left + right)])
+
+
+@pytest.mark.parametrize("wrong", ["l", 0, ("stay",), ("stay", "l", "l"), ["stay", "l"], None])
+def test_who_sees_actions_must_be_given_pairs(wrong):
+    problem, policy = seeing_actions()
+    watcher = veil.ObserverFilter(problem, policy)
+    watcher.update("l")
+    with pytest.raises(veil.InputError, match=r"expected \(action, observation\)"):
+        watcher.update(wrong)
+    assert watcher.time == 0
+
+
+def test_the_first_observation_comes_alone():
+    problem, policy = seeing_actions()
+    with pytest.raises(veil.InputError, match="time 0"):
+        veil.ObserverFilter(problem, policy).update(("stay", "l"))
+
+
+def test_who_does_not_see_the_first_observation_begins_at_time_one():
+    problem, policy = seeing_actions(horizon=1, sees_initial=False)
+    watcher = veil.ObserverFilter(problem, policy)
+    assert watcher.time == 0
+    np.testing.assert_allclose(watcher.belief, [0.5, 0.5])
+    watcher.update(("stay", "l"))
+    assert watcher.time == 1
+
+
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        (("fly", "l"), "unknown action 'fly'"),
+        (("stay", "x"), "unknown observation 'x'"),
+        ((5, "l"), "action 5 does not exist"),
+        (("stay", 7), "observation 7 does not exist"),
+        (("stay", True), "is a bool"),
+    ],
+)
+def test_an_unknown_event_is_named(event, expected: str):
+    problem, policy = seeing_actions()
+    watcher = veil.ObserverFilter(problem, policy)
+    watcher.update("l")
+    with pytest.raises(veil.InputError, match=expected) as caught:
+        watcher.update(event)
+    assert "time 1" in str(caught.value)
+
+
+def test_past_the_horizon_there_is_nothing_to_see():
+    problem, policy = two_rooms()
+    watcher = veil.ObserverFilter(problem, policy)
+    watcher.update("0")
+    last = watcher.update("0")
+    with pytest.raises(veil.VeilError, match=r"the horizon is 1: there is no observation at time 2; reset\(\) first"):
+        watcher.update("0")
+    assert watcher.time == 1
+    np.testing.assert_array_equal(watcher.posterior, last)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_reset_forgets_everything(kind: str):
+    for case in small_cases(6, kind):
+        table = veil.joint_table(case.problem, case.policy)
+        sequence = table.sequences[len(table.sequences) // 2]
+        watcher = veil.ObserverFilter(case.problem, case.policy)
+        before = watcher.posterior, watcher.belief, watcher.time
+        first = [watcher.update(event) for event in sequence]
+        watcher.reset()
+        np.testing.assert_array_equal(watcher.posterior, before[0])
+        np.testing.assert_array_equal(watcher.belief, before[1])
+        assert watcher.time == before[2]
+        np.testing.assert_array_equal([watcher.update(event) for event in sequence], first)
+
+
+def test_a_policy_that_does_not_fit_is_refused():
+    case = small_case(0, "last", timed=False)
+    with pytest.raises(veil.InputError, match="policy"):
+        veil.ObserverFilter(case.problem, veil.MarkovPolicy(np.ones((97, 1))))
+
+
+def test_a_timed_policy_uses_the_table_of_its_time():
+    problem, _ = seeing_actions(horizon=2)
+    stay, move = [[1, 0], [1, 0]], [[0, 1], [0, 1]]
+    watcher = veil.ObserverFilter(problem, veil.TimedPolicy([stay, move]))
+    watcher.update("l")
+    with pytest.raises(veil.ImpossibleObservationError):
+        watcher.update(("move", "l"))
+    watcher.update(("stay", "l"))
+    with pytest.raises(veil.ImpossibleObservationError):
+        watcher.update(("stay", "l"))
+    watcher.update(("move", "l"))

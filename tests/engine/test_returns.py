@@ -1,0 +1,244 @@
+"""The expected return: against every path, over long and infinite horizons, and what is best afterwards."""
+
+import itertools
+import math
+import random
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import veil
+from veil.engine.chain import Chain
+from veil.engine.returns import evaluate_return, optimal_values
+from veil.opacity.exact import make_chain
+
+from ..oracle import Spec, evaluate
+from ..random_problems import KINDS, random_spec, to_policy, to_problem
+from .chains import central_differences, chain_of, on_sparse_kernel, small_cases, with_table
+
+
+def random_model(seed: int, discount: float, states: int = 4, actions: int = 3, masked: bool = True) -> veil.Model:
+    rng = np.random.default_rng(seed)
+    available = rng.random((states, actions)) < 0.7 if masked else np.ones((states, actions), dtype=bool)
+    available[np.arange(states), rng.integers(actions, size=states)] = True
+    transitions = rng.dirichlet(np.full(states, 0.5), size=(states, actions)) * available[:, :, None]
+    return veil.Model(
+        transitions, rng.normal(size=(states, actions)), rng.dirichlet(np.ones(states)), discount, available=available
+    )
+
+
+def infinite(model: veil.Model | list[veil.Model], horizon: int, secret=None) -> veil.Problem:
+    states = model.num_states if isinstance(model, veil.Model) else model[0].num_states
+    observer = veil.Observer(np.ones((states, 1)))
+    return veil.Problem(model, observer, secret or veil.LastState({0}), horizon, return_over="infinite")
+
+
+def random_policy(problem: veil.Problem, seed: int, timed: bool = False) -> veil.MarkovPolicy | veil.TimedPolicy:
+    shape = (problem.num_cells, problem.num_actions)
+    theta = np.random.default_rng(seed).normal(size=(problem.horizon, *shape) if timed else shape)
+    return (veil.TimedPolicy if timed else veil.MarkovPolicy).softmax(theta, problem)
+
+
+# Over the horizon
+
+
+def return_by_paths(spec: Spec) -> Fraction:
+    """The return of each run times its probability, for one model and a policy on states."""
+    model, states, actions = spec.models[0], range(spec.num_states), range(spec.num_actions)
+    total = Fraction(0)
+    for path in itertools.product(states, repeat=spec.horizon + 1):
+        for choice in itertools.product(actions, repeat=spec.horizon):
+            chance = Fraction(model.initial[path[0]], spec.unit)
+            gain = Fraction(0)
+            for time, action in enumerate(choice):
+                here, there = path[time], path[time + 1]
+                table = spec.policy[time if spec.timed else 0]
+                chance *= Fraction(table[here][action] * model.transitions[here][action][there], spec.unit**2)
+                gain += spec.discount**time * Fraction(model.rewards[here][action], 10)
+            gain += spec.discount**spec.horizon * Fraction(model.terminal[path[-1]], 10)
+            total += chance * gain
+    return total
+
+
+def test_the_return_is_the_sum_over_paths():
+    checked = 0
+    for case in small_cases(60, "last"):
+        spec = case.spec
+        if (spec.num_states * spec.num_actions) ** (spec.horizon + 1) > 3_000:
+            continue
+        expected = return_by_paths(spec)
+        assert veil.expected_return(case.problem, case.policy) == pytest.approx(float(expected), abs=1e-13)
+        assert evaluate(spec).expected_return == expected  # the oracle too, which the next test relies on
+        checked += spec.horizon > 0
+    assert checked > 10
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_return_is_that_of_the_oracle(kind: str):
+    for case in small_cases(20, kind):
+        expected = float(evaluate(case.spec).expected_return)
+        for chain in (chain_of(case), on_sparse_kernel(chain_of(case))):
+            assert evaluate_return(case.problem, chain)[0] == pytest.approx(expected, abs=1e-13)
+
+
+def test_rewards_are_paid_for_decisions_and_the_last_state_by_its_own():
+    """`0 → 1 → 2 → 2`, discount 1/2: 1 + 2/2 + 4/4, and 8 · 1/8 for the end."""
+    transitions = np.zeros((3, 1, 3))
+    transitions[[0, 1, 2], 0, [1, 2, 2]] = 1
+    model = veil.Model(transitions, [[1], [2], [4]], 0, 0.5, terminal_rewards=[0, 0, 8])
+    for horizon, expected in [(0, 0.0), (1, 1.0), (2, 1 + 1 + 2), (3, 1 + 1 + 1 + 1)]:
+        problem = veil.Problem(model, veil.Observer(np.ones((3, 1))), veil.LastState({0}), horizon)
+        assert veil.expected_return(problem, veil.MarkovPolicy(np.ones((3, 1)))) == expected
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_slope_of_the_return_is_that_of_central_differences(kind: str):
+    """In each entry of the table, which need not stay a distribution: the return is a polynomial in them."""
+    for case in small_cases(8, kind, work=500):
+        for chain in (chain_of(case), on_sparse_kernel(chain_of(case))):
+
+            def value(table: np.ndarray, chain: Chain = chain) -> float:
+                return evaluate_return(case.problem, with_table(chain, table))[0]
+
+            slope = evaluate_return(case.problem, chain)[1]
+            np.testing.assert_allclose(slope, central_differences(value, chain.table, 1e-4), atol=1e-6)
+
+
+# For ever
+
+
+@pytest.mark.parametrize("discount", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("seed", range(5))
+def test_for_ever_is_the_limit_of_long_horizons(seed: int, discount: float):
+    model = random_model(seed, discount)
+    problem = infinite(model, horizon=3)
+    policy = random_policy(problem, seed)
+    # What comes after time n is worth at most γ^n max|R| / (1 - γ).
+    long = problem.replace(return_over="horizon", horizon=400)
+    expected = veil.expected_return(long, policy)
+    assert veil.expected_return(problem, policy) == pytest.approx(expected, abs=1e-12)
+    sparse = on_sparse_kernel(make_chain(problem, policy))
+    assert evaluate_return(problem, sparse)[0] == pytest.approx(expected, abs=1e-12)
+    theta = np.random.default_rng(seed + 50).normal(size=(4, 3))
+    for found, wanted in zip(veil.return_gradient(problem, theta), veil.return_gradient(long, theta), strict=True):
+        np.testing.assert_allclose(found, wanted, atol=1e-11)
+
+
+@pytest.mark.parametrize("timed", [False, True])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_slope_for_ever_is_that_of_central_differences(seed: int, timed: bool):
+    problem = infinite(random_model(seed, 0.8), horizon=2)
+    shape = (2, 4, 3) if timed else (4, 3)
+    theta = np.random.default_rng(seed).normal(size=shape)
+    value, gradient = veil.return_gradient(problem, theta)
+    kind = veil.TimedPolicy if timed else veil.MarkovPolicy
+
+    def at(parameters: np.ndarray) -> float:
+        return veil.expected_return(problem, kind.softmax(parameters, problem))
+
+    assert value == at(theta)
+    np.testing.assert_allclose(gradient, central_differences(at, theta, 1e-5), atol=1e-8)
+    assert np.abs(gradient).max() > 1e-3
+
+
+def test_with_seen_actions_for_ever_is_the_same():
+    model = random_model(3, 0.7)
+    problem = infinite(model, horizon=2)
+    policy = random_policy(problem, 3)
+    seen = problem.replace(observer=veil.Observer(np.ones((4, 1)), sees_actions=True))
+    assert veil.expected_return(seen, policy) == pytest.approx(veil.expected_return(problem, policy), abs=1e-13)
+
+
+@pytest.mark.parametrize("agent_knows", [False, True])
+def test_for_ever_over_several_models_is_the_mean(agent_knows: bool):
+    models = [random_model(seed, 0.6, masked=False) for seed in (1, 2)]
+    problem = infinite(models, 2, veil.WhichModel([0.25, 0.75], agent_knows=agent_knows))
+    table = np.random.default_rng(0).dirichlet(np.ones(3), size=4)
+    policy = veil.MarkovPolicy(np.tile(table, (2, 1)) if agent_knows else table)
+    single = [veil.expected_return(infinite(model, 2), veil.MarkovPolicy(table)) for model in models]
+    assert veil.expected_return(problem, policy) == pytest.approx(0.25 * single[0] + 0.75 * single[1], abs=1e-13)
+
+
+# What is best
+
+
+def value_iteration(model: veil.Model) -> np.ndarray:
+    values = np.zeros(model.num_states)
+    for _ in range(math.ceil(-40 / math.log(max(model.discount, 1e-9)))):
+        expected = model.rewards + model.discount * np.einsum("xay,y->xa", model.transitions, values)
+        values = np.where(model.available, expected, -np.inf).max(axis=1)
+    return values
+
+
+@pytest.mark.parametrize("discount", [0.0, 0.3, 0.9, 0.99])
+@pytest.mark.parametrize("seed", range(8))
+def test_the_best_values_are_those_of_value_iteration(seed: int, discount: float):
+    model = random_model(seed, discount, states=6)
+    assert not model.available.all()
+    np.testing.assert_allclose(optimal_values(model), value_iteration(model), atol=1e-10)
+
+
+def test_the_best_values_of_equal_actions_are_found():
+    """Ties everywhere: nothing to improve, and no endless loop."""
+    model = veil.Model(np.full((3, 2, 3), 1 / 3), np.ones((3, 2)), 0, 0.5)
+    np.testing.assert_allclose(optimal_values(model), 2, rtol=1e-14)
+
+
+def test_an_action_that_is_not_available_does_not_count():
+    """The forbidden action would pay nothing, the only other one costs."""
+    model = veil.Model(np.array([[[1.0], [0.0]]]), [[-1.0, 0.0]], 0, 0.5, available=[[True, False]])
+    assert optimal_values(model).tolist() == [-2]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_policy_with_a_clock_plays_on_for_the_return(seed: int):
+    """T steps by its tables, then what is best: the same as T steps with V* as the terminal reward."""
+    model = random_model(seed, 0.8)
+    problem = infinite(model, horizon=3)
+    policy = random_policy(problem, seed, timed=True)
+    ending = veil.Model(
+        model.transitions, model.rewards, model.initial, 0.8, value_iteration(model), available=model.available
+    )
+    finite = veil.Problem(ending, problem.observer, problem.secret, 3)
+    assert veil.expected_return(problem, policy) == pytest.approx(veil.expected_return(finite, policy), abs=1e-10)
+    same = veil.TimedPolicy(np.tile(random_policy(problem, seed).probabilities, (3, 1, 1)))
+    stationary = veil.expected_return(problem, random_policy(problem, seed))
+    assert veil.expected_return(problem, same) >= stationary - 1e-12
+
+
+def test_a_clock_of_no_steps_is_best_play():
+    model = random_model(1, 0.9)
+    problem = infinite(model, horizon=0)
+    found = veil.expected_return(problem, veil.TimedPolicy(np.zeros((0, 4, 3))))
+    assert found == pytest.approx(model.initial @ value_iteration(model), abs=1e-10)
+
+
+def test_a_clock_over_models_needs_an_agent_who_knows_which():
+    models = [random_model(seed, 0.6, masked=False) for seed in (1, 2)]
+    blind = infinite(models, 2, veil.WhichModel())
+    with pytest.raises(veil.InputError, match="does not know which model"):
+        veil.expected_return(blind, random_policy(blind, 0, timed=True))
+    knowing = infinite(models, 2, veil.WhichModel(agent_knows=True))
+    policy = random_policy(knowing, 0, timed=True)
+    single = [
+        veil.expected_return(infinite(model, 2), veil.TimedPolicy(policy.table[:, 4 * number : 4 * number + 4]))
+        for number, model in enumerate(models)
+    ]
+    assert veil.expected_return(knowing, policy) == pytest.approx(sum(single) / 2, abs=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["automaton", "initial", "at"])
+def test_the_secret_does_not_change_the_return_for_ever(kind: str):
+    checked = 0
+    for seed in range(30):
+        rng = random.Random(f"for ever {seed}")
+        spec = random_spec(rng, kind, work=2_000)
+        if spec.discount == 1 or any(spec.models[0].terminal) or spec.secret.agent_knows:
+            continue
+        problem = to_problem(spec, rng, return_over="infinite")
+        policy = to_policy(spec, problem)
+        plain = problem.replace(secret=veil.LastState({0}))
+        assert veil.expected_return(problem, policy) == pytest.approx(veil.expected_return(plain, policy), abs=1e-12)
+        checked += 1
+    assert checked >= 3

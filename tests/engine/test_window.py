@@ -1,0 +1,176 @@
+"""Windows around the secret's time: which they are, and that either end is the entropy that it claims to be."""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import veil
+from veil.engine.chain import Chain
+from veil.engine.joint import JointWalk
+from veil.engine.window import Cut, Window
+from veil.opacity.exact import EntropyObjective, make_chain
+
+from ..random_problems import KINDS
+from .chains import chain_of, on_sparse_kernel, small_cases, total_and_slope, total_of, with_table
+
+Path = tuple[tuple[int, ...], tuple[int, ...]]  # hidden states x_0 … x_T and events e_0 … e_T
+
+
+def chain_at(time: int, horizon: int) -> Chain:
+    model = veil.Model(np.full((2, 1, 2), 0.5), np.zeros((2, 1)), 0)
+    problem = veil.Problem(model, veil.Observer(np.eye(2)), veil.StateAt(time, {0}), horizon)
+    return make_chain(problem, veil.MarkovPolicy.uniform(problem))
+
+
+@pytest.mark.parametrize(
+    ("time", "horizon", "radius", "begin", "end", "whole", "steps"),
+    [
+        (5, 9, 0, 5, 5, False, 0),
+        (5, 9, 2, 3, 7, False, 4),
+        (5, 9, 4, 1, 9, False, 8),
+        (5, 9, 5, 0, 10, False, 9),
+        (5, 9, 6, -1, 10, True, 9),
+        (9, 9, 0, 9, 10, False, 0),
+        (9, 9, 3, 6, 10, False, 3),
+        (9, 9, 9, 0, 10, False, 9),
+        (9, 9, 10, -1, 10, True, 9),
+        (0, 9, 0, -1, 0, False, 0),
+        (0, 9, 4, -1, 4, False, 4),
+        (0, 9, 10, -1, 10, True, 9),
+        (0, 0, 0, -1, 1, True, 0),
+    ],
+)
+def test_the_window_around_a_time(time, horizon, radius, begin, end, whole, steps):
+    chain = chain_at(time, horizon)
+    window = Window.around(chain, radius)
+    assert (window.begin, window.end) == (begin, end)
+    assert window.is_whole(chain) == whole
+    assert window.steps(chain) == steps
+
+
+def dense(matrix: np.ndarray | sp.csr_array) -> np.ndarray:
+    return matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
+
+
+def runs(chain: Chain) -> dict[Path, float]:
+    """The probability of every run of hidden states and events."""
+    hidden = chain.hidden
+    found = {((int(x),), (int(e),)): float(hidden.root[x, e]) for x, e in np.argwhere(hidden.root > 0)}
+    for time in range(hidden.horizon):
+        step = sum(
+            np.einsum("xy,ye->xye", dense(matrix), channel.emission)
+            for matrix, channel in zip(chain.matrices(time), hidden.channels, strict=True)
+        )
+        step = np.asarray(step)
+        following: dict[Path, float] = {}
+        for (states, events), chance in found.items():
+            for y, e in np.argwhere(step[states[-1]] > 0):
+                following[(*states, int(y)), (*events, int(e))] = chance * step[states[-1], y, e]
+        found = following
+    return found
+
+
+def entropy_given(chain: Chain, all_runs: dict[Path, float], known: Callable[[Path], object]) -> float:
+    """`H(Z | known)` by grouping all runs."""
+    joint: dict[object, np.ndarray] = defaultdict(lambda: np.zeros(chain.hidden.label.shape[1]))
+    for run, chance in all_runs.items():
+        joint[known(run)] += chance * chain.hidden.label[run[0][chain.hidden.split_time]]
+    return math.fsum(-p * math.log2(p / row.sum()) for row in joint.values() for p in row if p > 0)
+
+
+def tiny_chains(count: int, kind: str) -> Iterator[Chain]:
+    """Chains with few enough runs to go through all of them."""
+    for case in small_cases(10**6, kind, work=150):
+        chain = chain_of(case)
+        hidden = chain.hidden
+        if hidden.horizon and (hidden.num_states * hidden.num_events) ** (hidden.horizon + 1) < 100_000:
+            count -= 1
+            yield chain
+        if count == 0:
+            return
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_both_ends_are_the_entropies_of_section_5(kind: str):
+    """`H(Z | S_a, O_{a+1:b}, S_b)` and `H(Z | O_{a:b})`, for every radius, by brute force over runs."""
+    open_ends = 0
+    for chain in tiny_chains(12, kind):
+        everything, time, horizon = runs(chain), chain.hidden.split_time, chain.hidden.horizon
+        assert math.fsum(everything.values()) == pytest.approx(1, abs=1e-12)
+        for radius in range(horizon + 2):
+            left = None if time == 0 or radius > time else time - radius
+            right = None if time == horizon or time + radius > horizon else time + radius
+            first, last = (0 if left is None else left), (horizon if right is None else right)
+
+            def revealed(run: Path, left=left, right=right, last=last) -> object:
+                states, events = run
+                begin = 0 if left is None else left + 1
+                ends = [states[t] if t is not None else None for t in (left, right)]
+                return (*ends, events[begin : last + 1])
+
+            def forgotten(run: Path, first=first, last=last) -> object:
+                return run[1][first : last + 1]
+
+            window = Window.around(chain, radius)
+            for reveal, known in ((True, revealed), (False, forgotten)):
+                found = total_of(JointWalk(Cut(chain, window, reveal=reveal).chain))
+                assert found == pytest.approx(entropy_given(chain, everything, known), abs=1e-12)
+                open_ends += found > 0.01
+    assert open_ends > 20
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_whole_window_cuts_nothing_off(kind: str):
+    for case in small_cases(10, kind):
+        chain = chain_of(case)
+        exact, slope = total_and_slope(JointWalk(chain))
+        for reveal in (False, True):
+            cut = Cut(chain, Window.around(chain, case.spec.horizon + 1), reveal=reveal)
+            assert not cut.cut_left
+            objective = EntropyObjective()
+            found = cut.run(JointWalk(cut.chain), objective)
+            assert objective.bits == pytest.approx(exact, abs=1e-13)
+            np.testing.assert_allclose(found, slope, atol=1e-13)
+
+
+def test_a_cut_chain_is_short_and_starts_where_the_long_one_is_then():
+    for case in small_cases(20, "last", timed=True):
+        chain = chain_of(case)
+        for radius in range(case.spec.horizon + 1):
+            for reveal in (False, True):
+                cut = Cut(chain, Window.around(chain, radius), reveal=reveal).chain
+                assert cut.hidden.horizon == radius
+                assert cut.hidden.split_time == radius
+                begin = case.spec.horizon - radius
+                np.testing.assert_array_equal(cut.hidden.start, chain.occupancies[begin])
+                np.testing.assert_allclose(cut.hidden.root.sum(axis=1), chain.occupancies[begin], atol=1e-14)
+                np.testing.assert_array_equal(cut.table, chain.table[begin:])
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("reveal", [True, False], ids=["lower", "upper"])
+def test_the_slope_in_each_entry_of_the_table_includes_the_way_to_the_window(reveal: bool, sparse: bool):
+    """Central differences in the raw table: `H` is defined for any non-negative numbers, so entries can move alone."""
+    checked, rng = 0, np.random.default_rng(0)
+    for kind in KINDS:
+        for case in small_cases(6, kind, work=300):
+            chain = on_sparse_kernel(chain_of(case)) if sparse else chain_of(case)
+            for radius in range(case.spec.horizon + 1):
+
+                def value(table: np.ndarray, chain: Chain = chain, radius: int = radius) -> float:
+                    moved = with_table(chain, table)
+                    return total_of(JointWalk(Cut(moved, Window.around(moved, radius), reveal=reveal).chain))
+
+                cut = Cut(chain, Window.around(chain, radius), reveal=reveal)
+                found = cut.run(JointWalk(cut.chain), EntropyObjective())
+                inside = chain.table > 0.01  # at an exact zero the slope has no meaning from below
+                for _ in range(2):
+                    direction = inside * rng.normal(size=inside.shape)
+                    rise = value(chain.table + 1e-6 * direction) - value(chain.table - 1e-6 * direction)
+                    assert np.sum(found * direction) == pytest.approx(rise / 2e-6, abs=1e-6)
+                checked += np.abs(found[inside]).max(initial=0) > 1e-3
+    assert checked > 20
