@@ -7,7 +7,8 @@ import os
 
 MODULES = ("exact", "big_tree")
 
-# One BLAS thread for every contender, unless the caller says otherwise: on two idle cores a second one gains neither
-# side anything on these sizes, and on busy cores it costs a factor of ten, which would be all that is measured.
+# One BLAS thread for every contender, unless the caller says otherwise. On two idle cores a second thread changed
+# either side by about a third at most, up or down, at these sizes; with others on the cores, veil's many small products
+# became 3 to 20 times slower with it, and that noise would be all that is measured.
 for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")

@@ -4,7 +4,7 @@ import argparse
 import importlib
 
 from . import MODULES
-from .common import Settings, machine_line, say
+from .common import Settings, machine_line, say, source_mark
 from .results import write_section
 
 
@@ -21,13 +21,16 @@ def main() -> None:
             parser.error(f"unknown benchmark {name!r}, expected one of {', '.join(MODULES)}")
     for name in options.modules or MODULES:
         say(name, "starts")
-        machine = machine_line()  # before the run, so that the load is that of others
+        machine, source = machine_line(), source_mark()  # before the run, so that the load is that of others
         module = importlib.import_module(f"{__package__}.{name}")
         text = module.run(Settings(quick=options.quick))
+        if source_mark() != source:
+            text = f"**`src/veil` was edited during this run (it began as `{source}`): run it again.**\n\n{text}"
+            say(name, "measured code that changed meanwhile: run it again")
         if options.quick:
             print(text)
         else:
-            write_section(name, module.TITLE, machine, text)
+            write_section(name, module.TITLE, f"{machine}; `src/veil` at `{source}`", text)
             say(name, "done; its section of benchmarks/RESULTS.md is replaced")
 
 

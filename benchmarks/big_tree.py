@@ -86,10 +86,10 @@ def run(settings: Settings) -> str:
             row.rounds.append(found)
             took, peak = seconds_text(found.seconds), mib_text(found.peak_bytes)
             say(f"big_tree {number}/{rounds}: {row.kind}, budget {mib_text(row.budget)}: {took}, peak {peak}")
-    return report(rows, horizon, leaves)
+    return report(rows, horizon, leaves, settings)
 
 
-def report(rows: list[Row], horizon: int, leaves: int) -> str:
+def report(rows: list[Row], horizon: int, leaves: int, settings: Settings) -> str:
     by_key = {(row.kind, row.budget): row for row in rows}
     header = ["", "budget", "time", "leaves a second", "peak resident", "peak / budget", "time / full budget"]
     table = []
@@ -121,11 +121,11 @@ resident memory (`VmHWM`) of the whole process in any round, of which interprete
 All runs agree: the values to {max(bits) - min(bits):.1e} bits, the gradients of the two budgets to
 {common.relative_difference(quarter, full):.1e} of the largest coordinate.
 
-{figure(rows, leaves)}
+{figure(rows, leaves, settings)}
 """
 
 
-def figure(rows: list[Row], leaves: int) -> str:
+def figure(rows: list[Row], leaves: int, settings: Settings) -> str:
     """Peak memory against the budget, and the speed."""
     picture = Figure(figsize=(8.2, 3.0), layout="constrained")
     left, right = picture.subplots(1, 2, sharey=True)
@@ -151,4 +151,4 @@ def figure(rows: list[Row], leaves: int) -> str:
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
         axes.title.set_size(10)
-    return common.save_figure(picture, "big_tree", "peak memory against the budget, and speed")
+    return common.save_figure(settings, picture, "big_tree", "peak memory against the budget, and speed")

@@ -1,5 +1,6 @@
 """What the benchmarks share: taking turns, peak memory in a process of its own, tables, figures, the machine."""
 
+import hashlib
 import json
 import os
 import platform
@@ -30,7 +31,7 @@ class Settings:
 
     quick: bool = False
 
-    def rounds(self, seconds_a_round: float, *, most: int = 7, seconds: float = 15.0, least: int = 3) -> int:
+    def rounds(self, seconds_a_round: float, *, most: int = 7, seconds: float = 8.0, least: int = 3) -> int:
         """How many rounds fit the time that one row may take."""
         if self.quick:
             return 1
@@ -130,8 +131,10 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def save_figure(figure: Figure, name: str, description: str) -> str:
-    """Write a small PNG into `figures/` and return the Markdown that shows it."""
+def save_figure(settings: Settings, figure: Figure, name: str, description: str) -> str:
+    """Write a small PNG into `figures/` and return the Markdown that shows it; a quick run writes nothing."""
+    if settings.quick:
+        return f"(no figure in a quick run: {description})"
     FIGURES.mkdir(exist_ok=True)
     path = FIGURES / f"{name}.png"
     figure.savefig(path, dpi=110, metadata={"Software": None})
@@ -152,6 +155,12 @@ def machine_line() -> str:
         f" ({blas['name']} {blas['version']}, threads: {threads}), SciPy {scipy.__version__}; load before the run"
         f" {os.getloadavg()[0]:.1f}"
     )
+
+
+def source_mark() -> str:
+    """A few digits that change with any line of `src/veil`: which code was measured, and whether it stayed the same."""
+    files = sorted((ROOT / "src" / "veil").rglob("*.py"))
+    return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:10]
 
 
 def _processor() -> str:

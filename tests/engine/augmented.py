@@ -84,7 +84,11 @@ def _secret(problem: veil.Problem, base: np.ndarray, total: int, steps: int = 1)
     if isinstance(secret, (veil.LastState, veil.StateAt)):
         wanted = {names.find(state) for state in secret.states}
         members = [x for x, state in enumerate(base.tolist()) if state in wanted]
-        return veil.LastState(members) if isinstance(secret, veil.LastState) else veil.StateAt(secret.time * steps, members)
+        return (
+            veil.LastState(members)
+            if isinstance(secret, veil.LastState)
+            else veil.StateAt(secret.time * steps, members)
+        )
     if isinstance(secret, veil.Automaton):
         letters = {names.find(state): letter for state, letter in secret.labels.items()}
         labels: dict[str | int, str] = {x: letters[state] for x, state in enumerate(base.tolist())}

@@ -19,8 +19,8 @@ def two_rooms() -> tuple[veil.Problem, veil.MarkovPolicy]:
 def seeing_actions(horizon: int = 3, secret=None, sees_initial: bool = True) -> tuple[veil.Problem, veil.MarkovPolicy]:
     """Two states; `stay` stays, `move` moves with probability 3/4; the observation is right with probability 3/4."""
     transitions = np.array([[[1, 0], [0.25, 0.75]], [[0, 1], [0.75, 0.25]]])
-    names = {"state_names": ["left", "right"], "action_names": ["stay", "move"]}
-    model = veil.Model(transitions, np.zeros((2, 2)), [0.5, 0.5], **names)
+    states, actions = ["left", "right"], ["stay", "move"]
+    model = veil.Model(transitions, np.zeros((2, 2)), [0.5, 0.5], state_names=states, action_names=actions)
     observer = veil.Observer([[0.75, 0.25], [0.25, 0.75]], ["l", "r"], sees_actions=True, sees_initial=sees_initial)
     problem = veil.Problem(model, observer, secret or veil.LastState({"right"}), horizon)
     return problem, veil.MarkovPolicy([[0.5, 0.5], [0.25, 0.75]])
@@ -37,7 +37,7 @@ def test_the_posterior_after_every_observation_is_that_of_the_joint_table(kind: 
     followed = 0
     for case in small_cases(12, kind):
         table = veil.joint_table(case.problem, case.policy)
-        sums: dict[tuple, np.ndarray] = defaultdict(lambda: np.zeros(len(case.problem.secret_values)))
+        sums: dict[tuple, np.ndarray] = defaultdict(lambda size=table.probabilities.shape[1]: np.zeros(size))
         for sequence, row in zip(table.sequences, table.probabilities, strict=True):
             for length in range(1, len(sequence) + 1):
                 sums[sequence[:length]] += row
@@ -106,12 +106,12 @@ def test_a_value_already_fixed_is_kept_while_the_state_moves_on():
 def test_an_impossible_observation_says_what_would_be_possible():
     problem, policy = two_rooms()
     watcher = veil.ObserverFilter(problem, policy)
-    with pytest.raises(veil.ImpossibleObservationError, match="'beep' at time 0 is impossible .* possible are '0'"):
+    with pytest.raises(veil.ImpossibleObservationError, match=r"'beep' at time 0 is impossible .* possible are '0'"):
         watcher.update("beep")
     watcher.update("0")
     certain = veil.ObserverFilter(problem, veil.MarkovPolicy([[1, 0], [0.5, 0.5]]))
     certain.update("0")
-    with pytest.raises(veil.ImpossibleObservationError, match="at time 1 .*after what was seen before"):
+    with pytest.raises(veil.ImpossibleObservationError, match=r"at time 1 .*after what was seen before"):
         certain.update("beep")
 
 

@@ -9,6 +9,7 @@ import veil
 from veil.engine.chain import Chain
 from veil.engine.joint import JointWalk
 from veil.engine.tree import Prefixes, Suffixes
+from veil.logs import log2_of_count
 from veil.opacity.exact import EntropyObjective, make_chain
 
 from ..oracle import evaluate
@@ -31,10 +32,10 @@ class Table:
         self.rows: list[np.ndarray] = []
         self.events: list[np.ndarray] = []
 
-    def __call__(self, joint, count, events) -> None:
-        assert (count == 1).all()
-        self.rows.append(joint)
-        self.events.append(events())
+    def __call__(self, joint, events) -> None:
+        possible = np.flatnonzero(joint.any(axis=1))
+        self.rows.append(joint[possible])
+        self.events.append(events(possible))
 
     def sorted(self) -> tuple[np.ndarray, np.ndarray]:
         rows, events = np.concatenate(self.rows), np.concatenate(self.events)
@@ -42,30 +43,67 @@ class Table:
         return rows[order], events[order]
 
 
+SIDES = ("prefixes", "suffixes")
+
+
+def everywhere(chain: Chain, **options) -> list[JointWalk]:
+    """Walks from either side that meet at each time."""
+    times = range(chain.hidden.horizon + 1)
+    return [JointWalk(chain, meet=time, outer=side, **options) for time in times for side in SIDES]
+
+
 @pytest.mark.parametrize("timed", [False, True], ids=["markov", "timed"])
-def test_both_sides_agree_for_every_time_of_the_split(timed: bool):
+def test_it_does_not_matter_where_the_sides_meet_and_which_is_walked(timed: bool):
+    """For a secret at every time, before, at and after the meeting."""
     open_secrets = 0
-    for case in small_cases(25, "last", timed=timed):
+    for case in small_cases(15, "last", timed=timed, work=2_000):
         for chain in at_every_time(case):
-            walks = [JointWalk(chain, outer=side) for side in ("prefixes", "suffixes")]
-            (bits, slope), (other_bits, other_slope) = map(total_and_slope, walks)
-            assert bits == pytest.approx(other_bits, abs=1e-13)
-            np.testing.assert_allclose(slope, other_slope, atol=1e-12)
-            assert walks[0].num_sequences == walks[1].num_sequences
-            assert walks[0].root_slope is not None
-            assert walks[1].root_slope is not None
-            np.testing.assert_allclose(walks[0].root_slope, walks[1].root_slope, atol=1e-12)
+            plain = JointWalk(chain)
+            bits, slope = total_and_slope(plain)
             open_secrets += bits > 0.01
-    assert open_secrets > 20
+            # What has probability zero has no slope that means anything.
+            taken, root = chain.table > 0, chain.hidden.root.T
+            begun = root[root.any(axis=1)] > 0
+            for walked in everywhere(chain):
+                other_bits, other_slope = total_and_slope(walked)
+                assert other_bits == pytest.approx(bits, abs=1e-13)
+                np.testing.assert_allclose(other_slope[taken], slope[taken], atol=1e-12)
+                assert walked.num_sequences == plain.num_sequences
+                assert walked.root_slope is not None
+                assert plain.root_slope is not None
+                np.testing.assert_allclose(walked.root_slope[begun], plain.root_slope[begun], atol=1e-12)
+    assert open_secrets > 15
 
 
-def test_the_tables_of_both_sides_are_those_of_the_oracle():
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_does_not_matter_where_the_sides_of_any_problem_meet(kind: str):
+    for case in small_cases(12, kind, work=2_000):
+        answer = evaluate(case.spec)
+        for walked in everywhere(chain_of(case), memory_bytes=5_000):
+            assert total_of(walked) == pytest.approx(answer.bits, abs=1e-12)
+            assert walked.num_sequences == answer.num_sequences
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_merging_and_pruning_are_bounded_wherever_the_sides_meet(kind: str):
+    for case in small_cases(12, kind, work=2_000):
+        chain = chain_of(case)
+        exact, most = total_of(JointWalk(chain)), log2_of_count(chain.hidden.label.shape[1])
+        for merged in everywhere(chain, merge_tolerance=0.2):
+            upper = total_of(merged)
+            assert upper - merged.merge_error_bits - 1e-12 <= exact <= upper + 1e-12
+        for pruned in everywhere(chain, prune_below=0.05):
+            lower = total_of(pruned)
+            assert lower - 1e-12 <= exact <= lower + pruned.lost_mass * most + 1e-12
+
+
+def test_the_table_is_that_of_the_oracle_wherever_the_sides_meet():
     for case in small_cases(30, "at", sees_actions=False, on_actions=False):
         answer = evaluate(case.spec)
         tables = []
-        for side in ("prefixes", "suffixes", None):
+        for walked in everywhere(chain_of(case), keep_events=True):
             collected = Table()
-            JointWalk(chain_of(case), outer=side, keep_events=True).run(collected)
+            walked.run(collected)
             tables.append(collected.sorted())
         for rows, events in tables:
             np.testing.assert_array_equal(events, tables[0][1])
@@ -78,21 +116,18 @@ def test_the_tables_of_both_sides_are_those_of_the_oracle():
             np.testing.assert_allclose(row, expected, rtol=1e-12, atol=0)
 
 
-def test_the_side_with_fewer_steps_is_the_one_kept_in_memory(monkeypatch: pytest.MonkeyPatch):
-    kept = []
+@pytest.mark.parametrize(("outer", "kept"), [("prefixes", Suffixes), ("suffixes", Prefixes)])
+def test_the_side_that_is_not_walked_is_kept(outer: str, kept: type, monkeypatch: pytest.MonkeyPatch):
+    seen = []
     plain = JointWalk._collect
 
     def watched(walked: JointWalk, direction):
-        kept.append(type(direction))
+        seen.append(type(direction))
         return plain(walked, direction)
 
     monkeypatch.setattr(JointWalk, "_collect", watched)
-    case = small_case(3, "last", work=50_000)
-    assert case.spec.horizon >= 2
-    for chain in at_every_time(case):
-        total_of(JointWalk(chain))
-    split = len(kept) // 2
-    assert kept == [Prefixes] * split + [Suffixes] * (len(kept) - split)
+    total_of(JointWalk(chain_of(small_case(3, "last")), outer=outer))
+    assert seen == [kept]
 
 
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])

@@ -84,6 +84,7 @@ def test_unsorted_indices_are_understood():
     sparse = SparseKernel([matrix, other])
     weights = np.array([[0.5, 0.5], [1.0, 0.0]])
     np.testing.assert_array_equal(sparse.mix(weights).toarray(), [[0.875, 0.125], [0, 1]])
+    np.testing.assert_array_equal(SparseKernel([matrix]).mix(np.ones((2, 1))).toarray(), [[0.75, 0.25], [0, 1]])
 
 
 def test_one_state_and_one_action():

@@ -98,8 +98,8 @@ def test_the_slope_of_the_return_is_that_of_central_differences(kind: str):
     for case in small_cases(8, kind, work=500):
         for chain in (chain_of(case), on_sparse_kernel(chain_of(case))):
 
-            def value(table: np.ndarray, chain: Chain = chain) -> float:
-                return evaluate_return(case.problem, with_table(chain, table))[0]
+            def value(table: np.ndarray, chain: Chain = chain, problem: veil.Problem = case.problem) -> float:
+                return evaluate_return(problem, with_table(chain, table))[0]
 
             slope = evaluate_return(case.problem, chain)[1]
             np.testing.assert_allclose(slope, central_differences(value, chain.table, 1e-4), atol=1e-6)

@@ -12,8 +12,8 @@ def masked_problem(horizon: int = 2, secret: object = None) -> veil.Problem:
         ("shaft", "stay", "shaft", 1.0), ("shaft", "down", "hall", 1.0),
         ("pit", "stay", "pit", 1.0),
     ]  # fmt: skip
-    names = {"state_names": ["hall", "shaft", "pit"], "action_names": ["stay", "up", "down"]}
-    model = veil.Model.from_entries(entries, np.zeros((3, 3)), "hall", **names)
+    states, actions = ["hall", "shaft", "pit"], ["stay", "up", "down"]
+    model = veil.Model.from_entries(entries, np.zeros((3, 3)), "hall", state_names=states, action_names=actions)
     return veil.Problem(model, veil.Observer(np.eye(3)), secret or veil.LastState({"pit"}), horizon)  # type: ignore[arg-type]
 
 

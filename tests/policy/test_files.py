@@ -69,7 +69,7 @@ def test_an_older_file_is_replaced(tmp_path):
 
 
 def test_a_missing_file_is_said_to_be_missing(tmp_path):
-    with pytest.raises(veil.PolicyFileError, match="there is no policy file .*nowhere"):
+    with pytest.raises(veil.PolicyFileError, match=r"there is no policy file .*nowhere"):
         veil.load_policy(tmp_path / "nowhere")
 
 
@@ -155,7 +155,7 @@ def test_the_message_says_what_to_do(tmp_path):
 
 
 def test_a_missing_directory_is_refused_and_not_made(tmp_path):
-    with pytest.raises(veil.PolicyFileError, match="cannot write policy to .*nowhere"):
+    with pytest.raises(veil.PolicyFileError, match=r"cannot write policy to .*nowhere"):
         save_table(tmp_path / "nowhere" / "policy", "markov", TABLE)
     assert os.listdir(tmp_path) == []
 

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ..logs import natural_log
-from .chain import Chain
+from .chain import Chain, sum_over
 from .hidden import Hidden
 from .kernel import DenseKernel, SparseKernel
 from .sequences import Posteriors
@@ -150,14 +150,14 @@ def _compiled():
         if not isinstance(fixed.transitions, _Near):
             return jnp.matmul(matrix.T, columns, precision="highest")
         rows = fixed.transitions.in_row
-        return sum(matrix[1][:, d, None] * columns[rows[:, d]] for d in range(rows.shape[1]))
+        return sum_over(matrix[1][:, d, None] * columns[rows[:, d]] for d in range(rows.shape[1]))
 
     def pull(fixed: _Fixed, matrix, columns):
         """`K @ columns`."""
         if not isinstance(fixed.transitions, _Near):
             return jnp.matmul(matrix, columns, precision="highest")
         rows = fixed.transitions.out_column
-        return sum(matrix[0][:, d, None] * columns[rows[:, d]] for d in range(rows.shape[1]))
+        return sum_over(matrix[0][:, d, None] * columns[rows[:, d]] for d in range(rows.shape[1]))
 
     def outer(fixed: _Fixed, left, right):
         """`Σ_n left(x,n) right(x',n)`, `(N, N)`, or `(N, D)` over the successors."""
@@ -198,13 +198,13 @@ def _compiled():
             scale = columns.sum(axis=0)
             factors = emissions(fixed, events[time + 1], scale)
             pairs = zip(factors, matrices(time), strict=True)
-            return sum(factor * push(fixed, matrix, columns) for factor, matrix in pairs), (columns, scale)
+            return sum_over(factor * push(fixed, matrix, columns) for factor, matrix in pairs), (columns, scale)
 
         def back(columns, time):
             scale = columns.max(axis=0)
             factors = emissions(fixed, events[time + 1], scale)
             pairs = zip(factors, matrices(time), strict=True)
-            return sum(pull(fixed, matrix, factor * columns) for factor, matrix in pairs), (columns, scale)
+            return sum_over(pull(fixed, matrix, factor * columns) for factor, matrix in pairs), (columns, scale)
 
         start = fixed.root[:, events[0]]
         alpha, (alphas, scales) = jax.lax.scan(ahead, start, times)
@@ -240,14 +240,14 @@ def _compiled():
             inside = [factor * slope for factor in factors]
             gathered = note(gathered, time, [outer(fixed, columns, rows) for rows in inside])
             pairs = zip(matrices(time), inside, strict=True)
-            return (sum(pull(fixed, matrix, rows) for matrix, rows in pairs), gathered), None
+            return (sum_over(pull(fixed, matrix, rows) for matrix, rows in pairs), gathered), None
 
         def pull_back(carry, step):
             (slope, gathered), (columns, time) = carry, step
             factors = emissions(fixed, events[time + 1], columns.max(axis=0))
             gathered = note(gathered, time, [outer(fixed, slope, factor * columns) for factor in factors])
             pairs = zip(factors, matrices(time), strict=True)
-            return (sum(factor * push(fixed, matrix, slope) for factor, matrix in pairs), gathered), None
+            return (sum_over(factor * push(fixed, matrix, slope) for factor, matrix in pairs), gathered), None
 
         first = divided(spread * divided(beta, beta_scale), alpha_scale)
         second = divided(spread * divided(alpha, alpha_scale), beta_scale)

@@ -1,4 +1,9 @@
-"""The joint table `P(z,y) = Σ_x α_τ(x) label(x,z) β_τ(x)`: histories up to the split meet continuations after it."""
+"""The joint table `P(z,y)`: histories up to some time meet continuations after it, all pairs in one product.
+
+With messages of both sides at a time m, `P(z,y) = Σ_x α_m(x) β_m^z(x)`: the value z travels with the side that passes the
+secret's time. Meeting in the middle needs the messages of about `√Y` histories and as many continuations instead of Y,
+and one multiplication for each pair and state; the adjoint is two more products of the same shape.
+"""
 
 import math
 from collections.abc import Callable
@@ -8,21 +13,25 @@ from typing import Protocol
 import numpy as np
 from jaxtyping import Float
 
+from ..logs import row_sums
 from .chain import Chain, Slopes
 from .tree import Block, Merging, Prefixes, Pruning, Suffixes, walk
 
 DEFAULT_MEMORY = 2 * 2**30
+# Numbers of the joint table made at a time: small enough to stay in the cache while logarithms are taken.
+_AT_ONCE = 2**19
 
 
 class Objective(Protocol):
     """Anything that is a sum over observation sequences y of a function of the row `P(·,y)`."""
 
     def __call__(
-        self, joint: Float[np.ndarray, "m Z"], count: Float[np.ndarray, " m"], events: Callable[[], np.ndarray]
+        self, joint: Float[np.ndarray, "m Z"], events: Callable[[np.ndarray], np.ndarray]
     ) -> Float[np.ndarray, "m Z"] | None:
-        """Take in rows (of positive probability) and return the slope in each entry, or None when none is wanted.
+        """Take in rows and return the slope in each entry, or None when none is wanted.
 
-        `count[i]` sequences were merged into row i; `events()` lists a sequence of each row, where they are kept.
+        A row of zeros is a pair of history and continuation that cannot occur: it must count for nothing. `events(rows)`
+        lists the sequences of some rows, where they are kept.
         """
         ...
 
@@ -31,12 +40,11 @@ class Objective(Protocol):
 class JointWalk:
     """One pass over all possible observation sequences of a chain, within a memory budget.
 
-    The shorter side of the split is enumerated and kept, the other is walked depth-first and joined with it, so that a
-    split in the middle costs the messages of both sides and one product for the pairs.
+    One side of the meeting time is enumerated and kept, the other is walked depth-first in blocks and joined with it.
 
     **Arguments:** `merge_tolerance`: see `Merging`; `memory_bytes`: budget for the messages; `deadline`: see `walk`;
-    `keep_events`: whether the sequences themselves are kept; `outer`: which side is walked, `"prefixes"` or
-    `"suffixes"`; chosen from the split where it is None; `prune_below`: see `Pruning`.
+    `keep_events`: whether the sequences themselves are kept; `meet`: the time at which the sides meet, by default half
+    the horizon; `outer`: which side is walked, `"prefixes"` or `"suffixes"`; `prune_below`: see `Pruning`.
 
     After `run`: `num_sequences` met; `merge_error_bits` and `lost_mass`, which bound what merging and pruning changed;
     `root_slope`, `(F, N)`, the slope in `hidden.root` (events that are possible, in order), where a gradient was asked.
@@ -47,7 +55,8 @@ class JointWalk:
     memory_bytes: int = DEFAULT_MEMORY
     deadline: float = math.inf
     keep_events: bool = False
-    outer: str | None = None
+    meet: int | None = None
+    outer: str = "prefixes"
     prune_below: float = 0.0
     num_sequences: float = field(default=0.0, init=False)
     merge_error_bits: float = field(default=0.0, init=False)
@@ -57,32 +66,34 @@ class JointWalk:
     def run(self, objective: Objective, *, gradient: bool = False) -> Float[np.ndarray, "T C A"] | None:
         """Feed the whole table to the objective; with `gradient`, pull its slopes back to the policy's table."""
         hidden = self.chain.hidden
+        meet = (hidden.horizon + 1) // 2 if self.meet is None else self.meet
         merging, pruning = Merging(self.merge_tolerance), Pruning(self.prune_below)
         slopes = Slopes(self.chain) if gradient else None
-        prefixes = Prefixes(self.chain, hidden.split_time, merging, pruning, slopes, self.keep_events)
-        suffixes = Suffixes(self.chain, hidden.split_time, merging, pruning, slopes, self.keep_events)
-        side = self.outer or ("prefixes" if prefixes.levels >= suffixes.levels else "suffixes")
-        outer, inner = (prefixes, suffixes) if side == "prefixes" else (suffixes, prefixes)
-        kept = _Kept(self._collect(inner), hidden.label, gradient)
+        prefixes = Prefixes(self.chain, meet, merging, pruning, slopes, self.keep_events)
+        suffixes = Suffixes(self.chain, meet, merging, pruning, slopes, self.keep_events)
+        forward = self.outer == "prefixes"
+        outer, inner = (prefixes, suffixes) if forward else (suffixes, prefixes)
+        kept = [_Kept(block, gradient) for block in self._collect(inner)]
         self.num_sequences = 0.0
 
         def leaf(block: Block) -> np.ndarray | None:
-            return self._join(block, kept, objective, forward=side == "prefixes")
+            return self._join(block, kept, objective, forward=forward, gradient=gradient)
 
         outer_slope = self._walk(outer, leaf, gradient)
         self.merge_error_bits, self.lost_mass = merging.error_bits, pruning.lost_mass
         if slopes is None:
             return None
-        position = iter(kept.slopes)
-        inner_slope = self._walk(inner, lambda _: next(position), True)
-        self.root_slope = outer_slope if side == "prefixes" else inner_slope
+        position = iter(kept)
+        inner_slope = self._walk(inner, lambda _: next(position).slope, True)
+        first = outer_slope if forward else inner_slope
+        self.root_slope = None if first is None else prefixes.root_slope(first)
         return slopes.table()
 
     def _rows_at_once(self, levels: int) -> int:
         hidden = self.chain.hidden
-        branching = hidden.num_events
-        numbers = hidden.num_states * (5 + 2 * len(hidden.channels)) * branching
-        return max(1, int(self.memory_bytes / (8 * numbers * (levels + 2))))
+        values = hidden.label.shape[1]
+        numbers = hidden.num_states * values * (5 + 2 * len(hidden.channels)) * hidden.num_events
+        return max(1, int(self.memory_bytes / 2 / (8 * numbers * (levels + 2))))
 
     def _walk(self, direction: Prefixes | Suffixes, leaf: Callable, with_slopes: bool) -> np.ndarray | None:
         rows = self._rows_at_once(direction.levels)
@@ -93,70 +104,60 @@ class JointWalk:
         self._walk(direction, blocks.append, False)
         return blocks
 
-    def _join(self, block: Block, kept: "_Kept", objective: Objective, *, forward: bool) -> np.ndarray | None:
+    def _join(
+        self, block: Block, kept: list["_Kept"], objective: Objective, *, forward: bool, gradient: bool
+    ) -> np.ndarray | None:
         """Join leaves of the outer side with every leaf of the inner one; the slope in the outer messages."""
-        slope = np.zeros_like(block.message) if kept.slopes else None
-        width = sum(part.size for part in kept.matrices)
-        step = max(1, self.memory_bytes // (64 * max(width, 1)))
-        for begin in range(0, len(block), step):
-            part = block.part(begin, min(begin + step, len(block)))
-            true = part.true
-            for number, (matrix, inner) in enumerate(zip(kept.matrices, kept.blocks, strict=True)):
-                cotangent = self._pairs(true @ matrix.array, part, inner, objective, forward=forward)
+        slope = np.zeros_like(block.message) if gradient else None
+        values = block.message.shape[1]
+        for inner in kept:
+            step = max(1, _AT_ONCE // (values * inner.matrix.shape[1]))
+            for begin in range(0, len(block), step):
+                part = block.part(begin, min(begin + step, len(block)))
+                rows = part.true.reshape(-1, block.message.shape[2])
+                cotangent = self._pairs(rows @ inner.matrix, part, inner.block, objective, forward=forward)
                 if slope is not None and cotangent is not None:
-                    slope[begin : begin + len(part)] += cotangent @ matrix.array.T
-                    kept.add(number, true, cotangent)
+                    pulled = cotangent @ inner.matrix.T
+                    slope[begin : begin + len(part)] += pulled.reshape(part.message.shape)
+                    inner.slope += (cotangent.T @ rows).reshape(inner.slope.shape)
         return slope
 
     def _pairs(
-        self, joint: np.ndarray, outer: Block, inner: Block, objective: Objective, *, forward: bool
+        self, product: np.ndarray, outer: Block, inner: Block, objective: Objective, *, forward: bool
     ) -> np.ndarray | None:
-        """Rows of positive probability go to the objective; its slopes come back in the shape of `joint`."""
-        values = self.chain.hidden.label.shape[1]
-        rows = joint.reshape(-1, values)
-        possible = np.flatnonzero(rows.any(axis=1))
-        first, second = np.divmod(possible, len(inner))
-        count = outer.count[first] * inner.count[second]
-        self.num_sequences += float(count.sum())
+        """The objective's slopes in the shape of `product`, whose rows and columns are messages of the two sides."""
+        shape = (len(outer), outer.message.shape[1], len(inner), inner.message.shape[1])
+        lifted_outside = shape[1] > 1
+        table = product.reshape(shape).transpose(0, 2, 1, 3) if lifted_outside else product
+        joint = np.ascontiguousarray(table).reshape(len(outer) * len(inner), -1)
+        self._count(joint, outer, inner)
 
-        def events() -> np.ndarray:
+        def events(rows: np.ndarray) -> np.ndarray:
             assert outer.events is not None
             assert inner.events is not None
+            first, second = np.divmod(rows, len(inner))
             sides = [outer.events[first], inner.events[second]]
             return np.concatenate(sides if forward else sides[::-1], axis=1)
 
-        found = objective(rows[possible], count, events)
-        if found is None:
-            return None
-        cotangent = np.zeros_like(rows)
-        cotangent[possible] = found
-        return cotangent.reshape(joint.shape)
+        found = objective(joint, events)
+        if found is None or not lifted_outside:
+            return None if found is None else found.reshape(product.shape)
+        back = found.reshape(shape[0], shape[2], shape[1], 1).transpose(0, 2, 1, 3)
+        return np.ascontiguousarray(back).reshape(product.shape)
 
-
-@dataclass(frozen=True, eq=False)
-class _Side:
-    """`label(x,z) · inner(i,x)` as one matrix `(N, I·Z)`, so that a join is one product."""
-
-    array: Float[np.ndarray, "N IZ"]
-
-    @property
-    def size(self) -> int:
-        return self.array.shape[1]
+    def _count(self, joint: np.ndarray, outer: Block, inner: Block) -> None:
+        possible = row_sums(joint) > 0
+        if self.merge_tolerance > 0:
+            counts = (outer.count[:, None] * inner.count).ravel()
+            self.num_sequences += float(counts[possible].sum())
+        else:
+            self.num_sequences += float(np.count_nonzero(possible))
 
 
 class _Kept:
-    """The enumerated side of the split, and the slopes in its messages."""
+    """A block of the enumerated side, as a matrix `(N, nV)` for the join, and the slope in its messages."""
 
-    def __init__(self, blocks: list[Block], label: np.ndarray, gradient: bool):
-        self.blocks = blocks
-        self.label = label
-        self.matrices = [_Side(np.einsum("ix,xz->xiz", block.true, label).reshape(len(label), -1)) for block in blocks]
-        self.slopes: list[Float[np.ndarray, "I N"]] = (
-            [np.zeros_like(block.message) for block in blocks] if gradient else []
-        )
-
-    def add(self, number: int, outer: np.ndarray, cotangent: np.ndarray) -> None:
-        """Add the slope `Σ_z label(x,z) Σ_o cotangent(o,i,z) outer(o,x)` in the messages of one block."""
-        values = self.label.shape[1]
-        product = (outer.T @ cotangent).reshape(len(self.label), -1, values)
-        self.slopes[number] += np.einsum("xiz,xz->ix", product, self.label)
+    def __init__(self, block: Block, gradient: bool):
+        self.block = block
+        self.matrix = np.ascontiguousarray(block.true.reshape(-1, block.message.shape[2]).T)
+        self.slope = np.zeros_like(block.message if gradient else block.message[:0])

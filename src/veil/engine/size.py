@@ -1,4 +1,4 @@
-"""How many observation sequences are possible, counted before any work is done.
+"""How many observation sequences are possible, counted before any work is done, and where best to meet.
 
 What can follow a history depends only on the set of hidden states it leaves possible. Histories with the same set are
 counted together, so the count is exact and costs as much as there are different sets, not histories.
@@ -17,25 +17,26 @@ _ENOUGH = 1e18
 
 @dataclass(frozen=True)
 class TreeSize:
-    """Sizes of the two trees of a split.
+    """How large a tree is, and the cheapest time for its two sides to meet.
 
-    `num_sequences` is exact where `exact` holds, else a lower bound. `prefix_rows` and `suffix_rows` are the messages
-    that an enumeration computes on either side; `prefix_leaves`, `suffix_leaves` those that are joined.
+    `num_sequences` is exact where `exact` holds, else a lower bound. `rows` are the messages that an enumeration
+    computes on both sides of `meet`; `kept_rows` those of the side that is kept, the other being walked (`outer`).
     """
 
     num_sequences: float
-    prefix_rows: float
-    suffix_rows: float
-    prefix_leaves: float
-    suffix_leaves: float
     exact: bool
+    meet: int
+    outer: str
+    rows: float
+    kept_rows: float
 
-    def seconds(self, num_states: int, num_channels: int, *, gradient: bool) -> float:
-        """A rough forecast on one ordinary core: arithmetic at 4 GFlop/s, memory at 3 GB/s."""
-        row = num_channels * num_states**2 * 2 / 4e9 + num_states * 8 * 8 / 3e9
-        pair = num_states * 4 / 4e9 + 40e-9
-        factor = 3.0 if gradient else 1.0
-        return factor * ((self.prefix_rows + self.suffix_rows) * row + self.num_sequences * pair)
+    def seconds(self, chain: Chain, *, gradient: bool) -> float:
+        """A rough forecast on one ordinary core: products at 5 GFlop/s, memory at 3 GB/s, 6 ns a logarithm."""
+        states, values = chain.hidden.num_states, chain.hidden.label.shape[1]
+        filled = 10.0 if chain.hidden.kernel.is_sparse else 2.0 * states
+        row = len(chain.hidden.channels) * states * filled / 5e9 + states * 8 * 8 / 3e9
+        pair = values * (states * 2 / 5e9 + 12e-9)
+        return (3.0 if gradient else 1.0) * (self.rows * row + self.num_sequences * pair)
 
     def text(self) -> str:
         """The number of sequences in words."""
@@ -44,34 +45,29 @@ class TreeSize:
 
 
 def tree_size(chain: Chain) -> TreeSize:
-    """Count the sequences that are possible under the chain's policy, and the rows that an enumeration has to compute."""
+    """Count the sequences that are possible under the chain's policy, and choose where histories and continuations meet."""
     hidden = chain.hidden
-    start = (hidden.root > 0).T
-    layer = _Layer(start[start.any(axis=1)], np.ones(int(start.any(axis=1).sum()))).united()
-    prefix_rows, exact = layer.total, True
-    for time in range(hidden.split_time):
-        layer = _forward(layer, chain, time)
-        prefix_rows += layer.total
-        if layer.total > _ENOUGH or len(layer.sets) > _MOST_SETS:
-            exact = False
-            break
-    prefix = layer
-    last = chain.occupancies[hidden.horizon] > 0
-    sets = np.eye(hidden.num_states, dtype=bool)[last] if hidden.reveals_last else last[None]
-    layer = _Layer(sets, np.ones(len(sets)))
-    suffix_rows = layer.total
-    for time in range(hidden.horizon - 1, hidden.split_time - 1, -1):
-        layer = _backward(layer, chain, time)
-        suffix_rows += layer.total
-        if layer.total > _ENOUGH or len(layer.sets) > _MOST_SETS:
-            exact = False
-            break
-    if exact:
-        meet = (prefix.sets.astype(np.float32) @ layer.sets.astype(np.float32).T) > 0
-        sequences = float(prefix.counts @ meet @ layer.counts)
-    else:
-        sequences = max(prefix.total, layer.total)
-    return TreeSize(sequences, prefix_rows, suffix_rows, prefix.total, layer.total, exact)
+    values, split, horizon = hidden.label.shape[1], hidden.split_time, hidden.horizon
+    ahead, exact = _prefix_layers(chain)
+    behind = _suffix_layers(chain)
+    # Messages of either side at each time; a side that has passed the secret's time has one for each of its values.
+    before = {time: count * (values if time > split else 1) for time, count in enumerate(ahead)}
+    after = {horizon - back: count * (values if horizon - back <= split else 1) for back, count in enumerate(behind)}
+    cost = {
+        meet: sum(n for time, n in before.items() if time <= meet) + sum(n for time, n in after.items() if time >= meet)
+        for meet in before.keys() & after.keys()
+    }
+    if not cost:  # both sides were given up before they met: far too large
+        return TreeSize(ahead[-1], False, split, "prefixes", np.inf, np.inf)
+    meet = min(cost, key=lambda time: (cost[time], time))
+    return TreeSize(
+        num_sequences=ahead[-1],
+        exact=exact,
+        meet=meet,
+        outer="prefixes" if before[meet] >= after[meet] else "suffixes",
+        rows=cost[meet],
+        kept_rows=min(before[meet], after[meet]),
+    )
 
 
 def naive_bound(chain: Chain) -> float:
@@ -92,11 +88,51 @@ class _Layer:
     def total(self) -> float:
         return float(self.counts.sum())
 
+    @property
+    def is_enough(self) -> bool:
+        """Whether counting on would cost more than it tells."""
+        return self.total > _ENOUGH or len(self.sets) > _MOST_SETS
+
     def united(self) -> "_Layer":
         """Equal sets counted together."""
         packed = np.packbits(self.sets, axis=1)
         _, index, inverse = np.unique(packed, axis=0, return_index=True, return_inverse=True)
         return _Layer(self.sets[index], np.bincount(inverse.ravel(), weights=self.counts, minlength=len(index)))
+
+
+def _prefix_layers(chain: Chain) -> tuple[list[float], bool]:
+    """How many histories there are at times 0, 1, …, and whether the last of these is the horizon."""
+    hidden = chain.hidden
+    start = (hidden.root > 0).T
+    start = start[start.any(axis=1)]
+    layer = _Layer(start, np.ones(len(start))).united()
+    totals = [layer.total]
+    for time in range(hidden.horizon):
+        before, layer = layer, _forward(layer, chain, time)
+        totals.append(layer.total)
+        if time + 1 < hidden.horizon and layer.is_enough:
+            return totals, False
+        if time + 1 == hidden.horizon and hidden.reveals_last:
+            # Each history counts once for each state that it may end in; with one channel that state says it all.
+            told = _pushed(before, chain, time)[0] if len(hidden.channels) == 1 else layer.sets
+            counts = before.counts if len(hidden.channels) == 1 else layer.counts
+            totals[-1] = float(counts @ told.sum(axis=1))
+    return totals, True
+
+
+def _suffix_layers(chain: Chain) -> list[float]:
+    """How many continuations there are from times T, T-1, …"""
+    hidden = chain.hidden
+    last = chain.occupancies[hidden.horizon] > 0
+    sets = np.eye(hidden.num_states, dtype=bool)[last] if hidden.reveals_last else last[None]
+    layer = _Layer(sets, np.ones(len(sets)))
+    totals = [layer.total]
+    for time in range(hidden.horizon - 1, -1, -1):
+        layer = _backward(layer, chain, time)
+        totals.append(layer.total)
+        if layer.is_enough:
+            break
+    return totals
 
 
 def _positive(matrix: np.ndarray | sp.csr_array) -> np.ndarray | sp.csr_array:
@@ -105,13 +141,21 @@ def _positive(matrix: np.ndarray | sp.csr_array) -> np.ndarray | sp.csr_array:
     return sp.csr_array(((matrix.data > 0).astype(np.float32), matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
-def _forward(layer: _Layer, chain: Chain, time: int) -> _Layer:
+def _pushed(layer: _Layer, chain: Chain, time: int) -> list[np.ndarray]:
+    """The sets one step on, for each channel, before anything is emitted."""
     sets = layer.sets.astype(np.float32)
-    ahead = [(sets @ _positive(matrix)) > 0 for matrix in chain.matrices(time)]
-    return _children(layer, [
-        [rows & (channel.emission[:, event] > 0) for rows, channel in zip(ahead, chain.hidden.channels, strict=True)]
-        for event in range(chain.hidden.num_events)
-    ])  # fmt: skip
+    return [(sets @ _positive(matrix)) > 0 for matrix in chain.matrices(time)]
+
+
+def _forward(layer: _Layer, chain: Chain, time: int) -> _Layer:
+    ahead, channels = _pushed(layer, chain, time), chain.hidden.channels
+    return _children(
+        layer,
+        [
+            [rows & (channel.emission[:, event] > 0) for rows, channel in zip(ahead, channels, strict=True)]
+            for event in range(chain.hidden.num_events)
+        ],
+    )
 
 
 def _backward(layer: _Layer, chain: Chain, time: int) -> _Layer:

@@ -2,9 +2,12 @@
 
 A walk goes from a root block of messages through levels; each level extends every message by every event that is
 possible. `Prefixes` walks histories `o_0 … o_t` forward with `α`, `Suffixes` walks continuations `o_{t+1} … o_T`
-backward with `β`. Messages are scaled, a weight beside each row holds the scale, and rows of probability zero never
-branch. Slopes are taken in the unscaled messages, where they are free of the scale: `H` is homogeneous of degree one
-in `P(z,y)`, so `∂H/∂α` depends on the posterior alone.
+backward with `β`. A side that passes the time of the secret is lifted there: from then on it carries one message for
+each value of the secret, so that the two sides may meet at any time.
+
+Messages are scaled, a weight beside each node holds the scale, and nodes of probability zero never branch. Slopes are
+taken in the unscaled messages, where they are free of the scale: `H` is homogeneous of degree one in `P(z,y)`, so
+`∂H/∂α` depends on the posterior alone.
 """
 
 import math
@@ -18,17 +21,20 @@ from jaxtyping import Float, Int
 
 from ..logs import divergence_bits
 from ..problem.errors import TooLargeError
-from .chain import Chain, Slopes
+from .chain import Chain, Slopes, sum_over
 
 PullBack = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Rows of the tree at one level: true message = `weight · message`; `count` histories merged into the row."""
+    """Nodes of the tree at one level: true messages = `weight · message`; `count` histories merged into the node.
+
+    A node has V messages: one, or one for each value of the secret once it is lifted.
+    """
 
     weight: Float[np.ndarray, " n"]
-    message: Float[np.ndarray, "n N"]
+    message: Float[np.ndarray, "n V N"]
     count: Float[np.ndarray, " n"]
     events: Int[np.ndarray, "n L"] | None
 
@@ -41,9 +47,13 @@ class Block:
         return Block(self.weight[begin:end], self.message[begin:end], self.count[begin:end], events)
 
     @property
-    def true(self) -> Float[np.ndarray, "n N"]:
+    def true(self) -> Float[np.ndarray, "n V N"]:
         """The unscaled messages."""
-        return self.weight[:, None] * self.message
+        return self.weight[:, None, None] * self.message
+
+    def lifted(self, label: Float[np.ndarray, "N Z"]) -> "Block":
+        """One message for each value of the secret, from one message and the label of the hidden states."""
+        return Block(self.weight, self.message * label.T, self.count, self.events)
 
 
 class Direction(Protocol):
@@ -81,7 +91,8 @@ class Merging:
         """
         if self.tolerance <= 0 or len(block) < 2:
             return block, None
-        weighted = block.message if prior is None else block.message * prior
+        flat = block.message.reshape(len(block), -1)
+        weighted = flat if prior is None else flat * np.tile(prior, block.message.shape[1])
         totals = weighted.sum(axis=1)
         beliefs = np.divide(weighted, totals[:, None], out=np.zeros_like(weighted), where=totals[:, None] > 0)
         # A belief and its rounding agree to the tolerance; backward messages may differ where the prior is zero.
@@ -92,8 +103,8 @@ class Merging:
             return block, None
         size = len(index)
         mass = block.weight * totals
-        summed = np.zeros((size, block.message.shape[1]))
-        np.add.at(summed, inverse, block.true)
+        summed = np.zeros((size, flat.shape[1]))
+        np.add.at(summed, inverse, block.weight[:, None] * flat)
         scale = summed.sum(axis=1) if prior is None else summed.max(axis=1)
         message = np.divide(summed, scale[:, None], out=np.zeros_like(summed), where=scale[:, None] > 0)
         mean = np.zeros_like(summed)
@@ -103,7 +114,7 @@ class Merging:
         self.error_bits += max(0.0, float(mass @ divergence_bits(beliefs, mean[inverse])))
         count = np.bincount(inverse, weights=block.count, minlength=size)
         events = None if block.events is None else block.events[index]
-        return Block(scale, message, count, events), inverse
+        return Block(scale, message.reshape(size, *block.message.shape[1:]), count, events), inverse
 
 
 @dataclass
@@ -146,6 +157,9 @@ class Prefixes:
         """One level a step."""
         return self.end
 
+    def _lifts_at(self, time: int) -> bool:
+        return time == self.chain.hidden.split_time < self.end
+
     def root(self) -> Block:
         """All possible first observations."""
         joint = self.chain.hidden.root
@@ -153,44 +167,55 @@ class Prefixes:
         possible = np.flatnonzero(chance > 0)
         message = joint[:, possible].T / chance[possible, None]
         events = possible[:, None].astype(np.int32) if self.keep_events else None
-        return Block(chance[possible], message, np.ones(len(possible)), events)
+        block = Block(chance[possible], message[:, None], np.ones(len(possible)), events)
+        return block.lifted(self.chain.hidden.label) if self._lifts_at(0) else block
+
+    def root_slope(self, slope: Float[np.ndarray, "F V N"]) -> Float[np.ndarray, "F N"]:
+        """The slope in `hidden.root` (its possible events, in order) from the slope in the root block."""
+        return np.sum(slope * self.chain.hidden.label.T, axis=1) if self._lifts_at(0) else slope[:, 0]
 
     def expand(self, block: Block, level: int) -> tuple[Block, PullBack]:
         """One observation more."""
-        matrices, channels = self.chain.matrices(level), self.chain.hidden.channels
-        ahead = [block.message @ matrix for matrix in matrices]
-        chance = sum(rows @ channel.emission for rows, channel in zip(ahead, channels, strict=True))
-        events, nodes = np.nonzero(np.asarray(chance).T)  # ordered by event: one event's rows have distinct parents
-        probability = np.asarray(chance)[nodes, events]
+        hidden = self.chain.hidden
+        matrices, channels, shape = self.chain.matrices(level), hidden.channels, block.message.shape
+        ahead = [_rows(block.message) @ matrix for matrix in matrices]
+        chance = sum_over(rows @ channel.emission for rows, channel in zip(ahead, channels, strict=True))
+        chance = chance.reshape(*shape[:2], -1).sum(axis=1)
+        ahead = [rows.reshape(shape) for rows in ahead]
+        events, nodes = np.nonzero(chance.T)  # ordered by event: one event's nodes have distinct parents
+        probability = chance[nodes, events]
         kept = self.pruning.keep(block.weight[nodes] * probability)
         events, nodes, probability = events[kept], nodes[kept], probability[kept]
-        message = np.zeros((len(nodes), block.message.shape[1]))
+        message = np.zeros((len(nodes), *shape[1:]))
         segments = runs(events)
         for event, begin, end in segments:
             for rows, channel in zip(ahead, channels, strict=True):
                 emission = channel.emission[:, event]
                 if emission.any():
                     message[begin:end] += rows[nodes[begin:end]] * emission
-        message /= probability[:, None]
+        message /= probability[:, None, None]
         history = None if block.events is None else np.column_stack([block.events[nodes], events.astype(np.int32)])
         children = Block(block.weight[nodes] * probability, message, block.count[nodes], history)
-        children, merged = self.merging.apply(children, None)
+        lifts = self._lifts_at(level + 1)
+        children, merged = self.merging.apply(children.lifted(hidden.label) if lifts else children, None)
 
         def pull_back(slope: np.ndarray) -> np.ndarray:
             if merged is not None:
                 slope = slope[merged]
-            result = np.zeros_like(block.message)
-            true = block.true
+            if lifts:
+                slope = np.sum(slope * hidden.label.T, axis=1, keepdims=True)
+            result = np.zeros((shape[0] * shape[1], shape[2]))
+            true = _rows(block.true)
             for number, (matrix, channel) in enumerate(zip(matrices, channels, strict=True)):
                 inside = np.zeros_like(block.message)
                 for event, begin, end in segments:
                     emission = channel.emission[:, event]
                     if emission.any():
                         inside[nodes[begin:end]] += slope[begin:end] * emission
-                result += inside @ matrix.T
+                result += _rows(inside) @ matrix.T
                 if self.slopes is not None:
-                    self.slopes.add(level, number, true, inside)
-            return result
+                    self.slopes.add(level, number, true, _rows(inside))
+            return result.reshape(shape)
 
         return children, pull_back
 
@@ -215,61 +240,69 @@ class Suffixes:
         """One level a step."""
         return self.chain.hidden.horizon - self.begin
 
+    def _lifts_at(self, time: int) -> bool:
+        return time == self.chain.hidden.split_time >= self.begin
+
     def root(self) -> Block:
         """The empty continuation."""
         hidden = self.chain.hidden
         reachable = self.chain.occupancies[hidden.horizon] > 0
         message = np.eye(hidden.num_states)[reachable] if hidden.reveals_last else np.where(reachable, 1.0, 0.0)[None]
         events = np.zeros((len(message), 0), dtype=np.int32) if self.keep_events else None
-        return Block(np.ones(len(message)), message, np.ones(len(message)), events)
+        block = Block(np.ones(len(message)), message[:, None], np.ones(len(message)), events)
+        return block.lifted(hidden.label) if self._lifts_at(hidden.horizon) else block
 
     def expand(self, block: Block, level: int) -> tuple[Block, PullBack]:
         """One observation more, in front."""
         hidden = self.chain.hidden
         time = hidden.horizon - 1 - level
-        matrices, channels = self.chain.matrices(time), hidden.channels
+        matrices, channels, shape = self.chain.matrices(time), hidden.channels, block.message.shape
         occupied = self.chain.occupancies[time]
         emissions = [channel.emission for channel in channels]
         if level == 0 and hidden.reveals_last and len(channels) == 1:
             emissions = [np.ones((hidden.num_states, 1))]  # who is told x_T learns nothing more from what it emits
         messages, nodes, segments, size = [], [], [], 0
         for event in range(emissions[0].shape[1]):
-            rows = np.zeros_like(block.message)
+            rows = np.zeros((shape[0] * shape[1], shape[2]))
             for matrix, table in zip(matrices, emissions, strict=True):
                 emission = table[:, event]
                 if emission.any():
-                    rows += (block.message * emission) @ matrix.T
+                    rows += _rows(block.message * emission) @ matrix.T
             rows *= occupied > 0
-            possible = np.flatnonzero(rows.any(axis=1))
-            possible = possible[self.pruning.keep(block.weight[possible] * (rows[possible] @ occupied))]
+            rows = rows.reshape(shape)
+            possible = np.flatnonzero(rows.any(axis=(1, 2)))
+            mass = block.weight[possible] * (rows[possible] @ occupied).sum(axis=1)
+            possible = possible[self.pruning.keep(mass)]
             messages.append(rows[possible])
             nodes.append(possible)
             segments.append((event, size, size + len(possible)))
             size += len(possible)
         message, parents = np.concatenate(messages), np.concatenate(nodes)
-        scale = message.max(axis=1)
-        message /= scale[:, None]
+        scale = message.max(axis=(1, 2), initial=0.0)
+        message /= scale[:, None, None]
         history = None
         if block.events is not None:
             newest = np.concatenate([np.full(end - begin, event, dtype=np.int32) for event, begin, end in segments])
             history = np.column_stack([newest, block.events[parents]])
         children = Block(block.weight[parents] * scale, message, block.count[parents], history)
-        children, merged = self.merging.apply(children, occupied)
+        lifts = self._lifts_at(time)
+        children, merged = self.merging.apply(children.lifted(hidden.label) if lifts else children, occupied)
 
         def pull_back(slope: np.ndarray) -> np.ndarray:
             if merged is not None:
                 slope = slope[merged]
-            result = np.zeros_like(block.message)
+            if lifts:
+                slope = np.sum(slope * hidden.label.T, axis=1, keepdims=True)
+            result = np.zeros(shape)
             for event, begin, end in segments:
                 part, rows = slope[begin:end], parents[begin:end]
                 for number, (matrix, table) in enumerate(zip(matrices, emissions, strict=True)):
                     emission = table[:, event]
                     if emission.any() and end > begin:
-                        result[rows] += (part @ matrix) * emission
+                        result[rows] += (_rows(part) @ matrix).reshape(part.shape) * emission
                         if self.slopes is not None:
-                            self.slopes.add(
-                                time, number, part, block.weight[rows, None] * block.message[rows] * emission
-                            )
+                            right = block.weight[rows, None, None] * block.message[rows] * emission
+                            self.slopes.add(time, number, _rows(part), _rows(right))
             return result
 
         return children, pull_back
@@ -329,6 +362,11 @@ def walk(
             slope = np.zeros_like(frame.block.message) if frame.slope is None else frame.slope
             parent.slope[begin:end] = pull_back(slope)
     return None
+
+
+def _rows(messages: Float[np.ndarray, "n V N"]) -> Float[np.ndarray, "nV N"]:
+    """All messages of all nodes as rows of one matrix."""
+    return messages.reshape(-1, messages.shape[-1])
 
 
 def runs(events: Int[np.ndarray, " n"]) -> list[tuple[int, int, int]]:

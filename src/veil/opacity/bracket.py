@@ -1,7 +1,7 @@
 """Proven bounds on the opacity at any horizon: windows around the secret's time, deepened until they are narrow."""
 
 import time as clock
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,7 @@ from .result import Opacity
 # Rounding in the sums of a tree; the ends of a bracket are moved outwards by it.
 _ROUNDING_BITS = 1e-12
 # A window that is too wide for the budget is walked without its rarest histories.
+_CHEAP_SECONDS = 0.1
 _PRUNINGS = (1e-6, 1e-7, 1e-8, 1e-9, 1e-10)
 
 
@@ -86,15 +87,19 @@ def _result(chain: Chain, best: Bounds, reason: str) -> Opacity:
     )
 
 
-def deepen(chain: Chain, budget: Budget, *, width: float):
-    """Yield better and better `Bounds`, one a window, until they are `width` apart or the budget is used up."""
+def deepen(chain: Chain, budget: Budget, *, width: float) -> Iterator[Bounds]:
+    """Yield better and better `Bounds`, one a window, until they are `width` apart or the budget is used up.
+
+    While windows are cheap every radius is taken; then the geometric fall of the width tells which radius to jump to.
+    """
     end = clock.monotonic() + budget.time_limit
-    prior = float(entropy_bits(chain.prior))
-    best = Bounds(0.0, prior + _ROUNDING_BITS, 0, 0)
+    best = Bounds(0.0, float(entropy_bits(chain.prior)) + _ROUNDING_BITS, 0, 0)
     yield best
-    for radius in range(chain.hidden.horizon + 2):
+    radius, widths = 0, [best.width]
+    while True:
+        begin = clock.monotonic()
         window = Window.around(chain, radius)
-        found = _bounds(chain, window, budget, end - clock.monotonic(), width)
+        found = _bounds(chain, window, budget, end - begin, width)
         if found is None:
             return
         lower, upper, sequences = found
@@ -102,6 +107,22 @@ def deepen(chain: Chain, budget: Budget, *, width: float):
         yield best
         if best.width <= width or window.is_whole(chain):
             return
+        widths.append(best.width)
+        cheap = clock.monotonic() - begin < _CHEAP_SECONDS
+        radius = radius + 1 if cheap else _jump(chain, radius, widths, width, end - clock.monotonic())
+
+
+def _jump(chain: Chain, radius: int, widths: list[float], width: float, seconds: float) -> int:
+    """The radius at which the width is reached if it goes on falling as it did, or the largest that fits the time left."""
+    ratio = min(0.99, max(1e-3, widths[-1] / widths[-2])) if widths[-2] > 0 else 0.5
+    steps = 1
+    while widths[-1] * ratio**steps > width and steps < chain.hidden.horizon:
+        # The needed time grows with each step: stop at the last one that fits.
+        cuts = [Cut(chain, Window.around(chain, radius + steps + 1), reveal=reveal) for reveal in (True, False)]
+        if 2 * sum(tree_size(cut.chain).seconds(chain, gradient=False) for cut in cuts) > seconds:
+            break
+        steps += 1
+    return radius + steps
 
 
 def _bounds(
@@ -110,29 +131,25 @@ def _bounds(
     """Both bounds of one window, pruned where it must be; None where it cannot be done in the time left."""
     cuts = [Cut(chain, window, reveal=reveal) for reveal in (True, False)]
     sizes = [tree_size(cut.chain) for cut in cuts]
-    needed = sum(_seconds(chain, size) for size in sizes)
+    needed = sum(size.seconds(chain, gradient=False) for size in sizes)
     prunings = (0.0,) if needed <= seconds and all(size.exact for size in sizes) else _PRUNINGS
     end = clock.monotonic() + seconds
+    most = log2_of_count(chain.hidden.label.shape[1])
     best: tuple[float, float, int] | None = None
     for below in prunings:
         try:
-            lower, _, _ = _value(cuts[0], budget, below, end)
-            bits, lost, sequences = _value(cuts[1], budget, below, end)
+            lower, _, _ = _value(cuts[0], sizes[0], budget, below, end)
+            bits, lost, sequences = _value(cuts[1], sizes[1], budget, below, end)
         except TooLargeError:
             break
-        upper = bits + lost * log2_of_count(chain.hidden.label.shape[1])
-        best = (lower - _ROUNDING_BITS, upper + _ROUNDING_BITS, sequences)
-        if best[1] - best[0] <= width or lost * log2_of_count(chain.hidden.label.shape[1]) <= width / 10:
+        best = (lower - _ROUNDING_BITS, bits + lost * most + _ROUNDING_BITS, sequences)
+        if best[1] - best[0] <= width or lost * most <= width / 10:
             break
     return best
 
 
-def _seconds(chain: Chain, size: TreeSize) -> float:
-    return size.seconds(chain.hidden.num_states, len(chain.hidden.channels), gradient=False)
-
-
-def _value(cut: Cut, budget: Budget, below: float, end: float) -> tuple[float, float, int]:
-    walk = JointWalk(cut.chain, 0.0, budget.memory_bytes, end, prune_below=below)
+def _value(cut: Cut, size: TreeSize, budget: Budget, below: float, end: float) -> tuple[float, float, int]:
+    walk = JointWalk(cut.chain, 0.0, budget.memory_bytes, end, meet=size.meet, outer=size.outer, prune_below=below)
     objective = EntropyObjective()
     walk.run(objective)
     return objective.bits, walk.lost_mass, int(walk.num_sequences)
@@ -147,7 +164,8 @@ def end_gradient(
     value of that end, and the slope its exact slope, the way from the start to the window included.
     """
     cut = Cut(chain, Window.around(chain, radius), reveal=reveal)
-    walk = JointWalk(cut.chain, 0.0, memory_bytes)
+    size = tree_size(cut.chain)
+    walk = JointWalk(cut.chain, 0.0, memory_bytes, meet=size.meet, outer=size.outer)
     objective = EntropyObjective()
     slope = cut.run(walk, objective)
     return objective.bits, slope

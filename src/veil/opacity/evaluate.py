@@ -146,7 +146,7 @@ def _choose(chain: Chain, budget: Budget, *, gradient: bool) -> tuple[Method, st
     if hidden.num_states > _AUTO_BRACKET_STATES:
         return "sampled", f"{hidden.num_states:,} hidden states are too many to enumerate what can be seen"
     size = tree_size(chain)
-    seconds = size.seconds(hidden.num_states, len(hidden.channels), gradient=gradient)
+    seconds = size.seconds(chain, gradient=gradient)
     if seconds <= min(_AUTO_EXACT_SECONDS, budget.time_limit) and size.exact:
         return "exact", f"all {size.text()} possible sequences can be enumerated in a few seconds"
     return "bracket", f"{size.text()} sequences are possible, too many to enumerate within the budget"

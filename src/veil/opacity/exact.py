@@ -63,10 +63,10 @@ class EntropyObjective:
     def __init__(self) -> None:
         self.bits = 0.0
 
-    def __call__(self, joint: np.ndarray, count: np.ndarray, events: Callable[[], np.ndarray]) -> np.ndarray:
+    def __call__(self, joint: np.ndarray, events: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         """See `Objective`."""
         slope = surprisal_bits(joint)
-        self.bits += float(np.sum(joint * slope))
+        self.bits += float(np.vdot(joint, slope))
         return slope
 
 
@@ -89,14 +89,14 @@ def exact_gradient(chain: Chain, budget: Budget, *, reason: str = "") -> tuple[O
 
 def prepare(chain: Chain, budget: Budget, *, gradient: bool, keep_events: bool = False) -> JointWalk:
     """A walk over the chain's tree, after the check that it fits the budget."""
-    outer = None
+    meet, outer = None, "prefixes"
     if naive_bound(chain) > _SMALL:
         size = tree_size(chain)
         refuse_if_too_large(chain, size, budget, gradient=gradient, keep_events=keep_events)
-        outer = "prefixes" if size.prefix_leaves >= size.suffix_leaves else "suffixes"
+        meet, outer = size.meet, size.outer
     # The forecast is rough; a tree that proves it wrong by a factor is stopped in its tracks.
     deadline = clock.monotonic() + 3 * budget.time_limit
-    return JointWalk(chain, budget.merge_tolerance, budget.memory_bytes, deadline, keep_events, outer)
+    return JointWalk(chain, budget.merge_tolerance, budget.memory_bytes, deadline, keep_events, meet, outer)
 
 
 def refuse_if_too_large(
@@ -104,8 +104,8 @@ def refuse_if_too_large(
 ) -> None:
     """Raise `TooLargeError` where the forecast of time or memory passes the budget."""
     hidden = chain.hidden
-    seconds = size.seconds(hidden.num_states, len(hidden.channels), gradient=gradient)
-    kept = 8.0 * hidden.num_states * hidden.label.shape[1] * min(size.prefix_leaves, size.suffix_leaves) * 2
+    seconds = size.seconds(chain, gradient=gradient)
+    kept = 8.0 * hidden.num_states * size.kept_rows * 3
     if keep_events:
         kept += size.num_sequences * (8 * hidden.label.shape[1] + 4 * (hidden.horizon + 1)) * 2
     # Merging usually makes the tree far smaller than the count of sequences; the deadline guards that case instead.

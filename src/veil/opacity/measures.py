@@ -43,9 +43,10 @@ class _Collect:
         self.rows: list[np.ndarray] = []
         self.events: list[np.ndarray] = []
 
-    def __call__(self, joint: np.ndarray, count: np.ndarray, events: Callable[[], np.ndarray]) -> None:
-        self.rows.append(joint)
-        self.events.append(events())
+    def __call__(self, joint: np.ndarray, events: Callable[[np.ndarray], np.ndarray]) -> None:
+        possible = np.flatnonzero(joint.any(axis=1))
+        self.rows.append(joint[possible])
+        self.events.append(events(possible))
 
 
 @dataclass(frozen=True, eq=False)
