@@ -187,10 +187,10 @@ def test_two_rooms_has_the_number_of_its_docstring():
 
 
 PAPER = {
-    "blue": {(0, 0), (0, 1)},
-    "red": {(0, 5), (1, 5)},
-    "yellow": {(4, 0), (5, 0)},
-    "green": {(3, 3), (3, 4), (4, 3), (4, 4)},
+    "b": {(0, 0), (0, 1)},
+    "r": {(0, 5), (1, 5)},
+    "y": {(4, 0), (5, 0)},
+    "g": {(3, 3), (3, 4), (4, 3), (4, 4)},
 }
 PAPER_NAMES = ("paper-last-state", "paper-initial-state", "paper-false-alarms")
 

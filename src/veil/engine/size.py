@@ -5,11 +5,13 @@ counted together, so the count is exact and costs as much as there are different
 """
 
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
 
 from .chain import Chain
+from .hidden import Hidden
 
 _MOST_SETS = 20_000
 _ENOUGH = 1e18
@@ -44,8 +46,22 @@ class TreeSize:
         return number if self.exact else f"more than {number}"
 
 
+_COUNTED: WeakKeyDictionary[Hidden, dict[bytes, TreeSize]] = WeakKeyDictionary()
+
+
 def tree_size(chain: Chain) -> TreeSize:
-    """Count the sequences that are possible under the chain's policy, and choose where histories and continuations meet."""
+    """Count the sequences that are possible under the chain's policy, and choose where histories and continuations meet.
+
+    What is possible depends on which actions the policy takes at all; a count is kept for the next policy alike.
+    """
+    counted = _COUNTED.setdefault(chain.hidden, {})
+    key = np.packbits(chain.table > 0).tobytes() + (b"1" if chain.stationary else b"T")
+    if key not in counted:
+        counted[key] = _count(chain)
+    return counted[key]
+
+
+def _count(chain: Chain) -> TreeSize:
     hidden = chain.hidden
     values, split, horizon = hidden.label.shape[1], hidden.split_time, hidden.horizon
     ahead, exact = _prefix_layers(chain)

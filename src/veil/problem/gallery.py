@@ -76,7 +76,7 @@ def two_rooms(*, min_return: float | None = 0.75, detection: float = 0.75) -> Pr
     return Problem(model, observer, LastState(["vault"]), 1, min_return, name="two-rooms")
 
 
-_PAPER_SENSORS = {"b": "blue", "r": "red", "y": "yellow", "g": "green"}
+_PAPER_SENSORS = "bryg"  # the paper's letters for the blue, red, yellow and green ranges
 _PAPER_DRAWING = """
     b  b  .  G  .  r
     .  .  .  ?  .  r
@@ -88,10 +88,7 @@ _PAPER_DRAWING = """
 
 
 def _paper_sensors(detection: float, false_alarm: float = 0.0) -> Mapping[str, Mapping[str, Any]]:
-    return {
-        sign: {"name": name, "detection": detection, "false_alarm": false_alarm}
-        for sign, name in _PAPER_SENSORS.items()
-    }
+    return {sign: {"detection": detection, "false_alarm": false_alarm} for sign in _PAPER_SENSORS}
 
 
 def paper_last_state(

@@ -1,0 +1,227 @@
+"""One gradient of H over 2,000 given sequences: veil, the paper's recursion, automatic differentiation, the products."""
+
+import importlib
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from tests.paper_recursion import paper_gradient
+
+import veil
+from veil.engine.chain import Chain
+from veil.engine.joint import DEFAULT_MEMORY
+from veil.engine.sampling import draw_events
+from veil.engine.sequences import SequencePass
+from veil.logs import entropy_bits, log2_or_zero
+from veil.opacity.exact import make_chain
+from veil.policy.tables import softmax_pull_back
+
+from . import common
+from .autodiff import dynamax_filter, scan_filter, surrogate_gradient
+from .common import Sample, Settings, ratio_text, say, seconds_text
+
+TITLE = "one gradient over 2,000 sequences, beside the recursion, automatic differentiation and the bare products"
+HORIZON, SEQUENCES = 12, 2_000
+CASES = {
+    "sampled": "`paper-last-state`, sequences drawn under the policy",
+    "alarms": "`paper-false-alarms`, sequences drawn under the policy",
+    "unshared": "`paper-false-alarms`, every event drawn uniformly: prefixes are hardly ever shared",
+}
+LABELS = {
+    "veil": "veil",
+    "products": "the 3·T products alone (NumPy)",
+    "jax": "straight-line JAX, `jax.grad`",
+    "dynamax": "dynamax's filter, `vmap`, `jax.grad`",
+    "paper": "the paper's recursion (NumPy)",
+}
+_SLICE = 40  # the recursion is fastest in slices of so many sequences
+THREADS = (1, 2)
+
+
+class Case:
+    """One problem, one softmax policy and the sequences that all contenders get."""
+
+    def __init__(self, kind: str):
+        name = "paper-last-state" if kind == "sampled" else "paper-false-alarms"
+        self.problem = veil.gallery.load(name).replace(horizon=HORIZON)
+        self.theta = np.random.default_rng(0).normal(size=(self.problem.num_cells, self.problem.num_actions))
+        chain = make_chain(self.problem, veil.MarkovPolicy.softmax(self.theta, self.problem))
+        self.hidden = chain.hidden
+        generator = np.random.default_rng(1)
+        self.events = draw_events(chain, SEQUENCES, generator)
+        if kind == "unshared":
+            self.events = generator.integers(self.problem.observer.num_observations, size=self.events.shape)
+        model = self.problem.model
+        self.transitions = np.stack([matrix.toarray() for matrix in model.matrices], axis=1)
+        self.emissions, self.initial = self.problem.observer.emissions, model.initial
+        self.inside = self.problem.secret_table.label[0, 0] == 1
+        self.chain_matrix = np.asarray(chain.matrices(0)[0])
+
+    @property
+    def share(self) -> float:
+        """Messages that a trie of the sequences needs, of those without sharing."""
+        prefixes = sum(len(np.unique(self.events[:, : t + 1], axis=0)) for t in range(HORIZON + 1))
+        return prefixes / self.events.size
+
+    def veil(self, baseline: bool = True) -> np.ndarray:
+        """As `sampled_gradient` does it for given events, from theta to the gradient in theta."""
+        policy = veil.MarkovPolicy.softmax(self.theta, self.problem)
+        chain = Chain(self.hidden, policy.table, stationary=True)
+        run = SequencePass(chain, self.events, gradient=True, memory_bytes=DEFAULT_MEMORY)
+        result = run.result
+        bits = entropy_bits(result.posterior)
+        others = (float(result.count @ bits) - bits) / (SEQUENCES - 1) if baseline else np.zeros_like(bits)
+        advantage = -log2_or_zero(result.posterior) - others[:, None]
+        weight = result.count[:, None] / SEQUENCES
+        slope = run.pull_back(np.where(result.posterior > 0, weight * advantage, 0.0))
+        return softmax_pull_back(policy.table, slope)[0]
+
+    def paper(self) -> np.ndarray:
+        gradient = np.zeros_like(self.theta)
+        secret = np.flatnonzero(self.inside).tolist()
+        arrays = self.transitions, self.emissions, self.initial, self.theta
+        for begin in range(0, SEQUENCES, _SLICE):
+            part = paper_gradient(*arrays, self.events[begin : begin + _SLICE], secret, sampled=True)
+            gradient += part.gradient * (_SLICE / SEQUENCES)
+        return gradient
+
+    def products(self) -> None:
+        rows = np.full((SEQUENCES, len(self.inside)), 1 / len(self.inside))
+        out = np.empty_like(rows)
+        for _ in range(3 * HORIZON):
+            np.matmul(rows, self.chain_matrix, out=out)
+
+
+def work(kind: str, rounds: int) -> Callable[[], Any]:
+    """All contenders in turn, in a process whose number of threads is set."""
+    case = Case(kind)
+    contenders: dict[str, Callable[[], Any]] = {"veil": case.veil, "paper": case.paper, "products": case.products}
+    compiled: dict[str, float] = {}
+    filters = {"jax": scan_filter}
+    try:
+        importlib.import_module("dynamax.hidden_markov_model")
+        filters["dynamax"] = dynamax_filter
+    except ImportError:
+        pass
+    for name, make in filters.items():
+        arrays = case.transitions, case.emissions, case.initial, case.inside
+        contenders[name] = surrogate_gradient(make, *arrays, case.theta, case.events)
+        compiled[name] = common.clock(contenders[name])
+
+    def measure() -> dict[str, Any]:
+        expected = case.veil()
+        differences = {name: common.relative_difference(contenders[name](), expected) for name in filters}
+        differences["paper"] = common.relative_difference(case.paper(), case.veil(baseline=False))
+        busy = {name: processors(contenders[name]) for name in contenders}
+        times = common.take_turns(contenders, rounds)
+        values = {name: sample.values for name, sample in times.items()}
+        return {"times": values, "compiled": compiled, "differences": differences, "share": case.share, "busy": busy}
+
+    return measure
+
+
+def processors(work: Callable[[], Any]) -> float:
+    """How many processors the work kept busy, to see that the number of threads is what it should be."""
+    wall, used = time.perf_counter(), time.process_time()
+    for _ in range(5):
+        work()
+    return (time.process_time() - used) / (time.perf_counter() - wall)
+
+
+def with_threads(threads: int, kind: str, rounds: int) -> dict[str, Any]:
+    """Measure in a process where BLAS and XLA have so many threads."""
+    wanted = {name: str(threads) for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NPROC")}
+    wanted["XLA_FLAGS"] = f"--xla_cpu_multi_thread_eigen={'true' if threads > 1 else 'false'}"
+    wanted["JAX_PLATFORMS"] = "cpu"
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        return common.in_subprocess(work, kind=kind, rounds=rounds).result
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def run(settings: Settings) -> str:
+    found: dict[tuple[str, int], dict[str, Any]] = {}
+    for kind in CASES:
+        for threads in THREADS:
+            found[kind, threads] = with_threads(threads, kind, settings.rounds(0))
+            times = {name: Sample(tuple(values)) for name, values in found[kind, threads]["times"].items()}
+            found[kind, threads]["times"] = times
+            say(f"gradient: {kind}, {threads} threads:", *(f"{n} {seconds_text(s.median)}," for n, s in times.items()))
+            say("  processors kept busy:", found[kind, threads]["busy"])
+    return report(found, settings)
+
+
+def report(found: dict[tuple[str, int], dict[str, Any]], settings: Settings) -> str:
+    parts = []
+    for kind, title in CASES.items():
+        rows = []
+        for name, label in LABELS.items():
+            cells = [label]
+            for threads in THREADS:
+                times = found[kind, threads]["times"]
+                known = name in times
+                cells.append(times[name].text(seconds_text) if known else "not installed")
+                cells.append(times[name].over(times["veil"]).text(ratio_text) if known else "–")
+            difference = found[kind, 1]["differences"].get(name)
+            rows.append([*cells, "–" if difference is None else f"{difference:.1e}"])
+        header = ["", "1 thread", "of veil's time", "2 threads", "of veil's time", "difference"]
+        share = f"{found[kind, 1]['share']:.0%} of the messages are left after sharing prefixes"
+        parts.append(f"{title}; {share}:\n\n{common.markdown_table(header, rows)}")
+    compiled = {key: value for result in found.values() for key, value in result["compiled"].items()}
+    costs = ", ".join(f"{LABELS[name]} {seconds_text(value)}" for name, value in compiled.items())
+    rounds = len(found["sampled", 1]["times"]["veil"].values)
+    over = Sample(tuple(1 / r for r in _ratio(found, "sampled", 1, "products").values))
+    worst = Sample(tuple(1 / r for r in _ratio(found, "unshared", 1, "products").values))
+    tables = "\n\n".join(parts)
+    return f"""\
+S = 36, A = 5, T = {HORIZON}, {SEQUENCES:,} sequences, random softmax policy (normal, seed 0). Everybody gets the same
+sequences and goes from theta to the gradient in theta, in float64. *veil* is what `sampled_gradient` does with its events;
+*recursion* the paper's, in slices of {_SLICE} sequences, its best; *JAX* and *dynamax* differentiate the same surrogate with
+the same baseline, jitted; their first calls, with compilation, are left out of the times ({costs}). *Products*: {3 * HORIZON} of
+({SEQUENCES:,}, 36) @ (36, 36). The ratio above 1 is how many times longer than veil it takes.
+
+{tables}
+
+Median of {rounds} rounds, contenders in turn, range in brackets, ratios within a round; BLAS and XLA have the number of
+threads that the column says. Difference: of the gradient from veil's, over the largest coordinate (the recursion has no
+baseline: from veil's without it). Of the time of the products, one thread, veil takes {over.text(ratio_text)} on the
+drawn sequences and {worst.text(ratio_text)} where nothing is shared.
+
+{figure(found, settings)}
+"""
+
+
+def _ratio(found: dict[tuple[str, int], dict[str, Any]], kind: str, threads: int, name: str) -> Sample:
+    times = found[kind, threads]["times"]
+    return times[name].over(times["veil"])
+
+
+def figure(found: dict[tuple[str, int], dict[str, Any]], settings: Settings) -> str:
+    """The times of all contenders, one panel a set of sequences."""
+    picture = Figure(figsize=(8.6, 3.2), layout="constrained")
+    panels = picture.subplots(1, len(CASES), sharey=True, sharex=True)
+    names = [name for name in LABELS if name in found["sampled", 1]["times"]]
+    short = {"veil": "veil", "products": "3·T products", "jax": "JAX", "dynamax": "dynamax", "paper": "recursion"}
+    titles = {"sampled": "Drawn sequences", "alarms": "Drawn, false alarms", "unshared": "Nothing shared"}
+    places = np.arange(len(names))[::-1]
+    for axes, kind in zip(panels, CASES, strict=True):
+        for threads, colour, shift in ((1, common.BLUE, 0.2), (2, common.ORANGE, -0.2)):
+            times = [found[kind, threads]["times"][name].median * 1e3 for name in names]
+            bars = axes.barh(places + shift, times, 0.38, color=colour, label=f"{threads} thread{'s' * (threads > 1)}")
+            axes.bar_label(bars, [f"{value:.3g}" for value in times], padding=2, fontsize=7)
+        axes.set(xscale="log", xlabel="ms", title=titles[kind])
+        axes.set_yticks(places, [short[name] for name in names])
+        axes.margins(x=0.25)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.title.set_size(10)
+    panels[0].legend(frameon=False, fontsize=8, loc="upper right")
+    return common.save_figure(settings, picture, "gradient", "time of one gradient, all contenders")

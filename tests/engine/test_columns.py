@@ -1,0 +1,156 @@
+"""Columns over a sparse model: the same answers as the pass by prefixes, in lanes, threads and little memory."""
+
+import numpy as np
+import pytest
+
+from veil.engine import columns, kernel
+from veil.engine.columns import ColumnPass
+from veil.engine.joint import JointWalk
+from veil.engine.messages import forward
+from veil.logs import surprisal_bits
+from veil.opacity.exact import make_chain
+from veil.opacity.sampled import sequence_pass
+
+from ..random_problems import KINDS
+from .chains import chain_of, on_sparse_kernel, small_case, small_cases, total_and_slope
+from .passes import (
+    PLENTY,
+    any_sequences,
+    assert_agree,
+    by_columns,
+    by_prefixes,
+    joint_of,
+    log_likelihoods,
+    posteriors,
+    pulled_back,
+)
+from .test_sequences import mixing_chain
+
+
+@pytest.fixture
+def always_sparse(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every problem that is built from now on has a sparse kernel."""
+    monkeypatch.setattr(kernel, "_ALWAYS_DENSE_STATES", 0)
+    monkeypatch.setattr(kernel, "_DENSE_FILL", 2.0)
+
+
+@pytest.mark.parametrize("timed", [False, True], ids=["markov", "timed"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_columns_agree_with_prefixes(kind: str, timed: bool):
+    rng = np.random.default_rng(0)
+    for case in small_cases(12, kind, timed=timed):
+        chain = chain_of(case)
+        events = any_sequences(chain, 40, rng)
+        slope = rng.normal(size=(40, chain.hidden.label.shape[1]))
+        assert_agree(by_columns(chain, events), by_prefixes(chain, events), slope)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_columns_agree_with_the_joint_table_and_the_exact_slope(kind: str):
+    for case in small_cases(12, kind):
+        chain = chain_of(case)
+        events, joint = joint_of(chain)
+        run = by_columns(chain, events)
+        likelihood = joint.sum(axis=1)
+        np.testing.assert_allclose(np.exp(log_likelihoods(run)), likelihood, rtol=1e-12)
+        np.testing.assert_allclose(posteriors(run), joint / likelihood[:, None], rtol=0, atol=1e-12)
+        found = pulled_back(run, likelihood[:, None] * surprisal_bits(joint))
+        np.testing.assert_allclose(found, total_and_slope(JointWalk(chain))[1], rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.usefixtures("always_sparse")
+def test_a_problem_that_is_built_sparse_is_served_by_columns():
+    rng = np.random.default_rng(0)
+    for case in small_cases(30):
+        chain = make_chain(case.problem.replace(), case.policy)
+        assert chain.hidden.kernel.is_sparse
+        events = any_sequences(chain, 20, rng)
+        run = sequence_pass(chain, events, gradient=True, memory_bytes=PLENTY)
+        assert isinstance(run, ColumnPass)
+        expected = [forward(chain, row)[1] for row in events.tolist()]
+        np.testing.assert_allclose(log_likelihoods(run), expected, rtol=1e-12, atol=1e-12)
+        slope = rng.normal(size=run.result.posterior.shape)
+        assert_agree(run, by_prefixes(chain, events), slope)
+
+
+@pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 200])
+@pytest.mark.parametrize("cores", [1, 2, 5])
+def test_lanes_and_threads_change_nothing(count: int, cores: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(columns.os, "cpu_count", lambda: cores)
+    chain = mixing_chain(12, 5)
+    events = any_sequences(chain, count, np.random.default_rng(count))
+    slope = np.random.default_rng(1).normal(size=(count, 2))
+    run = by_columns(chain, events)
+    assert run._workers == min(cores, -(-count // 64))
+    assert_agree(run, by_prefixes(chain, events), slope)
+
+
+@pytest.mark.parametrize("timed", [False, True], ids=["markov", "timed"])
+@pytest.mark.parametrize("split", [0, 1, 17, 39, 40])
+def test_checkpoints_in_time_change_nothing(split: int, timed: bool):
+    chain = mixing_chain(40, split, timed=timed)
+    events = any_sequences(chain, 50, np.random.default_rng(1))
+    slope = np.random.default_rng(2).normal(size=(50, 2))
+    full, tight = by_columns(chain, events), by_columns(chain, events, memory_bytes=1)
+    assert tight._lanes[0]._forward.every > 1
+    assert full._lanes[0]._forward.every == full._lanes[0]._backward.every == 1
+    np.testing.assert_array_equal(log_likelihoods(tight), log_likelihoods(full))
+    np.testing.assert_array_equal(pulled_back(tight, slope), pulled_back(full, slope))
+
+
+def test_checkpoints_keep_a_share_of_the_messages():
+    chain = mixing_chain(400, 400)
+    tight = by_columns(chain, any_sequences(chain, 5, np.random.default_rng(0)), memory_bytes=1)
+    assert len(tight._lanes[0]._forward._messages) == 20
+
+
+def test_impossible_sequences_give_nothing_and_no_nan():
+    rng, checked = np.random.default_rng(0), 0
+    for case in small_cases(60):
+        chain = chain_of(case)
+        run = by_columns(chain, any_sequences(chain, 20, rng))
+        gone = np.isneginf(log_likelihoods(run))
+        assert not np.isnan(log_likelihoods(run)).any()
+        assert (posteriors(run)[gone] == 0).all()
+        slope = np.where(gone[:, None], rng.normal(size=(20, posteriors(run).shape[1])), 0.0)
+        assert not pulled_back(run, slope).any()
+        checked += int(gone.sum())
+    assert checked > 100
+
+
+@pytest.mark.parametrize("horizon", [0, 1])
+def test_no_decision_and_one(horizon: int):
+    met = 0
+    for case in small_cases(150, work=500):
+        if case.spec.horizon != horizon:
+            continue
+        chain = chain_of(case)
+        events, joint = joint_of(chain)
+        run = by_columns(chain, events)
+        np.testing.assert_allclose(np.exp(log_likelihoods(run))[:, None] * posteriors(run), joint, atol=1e-15)
+        assert run.pull_back(np.ones_like(joint)).shape == chain.table.shape
+        met += 1
+    assert met >= 10
+
+
+def test_without_a_gradient_nothing_is_kept():
+    chain = on_sparse_kernel(mixing_chain(30, 15))
+    events = any_sequences(chain, 70, np.random.default_rng(0))
+    plain = ColumnPass(chain, events, gradient=False, memory_bytes=PLENTY)
+    assert not any(lane._forward._messages or lane._backward._messages for lane in plain._lanes)
+    np.testing.assert_array_equal(log_likelihoods(plain), log_likelihoods(by_columns(mixing_chain(30, 15), events)))
+
+
+def test_a_long_timed_policy_rebuilds_its_matrices_rather_than_hoard_them():
+    chain = on_sparse_kernel(mixing_chain(200, 120, timed=True))
+    events = any_sequences(chain, 10, np.random.default_rng(0))
+    slope = np.random.default_rng(1).normal(size=(10, 2))
+    run = ColumnPass(chain, events, gradient=True, memory_bytes=PLENTY)
+    assert_agree(run, by_prefixes(mixing_chain(200, 120, timed=True), events), slope)
+    assert len(chain._matrices) <= 65
+
+
+def test_a_dense_chain_is_no_case_for_columns():
+    chain = chain_of(small_case(0))
+    with pytest.raises(AssertionError):
+        ColumnPass(chain, any_sequences(chain, 1, np.random.default_rng(0)), gradient=False, memory_bytes=PLENTY)

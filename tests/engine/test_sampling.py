@@ -1,0 +1,144 @@
+"""Drawing sequences: the law of the draws, their seeds, and what must never be drawn."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.stats import chi2
+
+import veil
+from veil.engine.chain import Chain
+from veil.engine.sampling import _Rows, draw_events
+from veil.opacity.exact import make_chain
+
+from ..random_problems import KINDS
+from .chains import chain_of, on_sparse_kernel, small_cases
+from .passes import joint_of
+
+
+def counted(events: np.ndarray, possible: np.ndarray) -> np.ndarray:
+    """How often each possible sequence occurs; every one drawn must be among them."""
+    place = {tuple(row): number for number, row in enumerate(possible.tolist())}
+    assert len(place) == len(possible)
+    return np.bincount([place[tuple(row)] for row in events.tolist()], minlength=len(possible)).astype(float)
+
+
+def chi_square(counts: np.ndarray, law: np.ndarray) -> tuple[float, float]:
+    """The p-value of Pearson's test, sequences expected fewer than ten times thrown together, and the cells there are."""
+    expected = law / law.sum() * counts.sum()
+    rare = expected < 10
+    first = np.append(counts[~rare], counts[rare].sum())
+    second = np.append(expected[~rare], expected[rare].sum())
+    first, second = first[second > 0], second[second > 0]
+    if len(second) == 1:
+        return 1.0, 1
+    return float(chi2.sf(np.sum((first - second) ** 2 / second), len(second) - 1)), len(second)
+
+
+def p_values(chains: list[Chain], draws: int = 20_000) -> list[float]:
+    found = []
+    for number, chain in enumerate(chains):
+        possible, joint = joint_of(chain)
+        events = draw_events(chain, draws, np.random.default_rng(number))
+        assert events.shape == (draws, chain.hidden.horizon + 1)
+        value, cells = chi_square(counted(events, possible), joint.sum(axis=1))
+        if cells > 1:
+            found.append(value)
+    return found
+
+
+def assert_plausible(values: list[float]) -> None:
+    """P-values of a true law are uniform: none tiny, and their mean near one half."""
+    assert len(values) >= 8
+    assert min(values) > 1e-4
+    assert abs(np.mean(values) - 0.5) < 4 * np.sqrt(1 / 12 / len(values))
+
+
+@pytest.mark.parametrize("timed", [False, True], ids=["markov", "timed"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_sequences_are_drawn_by_their_law(kind: str, timed: bool):
+    assert_plausible(p_values([chain_of(case) for case in small_cases(16, kind, work=500, timed=timed)]))
+
+
+@pytest.mark.parametrize("sees_actions", [False, True], ids=["blind", "sees-actions"])
+@pytest.mark.parametrize("on_actions", [False, True], ids=["on-states", "on-actions"])
+def test_sequences_are_drawn_by_their_law_whatever_the_watcher_sees(sees_actions: bool, on_actions: bool):
+    cases = small_cases(20, work=1_000, sees_actions=sees_actions, on_actions=on_actions)
+    assert_plausible(p_values([chain_of(case) for case in cases]))
+
+
+def test_the_sparse_kernel_draws_the_very_same_sequences():
+    for number, case in enumerate(small_cases(20)):
+        chain = chain_of(case)
+        dense = draw_events(chain, 200, np.random.default_rng(number))
+        sparse = draw_events(on_sparse_kernel(chain), 200, np.random.default_rng(number))
+        np.testing.assert_array_equal(dense, sparse)
+
+
+def test_the_test_of_the_law_would_notice_a_wrong_one():
+    """A policy that differs by some hundredths is told apart with the same number of draws."""
+    problem = veil.gallery.load("two-rooms")
+    chain = make_chain(problem, veil.MarkovPolicy([[0.5, 0.5], [0.5, 0.5]]))
+    other = make_chain(problem, veil.MarkovPolicy([[0.55, 0.45], [0.5, 0.5]]))
+    possible, joint = joint_of(chain)
+    events = draw_events(other, 20_000, np.random.default_rng(0))
+    assert chi_square(counted(events, possible), joint.sum(axis=1))[0] < 1e-6
+
+
+def test_the_same_seed_gives_the_same_sequences_and_another_others():
+    problem = veil.gallery.load("paper-last-state")
+    chain = make_chain(problem, veil.MarkovPolicy.uniform(problem))
+    first, second, third = (draw_events(chain, 500, np.random.default_rng(seed)) for seed in (7, 7, 8))
+    np.testing.assert_array_equal(first, second)
+    assert (first != third).any()
+
+
+def test_runs_are_independent_of_each_other():
+    """Neighbours agree in their last event as often as chance has it."""
+    problem = veil.gallery.load("paper-false-alarms")
+    chain = make_chain(problem, veil.MarkovPolicy.uniform(problem))
+    last = draw_events(chain, 100_000, np.random.default_rng(0))[:, -1]
+    share = np.bincount(last) / len(last)
+    chance = float(share @ share)
+    agree = np.mean(last[1:] == last[:-1])
+    assert abs(agree - chance) < 4 * np.sqrt(chance / len(last))
+
+
+def test_no_decision_draws_only_the_first_event():
+    model = veil.Model(np.eye(2)[:, None], np.zeros((2, 1)), [0.25, 0.75])
+    problem = veil.Problem(model, veil.Observer(np.eye(2)), veil.LastState({0}), 0)
+    chain = make_chain(problem, veil.MarkovPolicy.uniform(problem))
+    events = draw_events(chain, 10_000, np.random.default_rng(0))
+    assert events.shape == (10_000, 1)
+    assert events.mean() == pytest.approx(0.75, abs=0.02)
+    unseen = problem.replace(observer=veil.Observer(np.eye(2), sees_initial=False))
+    assert not draw_events(make_chain(unseen, veil.MarkovPolicy.uniform(unseen)), 10, np.random.default_rng(0)).any()
+
+
+# Inverting the running sum
+
+
+def test_the_ends_of_a_row_are_never_stepped_over():
+    rng = np.random.default_rng(0)
+    table = rng.random((50, 20)) * (rng.random((50, 20)) < 0.3)
+    table[np.arange(50), rng.integers(20, size=50)] = 1e-17  # smaller than the rounding of the running sum
+    rows = _Rows(sp.csr_array(table))
+    numbers = np.arange(50)
+    for uniform in (0.0, 2.0**-53, 0.5, 1 - 2.0**-53, 1.0):
+        drawn = rows.draw(numbers, np.full(50, uniform))
+        assert (table[numbers, drawn] > 0).all()
+
+
+def test_stored_zeros_are_never_drawn():
+    matrix = sp.csr_array((np.array([0.0, 1.0, 0.0, 0.0]), np.array([0, 1, 2, 0]), np.array([0, 3, 4])), shape=(2, 3))
+    rows = _Rows(matrix)
+    for uniform in (0.0, 0.5, 1 - 2.0**-53):
+        assert rows.draw(np.zeros(3, dtype=int), np.full(3, uniform)).tolist() == [1, 1, 1]
+
+
+def test_every_entry_of_a_row_gets_its_share():
+    table = np.array([[0.0, 0.2, 0.0, 0.8], [1.0, 0.0, 0.0, 0.0], [0.25, 0.25, 0.25, 0.25]])
+    rows = _Rows(sp.csr_array(table))
+    uniform = (np.arange(10_000) + 0.5) / 10_000
+    for number, law in enumerate(table):
+        drawn = rows.draw(np.full(10_000, number), uniform)
+        np.testing.assert_allclose(np.bincount(drawn, minlength=4) / 10_000, law, atol=2e-4)
