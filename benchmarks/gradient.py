@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 from tests.paper_recursion import paper_gradient
 
 import veil
@@ -21,24 +20,10 @@ from veil.policy.tables import softmax_pull_back
 
 from . import common
 from .autodiff import dynamax_filter, scan_filter, surrogate_gradient
-from .common import Sample, Settings, ratio_text, say, seconds_text
+from .common import Sample, Settings, say, seconds_text
+from .gradient_report import CASES, HORIZON, SEQUENCES, SLICE, THREADS, report
 
 TITLE = "one gradient over 2,000 sequences, beside the recursion, automatic differentiation and the bare products"
-HORIZON, SEQUENCES = 12, 2_000
-CASES = {
-    "sampled": "`paper-last-state`, sequences drawn under the policy",
-    "alarms": "`paper-false-alarms`, sequences drawn under the policy",
-    "unshared": "`paper-false-alarms`, every event drawn uniformly: prefixes are hardly ever shared",
-}
-LABELS = {
-    "veil": "veil",
-    "products": "the 3·T products alone (NumPy)",
-    "jax": "straight-line JAX, `jax.grad`",
-    "dynamax": "dynamax's filter, `vmap`, `jax.grad`",
-    "paper": "the paper's recursion (NumPy)",
-}
-_SLICE = 40  # the recursion is fastest in slices of so many sequences
-THREADS = (1, 2)
 
 
 class Case:
@@ -83,9 +68,9 @@ class Case:
         gradient = np.zeros_like(self.theta)
         secret = np.flatnonzero(self.inside).tolist()
         arrays = self.transitions, self.emissions, self.initial, self.theta
-        for begin in range(0, SEQUENCES, _SLICE):
-            part = paper_gradient(*arrays, self.events[begin : begin + _SLICE], secret, sampled=True)
-            gradient += part.gradient * (_SLICE / SEQUENCES)
+        for begin in range(0, SEQUENCES, SLICE):
+            part = paper_gradient(*arrays, self.events[begin : begin + SLICE], secret, sampled=True)
+            gradient += part.gradient * (SLICE / SEQUENCES)
         return gradient
 
     def products(self) -> None:
@@ -152,76 +137,9 @@ def run(settings: Settings) -> str:
     found: dict[tuple[str, int], dict[str, Any]] = {}
     for kind in CASES:
         for threads in THREADS:
-            found[kind, threads] = with_threads(threads, kind, settings.rounds(0))
+            found[kind, threads] = with_threads(threads, kind, settings.rounds(0, most=5))
             times = {name: Sample(tuple(values)) for name, values in found[kind, threads]["times"].items()}
             found[kind, threads]["times"] = times
             say(f"gradient: {kind}, {threads} threads:", *(f"{n} {seconds_text(s.median)}," for n, s in times.items()))
             say("  processors kept busy:", found[kind, threads]["busy"])
     return report(found, settings)
-
-
-def report(found: dict[tuple[str, int], dict[str, Any]], settings: Settings) -> str:
-    parts = []
-    for kind, title in CASES.items():
-        rows = []
-        for name, label in LABELS.items():
-            cells = [label]
-            for threads in THREADS:
-                times = found[kind, threads]["times"]
-                known = name in times
-                cells.append(times[name].text(seconds_text) if known else "not installed")
-                cells.append(times[name].over(times["veil"]).text(ratio_text) if known else "–")
-            difference = found[kind, 1]["differences"].get(name)
-            rows.append([*cells, "–" if difference is None else f"{difference:.1e}"])
-        header = ["", "1 thread", "of veil's time", "2 threads", "of veil's time", "difference"]
-        share = f"{found[kind, 1]['share']:.0%} of the messages are left after sharing prefixes"
-        parts.append(f"{title}; {share}:\n\n{common.markdown_table(header, rows)}")
-    compiled = {key: value for result in found.values() for key, value in result["compiled"].items()}
-    costs = ", ".join(f"{LABELS[name]} {seconds_text(value)}" for name, value in compiled.items())
-    rounds = len(found["sampled", 1]["times"]["veil"].values)
-    over = Sample(tuple(1 / r for r in _ratio(found, "sampled", 1, "products").values))
-    worst = Sample(tuple(1 / r for r in _ratio(found, "unshared", 1, "products").values))
-    tables = "\n\n".join(parts)
-    return f"""\
-S = 36, A = 5, T = {HORIZON}, {SEQUENCES:,} sequences, random softmax policy (normal, seed 0). Everybody gets the same
-sequences and goes from theta to the gradient in theta, in float64. *veil* is what `sampled_gradient` does with its events;
-*recursion* the paper's, in slices of {_SLICE} sequences, its best; *JAX* and *dynamax* differentiate the same surrogate with
-the same baseline, jitted; their first calls, with compilation, are left out of the times ({costs}). *Products*: {3 * HORIZON} of
-({SEQUENCES:,}, 36) @ (36, 36). The ratio above 1 is how many times longer than veil it takes.
-
-{tables}
-
-Median of {rounds} rounds, contenders in turn, range in brackets, ratios within a round; BLAS and XLA have the number of
-threads that the column says. Difference: of the gradient from veil's, over the largest coordinate (the recursion has no
-baseline: from veil's without it). Of the time of the products, one thread, veil takes {over.text(ratio_text)} on the
-drawn sequences and {worst.text(ratio_text)} where nothing is shared.
-
-{figure(found, settings)}
-"""
-
-
-def _ratio(found: dict[tuple[str, int], dict[str, Any]], kind: str, threads: int, name: str) -> Sample:
-    times = found[kind, threads]["times"]
-    return times[name].over(times["veil"])
-
-
-def figure(found: dict[tuple[str, int], dict[str, Any]], settings: Settings) -> str:
-    """The times of all contenders, one panel a set of sequences."""
-    picture = Figure(figsize=(8.6, 3.2), layout="constrained")
-    panels = picture.subplots(1, len(CASES), sharey=True, sharex=True)
-    names = [name for name in LABELS if name in found["sampled", 1]["times"]]
-    short = {"veil": "veil", "products": "3·T products", "jax": "JAX", "dynamax": "dynamax", "paper": "recursion"}
-    titles = {"sampled": "Drawn sequences", "alarms": "Drawn, false alarms", "unshared": "Nothing shared"}
-    places = np.arange(len(names))[::-1]
-    for axes, kind in zip(panels, CASES, strict=True):
-        for threads, colour, shift in ((1, common.BLUE, 0.2), (2, common.ORANGE, -0.2)):
-            times = [found[kind, threads]["times"][name].median * 1e3 for name in names]
-            bars = axes.barh(places + shift, times, 0.38, color=colour, label=f"{threads} thread{'s' * (threads > 1)}")
-            axes.bar_label(bars, [f"{value:.3g}" for value in times], padding=2, fontsize=7)
-        axes.set(xscale="log", xlabel="ms", title=titles[kind])
-        axes.set_yticks(places, [short[name] for name in names])
-        axes.margins(x=0.25)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.title.set_size(10)
-    panels[0].legend(frameon=False, fontsize=8, loc="upper right")
-    return common.save_figure(settings, picture, "gradient", "time of one gradient, all contenders")

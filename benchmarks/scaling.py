@@ -17,6 +17,7 @@ from veil.opacity.sampled import sampled_gradient
 from . import common
 from .common import Sample, Settings, mib_text, say, seconds_text
 from .gpu import large_grid, random_policy
+from .scaling_large import HEADER, large_rows
 
 TITLE = "growth with the horizon, the sequences and the non-zeros"
 NAME = "paper-false-alarms"
@@ -24,11 +25,6 @@ HORIZONS, HORIZON_SEQUENCES = (50, 150, 500, 1500, 5000), 256
 COUNTS, COUNT_HORIZON = (100, 300, 1000, 3000, 10_000, 30_000), 20
 SIDES, SIDE_HORIZON, SIDE_SEQUENCES = (50, 100, 200, 300, 450, 700), 6, 64
 CACHE_BYTES = 32 * 2**20  # the last-level cache of the machine that these were chosen on
-LARGE = (
-    {"side": 100, "horizon": 100, "sequences": 1000, "memory_bytes": 2 * 2**30},
-    {"side": 1000, "horizon": 50, "sequences": 64, "memory_bytes": 10 * 2**30},
-)
-TARGETS = ("under 10 s and 4 GiB", "under 16 GiB")
 
 
 @dataclass(frozen=True)
@@ -91,24 +87,6 @@ def against_nonzeros(settings: Settings) -> tuple[Line, list[int]]:
     return line, nonzeros
 
 
-def large(side: int, horizon: int, sequences: int, memory_bytes: int) -> Callable[[], Any]:
-    """One gradient over a large grid by the public door, in a process of its own."""
-    made: list[veil.Problem] = []
-    prepare_s = common.clock(lambda: made.append(large_grid(side, horizon)))
-    problem = made[0]
-    theta = np.random.default_rng(0).normal(size=(problem.num_cells, problem.num_actions))
-    small = large_grid(20, 5)
-    veil.opacity_gradient(small, np.zeros((small.num_cells, small.num_actions)), "sampled", sequences=64)
-
-    def work() -> dict[str, Any]:
-        options: dict[str, Any] = {"sequences": sequences, "memory_bytes": memory_bytes}
-        result, gradient = veil.opacity_gradient(problem, theta, "sampled", **options)
-        assert np.isfinite(gradient).all()
-        return {"bits": result.bits, "std_error": result.std_error, "prepare_s": prepare_s}
-
-    return work
-
-
 def run(settings: Settings) -> str:
     horizon = against_horizon(settings)
     say(f"scaling: exponent {horizon.exponent:.3f} against T")
@@ -116,16 +94,7 @@ def run(settings: Settings) -> str:
     say(f"scaling: exponent {count.exponent:.3f} against sequences")
     side, nonzeros = against_nonzeros(settings)
     say("scaling: sides", *(f"{s} {seconds_text(t.median)}" for s, t in zip(SIDES, side.times, strict=True)))
-    rows = []
-    for options, target in zip(LARGE[:1] if settings.quick else LARGE, TARGETS, strict=False):
-        rounds = 1 if settings.quick or options["side"] > 500 else 3
-        found = [common.in_subprocess(large, **options) for _ in range(rounds)]
-        seconds, peak = Sample(tuple(f.seconds for f in found)), max(f.peak_bytes for f in found)
-        size, length = f"{options['side']:,}×{options['side']:,}", f"{options['horizon']}"
-        say(f"scaling: {size} grid {seconds.text(seconds_text)}, peak {mib_text(peak)}")
-        bits = f"{found[0].result['bits']:.4f} ± {found[0].result['std_error']:.4f}"
-        cells = [size, length, f"{options['sequences']:,}", mib_text(options["memory_bytes"]), seconds_text(found[0].result["prepare_s"])]  # fmt: skip
-        rows.append([*cells, seconds.text(seconds_text), mib_text(peak), target, bits])
+    rows = large_rows(settings)
     return report(horizon, count, side, nonzeros, rows, settings)
 
 
@@ -136,12 +105,12 @@ def report(
     costs = [Sample(tuple(v / unit * 1e9 for v in s.values)) for s, unit in zip(side.times, units, strict=True)]
     sizes = [8 * s * s * SIDE_SEQUENCES for s in SIDES]
     beyond = [cost.median for cost, size in zip(costs, sizes, strict=True) if size > CACHE_BYTES]
+    spread = max(beyond) / min(beyond) - 1
     table = [
-        [f"{s}×{s}", f"{n:,}", mib_text(size), time.text(seconds_text), cost.text(lambda value: f"{value:.2f} ns")]
-        for s, n, size, time, cost in zip(SIDES, nonzeros, sizes, side.times, costs, strict=True)
+        [f"{s}×{s}", f"{n:,}", mib_text(size), took.text(seconds_text), cost.text(lambda value: f"{value:.2f} ns")]
+        for s, n, size, took, cost in zip(SIDES, nonzeros, sizes, side.times, costs, strict=True)
     ]
     header = ["grid", "non-zeros", "one message", "time", "a non-zero, sequence and step"]
-    large_header = ["grid", "T", "sequences", "budget", "model", "gradient", "peak resident", "target", "bits"]
     return f"""\
 Value and gradient by sampling, the drawing included, random softmax policy. `{NAME}` (36 states, dense):
 
@@ -156,13 +125,13 @@ The sparse pass (`ColumnPass`, value and gradient) on open grids, T = {SIDE_HORI
 
 {common.markdown_table(header, table)}
 
-Where one message is beyond the cache of {mib_text(CACHE_BYTES)}, the largest cost is {max(beyond) / min(beyond) - 1:.0%} above the least
+Where one message is beyond the cache of {mib_text(CACHE_BYTES)}, the largest cost is {spread:.0%} above the least
 (target: within 30%).
 
 One gradient by `opacity_gradient(…, method="sampled")`, each in a process of its own, the checks of policy and chain
 included; *model* is the time to build the problem, before:
 
-{common.markdown_table(large_header, rows)}
+{common.markdown_table(HEADER, rows)}
 
 {figure(horizon, count, costs, settings)}
 """

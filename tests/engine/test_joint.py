@@ -1,11 +1,13 @@
 """The joint table: histories meet continuations at the split, from whichever side it is walked."""
 
+import time as clock
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import veil
+from veil.engine import joint as joint_module
 from veil.engine.chain import Chain
 from veil.engine.joint import JointWalk
 from veil.engine.tree import Prefixes, Suffixes
@@ -183,3 +185,21 @@ def test_a_walk_can_be_run_again():
     walked.run(second)
     assert first.bits == second.bits
     assert walked.num_sequences == number
+
+
+def test_a_deadline_stops_the_join_of_many_pairs(monkeypatch: pytest.MonkeyPatch):
+    """Two sides that are small may have a great many pairs: a join must stop in time as well."""
+    monkeypatch.setattr(joint_module, "_AT_ONCE", 1)
+    calls = 0
+
+    def slow(joint: np.ndarray, events) -> None:
+        nonlocal calls
+        calls += 1
+        clock.sleep(0.002)
+
+    model = veil.Model(np.full((2, 1, 2), 0.5), np.zeros((2, 1)), 0)
+    problem = veil.Problem(model, veil.Observer(np.full((2, 2), 0.5)), veil.LastState({0}), horizon=8)
+    chain = make_chain(problem, veil.MarkovPolicy.uniform(problem))
+    with pytest.raises(veil.TooLargeError):
+        JointWalk(chain, meet=7, deadline=clock.monotonic() + 0.05).run(slow)
+    assert calls < 128

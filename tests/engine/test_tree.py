@@ -40,7 +40,7 @@ class Rows(EntropyObjective):
 
 def test_a_row_of_the_forward_tree_is_the_belief_after_its_history():
     met = 0
-    for case in small_cases(40):
+    for case in small_cases(25):
         chain = chain_of(case)
         for end in {chain.hidden.split_time, chain.hidden.horizon}:
             (block,) = leaves(Prefixes(chain, end, keep_events=True))
@@ -59,7 +59,7 @@ def test_a_row_of_the_forward_tree_is_the_belief_after_its_history():
 
 def test_a_row_of_the_backward_tree_is_the_chance_of_its_continuation():
     met = 0
-    for case in small_cases(40):
+    for case in small_cases(25):
         chain = chain_of(case)
         for begin in {chain.hidden.split_time, 0}:
             (block,) = leaves(Suffixes(chain, begin, keep_events=True))
@@ -75,7 +75,7 @@ def test_a_row_of_the_backward_tree_is_the_chance_of_its_continuation():
                 met += 1
             np.testing.assert_allclose(block.true.sum(axis=(0, 1))[reachable], 1, rtol=1e-12)
             # Summed over what may be seen, only the forecast of the secret is left.
-            label = chain.predicted_label(begin) * reachable[:, None]
+            label = chain.forecasts[begin] * reachable[:, None]
             np.testing.assert_allclose(block.true.sum(axis=0).T, label, atol=1e-12)
     assert met > 500
 
@@ -339,4 +339,4 @@ def test_pruning_everything_loses_everything():
     walked = JointWalk(chain, prune_below=2.0)
     assert total_of(walked) == 0
     assert walked.num_sequences == 0
-    assert walked.lost_mass == pytest.approx(1, abs=1e-12)
+    assert walked.lost_mass >= 1 - 1e-12  # each side counts what it leaves out

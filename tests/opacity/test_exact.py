@@ -83,11 +83,10 @@ def test_a_count_that_is_only_a_bound_is_said_to_be_one():
 def test_too_much_memory_is_refused_with_the_memory_as_remedy():
     """A secret in the middle: the enumerated side of the split has to be kept."""
     problem, policy = false_alarms(12, veil.StateAt(6, {0, 1}))
-    with pytest.raises(veil.TooLargeError, match=r"GiB where the budget is .* memory_bytes="):
+    with pytest.raises(veil.TooLargeError, match=r"[GM]iB where the budget is .* memory_bytes="):
         veil.opacity(problem, policy, method="exact", memory_bytes=2**20, time_limit=math.inf)
 
 
-@pytest.mark.xfail(strict=True, reason="sizes below 50 MiB are all written as 0.0 GiB")
 def test_little_memory_is_said_in_numbers_that_mean_something():
     problem, policy = false_alarms(12, veil.StateAt(6, {0, 1}))
     with pytest.raises(veil.TooLargeError) as caught:
@@ -262,7 +261,6 @@ def test_merging_reaches_a_horizon_of_hundreds():
     assert found.num_sequences == pytest.approx(3**501, rel=1e-9)
 
 
-@pytest.mark.xfail(strict=True, raises=OverflowError, reason="the count of merged histories overflows a float64")
 def test_merging_reaches_a_horizon_of_thousands():
     problem = forgetful(2_000)
     found = veil.opacity(problem, veil.MarkovPolicy.uniform(problem), method="exact", merge_tolerance=1e-9)

@@ -284,7 +284,6 @@ def test_an_observer_without_sensors_or_silence_is_told_what_is_missing():
         veil.observation_costs(case.problem, case.policy)
 
 
-@pytest.mark.xfail(strict=True, raises=KeyError, reason="Names.find raises KeyError, which is no VeilError")
 def test_an_unknown_silent_observation_is_a_users_fault():
     problem = veil.gallery.load("two-rooms")
     with pytest.raises(veil.InputError, match="unknown observation 'hush'"):

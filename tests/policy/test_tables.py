@@ -229,7 +229,6 @@ def test_a_deterministic_choice_that_is_wrong_is_named():
     assert "state 'pit'" in defect
 
 
-@pytest.mark.xfail(strict=True, reason="TimedPolicy.deterministic does not say at which time an action is wrong")
 def test_a_deterministic_choice_that_is_wrong_at_some_time_is_named_with_the_time():
     actions = [["stay", "stay", "stay"], ["stay", "up", "stay"]]
     (defect,) = defects_of(deterministic_table, actions, masked_problem(), TIMED)

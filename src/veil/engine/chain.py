@@ -9,6 +9,8 @@ from jaxtyping import Float
 from .hidden import Hidden
 from .kernel import Matrix
 
+_MOST_NUMBERS = 2**26  # of mixed transitions kept for a policy with a clock: 512 MiB
+
 
 class Chain:
     """A `Hidden` chain driven by one table of action probabilities.
@@ -21,6 +23,7 @@ class Chain:
         self.table = table
         self.stationary = stationary
         self._matrices: dict[int, tuple[Matrix, ...]] = {}
+        self._numbers = len(hidden.channels) * hidden.kernel.num_entries
 
     def weights(self, time: int) -> Float[np.ndarray, "N A"]:
         """`π_t(a|x)` on hidden states."""
@@ -29,14 +32,14 @@ class Chain:
     def matrices(self, time: int) -> tuple[Matrix, ...]:
         """For each channel `K_t(x,x') = Σ_{a in channel} π_t(a|x) P(x'|x,a)`."""
         key = 0 if self.stationary else time
-        if key not in self._matrices:
+        found = self._matrices.get(key)
+        if found is None:
             weights = self.weights(time)
-            if len(self._matrices) > 64 and self.hidden.kernel.is_sparse:
-                self._matrices.clear()  # a long timed policy over a large model: rebuild rather than hoard
-            self._matrices[key] = tuple(
-                self.hidden.kernel.mix(weights * channel.actions) for channel in self.hidden.channels
-            )
-        return self._matrices[key]
+            found = tuple(self.hidden.kernel.mix(weights * channel.actions) for channel in self.hidden.channels)
+            if len(self._matrices) * self._numbers > _MOST_NUMBERS:
+                self._matrices.clear()  # a long policy with a clock: rebuild rather than hoard
+            self._matrices[key] = found
+        return found
 
     def push(self, rows: Float[np.ndarray, "*n N"], time: int) -> Float[np.ndarray, "*n N"]:
         """Distributions one step on, whatever is emitted: `row @ P_t`."""
@@ -58,14 +61,18 @@ class Chain:
     @property
     def prior(self) -> Float[np.ndarray, " Z"]:
         """`P(z)`, what is known of the secret before anything is seen."""
-        return self.occupancies[self.hidden.split_time] @ self.hidden.label
+        occupied = self.hidden.start
+        for time in range(self.hidden.split_time):
+            occupied = self.push(occupied, time)
+        return occupied @ self.hidden.label
 
-    def predicted_label(self, time: int) -> Float[np.ndarray, "N Z"]:
-        """`P(z | x_t = x)` for a time before the split: the label carried back to it."""
-        label = self.hidden.label
-        for step in range(self.hidden.split_time - 1, time - 1, -1):
-            label = self.pull(label, step)
-        return label
+    @cached_property
+    def forecasts(self) -> list[Float[np.ndarray, "N Z"]]:
+        """`P(z | x_t = x)` for t = 0 … τ: the label carried back from the secret's time."""
+        labels = [self.hidden.label]
+        for time in range(self.hidden.split_time - 1, -1, -1):
+            labels.append(self.pull(labels[-1], time))
+        return labels[::-1]
 
 
 class Slopes:

@@ -29,9 +29,6 @@ class ObserverFilter:
     def __init__(self, problem: Problem, policy: Policy):
         self.problem = problem
         self._chain = Chain(build(problem), check_fits(policy, problem), stationary=policy_is_stationary(policy))
-        self._forecasts = [self._chain.hidden.label]
-        for time in range(self._chain.hidden.split_time - 1, -1, -1):
-            self._forecasts.append(self._chain.pull(self._forecasts[-1], time))
         self.reset()
 
     @property
@@ -100,7 +97,7 @@ class ObserverFilter:
     def _joint(self, rows: np.ndarray, time: int) -> np.ndarray:
         """`P(z)` up to scale, in rows that are to be summed."""
         split = self._chain.hidden.split_time
-        return np.diag(rows.sum(axis=1)) if time >= split else rows @ self._forecasts[split - time]
+        return np.diag(rows.sum(axis=1)) if time >= split else rows @ self._chain.forecasts[time]
 
     def _event(self, observation: Any, time: int) -> int:
         observer, defects = self.problem.observer, Defects("observation")

@@ -15,7 +15,7 @@ from jaxtyping import Float
 
 from ..logs import row_sums
 from .chain import Chain, Slopes
-from .tree import Block, Merging, Prefixes, Pruning, Suffixes, walk
+from .tree import Block, Merging, Prefixes, Pruning, Suffixes, check_deadline, walk
 
 DEFAULT_MEMORY = 2 * 2**30
 # Numbers of the joint table made at a time: small enough to stay in the cache while logarithms are taken.
@@ -48,6 +48,8 @@ class JointWalk:
 
     After `run`: `num_sequences` met; `merge_error_bits` and `lost_mass`, which bound what merging and pruning changed;
     `root_slope`, `(F, N)`, the slope in `hidden.root` (events that are possible, in order), where a gradient was asked.
+    Slopes in entries that are zero (an action never taken, an event that cannot come first) depend on where the sides
+    meet and mean nothing: a softmax policy multiplies them by zero.
     """
 
     chain: Chain
@@ -111,8 +113,11 @@ class JointWalk:
         slope = np.zeros_like(block.message) if gradient else None
         values = block.message.shape[1]
         for inner in kept:
+            if len(inner.block) == 0:  # all pruned
+                continue
             step = max(1, _AT_ONCE // (values * inner.matrix.shape[1]))
             for begin in range(0, len(block), step):
+                check_deadline(self.deadline)
                 part = block.part(begin, min(begin + step, len(block)))
                 rows = part.true.reshape(-1, block.message.shape[2])
                 cotangent = self._pairs(rows @ inner.matrix, part, inner.block, objective, forward=forward)

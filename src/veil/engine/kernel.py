@@ -20,6 +20,7 @@ class Kernel(Protocol):
 
     num_states: int
     num_actions: int
+    num_entries: int
     is_sparse: bool
 
     def mix(self, weights: Float[np.ndarray, "N A"]) -> Matrix:
@@ -43,6 +44,7 @@ class DenseKernel:
     def __init__(self, matrices: Sequence[sp.csr_array]):
         self.array: Float[np.ndarray, "A N N"] = np.stack([matrix.toarray() for matrix in matrices])
         self.num_actions, self.num_states, _ = self.array.shape
+        self.num_entries = self.num_states**2
 
     def mix(self, weights: np.ndarray) -> np.ndarray:
         """See `Kernel`."""
@@ -68,6 +70,7 @@ class SparseKernel:
         pattern = sp.csr_array(sum(abs(matrix) for matrix in matrices))
         pattern.sort_indices()
         self.indices, self.indptr = pattern.indices, pattern.indptr
+        self.num_entries = len(self.indices)
         self.rows = np.repeat(np.arange(self.num_states), np.diff(self.indptr))
         self.probabilities: Float[np.ndarray, "E A"] = np.zeros((pattern.nnz, self.num_actions))
         place = self.rows.astype(np.int64) * self.num_states + self.indices

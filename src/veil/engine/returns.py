@@ -8,7 +8,7 @@ from jaxtyping import Float
 from ..problem.errors import InputError
 from ..problem.model import Model
 from ..problem.problem import Problem
-from .chain import Chain
+from .chain import Chain, sum_over
 
 
 def evaluate_return(problem: Problem, chain: Chain) -> tuple[float, Float[np.ndarray, "T C A"]]:
@@ -50,22 +50,13 @@ def _over_horizon(chain: Chain, terminal: np.ndarray) -> tuple[float, np.ndarray
 
 def _stationary_forever(chain: Chain) -> tuple[float, np.ndarray]:
     hidden = chain.hidden
-    transitions = sum_matrices(chain)
+    transitions = sum_over(chain.matrices(0))
     values = _solve(transitions, hidden.discount, np.sum(chain.weights(0) * hidden.reward, axis=1))
     occupied = _solve(transitions.T, hidden.discount, hidden.start)
     actions = hidden.reward + hidden.discount * _action_values(chain, values)
     slope = np.zeros(chain.table.shape)
     np.add.at(slope[0], hidden.cell, occupied[:, None] * actions)
     return float(hidden.start @ values), slope
-
-
-def sum_matrices(chain: Chain):
-    """`P_0(x,x')` of the chain over all channels."""
-    matrices = chain.matrices(0)
-    total = matrices[0]
-    for matrix in matrices[1:]:
-        total = total + matrix
-    return total
 
 
 def _solve(transitions, discount: float, right: np.ndarray) -> np.ndarray:

@@ -216,7 +216,10 @@ class SequencePass:
         )
 
     def pull_back(self, slope: Float[np.ndarray, "i Z"]) -> Float[np.ndarray, "T C A"]:
-        """The slope in the policy's table from `P(y) · ∂/∂P(z,y)` of each pair (that is, scaled by the probability)."""
+        """The slope in the policy's table from `P(y) · ∂/∂P(z,y)` of each pair (that is, scaled by the probability).
+
+        Messages are given up on the way, so this can be called once.
+        """
         assert self.slopes is not None
         spread = _divided(slope @ self.label.T, self._total)
         alpha = np.zeros_like(self._forward.leaves)

@@ -123,6 +123,8 @@ def _prefix_layers(chain: Chain) -> tuple[list[float], bool]:
     start = start[start.any(axis=1)]
     layer = _Layer(start, np.ones(len(start))).united()
     totals = [layer.total]
+    if hidden.horizon == 0 and hidden.reveals_last:
+        return [float(layer.counts @ layer.sets.sum(axis=1))], True
     for time in range(hidden.horizon):
         before, layer = layer, _forward(layer, chain, time)
         totals.append(layer.total)

@@ -337,8 +337,7 @@ def walk(
     stack = [_Frame(direction.root(), 0)]
     while stack:
         frame = stack[-1]
-        if clock.monotonic() > deadline:
-            raise TooLargeError("the observation tree outgrew its time limit: raise time_limit, or shorten the horizon")
+        check_deadline(deadline)
         if frame.level < direction.levels and frame.position < len(frame.block):
             if frame.slope is None and with_slopes:
                 frame.slope = np.zeros_like(frame.block.message)
@@ -362,6 +361,12 @@ def walk(
             slope = np.zeros_like(frame.block.message) if frame.slope is None else frame.slope
             parent.slope[begin:end] = pull_back(slope)
     return None
+
+
+def check_deadline(deadline: float) -> None:
+    """Raise `TooLargeError` after the deadline, a `time.monotonic()`."""
+    if clock.monotonic() > deadline:
+        raise TooLargeError("the observation tree outgrew its time limit: raise time_limit, or shorten the horizon")
 
 
 def _rows(messages: Float[np.ndarray, "n V N"]) -> Float[np.ndarray, "nV N"]:

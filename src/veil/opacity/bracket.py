@@ -1,5 +1,6 @@
 """Proven bounds on the opacity at any horizon: windows around the secret's time, deepened until they are narrow."""
 
+import math
 import time as clock
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ class Bounds:
     upper: float
     radius: int
     num_sequences: int
+    pruned_below: float = 0.0
 
     @property
     def width(self) -> float:
@@ -58,12 +60,20 @@ def bracket_opacity(
 
 
 def bracket_gradient(
-    chain: Chain, budget: Budget, *, width: float = 1e-3
+    chain: Chain, budget: Budget, *, width: float = 1e-3, reason: str = ""
 ) -> tuple[Opacity, Float[np.ndarray, "T C A"]]:
     """A bracket of the wanted width and the slope of its lower end, at the window it reached, in the policy's table."""
     best = _deepest(chain, budget, width, None)
-    _, slope = end_gradient(chain, radius=best.radius, reveal=True, memory_bytes=budget.memory_bytes)
-    return _result(chain, best, ""), slope
+    deadline = clock.monotonic() + 3 * budget.time_limit  # a slope takes about three times a value
+    _, slope = end_gradient(
+        chain,
+        radius=best.radius,
+        reveal=True,
+        memory_bytes=budget.memory_bytes,
+        deadline=deadline,
+        prune_below=best.pruned_below,
+    )
+    return _result(chain, best, reason), slope
 
 
 def _deepest(chain: Chain, budget: Budget, width: float, progress: Callable[[Bounds], None] | None) -> Bounds:
@@ -102,8 +112,8 @@ def deepen(chain: Chain, budget: Budget, *, width: float) -> Iterator[Bounds]:
         found = _bounds(chain, window, budget, end - begin, width)
         if found is None:
             return
-        lower, upper, sequences = found
-        best = Bounds(max(best.lower, lower), min(best.upper, upper), radius, sequences)
+        lower, upper, sequences, below = found
+        best = Bounds(max(best.lower, lower), min(best.upper, upper), radius, sequences, below)
         yield best
         if best.width <= width or window.is_whole(chain):
             return
@@ -127,7 +137,7 @@ def _jump(chain: Chain, radius: int, widths: list[float], width: float, seconds:
 
 def _bounds(
     chain: Chain, window: Window, budget: Budget, seconds: float, width: float
-) -> tuple[float, float, int] | None:
+) -> tuple[float, float, int, float] | None:
     """Both bounds of one window, pruned where it must be; None where it cannot be done in the time left."""
     cuts = [Cut(chain, window, reveal=reveal) for reveal in (True, False)]
     sizes = [tree_size(cut.chain) for cut in cuts]
@@ -135,14 +145,14 @@ def _bounds(
     prunings = (0.0,) if needed <= seconds and all(size.exact for size in sizes) else _PRUNINGS
     end = clock.monotonic() + seconds
     most = log2_of_count(chain.hidden.label.shape[1])
-    best: tuple[float, float, int] | None = None
+    best: tuple[float, float, int, float] | None = None
     for below in prunings:
         try:
             lower, _, _ = _value(cuts[0], sizes[0], budget, below, end)
             bits, lost, sequences = _value(cuts[1], sizes[1], budget, below, end)
         except TooLargeError:
             break
-        best = (lower - _ROUNDING_BITS, bits + lost * most + _ROUNDING_BITS, sequences)
+        best = (lower - _ROUNDING_BITS, bits + lost * most + _ROUNDING_BITS, sequences, below)
         if best[1] - best[0] <= width or lost * most <= width / 10:
             break
     return best
@@ -156,16 +166,22 @@ def _value(cut: Cut, size: TreeSize, budget: Budget, below: float, end: float) -
 
 
 def end_gradient(
-    chain: Chain, *, radius: int, reveal: bool, memory_bytes: int
+    chain: Chain,
+    *,
+    radius: int,
+    reveal: bool,
+    memory_bytes: int,
+    deadline: float = math.inf,
+    prune_below: float = 0.0,
 ) -> tuple[float, Float[np.ndarray, "T C A"]]:
     """One end of the bracket of a given radius, and its slope in the policy's table.
 
-    **Arguments:** `reveal`: True for the lower end, False for the upper one. Nothing is pruned, so the value is the exact
-    value of that end, and the slope its exact slope, the way from the start to the window included.
+    **Arguments:** `reveal`: True for the lower end, False for the upper one; `prune_below`: see `Pruning`, for the upper
+    end without what it must add. The slope has the way from the start to the window in it.
     """
     cut = Cut(chain, Window.around(chain, radius), reveal=reveal)
     size = tree_size(cut.chain)
-    walk = JointWalk(cut.chain, 0.0, memory_bytes, meet=size.meet, outer=size.outer)
+    walk = JointWalk(cut.chain, 0.0, memory_bytes, deadline, meet=size.meet, outer=size.outer, prune_below=prune_below)
     objective = EntropyObjective()
     slope = cut.run(walk, objective)
     return objective.bits, slope

@@ -42,7 +42,8 @@ class _Settings:
         defects = Defects("opacity")
         if self.method not in _METHODS:
             defects.add(f"method is {self.method!r}, expected one of {', '.join(map(repr, _METHODS))}")
-        if not self.width >= 0:
+        is_number = isinstance(self.width, (int, float, np.number)) and not isinstance(self.width, bool)
+        if not (is_number and self.width >= 0):
             defects.add(f"width is {self.width!r}, expected bits, 0 or more")
         defects.raise_if_any()
         check_settings(self.sequences, self.std_error, self.seed)
@@ -114,14 +115,15 @@ def opacity_gradient(
     budget = Budget(memory_bytes, _SECONDS.get(method, 1.0) if time_limit is None else time_limit, merge_tolerance)
     settings = _Settings(method, width, sequences, None, seed, budget)
     policy, chain = _softmax_chain(problem, theta)
-    if method == "auto":
-        settings = replace(settings, method=_choose(chain, budget, gradient=True)[0])
-    if settings.method == "exact":
-        result, slope = exact_gradient(chain, budget)
-    elif settings.method == "bracket":
-        result, slope = bracket_gradient(chain, budget, width=width)
+    chosen, reason = _choose(chain, budget, gradient=True) if method == "auto" else (settings.method, "")
+    if chosen == "exact":
+        result, slope = exact_gradient(chain, budget, reason=reason)
+    elif chosen == "bracket":
+        result, slope = bracket_gradient(chain, budget, width=width, reason=reason)
     else:
-        result, slope = sampled_gradient(chain, sequences=sequences, seed=seed, memory_bytes=memory_bytes)
+        result, slope = sampled_gradient(
+            chain, sequences=sequences, seed=seed, memory_bytes=memory_bytes, reason=reason
+        )
     return result, _in_theta(policy, slope)
 
 
@@ -166,6 +168,7 @@ def _auto(chain: Chain, settings: _Settings) -> Opacity:
     sample = _sampled(chain, settings)
     return replace(
         sample,
+        bits=min(max(sample.bits, bracket.lower), bracket.upper),  # an estimate outside proven bounds is known to be off
         lower=bracket.lower,
         upper=bracket.upper,
         reason=f"sampled: {reason}; after {spent:.0f} s the proven bounds, kept as lower and upper, are still"

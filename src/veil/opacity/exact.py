@@ -113,8 +113,8 @@ def refuse_if_too_large(
     late = seconds > budget.time_limit and not merging
     if not late and (kept <= budget.memory_bytes or merging):
         return
-    need = f"about {_duration(seconds)}" if late else f"about {kept / 2**30:.1f} GiB"
-    limit = f"{budget.time_limit:g} s" if late else f"{budget.memory_bytes / 2**30:.1f} GiB"
+    need = f"about {_duration(seconds)}" if late else f"about {_bytes(kept)}"
+    limit = f"{budget.time_limit:g} s" if late else _bytes(budget.memory_bytes)
     raise TooLargeError(
         f"the exact value needs {size.text()} observation sequences over {hidden.num_states} hidden states and"
         f" {hidden.horizon} steps, {need} where the budget is {limit}. Instead: method='bracket' (proven bounds),"
@@ -124,10 +124,20 @@ def refuse_if_too_large(
     )
 
 
+def _bytes(number: float) -> str:
+    return f"{number / 2**30:.1f} GiB" if number >= 2**29 else f"{number / 2**20:.1f} MiB"
+
+
 def _duration(seconds: float) -> str:
     if seconds < 600:
         return f"{seconds:.0f} s"
     return f"{seconds / 3600:.1f} h" if seconds < 1e6 else f"{seconds / 31_557_600:.2g} years"
+
+
+def _number(walk: JointWalk, chain: Chain) -> int:
+    """How many sequences are possible; merged histories may have been counted with continuations of one another."""
+    exact = walk.merge_error_bits == 0 and np.isfinite(walk.num_sequences)
+    return int(walk.num_sequences if exact else tree_size(chain).num_sequences)
 
 
 def _result(chain: Chain, walk: JointWalk, objective: EntropyObjective, reason: str) -> Opacity:
@@ -139,6 +149,6 @@ def _result(chain: Chain, walk: JointWalk, objective: EntropyObjective, reason: 
         upper=objective.bits,
         prior_bits=prior,
         method="exact" if walk.merge_error_bits == 0 else "bracket",
-        num_sequences=int(walk.num_sequences if walk.merge_error_bits == 0 else tree_size(chain).num_sequences),
+        num_sequences=_number(walk, chain),
         reason=reason,
     )

@@ -197,12 +197,9 @@ def bits_over_time(
     budget = Budget(memory_bytes, time_limit)
     full, split = chain.hidden, chain.hidden.split_time
     bits = np.empty(problem.horizon + 1)
-    label, labels = full.label, {split: full.label}
-    for time in range(split - 1, -1, -1):
-        label = labels[time] = chain.pull(label, time)
     for time in range(problem.horizon + 1):
         seen = min(time, split)
-        hidden = replace(full, horizon=time, split_time=seen, label=labels[seen])
+        hidden = replace(full, horizon=time, split_time=seen, label=chain.forecasts[seen])
         table = chain.table if chain.stationary else chain.table[:time]
         bits[time] = exact_opacity(Chain(hidden, table, stationary=chain.stationary), budget).upper
     return bits
@@ -217,7 +214,7 @@ def observation_costs(
     `opacity(method="exact")`.
     """
     observer = problem.observer
-    target = observer.silent if silent is None else observer.observations.find(silent)
+    target = observer.silent if silent is None else observer.find(silent)
     others = [o for o in range(observer.num_observations) if o != target]
     muted = {observer.observations[o]: observer.without([o], silent=target) for o in others}
     return _costs(problem, policy, muted, budget)

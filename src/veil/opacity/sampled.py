@@ -1,5 +1,6 @@
 """Opacity estimated from sampled observation sequences, with its standard error and an unbiased gradient."""
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,7 @@ from .result import Opacity
 
 _CHUNK = 4096  # sequences at a time; memory stays bounded whatever their number
 _MOST = 10_000_000
+_LEAST = 200
 _ENOUGH_LANES = 128
 
 
@@ -25,7 +27,8 @@ def check_settings(sequences: int | None, std_error: float | None, seed: int) ->
     defects = Defects("sampled opacity")
     if sequences is not None and (not isinstance(sequences, (int, np.integer)) or sequences < 2):
         defects.add(f"sequences is {sequences!r}, expected a whole number, 2 or more")
-    if std_error is not None and not std_error > 0:
+    is_number = isinstance(std_error, (int, float, np.number)) and not isinstance(std_error, bool)
+    if std_error is not None and not (is_number and std_error > 0):
         defects.add(f"std_error is {std_error!r}, expected bits above 0, or None")
     if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool) or seed < 0:
         defects.add(f"seed is {seed!r}, expected a whole number, 0 or more")
@@ -63,15 +66,19 @@ def sampled_opacity(
     Cost: `O(T · sequences · nnz(P))`; memory does not grow with the number of sequences.
     """
     generator = np.random.default_rng(seed)
-    size = _chunk(chain, sequences, memory_bytes)
+    sizes = chunk_sizes(chain, sequences, memory_bytes)
     tally = _Tally()
-    while True:
-        wanted = min(size, sequences - tally.count) if tally.count < sequences else size
-        events = draw_events(chain, wanted, generator)
-        run = sequence_pass(chain, events, gradient=False, memory_bytes=memory_bytes, pad_to=size)
+    for size in itertools.chain(sizes, itertools.repeat(sizes[0])):
+        events = draw_events(chain, size, generator)
+        run = sequence_pass(chain, events, gradient=False, memory_bytes=memory_bytes, pad_to=max(sizes))
         tally.add(run.result.count, entropy_bits(run.result.posterior))
-        if tally.count >= sequences and (std_error is None or tally.std_error <= std_error or tally.count >= _MOST):
-            return _result(chain, tally, reason)
+        if tally.count < sequences:
+            continue
+        # A few sequences that happen to be alike have no spread: they do not reach any target.
+        reached = std_error is None or (tally.std_error <= std_error and tally.count >= _LEAST)
+        if reached or tally.count >= _MOST:
+            break
+    return _result(chain, tally, reason)
 
 
 def sampled_gradient(
@@ -83,15 +90,14 @@ def sampled_gradient(
     sequences of its chunk: independent of `y_k`, so the estimate stays unbiased, and of lower variance as a rule.
     """
     generator = np.random.default_rng(seed)
-    size = _chunk(chain, sequences, memory_bytes)
+    sizes = chunk_sizes(chain, sequences, memory_bytes)
     slope, tally = np.zeros(chain.table.shape), _Tally()
-    while tally.count < sequences:
-        events = draw_events(chain, min(size, sequences - tally.count), generator)
-        run = sequence_pass(chain, events, gradient=True, memory_bytes=memory_bytes, pad_to=size)
+    for size in sizes:
+        events = draw_events(chain, size, generator)
+        run = sequence_pass(chain, events, gradient=True, memory_bytes=memory_bytes, pad_to=max(sizes))
         result = run.result
         bits = entropy_bits(result.posterior)
-        others = max(1, len(events) - 1)
-        baseline = (float(result.count @ bits) - bits) / others if len(events) > 1 else np.zeros_like(bits)
+        baseline = (float(result.count @ bits) - bits) / (size - 1)
         # P(y) ∂/∂P(z,y) of h(y) is -log2 P(z|y) − h(y), and of stop(h − b) log P(y) it is h(y) − b: h cancels.
         advantage = -log2_or_zero(result.posterior) - baseline[:, None]
         weight = result.count[:, None] / sequences
@@ -122,17 +128,20 @@ class _Tally:
         return float(np.sqrt(max(0.0, self.squares / self.count - self.mean**2) / (self.count - 1)))
 
 
-def _chunk(chain: Chain, sequences: int, memory_bytes: int) -> int:
-    """Sequences at a time: equal chunks, so that one shape serves all, none of them a single sequence."""
+def chunk_sizes(chain: Chain, sequences: int, memory_bytes: int) -> list[int]:
+    """How many sequences to work on at a time: chunks as equal as can be, none of them a single sequence.
+
+    A single sequence would have no others to take a baseline from; equal chunks need one compiled shape.
+    """
     hidden = chain.hidden
     memory = device_memory() if on_accelerator(chain) else memory_bytes
     room = memory // (8 * hidden.num_states * (hidden.horizon + 8))
     if room < _ENOUGH_LANES:  # keep checkpoints in time instead of every message
         room = memory // int(8 * hidden.num_states * (2 * hidden.horizon**0.5 + 8))
     most = max(2, min(_CHUNK, int(room)))
-    chunks = -(-sequences // most)
-    size = -(-sequences // chunks)
-    return size + 1 if sequences % size == 1 else size
+    chunks = max(1, min(-(-sequences // most), sequences // 2))
+    size, larger = divmod(sequences, chunks)
+    return [size + 1] * larger + [size] * (chunks - larger)
 
 
 def _result(chain: Chain, tally: _Tally, reason: str) -> Opacity:

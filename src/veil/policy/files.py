@@ -16,19 +16,22 @@ _FORMAT = "veil-policy-1"
 def save_table(path: str | Path, kind: str, table: np.ndarray) -> None:
     """Write a table with its kind; the file appears complete or not at all."""
     path = Path(path)
-    content = save({"probabilities": np.ascontiguousarray(table)}, metadata={"format": _FORMAT, "kind": kind})
+    # One entry: safetensors writes several in an order that changes from run to run.
+    content = save({"probabilities": np.ascontiguousarray(table)}, metadata={"veil": f"{_FORMAT} {kind}"})
+    temporary = None
     try:
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except OSError as error:
-        raise PolicyFileError(f"cannot write policy to {path}: {error.strerror}") from error
-    try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)  # mkstemp makes a file that nobody else can read
         os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+    except BaseException as error:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise PolicyFileError(f"cannot write policy to {path}: {error.strerror}") from error
         raise
 
 
@@ -36,16 +39,16 @@ def read_table(path: str | Path) -> tuple[str, np.ndarray]:
     """The kind (`"markov"` or `"timed"`) and the table of a policy file; raises `PolicyFileError` on anything else."""
     try:
         with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            if metadata.get("format") != _FORMAT or "probabilities" not in file.keys():  # noqa: SIM118
+            found = (file.metadata() or {}).get("veil", "")
+            form, _, kind = found.partition(" ")
+            if form != _FORMAT or "probabilities" not in file.keys():  # noqa: SIM118
                 raise PolicyFileError(
-                    f"{path} is a safetensors file but not a policy of veil: its format is"
-                    f" {metadata.get('format')!r}, expected {_FORMAT!r}"
+                    f"{path} is a safetensors file but not a policy of veil: its format is {found!r}, expected {_FORMAT!r}"
                 )
-            return metadata.get("kind", ""), file.get_tensor("probabilities")
+            return kind, file.get_tensor("probabilities")
     except FileNotFoundError:
         raise PolicyFileError(f"there is no policy file {path}") from None
-    except (SafetensorError, OSError, ValueError, TypeError) as error:
+    except (SafetensorError, OSError, ValueError, TypeError, AttributeError) as error:
         if isinstance(error, PolicyFileError):
             raise
         raise PolicyFileError(f"{path} cannot be read as a policy: {error}; write one with policy.save(path)") from None

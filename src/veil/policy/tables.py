@@ -109,7 +109,8 @@ def deterministic_table(actions: Any, problem: Problem, axes: Axes) -> Float[np.
     defects.raise_if_any()
     table = np.zeros((*chosen.shape, problem.num_actions))
     for index in np.ndindex(chosen.shape):
-        where = f"state {problem.cell_names[index[-1]]!r}"
+        when = f"time {index[0]}, " if axes == TIMED else ""
+        where = f"{when}state {problem.cell_names[index[-1]]!r}"
         action = problem.model.actions.find_or_note(chosen[index], where, defects)
         if action is not None:
             table[(*index, action)] = 1.0

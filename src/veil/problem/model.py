@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from jaxtyping import Bool, Float
 
 from .checks import SUM_TOLERANCE, Defects, Names, as_floats, check_distributions, check_finite, check_shape, frozen
-from .errors import InputError, TooLargeError
+from .errors import TooLargeError
 
 _DENSE_LIMIT = 2**28  # numbers in a dense view of the transitions: 2 GiB
 _LISTED = 21
@@ -345,6 +345,3 @@ def check_same_shape(models: Sequence[Model]) -> None:
             defects.add(f"model {number} has discount {model.discount:g}, expected {first.discount:g} as model 0 has")
     if defects:
         defects.raise_if_any()
-
-
-__all__ = ["InputError", "Model", "check_same_shape"]

@@ -105,7 +105,7 @@ class Observer:
 
         **Raises:** `InputError` where no silent observation is known.
         """
-        target = self.silent if silent is None else self._find(silent)
+        target = self.silent if silent is None else self.find(silent)
         if target is None:
             raise InputError(
                 "observer",
@@ -116,7 +116,7 @@ class Observer:
         muted = as_tuple(observations)
         if not isinstance(muted, tuple):
             raise InputError("observer", [f"observations are {observations!r}, expected a set of names or indices"])
-        return self._redirected({self._find(o): target for o in muted})
+        return self._redirected({self.find(o): target for o in muted})
 
     def without_sensor(self, sensor: str) -> "Observer":
         """The watcher with one sensor switched off: every reading that reports it is shown without that report."""
@@ -130,7 +130,8 @@ class Observer:
         extra += "" if self.sees_first else ", no first observation"
         return f"Observer({self.num_observations} observations{extra})"
 
-    def _find(self, key: str | int) -> int:
+    def find(self, key: str | int) -> int:
+        """The index of an observation given by name or index; raises `InputError` where there is none."""
         try:
             return self.observations.find(key)
         except KeyError as error:

@@ -9,7 +9,7 @@ from .checks import Defects
 from .errors import InputError
 from .model import Model, check_same_shape
 from .observer import Observer
-from .secret import InitialState, Secret, SecretTable, WhichModel
+from .secret import Secret, SecretTable, WhichModel
 
 
 class Problem:
@@ -183,6 +183,3 @@ def _check_min_return(min_return: Any, defects: Defects) -> float | None:
     else:
         return float(min_return)
     return None
-
-
-__all__ = ["InitialState", "Problem"]
