@@ -20,6 +20,7 @@ from ..logs import natural_log
 from .chain import Chain, Slopes
 from .kernel import SparseKernel
 from .sequences import Posteriors
+from .threads import one_blas_thread
 
 _LANE = 64  # sequences that travel together
 
@@ -31,6 +32,7 @@ class ColumnPass:
     Where the messages of a lane do not fit its share of the memory, every k-th is kept and the rest computed again.
     """
 
+    @one_blas_thread
     def __init__(self, chain: Chain, events: Int[np.ndarray, "k T+1"], *, gradient: bool, memory_bytes: int):
         assert isinstance(chain.hidden.kernel, SparseKernel)
         self.slopes = Slopes(chain) if gradient else None
@@ -47,6 +49,7 @@ class ColumnPass:
             index=np.arange(len(events)),
         )
 
+    @one_blas_thread
     def pull_back(self, slope: Float[np.ndarray, "k Z"]) -> Float[np.ndarray, "T C A"]:
         """The slope in the policy's table from `P(y) · ∂/∂P(z,y)` of each sequence."""
         assert self.slopes is not None

@@ -15,6 +15,7 @@ from jaxtyping import Float
 
 from ..logs import row_sums
 from .chain import Chain, Slopes
+from .threads import one_blas_thread
 from .tree import Block, Merging, Prefixes, Pruning, Suffixes, check_deadline, walk
 
 DEFAULT_MEMORY = 2 * 2**30
@@ -65,6 +66,7 @@ class JointWalk:
     lost_mass: float = field(default=0.0, init=False)
     root_slope: np.ndarray | None = field(default=None, init=False)
 
+    @one_blas_thread
     def run(self, objective: Objective, *, gradient: bool = False) -> Float[np.ndarray, "T C A"] | None:
         """Feed the whole table to the objective; with `gradient`, pull its slopes back to the policy's table."""
         hidden = self.chain.hidden

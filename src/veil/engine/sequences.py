@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 
 from ..logs import natural_log
 from .chain import Chain, Slopes
+from .threads import one_blas_thread
 from .tree import runs
 
 PullBack = Callable[[np.ndarray], np.ndarray]
@@ -188,6 +189,7 @@ class SequencePass:
     Cost: `O(T · k · nnz(P))` at most; three products a step with the gradient.
     """
 
+    @one_blas_thread
     def __init__(self, chain: Chain, events: Int[np.ndarray, "k T+1"], *, gradient: bool, memory_bytes: int):
         hidden = chain.hidden
         split = hidden.split_time
@@ -215,6 +217,7 @@ class SequencePass:
             index=index,
         )
 
+    @one_blas_thread
     def pull_back(self, slope: Float[np.ndarray, "i Z"]) -> Float[np.ndarray, "T C A"]:
         """The slope in the policy's table from `P(y) · ∂/∂P(z,y)` of each pair (that is, scaled by the probability).
 

@@ -168,7 +168,9 @@ def _auto(chain: Chain, settings: _Settings) -> Opacity:
     sample = _sampled(chain, settings)
     return replace(
         sample,
-        bits=min(max(sample.bits, bracket.lower), bracket.upper),  # an estimate outside proven bounds is known to be off
+        bits=min(
+            max(sample.bits, bracket.lower), bracket.upper
+        ),  # an estimate outside proven bounds is known to be off
         lower=bracket.lower,
         upper=bracket.upper,
         reason=f"sampled: {reason}; after {spent:.0f} s the proven bounds, kept as lower and upper, are still"

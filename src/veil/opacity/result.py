@@ -16,8 +16,8 @@ class Opacity:
     - `lower`, `upper`: proven bounds, equal for an exact value (but for rounding of about 1e-13 bits).
     - `prior_bits`: `H(Z)`, what the watcher lacks before it sees anything.
     - `method`: `"exact"`, `"bracket"` or `"sampled"`.
-    - `num_sequences`: observation sequences that are possible (exact; counting ends near 1e18), that were met in the widest window (bracket), or
-      that were drawn (sampled).
+    - `num_sequences`: observation sequences that are possible (exact; counting ends near 1e18), that were met in the
+      widest window (bracket), or that were drawn (sampled).
     - `std_error`: of a sampled estimate, else 0.
     - `reason`: why this method, in a sentence.
     """
