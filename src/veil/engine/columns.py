@@ -28,7 +28,7 @@ _LANE = 64  # sequences that travel together
 class ColumnPass:
     """Posteriors of the secret along given event sequences over a sparse model, and the slope of a function of them.
 
-    The interface is that of `SequencePass`. Lanes of 64 sequences are worked on by as many threads as there are cores.
+    The interface is that of `SequencePass`. Lanes of up to 64 sequences are worked on by as many threads as there are cores.
     Where the messages of a lane do not fit its share of the memory, every k-th is kept and the rest computed again.
     """
 
@@ -38,10 +38,12 @@ class ColumnPass:
         self.slopes = Slopes(chain) if gradient else None
         self.label = chain.hidden.label
         turned = _Turned(chain)
-        lanes = [events[begin : begin + _LANE] for begin in range(0, len(events), _LANE)]
+        lanes = np.array_split(events, -(-len(events) // _LANE))  # equal lanes, so that no thread waits for another
+        self._ends = np.cumsum([len(lane) for lane in lanes])[:-1]
         self._workers = min(len(lanes), os.cpu_count() or 1)
-        share = memory_bytes // (len(lanes) if gradient else self._workers)
-        self._lanes = self._each(lambda lane: _Lane(chain, turned, lane, self.slopes, share), lanes)
+        # With a gradient the messages of all lanes are kept at once, each lane's in proportion to its sequences.
+        share = memory_bytes / len(events) if gradient else memory_bytes / (self._workers * len(lanes[0]))
+        self._lanes = self._each(lambda lane: _Lane(chain, turned, lane, self.slopes, share * len(lane)), lanes)
         self.result = Posteriors(
             log_likelihood=np.concatenate([lane.log_likelihood for lane in self._lanes]),
             posterior=np.concatenate([lane.posterior for lane in self._lanes]),
@@ -53,7 +55,7 @@ class ColumnPass:
     def pull_back(self, slope: Float[np.ndarray, "k Z"]) -> Float[np.ndarray, "T C A"]:
         """The slope in the policy's table from `P(y) · ∂/∂P(z,y)` of each sequence."""
         assert self.slopes is not None
-        parts = [slope[begin : begin + _LANE] for begin in range(0, len(slope), _LANE)]
+        parts = np.split(slope, self._ends)
         self._each(lambda pair: pair[0].pull_back(pair[1]), list(zip(self._lanes, parts, strict=True)))
         return self.slopes.table()
 
@@ -85,7 +87,7 @@ class _Turned:
 class _Lane:
     """Up to 64 sequences, forward to the split and backward to it."""
 
-    def __init__(self, chain: Chain, turned: _Turned, events: np.ndarray, slopes: Slopes | None, memory_bytes: int):
+    def __init__(self, chain: Chain, turned: _Turned, events: np.ndarray, slopes: Slopes | None, memory_bytes: float):
         self.chain, self.turned, self.events, self.slopes = chain, turned, events, slopes
         split, horizon = chain.hidden.split_time, chain.hidden.horizon
         size = 8 * chain.hidden.num_states * len(events)
@@ -167,7 +169,7 @@ class _Lane:
 class _Kept:
     """The messages along one side of the split, kept or checkpointed."""
 
-    def __init__(self, times: list[int], size: int, memory_bytes: int, keep: bool):
+    def __init__(self, times: list[int], size: int, memory_bytes: float, keep: bool):
         self.times = times
         steps = len(times)
         self.every = 1 if (steps + 6) * size <= memory_bytes else max(2, round(steps**0.5))

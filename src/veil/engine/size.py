@@ -15,6 +15,7 @@ from .hidden import Hidden
 
 _MOST_SETS = 20_000
 _ENOUGH = 1e18
+_LARGE_BYTES = 2**26
 
 
 @dataclass(frozen=True)
@@ -76,14 +77,14 @@ def _count(chain: Chain) -> TreeSize:
     if not cost:  # both sides were given up before they met: far too large
         return TreeSize(ahead[-1], False, split, "prefixes", np.inf, np.inf)
     meet = min(cost, key=lambda time: (cost[time], time))
-    return TreeSize(
-        num_sequences=ahead[-1],
-        exact=exact,
-        meet=meet,
-        outer="prefixes" if before[meet] >= after[meet] else "suffixes",
-        rows=cost[meet],
-        kept_rows=min(before[meet], after[meet]),
-    )
+    # Keep the lifted side: then the values of the secret lie side by side in the product and need not be moved. Where
+    # that side is too large to keep, keep the smaller one.
+    kept = "suffixes" if meet <= split else "prefixes"
+    rows = {"prefixes": before[meet], "suffixes": after[meet]}
+    if 8 * hidden.num_states * rows[kept] > _LARGE_BYTES:
+        kept = min(rows, key=lambda side: rows[side])
+    outer = "suffixes" if kept == "prefixes" else "prefixes"
+    return TreeSize(ahead[-1], exact, meet, outer, rows=cost[meet], kept_rows=rows[kept])
 
 
 def naive_bound(chain: Chain) -> float:

@@ -20,7 +20,7 @@ from .result import Opacity
 # Rounding in the sums of a tree; the ends of a bracket are moved outwards by it.
 _ROUNDING_BITS = 1e-12
 # A window that is too wide for the budget is walked without its rarest histories.
-_CHEAP_SECONDS = 0.1
+_TELLING_SECONDS = 0.02
 _PRUNINGS = (1e-6, 1e-7, 1e-8, 1e-9, 1e-10)
 
 
@@ -38,6 +38,10 @@ class Bounds:
     def width(self) -> float:
         """How far the bounds are apart."""
         return self.upper - self.lower
+
+    def improved(self, lower: float, upper: float, radius: int, num_sequences: int, pruned_below: float) -> "Bounds":
+        """With the better of either bound; the rest is that of the newest window."""
+        return Bounds(max(self.lower, lower), min(self.upper, upper), radius, num_sequences, pruned_below)
 
 
 def bracket_opacity(
@@ -98,64 +102,71 @@ def _result(chain: Chain, best: Bounds, reason: str) -> Opacity:
 
 
 def deepen(chain: Chain, budget: Budget, *, width: float) -> Iterator[Bounds]:
-    """Yield better and better `Bounds`, one a window, until they are `width` apart or the budget is used up.
+    """Yield better and better `Bounds`, one a radius, until they are `width` apart or the budget is used up.
 
-    While windows are cheap every radius is taken; then the geometric fall of the width tells which radius to jump to.
+    A window costs a fixed factor more than the one before, so that taking every radius costs little more than the last
+    alone, and what one took tells what the next will take. The first that no longer fits is tried without its rarest
+    histories.
     """
     end = clock.monotonic() + budget.time_limit
     best = Bounds(0.0, float(entropy_bits(chain.prior)) + _ROUNDING_BITS, 0, 0)
     yield best
-    radius, widths = 0, [best.width]
-    while True:
+    pace = 0.0  # seconds taken over seconds forecast
+    for radius in range(chain.hidden.horizon + 2):
+        pair = _Pair.around(chain, radius)
         begin = clock.monotonic()
+        if pair.exact and pair.seconds * max(pace, 0.5) <= end - begin:
+            try:
+                lower, upper, lost, sequences = pair.evaluate(budget, 0.0, end)
+            except TooLargeError:
+                return
+            pace = (clock.monotonic() - begin) / pair.seconds if pair.seconds > _TELLING_SECONDS else pace
+            best = best.improved(lower, upper, radius, sequences, 0.0)
+            yield best
+            if best.width <= width or pair.window.is_whole(chain):
+                return
+            continue
+        for below in _PRUNINGS:
+            try:
+                lower, upper, lost, sequences = pair.evaluate(budget, below, end)
+            except TooLargeError:
+                return
+            if upper < best.upper or lower > best.lower:
+                best = best.improved(lower, upper, radius, sequences, below)
+                yield best
+            if best.width <= width or lost <= width / 10 or lost > 0.1:
+                return  # reached, or as good as unpruned, or hopeless
+        return
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """The two cuts of one window, with their sizes: revealing for the lower bound, forgetting for the upper one."""
+
+    window: Window
+    cuts: tuple[Cut, Cut]
+    sizes: tuple[TreeSize, TreeSize]
+
+    @staticmethod
+    def around(chain: Chain, radius: int) -> "_Pair":
         window = Window.around(chain, radius)
-        found = _bounds(chain, window, budget, end - begin, width)
-        if found is None:
-            return
-        lower, upper, sequences, below = found
-        best = Bounds(max(best.lower, lower), min(best.upper, upper), radius, sequences, below)
-        yield best
-        if best.width <= width or window.is_whole(chain):
-            return
-        widths.append(best.width)
-        cheap = clock.monotonic() - begin < _CHEAP_SECONDS
-        radius = radius + 1 if cheap else _jump(chain, radius, widths, width, end - clock.monotonic())
+        cuts = Cut(chain, window, reveal=True), Cut(chain, window, reveal=False)
+        return _Pair(window, cuts, (tree_size(cuts[0].chain), tree_size(cuts[1].chain)))
 
+    @property
+    def exact(self) -> bool:
+        return all(size.exact for size in self.sizes)
 
-def _jump(chain: Chain, radius: int, widths: list[float], width: float, seconds: float) -> int:
-    """The radius at which the width is reached if it goes on falling as it did, or the largest that fits the time left."""
-    ratio = min(0.99, max(1e-3, widths[-1] / widths[-2])) if widths[-2] > 0 else 0.5
-    steps = 1
-    while widths[-1] * ratio**steps > width and steps < chain.hidden.horizon:
-        # The needed time grows with each step: stop at the last one that fits.
-        cuts = [Cut(chain, Window.around(chain, radius + steps + 1), reveal=reveal) for reveal in (True, False)]
-        if 2 * sum(tree_size(cut.chain).seconds(chain, gradient=False) for cut in cuts) > seconds:
-            break
-        steps += 1
-    return radius + steps
+    @property
+    def seconds(self) -> float:
+        return sum(size.seconds(cut.chain, gradient=False) for cut, size in zip(self.cuts, self.sizes, strict=True))
 
-
-def _bounds(
-    chain: Chain, window: Window, budget: Budget, seconds: float, width: float
-) -> tuple[float, float, int, float] | None:
-    """Both bounds of one window, pruned where it must be; None where it cannot be done in the time left."""
-    cuts = [Cut(chain, window, reveal=reveal) for reveal in (True, False)]
-    sizes = [tree_size(cut.chain) for cut in cuts]
-    needed = sum(size.seconds(chain, gradient=False) for size in sizes)
-    prunings = (0.0,) if needed <= seconds and all(size.exact for size in sizes) else _PRUNINGS
-    end = clock.monotonic() + seconds
-    most = log2_of_count(chain.hidden.label.shape[1])
-    best: tuple[float, float, int, float] | None = None
-    for below in prunings:
-        try:
-            lower, _, _ = _value(cuts[0], sizes[0], budget, below, end)
-            bits, lost, sequences = _value(cuts[1], sizes[1], budget, below, end)
-        except TooLargeError:
-            break
-        best = (lower - _ROUNDING_BITS, bits + lost * most + _ROUNDING_BITS, sequences, below)
-        if best[1] - best[0] <= width or lost * most <= width / 10:
-            break
-    return best
+    def evaluate(self, budget: Budget, below: float, end: float) -> tuple[float, float, float, int]:
+        """Lower and upper bound, the bits that pruning may have hidden, and the sequences met."""
+        most = log2_of_count(self.cuts[0].chain.hidden.label.shape[1])
+        lower, _, _ = _value(self.cuts[0], self.sizes[0], budget, below, end)
+        bits, mass, sequences = _value(self.cuts[1], self.sizes[1], budget, below, end)
+        return lower - _ROUNDING_BITS, bits + mass * most + _ROUNDING_BITS, mass * most, sequences
 
 
 def _value(cut: Cut, size: TreeSize, budget: Budget, below: float, end: float) -> tuple[float, float, int]:
