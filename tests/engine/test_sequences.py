@@ -236,3 +236,20 @@ def test_the_same_pass_agrees_with_itself_over_a_sparse_kernel():
         events = any_sequences(chain, 30, rng)
         slope = rng.normal(size=(30, chain.hidden.label.shape[1]))
         assert_agree(by_prefixes(on_sparse_kernel(chain), events), by_prefixes(chain, events), slope)
+
+
+@pytest.mark.parametrize(
+    ("count", "length", "base"), [(1, 1, 1), (1, 5, 3), (40, 6, 3), (300, 12, 5), (50, 1, 4), (7, 9, 1)]
+)
+def test_short_sequences_give_the_trie_that_goes_level_by_level(count: int, length: int, base: int):
+    sequences = np.random.default_rng(count + length).integers(base, size=(count, length)).astype(np.int32)
+    quick, slow = Trie.of(sequences), Trie._level_by_level(sequences)
+    for trie in (quick, slow):
+        assert all((np.diff(event) >= 0).all() for event in trie.event)
+        for row, leaf in zip(sequences, trie.leaf, strict=True):
+            node, spelled = leaf, []
+            for level in range(length - 1, -1, -1):
+                spelled.append(trie.event[level][node])
+                node = trie.parent[level][node]
+            assert spelled[::-1] == row.tolist()
+    assert [len(event) for event in quick.event] == [len(event) for event in slow.event]

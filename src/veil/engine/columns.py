@@ -16,13 +16,14 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
 
-from ..logs import natural_log
+from ..logs import natural_log, posteriors
 from .chain import Chain, Slopes
 from .kernel import SparseKernel
 from .sequences import Posteriors
 from .threads import one_blas_thread
 
 _LANE = 64  # sequences that travel together
+_STRETCH = 2**20  # numbers of a product made at a time
 
 
 class ColumnPass:
@@ -89,81 +90,111 @@ class _Lane:
 
     def __init__(self, chain: Chain, turned: _Turned, events: np.ndarray, slopes: Slopes | None, memory_bytes: float):
         self.chain, self.turned, self.events, self.slopes = chain, turned, events, slopes
+        self._buffers: list[np.ndarray] = []
         split, horizon = chain.hidden.split_time, chain.hidden.horizon
         size = 8 * chain.hidden.num_states * len(events)
         self._forward = _Kept(list(range(split)), size, memory_bytes, slopes is not None)
         self._backward = _Kept(list(range(horizon - 1, split - 1, -1)), size, memory_bytes, slopes is not None)
-        alpha, logs = self._forward.run(chain.hidden.root[:, events[:, 0]], np.add.reduce, self._ahead)
-        beta, more = self._backward.run(np.ones_like(alpha), np.maximum.reduce, self._back)
-        self._alpha_scale, self._beta_scale = alpha.sum(axis=0), beta.max(axis=0)
-        self._alpha, self._beta = _scaled(alpha, self._alpha_scale), _scaled(beta, self._beta_scale)
-        joint = (self._alpha * self._beta).T @ chain.hidden.label
+        # A gather of columns comes transposed in memory; every product would copy it.
+        start = np.ascontiguousarray(chain.hidden.root[:, events[:, 0]])
+        self._alpha, logs = self._forward.run(start, np.add.reduce, self._ahead)
+        self._alpha_scale = _over(self._alpha, self._alpha.sum(axis=0))
+        self._beta: np.ndarray | None = None  # all ones, where nothing comes after the split
+        both = self._alpha
+        if self._backward.times:
+            self._beta, more = self._backward.run(np.ones_like(start), np.maximum.reduce, self._back)
+            self._beta_scale = _over(self._beta, self._beta.max(axis=0))
+            logs, both = logs + more, self._alpha * self._beta
+        joint = both.T @ chain.hidden.label
         self._total = joint.sum(axis=1)
-        self.log_likelihood = logs + more + natural_log(self._total)
-        self.posterior = np.divide(
-            joint, self._total[:, None], out=np.zeros_like(joint), where=self._total[:, None] > 0
-        )
+        self.log_likelihood = logs + natural_log(self._total)
+        self.posterior = posteriors(joint)
 
     def pull_back(self, slope: np.ndarray) -> None:
-        spread = _scaled(self.chain.hidden.label @ slope.T, self._total)
-        self._forward.back(
-            _scaled(spread * self._beta, self._alpha_scale), np.add.reduce, self._ahead, self._pull_ahead
-        )
-        self._backward.back(
-            _scaled(spread * self._alpha, self._beta_scale), np.maximum.reduce, self._back, self._pull_back
-        )
+        spread = self.chain.hidden.label @ (slope * _inverse(self._total)[:, None]).T
+        if self._forward.times:
+            first = spread if self._beta is None else spread * self._beta  # without beta there is no other side
+            first *= _inverse(self._alpha_scale)
+            self._forward.back(first, np.add.reduce, self._ahead, self._pull_ahead)
+        if self._backward.times:
+            spread *= self._alpha
+            spread *= _inverse(self._beta_scale)
+            self._backward.back(spread, np.maximum.reduce, self._back, self._pull_back)
 
-    def _emissions(self, time: int, scale: np.ndarray) -> list[np.ndarray]:
-        """`F = B_c(·, o_{t+1}) / scale` for each channel, `(N, n)`."""
+    def _emissions(self, time: int, scale: np.ndarray, *, reuse: bool = False) -> list[np.ndarray]:
+        """`F = B_c(·, o_{t+1}) / scale` for each channel, `(N, n)`; with `reuse` in arrays that the next call overwrites.
+
+        Fresh arrays of this size come as untouched pages, and touching them first costs as much as the arithmetic.
+        """
         events = self.events[:, time + 1]
-        weight = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
-        found = []
-        for channel in self.chain.hidden.channels:
+        weight = _inverse(scale)
+        channels = self.chain.hidden.channels
+        if not reuse:
+            found = [np.empty((channel.emission.shape[0], len(events))) for channel in channels]
+        else:
+            if not self._buffers:
+                self._buffers = [np.empty((channel.emission.shape[0], len(events))) for channel in channels]
+            found = self._buffers
+        for channel, emission in zip(channels, found, strict=True):
             # Not a product with a selection matrix: BLAS threads would fight with the threads of the lanes.
-            emission = np.take(channel.emission, events, axis=1, mode="clip")
+            np.take(channel.emission, events, axis=1, mode="clip", out=emission)
             emission *= weight
-            found.append(emission)
         return found
 
     def _ahead(self, time: int, messages: np.ndarray, scale: np.ndarray) -> np.ndarray:
         result: np.ndarray | None = None
         for matrix, emission in zip(self.turned(time), self._emissions(time, scale), strict=True):
-            emission *= matrix @ messages
+            for rows in _stretches(messages):
+                emission[rows] *= matrix[rows] @ messages
             result = emission if result is None else np.add(result, emission, out=result)
         assert result is not None
         return result
 
     def _pull_ahead(self, time: int, messages: np.ndarray, scale: np.ndarray, slope: np.ndarray) -> np.ndarray:
-        return self._through(time, slope, self._emissions(time, scale), left=messages)
+        kernel, slopes = self.chain.hidden.kernel, self.slopes
+        assert isinstance(kernel, SparseKernel)
+        assert slopes is not None
+        inside = self._emissions(time, scale, reuse=True)
+        for number, emission in enumerate(inside):
+            emission *= slope
+            slopes.add_outer(time, number, kernel.outer_columns(messages, emission))
+        return self._through(time, inside, into=slope)
 
     def _back(self, time: int, messages: np.ndarray, scale: np.ndarray) -> np.ndarray:
-        return self._through(time, messages, self._emissions(time, scale), left=None)
+        inside = self._emissions(time, scale, reuse=True)
+        for emission in inside:
+            emission *= messages
+        return self._through(time, inside, into=np.empty_like(messages))
 
-    def _through(
-        self, time: int, right: np.ndarray, emissions: list[np.ndarray], left: np.ndarray | None
-    ) -> np.ndarray:
-        """`Σ_c K_c (F_c · right)`, and with `left` the slope `left ⊗ (F_c · right)` noted on the way."""
-        kernel = self.chain.hidden.kernel
-        assert isinstance(kernel, SparseKernel)
-        result: np.ndarray | None = None
-        for number, (matrix, emission) in enumerate(zip(self.chain.matrices(time), emissions, strict=True)):
-            emission *= right
-            product = np.asarray(matrix @ emission)
-            result = product if result is None else np.add(result, product, out=result)
-            if left is not None and self.slopes is not None:
-                self.slopes.add_outer(time, number, kernel.outer_columns(left, emission))
-        assert result is not None
-        return result
+    def _through(self, time: int, inside: list[np.ndarray], into: np.ndarray) -> np.ndarray:
+        """`Σ_c K_c inside_c`, written over `into`."""
+        for number, (matrix, columns) in enumerate(zip(self.chain.matrices(time), inside, strict=True)):
+            assert isinstance(matrix, sp.csr_array)
+            for rows in _stretches(columns):
+                if number:
+                    into[rows] += matrix[rows] @ columns
+                else:
+                    into[rows] = matrix[rows] @ columns
+        return into
 
     def _pull_back(self, time: int, messages: np.ndarray, scale: np.ndarray, slope: np.ndarray) -> np.ndarray:
         kernel, slopes = self.chain.hidden.kernel, self.slopes
         assert isinstance(kernel, SparseKernel)
         assert slopes is not None
         result = np.zeros_like(slope)
-        for number, (matrix, emission) in enumerate(zip(self.turned(time), self._emissions(time, scale), strict=True)):
-            slopes.add_outer(time, number, kernel.outer_columns(slope, emission * messages))
-            result += emission * (matrix @ slope)
+        factors = self._emissions(time, scale, reuse=True)
+        for number, (matrix, emission) in enumerate(zip(self.turned(time), factors, strict=True)):
+            for rows in _stretches(slope):
+                result[rows] += emission[rows] * (matrix[rows] @ slope)
+            emission *= messages
+            slopes.add_outer(time, number, kernel.outer_columns(slope, emission))
         return result
+
+
+def _stretches(columns: np.ndarray) -> list[slice]:
+    """Rows a few mebibytes at a time, so that what is made of them is still in the cache when it is used."""
+    step = max(1, _STRETCH // columns.shape[1])
+    return [slice(begin, min(begin + step, len(columns))) for begin in range(0, len(columns), step)]
 
 
 class _Kept:
@@ -200,5 +231,12 @@ class _Kept:
                 slope = pull(self.times[position], messages, scale_of(messages, axis=0), slope)
 
 
-def _scaled(columns: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    return np.divide(columns, scale, out=np.zeros_like(columns), where=scale > 0)
+def _over(columns: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Divide columns by their scale in place, and return the scale."""
+    columns *= _inverse(scale)
+    return scale
+
+
+def _inverse(scale: np.ndarray) -> np.ndarray:
+    """One over the scale; zero where it is zero, that is, where a sequence is impossible."""
+    return np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)

@@ -33,6 +33,29 @@ class Trie:
     @staticmethod
     def of(sequences: Int[np.ndarray, "k L"]) -> "Trie":
         """The trie of the rows; with L = 0 it has no levels and one leaf."""
+        length, base = sequences.shape[1], int(sequences.max(initial=0)) + 1
+        if length == 0 or base**length >= 2**62:
+            return Trie._level_by_level(sequences)
+        # Short sequences are numbers: one sort brings all that begin alike together, and each level is read off it.
+        numbers = sequences @ (base ** np.arange(length - 1, -1, -1, dtype=np.int64))
+        _, index, inverse = np.unique(numbers, return_index=True, return_inverse=True)
+        distinct = sequences[index]
+        starts = np.ones(distinct.shape, dtype=bool)  # where row i is the first of its prefix
+        np.logical_or.accumulate(distinct[1:] != distinct[:-1], axis=1, out=starts[1:])
+        parents, events = [], []
+        node = np.zeros(len(distinct), dtype=np.int64)
+        for level in range(length):
+            first = np.flatnonzero(starts[:, level])
+            order = np.argsort(distinct[first, level], kind="stable")
+            parents.append(node[first[order]])
+            events.append(distinct[first[order], level].astype(np.int64))
+            place = np.empty(len(first), dtype=np.int64)
+            place[order] = np.arange(len(first))
+            node = place[np.cumsum(starts[:, level]) - 1]
+        return Trie(parents, events, node[inverse])
+
+    @staticmethod
+    def _level_by_level(sequences: Int[np.ndarray, "k L"]) -> "Trie":
         parents, events = [], []
         node = np.zeros(len(sequences), dtype=np.int64)
         size = 1
@@ -236,4 +259,5 @@ class SequencePass:
 
 
 def _divided(rows: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    return np.divide(rows, scale[:, None], out=np.zeros_like(rows), where=scale[:, None] > 0)
+    """Rows over their scale; a row whose scale is zero is all zero and stays so."""
+    return rows * np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)[:, None]
