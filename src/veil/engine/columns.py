@@ -9,7 +9,7 @@ scale of each column is folded into the next emission, which saves a pass over t
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -23,7 +23,7 @@ from .sequences import Posteriors
 from .threads import one_blas_thread
 
 _LANE = 64  # sequences that travel together
-_STRETCH = 2**20  # numbers of a product made at a time
+_STRETCH = 2**21  # numbers of a product made at a time
 
 
 class ColumnPass:
@@ -144,8 +144,8 @@ class _Lane:
     def _ahead(self, time: int, messages: np.ndarray, scale: np.ndarray) -> np.ndarray:
         result: np.ndarray | None = None
         for matrix, emission in zip(self.turned(time), self._emissions(time, scale), strict=True):
-            for rows in _stretches(messages):
-                emission[rows] *= matrix[rows] @ messages
+            for rows, part in _stretches(matrix, messages):
+                emission[rows] *= part @ messages
             result = emission if result is None else np.add(result, emission, out=result)
         assert result is not None
         return result
@@ -170,11 +170,11 @@ class _Lane:
         """`Σ_c K_c inside_c`, written over `into`."""
         for number, (matrix, columns) in enumerate(zip(self.chain.matrices(time), inside, strict=True)):
             assert isinstance(matrix, sp.csr_array)
-            for rows in _stretches(columns):
+            for rows, part in _stretches(matrix, columns):
                 if number:
-                    into[rows] += matrix[rows] @ columns
+                    into[rows] += part @ columns
                 else:
-                    into[rows] = matrix[rows] @ columns
+                    into[rows] = part @ columns
         return into
 
     def _pull_back(self, time: int, messages: np.ndarray, scale: np.ndarray, slope: np.ndarray) -> np.ndarray:
@@ -184,17 +184,22 @@ class _Lane:
         result = np.zeros_like(slope)
         factors = self._emissions(time, scale, reuse=True)
         for number, (matrix, emission) in enumerate(zip(self.turned(time), factors, strict=True)):
-            for rows in _stretches(slope):
-                result[rows] += emission[rows] * (matrix[rows] @ slope)
+            for rows, part in _stretches(matrix, slope):
+                result[rows] += emission[rows] * (part @ slope)
             emission *= messages
             slopes.add_outer(time, number, kernel.outer_columns(slope, emission))
         return result
 
 
-def _stretches(columns: np.ndarray) -> list[slice]:
-    """Rows a few mebibytes at a time, so that what is made of them is still in the cache when it is used."""
+def _stretches(matrix: sp.csr_array, columns: np.ndarray) -> Iterator[tuple[slice, sp.csr_array]]:
+    """The matrix some rows at a time, so that what is made of them is still in the cache when it is used."""
     step = max(1, _STRETCH // columns.shape[1])
-    return [slice(begin, min(begin + step, len(columns))) for begin in range(0, len(columns), step)]
+    if step >= len(columns):
+        yield slice(None), matrix
+        return
+    for begin in range(0, len(columns), step):
+        rows = slice(begin, min(begin + step, len(columns)))
+        yield rows, matrix[rows]
 
 
 class _Kept:
