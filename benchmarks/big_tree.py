@@ -9,9 +9,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import veil
+from veil.engine.chain import make_chain
 from veil.engine.joint import DEFAULT_MEMORY
 from veil.engine.size import tree_size
-from veil.opacity.exact import make_chain
 
 from . import common
 from .common import MIB, Measured, Sample, Settings, mib_text, ratio_text, say, seconds_text

@@ -8,8 +8,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import veil
+from veil.engine.chain import make_chain
 from veil.opacity.bracket import Bounds, deepen
-from veil.opacity.exact import Budget, make_chain
+from veil.opacity.exact import Budget
 
 from . import common
 from .common import Settings, say, seconds_text

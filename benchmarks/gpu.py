@@ -11,11 +11,11 @@ from collections.abc import Callable
 import numpy as np
 
 import veil
+from veil.engine.chain import make_chain
 from veil.engine.columns import ColumnPass
 from veil.engine.device import DevicePass, _compiled, _place, accelerator
 from veil.engine.sampling import draw_events
 from veil.engine.sequences import SequencePass
-from veil.opacity.exact import make_chain
 
 GALLERY = ("paper-last-state", "paper-initial-state", "convoy-checkpoint", "network-probe", "badge-doors")
 

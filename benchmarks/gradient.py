@@ -10,12 +10,11 @@ import numpy as np
 from tests.paper_recursion import paper_gradient
 
 import veil
-from veil.engine.chain import Chain
+from veil.engine.chain import Chain, make_chain
 from veil.engine.joint import DEFAULT_MEMORY
 from veil.engine.sampling import draw_events
 from veil.engine.sequences import SequencePass
 from veil.logs import entropy_bits, log2_or_zero
-from veil.opacity.exact import make_chain
 from veil.policy.tables import softmax_pull_back
 
 from . import common

@@ -8,10 +8,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import veil
+from veil.engine.chain import make_chain
 from veil.engine.columns import ColumnPass
 from veil.engine.kernel import SparseKernel
 from veil.engine.sampling import draw_events
-from veil.opacity.exact import make_chain
 from veil.opacity.sampled import sampled_gradient
 
 from . import common

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 
-from veil.engine.chain import Chain
+from veil.engine.chain import Chain, make_chain
 from veil.engine.joint import JointWalk
 from veil.engine.kernel import DenseKernel, SparseKernel
-from veil.opacity.exact import EntropyObjective, make_chain
+from veil.opacity.exact import EntropyObjective
 
 from ..random_problems import Case, random_spec, to_policy, to_problem
 

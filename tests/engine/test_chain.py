@@ -8,8 +8,7 @@ import scipy.sparse as sp
 
 import veil
 from veil.engine import chain as chain_module
-from veil.engine.chain import Chain, Slopes, sum_over
-from veil.opacity.exact import make_chain
+from veil.engine.chain import Chain, Slopes, make_chain, sum_over
 
 from ..oracle import evaluate
 from .chains import central_differences, chain_of, on_sparse_kernel, small_case, small_cases, with_table

@@ -5,11 +5,11 @@ import pytest
 
 from veil.engine import chain as chain_module
 from veil.engine import columns, kernel
+from veil.engine.chain import make_chain
 from veil.engine.columns import ColumnPass
 from veil.engine.joint import JointWalk
 from veil.engine.messages import forward
 from veil.logs import surprisal_bits
-from veil.opacity.exact import make_chain
 from veil.opacity.sampled import sequence_pass
 
 from ..random_problems import KINDS

@@ -8,13 +8,12 @@ import pytest
 
 import veil
 from veil.engine import device
-from veil.engine.chain import Chain
+from veil.engine.chain import Chain, make_chain
 from veil.engine.device import DevicePass, accelerator, on_accelerator
 from veil.engine.joint import JointWalk
 from veil.engine.messages import forward
 from veil.logs import surprisal_bits
 from veil.opacity import sampled
-from veil.opacity.exact import make_chain
 
 from ..random_problems import KINDS
 from .chains import chain_of, on_sparse_kernel, small_case, small_cases, total_and_slope

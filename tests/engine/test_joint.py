@@ -8,11 +8,11 @@ import pytest
 
 import veil
 from veil.engine import joint as joint_module
-from veil.engine.chain import Chain
+from veil.engine.chain import Chain, make_chain
 from veil.engine.joint import JointWalk
 from veil.engine.tree import Prefixes, Suffixes
 from veil.logs import log2_of_count
-from veil.opacity.exact import EntropyObjective, make_chain
+from veil.opacity.exact import EntropyObjective
 
 from ..oracle import evaluate
 from ..random_problems import KINDS, Case

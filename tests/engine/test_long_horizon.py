@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 
 import veil
-from veil.engine.chain import Chain
+from veil.engine.chain import Chain, make_chain
 from veil.engine.columns import ColumnPass
 from veil.engine.messages import forward
 from veil.engine.sampling import draw_events
 from veil.engine.sequences import SequencePass
 from veil.logs import entropy_bits
-from veil.opacity.exact import make_chain
 
 from .chains import on_sparse_kernel
 from .passes import log_likelihoods, posteriors

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 import veil
-from veil.engine.chain import Chain
+from veil.engine.chain import Chain, make_chain
 from veil.engine.messages import backward, first_message, forward, next_messages
-from veil.opacity.exact import make_chain
 
 from ..oracle import Event, Spec, evaluate
 from .chains import chain_of, on_sparse_kernel, small_cases

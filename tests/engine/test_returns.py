@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import veil
-from veil.engine.chain import Chain
+from veil.engine.chain import Chain, make_chain
 from veil.engine.returns import evaluate_return, optimal_values
-from veil.opacity.exact import make_chain
 
 from ..oracle import Spec, evaluate
 from ..random_problems import KINDS, random_spec, to_policy, to_problem

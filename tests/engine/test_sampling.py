@@ -6,9 +6,8 @@ import scipy.sparse as sp
 from scipy.stats import chi2
 
 import veil
-from veil.engine.chain import Chain
+from veil.engine.chain import Chain, make_chain
 from veil.engine.sampling import _Rows, draw_events
-from veil.opacity.exact import make_chain
 
 from ..random_problems import KINDS
 from .chains import chain_of, on_sparse_kernel, small_cases

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 import veil
-from veil.engine.chain import Chain
+from veil.engine.chain import Chain, make_chain
 from veil.engine.joint import JointWalk
 from veil.engine.messages import forward
 from veil.engine.sequences import SequencePass, Trie
 from veil.logs import surprisal_bits
-from veil.opacity.exact import make_chain
 
 from ..random_problems import KINDS
 from .chains import chain_of, on_sparse_kernel, small_cases, total_and_slope

@@ -10,11 +10,10 @@ import pytest
 
 import veil
 from veil.engine import size
-from veil.engine.chain import Chain
+from veil.engine.chain import Chain, make_chain
 from veil.engine.joint import JointWalk
 from veil.engine.size import TreeSize, naive_bound, tree_size
 from veil.engine.tree import Prefixes, Suffixes
-from veil.opacity.exact import make_chain
 
 from ..oracle import evaluate
 from ..random_problems import KINDS

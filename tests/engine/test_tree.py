@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import veil
-from veil.engine.chain import Chain
+from veil.engine.chain import Chain, make_chain
 from veil.engine.joint import JointWalk
 from veil.engine.messages import backward, forward
 from veil.engine.tree import Block, Merging, Prefixes, Pruning, Suffixes, walk
 from veil.logs import divergence_bits, log2_of_count
-from veil.opacity.exact import Budget, EntropyObjective, exact_gradient, exact_opacity, make_chain
+from veil.opacity.exact import Budget, EntropyObjective, exact_gradient, exact_opacity
 
 from ..random_problems import KINDS, Case
 from .chains import chain_of, on_sparse_kernel, small_case, small_cases, total_and_slope, total_of

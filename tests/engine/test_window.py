@@ -9,10 +9,10 @@ import pytest
 import scipy.sparse as sp
 
 import veil
-from veil.engine.chain import Chain
+from veil.engine.chain import Chain, make_chain
 from veil.engine.joint import JointWalk
 from veil.engine.window import Cut, Window
-from veil.opacity.exact import EntropyObjective, make_chain
+from veil.opacity.exact import EntropyObjective
 
 from ..random_problems import KINDS
 from .chains import chain_of, on_sparse_kernel, small_cases, total_and_slope, total_of, with_table

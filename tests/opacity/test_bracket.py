@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import veil
-from veil.engine.chain import Chain
+from veil.engine.chain import Chain, make_chain
 from veil.engine.joint import JointWalk
 from veil.engine.size import TreeSize
 from veil.engine.window import Cut, Window
 from veil.opacity import bracket
 from veil.opacity.bracket import Bounds, bracket_gradient, bracket_opacity, deepen, end_gradient
-from veil.opacity.exact import Budget, exact_gradient, exact_opacity, make_chain
+from veil.opacity.exact import Budget, exact_gradient, exact_opacity
 from veil.policy.tables import softmax_pull_back
 
 from ..engine.chains import central_differences, chain_of, on_sparse_kernel, small_cases, total_of

@@ -5,11 +5,11 @@ import math
 
 import pytest
 
-from veil.engine.chain import Chain
+from veil.engine.chain import Chain, make_chain
 from veil.engine.joint import JointWalk
 from veil.engine.window import Cut, Window
 from veil.opacity.bracket import bracket_opacity, deepen
-from veil.opacity.exact import Budget, make_chain
+from veil.opacity.exact import Budget
 
 from ..engine.chains import total_of
 from ..random_problems import random_case

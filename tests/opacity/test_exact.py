@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import veil
+from veil.engine.chain import make_chain
 from veil.engine.joint import JointWalk
 from veil.opacity import exact
-from veil.opacity.exact import Budget, EntropyObjective, exact_gradient, exact_opacity, make_chain, prepare
+from veil.opacity.exact import Budget, EntropyObjective, exact_gradient, exact_opacity, prepare
 
 from ..engine.chains import chain_of, small_cases
 from ..random_problems import KINDS

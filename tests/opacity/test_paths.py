@@ -11,6 +11,7 @@ import pytest
 
 import veil
 from veil.engine import joint, kernel
+from veil.engine.chain import make_chain
 from veil.engine.size import tree_size
 from veil.opacity import exact
 
@@ -81,7 +82,7 @@ def test_the_number_of_sequences_is_known_before_the_walk(monkeypatch: pytest.Mo
     for seed in SEEDS:
         case = random_case(seed)
         answer = evaluate(case.spec)
-        size = tree_size(exact.make_chain(case.problem, case.policy))
+        size = tree_size(make_chain(case.problem, case.policy))
         assert size.exact
         assert size.num_sequences == answer.num_sequences, seed
         found = veil.opacity(case.problem, case.policy, method="exact")

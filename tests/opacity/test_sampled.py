@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import veil
-from veil.engine.chain import Chain
+from veil.engine.chain import Chain, make_chain
 from veil.engine.sampling import draw_events
 from veil.engine.sequences import SequencePass
 from veil.logs import entropy_bits, log2_or_zero
 from veil.opacity import sampled
-from veil.opacity.exact import Budget, exact_gradient, make_chain
+from veil.opacity.exact import Budget, exact_gradient
 from veil.opacity.sampled import sampled_gradient, sampled_opacity
 
 from ..engine.chains import chain_of, on_sparse_kernel, small_cases

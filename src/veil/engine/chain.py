@@ -6,7 +6,9 @@ from threading import Lock
 import numpy as np
 from jaxtyping import Float
 
-from .hidden import Hidden
+from ..policy.tables import Policy, check_fits, policy_is_stationary
+from ..problem.problem import Problem
+from .hidden import Hidden, build
 from .kernel import Matrix
 
 _MOST_NUMBERS = 2**26  # of mixed transitions kept for a policy with a clock: 512 MiB
@@ -73,6 +75,11 @@ class Chain:
         for time in range(self.hidden.split_time - 1, -1, -1):
             labels.append(self.pull(labels[-1], time))
         return labels[::-1]
+
+
+def make_chain(problem: Problem, policy: Policy) -> Chain:
+    """The hidden chain of a problem under a policy that fits it; raises `InputError` where it does not."""
+    return Chain(build(problem), check_fits(policy, problem), stationary=policy_is_stationary(policy))
 
 
 class Slopes:

@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 from ..logs import natural_log, posteriors
 from .chain import Chain, Slopes
 from .kernel import SparseKernel
-from .sequences import Posteriors
+from .sequences import Posteriors, inverse
 from .threads import one_blas_thread
 
 _LANE = 64  # sequences that travel together
@@ -111,14 +111,14 @@ class _Lane:
         self.posterior = posteriors(joint)
 
     def pull_back(self, slope: np.ndarray) -> None:
-        spread = self.chain.hidden.label @ (slope * _inverse(self._total)[:, None]).T
+        spread = self.chain.hidden.label @ (slope * inverse(self._total)[:, None]).T
         if self._forward.times:
             first = spread if self._beta is None else spread * self._beta  # without beta there is no other side
-            first *= _inverse(self._alpha_scale)
+            first *= inverse(self._alpha_scale)
             self._forward.back(first, np.add.reduce, self._ahead, self._pull_ahead)
         if self._backward.times:
             spread *= self._alpha
-            spread *= _inverse(self._beta_scale)
+            spread *= inverse(self._beta_scale)
             self._backward.back(spread, np.maximum.reduce, self._back, self._pull_back)
 
     def _emissions(self, time: int, scale: np.ndarray, *, reuse: bool = False) -> list[np.ndarray]:
@@ -127,14 +127,11 @@ class _Lane:
         Fresh arrays of this size come as untouched pages, and touching them first costs as much as the arithmetic.
         """
         events = self.events[:, time + 1]
-        weight = _inverse(scale)
+        weight = inverse(scale)
         channels = self.chain.hidden.channels
-        if not reuse:
-            found = [np.empty((channel.emission.shape[0], len(events))) for channel in channels]
-        else:
-            if not self._buffers:
-                self._buffers = [np.empty((channel.emission.shape[0], len(events))) for channel in channels]
-            found = self._buffers
+        found = self._buffers if reuse else []
+        if not found:
+            found.extend(np.empty((len(channel.emission), len(events))) for channel in channels)
         for channel, emission in zip(channels, found, strict=True):
             # Not a product with a selection matrix: BLAS threads would fight with the threads of the lanes.
             np.take(channel.emission, events, axis=1, mode="clip", out=emission)
@@ -238,10 +235,5 @@ class _Kept:
 
 def _over(columns: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """Divide columns by their scale in place, and return the scale."""
-    columns *= _inverse(scale)
+    columns *= inverse(scale)
     return scale
-
-
-def _inverse(scale: np.ndarray) -> np.ndarray:
-    """One over the scale; zero where it is zero, that is, where a sequence is impossible."""
-    return np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)

@@ -6,12 +6,12 @@ import numpy as np
 from jaxtyping import Float
 
 from ..logs import posteriors
-from ..policy.tables import Policy, check_fits, policy_is_stationary
+from ..policy.tables import Policy
 from ..problem.checks import Defects
 from ..problem.errors import ImpossibleObservationError, VeilError
 from ..problem.problem import Problem
-from .chain import Chain
-from .hidden import build, event_name
+from .chain import make_chain
+from .hidden import event_name
 from .messages import first_message, next_messages
 
 
@@ -28,7 +28,7 @@ class ObserverFilter:
 
     def __init__(self, problem: Problem, policy: Policy):
         self.problem = problem
-        self._chain = Chain(build(problem), check_fits(policy, problem), stationary=policy_is_stationary(policy))
+        self._chain = make_chain(problem, policy)
         self.reset()
 
     @property

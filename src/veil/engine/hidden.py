@@ -174,9 +174,7 @@ def _seen_with(action: int, emission: np.ndarray, num_actions: int) -> np.ndarra
 def event_name(problem: Problem, event: int, time: int) -> str | tuple[str, str]:
     """How the watcher would write an event down: an observation, or a pair (action, observation)."""
     observer = problem.observer
-    if time == 0:
-        return observer.observations[event]
-    if not observer.sees_actions:
+    if time == 0 or not observer.sees_actions:
         return observer.observations[event]
     action, observation = divmod(event, observer.num_observations)
     return problem.model.actions[action], observer.observations[observation]

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ..logs import natural_log
-from .chain import Chain, Slopes
+from .chain import Chain, Slopes, sum_over
 from .threads import one_blas_thread
 from .tree import runs
 
@@ -69,7 +69,7 @@ class Trie:
 
 
 class Forward:
-    """`α` messages of a trie of events, scaled to sum to one; `log_scale` adds up the logarithms along each node."""
+    """`α` messages of a trie of events, scaled to sum to one."""
 
     def __init__(self, chain: Chain, trie: Trie, slopes: Slopes | None):
         self.chain, self.trie, self.slopes = chain, trie, slopes
@@ -135,8 +135,7 @@ class Backward:
             for number, begin, end in segments:
                 rows[begin:end] *= channel.emission[:, number]
             inside.append(rows)
-        children = sum(rows @ matrix.T for rows, matrix in zip(inside, matrices, strict=True))
-        assert isinstance(children, np.ndarray)
+        children = sum_over(rows @ matrix.T for rows, matrix in zip(inside, matrices, strict=True))
         scale = children.max(axis=1)
 
         def pull_back(slope: np.ndarray) -> np.ndarray:
@@ -260,4 +259,9 @@ class SequencePass:
 
 def _divided(rows: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """Rows over their scale; a row whose scale is zero is all zero and stays so."""
-    return rows * np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)[:, None]
+    return rows * inverse(scale)[:, None]
+
+
+def inverse(scale: np.ndarray) -> np.ndarray:
+    """One over the scale; zero where it is zero, that is, where a sequence is impossible."""
+    return np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)

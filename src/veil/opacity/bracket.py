@@ -19,8 +19,9 @@ from .result import Opacity
 
 # Rounding in the sums of a tree; the ends of a bracket are moved outwards by it.
 _ROUNDING_BITS = 1e-12
-# A window that is too wide for the budget is walked without its rarest histories.
+# What took less time than this says little about what takes more.
 _TELLING_SECONDS = 0.02
+# A window that is too wide for the budget is walked without its rarest histories.
 _PRUNINGS = (1e-6, 1e-7, 1e-8, 1e-9, 1e-10)
 
 
@@ -164,16 +165,17 @@ class _Pair:
     def evaluate(self, budget: Budget, below: float, end: float) -> tuple[float, float, float, int]:
         """Lower and upper bound, the bits that pruning may have hidden, and the sequences met."""
         most = log2_of_count(self.cuts[0].chain.hidden.label.shape[1])
-        lower, _, _ = _value(self.cuts[0], self.sizes[0], budget, below, end)
-        bits, mass, sequences = _value(self.cuts[1], self.sizes[1], budget, below, end)
-        return lower - _ROUNDING_BITS, bits + mass * most + _ROUNDING_BITS, mass * most, sequences
+        lower, upper = EntropyObjective(), EntropyObjective()
+        _walk(self.cuts[0], budget.memory_bytes, end, below).run(lower)
+        walk = _walk(self.cuts[1], budget.memory_bytes, end, below)
+        walk.run(upper)
+        lost = walk.lost_mass * most
+        return lower.bits - _ROUNDING_BITS, upper.bits + lost + _ROUNDING_BITS, lost, int(walk.num_sequences)
 
 
-def _value(cut: Cut, size: TreeSize, budget: Budget, below: float, end: float) -> tuple[float, float, int]:
-    walk = JointWalk(cut.chain, 0.0, budget.memory_bytes, end, meet=size.meet, outer=size.outer, prune_below=below)
-    objective = EntropyObjective()
-    walk.run(objective)
-    return objective.bits, walk.lost_mass, int(walk.num_sequences)
+def _walk(cut: Cut, memory_bytes: int, deadline: float, prune_below: float) -> JointWalk:
+    size = tree_size(cut.chain)
+    return JointWalk(cut.chain, 0.0, memory_bytes, deadline, meet=size.meet, outer=size.outer, prune_below=prune_below)
 
 
 def end_gradient(
@@ -191,8 +193,6 @@ def end_gradient(
     end without what it must add. The slope has the way from the start to the window in it.
     """
     cut = Cut(chain, Window.around(chain, radius), reveal=reveal)
-    size = tree_size(cut.chain)
-    walk = JointWalk(cut.chain, 0.0, memory_bytes, deadline, meet=size.meet, outer=size.outer, prune_below=prune_below)
     objective = EntropyObjective()
-    slope = cut.run(walk, objective)
+    slope = cut.run(_walk(cut, memory_bytes, deadline, prune_below), objective)
     return objective.bits, slope

@@ -7,17 +7,17 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float
 
-from ..engine.chain import Chain
+from ..engine.chain import Chain, make_chain
 from ..engine.joint import DEFAULT_MEMORY
 from ..engine.returns import evaluate_return
 from ..engine.size import tree_size
 from ..policy.markov import MarkovPolicy
 from ..policy.tables import Policy, softmax_pull_back
 from ..policy.timed import TimedPolicy
-from ..problem.checks import Defects, as_floats
+from ..problem.checks import Defects, as_floats, is_number
 from ..problem.problem import Problem
 from .bracket import bracket_gradient, bracket_opacity
-from .exact import EXACT_SECONDS, Budget, exact_gradient, exact_opacity, make_chain
+from .exact import EXACT_SECONDS, Budget, exact_gradient, exact_opacity
 from .result import Opacity
 from .sampled import check_settings, sampled_gradient, sampled_opacity
 
@@ -42,8 +42,7 @@ class _Settings:
         defects = Defects("opacity")
         if self.method not in _METHODS:
             defects.add(f"method is {self.method!r}, expected one of {', '.join(map(repr, _METHODS))}")
-        is_number = isinstance(self.width, (int, float, np.number)) and not isinstance(self.width, bool)
-        if not (is_number and self.width >= 0):
+        if not (is_number(self.width) and self.width >= 0):
             defects.add(f"width is {self.width!r}, expected bits, 0 or more")
         defects.raise_if_any()
         check_settings(self.sequences, self.std_error, self.seed)
@@ -168,9 +167,8 @@ def _auto(chain: Chain, settings: _Settings) -> Opacity:
     sample = _sampled(chain, settings)
     return replace(
         sample,
-        bits=min(
-            max(sample.bits, bracket.lower), bracket.upper
-        ),  # an estimate outside proven bounds is known to be off
+        # An estimate outside proven bounds is known to be off.
+        bits=min(max(sample.bits, bracket.lower), bracket.upper),
         lower=bracket.lower,
         upper=bracket.upper,
         reason=f"sampled: {reason}; after {spent:.0f} s the proven bounds, kept as lower and upper, are still"

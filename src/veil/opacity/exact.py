@@ -8,14 +8,11 @@ import numpy as np
 from jaxtyping import Float
 
 from ..engine.chain import Chain
-from ..engine.hidden import build
 from ..engine.joint import DEFAULT_MEMORY, JointWalk
 from ..engine.size import TreeSize, naive_bound, tree_size
 from ..logs import entropy_bits, surprisal_bits
-from ..policy.tables import Policy, check_fits, policy_is_stationary
-from ..problem.checks import Defects
+from ..problem.checks import Defects, is_number
 from ..problem.errors import TooLargeError
-from ..problem.problem import Problem
 from .result import Opacity
 
 EXACT_SECONDS = 300.0
@@ -40,7 +37,7 @@ class Budget:
         defects = Defects("budget")
         for name in ("memory_bytes", "time_limit", "merge_tolerance"):
             value = getattr(self, name)
-            if not isinstance(value, (int, float, np.number)) or isinstance(value, bool):
+            if not is_number(value):
                 defects.add(f"{name} is {value!r}, expected a number")
         defects.raise_if_any()
         if not self.memory_bytes >= 2**20:
@@ -50,11 +47,6 @@ class Budget:
         if not 0 <= self.merge_tolerance < 1:
             defects.add(f"merge_tolerance is {self.merge_tolerance!r}, expected a number in [0, 1)")
         defects.raise_if_any()
-
-
-def make_chain(problem: Problem, policy: Policy) -> Chain:
-    """The hidden chain of a problem under a policy that fits it; raises `InputError` where it does not."""
-    return Chain(build(problem), check_fits(policy, problem), stationary=policy_is_stationary(policy))
 
 
 class EntropyObjective:

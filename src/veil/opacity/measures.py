@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..engine.chain import Chain
-from ..engine.hidden import build, event_name
+from ..engine.chain import Chain, make_chain
+from ..engine.hidden import event_name
 from ..engine.joint import DEFAULT_MEMORY
 from ..logs import conditional_entropy_bits, divergence_bits, entropy_bits, leakage_bits, posteriors, surprisal_bits
-from ..policy.tables import Policy, check_fits, policy_is_stationary
+from ..policy.tables import Policy
 from ..problem.errors import InputError
+from ..problem.observer import Observer
 from ..problem.problem import Problem
-from .exact import EXACT_SECONDS, Budget, exact_opacity, make_chain, prepare
+from .exact import EXACT_SECONDS, Budget, exact_opacity, prepare
 
 Event = str | tuple[str, str]
 
@@ -233,13 +234,11 @@ def sensor_costs(problem: Problem, policy: Policy, **budget: Any) -> dict[str, f
     return _costs(problem, policy, {name: observer.without_sensor(name) for name in observer.sensors}, budget)
 
 
-def _costs(problem: Problem, policy: Policy, muted: dict, budget: dict) -> dict[str, float]:
+def _costs(problem: Problem, policy: Policy, muted: dict[str, Observer], budget: dict) -> dict[str, float]:
     allowed = Budget(**budget)
-    table = check_fits(policy, problem)
 
-    def bits(observer) -> float:
-        chain = Chain(build(problem.replace(observer=observer)), table, stationary=policy_is_stationary(policy))
-        return exact_opacity(chain, allowed).upper
+    def bits(observer: Observer) -> float:
+        return exact_opacity(make_chain(problem.replace(observer=observer), policy), allowed).upper
 
     before = bits(problem.observer)
     return {name: bits(observer) - before for name, observer in muted.items()}

@@ -13,7 +13,7 @@ from ..engine.joint import DEFAULT_MEMORY
 from ..engine.sampling import draw_events
 from ..engine.sequences import SequencePass
 from ..logs import entropy_bits, log2_of_count, log2_or_zero
-from ..problem.checks import Defects
+from ..problem.checks import Defects, is_number
 from .result import Opacity
 
 _CHUNK = 4096  # sequences at a time; memory stays bounded whatever their number
@@ -27,8 +27,7 @@ def check_settings(sequences: int | None, std_error: float | None, seed: int) ->
     defects = Defects("sampled opacity")
     if sequences is not None and (not isinstance(sequences, (int, np.integer)) or sequences < 2):
         defects.add(f"sequences is {sequences!r}, expected a whole number, 2 or more")
-    is_number = isinstance(std_error, (int, float, np.number)) and not isinstance(std_error, bool)
-    if std_error is not None and not (is_number and std_error > 0):
+    if std_error is not None and not (is_number(std_error) and std_error > 0):
         defects.add(f"std_error is {std_error!r}, expected bits above 0, or None")
     if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool) or seed < 0:
         defects.add(f"seed is {seed!r}, expected a whole number, 0 or more")

@@ -95,6 +95,11 @@ def check_distributions(
         defects.add(f"{row_name(*index)} sums to {found:.12g}, expected 1: divide it by its sum if that is meant")
 
 
+def is_number(value: Any) -> bool:
+    """Whether a value is one real number; truth values are not."""
+    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+
+
 def as_tuple(value: Any) -> Any:
     """Several things as a tuple, so that they can be read more than once; anything else as it is, for a later check."""
     is_one = isinstance(value, (str, bytes, int, np.integer))

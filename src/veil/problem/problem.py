@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .checks import Defects
+from .checks import Defects, is_number
 from .errors import InputError
 from .model import Model, check_same_shape
 from .observer import Observer
@@ -176,7 +176,7 @@ def _check_horizon(horizon: Any, defects: Defects) -> int:
 def _check_min_return(min_return: Any, defects: Defects) -> float | None:
     if min_return is None:
         return None
-    if isinstance(min_return, bool) or not isinstance(min_return, (int, float, np.number)):
+    if not is_number(min_return):
         defects.add(f"min_return is {min_return!r}, expected a number or None")
     elif not np.isfinite(min_return):
         defects.add(f"min_return is {min_return!r}, expected a finite number or None")
