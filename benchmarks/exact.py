@@ -58,7 +58,7 @@ class Case:
         return veil.opacity_gradient(self.problem, self.theta, method="exact")
 
     def sequences(self) -> np.ndarray:
-        return veil.joint_table(self.problem, self.policy).events
+        return veil.measures.joint_table(self.problem, self.policy).events
 
     def recursion(self, sequences: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and gradient by the paper's recursion: sums over sequences, so over slices of them too."""

@@ -9,6 +9,7 @@ import time
 import numpy as np
 
 import veil
+from veil.solve.max_return import threshold
 
 
 def climb(problem: veil.Problem, *, iterations: int = 1500, seed: int = 0) -> veil.MarkovPolicy:
@@ -17,13 +18,14 @@ def climb(problem: veil.Problem, *, iterations: int = 1500, seed: int = 0) -> ve
     theta = 0.1 * generator.normal(size=(problem.num_cells, problem.num_actions))
     mean, square = np.zeros_like(theta), np.zeros_like(theta)
     multiplier, penalty, best, best_bits = 0.0, 20.0, theta, -1.0
-    threshold = -np.inf if problem.min_return is None else problem.min_return
+    least = threshold(problem)  # a number, also where the problem asks for a percentage
+    wanted = -np.inf if least is None else least
     for step in range(1, iterations + 1):
         hidden, slope = veil.opacity_gradient(problem, theta)
         gained, gain_slope = veil.return_gradient(problem, theta)
-        if gained >= threshold and hidden.bits > best_bits:
+        if gained >= wanted and hidden.bits > best_bits:
             best, best_bits = theta.copy(), hidden.bits
-        pull = max(0.0, multiplier + penalty * (threshold - gained))
+        pull = max(0.0, multiplier + penalty * (wanted - gained))
         if step % 50 == 0:
             multiplier = pull
         direction = slope + pull * gain_slope

@@ -44,7 +44,7 @@ def main() -> None:
     draw_grid(grid, problem, policies["climbed"])
     times = np.arange(problem.horizon + 1)
     for (name, policy), colour in zip(policies.items(), ("#999999", "#0072B2"), strict=True):
-        bits = veil.bits_over_time(problem, policy)
+        bits = veil.measures.bits_over_time(problem, policy)
         prior = veil.opacity(problem, policy).prior_bits
         gained = veil.expected_return(problem, policy)
         over_time.plot(times, bits, "o-", color=colour, markersize=4, label=f"{name}: return {gained:.3f}")
@@ -53,7 +53,7 @@ def main() -> None:
     over_time.set(ylim=(0, 1.02), xlabel="observations seen, t", ylabel="bits left, H(Z | o₀ … oₜ)")
     over_time.set_title("How the secret wears away (dotted: before any)", fontsize=10)
     over_time.legend(frameon=False, loc="center", bbox_to_anchor=(0.5, 0.62))
-    costs = veil.sensor_costs(problem, policies["climbed"])
+    costs = veil.measures.sensor_costs(problem, policies["climbed"])
     cost.bar(list(costs), [1e3 * bits for bits in costs.values()], color=[COLOURS[name] for name in costs], alpha=0.8)
     cost.set(ylabel="thousandths of a bit")
     cost.set_title("What each sensor costs (climbed)", fontsize=10)

@@ -35,7 +35,8 @@ def test_there_are_fewer_than_45():
 def test_the_names_of_the_design_are_there():
     promised = {
         "Model", "Observer", "LastState", "InitialState", "StateAt", "Automaton", "WhichModel", "Problem", "gallery",
-        "MarkovPolicy", "TimedPolicy", "expected_return", "opacity", "opacity_gradient", "ObserverFilter", "VeilError",
+        "MarkovPolicy", "TimedPolicy", "MemoryPolicy", "ObservationMemory", "StateMemory", "expected_return", "opacity",
+        "opacity_gradient", "ObserverFilter", "VeilError", "max_return", "solve", "frontier",
     }  # fmt: skip
     assert promised <= set(veil.__all__)
 
@@ -98,5 +99,8 @@ def test_an_error_class_does_not_cost_an_import_of_jax():
 
 
 def test_the_errors_are_one_family():
-    for name in ("InputError", "ImpossibleObservationError", "TooLargeError", "PolicyFileError"):
-        assert issubclass(getattr(veil, name), veil.VeilError)
+    kinds = [kind for kind in vars(veil.errors).values() if isinstance(kind, type)]
+    assert len(kinds) > 6
+    assert all(issubclass(kind, veil.VeilError) for kind in kinds if issubclass(kind, Exception))
+    for name in ("InputError", "InfeasibleError", "TooLargeError"):
+        assert getattr(veil, name) is getattr(veil.errors, name)

@@ -6,24 +6,27 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .api import solve as solve
     from .engine.filter import ObserverFilter as ObserverFilter
+    from .opacity import measures as measures
+    from .opacity.attack import attack as attack
     from .opacity.evaluate import expected_return as expected_return
     from .opacity.evaluate import opacity as opacity
     from .opacity.evaluate import opacity_gradient as opacity_gradient
     from .opacity.evaluate import return_gradient as return_gradient
-    from .opacity.measures import JointTable as JointTable
-    from .opacity.measures import bits_over_time as bits_over_time
-    from .opacity.measures import joint_table as joint_table
-    from .opacity.measures import observation_costs as observation_costs
-    from .opacity.measures import sensor_costs as sensor_costs
     from .opacity.result import Opacity as Opacity
     from .policy.load import load_policy as load_policy
     from .policy.markov import MarkovPolicy as MarkovPolicy
+    from .policy.memories import Controller as Controller
+    from .policy.memories import ObservationMemory as ObservationMemory
+    from .policy.memories import StateMemory as StateMemory
+    from .policy.memories import ZoneMemory as ZoneMemory
+    from .policy.memory import MemoryPolicy as MemoryPolicy
     from .policy.timed import TimedPolicy as TimedPolicy
+    from .problem import errors as errors
     from .problem import gallery as gallery
-    from .problem.errors import ImpossibleObservationError as ImpossibleObservationError
+    from .problem.errors import InfeasibleError as InfeasibleError
     from .problem.errors import InputError as InputError
-    from .problem.errors import PolicyFileError as PolicyFileError
     from .problem.errors import TooLargeError as TooLargeError
     from .problem.errors import VeilError as VeilError
     from .problem.grid import GridWorld as GridWorld
@@ -36,12 +39,22 @@ if TYPE_CHECKING:
     from .problem.secret import LastState as LastState
     from .problem.secret import StateAt as StateAt
     from .problem.secret import WhichModel as WhichModel
+    from .solve import soft as soft
+    from .solve.frontier import frontier as frontier
+    from .solve.max_return import max_return as max_return
+    from .solve.solution import Solution as Solution
+    from .solve.solution import Status as Status
 
 __version__ = "0.1.0"
 
 # Where each public name lives; a name is imported when it is first used, so that `import veil` stays quick.
 _HOMES = {
-    "problem.errors": ["ImpossibleObservationError", "InputError", "PolicyFileError", "TooLargeError", "VeilError"],
+    "problem.errors": [
+        "InfeasibleError",
+        "InputError",
+        "TooLargeError",
+        "VeilError",
+    ],
     "problem.model": ["Model"],
     "problem.observer": ["Observer"],
     "problem.secret": ["Automaton", "InitialState", "LastState", "StateAt", "WhichModel"],
@@ -49,14 +62,25 @@ _HOMES = {
     "problem.grid": ["GridWorld", "Sensor"],
     "policy.markov": ["MarkovPolicy"],
     "policy.timed": ["TimedPolicy"],
+    "policy.memories": ["Controller", "ObservationMemory", "StateMemory", "ZoneMemory"],
+    "policy.memory": ["MemoryPolicy"],
     "policy.load": ["load_policy"],
     "engine.filter": ["ObserverFilter"],
     "opacity.result": ["Opacity"],
     "opacity.evaluate": ["expected_return", "opacity", "opacity_gradient", "return_gradient"],
-    "opacity.measures": ["JointTable", "bits_over_time", "joint_table", "observation_costs", "sensor_costs"],
+    "opacity.attack": ["attack"],
+    "solve.frontier": ["frontier"],
+    "solve.max_return": ["max_return"],
+    "solve.solution": ["Solution", "Status"],
+    "api": ["solve"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_MODULES = {"gallery": "problem.gallery"}
+_MODULES = {
+    "soft": "solve.soft",
+    "errors": "problem.errors",
+    "gallery": "problem.gallery",
+    "measures": "opacity.measures",
+}
 
 __all__ = sorted([*_HOME_OF, *_MODULES])  # pyright: ignore[reportUnsupportedDunderAll]
 

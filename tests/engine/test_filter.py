@@ -36,7 +36,7 @@ def test_the_posterior_after_every_observation_is_that_of_the_joint_table(kind: 
     """At the end the row of the table; before, what the rows that may still come add up to."""
     followed = 0
     for case in small_cases(12, kind):
-        table = veil.joint_table(case.problem, case.policy)
+        table = veil.measures.joint_table(case.problem, case.policy)
         sums: dict[tuple, np.ndarray] = defaultdict(lambda size=table.probabilities.shape[1]: np.zeros(size))
         for sequence, row in zip(table.sequences, table.probabilities, strict=True):
             for length in range(1, len(sequence) + 1):
@@ -76,7 +76,7 @@ def test_certainty_is_exact():
 def test_before_anything_is_seen_the_posterior_is_the_prior():
     for case in small_cases(30):
         watcher = veil.ObserverFilter(case.problem, case.policy)
-        prior = veil.joint_table(case.problem, case.policy).prior
+        prior = veil.measures.joint_table(case.problem, case.policy).prior
         np.testing.assert_allclose(watcher.posterior, prior, atol=1e-12)
         assert watcher.time == (None if case.spec.sees_first else 0)
         assert watcher.belief.sum() == pytest.approx(1, abs=1e-12)
@@ -106,12 +106,12 @@ def test_a_value_already_fixed_is_kept_while_the_state_moves_on():
 def test_an_impossible_observation_says_what_would_be_possible():
     problem, policy = two_rooms()
     watcher = veil.ObserverFilter(problem, policy)
-    with pytest.raises(veil.ImpossibleObservationError, match=r"'beep' at time 0 is impossible .* possible are '0'"):
+    with pytest.raises(veil.errors.ImpossibleObservationError, match=r"'beep' at time 0 is impossible .* possible are '0'"):
         watcher.update("beep")
     watcher.update("0")
     certain = veil.ObserverFilter(problem, veil.MarkovPolicy([[1, 0], [0.5, 0.5]]))
     certain.update("0")
-    with pytest.raises(veil.ImpossibleObservationError, match=r"at time 1 .*after what was seen before"):
+    with pytest.raises(veil.errors.ImpossibleObservationError, match=r"at time 1 .*after what was seen before"):
         certain.update("beep")
 
 
@@ -119,13 +119,13 @@ def test_an_impossible_pair_is_named_with_its_action():
     problem, _ = seeing_actions()
     watcher = veil.ObserverFilter(problem, veil.MarkovPolicy([[1, 0], [1, 0]]))
     watcher.update("l")
-    with pytest.raises(veil.ImpossibleObservationError, match=r"\('move', 'r'\) at time 1") as caught:
+    with pytest.raises(veil.errors.ImpossibleObservationError, match=r"\('move', 'r'\) at time 1") as caught:
         watcher.update(("move", "r"))
     assert "('stay', 'l'), ('stay', 'r')" in str(caught.value)
 
 
 def test_a_refused_observation_changes_nothing():
-    for wrong, error in (("beep", veil.ImpossibleObservationError), ("boop", veil.InputError)):
+    for wrong, error in (("beep", veil.errors.ImpossibleObservationError), ("boop", veil.InputError)):
         problem = veil.gallery.load("two-rooms")
         policy = veil.MarkovPolicy([[1, 0], [0.5, 0.5]])
         watcher, other = veil.ObserverFilter(problem, policy), veil.ObserverFilter(problem, policy)
@@ -218,7 +218,7 @@ def test_past_the_horizon_there_is_nothing_to_see():
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_reset_forgets_everything(kind: str):
     for case in small_cases(6, kind):
-        table = veil.joint_table(case.problem, case.policy)
+        table = veil.measures.joint_table(case.problem, case.policy)
         sequence = table.sequences[len(table.sequences) // 2]
         watcher = veil.ObserverFilter(case.problem, case.policy)
         before = watcher.posterior, watcher.belief, watcher.time
@@ -241,9 +241,9 @@ def test_a_timed_policy_uses_the_table_of_its_time():
     stay, move = [[1, 0], [1, 0]], [[0, 1], [0, 1]]
     watcher = veil.ObserverFilter(problem, veil.TimedPolicy([stay, move]))
     watcher.update("l")
-    with pytest.raises(veil.ImpossibleObservationError):
+    with pytest.raises(veil.errors.ImpossibleObservationError):
         watcher.update(("move", "l"))
     watcher.update(("stay", "l"))
-    with pytest.raises(veil.ImpossibleObservationError):
+    with pytest.raises(veil.errors.ImpossibleObservationError):
         watcher.update(("stay", "l"))
     watcher.update(("move", "l"))

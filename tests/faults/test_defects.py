@@ -517,7 +517,7 @@ def test_a_long_list_is_cut_and_counted():
 def test_an_impossible_observation_is_refused_and_forgotten():
     """The message says what is possible; the filter can go on with what it knew before."""
     watcher = veil.ObserverFilter(problem(), markov(HALF, HALF, HALF))
-    with pytest.raises(veil.ImpossibleObservationError, match=r"'alarm' at time 0 is impossible.*'quiet'"):
+    with pytest.raises(veil.errors.ImpossibleObservationError, match=r"'alarm' at time 0 is impossible.*'quiet'"):
         watcher.update("alarm")  # the hall is always quiet
     untouched = veil.ObserverFilter(problem(), markov(HALF, HALF, HALF))
     np.testing.assert_array_equal(watcher.update("quiet"), untouched.update("quiet"))

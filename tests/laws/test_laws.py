@@ -224,7 +224,7 @@ def test_5_garbling_never_lowers_opacity(given_parts: Parts, data):
 @given(parts())
 def test_6_the_chain_rule(given_parts: Parts):
     """`H(Z|Y) = H(Z,Y) − H(Y)`, from the joint table."""
-    joint = veil.joint_table(given_parts.problem(), given_parts.agent()).probabilities
+    joint = veil.measures.joint_table(given_parts.problem(), given_parts.agent()).probabilities
     assert abs(joint.sum() - 1) <= TOLERANCE
     found = given_parts.opacity()
     assert abs(found.bits - (entropy(joint) - entropy(joint.sum(axis=1)))) <= TOLERANCE

@@ -56,7 +56,7 @@ def _check_value(case: Case, answer: Answer) -> None:
 
 def _check_joint(case: Case, answer: Answer) -> None:
     """The same sequences, and `P(z,y)` of each to a relative 1e-12: rare ones count as much as likely ones."""
-    table = veil.joint_table(case.problem, case.policy)
+    table = veil.measures.joint_table(case.problem, case.policy)
     expected = {
         tuple(map(_named, sequence)): [row.get(z, 0) / answer.denominator for z in range(answer.num_values)]
         for sequence, row in answer.weights.items()
@@ -98,7 +98,7 @@ def test_an_event_that_the_oracle_rules_out_is_refused():
                     watcher.update(event)
                 else:
                     refused += 1
-                    with pytest.raises(veil.ImpossibleObservationError):
+                    with pytest.raises(veil.errors.ImpossibleObservationError):
                         watcher.update(event)
     assert refused > 200
 

@@ -145,7 +145,7 @@ def test_equals_the_paper_recursion_on_the_grid_of_the_paper(start, secret, hori
     theta = np.random.default_rng(7).normal(size=(36, 5))
     arrays = {**paper_grid(start), "theta": theta}
     problem = paper_problem(arrays, secret, horizon)
-    table = veil.joint_table(problem, veil.MarkovPolicy.softmax(theta))
+    table = veil.measures.joint_table(problem, veil.MarkovPolicy.softmax(theta))
     assert table.probabilities.sum() == pytest.approx(1, abs=1e-12)  # so these are all sequences
     expected = paper_gradient(**arrays, sequences=table.events, secret=secret)
     np.testing.assert_allclose(table.probabilities, expected.joint, rtol=1e-11, atol=0)

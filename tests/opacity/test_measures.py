@@ -15,10 +15,10 @@ from ..oracle import Answer, evaluate
 from ..random_problems import KINDS, Case
 
 
-def two_rooms_table() -> veil.JointTable:
+def two_rooms_table() -> veil.measures.JointTable:
     """`P(elsewhere, secret)`: 1/2 and 1/8 after silence, 0 and 3/8 after a beep."""
     problem = veil.gallery.load("two-rooms")
-    return veil.joint_table(problem, veil.MarkovPolicy.uniform(problem))
+    return veil.measures.joint_table(problem, veil.MarkovPolicy.uniform(problem))
 
 
 def entropy_of_rows(rows: Iterable[Iterable[Fraction]]) -> float:
@@ -79,7 +79,7 @@ def test_the_most_revealing_sequence_by_hand():
 @pytest.mark.parametrize("kind", KINDS)
 def test_measures_are_those_of_the_fractions(kind: str):
     for case in small_cases(25, kind):
-        table, answer = veil.joint_table(case.problem, case.policy), evaluate(case.spec)
+        table, answer = veil.measures.joint_table(case.problem, case.policy), evaluate(case.spec)
         rows = oracle_rows(answer)
         prior = [sum(column) for column in zip(*rows, strict=True)]
         guess = sum(max(row) for row in rows)
@@ -101,7 +101,7 @@ def test_measures_are_those_of_the_fractions(kind: str):
 @pytest.mark.parametrize("kind", KINDS)
 def test_identities(kind: str):
     for case in small_cases(25, kind):
-        table = veil.joint_table(case.problem, case.policy)
+        table = veil.measures.joint_table(case.problem, case.policy)
         found = veil.opacity(case.problem, case.policy, method="exact")
         names = case.problem.secret_values
         assert table.bits == pytest.approx(found.bits, abs=1e-12)
@@ -122,7 +122,7 @@ def test_identities(kind: str):
 
 def test_revealing_sequences_are_ordered_and_can_be_asked_for_otherwise():
     case = small_case(3, "at", work=5_000)
-    table = veil.joint_table(case.problem, case.policy)
+    table = veil.measures.joint_table(case.problem, case.policy)
     assert table.num_sequences > 10
     for by in ("leaked_bits", "gain_bits", "probability"):
         values = [getattr(part, by) for part in table.revealing(top=10**6, by=by)]
@@ -136,7 +136,7 @@ def test_revealing_sequences_are_written_as_the_watcher_does():
     for sees_actions in (False, True):
         case = small_case(2, "last", sees_actions=sees_actions, on_actions=False)
         watcher = veil.ObserverFilter(case.problem, case.policy)
-        part = veil.joint_table(case.problem, case.policy).revealing(1)[0]
+        part = veil.measures.joint_table(case.problem, case.policy).revealing(1)[0]
         for event in part.observations:
             watcher.update(event)
         assert watcher.posterior == pytest.approx(list(part.posterior.values()), abs=1e-12)
@@ -156,7 +156,7 @@ def test_a_wrong_value_or_level_is_named():
 def test_a_table_too_large_is_refused():
     problem = veil.gallery.load("paper-false-alarms")
     with pytest.raises(veil.TooLargeError, match="48,828,125"):
-        veil.joint_table(problem, veil.MarkovPolicy.uniform(problem))
+        veil.measures.joint_table(problem, veil.MarkovPolicy.uniform(problem))
 
 
 # Bits over time
@@ -180,7 +180,7 @@ def bits_by_prefixes(case: Case) -> list[float]:
 def test_bits_over_time_are_those_of_brute_force(kind: str):
     falling = 0
     for case in small_cases(20, kind, work=2_000):
-        bits = veil.bits_over_time(case.problem, case.policy)
+        bits = veil.measures.bits_over_time(case.problem, case.policy)
         assert bits.shape == (case.spec.horizon + 1,)
         np.testing.assert_allclose(bits, bits_by_prefixes(case), atol=1e-11)
         assert (np.diff(bits) <= 1e-12).all()
@@ -191,7 +191,7 @@ def test_bits_over_time_are_those_of_brute_force(kind: str):
 
 def test_bits_over_time_are_those_of_shorter_problems_once_the_secret_is_fixed():
     for case in small_cases(20, "initial", timed=False, work=2_000):
-        bits = veil.bits_over_time(case.problem, case.policy)
+        bits = veil.measures.bits_over_time(case.problem, case.policy)
         for time in range(case.spec.horizon + 1):
             shorter = case.problem.replace(horizon=time)
             assert bits[time] == pytest.approx(veil.opacity(shorter, case.policy, method="exact").bits, abs=1e-12)
@@ -234,7 +234,7 @@ def test_the_cost_of_an_observation_is_what_muting_it_by_hand_saves(kind: str):
         problem, case = silent_case(seed, kind)
         emissions = problem.observer.emissions
         before = bits_with(case, emissions)
-        costs = veil.observation_costs(problem, case.policy)
+        costs = veil.measures.observation_costs(problem, case.policy)
         assert list(costs) == [f"o{o}" for o in range(1, problem.observer.num_observations)]
         for observation, cost in enumerate(costs.values(), 1):
             expected = bits_with(case, moved(emissions, {observation: 0})) - before
@@ -249,7 +249,7 @@ def test_the_cost_of_a_sensor_is_what_switching_it_off_by_hand_saves(kind: str):
     for seed in range(12):
         problem, case = silent_case(seed, kind)
         emissions, sensors = problem.observer.emissions, problem.observer.sensors
-        costs = veil.sensor_costs(problem, case.policy)
+        costs = veil.measures.sensor_costs(problem, case.policy)
         assert list(costs) == ["odd", "even"]
         for sensor, cost in costs.items():
             expected = bits_with(case, moved(emissions, sensors[sensor])) - bits_with(case, emissions)
@@ -261,30 +261,30 @@ def test_the_sensor_of_two_rooms_costs_all_that_is_lost():
     problem = veil.gallery.load("two-rooms")
     policy = veil.MarkovPolicy.uniform(problem)
     lost = 1 - veil.opacity(problem, policy, method="exact").bits
-    assert veil.sensor_costs(problem, policy) == pytest.approx({"vault": lost}, abs=1e-12)
-    assert veil.observation_costs(problem, policy) == pytest.approx({"beep": lost}, abs=1e-12)
+    assert veil.measures.sensor_costs(problem, policy) == pytest.approx({"vault": lost}, abs=1e-12)
+    assert veil.measures.observation_costs(problem, policy) == pytest.approx({"beep": lost}, abs=1e-12)
     # Shown as a beep instead, silence costs as much: what matters is that they can be told apart.
-    assert veil.observation_costs(problem, policy, silent="beep") == pytest.approx({"0": lost}, abs=1e-12)
+    assert veil.measures.observation_costs(problem, policy, silent="beep") == pytest.approx({"0": lost}, abs=1e-12)
 
 
 def test_costs_pass_the_budget_on():
     problem = veil.gallery.load("paper-last-state")
     policy = veil.MarkovPolicy.uniform(problem)
     with pytest.raises(veil.InputError, match="time_limit is -1"):
-        veil.sensor_costs(problem, policy, time_limit=-1)
+        veil.measures.sensor_costs(problem, policy, time_limit=-1)
     with pytest.raises(veil.TooLargeError):
-        veil.observation_costs(problem, policy, time_limit=1e-6)
+        veil.measures.observation_costs(problem, policy, time_limit=1e-6)
 
 
 def test_an_observer_without_sensors_or_silence_is_told_what_is_missing():
     case = small_case(0, "last")
     with pytest.raises(veil.InputError, match="it has no sensors: give them"):
-        veil.sensor_costs(case.problem, case.policy)
+        veil.measures.sensor_costs(case.problem, case.policy)
     with pytest.raises(veil.InputError, match="no silent observation to show"):
-        veil.observation_costs(case.problem, case.policy)
+        veil.measures.observation_costs(case.problem, case.policy)
 
 
 def test_an_unknown_silent_observation_is_a_users_fault():
     problem = veil.gallery.load("two-rooms")
     with pytest.raises(veil.InputError, match="unknown observation 'hush'"):
-        veil.observation_costs(problem, veil.MarkovPolicy.uniform(problem), silent="hush")
+        veil.measures.observation_costs(problem, veil.MarkovPolicy.uniform(problem), silent="hush")

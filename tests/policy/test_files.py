@@ -68,7 +68,7 @@ def test_an_older_file_is_replaced(tmp_path):
 
 
 def test_a_missing_file_is_said_to_be_missing(tmp_path):
-    with pytest.raises(veil.PolicyFileError, match=r"there is no policy file .*nowhere"):
+    with pytest.raises(veil.errors.PolicyFileError, match=r"there is no policy file .*nowhere"):
         veil.load_policy(tmp_path / "nowhere")
 
 
@@ -89,13 +89,13 @@ FOREIGN = {
 @pytest.mark.parametrize("name", FOREIGN)
 def test_a_foreign_file_is_refused(name: str, tmp_path):
     path = written(tmp_path / "foreign", FOREIGN[name])
-    with pytest.raises(veil.PolicyFileError, match="foreign"):
+    with pytest.raises(veil.errors.PolicyFileError, match="foreign"):
         veil.load_policy(path)
 
 
 def test_a_file_of_tiny_floats_is_refused(tmp_path):
     path = written(tmp_path / "foreign", handmade("F8_E4M3", [2, 2], b"\x00" * 4))
-    with pytest.raises(veil.PolicyFileError, match="foreign"):
+    with pytest.raises(veil.errors.PolicyFileError, match="foreign"):
         veil.load_policy(path)
 
 
@@ -105,7 +105,7 @@ def test_a_pickle_is_not_run(tmp_path):
             return (os.mkdir, (str(tmp_path / "sprung"),))
 
     path = written(tmp_path / "trap", pickle.dumps(Trap()))
-    with pytest.raises(veil.PolicyFileError):
+    with pytest.raises(veil.errors.PolicyFileError):
         veil.load_policy(path)
     assert not (tmp_path / "sprung").exists()
     pickle.loads(path.read_bytes())
@@ -113,7 +113,7 @@ def test_a_pickle_is_not_run(tmp_path):
 
 
 def test_a_directory_is_refused(tmp_path):
-    with pytest.raises(veil.PolicyFileError, match="cannot be read as a policy"):
+    with pytest.raises(veil.errors.PolicyFileError, match="cannot be read as a policy"):
         veil.load_policy(tmp_path)
 
 
@@ -121,9 +121,9 @@ def test_a_truncated_file_is_refused_wherever_it_ends(tmp_path):
     save_table(tmp_path / "policy", "markov", TABLE)
     content = (tmp_path / "policy").read_bytes()
     for length in range(len(content)):
-        with pytest.raises(veil.PolicyFileError):
+        with pytest.raises(veil.errors.PolicyFileError):
             veil.load_policy(written(tmp_path / "short", content[:length]))
-    with pytest.raises(veil.PolicyFileError):
+    with pytest.raises(veil.errors.PolicyFileError):
         veil.load_policy(written(tmp_path / "long", content + b"\x00" * 8))
 
 
@@ -137,7 +137,7 @@ def test_a_corrupted_file_is_refused_or_still_a_policy(tmp_path):
         damaged[place] ^= 0x41
         try:
             policy = veil.load_policy(written(tmp_path / "damaged", bytes(damaged)))
-        except (veil.PolicyFileError, veil.InputError):
+        except (veil.errors.PolicyFileError, veil.InputError):
             refused += 1
         else:
             np.testing.assert_allclose(policy.probabilities.sum(axis=-1), 1, atol=1e-9)
@@ -145,7 +145,7 @@ def test_a_corrupted_file_is_refused_or_still_a_policy(tmp_path):
 
 
 def test_the_message_says_what_to_do(tmp_path):
-    with pytest.raises(veil.PolicyFileError, match=r"write one with policy\.save\(path\)"):
+    with pytest.raises(veil.errors.PolicyFileError, match=r"write one with policy\.save\(path\)"):
         veil.load_policy(written(tmp_path / "text", b"hello, I am a policy"))
 
 
@@ -153,14 +153,14 @@ def test_the_message_says_what_to_do(tmp_path):
 
 
 def test_a_missing_directory_is_refused_and_not_made(tmp_path):
-    with pytest.raises(veil.PolicyFileError, match=r"cannot write policy to .*nowhere"):
+    with pytest.raises(veil.errors.PolicyFileError, match=r"cannot write policy to .*nowhere"):
         save_table(tmp_path / "nowhere" / "policy", "markov", TABLE)
     assert os.listdir(tmp_path) == []
 
 
 def test_a_file_in_place_of_the_directory_is_refused(tmp_path):
     written(tmp_path / "file", b"x")
-    with pytest.raises(veil.PolicyFileError, match="cannot write policy to"):
+    with pytest.raises(veil.errors.PolicyFileError, match="cannot write policy to"):
         save_table(tmp_path / "file" / "policy", "markov", TABLE)
 
 
@@ -173,7 +173,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(function: str, 
         raise error
 
     monkeypatch.setattr(os, function, fail)
-    with pytest.raises((type(error), veil.PolicyFileError)):
+    with pytest.raises((type(error), veil.errors.PolicyFileError)):
         save_table(target, "markov", TABLE)
     assert os.listdir(tmp_path) == ["policy"]
     assert target.read_bytes() == b"old"
@@ -181,13 +181,13 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(function: str, 
 
 def test_a_directory_in_place_of_the_file_is_refused_as_a_users_fault(tmp_path):
     (tmp_path / "policy").mkdir()
-    with pytest.raises(veil.PolicyFileError, match="cannot write policy to"):
+    with pytest.raises(veil.errors.PolicyFileError, match="cannot write policy to"):
         save_table(tmp_path / "policy", "markov", TABLE)
 
 
 def test_a_directory_in_place_of_the_file_stays_and_nothing_is_left(tmp_path):
     (tmp_path / "policy").mkdir()
-    with pytest.raises((OSError, veil.PolicyFileError)):
+    with pytest.raises((OSError, veil.errors.PolicyFileError)):
         save_table(tmp_path / "policy", "markov", TABLE)
     assert os.listdir(tmp_path) == ["policy"]
     assert os.listdir(tmp_path / "policy") == []

@@ -54,7 +54,7 @@ def test_softmax_and_logits_are_inverse_to_each_other():
 def test_each_time_has_its_own_table():
     problem = masked_problem(horizon=2)
     policy = veil.TimedPolicy.deterministic(problem, [["up", "stay", "stay"], ["stay", "down", "stay"]])
-    table = veil.joint_table(problem, policy)
+    table = veil.measures.joint_table(problem, policy)
     assert table.sequences == [("o0", "o1", "o0")]
 
 

@@ -4,12 +4,14 @@ from functools import cached_property
 from threading import Lock
 
 import numpy as np
+import scipy.sparse as sp
 from jaxtyping import Float
 
 from ..policy.tables import Policy, check_fits, policy_is_stationary
 from ..problem.problem import Problem
 from .hidden import Hidden, build
 from .kernel import Matrix
+from .remember import remember
 
 _MOST_NUMBERS = 2**26  # of mixed transitions kept for a policy with a clock: 512 MiB
 
@@ -79,7 +81,9 @@ class Chain:
 
 def make_chain(problem: Problem, policy: Policy) -> Chain:
     """The hidden chain of a problem under a policy that fits it; raises `InputError` where it does not."""
-    return Chain(build(problem), check_fits(policy, problem), stationary=policy_is_stationary(policy))
+    table, memory = check_fits(policy, problem), getattr(policy, "memory", None)
+    hidden = build(problem) if memory is None else remember(problem, memory).hidden
+    return Chain(hidden, table, stationary=policy_is_stationary(policy))
 
 
 class Slopes:
@@ -111,6 +115,16 @@ class Slopes:
             slope = hidden.kernel.contract(outer) * hidden.channels[channel].actions
             np.add.at(result[time], hidden.cell, slope)
         return result
+
+
+def sum_by_cell(hidden: Hidden, values: Float[np.ndarray, "*B N A"]) -> Float[np.ndarray, "*B C A"]:
+    """Sums over the hidden states that the agent cannot tell apart."""
+    cells, states = hidden.num_cells, hidden.num_states
+    if cells == states and np.array_equal(hidden.cell, np.arange(states)):
+        return values
+    gather = sp.csr_array((np.ones(states), (hidden.cell, np.arange(states))), shape=(cells, states))
+    turned = np.moveaxis(values, -2, 0)
+    return np.moveaxis((gather @ turned.reshape(states, -1)).reshape(cells, *turned.shape[1:]), 0, -2)
 
 
 def sum_over(terms):

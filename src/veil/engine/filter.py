@@ -45,7 +45,7 @@ class ObserverFilter:
 
     @property
     def belief(self) -> Float[np.ndarray, " N"]:
-        """`P(x_t | what was seen so far)` over hidden states; over states of the model unless the secret has memory."""
+        """`P(x_t | what was seen so far)` over hidden states: states of the model, unless secret or policy has memory."""
         return self._chain.hidden.start if self._time is None else self._rows.sum(axis=0)
 
     @property

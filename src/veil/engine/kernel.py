@@ -1,6 +1,7 @@
 """Controlled transitions of the hidden chain, dense or sparse behind one interface, with their adjoint."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -22,6 +23,11 @@ class Kernel(Protocol):
     num_actions: int
     num_entries: int
     is_sparse: bool
+
+    @cached_property
+    def stacked(self) -> Matrix:
+        """`P(x'|x,a)` as one matrix with a row for each pair, pair `(x, a)` in row `x · A + a`."""
+        ...
 
     def mix(self, weights: Float[np.ndarray, "N A"]) -> Matrix:
         """`K(x,x') = Σ_a weights(x,a) P(x'|x,a)`."""
@@ -45,6 +51,11 @@ class DenseKernel:
         self.array: Float[np.ndarray, "A N N"] = np.stack([matrix.toarray() for matrix in matrices])
         self.num_actions, self.num_states, _ = self.array.shape
         self.num_entries = self.num_states**2
+
+    @cached_property
+    def stacked(self) -> Float[np.ndarray, "N*A N"]:
+        """See `Kernel`."""
+        return np.ascontiguousarray(self.array.transpose(1, 0, 2)).reshape(-1, self.num_states)
 
     def mix(self, weights: np.ndarray) -> np.ndarray:
         """See `Kernel`."""
@@ -83,6 +94,16 @@ class SparseKernel:
             (np.arange(pattern.nnz), self.indices, self.indptr), shape=(self.num_states, self.num_states)
         ).T.tocsr()
         self._turned = (turned.data, turned.indices, turned.indptr)
+
+    @cached_property
+    def stacked(self) -> sp.csr_array:
+        """See `Kernel`."""
+        pairs = self.rows[:, None].astype(np.int64) * self.num_actions + np.arange(self.num_actions)
+        places = (pairs.ravel(), np.repeat(self.indices, self.num_actions))
+        shape = (self.num_states * self.num_actions, self.num_states)
+        result = sp.csr_array((self.probabilities.ravel(), places), shape=shape)
+        result.eliminate_zeros()
+        return result
 
     def mix(self, weights: np.ndarray) -> sp.csr_array:
         """See `Kernel`; the result keeps the shared pattern."""

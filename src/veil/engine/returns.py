@@ -8,7 +8,8 @@ from jaxtyping import Float
 from ..problem.errors import InputError
 from ..problem.model import Model
 from ..problem.problem import Problem
-from .chain import Chain, sum_over
+from .chain import Chain, sum_by_cell
+from .hidden import Hidden
 
 
 def evaluate_return(problem: Problem, chain: Chain) -> tuple[float, Float[np.ndarray, "T C A"]]:
@@ -19,44 +20,68 @@ def evaluate_return(problem: Problem, chain: Chain) -> tuple[float, Float[np.nda
 
     Cost: `O(T · nnz(P))`; for ever, two linear solves.
     """
-    if problem.return_over == "infinite" and chain.stationary:
-        return _stationary_forever(chain)
-    terminal = chain.hidden.terminal
-    if problem.return_over == "infinite":
-        terminal = _values_afterwards(problem, chain)
-    return _over_horizon(chain, terminal)
+    values, slopes = evaluate_returns(problem, chain.hidden, chain.table[None], stationary=chain.stationary)
+    return float(values[0]), slopes[0]
 
 
-def _action_values(chain: Chain, values: np.ndarray) -> Float[np.ndarray, "N A"]:
-    """`Σ_x' P(x'|x,a) v(x')`."""
-    kernel = chain.hidden.kernel
-    if kernel.is_sparse:
-        ones = np.ones((1, kernel.num_states))
-        return kernel.contract(kernel.outer(ones, values[None]))
-    return kernel.contract(np.broadcast_to(values, (kernel.num_states, kernel.num_states)))
+def evaluate_returns(
+    problem: Problem, hidden: Hidden, tables: Float[np.ndarray, "B T C A"], *, stationary: bool
+) -> tuple[Float[np.ndarray, " B"], Float[np.ndarray, "B T C A"]]:
+    """`evaluate_return` for many tables at once."""
+    starts = np.broadcast_to(hidden.start, (len(tables), hidden.num_states))
+    return returns_from(problem, hidden, starts, tables, stationary=stationary)
 
 
-def _over_horizon(chain: Chain, terminal: np.ndarray) -> tuple[float, np.ndarray]:
-    hidden = chain.hidden
-    slope = np.zeros(chain.table.shape)
-    values = terminal
-    for time in range(hidden.horizon - 1, -1, -1):
-        actions = hidden.reward + hidden.discount * _action_values(chain, values)
-        occupied = hidden.discount**time * chain.occupancies[time]
-        np.add.at(slope[0 if chain.stationary else time], hidden.cell, occupied[:, None] * actions)
-        values = np.sum(chain.weights(time) * actions, axis=1)
-    return float(hidden.start @ values), slope
+def returns_from(
+    problem: Problem,
+    hidden: Hidden,
+    starts: Float[np.ndarray, "B N"],
+    tables: Float[np.ndarray, "B T C A"],
+    *,
+    stationary: bool,
+) -> tuple[Float[np.ndarray, " B"], Float[np.ndarray, "B T C A"]]:
+    """`evaluate_returns` where each policy begins in a distribution of its own."""
+    if problem.return_over == "infinite" and stationary:
+        return _stationary_forever(hidden, starts, tables)
+    terminal = _values_afterwards(problem, hidden) if problem.return_over == "infinite" else hidden.terminal
+    return _over_horizon(hidden, starts, tables, terminal, stationary=stationary)
 
 
-def _stationary_forever(chain: Chain) -> tuple[float, np.ndarray]:
-    hidden = chain.hidden
-    transitions = sum_over(chain.matrices(0))
-    values = _solve(transitions, hidden.discount, np.sum(chain.weights(0) * hidden.reward, axis=1))
-    occupied = _solve(transitions.T, hidden.discount, hidden.start)
-    actions = hidden.reward + hidden.discount * _action_values(chain, values)
-    slope = np.zeros(chain.table.shape)
-    np.add.at(slope[0], hidden.cell, occupied[:, None] * actions)
-    return float(hidden.start @ values), slope
+def _action_values(hidden: Hidden, values: Float[np.ndarray, "B N"]) -> Float[np.ndarray, "B N A"]:
+    """`R(x,a) + γ Σ_x' P(x'|x,a) v(x')`."""
+    ahead = (hidden.kernel.stacked @ values.T).T.reshape(len(values), *hidden.reward.shape)
+    return hidden.reward + hidden.discount * ahead
+
+
+def _over_horizon(
+    hidden: Hidden, starts: np.ndarray, tables: np.ndarray, terminal: np.ndarray, *, stationary: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    horizon, batch = hidden.horizon, len(tables)
+    weights = tables[:, :, hidden.cell]  # (B, T|1, N, A)
+    taken = [starts[:, :, None] * weights[:, 0]] if horizon else []  # P(x_t = x, a_t = a)
+    occupied = [starts]
+    for time in range(1, horizon):
+        occupied.append(taken[-1].reshape(batch, -1) @ hidden.kernel.stacked)
+        taken.append(occupied[-1][:, :, None] * weights[:, 0 if stationary else time])
+    slope = np.zeros((batch, tables.shape[1], *hidden.reward.shape))
+    values = np.broadcast_to(terminal, starts.shape)
+    for time in range(horizon - 1, -1, -1):
+        actions = _action_values(hidden, values)
+        slope[:, 0 if stationary else time] += hidden.discount**time * occupied[time][:, :, None] * actions
+        values = np.sum(weights[:, 0 if stationary else time] * actions, axis=2)
+    return np.sum(starts * values, axis=1), sum_by_cell(hidden, slope)
+
+
+def _stationary_forever(hidden: Hidden, starts: np.ndarray, tables: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    totals, slopes = np.empty(len(tables)), np.zeros((len(tables), 1, *hidden.reward.shape))
+    for number, table in enumerate(tables):
+        weights = table[0][hidden.cell]
+        transitions = hidden.kernel.mix(weights)
+        values = _solve(transitions, hidden.discount, np.sum(weights * hidden.reward, axis=1))
+        occupied = _solve(transitions.T, hidden.discount, starts[number])
+        totals[number] = starts[number] @ values
+        slopes[number, 0] = occupied[:, None] * _action_values(hidden, values[None])[0]
+    return totals, sum_by_cell(hidden, slopes)
 
 
 def _solve(transitions, discount: float, right: np.ndarray) -> np.ndarray:
@@ -66,8 +91,7 @@ def _solve(transitions, discount: float, right: np.ndarray) -> np.ndarray:
     return np.linalg.solve(np.eye(len(right)) - discount * transitions, right)
 
 
-def _values_afterwards(problem: Problem, chain: Chain) -> Float[np.ndarray, " N"]:
-    hidden = chain.hidden
+def _values_afterwards(problem: Problem, hidden: Hidden) -> Float[np.ndarray, " N"]:
     if len(problem.models) > 1 and not problem.secret_table.agent_knows:
         raise InputError(
             "return over an infinite horizon",

@@ -12,6 +12,8 @@ from ..engine.joint import DEFAULT_MEMORY
 from ..engine.returns import evaluate_return
 from ..engine.size import tree_size
 from ..policy.markov import MarkovPolicy
+from ..policy.memories import Memory
+from ..policy.memory import MemoryPolicy
 from ..policy.tables import Policy, softmax_pull_back
 from ..policy.timed import TimedPolicy
 from ..problem.checks import Defects, as_floats, is_number
@@ -65,7 +67,7 @@ def opacity(
 
     **Arguments:**
 
-    - `problem`, `policy`: a `MarkovPolicy` or a `TimedPolicy` that fits the problem.
+    - `problem`, `policy`: a `MarkovPolicy`, `TimedPolicy` or `MemoryPolicy` that fits the problem.
     - `method`: `"exact"` enumerates the possible observation sequences; `"bracket"` gives proven bounds at any horizon;
       `"sampled"` estimates, with a standard error; `"auto"` takes the first of these that fits, and the result says
       which and why.
@@ -102,18 +104,20 @@ def opacity_gradient(
     memory_bytes: int = DEFAULT_MEMORY,
     time_limit: float | None = None,
     merge_tolerance: float = 0.0,
+    memory: Memory | None = None,
 ) -> tuple[Opacity, Float[np.ndarray, "*T C A"]]:
     """The opacity of a softmax policy and its gradient in the parameters, by the adjoint recursion.
 
     **Arguments:** `theta`: `(S, A)` for a stationary policy, `(T, S, A)` for one with a clock; -inf is an action never
-    taken, whose gradient is 0. The rest as for `opacity`. A sampled gradient is unbiased; that of a bracket is the
-    gradient of its lower end.
+    taken, whose gradient is 0. `memory`: what the policy remembers, as `StateMemory(1)`; theta then has the shape of
+    `MemoryPolicy.uniform(problem, memory).probabilities`. The rest as for `opacity`. A sampled gradient is unbiased;
+    that of a bracket is the gradient of its lower end.
 
     **Returns:** an `Opacity` and the gradient in bits, of theta's shape. Actions that are not available have gradient 0.
     """
     budget = Budget(memory_bytes, _SECONDS.get(method, 1.0) if time_limit is None else time_limit, merge_tolerance)
     settings = _Settings(method, width, sequences, None, seed, budget)
-    policy, chain = _softmax_chain(problem, theta)
+    policy, chain = _softmax_chain(problem, theta, memory)
     chosen, reason = _choose(chain, budget, gradient=True) if method == "auto" else (settings.method, "")
     if chosen == "exact":
         result, slope = exact_gradient(chain, budget, reason=reason)
@@ -134,9 +138,11 @@ def expected_return(problem: Problem, policy: Policy) -> float:
     return evaluate_return(problem, make_chain(problem, policy))[0]
 
 
-def return_gradient(problem: Problem, theta: Any) -> tuple[float, Float[np.ndarray, "*T C A"]]:
-    """The expected return of a softmax policy and its exact gradient in the parameters `(S, A)` or `(T, S, A)`."""
-    policy, chain = _softmax_chain(problem, theta)
+def return_gradient(
+    problem: Problem, theta: Any, *, memory: Memory | None = None
+) -> tuple[float, Float[np.ndarray, "*T C A"]]:
+    """The expected return of a softmax policy and its exact gradient in the parameters; see `opacity_gradient`."""
+    policy, chain = _softmax_chain(problem, theta, memory)
     value, slope = evaluate_return(problem, chain)
     return value, _in_theta(policy, slope)
 
@@ -186,7 +192,12 @@ def _sampled(chain: Chain, settings: _Settings) -> Opacity:
     )
 
 
-def _softmax_chain(problem: Problem, theta: Any) -> tuple[MarkovPolicy | TimedPolicy, Chain]:
+def _softmax_chain(
+    problem: Problem, theta: Any, memory: Memory | None
+) -> tuple[MarkovPolicy | TimedPolicy | MemoryPolicy, Chain]:
+    if memory is not None:
+        policy = MemoryPolicy.softmax(theta, problem, memory)
+        return policy, make_chain(problem, policy)
     defects = Defects("softmax parameters")
     array = as_floats(theta, "theta", defects)
     defects.raise_if_any()
@@ -195,6 +206,6 @@ def _softmax_chain(problem: Problem, theta: Any) -> tuple[MarkovPolicy | TimedPo
     return policy, make_chain(problem, policy)
 
 
-def _in_theta(policy: MarkovPolicy | TimedPolicy, slope: np.ndarray) -> np.ndarray:
+def _in_theta(policy: MarkovPolicy | TimedPolicy | MemoryPolicy, slope: np.ndarray) -> np.ndarray:
     gradient = softmax_pull_back(policy.table, slope)
     return gradient if policy.timed else gradient[0]

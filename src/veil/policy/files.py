@@ -1,7 +1,5 @@
 """Policy files: safetensors, which hold numbers only and run no code when they are opened."""
 
-import os
-import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -9,34 +7,26 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from ..problem.errors import PolicyFileError
+from ..problem.files import write_whole
 
 _FORMAT = "veil-policy-1"
 
 
 def save_table(path: str | Path, kind: str, table: np.ndarray) -> None:
     """Write a table with its kind; the file appears complete or not at all."""
-    path = Path(path)
     # One entry: safetensors writes several in an order that changes from run to run.
     content = save({"probabilities": np.ascontiguousarray(table)}, metadata={"veil": f"{_FORMAT} {kind}"})
-    temporary = None
     try:
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)  # mkstemp makes a file that nobody else can read
-        os.replace(temporary, path)
-    except BaseException as error:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise PolicyFileError(f"cannot write policy to {path}: {error.strerror}") from error
-        raise
+        write_whole(path, content)
+    except OSError as error:
+        raise PolicyFileError(f"cannot write policy to {path}: {error.strerror}") from error
 
 
 def read_table(path: str | Path) -> tuple[str, np.ndarray]:
-    """The kind (`"markov"` or `"timed"`) and the table of a policy file; raises `PolicyFileError` on anything else."""
+    """The kind (`"markov"`, `"timed"`, or `"memory"` and what is remembered) and the table of a policy file.
+
+    **Raises:** `PolicyFileError` on anything else.
+    """
     try:
         with safe_open(path, framework="numpy") as file:
             found = (file.metadata() or {}).get("veil", "")

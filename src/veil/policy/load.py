@@ -5,18 +5,22 @@ from pathlib import Path
 from ..problem.errors import PolicyFileError
 from .files import read_table
 from .markov import MarkovPolicy
+from .memory import MemoryPolicy, memory_from_text
 from .timed import TimedPolicy
 
-_KINDS = {"markov": MarkovPolicy, "timed": TimedPolicy}
+_KINDS = ("markov", "memory", "timed")
 
 
-def load_policy(path: str | Path) -> MarkovPolicy | TimedPolicy:
+def load_policy(path: str | Path) -> MarkovPolicy | TimedPolicy | MemoryPolicy:
     """The policy in a file written by `policy.save(path)`.
 
     **Raises:** `PolicyFileError` where the file is missing, damaged or no policy; `InputError` where its rows are not
     distributions.
     """
-    kind, table = read_table(path)
-    if kind not in _KINDS:
-        raise PolicyFileError(f"{path} holds a policy of unknown kind {kind!r}, expected one of {sorted(_KINDS)}")
-    return _KINDS[kind](table)
+    found, table = read_table(path)
+    kind, _, rest = found.partition(" ")
+    if kind == "memory":
+        return MemoryPolicy(memory_from_text(rest, path), table)
+    if found not in _KINDS:
+        raise PolicyFileError(f"{path} holds a policy of unknown kind {found!r}, expected one of {sorted(_KINDS)}")
+    return MarkovPolicy(table) if kind == "markov" else TimedPolicy(table)

@@ -7,6 +7,7 @@ from jaxtyping import Float
 
 from ..problem.checks import Defects, as_floats, check_distributions, check_shape, frozen
 from ..problem.problem import Problem
+from .recall import Recall, recall
 
 Axes = tuple[str, ...]
 MARKOV: Axes = ("state", "action")
@@ -43,19 +44,31 @@ def check_fits(policy: Policy, problem: Problem) -> Float[np.ndarray, "T C A"]:
         defects.add(f"it is a {type(policy).__name__}, expected a policy: veil.MarkovPolicy(probabilities)")
         defects.raise_if_any()
     assert table is not None
-    cells, actions = problem.num_cells, problem.num_actions
-    check_shape(table, ("T", cells, actions), "its table (time, state, action)", defects)
+    rows = rows_of(policy, problem)
+    what = "its table (time, state, action)" if isinstance(rows, Problem) else "its table (time, row, entry)"
+    if not check_shape(table, ("T", rows.num_cells, rows.num_actions), what, defects) and isinstance(rows, Recall):
+        defects.add(
+            f"its rows are not those of {rows.memory.name} in problem {problem.name!r}, which"
+            " MemoryPolicy.row_names(problem, memory) lists: they depend on the states, the horizon and the observations"
+        )
     if not policy_is_stationary(policy) and len(table) != problem.horizon:
         defects.add(f"it has tables for {len(table)} steps, expected one for each of the {problem.horizon} decisions")
     defects.raise_if_any()
-    for time, cell, action in np.argwhere((table > 0) & ~problem.available)[:21]:
+    actions = problem.model.actions.all() if isinstance(rows, Problem) else rows.action_names
+    for time, cell, action in np.argwhere((table > 0) & ~rows.available)[:21]:
         when = "" if policy_is_stationary(policy) else f" at time {time}"
         defects.add(
-            f"state {problem.cell_names[cell]!r}{when} takes action {problem.model.actions[action]!r} with probability"
+            f"state {rows.cell_names[cell]!r}{when} takes action {actions[action]!r} with probability"
             f" {table[time, cell, action]:.6g}, expected 0: the action is not available there"
         )
     defects.raise_if_any()
     return table
+
+
+def rows_of(policy: Policy, problem: Problem) -> Problem | Recall:
+    """What the rows of a policy's table are for: the problem's own situations, or those with what it remembers."""
+    memory = getattr(policy, "memory", None)
+    return problem if memory is None else recall(problem, memory)
 
 
 def policy_is_stationary(policy: Policy) -> bool:
@@ -63,7 +76,7 @@ def policy_is_stationary(policy: Policy) -> bool:
     return not getattr(policy, "timed", False)
 
 
-def softmax_table(theta: Any, problem: Problem | None, axes: Axes) -> Float[np.ndarray, "*T C A"]:
+def softmax_table(theta: Any, problem: Problem | Recall | None, axes: Axes) -> Float[np.ndarray, "*T C A"]:
     """`π(a|s) = exp θ(s,a) / Σ exp θ(s,·)` over the available actions; -inf gives an exact zero.
 
     **Raises:** `InputError` on NaN, +inf, a shape that does not fit, or a row without a finite parameter.
@@ -93,7 +106,7 @@ def softmax_pull_back(table: np.ndarray, slope: np.ndarray) -> np.ndarray:
     return table * (slope - np.sum(table * slope, axis=-1, keepdims=True))
 
 
-def uniform_table(problem: Problem) -> Float[np.ndarray, "C A"]:
+def uniform_table(problem: Problem | Recall) -> Float[np.ndarray, "C A"]:
     """Each available action with the same probability."""
     mask = problem.available
     return mask / mask.sum(axis=1, keepdims=True)

@@ -28,9 +28,17 @@ class ImpossibleObservationError(VeilError, ValueError):
     """An observation that has probability zero under the model and the policy, given what was seen before."""
 
 
+class InfeasibleError(VeilError):
+    """A threshold on the return that no policy reaches; says the largest return there is and what to do instead."""
+
+
 class TooLargeError(VeilError):
     """The work asked for does not fit the budget of time or memory; says how large it is and what to do instead."""
 
 
 class PolicyFileError(VeilError, ValueError):
     """A policy file that cannot be read as one."""
+
+
+class CheckpointError(VeilError):
+    """A checkpoint that cannot be written, read, or that belongs to another run."""

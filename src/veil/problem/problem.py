@@ -1,5 +1,6 @@
 """What is asked: a model, a watcher, a secret, a horizon and the return that must be kept."""
 
+import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -10,6 +11,8 @@ from .errors import InputError
 from .model import Model, check_same_shape
 from .observer import Observer
 from .secret import Secret, SecretTable, WhichModel
+
+_PERCENTAGE = re.compile(r"\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))\s*%\s*")
 
 
 class Problem:
@@ -22,7 +25,8 @@ class Problem:
     - `model`: a `Model`; or a sequence of models over the same states, for the secret `WhichModel`.
     - `observer`, `secret`: who watches, and what it wants to know.
     - `horizon`: T ≥ 0.
-    - `min_return`: the threshold δ on the expected return; None for no threshold.
+    - `min_return`: the threshold δ on the expected return; or a percentage such as `"80%"`, that share of the way from
+      the smallest to the largest attainable return; None for no threshold.
     - `return_over`: `"horizon"`: `E[Σ_{t<T} γ^t R(s_t,a_t) + γ^T R_T(s_T)]`; `"infinite"`: the discounted sum over all
       times, as the paper defines the value, with discount below 1 and no terminal rewards.
     - `agent_sees_observations`: whether the agent itself receives what the watcher sees.
@@ -37,7 +41,7 @@ class Problem:
         observer: Observer,
         secret: Secret,
         horizon: int,
-        min_return: float | None = None,
+        min_return: float | str | None = None,
         return_over: Literal["horizon", "infinite"] = "horizon",
         *,
         agent_sees_observations: bool = False,
@@ -49,7 +53,7 @@ class Problem:
         self.observer = observer
         self.secret = secret
         self.horizon = _check_horizon(horizon, defects)
-        self.min_return = _check_min_return(min_return, defects)
+        self.min_return: float | str | None = _check_min_return(min_return, defects)
         self.return_over = return_over
         self.agent_sees_observations = bool(agent_sees_observations)
         table = self._check_parts(defects)
@@ -123,7 +127,8 @@ class Problem:
         return Problem(**(parts | changes))
 
     def __repr__(self) -> str:
-        threshold = "" if self.min_return is None else f", return ≥ {self.min_return:g}"
+        wanted = f"{self.min_return:g}" if isinstance(self.min_return, float) else self.min_return
+        threshold = "" if wanted is None else f", return ≥ {wanted}"
         return (
             f"Problem({self.name!r}: {self.model!r}, {self.observer!r}, {type(self.secret).__name__},"
             f" horizon {self.horizon}{threshold})"
@@ -173,13 +178,23 @@ def _check_horizon(horizon: Any, defects: Defects) -> int:
     return int(horizon)
 
 
-def _check_min_return(min_return: Any, defects: Defects) -> float | None:
+def _check_min_return(min_return: Any, defects: Defects) -> float | str | None:
+    """A finite number as it is, a percentage as `"80%"` whatever way it was written; else None with the defect noted."""
     if min_return is None:
         return None
-    if not is_number(min_return):
-        defects.add(f"min_return is {min_return!r}, expected a number or None")
+    percentage = _PERCENTAGE.fullmatch(min_return) if isinstance(min_return, str) else None
+    if percentage is not None:
+        share = float(percentage[1])
+        if 0 <= share <= 100:
+            return np.format_float_positional(abs(share), trim="-") + "%"  # abs: no "-0%"
+        defects.add(
+            f"min_return is {min_return!r}, expected a percentage from 0% to 100%: how far it lies on the way from the"
+            " smallest to the largest attainable return"
+        )
+    elif not is_number(min_return):
+        defects.add(f"min_return is {min_return!r}, expected a number or None, or a percentage such as '80%'")
     elif not np.isfinite(min_return):
-        defects.add(f"min_return is {min_return!r}, expected a finite number or None")
+        defects.add(f"min_return is {min_return!r}, expected a finite number or None, or a percentage such as '80%'")
     else:
         return float(min_return)
     return None

@@ -1,0 +1,282 @@
+"""Many policies at once on one observation tree: what a solver with several starts evaluates thousands of times.
+
+Policies that take every available action share their tree, so its shape is found once and the messages of all policies
+run through it side by side: on small problems most of the time of a single pass is spent between the products, and a
+batch shares that. Histories and continuations meet in the middle as in `joint`; the adjoint is the same recursion backwards.
+"""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from .chain import Chain, sum_by_cell, sum_over
+from .hidden import Hidden
+from .kernel import DenseKernel
+from .size import tree_size
+from .threads import one_blas_thread
+from .tree import runs
+
+_AT_ONCE = 2**19
+_WORTH_A_THREAD = 2**16
+
+
+@cache
+def _workers() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(min(4, os.cpu_count() or 1), thread_name_prefix="veil-batch")
+
+
+@dataclass(frozen=True, eq=False)
+class _Level:
+    """The nodes of one level, ordered by event: node i extends `parent[i]` of the level before by `event[i]`."""
+
+    parent: Int[np.ndarray, " n"]
+    event: Int[np.ndarray, " n"]
+
+    @cached_property
+    def segments(self) -> list[tuple[int, int, int]]:
+        """Stretches of one event; within one all parents are distinct."""
+        return runs(self.event)
+
+
+# A function of the joint tables `(B, Y, Z)` of several policies: the value for each, `(B,)`, and the slope in each entry.
+Measure = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
+class BatchTree:
+    """The observation tree of all policies that take every available action, and messages on it for many at a time.
+
+    **Arguments:** `hidden`, with a dense kernel; `available`, `(C, A)`; `stationary`: whether tables serve all times.
+
+    Cost of an evaluation for B policies: B times that of a single pass less what lies between its products.
+    """
+
+    def __init__(self, hidden: Hidden, available: np.ndarray, *, stationary: bool):
+        assert isinstance(hidden.kernel, DenseKernel)
+        self.hidden, self.stationary = hidden, stationary
+        self.flat = hidden.kernel.array.transpose(1, 0, 2)  # (N, A, N)
+        self.masks = [channel.actions for channel in hidden.channels]
+        self.emissions = [np.ascontiguousarray(channel.emission.T) for channel in hidden.channels]  # (E, N)
+        uniform = available / available.sum(axis=1, keepdims=True)
+        chain = Chain(hidden, uniform[None], stationary=True)
+        size = tree_size(chain)
+        self.num_sequences = size.num_sequences
+        self.meet = size.meet
+        self._occupied = chain.occupancies > 0
+        self.first = np.flatnonzero(hidden.root.sum(axis=0) > 0)
+        self.prefixes = self._find_prefixes(chain)
+        self.suffixes = self._find_suffixes(chain)
+        self.places = self._find_places(uniform)
+
+    @property
+    def prefix_nodes(self) -> int:
+        """Histories at the meeting time."""
+        return len(self.prefixes[-1].parent) if self.prefixes else len(self.first)
+
+    @property
+    def suffix_nodes(self) -> int:
+        """Continuations after the meeting time."""
+        return len(self.suffixes[-1].parent) if self.suffixes else 1
+
+    @property
+    def numbers(self) -> int:
+        """Numbers of the joint table of one policy, pairs that cannot occur included."""
+        return self.prefix_nodes * self.suffix_nodes * self.hidden.label.shape[1]
+
+    # The shape of the tree, from the messages of the uniform policy.
+
+    def _find_prefixes(self, chain: Chain) -> list[_Level]:
+        messages = self.hidden.root[:, self.first].T
+        levels = []
+        for time in range(self.meet):
+            ahead = [messages @ matrix for matrix in chain.matrices(time)]
+            level, children = _grow(
+                [[rows * row for row in table] for rows, table in zip(ahead, self.emissions, strict=True)]
+            )
+            messages = children / children.sum(axis=1, keepdims=True)
+            levels.append(level)
+        return levels
+
+    def _find_suffixes(self, chain: Chain) -> list[_Level]:
+        messages = self._occupied[self.hidden.horizon][None].astype(float)
+        levels = []
+        for time in range(self.hidden.horizon - 1, self.meet - 1, -1):
+            back = [
+                [(messages * row) @ matrix.T * self._occupied[time] for row in table]
+                for matrix, table in zip(chain.matrices(time), self.emissions, strict=True)
+            ]
+            level, children = _grow(back)
+            messages = children / children.max(axis=1, keepdims=True)
+            levels.append(level)
+        return levels
+
+    def _find_places(self, uniform: np.ndarray) -> Int[np.ndarray, "Y Z"]:
+        """Where the rows of the joint table that can occur lie in the product of all histories and continuations."""
+        steps = 1 if self.stationary else self.hidden.horizon
+        run = _Pass(self, np.broadcast_to(uniform, (1, steps, *uniform.shape)))
+        alpha, beta = run.forward()[-1][0].sum(axis=0), run.backward()[-1][0].sum(axis=0)
+        pairs = np.flatnonzero((alpha @ beta.T).ravel() > 0)
+        rows, columns = np.divmod(pairs, len(beta))
+        values = np.arange(self.hidden.label.shape[1])
+        if self.hidden.split_time < self.meet:  # the value travels with the histories: (V, n, m)
+            return (values * len(alpha) + rows[:, None]) * len(beta) + columns[:, None]
+        return (rows[:, None] * len(values) + values) * len(beta) + columns[:, None]  # (n, W, m)
+
+    # One evaluation.
+
+    @one_blas_thread
+    def evaluate(
+        self, tables: Float[np.ndarray, "B T C A"], measure: Measure, check: Callable[[], None] = lambda: None
+    ) -> tuple[Float[np.ndarray, " B"], Float[np.ndarray, "B T C A"]]:
+        """The value of a measure for each policy and its slope in each table; `check` is called now and then."""
+        step = max(1, _AT_ONCE // self.numbers)  # what is worked on at a time stays in the cache
+        parts = [tables[begin : begin + step] for begin in range(0, len(tables), step)]
+
+        def work(part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            check()
+            return _Pass(self, part).evaluate(measure)
+
+        # Threads pay where NumPy works long enough between two turns of the interpreter.
+        if len(parts) > 1 and self.numbers > _WORTH_A_THREAD:
+            found = list(_workers().map(work, parts))
+        else:
+            found = [work(part) for part in parts]
+        return np.concatenate([values for values, _ in found]), np.concatenate([slopes for _, slopes in found])
+
+
+class _Pass:
+    """Messages of several policies through the tree, down and back."""
+
+    def __init__(self, tree: BatchTree, tables: Float[np.ndarray, "B T C A"]):
+        self.tree, self.hidden, self.tables = tree, tree.hidden, tables
+        self.weights = tables[:, :, tree.hidden.cell]  # (B, T|1, N, A)
+        self._mixed: dict[tuple[int, int], np.ndarray] = {}
+        states = tree.hidden.num_states
+        self._slopes = np.zeros((len(tables), tables.shape[1], len(tree.masks), states, states))
+
+    def evaluate(self, measure: Measure) -> tuple[np.ndarray, np.ndarray]:
+        """The values and their slopes in the tables."""
+        forward, backward = self.forward(), self.backward()
+        alpha, beta = forward[-1], backward[-1]  # (B, V, n, N), (B, W, m, N), one of V and W being 1
+        batch, states = len(self.tables), alpha.shape[3]
+        left, right = alpha.reshape(batch, -1, states), beta.reshape(batch, -1, states)
+        product = np.matmul(left, right.transpose(0, 2, 1))
+        flat = product.reshape(batch, -1)
+        values, slope = measure(flat[:, self.tree.places])
+        flat[:] = 0.0
+        flat[:, self.tree.places] = slope
+        self._pull_forward(np.matmul(product, right).reshape(alpha.shape), forward)
+        self._pull_backward(np.matmul(product.transpose(0, 2, 1), left).reshape(beta.shape), backward)
+        return values, self._to_tables()
+
+    def _matrix(self, time: int, channel: int) -> Float[np.ndarray, "B N N"]:
+        """`K_t(x,x') = Σ_{a in channel} π_t(a|x) P(x'|x,a)` of each policy."""
+        key = (0 if self.tree.stationary else time, channel)
+        if key not in self._mixed:
+            part = self.weights[:, key[0]] * self.tree.masks[channel]
+            # (N, B, A) @ (N, A, N): one product a state
+            self._mixed[key] = np.matmul(part.transpose(1, 0, 2), self.tree.flat).transpose(1, 0, 2).copy()
+        return self._mixed[key]
+
+    def _lift(self, messages: np.ndarray) -> np.ndarray:
+        return messages * self.hidden.label.T[None, :, None, :]
+
+    def forward(self) -> list[np.ndarray]:
+        """`α` of every level of the histories."""
+        hidden = self.hidden
+        start = np.broadcast_to(
+            hidden.root[:, self.tree.first].T, (len(self.weights), 1, len(self.tree.first), hidden.num_states)
+        )
+        messages = [self._lift(start) if hidden.split_time == 0 < self.tree.meet else start]
+        for time, level in enumerate(self.tree.prefixes):
+            old = messages[-1]
+            new = np.zeros((*old.shape[:2], len(level.parent), old.shape[3]))
+            for channel, table in enumerate(self.tree.emissions):
+                ahead = np.matmul(old, self._matrix(time, channel)[:, None])
+                for event, begin, end in level.segments:
+                    if table[event].any():
+                        new[:, :, begin:end] += ahead[:, :, level.parent[begin:end]] * table[event]
+            messages.append(self._lift(new) if hidden.split_time == time + 1 < self.tree.meet else new)
+        return messages
+
+    def backward(self) -> list[np.ndarray]:
+        """`β` of every level of the continuations."""
+        hidden = self.hidden
+        end_row = np.ones((len(self.weights), 1, 1, hidden.num_states))
+        messages = [self._lift(end_row) if hidden.split_time == hidden.horizon >= self.tree.meet else end_row]
+        for step, level in enumerate(self.tree.suffixes):
+            time, old = hidden.horizon - 1 - step, messages[-1]
+            new = np.zeros((*old.shape[:2], len(level.parent), old.shape[3]))
+            for channel, table in enumerate(self.tree.emissions):
+                matrix = self._matrix(time, channel).transpose(0, 2, 1)[:, None]
+                inside = old[:, :, level.parent] * table[level.event]
+                new += np.matmul(inside, matrix)
+            messages.append(self._lift(new) if hidden.split_time == time >= self.tree.meet else new)
+        return messages
+
+    def _pull_forward(self, slope: np.ndarray, messages: list[np.ndarray]) -> None:
+        hidden = self.hidden
+        for time in range(len(self.tree.prefixes) - 1, -1, -1):
+            level, old = self.tree.prefixes[time], messages[time]
+            if hidden.split_time == time + 1 < self.tree.meet:
+                slope = np.sum(slope * hidden.label.T[None, :, None, :], axis=1, keepdims=True)
+            result = np.zeros(old.shape)
+            for channel, table in enumerate(self.tree.emissions):
+                inside = np.zeros(old.shape)
+                for event, begin, end in level.segments:
+                    if table[event].any():
+                        inside[:, :, level.parent[begin:end]] += slope[:, :, begin:end] * table[event]
+                matrix = self._matrix(time, channel).transpose(0, 2, 1)[:, None]
+                if time > 0:
+                    result += np.matmul(inside, matrix)
+                self._add(time, channel, old, inside)
+            slope = result
+
+    def _pull_backward(self, slope: np.ndarray, messages: list[np.ndarray]) -> None:
+        hidden = self.hidden
+        for step in range(len(self.tree.suffixes) - 1, -1, -1):
+            level, old, time = self.tree.suffixes[step], messages[step], hidden.horizon - 1 - step
+            if hidden.split_time == time >= self.tree.meet:
+                slope = np.sum(slope * hidden.label.T[None, :, None, :], axis=1, keepdims=True)
+            result = np.zeros(old.shape)
+            for channel, table in enumerate(self.tree.emissions):
+                matrix = self._matrix(time, channel)[:, None]
+                if step > 0:
+                    pushed = np.matmul(slope, matrix)
+                    for event, begin, end in level.segments:
+                        if table[event].any():
+                            result[:, :, level.parent[begin:end]] += pushed[:, :, begin:end] * table[event]
+                self._add(time, channel, slope, old[:, :, level.parent] * table[level.event])
+            slope = result
+
+    def _add(self, time: int, channel: int, left: np.ndarray, right: np.ndarray) -> None:
+        """Add `Σ left(x) right(x')` over values and nodes to the slope in `K_t`."""
+        batch, _, _, states = left.shape
+        product = np.matmul(left.reshape(batch, -1, states).transpose(0, 2, 1), right.reshape(batch, -1, states))
+        self._slopes[:, 0 if self.tree.stationary else time, channel] += product
+
+    def _to_tables(self) -> Float[np.ndarray, "B T C A"]:
+        batch, steps, cells, actions = self.tables.shape
+        result = np.zeros((batch, steps, cells, actions))
+        for channel, mask in enumerate(self.tree.masks):
+            outer = self._slopes[:, :, channel].reshape(batch * steps, *self._slopes.shape[3:])
+            by_state = np.matmul(outer.transpose(1, 0, 2), self.tree.flat.transpose(0, 2, 1))  # (N, B·T, A)
+            by_state = by_state.transpose(1, 0, 2).reshape(batch, steps, -1, actions) * mask
+            result += sum_by_cell(self.hidden, by_state)
+        return result
+
+
+def _grow(rows: list[list[np.ndarray]]) -> tuple[_Level, np.ndarray]:
+    """The children that can occur, ordered by event, and their messages, from the messages by channel and event."""
+    parents, events, messages = [], [], []
+    for event in range(len(rows[0])):
+        total = sum_over(channel[event] for channel in rows)
+        possible = np.flatnonzero(total.any(axis=1))
+        parents.append(possible)
+        events.append(np.full(len(possible), event))
+        messages.append(total[possible])
+    return _Level(np.concatenate(parents), np.concatenate(events)), np.concatenate(messages)

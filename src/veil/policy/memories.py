@@ -1,0 +1,195 @@
+"""The kinds of memory that an agent may have beside the state it is in."""
+
+from collections.abc import Set
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..problem.checks import Defects, as_tuple
+from ..problem.problem import Problem
+
+_MOST_ZONES = 60
+_MOST_NODES = 10_000
+
+
+class _Memory:
+    """What all kinds share: words for it, and whether the table also depends on the time."""
+
+    clock: bool
+    needs_observations: ClassVar[bool] = False
+
+    @property
+    def name(self) -> str:
+        """What is remembered, in words."""
+        raise NotImplementedError
+
+    def describe(self) -> str:
+        """What is remembered, and whether there is a clock."""
+        return f"{self.name}, {'with' if self.clock else 'without'} a clock"
+
+    def resolve(self, problem: Problem) -> Any:
+        """The same memory in numbers of a problem; raises `InputError` where the problem does not allow it."""
+        return self
+
+
+@dataclass(frozen=True)
+class ObservationMemory(_Memory):
+    """The last k events that the watcher received, the newest included; the agent must see them too.
+
+    **Arguments:** `k` ≥ 1; `clock`, whether the table also depends on the time. An event is an observation, or a pair
+    (action, observation) where the watcher sees actions. Before k events have come the memory holds what there is.
+
+    **Raises:** `InputError`; also, with a problem, unless `Problem(..., agent_sees_observations=True)`.
+    """
+
+    k: int = 1
+    clock: bool = True
+    needs_observations: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _check_fields(self, "k")
+
+    @property
+    def name(self) -> str:
+        """What is remembered, in words."""
+        return f"memory of the last {_several(self.k, 'observation')}"
+
+    def resolve(self, problem: Problem) -> "ObservationMemory":
+        """The same memory; raises `InputError` where the agent does not see the observations."""
+        if not problem.agent_sees_observations:
+            defects = Defects("ObservationMemory")
+            defects.add(
+                f"the agent of {problem.name!r} does not see the observations: use StateMemory(k), which remembers its"
+                " own past, or Problem(..., agent_sees_observations=True) if it does see them"
+            )
+            defects.raise_if_any()
+        return self
+
+
+@dataclass(frozen=True)
+class StateMemory(_Memory):
+    """The k states before the current one: the agent's own past.
+
+    **Arguments:** `k` ≥ 1; `clock`, whether the table also depends on the time.
+    """
+
+    k: int = 1
+    clock: bool = True
+
+    def __post_init__(self) -> None:
+        _check_fields(self, "k")
+
+    @property
+    def name(self) -> str:
+        """What is remembered, in words."""
+        return f"memory of the last {_several(self.k, 'state')}"
+
+
+@dataclass(frozen=True)
+class ZoneMemory(_Memory):
+    """Which of some zones have been visited, the start and the present state included.
+
+    **Arguments:** `zones`: a list of zones, each a state or a collection of states, by name or index; they may overlap.
+    `clock`, whether the table also depends on the time.
+    """
+
+    zones: Any
+    clock: bool = True
+
+    def __post_init__(self) -> None:
+        defects = Defects("ZoneMemory")
+        zones = as_tuple(self.zones)
+        if not isinstance(zones, tuple) or isinstance(self.zones, (str, bytes, Set)):
+            defects.add(f"zones are {self.zones!r}, expected a list of zones, each a collection of states")
+            defects.raise_if_any()
+        zones = tuple(as_tuple(zone) for zone in zones)
+        for number, zone in enumerate(zones):
+            if not isinstance(zone, tuple) or not zone:
+                defects.add(f"zone {number} is {zone!r}, expected a state or a collection of states")
+            elif not all(_is_state(member) for member in zone):
+                defects.add(f"zone {number} is {zone!r}, expected names or indices of states")
+        if not 1 <= len(zones) <= _MOST_ZONES:
+            defects.add(f"{len(zones)} zones are given, expected from 1 to {_MOST_ZONES}")
+        _check_clock(self, defects)
+        defects.raise_if_any()
+        object.__setattr__(self, "zones", tuple(_in_order(zone) for zone in zones))
+
+    @property
+    def name(self) -> str:
+        """What is remembered, in words."""
+        if len(self.zones) == 1:
+            return "memory of whether a zone was visited"
+        return f"memory of which of {len(self.zones)} zones were visited"
+
+    def resolve(self, problem: Problem) -> "ZoneMemory":
+        """The same memory with the states of each zone as sorted indices; raises `InputError` on unknown ones."""
+        defects = Defects("ZoneMemory")
+        states = problem.model.states
+        found = [
+            [states.find_or_note(member, f"zone {number}", defects) for member in zone]
+            for number, zone in enumerate(self.zones)
+        ]
+        defects.raise_if_any()
+        return ZoneMemory([[state for state in zone if state is not None] for zone in found], self.clock)
+
+
+@dataclass(frozen=True)
+class Controller(_Memory):
+    """A small controller whose nodes mean what they come to mean: they are chosen by the policy, hidden from the watcher.
+
+    The policy is a distribution over pairs (action, next node), given the node and what the agent can tell of the
+    situation. It starts in node 0.
+
+    **Arguments:** `nodes` ≥ 1; `clock`, whether the table also depends on the time.
+    """
+
+    nodes: int = 2
+    clock: bool = False
+
+    def __post_init__(self) -> None:
+        _check_fields(self, "nodes", most=_MOST_NODES)
+
+    @property
+    def name(self) -> str:
+        """What is remembered, in words."""
+        return f"a controller of {_several(self.nodes, 'node', always=True)}"
+
+
+Memory = ObservationMemory | StateMemory | ZoneMemory | Controller
+CHOICES = "veil.ObservationMemory(k), veil.StateMemory(k), veil.ZoneMemory(zones), veil.Controller(nodes)"
+
+
+def _several(number: int, noun: str, *, always: bool = False) -> str:
+    return (f"1 {noun}" if always else noun) if number == 1 else f"{number} {noun}s"
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def _is_state(value: Any) -> bool:
+    return isinstance(value, str) or _is_whole(value)
+
+
+def _in_order(zone: tuple) -> tuple:
+    """The members once each: indices first, then names."""
+    members = {member if isinstance(member, str) else int(member) for member in zone}
+    return tuple(sorted(members, key=lambda member: (isinstance(member, str), member)))
+
+
+def _check_clock(memory: Any, defects: Defects) -> None:
+    if not isinstance(memory.clock, (bool, np.bool_)):
+        defects.add(f"clock is {memory.clock!r}, expected True or False")
+    object.__setattr__(memory, "clock", bool(memory.clock))
+
+
+def _check_fields(memory: Any, field: str, most: int | None = None) -> None:
+    defects = Defects(type(memory).__name__)
+    value = getattr(memory, field)
+    if not _is_whole(value) or value < 1 or (most is not None and value > most):
+        upper = "1 or more" if most is None else f"from 1 to {most:,}"
+        defects.add(f"{field} is {value!r}, expected a whole number, {upper}")
+    _check_clock(memory, defects)
+    defects.raise_if_any()
+    object.__setattr__(memory, field, int(value))

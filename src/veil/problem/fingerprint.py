@@ -1,0 +1,147 @@
+"""The fingerprint of a problem: a hash of its content, the same on every machine, different for every other problem.
+
+Each field is written as its tag, its kind, its sizes and its bytes, every length before what it measures, so that no two
+contents are written alike. Numbers are 64-bit, little-endian; sparse matrices are in canonical form; -0.0 is 0.0.
+"""
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.sparse as sp
+
+from .model import Model
+from .observer import Observer
+from .problem import Problem
+from .secret import SecretTable
+
+_FORM = "veil problem, form 1"  # to be changed with the way anything is written
+
+
+def fingerprint(problem: Problem) -> str:
+    """SHA-256 of the content of a problem, in hexadecimal.
+
+    The content is what decides the answer: the models with the names of states and actions, what the watcher receives
+    and when, with the names of observations, the secret as resolved against the models, the horizon, the return and its
+    threshold, and whether the agent sees the observations. Not part of it: the problem's display name, and the
+    observer's notes on which observation is silent and which sensor reports what, which only `sensor_costs` and
+    `observation_costs` read. Problems that mean the same array for array agree however they were built.
+
+    Cost: linear in the number of non-zero transitions, emissions and names.
+    """
+    writer = _Writer()
+    writer.text("form", _FORM)
+    writer.integer("models", len(problem.models))
+    for model in problem.models:
+        _write_model(writer, model)
+    _write_observer(writer, problem.observer)
+    _write_secret(writer, problem.secret_table)
+    writer.integer("horizon", problem.horizon)
+    _write_threshold(writer, problem.min_return)
+    writer.text("return over", problem.return_over)
+    writer.integer("agent sees observations", problem.agent_sees_observations)
+    return writer.digest()
+
+
+class _Writer:
+    """Feeds tagged fields to the hash, each in a form that says where it ends."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+
+    def digest(self) -> str:
+        return self._hash.hexdigest()
+
+    def nothing(self, tag: str) -> None:
+        self._begin(tag, b"-")
+
+    def integer(self, tag: str, value: int) -> None:
+        self.integers(tag, np.array(value))
+
+    def integers(self, tag: str, array: np.ndarray) -> None:
+        self._array(tag, b"i", np.asarray(array).astype("<i8"))
+
+    def floats(self, tag: str, array: np.ndarray | float) -> None:
+        self._array(tag, b"f", (np.asarray(array, dtype=np.float64) + 0.0).astype("<f8"))  # -0.0 + 0.0 is 0.0
+
+    def text(self, tag: str, value: str) -> None:
+        self.texts(tag, (value,))
+
+    def texts(self, tag: str, values: Sequence[str]) -> None:
+        self._begin(tag, b"s")
+        self._number(len(values))
+        for value in values:
+            self._sized(_encoded(str(value)))  # automata may be given with numbers for names
+
+    def matrix(self, tag: str, matrix: sp.csr_array) -> None:
+        canonical = sp.csr_array(matrix, copy=True)
+        canonical.sum_duplicates()  # sorts as well
+        canonical.eliminate_zeros()
+        self.integers(f"{tag}: shape", np.array(canonical.shape))
+        self.integers(f"{tag}: row ends", canonical.indptr)
+        self.integers(f"{tag}: columns", canonical.indices)
+        self.floats(f"{tag}: values", canonical.data)
+
+    def _array(self, tag: str, kind: bytes, array: np.ndarray) -> None:
+        self._begin(tag, kind)
+        self._number(array.ndim)
+        for size in array.shape:
+            self._number(size)
+        self._hash.update(array.tobytes(order="C"))
+
+    def _begin(self, tag: str, kind: bytes) -> None:
+        self._sized(_encoded(tag))
+        self._hash.update(kind)
+
+    def _sized(self, content: bytes) -> None:
+        self._number(len(content))
+        self._hash.update(content)
+
+    def _number(self, number: int) -> None:
+        self._hash.update(number.to_bytes(8, "little"))
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")  # names come from anywhere; each has bytes of its own
+
+
+def _write_model(writer: _Writer, model: Model) -> None:
+    writer.texts("states", model.states.all())
+    writer.texts("actions", model.actions.all())
+    writer.integers("available", model.available)
+    for matrix in model.matrices:
+        writer.matrix("transitions", matrix)
+    writer.floats("rewards", model.rewards)
+    writer.floats("terminal rewards", model.terminal_rewards)
+    writer.floats("initial", model.initial)
+    writer.floats("discount", model.discount)
+
+
+def _write_observer(writer: _Writer, observer: Observer) -> None:
+    writer.texts("observations", observer.observations.all())
+    writer.floats("emissions", observer.emissions)
+    writer.integer("sees actions", observer.sees_actions)
+    writer.integer("sees initial", observer.sees_initial)
+
+
+def _write_secret(writer: _Writer, table: SecretTable) -> None:
+    writer.integer("secret: time", table.time)
+    writer.texts("secret: values", table.value_names)
+    writer.integers("secret: label", table.label)
+    writer.integers("secret: memory at the start", table.memory_start)
+    writer.integers("secret: memory after a step", table.memory_step)
+    writer.texts("secret: memories", table.memory_names)
+    if table.weights is None:
+        writer.nothing("secret: weights")
+    else:
+        writer.floats("secret: weights", table.weights)
+    writer.integer("secret: agent knows", table.agent_knows)
+
+
+def _write_threshold(writer: _Writer, min_return: float | str | None) -> None:
+    if min_return is None:
+        writer.nothing("min return")
+    elif isinstance(min_return, str):
+        writer.text("min return", min_return)
+    else:
+        writer.floats("min return", min_return)

@@ -1,0 +1,274 @@
+"""Policies with a finite memory: what is remembered, files, lifting, playing, and what is refused."""
+
+import json
+
+import numpy as np
+import pytest
+
+import veil
+from veil.policy.files import save_table
+from veil.policy.memories import Controller, Memory, ObservationMemory, StateMemory, ZoneMemory
+from veil.policy.memory import MemoryPolicy, memory_from_text, memory_to_text
+
+from ..engine.runs import MEMORIES, random_policy, remembering_cases
+from .masked import knowing_problem, masked_problem
+
+
+def watched(horizon: int = 3, **changes) -> veil.Problem:
+    return masked_problem(horizon).replace(agent_sees_observations=True, **changes)
+
+
+# Kinds of memory
+
+
+@pytest.mark.parametrize(
+    ("memory", "words"),
+    [
+        (ObservationMemory(), "memory of the last observation, with a clock"),
+        (ObservationMemory(2, clock=False), "memory of the last 2 observations, without a clock"),
+        (StateMemory(3), "memory of the last 3 states, with a clock"),
+        (ZoneMemory([[1, 2], [0]]), "memory of which of 2 zones were visited, with a clock"),
+        (Controller(), "a controller of 2 nodes, without a clock"),
+        (Controller(1, clock=True), "a controller of 1 node, with a clock"),
+    ],
+)
+def test_a_memory_describes_itself(memory: Memory, words: str):
+    assert memory.describe() == words
+    assert words.startswith(memory.name)
+    assert memory.needs_observations == isinstance(memory, ObservationMemory)
+
+
+def test_memories_are_values():
+    assert ObservationMemory(np.int64(2)) == ObservationMemory(2) != StateMemory(2)  # type: ignore[arg-type]
+    assert ZoneMemory([{"b", "a"}, 3]) == ZoneMemory((("a", "b"), [3, 3]))
+    assert len({StateMemory(1), StateMemory(1, True), StateMemory(1, False)}) == 2
+    with pytest.raises(AttributeError):
+        StateMemory(1).k = 2  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ObservationMemory(0), "ObservationMemory: k is 0, expected a whole number, 1 or more"),
+        (lambda: StateMemory(1.5), "StateMemory: k is 1.5"),  # type: ignore[arg-type]
+        (lambda: StateMemory(True), "StateMemory: k is True"),
+        (lambda: StateMemory(-1, clock="yes"), "2 defects\n.*k is -1.*\n.*clock is 'yes', expected True or False"),  # type: ignore[arg-type]
+        (lambda: Controller(0), "nodes is 0, expected a whole number, from 1 to 10,000"),
+        (lambda: Controller("2"), "nodes is '2'"),  # type: ignore[arg-type]
+        (lambda: ZoneMemory([]), "0 zones are given, expected from 1 to 60"),
+        (lambda: ZoneMemory("hall"), "zones are 'hall', expected a list of zones"),
+        (lambda: ZoneMemory({1, 2}), "zones are {1, 2}, expected a list of zones"),
+        (lambda: ZoneMemory(None), "zones are None"),
+        (lambda: ZoneMemory([[], [1.5]]), "2 defects\n.*zone 0 is \\(\\).*\n.*zone 1 is \\(1.5,\\), expected names"),
+        (lambda: ZoneMemory([None]), "zone 0 is None"),
+        (lambda: ZoneMemory([[0]] * 61), "61 zones are given"),
+        (lambda: ZoneMemory([[0]], clock=1), "clock is 1"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_is_no_memory_is_refused(make, message: str):
+    with pytest.raises(veil.InputError, match=message):
+        make()
+
+
+def test_zones_must_exist():
+    with pytest.raises(veil.InputError, match="zone 0: unknown state 'hal': did you mean 'hall'"):
+        MemoryPolicy.uniform(watched(), ZoneMemory([["hal"]]))
+    with pytest.raises(veil.InputError, match="zone 1: state 3 does not exist"):
+        MemoryPolicy.uniform(watched(), ZoneMemory([[0], [3]]))
+
+
+def test_an_agent_who_does_not_see_the_observations_cannot_remember_them():
+    with pytest.raises(veil.InputError, match=r"use StateMemory\(k\).*Problem\(..., agent_sees_observations=True\)"):
+        MemoryPolicy.uniform(masked_problem(), ObservationMemory(1))
+
+
+# Tables
+
+
+def test_the_rows_are_named_in_order():
+    names = MemoryPolicy.row_names(watched(1), ObservationMemory(1))
+    assert names == ("hall (seen o0)", "shaft (seen o1)", "pit (seen o2)")
+    names = MemoryPolicy.row_names(watched(2), StateMemory(1))
+    assert names == (
+        "hall (at the start)", "hall (coming from hall)", "hall (coming from shaft)", "shaft (coming from hall)",
+        "shaft (coming from shaft)", "pit (coming from hall)", "pit (coming from pit)",
+    )  # fmt: skip
+    names = MemoryPolicy.row_names(knowing_problem(1), ZoneMemory([["hall"], ["pit"]]))
+    assert names == ("no/hall (visited zone 0)", "no/pit (visited zone 0, 1)", "yes/shaft (visited zone 0)")
+    names = MemoryPolicy.row_names(watched(1), Controller(2))
+    assert names[:2] == ("hall (node 0)", "hall (node 1)")
+
+
+def test_the_uniform_policy_takes_what_is_available():
+    policy = MemoryPolicy.uniform(watched(2), StateMemory(1))
+    assert policy.probabilities.shape == (2, 7, 3)
+    np.testing.assert_allclose(policy.probabilities[0, 3], [0.5, 0, 0.5])  # no way up from the shaft
+    controller = MemoryPolicy.uniform(watched(2), Controller(2))
+    assert controller.probabilities.shape[1] == 6
+    pit = MemoryPolicy.row_names(watched(2), Controller(2)).index("pit (node 1)")
+    np.testing.assert_allclose(controller.probabilities[pit], [0.5, 0.5, 0, 0, 0, 0])
+
+
+@pytest.mark.parametrize("name", MEMORIES)
+def test_softmax_and_logits_are_inverse(name: str):
+    for case in remembering_cases(2, "automaton"):
+        policy = random_policy(case.problem, MEMORIES[name], sparse=True)
+        assert policy.timed == MEMORIES[name].clock
+        assert policy.table.shape[0] == (case.problem.horizon if policy.timed else 1)
+        again = MemoryPolicy.softmax(policy.logits(), case.problem, MEMORIES[name])
+        np.testing.assert_allclose(again.probabilities, policy.probabilities, atol=1e-15)
+        assert not policy.probabilities.flags.writeable
+
+
+@pytest.mark.parametrize(
+    ("theta", "message"),
+    [
+        (np.zeros((2, 3)), "theta has shape \\(2, 3\\), expected \\(7, 3\\)"),
+        (np.full((7, 3), np.nan), "expected a number or -inf"),
+        (np.full((7, 3), -np.inf), "is -inf for every available action"),
+        ([["a"] * 3] * 7, "theta is not an array of real numbers"),
+    ],
+)
+def test_parameters_that_make_no_policy_are_refused(theta, message: str):
+    with pytest.raises(veil.InputError, match=message):
+        MemoryPolicy.softmax(theta, watched(2), StateMemory(1, clock=False))
+
+
+@pytest.mark.parametrize(
+    ("memory", "table", "message"),
+    [
+        (StateMemory(1), [[0.5, 0.5]], "expected \\(time, state, action\\)"),
+        (StateMemory(1, clock=False), [[[0.5, 0.5]]], "expected \\(state, action\\)"),
+        (StateMemory(1, clock=False), [[0.5, 0.4]], "sums to 0.9"),
+        ("timed", [[0.5, 0.5]], "memory is 'timed', expected one of veil.ObservationMemory"),
+        (StateMemory, [[0.5, 0.5]], "expected one of veil.ObservationMemory"),
+    ],
+)
+def test_a_table_that_is_no_policy_is_refused(memory, table, message: str):
+    with pytest.raises(veil.InputError, match=message):
+        MemoryPolicy(memory, table)
+
+
+def test_a_policy_must_fit_the_problem():
+    problem, memory = watched(2), StateMemory(1, clock=False)
+    with pytest.raises(veil.InputError, match=r"shape \(1, 2, 3\), expected \(T, 7, 3\)[\s\S]*MemoryPolicy.row_names"):
+        veil.opacity(problem, MemoryPolicy(memory, np.full((2, 3), 1 / 3)))
+    with pytest.raises(veil.InputError, match=r"state 'shaft \(coming from hall\)' takes action 'up' with probability"):
+        veil.opacity(problem, MemoryPolicy(memory, np.full((7, 3), 1 / 3)))
+    with pytest.raises(veil.InputError, match="tables for 3 steps, expected one for each of the 2 decisions"):
+        veil.opacity(problem, MemoryPolicy(StateMemory(1), np.full((3, 7, 3), 1 / 3)))
+    entries = MemoryPolicy.uniform(problem, Controller(2)).probabilities.copy()
+    entries[-1] = 1 / 6
+    with pytest.raises(veil.InputError, match="takes action 'up, to node 0' with probability"):
+        veil.opacity(problem, MemoryPolicy(Controller(2), entries))
+
+
+# Lifting (what it plays like is tested with the engine)
+
+
+@pytest.mark.parametrize(
+    ("smaller", "larger", "message"),
+    [
+        (ObservationMemory(2), ObservationMemory(1), "memory of the last 2 observations, and memory of the last obs"),
+        (StateMemory(1), ObservationMemory(2), "memory of the last state, and memory of the last 2 observations"),
+        (ZoneMemory([[0]]), ZoneMemory([[1]]), "does not tell what that holds: use a larger memory"),
+        (Controller(3), Controller(2), "a controller of 3 nodes, and a controller of 2 nodes"),
+        (StateMemory(1), Controller(5, clock=True), "does not tell what that holds"),
+        (StateMemory(1), StateMemory(2, clock=False), "it has a clock, which .* without a clock has not"),
+    ],
+)
+def test_a_memory_that_does_not_tell_enough_is_refused(smaller: Memory, larger: Memory, message: str):
+    problem = watched(3)
+    with pytest.raises(veil.InputError, match=message):
+        MemoryPolicy.lift(problem, larger, MemoryPolicy.uniform(problem, smaller))
+
+
+def test_a_lifted_controller_chooses_its_node_uniformly():
+    problem = watched(2)
+    lifted = MemoryPolicy.lift(problem, Controller(2), veil.MarkovPolicy.uniform(problem))
+    np.testing.assert_allclose(lifted.probabilities, MemoryPolicy.uniform(problem, Controller(2)).probabilities)
+
+
+# Files
+
+SAVED: list[Memory] = [
+    ObservationMemory(2), ObservationMemory(1, clock=False), StateMemory(3), ZoneMemory([["pit", "hall"], [1]]),
+    ZoneMemory([[2, 0]], clock=False), Controller(2), Controller(3, clock=True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("memory", SAVED, ids=lambda memory: memory.describe())
+def test_a_saved_policy_comes_back_the_same(memory: Memory, tmp_path):
+    problem = watched(2)
+    policy = random_policy(problem, memory)
+    policy.save(tmp_path / "policy")
+    again = veil.load_policy(tmp_path / "policy")
+    assert isinstance(again, MemoryPolicy)
+    assert again.memory == policy.memory
+    assert again.probabilities.tobytes() == policy.probabilities.tobytes()
+    assert veil.opacity(problem, again, "exact") == veil.opacity(problem, policy, "exact")
+    content = (tmp_path / "policy").read_bytes()
+    again.save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == content
+
+
+def test_zones_are_stored_as_sorted_indices(tmp_path):
+    policy = MemoryPolicy.uniform(watched(2), ZoneMemory([["shaft", "hall"], {"pit"}]))
+    assert policy.memory == ZoneMemory([[0, 1], [2]])
+    assert json.loads(memory_to_text(policy.memory)) == {"kind": "zones", "zones": [[0, 1], [2]], "clock": True}
+
+
+def test_names_of_zones_are_kept_where_no_problem_says_what_they_are(tmp_path):
+    policy = MemoryPolicy(ZoneMemory([["shaft"]], clock=False), [[1.0]])
+    policy.save(tmp_path / "policy")
+    assert veil.load_policy(tmp_path / "policy").memory == policy.memory  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "null", "[]", "{", '{"kind":"states"}', '{"kind":"dreams","k":1,"clock":true}',
+        '{"kind":"states","k":0,"clock":true}', '{"kind":"states","k":1,"clock":true,"extra":1}',
+        '{"kind":"zones","zones":[],"clock":true}', '{"kind":["states"],"k":1,"clock":true}', '{"k":1,"clock":true}',
+    ],
+)  # fmt: skip
+def test_a_memory_that_cannot_be_read_is_refused(text: str, tmp_path):
+    save_table(tmp_path / "policy", f"memory {text}", np.eye(2))
+    with pytest.raises(veil.errors.PolicyFileError, match="policy whose memory cannot be read"):
+        veil.load_policy(tmp_path / "policy")
+
+
+def test_a_table_that_does_not_fit_its_memory_is_refused(tmp_path):
+    save_table(tmp_path / "policy", "memory " + memory_to_text(StateMemory(1)), np.eye(2))
+    with pytest.raises(veil.InputError, match="expected \\(time, state, action\\)"):
+        veil.load_policy(tmp_path / "policy")
+
+
+def test_a_damaged_file_is_refused_or_still_a_policy(tmp_path):
+    path = tmp_path / "policy"
+    MemoryPolicy.uniform(watched(1), ZoneMemory([[0], [1]])).save(path)
+    content = path.read_bytes()
+    refused = 0
+    for place in range(len(content)):
+        path.write_bytes(content[:place])
+        with pytest.raises(veil.errors.PolicyFileError):
+            veil.load_policy(path)
+        path.write_bytes(content[:place] + bytes([content[place] ^ 0x11]) + content[place + 1 :])
+        try:
+            policy = veil.load_policy(path)
+        except (veil.errors.PolicyFileError, veil.InputError):
+            refused += 1
+        else:
+            np.testing.assert_allclose(policy.probabilities.sum(axis=-1), 1, atol=1e-9)
+    assert refused > len(content) / 2
+
+
+def test_the_text_of_a_memory_is_the_same_for_the_same_memory():
+    assert memory_to_text(ZoneMemory([[2, "b", 1, "a"]])) == memory_to_text(ZoneMemory([{"a", 1, "b", 2}]))
+    for memory in SAVED:
+        assert memory_from_text(memory_to_text(memory), "here") == memory
+
+
+def test_a_policy_shows_what_it_is():
+    text = repr(MemoryPolicy.uniform(watched(2), StateMemory(1)))
+    assert text == "MemoryPolicy(memory of the last state, with a clock: 7 rows, 3 entries each)"
