@@ -14,6 +14,21 @@ def natural_log(values: np.ndarray) -> np.ndarray:
     return np.log(values, out=np.full_like(values, -np.inf), where=values > 0)
 
 
+def soft_maximum(values: Float[np.ndarray, "*Y A"], temperature: float) -> Float[np.ndarray, "*Y"]:
+    """`τ ln Σ_a exp(v_a / τ)` of each row, in the unit of the values; the plain maximum at τ = 0.
+
+    It exceeds the maximum by at most `τ ln A`. The largest entry is taken out first, so nothing overflows; -inf stands
+    for an action that cannot be taken and adds exactly nothing; a row of them gives -inf.
+    """
+    largest = np.max(values, axis=-1)
+    if temperature == 0:
+        return largest
+    shift = np.where(np.isfinite(largest), largest, 0.0)
+    with np.errstate(over="ignore"):  # at tiny temperatures a quotient passes the floats: it is -inf, and its exp is 0
+        total = np.sum(np.exp((values - shift[..., None]) / temperature), axis=-1)
+    return shift + temperature * natural_log(total)
+
+
 def row_sums(joint: Float[np.ndarray, "*Y Z"]) -> Float[np.ndarray, "*Y"]:
     """`P(y) = Σ_z P(z,y)`; a product, since NumPy's own sum over a short last axis is ten times slower."""
     return joint @ np.ones(joint.shape[-1])
@@ -57,3 +72,38 @@ def leakage_bits(before: float, after: float) -> float:
 def log2_of_count(values: int) -> float:
     """`log2 n`: the most that a secret of n values can hide."""
     return float(np.log2(values))
+
+
+def soft_maximum_bits(scores: Float[np.ndarray, "A n"]) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, "A n"]]:
+    """`log2 Σ_a 2^s(a)` down each column, and the weights `2^s(a) / Σ 2^s` that attain it; -inf gives an exact zero.
+
+    Each column needs a finite score. `scores` is overwritten: it is the largest array of a backward induction.
+    """
+    top = scores.max(axis=0)
+    scores -= top
+    weights = np.exp2(scores, out=scores)
+    total = weights.sum(axis=0)
+    weights /= total
+    return top + np.log2(total), weights
+
+
+def log2_of_actions(available: np.ndarray) -> np.ndarray:
+    """`-log2(number of available actions)` where an action is available, -inf elsewhere: a uniform choice in bits."""
+    count = available.sum(axis=-1, keepdims=True)
+    return np.where(available, -np.log2(count), -np.inf)
+
+
+def code_lengths_bits(rule: np.ndarray) -> np.ndarray:
+    """`-log2 q`, infinite at exact zeros: what an inference rule pays when the secret turns out to be z."""
+    lengths = -log2_or_zero(rule)
+    return np.where(rule > 0, lengths, np.inf)
+
+
+def log2_of_tables(probabilities: np.ndarray) -> np.ndarray:
+    """`log2 π(a)`, with -inf at exact zeros: a policy as the prior of a soft choice."""
+    return np.where(probabilities > 0, log2_or_zero(probabilities), -np.inf)
+
+
+def mean_log_ratio_bits(weights: np.ndarray, above: np.ndarray, below: np.ndarray) -> float:
+    """`Σ w log2(above / below)` of positive numbers: a divergence or an information, term by term."""
+    return float(weights @ (np.log2(above) - np.log2(below)))

@@ -1,4 +1,6 @@
-"""Drawing sequences: the law of the draws, their seeds, and what must never be drawn."""
+"""Drawing sequences and runs: the law of the draws, their seeds, and what must never be drawn."""
+
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -7,11 +9,12 @@ from scipy.stats import chi2
 
 import veil
 from veil.engine.chain import Chain, make_chain
-from veil.engine.sampling import _Rows, draw_events
+from veil.engine.sampling import Runs, _Rows, draw_events, draw_runs
 
 from ..random_problems import KINDS
 from .chains import chain_of, on_sparse_kernel, small_cases
 from .passes import joint_of
+from .runs import MEMORIES, random_policy, remembering_cases
 
 
 def counted(events: np.ndarray, possible: np.ndarray) -> np.ndarray:
@@ -113,6 +116,139 @@ def test_no_decision_draws_only_the_first_event():
     assert not draw_events(make_chain(unseen, veil.MarkovPolicy.uniform(unseen)), 10, np.random.default_rng(0)).any()
 
 
+# Whole runs
+
+Path = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+
+
+def law_of_runs(chain: Chain, most: int = 30_000) -> dict[Path, float]:
+    """The probability of every run (states, actions, events), factor by factor; nothing where there are too many."""
+    hidden = chain.hidden
+    moves = sp.csr_array(hidden.kernel.stacked).toarray().reshape(*hidden.reward.shape, hidden.num_states)
+    channel_of = [[c.actions[a] for c in hidden.channels].index(True) for a in range(hidden.kernel.num_actions)]
+    law = {((int(x),), (), (int(e),)): float(hidden.root[x, e]) for x, e in np.argwhere(hidden.root > 0)}
+    for time in range(hidden.horizon):
+        ahead: dict[Path, float] = {}
+        for (states, actions, events), chance in law.items():
+            row = chain.table[0 if chain.stationary else time, hidden.cell[states[-1]]]
+            for a in np.flatnonzero(row).tolist():
+                emission = hidden.channels[channel_of[a]].emission
+                for x in np.flatnonzero(moves[states[-1], a]).tolist():
+                    for e in np.flatnonzero(emission[x]).tolist():
+                        ahead[(*states, x), (*actions, a), (*events, e)] = float(
+                            chance * row[a] * moves[states[-1], a, x] * emission[x, e]
+                        )
+        if len(ahead) > most:
+            return {}
+        law = ahead
+    return law
+
+
+def paths(runs: Runs) -> Iterator[Path]:
+    for states, actions, events in zip(runs.states, runs.actions, runs.events, strict=True):
+        yield tuple(states.tolist()), tuple(actions.tolist()), tuple(events.tolist())
+
+
+def p_values_of_runs(chains: list[Chain], draws: int = 20_000) -> list[float]:
+    found = []
+    for number, chain in enumerate(chains):
+        law = law_of_runs(chain)
+        if not law:
+            continue
+        assert sum(law.values()) == pytest.approx(1, abs=1e-9)
+        runs = draw_runs(chain, draws, np.random.default_rng(number))
+        counts = dict.fromkeys(law, 0)
+        for path in paths(runs):
+            counts[path] += 1  # a run that cannot occur is not among them
+        value, cells = chi_square(np.array(list(counts.values()), dtype=float), np.array(list(law.values())))
+        if cells > 1:
+            found.append(value)
+    return found
+
+
+@pytest.mark.parametrize("timed", [False, True], ids=["markov", "timed"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_runs_are_drawn_by_their_law(kind: str, timed: bool):
+    cases = small_cases(18, kind, work=250, timed=timed)
+    assert_plausible(p_values_of_runs([chain_of(case) for case in cases]))
+
+
+@pytest.mark.parametrize("sees_actions", [False, True], ids=["blind", "sees-actions"])
+@pytest.mark.parametrize("on_actions", [False, True], ids=["on-states", "on-actions"])
+def test_runs_are_drawn_by_their_law_whatever_the_watcher_sees(sees_actions: bool, on_actions: bool):
+    cases = small_cases(25, work=250, sees_actions=sees_actions, on_actions=on_actions)
+    assert_plausible(p_values_of_runs([chain_of(case) for case in cases]))
+
+
+def test_runs_with_memory_are_drawn_by_their_law():
+    """Also the secret with what is seen, against the table that the tree gives."""
+    whole, secret = [], []
+    for name, memory in MEMORIES.items():
+        for seed, case in enumerate(remembering_cases(3, "last", most_runs=3_000)):
+            chain = make_chain(case.problem, random_policy(case.problem, memory, seed))
+            whole += p_values_of_runs([chain])
+            possible, joint = joint_of(chain)
+            runs = draw_runs(chain, 20_000, np.random.default_rng((seed, len(name))))
+            values = np.argmax(chain.hidden.label[runs.states[:, chain.hidden.split_time]], axis=1)
+            pairs = np.concatenate([possible.repeat(2, axis=0), np.tile([[0], [1]], (len(possible), 1))], axis=1)
+            counts = counted(np.concatenate([runs.events, values[:, None]], axis=1), pairs)
+            value, cells = chi_square(counts, joint.ravel())
+            secret += [value] if cells > 1 else []
+    assert_plausible(whole)
+    assert_plausible(secret)
+
+
+def test_every_step_of_a_run_is_one_of_the_model():
+    """Looked up in the model itself, whatever product the chain is."""
+    for seed, case in enumerate(remembering_cases(6, "model", sees_actions=True)):
+        problem, observer = case.problem, case.problem.observer
+        for memory in (MEMORIES["controller"], MEMORIES["observation"], MEMORIES["state"]):
+            chain = make_chain(problem, random_policy(problem, memory, seed))
+            nodes = chain.hidden.kernel.num_actions // problem.num_actions
+            runs = draw_runs(chain, 200, np.random.default_rng(seed))
+            for states, actions, events in paths(runs):
+                (model,) = {int(chain.hidden.model_index[x]) for x in states}
+                shown = [int(chain.hidden.state[x]) for x in states]
+                for time, entry in enumerate(actions):
+                    action, (seen, observation) = entry // nodes, divmod(events[time + 1], observer.num_observations)
+                    before, after = shown[time], shown[time + 1]
+                    emitted = observer.emissions[action] if observer.on_actions else observer.emissions
+                    assert seen == action
+                    assert problem.models[model].transitions[before, action, after] > 0
+                    assert emitted[after, observation] > 0
+
+
+def test_the_test_of_runs_would_notice_a_wrong_law():
+    problem = veil.gallery.load("two-rooms")
+    chain = make_chain(problem, veil.MarkovPolicy([[0.5, 0.5], [0.5, 0.5]]))
+    other = make_chain(problem, veil.MarkovPolicy([[0.55, 0.45], [0.5, 0.5]]))
+    law = law_of_runs(chain)
+    drawn = list(paths(draw_runs(other, 20_000, np.random.default_rng(0))))
+    counts = np.array([drawn.count(path) for path in law], dtype=float)
+    assert chi_square(counts, np.array(list(law.values())))[0] < 1e-6
+
+
+def test_runs_depend_on_the_seed_alone():
+    for number, case in enumerate(small_cases(10)):
+        chain = chain_of(case)
+        first, second = (draw_runs(c, 100, np.random.default_rng(number)) for c in (chain, on_sparse_kernel(chain)))
+        assert list(paths(first)) == list(paths(second))
+        assert len(first) == 100
+    paper = veil.gallery.load("paper-last-state")
+    chain = make_chain(paper, veil.MarkovPolicy.uniform(paper))
+    assert (draw_runs(chain, 50, np.random.default_rng(1)).states
+            != draw_runs(chain, 50, np.random.default_rng(2)).states).any()  # fmt: skip
+
+
+def test_a_run_without_decisions_is_its_start():
+    model = veil.Model(np.eye(2)[:, None], np.zeros((2, 1)), [0.25, 0.75])
+    problem = veil.Problem(model, veil.Observer(np.eye(2)), veil.LastState({0}), 0)
+    runs = draw_runs(make_chain(problem, veil.MarkovPolicy.uniform(problem)), 10_000, np.random.default_rng(0))
+    assert runs.actions.shape == (10_000, 0)
+    np.testing.assert_array_equal(runs.states, runs.events)
+    assert runs.states.mean() == pytest.approx(0.75, abs=0.02)
+
+
 # Inverting the running sum
 
 
@@ -132,6 +268,8 @@ def test_stored_zeros_are_never_drawn():
     rows = _Rows(matrix)
     for uniform in (0.0, 0.5, 1 - 2.0**-53):
         assert rows.draw(np.zeros(3, dtype=int), np.full(3, uniform)).tolist() == [1, 1, 1]
+    # They are dropped from a copy: the matrix may be the chain's own.
+    assert (matrix.data.tolist(), matrix.indices.tolist()) == ([0.0, 1.0, 0.0, 0.0], [0, 1, 2, 0])
 
 
 def test_every_entry_of_a_row_gets_its_share():

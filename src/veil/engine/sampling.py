@@ -1,21 +1,44 @@
-"""Drawing observation sequences from the chain: all runs at once, one vectorised step at a time."""
+"""Drawing runs and observation sequences from the chain: all runs at once, one vectorised step at a time."""
+
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
 
 from .chain import Chain
+from .hidden import Hidden
+from .kernel import Matrix
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """Independent runs of a chain.
+
+    **Attributes:** `states`, `(n, T+1)`, the hidden states `x_0 … x_T`; `actions`, `(n, T)`, indices of the chain's
+    actions (of a controller: its pairs of action and next node); `events`, `(n, T+1)`, what the watcher receives, in
+    column 0 the first event (0 where nothing is received then).
+    """
+
+    states: Int[np.ndarray, "n T+1"]
+    actions: Int[np.ndarray, "n T"]
+    events: Int[np.ndarray, "n T+1"]
+
+    def __len__(self) -> int:
+        return len(self.states)
 
 
 class _Rows:
-    """Draws from the rows of a non-negative sparse matrix by inverting one running sum over all of its entries."""
+    """Draws from the rows of a non-negative matrix by inverting one running sum over all of its entries."""
 
-    def __init__(self, matrix: sp.csr_array):
-        matrix = sp.csr_array(matrix)
-        matrix.eliminate_zeros()
-        self._columns = matrix.indices
-        self._first, self._end = matrix.indptr[:-1], matrix.indptr[1:]
-        self._sums = np.concatenate([[0.0], np.cumsum(matrix.data)])
+    def __init__(self, matrix: Matrix):
+        rows = sp.csr_array(matrix)
+        if not rows.data.all():
+            rows = rows.copy()  # the arrays may be the chain's own
+            rows.eliminate_zeros()
+        self._columns = rows.indices
+        self._first, self._end = rows.indptr[:-1], rows.indptr[1:]
+        self._sums = np.concatenate([[0.0], np.cumsum(rows.data)])
 
     def draw(self, rows: Int[np.ndarray, " n"], uniform: Float[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
         first, end = self._first[rows], self._end[rows]
@@ -25,25 +48,76 @@ class _Rows:
         return self._columns[np.clip(entry, first, end - 1)]
 
 
+class _Emissions:
+    """Draws events: the first one together with the state, later ones from the channel of the action."""
+
+    def __init__(self, hidden: Hidden):
+        self._root = _Rows(hidden.root.reshape(1, -1))
+        self._num_first = hidden.root.shape[1]
+        self._channels = [_Rows(channel.emission) for channel in hidden.channels]
+
+    def first(self, uniform: Float[np.ndarray, " n"]) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"]]:
+        """Start states and first events."""
+        states, events = np.divmod(self._root.draw(np.zeros(len(uniform), dtype=np.int64), uniform), self._num_first)
+        return states, events
+
+    def later(
+        self, channel: Int[np.ndarray, " n"], states: Int[np.ndarray, " n"], uniform: Float[np.ndarray, " n"]
+    ) -> Int[np.ndarray, " n"]:
+        """The event on entering a state by an action of a channel."""
+        if len(self._channels) == 1:
+            return self._channels[0].draw(states, uniform)
+        events = np.empty(len(states), dtype=np.int32)
+        for number, emission in enumerate(self._channels):
+            here = np.flatnonzero(channel == number)
+            events[here] = emission.draw(states[here], uniform[here])
+        return events
+
+
 def draw_events(chain: Chain, num_sequences: int, generator: np.random.Generator) -> Int[np.ndarray, "n T+1"]:
     """Event sequences of independent runs; column 0 is the first event (0 where nothing is received then).
 
-    Cost: `O(T · n · log nnz)`. The same generator state gives the same sequences.
+    Cost: `O(T · n · log nnz)`. The same generator state gives the same sequences (not those of `draw_runs`, which draws
+    the actions too).
     """
     hidden = chain.hidden
-    size = hidden.num_states
     events = np.empty((num_sequences, hidden.horizon + 1), dtype=np.int32)
-    flat = _Rows(sp.csr_array(hidden.root.reshape(1, -1)))
-    drawn = flat.draw(np.zeros(num_sequences, dtype=np.int64), generator.random(num_sequences))
-    states, events[:, 0] = np.divmod(drawn, hidden.root.shape[1])
-    emitting = [_Rows(sp.csr_array(channel.emission)) for channel in hidden.channels]
+    emissions = _Emissions(hidden)
+    states, events[:, 0] = emissions.first(generator.random(num_sequences))
     rows: _Rows | None = None
     for time in range(hidden.horizon):
         if rows is None or not chain.stationary:
             rows = _Rows(sp.csr_array(sp.hstack([sp.csr_array(matrix) for matrix in chain.matrices(time)])))
-        channel, states = np.divmod(rows.draw(states, generator.random(num_sequences)), size)
-        uniform = generator.random(num_sequences)
-        for number, emission in enumerate(emitting):
-            here = np.flatnonzero(channel == number) if len(emitting) > 1 else slice(None)
-            events[here, time + 1] = emission.draw(states[here], uniform[here])
+        drawn = rows.draw(states, generator.random(num_sequences))
+        channel, states = np.divmod(drawn, hidden.num_states)
+        events[:, time + 1] = emissions.later(channel, states, generator.random(num_sequences))
     return events
+
+
+def draw_runs(chain: Chain, num_runs: int, generator: np.random.Generator) -> Runs:
+    """Independent runs with all that is hidden in them: states, actions and events.
+
+    Each step draws `a_t ~ π_t(·|cell(x_t))`, `x_{t+1} ~ P(·|x_t,a_t)` and the event from the channel of `a_t`.
+
+    **Arguments:** `chain`: any, also with memory in it; `num_runs`: n; `generator`: the same state gives the same runs.
+
+    Cost: `O(T · n · log nnz)`.
+    """
+    hidden = chain.hidden
+    states = np.empty((num_runs, hidden.horizon + 1), dtype=np.int64)
+    actions = np.empty((num_runs, hidden.horizon), dtype=np.int64)
+    events = np.empty((num_runs, hidden.horizon + 1), dtype=np.int32)
+    emissions = _Emissions(hidden)
+    states[:, 0], events[:, 0] = emissions.first(generator.random(num_runs))
+    moves = _Rows(hidden.kernel.stacked)
+    channel_of = np.argmax([channel.actions for channel in hidden.channels], axis=0)
+    choices: _Rows | None = None
+    for time in range(hidden.horizon):
+        if choices is None or not chain.stationary:
+            choices = _Rows(chain.table[time])
+        here = states[:, time]
+        taken = choices.draw(hidden.cell[here], generator.random(num_runs))
+        there = moves.draw(here * hidden.kernel.num_actions + taken, generator.random(num_runs))
+        events[:, time + 1] = emissions.later(channel_of[taken], there, generator.random(num_runs))
+        actions[:, time], states[:, time + 1] = taken, there
+    return Runs(states, actions, events)

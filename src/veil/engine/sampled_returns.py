@@ -1,0 +1,57 @@
+"""The return and its slope estimated from drawn runs: the score-function estimate of the paper, unbiased."""
+
+import numpy as np
+from jaxtyping import Float
+
+from ..problem.errors import InputError
+from ..problem.problem import Problem
+from .chain import Chain
+from .sampling import Runs
+
+
+def sampled_return_gradient(
+    problem: Problem, chain: Chain, runs: Runs
+) -> tuple[float, float, Float[np.ndarray, "T C A"]]:
+    """The mean return of the runs, its standard error, and an estimate of the slope `∂V/∂π_t(a|c)`.
+
+    `∂V/∂π_t(a|c) ≈ (1/n) Σ_k 1[c_t^k = c, a_t^k = a] (G_t^k − b_t^k) / π_t(a|c)`, with the return still to come
+    `G_t = Σ_{u=t}^{T-1} γ^u R(x_u,a_u) + γ^T R_T(x_T)` and `b_t^k` the mean of `G_t` over the *other* runs, which is
+    independent of run k. The baseline moves all entries of a row alike, which a distribution cannot follow: the
+    estimate is unbiased along every change that keeps the rows' sums, so `softmax_pull_back(chain.table, slope)` is an
+    unbiased estimate of the gradient in θ. Entries that the policy never takes stay 0, as softmax has them.
+
+    **Arguments:** `problem`, `chain`, and `runs` drawn from that chain by `draw_runs`, two or more.
+
+    Cost: `O(T · n)`.
+
+    **Raises:** `InputError` where returns go on for ever, or where there are fewer than two runs.
+    """
+    _check(problem, runs)
+    hidden, number = chain.hidden, len(runs)
+    times = np.arange(hidden.horizon)
+    to_come = hidden.discount**hidden.horizon * hidden.terminal[runs.states[:, -1]][:, None]
+    if hidden.horizon:
+        paid = hidden.discount**times * hidden.reward[runs.states[:, :-1], runs.actions]
+        to_come = to_come + np.cumsum(paid[:, ::-1], axis=1)[:, ::-1]
+    total = to_come[:, 0]
+    std_error = float(total.std(ddof=1) / np.sqrt(number))
+    slope = np.zeros(chain.table.shape)
+    if hidden.horizon:
+        cells = hidden.cell[runs.states[:, :-1]]
+        rows = np.zeros_like(times) if chain.stationary else times
+        place = np.broadcast_to(rows, cells.shape), cells, runs.actions
+        # G − (mean of the others) is n/(n−1) times G − (mean of all).
+        advantage = (to_come - to_come.mean(axis=0)) / (number - 1)
+        np.add.at(slope, place, advantage / chain.table[place])
+    return float(total.mean()), std_error, slope
+
+
+def _check(problem: Problem, runs: Runs) -> None:
+    if problem.return_over == "infinite":
+        raise InputError(
+            "sampled return",
+            ["the return goes on for ever (return_over='infinite') and a run ends at the horizon, expected"
+             " return_over='horizon': use the exact value and gradient, veil.return_gradient"],
+        )  # fmt: skip
+    if len(runs) < 2:
+        raise InputError("sampled return", [f"{len(runs)} runs are given, expected 2 or more for an error"])

@@ -1,0 +1,454 @@
+"""The largest and the smallest return that policies can reach: what a threshold may ask for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.optimize import minimize
+
+from ..engine.chain import Chain
+from ..engine.hidden import Hidden, build
+from ..engine.returns import evaluate_return, optimal_values
+from ..logs import natural_log
+from ..policy.tables import softmax_pull_back, uniform_table
+from ..problem.checks import Defects
+from ..problem.errors import InfeasibleError
+from ..problem.model import Model
+from ..problem.problem import Problem
+
+# Returns closer than this share of all rewards that could be collected are the same but for rounding.
+_ROUNDING = 1e-10
+_SHARP_STARTS = 16  # tables of single times that a search for a stationary policy looks at
+_STARTS, _ITERATIONS = 6, 500  # of that search
+
+
+@dataclass(frozen=True)
+class ReturnRange:
+    """The smallest and the largest expected return over all policies.
+
+    **Attributes:** `smallest`, `largest`; `exact`, whether policies reach both ends. Where it is False, they are proven
+    bounds: no policy gets outside, and perhaps none gets as far.
+    """
+
+    smallest: float
+    largest: float
+    exact: bool
+
+    def at(self, share: float) -> float:
+        """The return that lies a share, 0 to 1, of the way from the smallest to the largest."""
+        if share == 1:
+            return self.largest  # the sum below may round to something above it
+        return self.smallest + share * (self.largest - self.smallest)
+
+
+_RANGES: WeakKeyDictionary[Problem, ReturnRange] = WeakKeyDictionary()
+
+
+def return_extremes(problem: Problem) -> ReturnRange:
+    """The smallest and the largest expected return over all policies, by backward induction over the actions available.
+
+    `Q_t(s,a) = R(s,a) + γ Σ_s' P(s'|s,a) max_a' Q_{t+1}(s',a')`, from the terminal rewards on; over an infinite horizon
+    its fixed point. Exact, and reached by a policy with a clock (for ever: by a stationary one), unless several models
+    may run and the agent does not know which. Such an agent cannot act on the model, so what is best in each model is
+    only a bound. It is taken one step less loosely, since the first action in a state serves all models:
+    `Σ_s max_a Σ_k w_k μ_k(s) Q_{k,0}(s,a)`, which bounds every policy, with memory or without.
+
+    Cost: `O(T · nnz(P))`, once for each problem.
+    """
+    if problem not in _RANGES:
+        _RANGES[problem] = ReturnRange(
+            smallest=0.0 - _largest(problem, _signed_models(problem, smallest=True)),  # not -0.0
+            largest=_largest(problem, problem.models),
+            exact=not _is_blind(problem) or (problem.return_over == "horizon" and problem.horizon <= 1),
+        )
+    return _RANGES[problem]
+
+
+def max_return(problem: Problem) -> float:
+    """The largest expected return that any policy can reach; see `return_extremes`.
+
+    Where several models may run and the agent does not know which (`WhichModel(agent_knows=False)`), this is an upper
+    bound on it: no policy gets more, and perhaps none gets as much (`return_extremes(problem).exact` is then False).
+    """
+    return return_extremes(problem).largest
+
+
+def min_attainable_return(problem: Problem) -> float:
+    """The smallest expected return that any policy can reach; a lower bound on it where `max_return` is an upper one."""
+    return return_extremes(problem).smallest
+
+
+def threshold(problem: Problem) -> float | None:
+    """`problem.min_return` as a number: a percentage is that share of the way from the smallest to the largest return.
+
+    The ends are those of `return_extremes`; `"100%"` is `max_return(problem)` to the last bit.
+    """
+    wanted = problem.min_return
+    if isinstance(wanted, str):
+        return return_extremes(problem).at(float(wanted.removesuffix("%")) / 100)
+    return wanted
+
+
+def return_slack(problem: Problem) -> float:
+    """How far two returns of a problem may differ by rounding: 1e-10 of the largest sum of rewards' magnitudes.
+
+    `max|R| Σ_{t<T} γ^t + γ^T max|R_T|`, or `max|R| / (1 − γ)` for ever.
+    """
+    reward = max(float(np.abs(model.rewards).max()) for model in problem.models)
+    last = max(float(np.abs(model.terminal_rewards).max()) for model in problem.models)
+    discount, horizon = problem.discount, problem.horizon
+    if problem.return_over == "infinite":
+        return _ROUNDING * reward / (1 - discount)
+    steps = float(horizon) if discount == 1 else (1 - discount**horizon) / (1 - discount)
+    return _ROUNDING * (reward * steps + discount**horizon * last)
+
+
+def reaches(problem: Problem, expected_return: float) -> bool:
+    """Whether a return meets the threshold of the problem, but for rounding; always where there is none."""
+    wanted = threshold(problem)
+    return wanted is None or expected_return >= wanted - return_slack(problem)
+
+
+def check_feasible(problem: Problem) -> None:
+    """Raise `InfeasibleError` where it is proven that no policy whatever reaches the threshold.
+
+    A threshold equal to the largest return passes. Passing is no promise for a smaller class of policies: stationary
+    ones may all miss a threshold that a policy with a clock reaches (`best_stationary_return`).
+    """
+    if reaches(problem, max_return(problem)):
+        return
+    wanted, largest = threshold(problem), max_return(problem)
+    assert wanted is not None
+    # As many digits as tell the two apart.
+    digits = next((n for n in range(4, 17) if f"{largest:.{n}g}" != f"{wanted:.{n}g}"), 17)
+    raise InfeasibleError(
+        f"min_return is {wanted:.{max(6, digits)}g}, but no policy reaches more than {largest:.{digits}g}: lower it, take"
+        " a share of what can be reached, as min_return='90%' ('100%' is the largest return itself), or change the"
+        " rewards or the horizon"
+    )
+
+
+def greedy_table(problem: Problem, *, smallest: bool = False) -> Float[np.ndarray, "T C A"]:
+    """A deterministic policy with a clock whose return is the largest (or smallest) that there is.
+
+    One row for each cell of the problem and each decision; of equally good actions the first is taken.
+
+    Over an infinite horizon the best action does not depend on the time: the same table T times. It is the largest
+    return as a stationary policy and as one with a clock, which plays on optimally; the smallest as a stationary one.
+
+    Where the agent does not know which of several models runs, a table that no change at a single time improves, found
+    by sweeps from each model's own best table and from the best for the prior; for ever, the result of
+    `best_stationary_return`. Its return bounds the largest from below, as `max_return` does from above.
+
+    Cost: `O(T · nnz(P))`, times the sweeps for unknown models.
+    """
+    models = _signed_models(problem, smallest=smallest)
+    if _is_blind(problem):
+        if problem.return_over == "infinite":
+            _, table = _search_stationary(problem, models, _STARTS, _ITERATIONS, seed=0)
+            return np.repeat(table[None], problem.horizon, axis=0)
+        return _one_hot(problem, _best_blind_actions(problem, models))
+    return _one_hot(problem, _known_actions(problem, models, problem.horizon))
+
+
+def best_stationary_return(
+    problem: Problem, *, starts: int = _STARTS, iterations: int = _ITERATIONS, seed: int = 0
+) -> tuple[float, Float[np.ndarray, "C A"]]:
+    """A stationary policy of large return: its return and its table.
+
+    Over an infinite horizon the best policy is stationary, and this is it. Over a finite one the stationary maximum is
+    not a convex problem, may need random choices and may lie below `max_return`: this is the best that a search found,
+    a **lower bound** on the stationary maximum, and exact where it meets `max_return`. The same holds for ever where
+    the agent does not know which model runs.
+
+    The search climbs the exact slope of the return: L-BFGS on softmax parameters from several tables (the best
+    table of single times, the time-average of the best policy with a clock, uniform, random), then steps towards the best
+    actions, so that deterministic rows become exactly so.
+
+    **Arguments:** `starts`, how many of these tables are climbed from, sharp and spread ones in turn; `iterations` of
+    each climb; `seed` of the random ones.
+
+    Cost: `O(starts · iterations · T · nnz(P))`; it ends early where the return meets `max_return`.
+    """
+    defects = Defects("best stationary return")
+    for name, value, least in (("starts", starts, 1), ("iterations", iterations, 0), ("seed", seed, 0)):
+        if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
+            defects.add(f"{name} is {value!r}, expected a whole number, {least} or more")
+    defects.raise_if_any()
+    return _search_stationary(problem, problem.models, starts, iterations, seed)
+
+
+# The models, and what is best in each
+
+
+def _is_blind(problem: Problem) -> bool:
+    """Whether more than one model may run and the agent does not know which."""
+    return not problem.secret_table.agent_knows and int(np.count_nonzero(_prior(problem))) > 1
+
+
+def _prior(problem: Problem) -> Float[np.ndarray, " K"]:
+    weights = problem.secret_table.weights
+    return np.ones(1) if weights is None else weights
+
+
+def _signed_models(problem: Problem, *, smallest: bool) -> Sequence[Model]:
+    """The models whose largest returns are wanted: with negated rewards where it is the smallest."""
+    if not smallest:
+        return problem.models
+    return [
+        Model(
+            m.matrices,
+            -m.rewards,
+            m.initial,
+            m.discount,
+            -m.terminal_rewards,
+            m.states.all(),
+            m.actions.all(),
+            available=m.available,
+        )
+        for m in problem.models
+    ]
+
+
+def action_values(
+    model: Model, values: Float[np.ndarray, " S"], discount: float | None = None
+) -> Float[np.ndarray, "S A"]:
+    """`Q(s,a) = R(s,a) + γ Σ_s' P(s'|s,a) v(s')`, -inf for actions that are not available."""
+    ahead = np.stack([matrix @ values for matrix in model.matrices], axis=1)
+    result = model.rewards + (model.discount if discount is None else discount) * ahead
+    return np.where(model.available, result, -np.inf)
+
+
+def _best_action_values(problem: Problem, model: Model) -> list[Float[np.ndarray, "S A"]]:
+    """`Q_t` of the best play in one model, t = 0 … T-1; a single one, for all times, over an infinite horizon."""
+    if problem.return_over == "infinite":
+        return [action_values(model, optimal_values(model))]
+    found, values = [], model.terminal_rewards
+    for _ in range(problem.horizon):
+        found.append(action_values(model, values))
+        values = found[-1].max(axis=1)
+    return found[::-1]
+
+
+def _largest(problem: Problem, models: Sequence[Model]) -> float:
+    prior = _prior(problem)
+    starts = [weight * model.initial for weight, model in zip(prior, models, strict=True)]
+    if problem.return_over == "horizon" and problem.horizon == 0:
+        return float(sum(start @ model.terminal_rewards for start, model in zip(starts, models, strict=True)))
+    first = [_best_action_values(problem, model)[0] for model in models]
+    if not _is_blind(problem):
+        return float(sum(start @ values.max(axis=1) for start, values in zip(starts, first, strict=True)))
+    pooled = _pooled(problem, starts, first)
+    return float(pooled.max(axis=1).sum())
+
+
+def _pooled(
+    problem: Problem, weights: Sequence[Float[np.ndarray, " S"]], values: Sequence[Float[np.ndarray, "S A"]]
+) -> Float[np.ndarray, "S A"]:
+    """`Σ_k weights_k(s) Q_k(s,a)`, -inf for actions that are not available."""
+    mask = problem.model.available
+    total = sum(weight[:, None] * np.where(mask, value, 0.0) for weight, value in zip(weights, values, strict=True))
+    return np.where(mask, total, -np.inf)
+
+
+# Tables
+
+
+def _known_actions(problem: Problem, models: Sequence[Model], times: int) -> Int[np.ndarray, "T C"]:
+    """The best actions where the agent knows all that pays: in each cell those of its model and state.
+
+    `times` is the horizon; for ever, how many copies of the same table are wanted.
+    """
+    if not problem.secret_table.agent_knows:
+        models = [models[int(np.argmax(_prior(problem)))]]  # the only model that runs
+    copies = problem.num_cells // (len(models) * problem.num_states)  # states of an automaton, which pays nothing
+    result = np.empty((times, problem.num_cells), dtype=int)
+    for number, model in enumerate(models):
+        found = _best_action_values(problem, model)
+        if problem.return_over == "infinite":
+            found = found * times
+        columns = slice(number * copies * problem.num_states, (number + 1) * copies * problem.num_states)
+        for time, values in enumerate(found):
+            result[time, columns] = np.tile(np.argmax(values, axis=1), copies)
+    return result
+
+
+def _one_hot(problem: Problem, actions: Int[np.ndarray, "*T C"]) -> Float[np.ndarray, "*T C A"]:
+    return np.eye(problem.num_actions)[actions]
+
+
+def _best_blind_actions(problem: Problem, models: Sequence[Model]) -> Int[np.ndarray, "T S"]:
+    """The best of the tables that sweeps reach from each model's own best, and from the best for the prior."""
+    prior = _prior(problem)
+    each = [_best_action_values(problem, model) for model in models]
+    size = problem.num_states
+    starts = [[np.argmax(values, axis=1) for values in own] for own in each]
+    weights = [np.full(size, weight) for weight in prior]
+    starts.append([np.argmax(_pooled(problem, weights, together), axis=1) for together in zip(*each, strict=True)])
+    best, best_value = np.zeros((problem.horizon, size), dtype=int), -np.inf
+    for start in starts:
+        actions, value = np.array(start, dtype=int).reshape(problem.horizon, size), -np.inf
+        while True:
+            swept, reached = _sweep(problem, models, actions)
+            if reached <= value + return_slack(problem):
+                break
+            actions, value = swept, reached
+        if value > best_value:
+            best, best_value = actions, value
+    return best
+
+
+def _sweep(problem: Problem, models: Sequence[Model], actions: np.ndarray) -> tuple[np.ndarray, float]:
+    """From the last decision to the first, the best action in each state for what leads there and what follows.
+
+    The return is linear in the table of one time, and going backwards leaves the ways there as they are: it never falls.
+    """
+    occupied = _occupancies(problem, models, actions)
+    values = [model.terminal_rewards for model in models]
+    states, result = np.arange(problem.num_states), actions.copy()
+    for time in range(problem.horizon - 1, -1, -1):
+        each = [action_values(model, value) for model, value in zip(models, values, strict=True)]
+        pooled = _pooled(problem, occupied[time], each)
+        better = pooled.max(axis=1) > pooled[states, actions[time]]  # a state never met keeps its action
+        result[time] = np.where(better, np.argmax(pooled, axis=1), actions[time])
+        values = [value[states, result[time]] for value in each]
+    start = [weight * model.initial for weight, model in zip(_prior(problem), models, strict=True)]
+    return result, float(sum(law @ value for law, value in zip(start, values, strict=True)))
+
+
+def _occupancies(problem: Problem, models: Sequence[Model], actions: np.ndarray) -> list[list[np.ndarray]]:
+    """`P(k, s_t = s)` for each time and model under a deterministic table."""
+    law = [weight * model.initial for weight, model in zip(_prior(problem), models, strict=True)]
+    found = []
+    for time in range(problem.horizon):
+        found.append(law)
+        taken = [actions[time] == action for action in range(problem.num_actions)]
+        law = [
+            np.sum([(here * chosen) @ matrix for chosen, matrix in zip(taken, model.matrices, strict=True)], axis=0)
+            for here, model in zip(law, models, strict=True)
+        ]
+    return found
+
+
+# Stationary policies
+
+
+class _Climber:
+    """The return of stationary tables and its slope, for models that may have other rewards than the problem's."""
+
+    def __init__(self, problem: Problem, models: Sequence[Model]):
+        self.problem = problem
+        if models is not problem.models:
+            self.problem = problem.replace(model=models if len(models) > 1 else models[0])
+        self.hidden: Hidden = build(self.problem)
+        self.mask = problem.available
+        self.scale = return_slack(self.problem) / _ROUNDING or 1.0
+
+    def value_and_slope(self, table: Float[np.ndarray, "C A"]) -> tuple[float, Float[np.ndarray, "C A"]]:
+        value, slope = evaluate_return(self.problem, Chain(self.hidden, table[None], stationary=True))
+        return value, slope[0]
+
+    def climb(self, table: np.ndarray, iterations: int) -> np.ndarray:
+        """L-BFGS on the softmax parameters of the available actions."""
+        if iterations == 0:
+            return table
+        begin = 0.9 * table + 0.1 * uniform_table(self.problem)  # a softmax has no exact zeros to begin with
+
+        def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
+            here = self._softmax(parameters)
+            value, slope = self.value_and_slope(here)
+            return -value / self.scale, -softmax_pull_back(here, slope)[self.mask] / self.scale
+
+        options = {"maxiter": iterations, "ftol": 1e-15, "gtol": 1e-12}
+        found = minimize(loss, natural_log(begin)[self.mask], jac=True, method="L-BFGS-B", options=options)
+        return self._softmax(found.x)
+
+    def finish(self, table: np.ndarray) -> tuple[float, np.ndarray]:
+        """Round rows that are all but certain, then step towards the best actions while the return grows."""
+        value, _ = self.value_and_slope(table)
+        for certain in (0.5, 0.9, 0.99, 0.999):
+            rounded = np.where(table.max(axis=1, keepdims=True) > certain, _first_best(table), table)
+            reached = self.value_and_slope(rounded)[0]
+            if reached >= value:
+                table, value = rounded, reached
+        for _ in range(100):
+            better = self._step(table, value)
+            if better is None:
+                break
+            value, table = better
+        return value, table
+
+    def _step(self, table: np.ndarray, value: float) -> tuple[float, np.ndarray] | None:
+        slope = np.where(self.mask, self.value_and_slope(table)[1], -np.inf)
+        gain = slope.max(axis=1) - np.sum(table * np.where(self.mask, slope, 0.0), axis=1)
+        best = np.where((gain > 0)[:, None], _first_best(slope), table)
+        for size in 0.5 ** np.arange(8):
+            stepped = (1 - size) * table + size * best
+            reached = self.value_and_slope(stepped)[0]
+            if reached > value + 1e-14 * self.scale:
+                return reached, stepped
+        return None
+
+    def _softmax(self, parameters: np.ndarray) -> np.ndarray:
+        theta = np.full(self.mask.shape, -np.inf)
+        theta[self.mask] = parameters
+        weights = np.exp(theta - theta.max(axis=1, keepdims=True))
+        return weights / weights.sum(axis=1, keepdims=True)
+
+
+def _first_best(values: Float[np.ndarray, "C A"]) -> Float[np.ndarray, "C A"]:
+    return np.eye(values.shape[1])[np.argmax(values, axis=1)]
+
+
+def _search_stationary(
+    problem: Problem, models: Sequence[Model], starts: int, iterations: int, seed: int
+) -> tuple[float, np.ndarray]:
+    climber = _Climber(problem, models)
+    best = (-np.inf, uniform_table(problem))
+    largest = max_return(climber.problem) - return_slack(climber.problem)
+    tables = _stationary_starts(climber, seed)
+    for table in tables:
+        best = max(best, (climber.value_and_slope(table)[0], table), key=_value)
+    for table in tables[:starts]:
+        if best[0] >= largest:
+            break
+        best = max(best, climber.finish(climber.climb(table, iterations)), key=_value)
+    return best
+
+
+def _value(pair: tuple[float, np.ndarray]) -> float:
+    return pair[0]
+
+
+def _stationary_starts(climber: _Climber, seed: int) -> list[Float[np.ndarray, "C A"]]:
+    """Tables to climb from, in turn a sharp one, which earns most so far, and a spread one, which is led by no table."""
+    problem = climber.problem
+    drawn = np.random.default_rng(seed).exponential(size=(2, *climber.mask.shape)) * climber.mask
+    spread = [uniform_table(problem), *(drawn / drawn.sum(axis=2, keepdims=True))]
+    if problem.return_over == "infinite" and not _is_blind(problem):
+        return [_one_hot(problem, _known_actions(problem, problem.models, times=1))[0]]
+    if problem.return_over == "infinite":
+        sharp = [_one_hot(problem, np.argmax(_best_action_values(problem, m)[0], axis=1)) for m in problem.models]
+    elif problem.horizon == 0:
+        sharp = []
+    else:
+        timed = greedy_table(problem)
+        times = np.linspace(0, problem.horizon - 1, min(problem.horizon, _SHARP_STARTS)).astype(int)
+        sharp = list(np.unique(timed[times], axis=0))
+        spread.insert(0, _time_average(climber.hidden, timed))
+    sharp.sort(key=lambda table: -climber.value_and_slope(table)[0])
+    pairs = zip_longest(sharp, spread)
+    return [table for pair in pairs for table in pair if table is not None]
+
+
+def _time_average(hidden: Hidden, timed: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "C A"]:
+    """How often each action is taken in a cell over all times; cells that are never met keep their first row."""
+    occupied = Chain(hidden, timed, stationary=False).occupancies[:-1]
+    weights = np.zeros((hidden.num_cells, len(timed)))
+    np.add.at(weights, hidden.cell, occupied.T)
+    total = weights.sum(axis=1)[:, None]
+    average = np.einsum("ct,tca->ca", weights, timed) / np.where(total > 0, total, 1.0)
+    return np.where(total > 0, average, timed[0])

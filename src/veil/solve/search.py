@@ -1,0 +1,252 @@
+"""One search from beginning to end: from scratch or a checkpoint, within its limits, to a feasible `Solution`."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from jaxtyping import Float
+
+from ..engine.returns import evaluate_returns
+from ..engine.space import Space, make_space
+from ..policy.tables import Policy
+from ..problem.checks import Defects, is_number
+from ..problem.fingerprint import fingerprint
+from ..problem.problem import Problem
+from .ascent import Ascent, first_order_gain, lagrangian_slope, num_starts
+from .checkpoint import Checkpoint, read_checkpoint
+from .max_return import check_feasible, max_return
+from .primal_dual import PrimalDual, PrimalDualSettings
+from .solution import History, Solution, Status
+from .starts import make_starts, richest_table
+from .task import Task, make_task
+from .values import EVALUATIONS, OBJECTIVES, final_opacity, make_secrecy
+from .watch import Progress, Stopped, Watch
+
+# The first-order gain below which an answer is called converged, in bits.
+TOLERANCE_BITS = 1e-3
+
+
+class State(Protocol):
+    """Where a method stands; what it needs to go on can be written as arrays."""
+
+    @property
+    def iteration(self) -> int: ...  # noqa: D102
+    @property
+    def best_multiplier(self) -> np.ndarray: ...  # noqa: D102
+    @property
+    def best_score(self) -> float: ...  # noqa: D102
+    @property
+    def history(self) -> np.ndarray: ...  # noqa: D102
+    def arrays(self) -> dict[str, np.ndarray]: ...  # noqa: D102
+
+
+class Method(Protocol):
+    """A method as a sequence of states, each made from the one before and nothing else."""
+
+    def begin(self) -> Any: ...  # noqa: D102
+    def advance(self, state: Any, watch: Watch) -> Any: ...  # noqa: D102
+    def is_done(self, state: Any) -> bool: ...  # noqa: D102
+    def unpack(self, arrays: dict[str, np.ndarray]) -> Any: ...  # noqa: D102
+    def candidates(self, state: Any) -> Float[np.ndarray, "B T C A"]: ...  # noqa: D102
+
+
+@dataclass(frozen=True)
+class Options:
+    """The settings of a search, as `veil.solve` takes them."""
+
+    method: str = "ascent"
+    memory: Any = "markov"
+    goal: str = "opaque"
+    objective: Any = "entropy"
+    evaluation: Any = "auto"
+    per_start: bool = False
+    min_opacity: float | None = None
+    seed: int = 0
+    starts: int | None = None
+    start: Policy | None = None
+    sequences: int = 2000
+    time_limit: float | None = None
+    iterations: int | None = None
+    checkpoint: str | Path | None = None
+    checkpoint_every: float = 10.0
+    resume: str | Path | None = None
+    progress: "bool | Callable[[Progress], None] | None" = None
+    primal_dual: PrimalDualSettings = field(default_factory=PrimalDualSettings)
+
+    def __post_init__(self) -> None:
+        defects = Defects("solve")
+        for name, choices in (
+            ("method", ("ascent", "primal-dual")),
+            ("goal", ("opaque", "transparent")),
+            ("objective", OBJECTIVES),
+            ("evaluation", EVALUATIONS),
+        ):
+            if getattr(self, name) not in choices:
+                found, listed = getattr(self, name), ", ".join(map(repr, choices))
+                defects.add(f"{name} is {found!r}, expected one of {listed}")
+        for name, least in (("seed", 0), ("starts", 1), ("iterations", 0), ("sequences", 2)):
+            value = getattr(self, name)
+            whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+            if value is not None and not (whole and value >= least):
+                defects.add(f"{name} is {value!r}, expected a whole number, {least} or more")
+        for name in ("time_limit", "min_opacity", "checkpoint_every"):
+            value = getattr(self, name)
+            if value is not None and not (is_number(value) and value >= 0):
+                defects.add(f"{name} is {value!r}, expected a number, 0 or more")
+        defects.raise_if_any()
+
+    def identity(self, problem: Problem, space: Space) -> dict[str, Any]:
+        """What the result depends on: the same identity, the same result."""
+        start = None if self.start is None else hashlib.sha256(space.table_of(self.start).tobytes()).hexdigest()
+        names = ("method", "goal", "objective", "evaluation", "per_start", "min_opacity", "seed", "starts", "sequences")
+        settings = {name: getattr(self, name) for name in (*names, "iterations")}
+        own = {"primal_dual": self.primal_dual.describe()} if self.method == "primal-dual" else {}
+        return {"problem": fingerprint(problem), "memory": repr(space.memory), "start": start} | settings | own
+
+
+def search(problem: Problem, options: Options) -> Solution:
+    """The best policy that a method finds; see `veil.solve`.
+
+    **Raises:** `InfeasibleError` at once where no policy whatever reaches the threshold; `InputError`;
+    `CheckpointError`.
+    """
+    if options.min_opacity is None:
+        check_feasible(problem)
+    watch = Watch(options.time_limit, options.iterations, progress=options.progress)
+    space = make_space(problem, options.memory)
+    secrecy = make_secrecy(space, options.objective, options.evaluation, sequences=options.sequences, seed=options.seed)
+    task = make_task(
+        space,
+        goal=options.goal,
+        objective=options.objective,
+        per_start=options.per_start,
+        min_opacity=options.min_opacity,
+        secrecy=secrecy,
+    )
+    safe = richest_table(space)
+    if _is_hopeless(task, safe):
+        return _infeasible(task, safe, options, watch)
+    method = _make_method(task, safe, options)
+    state, status = _run(method, options, problem, space, watch)
+    return _answer(task, method, state, status, options, watch)
+
+
+def _is_hopeless(task: Task, safe: np.ndarray) -> bool:
+    """Whether the stationary class was searched for its largest return alone, and that misses the threshold."""
+    single = task.min_opacity is None and task.threshold is not None and len(task.starts) == 1
+    return single and task.space.memory == "markov" and bool(np.any(task.slacks(safe[None]) < 0))
+
+
+def _make_method(task: Task, safe: np.ndarray, options: Options) -> Method:
+    if options.method == "primal-dual":
+        return PrimalDual(task, safe, options.primal_dual, options.seed, options.start)
+    count = options.starts or num_starts(task)
+    return Ascent(task, make_starts(task.space, safe, count, options.seed, options.start), safe)
+
+
+def _run(method: Method, options: Options, problem: Problem, space: Space, watch: Watch) -> tuple[Any, Status]:
+    """States one after the other, until the method ends, a limit is met or somebody interrupts."""
+    path = options.checkpoint or options.resume
+    identity = options.identity(problem, space) if path is not None else {}
+    checkpoint = None if path is None else Checkpoint(path, identity, options.checkpoint_every)
+    if options.resume is not None:
+        arrays, spent = read_checkpoint(options.resume, identity)
+        state = method.unpack(arrays)
+        watch.resume_after(spent)
+    else:
+        state = method.begin()
+    status = Status.CONVERGED
+    try:
+        while not method.is_done(state):
+            if options.iterations is not None and state.iteration >= options.iterations:
+                status = Status.ITERATION_LIMIT
+                break
+            watch.check()
+            state = method.advance(state, watch)
+            if checkpoint is not None:
+                checkpoint.offer(state.arrays(), watch.seconds)
+    except Stopped:
+        status = Status.TIME_LIMIT
+    except KeyboardInterrupt:
+        status = Status.INTERRUPTED
+    finally:
+        watch.close()
+    if checkpoint is not None:
+        checkpoint.write(state.arrays(), watch.seconds)
+    return state, status
+
+
+def _answer(task: Task, method: Method, state: Any, status: Status, options: Options, watch: Watch) -> Solution:
+    """The best feasible candidate, evaluated anew."""
+    space = task.space
+    tables = method.candidates(state)
+    values = task.evaluate(tables)
+    order = np.where(values.feasible, values.score, -1e6 + np.min(values.slack, axis=1, initial=0.0))
+    chosen = int(np.argmax(order))
+    feasible = bool(values.feasible[chosen])
+    one = values.part(np.array([chosen]))
+    gap = first_order_gain(task, tables[chosen], lagrangian_slope(one, state.best_multiplier[None])[0])
+    if status is Status.CONVERGED and not gap <= TOLERANCE_BITS:
+        status = Status.ITERATION_LIMIT
+    detail = task.secrecy.reason
+    if not feasible:
+        status, detail = Status.INFEASIBLE, _why_infeasible(task, float(values.returns[chosen]))
+    return Solution(
+        policy=space.policy(tables[chosen]),
+        policy_class=space.describe,
+        opacity=final_opacity(space, tables[chosen], task.secrecy, options.seed, options.sequences),
+        expected_return=float(values.returns[chosen]),
+        threshold=task.threshold,
+        feasible=feasible,
+        status=status,
+        method=options.method,
+        goal=options.goal,
+        objective=options.objective,
+        detail=detail,
+        price_bits=float(state.best_multiplier.max(initial=0.0)) * task.price_unit,
+        stationarity_bits=gap,
+        iterations=state.iteration,
+        seconds=watch.seconds,
+        seed=options.seed,
+        needs_observations=space.needs_observations,
+        history=History.of(state.history),
+        settings={"memory": repr(space.memory), "evaluation": task.secrecy.kind, "starts": options.starts},
+    )
+
+
+def _infeasible(task: Task, safe: np.ndarray, options: Options, watch: Watch) -> Solution:
+    """The policy of largest return that is known for the class, which is not enough."""
+    space = task.space
+    value = float(evaluate_returns(space.problem, space.hidden, safe[None], stationary=space.stationary)[0][0])
+    return Solution(
+        policy=space.policy(safe),
+        policy_class=space.describe,
+        opacity=final_opacity(space, safe, task.secrecy, options.seed, options.sequences),
+        expected_return=value,
+        threshold=task.threshold,
+        feasible=False,
+        status=Status.INFEASIBLE,
+        method=options.method,
+        goal=options.goal,
+        objective=options.objective,
+        detail=_why_infeasible(task, value),
+        seconds=watch.seconds,
+        seed=options.seed,
+        needs_observations=space.needs_observations,
+    )
+
+
+def _why_infeasible(task: Task, best: float) -> str:
+    """Which constraint is missed, by how much, and which class of policies can meet it."""
+    if task.min_opacity is not None:
+        return f"no policy was found that hides {task.min_opacity:g} bits: ask for less, or allow more memory"
+    space, wanted = task.space, task.threshold
+    text = f"the best return found for {space.describe} is {best:.6g}, below the threshold {wanted:.6g}"
+    if len(task.starts) > 1:
+        text += " from every start state"
+    if space.stationary and wanted is not None and max_return(space.problem) >= wanted:
+        text += f"; policies with a clock reach {max_return(space.problem):.6g}: use memory='timed'"
+    return text
