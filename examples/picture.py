@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import numpy as np
-from climb import climb
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -32,16 +31,16 @@ def draw_grid(axes: Axes, problem: veil.Problem, policy: veil.MarkovPolicy) -> N
         label = next((role for role, there in roles.items() if there), "")
         axes.text(column + 0.06, row + 0.2, label, fontsize=8, weight="bold", va="center", zorder=3)
     axes.set(xlim=(0, 6), ylim=(6, 0), aspect="equal", xticks=[], yticks=[])
-    axes.set_title("Where the climbed policy spends its time", fontsize=10)
+    axes.set_title("Where the solved policy spends its time", fontsize=10)
 
 
 def main() -> None:
     """Compute and draw."""
     problem = veil.gallery.load("paper-last-state")
-    policies = {"uniform": veil.MarkovPolicy.uniform(problem), "climbed": climb(problem)}
+    policies = {"uniform": veil.MarkovPolicy.uniform(problem), "solved": veil.solve(problem).policy}
     figure = Figure(figsize=(11, 3.6), layout="constrained")
     grid, over_time, cost = figure.subplots(1, 3, width_ratios=(1, 1.25, 1))
-    draw_grid(grid, problem, policies["climbed"])
+    draw_grid(grid, problem, policies["solved"])
     times = np.arange(problem.horizon + 1)
     for (name, policy), colour in zip(policies.items(), ("#999999", "#0072B2"), strict=True):
         bits = veil.measures.bits_over_time(problem, policy)
@@ -53,10 +52,10 @@ def main() -> None:
     over_time.set(ylim=(0, 1.02), xlabel="observations seen, t", ylabel="bits left, H(Z | o₀ … oₜ)")
     over_time.set_title("How the secret wears away (dotted: before any)", fontsize=10)
     over_time.legend(frameon=False, loc="center", bbox_to_anchor=(0.5, 0.62))
-    costs = veil.measures.sensor_costs(problem, policies["climbed"])
+    costs = veil.measures.sensor_costs(problem, policies["solved"])
     cost.bar(list(costs), [1e3 * bits for bits in costs.values()], color=[COLOURS[name] for name in costs], alpha=0.8)
     cost.set(ylabel="thousandths of a bit")
-    cost.set_title("What each sensor costs (climbed)", fontsize=10)
+    cost.set_title("What each sensor costs (solved)", fontsize=10)
     for axes in (over_time, cost):
         axes.spines[["top", "right"]].set_visible(False)
     OUT.parent.mkdir(parents=True, exist_ok=True)

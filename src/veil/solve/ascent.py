@@ -34,6 +34,7 @@ _PAIRS = 12  # of changes that L-BFGS remembers
 _LONGEST_STEP = 2.0
 # While polishing, actions taken more rarely than this are closed where they do not pay, by this logit, or opened again.
 _RARE, _CLOSED, _OPENED = 2e-3, -25.0, -4.0
+_SORT_EVERY = 60
 GAP_BITS = 1e-5  # of the best first-order change, below which a policy is called stationary
 
 
@@ -307,7 +308,8 @@ def _next_multiplier(task: Task, state: State, pull: np.ndarray, values: Values,
     if done and steady and violated < 1e-6 and state.gap < 10 * GAP_BITS:
         return replace(state, multiplier=pull, phase=DONE)
     penalty = min(1e4, 2 * state.penalty) if violated > 1e-4 else state.penalty
-    return _sorted_out(task, replace(state, multiplier=pull, penalty=penalty), watch)
+    after = replace(state, multiplier=pull, penalty=penalty)
+    return _sorted_out(task, after, watch) if done or state.inside % _SORT_EVERY == 0 else after
 
 
 def _quasi_newton(

@@ -1,8 +1,9 @@
 """One search from beginning to end: from scratch or a checkpoint, within its limits, to a feasible `Solution`."""
 
 import hashlib
+import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -11,8 +12,11 @@ from jaxtyping import Float
 
 from ..engine.returns import evaluate_returns
 from ..engine.space import Space, make_space
+from ..opacity.evaluate import opacity
+from ..opacity.result import Opacity
 from ..policy.tables import Policy
 from ..problem.checks import Defects, is_number
+from ..problem.errors import CheckpointError
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
 from .ascent import Ascent, first_order_gain, lagrangian_slope, num_starts
@@ -21,12 +25,16 @@ from .max_return import check_feasible, max_return
 from .primal_dual import PrimalDual, PrimalDualSettings
 from .solution import History, Solution, Status
 from .starts import make_starts, richest_table
-from .task import Task, make_task
-from .values import EVALUATIONS, OBJECTIVES, final_opacity, make_secrecy
+from .task import Task, Values, make_task
+from .values import EVALUATIONS, OBJECTIVES, Secrecy, final_opacity, make_secrecy
 from .watch import Progress, Stopped, Watch
 
 # The first-order gain below which an answer is called converged, in bits.
 TOLERANCE_BITS = 1e-3
+# Seconds that the answer may take after the time is up or the search was interrupted.
+_CLOSING_SECONDS = 1.0
+# Candidates this close are as good as each other.
+_AS_GOOD_BITS = 1e-5
 
 
 class State(Protocol):
@@ -34,6 +42,8 @@ class State(Protocol):
 
     @property
     def iteration(self) -> int: ...  # noqa: D102
+    @property
+    def best(self) -> np.ndarray: ...  # noqa: D102
     @property
     def best_multiplier(self) -> np.ndarray: ...  # noqa: D102
     @property
@@ -94,7 +104,8 @@ class Options:
                 defects.add(f"{name} is {value!r}, expected a whole number, {least} or more")
         for name in ("time_limit", "min_opacity", "checkpoint_every"):
             value = getattr(self, name)
-            if value is not None and not (is_number(value) and value >= 0):
+            absent = value is None and name != "checkpoint_every"
+            if not (absent or (value is not None and is_number(value) and value >= 0)):
                 defects.add(f"{name} is {value!r}, expected a number, 0 or more")
         defects.raise_if_any()
 
@@ -128,10 +139,24 @@ def search(problem: Problem, options: Options) -> Solution:
     )
     safe = richest_table(space)
     if _is_hopeless(task, safe):
-        return _infeasible(task, safe, options, watch)
-    method = _make_method(task, safe, options)
+        return _unsearched(task, safe, options, watch, Status.INFEASIBLE)
+    method = _make_method(replace(task, secrecy=_Limited(secrecy, watch)), safe, options)
     state, status = _run(method, options, problem, space, watch)
+    if state is None:
+        return _unsearched(task, safe, options, watch, status)
     return _answer(task, method, state, status, options, watch)
+
+
+class _Limited:
+    """A secrecy that keeps to the time of the search, whoever asks for it."""
+
+    def __init__(self, inner: Secrecy, watch: Watch):
+        self._inner, self._watch = inner, watch
+        self.kind, self.reason, self.cost_seconds = inner.kind, inner.reason, inner.cost_seconds
+
+    def __call__(self, tables: np.ndarray, check: Callable[[], None]) -> tuple[np.ndarray, np.ndarray]:
+        """See `Secrecy`."""
+        return self._inner(tables, self._watch.check)
 
 
 def _is_hopeless(task: Task, safe: np.ndarray) -> bool:
@@ -142,50 +167,62 @@ def _is_hopeless(task: Task, safe: np.ndarray) -> bool:
 
 def _make_method(task: Task, safe: np.ndarray, options: Options) -> Method:
     if options.method == "primal-dual":
-        return PrimalDual(task, safe, options.primal_dual, options.seed, options.start)
+        return PrimalDual(task, safe, options.primal_dual, options.seed, options.start, options.objective)
     count = options.starts or num_starts(task)
     return Ascent(task, make_starts(task.space, safe, count, options.seed, options.start), safe)
 
 
 def _run(method: Method, options: Options, problem: Problem, space: Space, watch: Watch) -> tuple[Any, Status]:
-    """States one after the other, until the method ends, a limit is met or somebody interrupts."""
+    """States one after the other, until the method ends, a limit is met or somebody interrupts.
+
+    The state is None where the time did not suffice for the first.
+    """
     path = options.checkpoint or options.resume
     identity = options.identity(problem, space) if path is not None else {}
     checkpoint = None if path is None else Checkpoint(path, identity, options.checkpoint_every)
-    if options.resume is not None:
-        arrays, spent = read_checkpoint(options.resume, identity)
-        state = method.unpack(arrays)
-        watch.resume_after(spent)
-    else:
-        state = method.begin()
-    status = Status.CONVERGED
+    state, status = None, Status.CONVERGED
     try:
+        if options.resume is not None:
+            state = _resumed(method, options.resume, identity, watch)
+        else:
+            state = method.begin()
         while not method.is_done(state):
             if options.iterations is not None and state.iteration >= options.iterations:
                 status = Status.ITERATION_LIMIT
                 break
             watch.check()
             state = method.advance(state, watch)
-            if checkpoint is not None:
-                checkpoint.offer(state.arrays(), watch.seconds)
+            if checkpoint is not None and checkpoint.is_due:
+                checkpoint.write(state.arrays(), watch.seconds)
     except Stopped:
         status = Status.TIME_LIMIT
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
     finally:
         watch.close()
-    if checkpoint is not None:
+    if checkpoint is not None and state is not None:
         checkpoint.write(state.arrays(), watch.seconds)
     return state, status
 
 
+def _resumed(method: Method, path: str | Path, identity: dict[str, Any], watch: Watch) -> Any:
+    arrays, spent = read_checkpoint(path, identity)
+    try:
+        state = method.unpack(arrays)
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path} does not hold the state of this method: {error}") from error
+    watch.resume_after(spent)
+    return state
+
+
 def _answer(task: Task, method: Method, state: Any, status: Status, options: Options, watch: Watch) -> Solution:
-    """The best feasible candidate, evaluated anew."""
-    space = task.space
-    tables = method.candidates(state)
-    values = task.evaluate(tables)
+    """The best feasible candidate, evaluated anew as far as the time allows."""
+    space, closing = task.space, Watch(_seconds_left(status, options, watch))
+    tables, values = _candidates(task, method, state, closing)
     order = np.where(values.feasible, values.score, -1e6 + np.min(values.slack, axis=1, initial=0.0))
-    chosen = int(np.argmax(order))
+    chosen = len(order) - 1
+    if order[chosen] < order.max() - _AS_GOOD_BITS:  # the last candidate is the most finished one
+        chosen = int(np.argmax(order))
     feasible = bool(values.feasible[chosen])
     one = values.part(np.array([chosen]))
     gap = first_order_gain(task, tables[chosen], lagrangian_slope(one, state.best_multiplier[None])[0])
@@ -194,10 +231,11 @@ def _answer(task: Task, method: Method, state: Any, status: Status, options: Opt
     detail = task.secrecy.reason
     if not feasible:
         status, detail = Status.INFEASIBLE, _why_infeasible(task, float(values.returns[chosen]))
+    own = {"primal_dual": method.describe()} if isinstance(method, PrimalDual) else {}
     return Solution(
         policy=space.policy(tables[chosen]),
         policy_class=space.describe,
-        opacity=final_opacity(space, tables[chosen], task.secrecy, options.seed, options.sequences),
+        opacity=_closing_opacity(task, tables[chosen], options, closing),
         expected_return=float(values.returns[chosen]),
         threshold=task.threshold,
         feasible=feasible,
@@ -213,26 +251,67 @@ def _answer(task: Task, method: Method, state: Any, status: Status, options: Opt
         seed=options.seed,
         needs_observations=space.needs_observations,
         history=History.of(state.history),
-        settings={"memory": repr(space.memory), "evaluation": task.secrecy.kind, "starts": options.starts},
+        settings={"memory": repr(space.memory), "evaluation": task.secrecy.kind, "starts": options.starts} | own,
     )
 
 
-def _infeasible(task: Task, safe: np.ndarray, options: Options, watch: Watch) -> Solution:
-    """The policy of largest return that is known for the class, which is not enough."""
+def _seconds_left(status: Status, options: Options, watch: Watch) -> float:
+    """What the answer may take: nobody waits long for a search that was stopped."""
+    if status is Status.INTERRUPTED:
+        return _CLOSING_SECONDS
+    return math.inf if options.time_limit is None else max(0.0, watch.time_left) + _CLOSING_SECONDS
+
+
+def _candidates(task: Task, method: Method, state: Any, closing: Watch) -> tuple[np.ndarray, Values]:
+    """Tables that may be the answer, with their values; the best that is known, without slopes, where time is short."""
+    try:
+        tables = method.candidates(state)
+        if task.secrecy.cost_seconds * len(tables) < closing.time_left:
+            return tables, task.evaluate(tables, closing.check)
+    except Stopped:
+        pass
+    space, best = task.space, state.best[None]
+    returns, unknown = evaluate_returns(space.problem, space.hidden, best, stationary=space.stationary)[0], np.nan
+    if task.min_opacity is None:
+        slack = task.slacks(best)
+    else:  # a table is only kept as the best once it was seen to be feasible
+        slack = np.array([[0.0 if np.isfinite(state.best_score) else -1.0]])
+    slope, slack_slope = np.full(best.shape, unknown), np.full((1, slack.shape[1], *space.shape), unknown)
+    return best, Values(np.array([state.best_score]), slope, slack, slack_slope, np.array([unknown]), returns)
+
+
+def _closing_opacity(task: Task, table: np.ndarray, options: Options, closing: Watch) -> Opacity:
+    """The opacity of the answer: as it was searched, or by what fits the time that is left."""
+    space, secrecy, left = task.space, task.secrecy, max(closing.time_left, 0.5 * _CLOSING_SECONDS)
+    cost = {"exact": 1 / 3, "bracket": 20 / secrecy.cost_seconds, "sampled": 10.0}[secrecy.kind] * secrecy.cost_seconds
+    if cost <= left:
+        return final_opacity(space, table, secrecy, options.seed, options.sequences)
+    method = "sampled" if secrecy.kind == "sampled" else "auto"
+    return opacity(space.problem, space.policy(table), method, time_limit=left, seed=options.seed + 1)
+
+
+def _unsearched(task: Task, safe: np.ndarray, options: Options, watch: Watch, status: Status) -> Solution:
+    """The policy of largest return that is known for the class: not enough, or all that there was time for."""
     space = task.space
     value = float(evaluate_returns(space.problem, space.hidden, safe[None], stationary=space.stationary)[0][0])
+    hidden = _closing_opacity(task, safe, options, Watch(_seconds_left(status, options, watch)))
+    if task.min_opacity is None:
+        missed = bool(np.any(task.slacks(safe[None]) < 0))
+    else:
+        missed = hidden.lower < task.min_opacity
+    status = Status.INFEASIBLE if missed else status
     return Solution(
         policy=space.policy(safe),
         policy_class=space.describe,
-        opacity=final_opacity(space, safe, task.secrecy, options.seed, options.sequences),
+        opacity=hidden,
         expected_return=value,
         threshold=task.threshold,
-        feasible=False,
-        status=Status.INFEASIBLE,
+        feasible=not missed,
+        status=status,
         method=options.method,
         goal=options.goal,
         objective=options.objective,
-        detail=_why_infeasible(task, value),
+        detail=_why_infeasible(task, value) if missed else task.secrecy.reason,
         seconds=watch.seconds,
         seed=options.seed,
         needs_observations=space.needs_observations,
