@@ -6,7 +6,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .api import solve as solve
     from .engine.filter import ObserverFilter as ObserverFilter
     from .opacity import measures as measures
     from .opacity.attack import attack as attack
@@ -44,6 +43,10 @@ if TYPE_CHECKING:
     from .solve.max_return import max_return as max_return
     from .solve.solution import Solution as Solution
     from .solve.solution import Status as Status
+
+    # isort: split
+    # After the rooms of the same name, which type checkers would see instead.
+    from .api import solve as solve
 
 __version__ = "0.1.0"
 

@@ -10,7 +10,8 @@ import pytest
 
 import veil
 from veil.engine.chain import Chain, make_chain
-from veil.engine.returns import evaluate_return, optimal_values
+from veil.engine.returns import evaluate_return, evaluate_returns, optimal_values, returns_from
+from veil.engine.space import Space, make_space
 
 from ..oracle import Spec, evaluate
 from ..random_problems import KINDS, random_spec, to_policy, to_problem
@@ -241,3 +242,76 @@ def test_the_secret_does_not_change_the_return_for_ever(kind: str):
         assert veil.expected_return(problem, policy) == pytest.approx(veil.expected_return(plain, policy), abs=1e-12)
         checked += 1
     assert checked >= 3
+
+
+# Many tables at once
+
+
+def several_tables(problem: veil.Problem, memory: str, count: int, seed: int) -> tuple[Space, np.ndarray]:
+    space, rng = make_space(problem, memory), np.random.default_rng(seed)
+    weights = rng.exponential(size=(count, *space.shape)) * space.available
+    weights *= (rng.random(weights.shape) < 0.7) | (weights == weights.max(axis=-1, keepdims=True))
+    return space, weights / weights.sum(axis=-1, keepdims=True)
+
+
+@pytest.mark.parametrize("memory", ["markov", "timed"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_tables_are_each_what_they_are_alone(kind: str, memory: str):
+    for seed, case in enumerate(small_cases(15, kind)):
+        space, tables = several_tables(case.problem, memory, 5, seed)
+        values, slopes = evaluate_returns(case.problem, space.hidden, tables, stationary=space.stationary)
+        assert slopes.shape == tables.shape
+        for table, value, slope in zip(tables, values, slopes, strict=True):
+            assert value == pytest.approx(veil.expected_return(case.problem, space.policy(table)), abs=1e-12)
+            np.testing.assert_allclose(slope, evaluate_return(case.problem, space.chain(table))[1], atol=1e-12)
+
+
+@pytest.mark.parametrize("memory", ["markov", "timed"])
+def test_many_tables_for_ever(memory: str):
+    for seed in range(6):
+        problem = infinite(random_model(seed, 0.8), 3)
+        space, tables = several_tables(problem, memory, 4, seed)
+        values, slopes = evaluate_returns(problem, space.hidden, tables, stationary=space.stationary)
+        for table, value, slope in zip(tables, values, slopes, strict=True):
+            assert value == pytest.approx(veil.expected_return(problem, space.policy(table)), abs=1e-12)
+
+            def alone(at: np.ndarray, space: Space = space, problem: veil.Problem = problem) -> float:
+                return evaluate_return(problem, space.chain(at))[0]
+
+            np.testing.assert_allclose(slope, central_differences(alone, table), atol=1e-7)
+
+
+@pytest.mark.parametrize("memory", ["markov", "timed", veil.Controller(2)])
+@pytest.mark.parametrize("forever", [False, True])
+def test_each_table_may_begin_in_a_distribution_of_its_own(memory, forever: bool):
+    for seed in range(4):
+        model = random_model(seed, 0.8)
+        problem = (
+            infinite(model, 3) if forever else veil.Problem(model, veil.Observer(np.eye(4)), veil.LastState({0}), 3)
+        )
+        space, tables = several_tables(problem, memory, 4, seed)
+        states = np.arange(4)
+        starts = np.where(space.hidden.state == states[:, None], space.hidden.start, 0.0)
+        starts /= starts.sum(axis=1, keepdims=True)
+        values, slopes = returns_from(problem, space.hidden, starts, tables, stationary=space.stationary)
+        for state, table, value in zip(states, tables, values, strict=True):
+            moved = veil.Model(model.transitions, model.rewards, int(state), 0.8, available=model.available)
+            own = problem.replace(model=moved)
+            assert value == pytest.approx(veil.expected_return(own, space.policy(table)), abs=1e-12)
+        mean = evaluate_returns(problem, space.hidden, tables[:1], stationary=space.stationary)
+        parts = returns_from(
+            problem, space.hidden, starts, np.repeat(tables[:1], 4, axis=0), stationary=space.stationary
+        )
+        assert mean[0][0] == pytest.approx(model.initial @ parts[0], abs=1e-12)
+        np.testing.assert_allclose(mean[1][0], np.tensordot(model.initial, parts[1], 1), atol=1e-12)
+        assert slopes.shape == tables.shape
+
+
+def test_slopes_on_sparse_transitions_are_those_on_dense_ones():
+    for seed, case in enumerate(small_cases(12)):
+        space, tables = several_tables(case.problem, "markov", 3, seed)
+        sparse = on_sparse_kernel(space.chain(tables[0])).hidden
+        plain = evaluate_returns(case.problem, space.hidden, tables, stationary=True)
+        held = evaluate_returns(case.problem, sparse, tables, stationary=True)
+        np.testing.assert_allclose(held[0], plain[0], atol=1e-12)
+        np.testing.assert_allclose(held[1], plain[1], atol=1e-12)

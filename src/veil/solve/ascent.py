@@ -19,8 +19,9 @@ from .watch import Progress, Watch
 CLIMB, SETTLE, POLISH, DONE = range(4)
 _PHASES = ("climbing", "settling", "polishing", "done")
 
-# Iterations of the phases; a limit shares itself out in the same proportions.
-_ITERATIONS = (180, 60, 300)
+# Iterations of the phases; a limit shares itself out in the same proportions. A long climb finds better optima now and
+# then, which is worth it where an evaluation takes a millisecond.
+_ITERATIONS, _FEWER_ITERATIONS, _CHEAP_SECONDS = (180, 60, 300), (90, 60, 300), 1e-3
 _RATES = ((0.2, 0.1), (0.1, 0.01))  # Adam's step at the beginning and the end of a phase
 _DECAYS = (0.5, 0.9)  # little momentum: with more, starts end in poorer optima
 _SETTLED = 4
@@ -52,6 +53,7 @@ class State:
     best: Float[np.ndarray, "T C A"]
     best_score: float
     best_multiplier: Float[np.ndarray, " K"]
+    leading: Float[np.ndarray, "T C A"]
     gap: float
     penalty: float
     changes: Float[np.ndarray, "m P"]
@@ -79,18 +81,19 @@ def num_starts(task: Task) -> int:
 class Ascent:
     """The method as a sequence of states.
 
-    **Arguments:** `task`; `starts`, the parameters from which to climb; `safe`, the table of largest return, which is the
-    answer as long as nothing better is found.
+    **Arguments:** `task`; `starts`, the parameters from which to climb; `known`, tables that may be the answer as long as
+    nothing better is found: that of largest return first, then those that the search is begun from.
     """
 
-    def __init__(self, task: Task, starts: Float[np.ndarray, "B T C A"], safe: Float[np.ndarray, "T C A"]):
-        self.task, self._starts, self._safe = task, starts, safe
+    def __init__(self, task: Task, starts: Float[np.ndarray, "B T C A"], known: Float[np.ndarray, "n T C A"]):
+        self.task, self._starts, self._known = task, starts, known
 
     def begin(self) -> State:
         """The state before the first iteration."""
         starts, count = self._starts, self.task.num_constraints
         none = np.zeros((0, int(np.prod(self.task.space.shape))))
-        values = self.task.evaluate(self._safe[None])
+        values = self.task.evaluate(self._known)
+        scores = np.where(values.feasible, values.score, -np.inf)
         return State(
             phase=CLIMB if none.shape[1] else DONE,
             iteration=0,
@@ -99,9 +102,10 @@ class Ascent:
             mean=np.zeros_like(starts),
             square=np.zeros_like(starts),
             multiplier=np.zeros((len(starts), count)),
-            best=self._safe,
-            best_score=float(values.score[0]) if values.feasible[0] else -np.inf,
+            best=self._known[int(np.argmax(scores))],
+            best_score=float(scores.max()),
             best_multiplier=np.zeros(count),
+            leading=self._known[0],
             gap=np.inf,
             penalty=_PENALTY,
             changes=none,
@@ -122,25 +126,26 @@ class Ascent:
         return State.of(arrays)
 
     def candidates(self, state: State) -> Float[np.ndarray, "B T C A"]:
-        """Tables that may be the answer: the best that was feasible, and the one that is polished, made feasible."""
-        if state.phase < POLISH or not np.isfinite(state.best_score) or not state.theta.size:
+        """Tables that may be the answer: the best that was feasible, and the one that leads now, made feasible."""
+        if not np.isfinite(state.best_score) or not state.theta.size:
             return state.best[None]
-        polished = self.task.space.softmax(state.theta[:1])[0]
-        return np.stack([state.best, repair(self.task, polished, state.best)])
+        polished = state.phase >= POLISH
+        table = self.task.space.softmax(state.theta[:1])[0] if polished else state.leading
+        return np.stack([state.best, repair(self.task, table, state.best)])
 
 
-def lengths(iterations: int | None) -> tuple[int, int, int]:
+def lengths(task: Task, iterations: int | None) -> tuple[int, int, int]:
     """Iterations of climbing, settling and polishing."""
+    usual = _ITERATIONS if task.secrecy.cost_seconds <= _CHEAP_SECONDS else _FEWER_ITERATIONS
     if iterations is None:
-        return _ITERATIONS
-    total = sum(_ITERATIONS)
-    climb = max(1, round(iterations * _ITERATIONS[0] / total))
-    settle = min(iterations - climb, round(iterations * _ITERATIONS[1] / total))
+        return usual
+    climb = max(1, round(iterations * usual[0] / sum(usual)))
+    settle = min(iterations - climb, round(iterations * usual[1] / sum(usual)))
     return climb, settle, iterations - climb - settle
 
 
 def _advance(task: Task, state: State, watch: Watch) -> State:
-    length = lengths(watch.iterations)
+    length = lengths(task, watch.iterations)
     if state.phase in (CLIMB, SETTLE):
         after = _climb(task, state, watch, length[state.phase])
     else:
@@ -225,11 +230,13 @@ def _noted(
         state = replace(
             state, best=tables[leader], best_score=float(values.score[leader]), best_multiplier=pull[leader]
         )
+    # What is best but for a slight infeasibility is worth more than what is feasible by chance.
+    state = replace(state, leading=tables[int(np.argmax(_merit(values, pull, state.penalty)))])
     multiplier = float(pull[leader].max(initial=0.0)) * task.price_unit
     row = (state.iteration, values.secrecy[leader], values.returns[leader], multiplier, rate, watch.seconds)
     watch.tell(
         Progress(
-            _PHASES[state.phase], state.iteration, sum(lengths(watch.iterations)), float(row[1]), float(row[2]),
+            _PHASES[state.phase], state.iteration, sum(lengths(task, watch.iterations)), float(row[1]), float(row[2]),
             multiplier, watch.seconds,
         )
     )  # fmt: skip

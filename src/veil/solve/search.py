@@ -35,6 +35,8 @@ TOLERANCE_BITS = 1e-3
 _CLOSING_SECONDS = 1.0
 # Candidates this close are as good as each other.
 _AS_GOOD_BITS = 1e-5
+# A slack above this share of the range of returns does not bind.
+_LOOSE = 1e-3
 
 
 class State(Protocol):
@@ -169,7 +171,8 @@ def _make_method(task: Task, safe: np.ndarray, options: Options) -> Method:
     if options.method == "primal-dual":
         return PrimalDual(task, safe, options.primal_dual, options.seed, options.start, options.objective)
     count = options.starts or num_starts(task)
-    return Ascent(task, make_starts(task.space, safe, count, options.seed, options.start), safe)
+    known = safe[None] if options.start is None else np.stack([safe, task.space.table_of(options.start)])
+    return Ascent(task, make_starts(task.space, safe, count, options.seed, options.start), known)
 
 
 def _run(method: Method, options: Options, problem: Problem, space: Space, watch: Watch) -> tuple[Any, Status]:
@@ -224,8 +227,7 @@ def _answer(task: Task, method: Method, state: Any, status: Status, options: Opt
     if order[chosen] < order.max() - _AS_GOOD_BITS:  # the last candidate is the most finished one
         chosen = int(np.argmax(order))
     feasible = bool(values.feasible[chosen])
-    one = values.part(np.array([chosen]))
-    gap = first_order_gain(task, tables[chosen], lagrangian_slope(one, state.best_multiplier[None])[0])
+    gap, multiplier = _first_order(task, tables[chosen], values.part(np.array([chosen])), state.best_multiplier)
     if status is Status.CONVERGED and not gap <= TOLERANCE_BITS:
         status = Status.ITERATION_LIMIT
     detail = task.secrecy.reason
@@ -244,7 +246,7 @@ def _answer(task: Task, method: Method, state: Any, status: Status, options: Opt
         goal=options.goal,
         objective=options.objective,
         detail=detail,
-        price_bits=float(state.best_multiplier.max(initial=0.0)) * task.price_unit,
+        price_bits=float(multiplier.max(initial=0.0)) * task.price_unit,
         stationarity_bits=gap,
         iterations=state.iteration,
         seconds=watch.seconds,
@@ -253,6 +255,31 @@ def _answer(task: Task, method: Method, state: Any, status: Status, options: Opt
         history=History.of(state.history),
         settings={"memory": repr(space.memory), "evaluation": task.secrecy.kind, "starts": options.starts} | own,
     )
+
+
+def _first_order(task: Task, table: np.ndarray, values: Values, multiplier: np.ndarray) -> tuple[float, np.ndarray]:
+    """What the best first-order change promises, and the multiplier of the constraint at which it promises least.
+
+    That multiplier proves most; the promise is convex in it, so it is found by narrowing an interval. Where there are several
+    constraints those of the search are taken.
+    """
+
+    def gain(price: np.ndarray) -> float:
+        return first_order_gain(task, table, lagrangian_slope(values, price[None])[0])
+
+    if len(multiplier) != 1:
+        return gain(multiplier), multiplier
+    if values.slack[0, 0] > _LOOSE:  # a constraint that does not bind has no price
+        return gain(np.zeros(1)), np.zeros(1)
+    low, high = 0.0, 4 * float(multiplier[0]) + 4
+    for _ in range(80):
+        third = (high - low) / 3
+        if gain(np.array([low + third])) <= gain(np.array([high - third])):
+            high -= third
+        else:
+            low += third
+    best = min((np.array([low]), np.array([0.0]), multiplier), key=gain)
+    return gain(best), best
 
 
 def _seconds_left(status: Status, options: Options, watch: Watch) -> float:

@@ -8,7 +8,6 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ..opacity.result import Opacity
-from ..policy.tables import Policy
 
 
 class Status(Enum):
@@ -27,7 +26,7 @@ class History:
 
     **Attributes:** `iteration`; `opacity_bits` as it was evaluated (exact, the lower end of a bracket, or an estimate);
     `expected_return`; `multiplier`, the price λ of the constraint (the largest where there are several); `step`, the step
-    size; `seconds` since the search began.
+    size; `seconds` since the search began; `multipliers`, those of all K constraints, where the method keeps them.
     """
 
     iteration: Int[np.ndarray, " k"]
@@ -36,20 +35,23 @@ class History:
     multiplier: Float[np.ndarray, " k"]
     step: Float[np.ndarray, " k"]
     seconds: Float[np.ndarray, " k"]
+    multipliers: Float[np.ndarray, "k K"]
 
     def __len__(self) -> int:
         return len(self.iteration)
 
     @staticmethod
     def of(rows: "list[tuple[float, ...]] | np.ndarray") -> "History":
-        """From rows (iteration, bits, return, multiplier, step, seconds)."""
-        table = np.asarray(rows, dtype=float).reshape(-1, 6)
-        return History(table[:, 0].astype(np.int64), *table[:, 1:].T)
+        """From rows (iteration, bits, return, multiplier, step, seconds, multipliers …)."""
+        table = np.asarray(rows, dtype=float)
+        table = table if table.ndim == 2 else table.reshape(-1, 6)
+        bits, returns, multiplier, step, seconds = table[:, 1:6].T
+        return History(table[:, 0].astype(np.int64), bits, returns, multiplier, step, seconds, table[:, 6:])
 
-    def rows(self) -> Float[np.ndarray, "k 6"]:
+    def rows(self) -> Float[np.ndarray, "k 6+K"]:
         """The entries as one table."""
         columns = (self.opacity_bits, self.expected_return, self.multiplier, self.step, self.seconds)
-        return np.column_stack([self.iteration.astype(float), *columns])
+        return np.column_stack([self.iteration.astype(float), *columns, self.multipliers])
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,10 +68,11 @@ class Solution:
     - `price_bits`: λ, the bits that one more unit of return would cost, to first order, within the class.
     - `stationarity_bits`: what the best first-order change of the policy promises; near 0 at a local optimum.
     - `history`, `iterations`, `seconds`, `method`, `goal`, `objective`, `seed`, `settings`.
-    - `certificate`: the proof that comes with the answer, where one was made.
+    - `certificate`: the proof that comes with the answer, where one was made; `upper_bits`: what no policy of any kind with
+      this return can pass, where the method proves it.
     """
 
-    policy: Policy
+    policy: Any
     policy_class: str
     opacity: Opacity
     expected_return: float
@@ -89,6 +92,7 @@ class Solution:
     history: History = field(default_factory=lambda: History.of([]))
     settings: dict[str, Any] = field(default_factory=dict)
     certificate: Any = None
+    upper_bits: float = float("nan")
 
     def summary(self) -> str:
         """The answer in a few lines."""

@@ -1,6 +1,7 @@
 """When to stop and what to tell meanwhile: time and iteration limits, interrupts, the progress line."""
 
 import math
+import shutil
 import sys
 import time as clock
 from collections.abc import Callable
@@ -42,7 +43,7 @@ class Watch:
         self._deadline = math.inf if time_limit is None else clock.monotonic() + time_limit
         self.iterations = iterations
         self._tell = progress if callable(progress) else None
-        self._draw = progress is True or (progress is None and sys.stderr.isatty())
+        self._draw = progress is True or (progress is None and sys.stderr is not None and sys.stderr.isatty())
         self._drawn = False
         self._last = clock.monotonic()
 
@@ -79,11 +80,17 @@ class Watch:
             f"{news.phase:>8} {bar} {100 * share:3.0f}%  {news.opacity_bits:.4f} bits  return {news.expected_return:.4g}"
             f"  λ {news.multiplier:.3g}  {news.seconds:.0f} s"
         )
-        sys.stderr.write(f"\r{line:<100}")
+        width = _width()
+        sys.stderr.write(f"\r{line[:width]:<{width}}")
         sys.stderr.flush()
 
     def close(self) -> None:
         """Wipe the line."""
         if self._drawn:
-            sys.stderr.write("\r" + " " * 100 + "\r")
+            sys.stderr.write("\r" + " " * _width() + "\r")
             sys.stderr.flush()
+
+
+def _width() -> int:
+    """Of the line; one that wraps could not be drawn over."""
+    return min(100, shutil.get_terminal_size((101, 24)).columns - 1)

@@ -1,0 +1,180 @@
+"""Many policies on one tree: each exactly as it is alone."""
+
+import numpy as np
+import pytest
+
+import veil
+from veil.engine import batch
+from veil.engine.batch import BatchTree
+from veil.engine.space import Space, make_space
+from veil.opacity.exact import Budget, exact_gradient
+from veil.policy.memories import Controller, Memory, ObservationMemory, StateMemory
+from veil.solve.values import row_measure
+
+from ..policy.masked import knowing_problem, masked_problem
+from ..random_problems import KINDS
+from .chains import small_case
+
+MEASURE = row_measure("entropy")
+
+
+def tree_of(space: Space) -> BatchTree:
+    return BatchTree(space.hidden, space.available, stationary=space.stationary)
+
+
+def drawn(space: Space, count: int, seed: int = 0, zeros: float = 0.0) -> np.ndarray:
+    """Random tables; with `zeros`, each entry is an exact zero with about that chance."""
+    rng = np.random.default_rng(seed)
+    weights = rng.exponential(size=(count, *space.shape)) * space.available
+    kept = weights * (rng.random(weights.shape) >= zeros)
+    weights = np.where(kept.sum(axis=-1, keepdims=True) > 0, kept, weights)
+    return weights / weights.sum(axis=-1, keepdims=True)
+
+
+def hold_alone(space: Space, tables: np.ndarray) -> None:
+    """Values everywhere, and slopes where an action is taken: beside an exact zero the trees differ."""
+    values, slopes = tree_of(space).evaluate(tables, MEASURE)
+    assert values.shape == tables.shape[:1]
+    assert slopes.shape == tables.shape
+    for table, value, slope in zip(tables, values, slopes, strict=True):
+        alone, expected = exact_gradient(space.chain(table), Budget())
+        assert value == pytest.approx(alone.bits, abs=1e-12)
+        np.testing.assert_allclose(slope[table > 0], expected[table > 0], rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("memory", ["markov", "timed"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_policy_is_what_it_is_alone(kind: str, memory: str):
+    horizons, channels, unseen = set(), set(), 0
+    for seed in range(24):
+        problem = small_case(seed, kind).problem
+        if memory == "timed" and problem.horizon == 0:
+            continue  # tables of no entries, below
+        space = make_space(problem, memory)
+        hold_alone(space, drawn(space, 1 + seed % 7, seed))
+        horizons.add(problem.horizon)
+        channels.add(len(space.hidden.channels))
+        unseen += not problem.observer.sees_initial
+    assert {1, 2, 3}.issubset(horizons)
+    assert len(channels) > 1
+    assert unseen > 3
+
+
+@pytest.mark.parametrize("horizon", range(7))
+@pytest.mark.parametrize(
+    "fixed", [{"sees_actions": True}, {"on_actions": True}, {"sees_actions": True, "on_actions": True}]
+)
+def test_every_horizon_with_actions_in_the_events(horizon: int, fixed: dict[str, bool]):
+    for kind in ("last", "at", "initial"):
+        problem = small_case(f"horizon {kind}", kind, work=500, **fixed).problem
+        time = problem.secret.time if isinstance(problem.secret, veil.StateAt) else 0
+        problem = problem.replace(horizon=max(horizon, time))
+        for memory in ("markov", "timed") if problem.horizon else ("markov",):
+            space = make_space(problem, memory)
+            hold_alone(space, drawn(space, 3, horizon))
+
+
+@pytest.mark.parametrize("memory", ["markov", "timed"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_exact_zeros_in_the_tables(kind: str, memory: str):
+    for seed in range(12):
+        problem = small_case(seed, kind).problem
+        space = make_space(problem, memory if problem.horizon else "markov")
+        hold_alone(space, drawn(space, 4, seed, zeros=0.6))
+
+
+@pytest.mark.xfail(strict=True, raises=ValueError, reason="slopes of tables with no entries cannot be reshaped by -1")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_clock_without_decisions(kind: str):
+    problem = small_case(f"none {kind}", kind, work=500).problem
+    secret = veil.StateAt(0, {0}) if kind == "at" else problem.secret
+    space = make_space(problem.replace(horizon=0, secret=secret), "timed")
+    assert space.shape[0] == 0
+    hold_alone(space, np.zeros((3, *space.shape)))
+
+
+@pytest.mark.parametrize(
+    "memory",
+    [StateMemory(1), StateMemory(2, clock=False), ObservationMemory(1), ObservationMemory(2, clock=False),
+     Controller(2), Controller(2, clock=True)],
+)  # fmt: skip
+def test_policies_with_memory(memory: Memory):
+    for problem in (masked_problem(3), knowing_problem(3), small_case(2, "automaton").problem, small_case(4).problem):
+        space = make_space(problem.replace(agent_sees_observations=True), memory)
+        hold_alone(space, drawn(space, 3, 1))
+
+
+@pytest.mark.parametrize("objective", ["entropy", "leakage", "guess"])
+def test_threads_and_parts_change_no_bit(objective, monkeypatch: pytest.MonkeyPatch):
+    for seed in range(8):
+        problem = small_case(seed, KINDS[seed % 5]).problem
+        space = make_space(problem, "timed" if problem.horizon else "markov")
+        tree, tables, checked = tree_of(space), drawn(space, 7, seed), []
+        with monkeypatch.context() as patched:
+            patched.setattr(batch, "_AT_ONCE", 1)  # one policy at a time, as the threads have it
+            values, slopes = tree.evaluate(tables, row_measure(objective))
+            patched.setattr(batch, "_WORTH_A_THREAD", -1)
+            found = tree.evaluate(tables, row_measure(objective), lambda seen=checked: seen.append(1))
+        np.testing.assert_array_equal(found[0], values)
+        np.testing.assert_array_equal(found[1], slopes)
+        assert len(checked) == 7
+        together = tree.evaluate(tables, row_measure(objective))
+        np.testing.assert_allclose(together[0], values, atol=1e-13)
+        np.testing.assert_allclose(together[1], slopes, atol=1e-12)
+
+
+@pytest.mark.parametrize("workers", [False, True])
+def test_a_check_that_raises_stops_the_work(workers: bool, monkeypatch: pytest.MonkeyPatch):
+    class Enough(Exception):
+        pass
+
+    def check() -> None:
+        raise Enough
+
+    if workers:
+        monkeypatch.setattr(batch, "_AT_ONCE", 1)
+        monkeypatch.setattr(batch, "_WORTH_A_THREAD", -1)
+    space = make_space(masked_problem(3))
+    with pytest.raises(Enough):
+        tree_of(space).evaluate(drawn(space, 3), MEASURE, check)
+
+
+def test_the_tree_has_the_sequences_of_the_uniform_policy():
+    for seed in range(20):
+        case = small_case(seed)
+        space, uniform = make_space(case.problem), veil.MarkovPolicy.uniform(case.problem)
+        tree = tree_of(space)
+        assert len(tree.places) == tree.num_sequences == veil.opacity(case.problem, uniform, "exact").num_sequences
+        assert tree.places.max() < tree.numbers
+
+
+def test_one_policy_of_many_does_not_touch_the_others():
+    space = make_space(small_case(3, "last").problem, "timed")
+    tables = drawn(space, 5)
+    tree = tree_of(space)
+    kept = tables.copy()
+    all_values, all_slopes = tree.evaluate(tables, MEASURE)
+    np.testing.assert_array_equal(tables, kept)
+    some_values, some_slopes = tree.evaluate(tables[[4, 1]], MEASURE)
+    np.testing.assert_allclose(some_values, all_values[[4, 1]], atol=1e-14)
+    np.testing.assert_allclose(some_slopes, all_slopes[[4, 1]], atol=1e-13)
+
+
+def stay_or_leave(horizon: int) -> veil.Problem:
+    """Four ways out of a room and one way to stay; the watcher hears the door. Uniform play stays for T steps with 0.2^T."""
+    transitions = np.zeros((3, 5, 3))
+    transitions[0, 0, 0] = transitions[1:, :, 2] = 1
+    transitions[0, 1:, 1] = 1
+    model = veil.Model(transitions, np.zeros((3, 5)), 0)
+    return veil.Problem(model, veil.Observer([[1, 0], [0.5, 0.5], [0, 1]]), veil.LastState({0}), horizon)
+
+
+@pytest.mark.xfail(
+    strict=True, reason="the shape of the tree is taken from probabilities of the uniform policy, which underflow"
+)
+def test_what_uniform_play_hardly_ever_does_is_not_lost():
+    """Staying for 600 steps has probability 0.2^600 under the uniform policy, below the least double."""
+    space = make_space(stay_or_leave(600))
+    table = np.array([[[0.9999, 0.0001, 0, 0, 0], [0.2] * 5, [0.2] * 5]])
+    value, _ = tree_of(space).evaluate(table[None], lambda joint: (joint.sum(axis=(1, 2)), np.ones(joint.shape)))
+    assert value[0] == pytest.approx(1, abs=1e-9)  # the probabilities of all sequences
