@@ -25,7 +25,8 @@ def test_the_class_comes_back(policy, kind, tmp_path):
 def test_a_kind_from_the_future_is_refused(tmp_path):
     save_table(tmp_path / "policy", "quantum", np.eye(2))
     with pytest.raises(
-        veil.errors.PolicyFileError, match="unknown kind 'quantum', expected one of \\['markov', 'memory', 'timed'\\]"
+        veil.errors.PolicyFileError,
+        match="unknown kind 'quantum', expected one of \\['history', 'markov', 'memory', 'timed'\\]",
     ):
         veil.load_policy(tmp_path / "policy")
 

@@ -7,8 +7,10 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float
 
+from ..policy.history import HistoryPolicy
 from ..policy.tables import Policy, check_fits, policy_is_stationary
 from ..problem.problem import Problem
+from .followed import follow
 from .hidden import Hidden, build
 from .kernel import Matrix
 from .remember import remember
@@ -79,8 +81,14 @@ class Chain:
         return labels[::-1]
 
 
-def make_chain(problem: Problem, policy: Policy) -> Chain:
-    """The hidden chain of a problem under a policy that fits it; raises `InputError` where it does not."""
+def make_chain(problem: Problem, policy: Policy | HistoryPolicy) -> Chain:
+    """The hidden chain of a problem under a policy that fits it; raises `InputError` where it does not.
+
+    For a policy on the history its states are the situations of all times that the policy reaches.
+    """
+    if isinstance(policy, HistoryPolicy):
+        product, rows = follow(problem, policy).chain_parts()
+        return Chain(product, rows, stationary=True)
     table, memory = check_fits(policy, problem), getattr(policy, "memory", None)
     hidden = build(problem) if memory is None else remember(problem, memory).hidden
     return Chain(hidden, table, stationary=policy_is_stationary(policy))

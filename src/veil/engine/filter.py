@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..logs import posteriors
+from ..policy.history import HistoryPolicy
 from ..policy.tables import Policy
 from ..problem.checks import Defects
 from ..problem.errors import ImpossibleObservationError, VeilError
@@ -26,7 +27,7 @@ class ObserverFilter:
     Cost of an update: `O(nnz(P))` before τ, times the number of values of the secret after it.
     """
 
-    def __init__(self, problem: Problem, policy: Policy):
+    def __init__(self, problem: Problem, policy: Policy | HistoryPolicy):
         self.problem = problem
         self._chain = make_chain(problem, policy)
         self.reset()

@@ -43,7 +43,7 @@ def returns_from(
     """`evaluate_returns` where each policy begins in a distribution of its own."""
     if problem.return_over == "infinite" and stationary:
         return _stationary_forever(hidden, starts, tables)
-    terminal = _values_afterwards(problem, hidden) if problem.return_over == "infinite" else hidden.terminal
+    terminal = values_afterwards(problem, hidden) if problem.return_over == "infinite" else hidden.terminal
     return _over_horizon(hidden, starts, tables, terminal, stationary=stationary)
 
 
@@ -91,7 +91,8 @@ def _solve(transitions, discount: float, right: np.ndarray) -> np.ndarray:
     return np.linalg.solve(np.eye(len(right)) - discount * transitions, right)
 
 
-def _values_afterwards(problem: Problem, hidden: Hidden) -> Float[np.ndarray, " N"]:
+def values_afterwards(problem: Problem, hidden: Hidden) -> Float[np.ndarray, " N"]:
+    """What the best continuation after the horizon earns from each hidden state; raises `InputError` where none is known."""
     if len(problem.models) > 1 and not problem.secret_table.agent_knows:
         raise InputError(
             "return over an infinite horizon",

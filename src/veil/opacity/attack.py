@@ -11,6 +11,7 @@ from ..engine.hidden import event_name
 from ..engine.over_time import posteriors_over_time
 from ..engine.sampling import Runs, draw_runs
 from ..logs import code_lengths_bits, row_sums
+from ..policy.history import HistoryPolicy
 from ..policy.tables import Policy
 from ..problem.checks import Defects
 from ..problem.errors import ImpossibleObservationError, InputError, TooLargeError
@@ -29,10 +30,10 @@ _TIE = 1e-9
 
 def attack(
     problem: Problem,
-    policy: Policy,
+    policy: Policy | HistoryPolicy,
     episodes: int = 10_000,
     *,
-    observer_believes: Policy | None = None,
+    observer_believes: Policy | HistoryPolicy | None = None,
     seed: int = 0,
     bins: int = 10,
     traces: int = 5,
@@ -44,7 +45,7 @@ def attack(
     posterior comes from another policy than the one that acts; where it sees what it held impossible, it falls back on
     what it believed before it saw anything.
 
-    **Arguments:** `policy`: who acts, Markov, timed or with memory; `episodes`: simulated runs, 2 or more;
+    **Arguments:** `policy`: who acts, Markov, timed, with memory or on the history; `episodes`: simulated runs, 2 or more;
     `observer_believes`: the policy that the watcher thinks is acting, by default the true one; `seed`; `bins` of the
     calibration table; `traces`: how many runs to show in full.
 
@@ -97,7 +98,7 @@ def _check(episodes: int, seed: int, bins: int, traces: int) -> None:
     defects.raise_if_any()
 
 
-def _believed_chain(problem: Problem, believed: Policy) -> Chain:
+def _believed_chain(problem: Problem, believed: Policy | HistoryPolicy) -> Chain:
     try:
         return make_chain(problem, believed)
     except InputError as error:
@@ -190,7 +191,7 @@ class _Rule:
         self.bits = np.inf if ruled_out > 0 else bits
 
 
-def _enumerated(problem: Problem, policy: Policy, found: Opacity) -> JointTable | None:
+def _enumerated(problem: Problem, policy: Policy | HistoryPolicy, found: Opacity) -> JointTable | None:
     """The joint table where the sequences are few enough, else None."""
     if found.method != "exact" or found.num_sequences > _MOST_EXACT:
         return None
@@ -220,7 +221,7 @@ def _calibration(
 
 
 def _traces(
-    problem: Problem, believed: Policy, runs: Runs, truth: Int[np.ndarray, " n"], count: int
+    problem: Problem, believed: Policy | HistoryPolicy, runs: Runs, truth: Int[np.ndarray, " n"], count: int
 ) -> tuple[Trace, ...]:
     watcher = ObserverFilter(problem, believed)
     return tuple(_trace(watcher, runs.events[number], int(truth[number])) for number in range(count))

@@ -11,6 +11,7 @@ from ..engine.chain import Chain, make_chain
 from ..engine.joint import DEFAULT_MEMORY
 from ..engine.returns import evaluate_return
 from ..engine.size import tree_size
+from ..policy.history import HistoryPolicy
 from ..policy.markov import MarkovPolicy
 from ..policy.memories import Memory
 from ..policy.memory import MemoryPolicy
@@ -20,6 +21,7 @@ from ..problem.checks import Defects, as_floats, is_number
 from ..problem.problem import Problem
 from .bracket import bracket_gradient, bracket_opacity
 from .exact import EXACT_SECONDS, Budget, exact_gradient, exact_opacity
+from .history import history_opacity, history_return
 from .result import Opacity
 from .sampled import check_settings, sampled_gradient, sampled_opacity
 
@@ -52,7 +54,7 @@ class _Settings:
 
 def opacity(
     problem: Problem,
-    policy: Policy,
+    policy: Policy | HistoryPolicy,
     method: Method = "auto",
     *,
     width: float = 1e-3,
@@ -67,7 +69,7 @@ def opacity(
 
     **Arguments:**
 
-    - `problem`, `policy`: a `MarkovPolicy`, `TimedPolicy` or `MemoryPolicy` that fits the problem.
+    - `problem`, `policy`: a `MarkovPolicy`, `TimedPolicy`, `MemoryPolicy` or `HistoryPolicy` that fits the problem.
     - `method`: `"exact"` enumerates the possible observation sequences; `"bracket"` gives proven bounds at any horizon;
       `"sampled"` estimates, with a standard error; `"auto"` takes the first of these that fits, and the result says
       which and why.
@@ -83,6 +85,8 @@ def opacity(
     """
     budget = Budget(memory_bytes, _SECONDS.get(method, 1.0) if time_limit is None else time_limit, merge_tolerance)
     settings = _Settings(method, width, sequences, std_error, seed, budget)
+    if isinstance(policy, HistoryPolicy) and method != "sampled":
+        return history_opacity(problem, policy, method, budget, width)
     chain = make_chain(problem, policy)
     if method == "auto":
         return _auto(chain, settings)
@@ -130,11 +134,13 @@ def opacity_gradient(
     return result, _in_theta(policy, slope)
 
 
-def expected_return(problem: Problem, policy: Policy) -> float:
+def expected_return(problem: Problem, policy: Policy | HistoryPolicy) -> float:
     """The expected return of a policy, exact: over the horizon, or for ever where `return_over="infinite"`.
 
     A policy with a clock plays optimally for the return after the horizon in the second case.
     """
+    if isinstance(policy, HistoryPolicy):
+        return history_return(problem, policy)
     return evaluate_return(problem, make_chain(problem, policy))[0]
 
 

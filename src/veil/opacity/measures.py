@@ -12,11 +12,13 @@ from ..engine.chain import Chain, make_chain
 from ..engine.hidden import event_name
 from ..engine.joint import DEFAULT_MEMORY
 from ..logs import conditional_entropy_bits, divergence_bits, entropy_bits, leakage_bits, posteriors, surprisal_bits
+from ..policy.history import HistoryPolicy
 from ..policy.tables import Policy
 from ..problem.errors import InputError
 from ..problem.observer import Observer
 from ..problem.problem import Problem
 from .exact import EXACT_SECONDS, Budget, exact_opacity, prepare
+from .history import history_table
 
 Event = str | tuple[str, str]
 
@@ -170,12 +172,14 @@ class JointTable:
 
 def joint_table(
     problem: Problem,
-    policy: Policy,
+    policy: Policy | HistoryPolicy,
     *,
     memory_bytes: int = DEFAULT_MEMORY,
     time_limit: float = EXACT_SECONDS,
 ) -> JointTable:
     """The whole table `P(z,y)` with its sequences; the budget is that of `opacity(method="exact")`."""
+    if isinstance(policy, HistoryPolicy):
+        return JointTable(problem, *history_table(problem, policy, Budget(memory_bytes, time_limit)))
     chain = make_chain(problem, policy)
     walk = prepare(chain, Budget(memory_bytes, time_limit), gradient=False, keep_events=True)
     collected = _Collect()

@@ -23,7 +23,9 @@ def save_table(path: str | Path, kind: str, table: np.ndarray) -> None:
 
 
 def read_table(path: str | Path) -> tuple[str, np.ndarray]:
-    """The kind (`"markov"`, `"timed"`, or `"memory"` and what is remembered) and the table of a policy file.
+    """The kind of a policy file and its table.
+
+    The kind is `"markov"`, `"timed"`, `"memory"` and what is remembered, or `"history"` and what its arrays are.
 
     **Raises:** `PolicyFileError` on anything else.
     """

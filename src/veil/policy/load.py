@@ -4,14 +4,15 @@ from pathlib import Path
 
 from ..problem.errors import PolicyFileError
 from .files import read_table
+from .history import HistoryPolicy, history_from
 from .markov import MarkovPolicy
 from .memory import MemoryPolicy, memory_from_text
 from .timed import TimedPolicy
 
-_KINDS = ("markov", "memory", "timed")
+_KINDS = ("history", "markov", "memory", "timed")
 
 
-def load_policy(path: str | Path) -> MarkovPolicy | TimedPolicy | MemoryPolicy:
+def load_policy(path: str | Path) -> MarkovPolicy | TimedPolicy | MemoryPolicy | HistoryPolicy:
     """The policy in a file written by `policy.save(path)`.
 
     **Raises:** `PolicyFileError` where the file is missing, damaged or no policy; `InputError` where its rows are not
@@ -21,6 +22,8 @@ def load_policy(path: str | Path) -> MarkovPolicy | TimedPolicy | MemoryPolicy:
     kind, _, rest = found.partition(" ")
     if kind == "memory":
         return MemoryPolicy(memory_from_text(rest, path), table)
+    if kind == "history":
+        return history_from(rest, table, path)
     if found not in _KINDS:
         raise PolicyFileError(f"{path} holds a policy of unknown kind {found!r}, expected one of {sorted(_KINDS)}")
     return MarkovPolicy(table) if kind == "markov" else TimedPolicy(table)

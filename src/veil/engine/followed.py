@@ -1,0 +1,254 @@
+"""What a policy on the history reaches: the situations of each time, the steps between them, and one chain of them all.
+
+For the watcher everything that the policy reads is hidden. A situation is (node of the policy's graph, hidden state, value
+of the secret once it is settled, newest event); only those are kept that the policy itself reaches. Laid side by side over
+all times they are the states of one chain, in which the newest event tells what was emitted and one table serves all times.
+"""
+
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Float, Int
+
+from ..policy.history import HistoryPolicy
+from ..problem.checks import Defects
+from ..problem.errors import InputError, TooLargeError
+from ..problem.problem import Problem
+from .hidden import Channel, Hidden, build
+from .kernel import make_kernel
+from .public import Moves, situations
+
+_MOST_NUMBERS = 2**26  # transitions of all times together: 1 GiB with their places
+_WHERE = "history policy"
+
+
+@dataclass(frozen=True, eq=False)
+class Situations:
+    """Those of one time: situation i is (`node[i]`, `x[i]`, `z[i]`, `event[i]`); `choice[i]` its action probabilities.
+
+    `z` is -1 while the secret is open. At time T there is nothing to choose: the rows of `choice` are zero.
+    """
+
+    node: Int[np.ndarray, " n"]
+    x: Int[np.ndarray, " n"]
+    z: Int[np.ndarray, " n"]
+    event: Int[np.ndarray, " n"]
+    choice: Float[np.ndarray, "n A"]
+
+    def __len__(self) -> int:
+        return len(self.node)
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """The transitions from one time to the next: `P(there | here, action)`, where the policy takes the action."""
+
+    action: Int[np.ndarray, " m"]
+    here: Int[np.ndarray, " m"]
+    there: Int[np.ndarray, " m"]
+    probability: Float[np.ndarray, " m"]
+
+    def matrix(self, before: Situations, after: Situations) -> sp.csr_array:
+        """`P(there | here)` under the policy, `(n, n')`."""
+        weight = self.probability * before.choice[self.here, self.action]
+        return sp.csr_array(sp.coo_array((weight, (self.here, self.there)), shape=(len(before), len(after))))
+
+
+@dataclass(frozen=True, eq=False)
+class Followed:
+    """All that a policy reaches. `start[i]` is the probability of situation i of time 0."""
+
+    problem: Problem
+    hidden: Hidden
+    start: Float[np.ndarray, " n"]
+    layers: tuple[Situations, ...]
+    steps: tuple[Step, ...]
+
+    def matrices(self) -> list[sp.csr_array]:
+        """The steps under the policy, one for each time."""
+        return [step.matrix(*self.layers[t : t + 2]) for t, step in enumerate(self.steps)]
+
+    def occupancies(self) -> list[Float[np.ndarray, " n"]]:
+        """The probability of each situation, for each time."""
+        found = [self.start]
+        for matrix in self.matrices():
+            found.append(matrix.T @ found[-1])
+        return found
+
+    def earned(self, terminal: Float[np.ndarray, " N"]) -> float:
+        """`E[Σ_t γ^t R(x_t,a_t) + γ^T terminal(x_T)]`."""
+        hidden, total = self.hidden, 0.0
+        occupied = self.occupancies()
+        for time, layer in enumerate(self.layers[:-1]):
+            gained = np.sum(layer.choice * hidden.reward[layer.x], axis=1)
+            total += hidden.discount**time * float(occupied[time] @ gained)
+        return total + hidden.discount**hidden.horizon * float(occupied[-1] @ terminal[self.layers[-1].x])
+
+    def chain_parts(self) -> tuple[Hidden, Float[np.ndarray, "1 C A"]]:
+        """All situations of all times as the states of one hidden chain, and the policy as its table."""
+        sizes = [len(layer) for layer in self.layers]
+        begin = np.concatenate([[0], np.cumsum(sizes)])
+        total, hidden, split = int(begin[-1]), self.hidden, self.hidden.split_time
+        x = np.concatenate([layer.x for layer in self.layers])
+        event = np.concatenate([layer.event for layer in self.layers])
+        root = np.zeros((total, hidden.root.shape[1]))
+        first = self.layers[0]
+        root[np.arange(len(first)), first.event] = self.start
+        emission = np.zeros((total, hidden.num_events))
+        emission[np.arange(sizes[0], total), event[sizes[0] :]] = 1.0
+        label = np.zeros((total, hidden.label.shape[1]))
+        label[np.arange(begin[split], begin[split + 1]), self.layers[split].z] = 1.0
+        product = Hidden(
+            kernel=make_kernel(self._by_action(begin)),
+            start=root.sum(axis=1),
+            root=root,
+            channels=(Channel(np.ones(hidden.reward.shape[1], dtype=bool), emission),),
+            reward=hidden.reward[x],
+            terminal=hidden.terminal[x],
+            cell=np.arange(total),
+            num_cells=total,
+            state=hidden.state[x],
+            model_index=hidden.model_index[x],
+            label=label,
+            split_time=split,
+            horizon=hidden.horizon,
+            discount=hidden.discount,
+        )
+        return product, np.concatenate([layer.choice for layer in self.layers])[None]
+
+    def _by_action(self, begin: np.ndarray) -> list[sp.csr_array]:
+        total, none = int(begin[-1]), np.zeros(0, dtype=np.int64)
+        action = np.concatenate([none, *(step.action for step in self.steps)])
+        rows = np.concatenate([none, *(step.here + begin[time] for time, step in enumerate(self.steps))])
+        columns = np.concatenate([none, *(step.there + begin[time + 1] for time, step in enumerate(self.steps))])
+        data = np.concatenate([np.zeros(0), *(step.probability for step in self.steps)])
+        matrices = []
+        for number in range(self.hidden.reward.shape[1]):
+            part = np.flatnonzero(action == number)
+            places = (rows[part], columns[part])
+            matrices.append(sp.csr_array(sp.coo_array((data[part], places), shape=(total, total))))
+        return matrices
+
+
+_FOLLOWED: WeakKeyDictionary[HistoryPolicy, WeakKeyDictionary[Problem, Followed]] = WeakKeyDictionary()
+
+
+def follow(problem: Problem, policy: HistoryPolicy) -> Followed:
+    """The situations that a policy reaches in a problem; made once for each policy and problem.
+
+    Cost: linear in the transitions between them.
+
+    **Raises:** `InputError` where the policy does not fit the problem; `TooLargeError` where they are too many.
+    """
+    known = _FOLLOWED.setdefault(policy, WeakKeyDictionary())
+    if problem not in known:
+        known[problem] = _Follower(problem, policy).all()
+    return known[problem]
+
+
+class _Follower:
+    """Grows the situations layer by layer."""
+
+    def __init__(self, problem: Problem, policy: HistoryPolicy):
+        self.problem, self.policy, self.hidden = problem, policy, build(problem)
+        self.moves = Moves.of(self.hidden)
+        self.situation = situations(problem, self.hidden)
+        self.values = self.hidden.label.shape[1]
+        self.used = 0
+        defects = Defects(_WHERE)
+        if policy.horizon != problem.horizon:
+            defects.add(f"it makes {policy.horizon} decisions, and the horizon is {problem.horizon}")
+        if len(policy.first) != self.hidden.root.shape[1]:
+            defects.add(f"it knows {len(policy.first)} first events, and {self.hidden.root.shape[1]} can come")
+        for time, (rows, table) in enumerate(zip(policy.decisions, policy.following, strict=True)):
+            if rows.probabilities.shape[1] != problem.num_actions:
+                width = rows.probabilities.shape[1]
+                defects.add(f"time {time}: it chooses among {width} actions, and there are {problem.num_actions}")
+            if table.shape[1] != self.hidden.num_events:
+                defects.add(f"time {time}: it knows {table.shape[1]} events, and there are {self.hidden.num_events}")
+        defects.raise_if_any()
+
+    def all(self) -> Followed:
+        x, event = np.nonzero(self.hidden.root > 0)
+        node = self.policy.first[event]
+        layer, number = self._distinct(0, node, x, np.full(len(x), -1), event)
+        start = np.bincount(number, weights=self.hidden.root[x, event])
+        layers, steps = [layer], []
+        for time in range(self.hidden.horizon):
+            step, layer = self._step(time, layer)
+            steps.append(step)
+            layers.append(layer)
+        return Followed(self.problem, self.hidden, start, tuple(layers), tuple(steps))
+
+    def _step(self, time: int, layer: Situations) -> tuple[Step, Situations]:
+        moves, actions, here, taken = self.moves, [], [], []
+        for action in range(self.problem.num_actions):
+            rows = np.flatnonzero(layer.choice[:, action] > 0)
+            degree = moves.degree[action, layer.x[rows]]
+            pair = np.repeat(rows, degree)
+            offset = np.arange(len(pair)) - np.repeat(np.cumsum(degree) - degree, degree)
+            actions.append(np.full(len(pair), action))
+            here.append(pair)
+            taken.append(moves.begin[action, layer.x[pair]] + offset)
+        action, pair, move = np.concatenate(actions), np.concatenate(here), np.concatenate(taken)
+        self.used += len(pair)
+        if self.used > _MOST_NUMBERS:
+            raise TooLargeError(
+                f"the policy on the history reaches more than {_MOST_NUMBERS:,} transitions by time {time + 1} of"
+                f" {self.hidden.horizon}: a policy on fewer nodes, or a shorter horizon"
+            )
+        event = moves.event[move]
+        node = self.policy.following[time][layer.node[pair], event]
+        after, number = self._distinct(time + 1, node, moves.target[move], layer.z[pair], event)
+        return Step(action, pair, number, moves.probability[move]), after
+
+    def _distinct(
+        self, time: int, node: np.ndarray, x: np.ndarray, z: np.ndarray, event: np.ndarray
+    ) -> tuple[Situations, np.ndarray]:
+        """The different situations in order, with the policy's choice, and the number of each entry among them."""
+        if self.policy.told is not None and self.policy.told_at == time:
+            node = np.where(node >= 0, self.policy.told[node, self.situation[x]], -1)
+        if time == self.hidden.split_time:
+            z = np.argmax(self.hidden.label[x], axis=1)
+        if (node < 0).any():
+            raise InputError(_WHERE, [f"it reaches an event at time {time} that its graph holds impossible"])
+        sizes = (self.hidden.num_states, self.values + 1, max(self.hidden.num_events, self.hidden.root.shape[1]))
+        key = ((node.astype(np.int64) * sizes[0] + x) * sizes[1] + z + 1) * sizes[2] + event
+        found, number = np.unique(key, return_inverse=True)
+        rest, event = np.divmod(found, sizes[2])
+        rest, z = np.divmod(rest, sizes[1])
+        node, x = np.divmod(rest, sizes[0])
+        return Situations(node, x, z - 1, event, self._choice(time, node, x, z - 1)), number.ravel()
+
+    def _choice(self, time: int, node: np.ndarray, x: np.ndarray, z: np.ndarray) -> np.ndarray:
+        if time == self.hidden.horizon:
+            return np.zeros((len(node), self.problem.num_actions))
+        rows = self.policy.decisions[time]
+        size = max(int(self.situation.max(initial=0)), int(rows.situation.max(initial=0))) + 1
+        values = max(self.values, int(rows.value.max(initial=0)) + 1) + 1
+
+        def key(node: np.ndarray, situation: np.ndarray, value: np.ndarray) -> np.ndarray:
+            return (node.astype(np.int64) * size + situation) * values + value + 1
+
+        known, wanted = key(rows.node, rows.situation, rows.value), key(node, self.situation[x], z)
+        order = np.argsort(known, kind="stable")
+        place = np.minimum(np.searchsorted(known, wanted, sorter=order), max(0, len(known) - 1))
+        row = order[place] if len(known) else place
+        missing = np.ones(len(wanted), dtype=bool) if not len(known) else known[row] != wanted
+        if missing.any():
+            at = int(np.flatnonzero(missing)[0])
+            name = self.problem.model.states[int(self.hidden.state[x[at]])]
+            raise InputError(
+                _WHERE, [f"time {time}: it has no row for state {name!r} in node {node[at]}, which it reaches"]
+            )
+        choice = rows.probabilities[row]
+        wrong = np.argwhere((choice > 0) & ~self.problem.model.available[self.hidden.state[x]])
+        if len(wrong):
+            name = self.problem.model.states[int(self.hidden.state[x[wrong[0][0]]])]
+            action = self.problem.model.actions[int(wrong[0][1])]
+            raise InputError(
+                _WHERE, [f"time {time}: state {name!r} takes action {action!r}, which is not available there"]
+            )
+        return choice

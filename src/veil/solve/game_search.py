@@ -1,0 +1,128 @@
+"""The game as a solver: the best policy with any memory, with the bound that proves how good it is."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from ..engine.hidden import build
+from ..engine.public import count_tree
+from ..logs import entropy_bits
+from ..opacity.result import Opacity
+from ..problem.errors import TooLargeError
+from ..problem.problem import Problem
+from .game import GamePoint, GameResult, solve_game
+from .game_refine import EnclosedGame, enclose_game
+from .max_return import check_feasible
+from .max_return import threshold as wanted_return
+from .responses import Game
+from .solution import History, Solution, Status
+from .watch import Progress, Watch
+
+_STATUS = {
+    "gap reached": Status.CONVERGED,
+    "whole horizon": Status.CONVERGED,
+    "iterations": Status.ITERATION_LIMIT,
+    "interrupted": Status.INTERRUPTED,
+}
+_TREE = "all policies that remember the start and every event"
+_LONG = "policies with finite memory of the events"
+
+
+def search_game(
+    problem: Problem,
+    *,
+    gap: float | None = None,
+    time_limit: float | None = None,
+    iterations: int | None = None,
+    progress: bool | Callable[[Progress], None] | None = None,
+) -> Solution:
+    """The globally best opacity over all policies, between two proven bounds, on the full tree or by finite memory.
+
+    **Arguments:** `gap`: bits between the bounds at which the search ends, by default 0.001 on the tree and 0.05 where
+    the tree does not fit and automata take its place; `time_limit`, seconds, by default none and 600 there.
+
+    **Raises:** `InfeasibleError` where no policy reaches the threshold.
+    """
+    check_feasible(problem)
+    watch = Watch(time_limit, iterations, progress=progress)
+    steps = 10_000 if iterations is None else iterations
+
+    def tell(point: GamePoint) -> None:
+        watch.tell(Progress("the game", point.iteration, steps, point.lower, math.nan, point.price, point.seconds))
+
+    limit = math.inf if time_limit is None else time_limit
+    try:
+        result = solve_game(problem, gap=gap or 1e-3, time_limit=limit, iterations=steps, callback=tell)
+        return _from_tree(problem, result, watch)
+    except TooLargeError:
+        limit = 600.0 if time_limit is None else time_limit
+        enclosed = enclose_game(problem, gap=gap or 0.05, time_limit=limit, callback=tell)
+        return _from_enclosure(problem, enclosed, watch)
+    finally:
+        watch.close()
+
+
+def _from_tree(problem: Problem, result: GameResult, watch: Watch) -> Solution:
+    sequences = count_tree(build(problem)).num_histories
+    opacity = Opacity(
+        bits=result.lower,
+        lower=result.lower,
+        upper=result.lower,
+        prior_bits=_prior_bits(problem, result),
+        method="exact",
+        num_sequences=int(sequences),
+        reason="the game on the whole observation tree",
+    )
+    return _solution(problem, result, opacity, result.upper, result.stopped, _TREE, watch)
+
+
+def _from_enclosure(problem: Problem, enclosed: EnclosedGame, watch: Watch) -> Solution:
+    """The policy of whichever way has proven more for it."""
+    stretches, refined = enclosed.stretches, enclosed.refined
+    if refined is None or (stretches is not None and stretches.lower >= refined.lower):
+        assert stretches is not None
+        played, result, stopped = stretches.problem, stretches.told, stretches.stopped
+    else:
+        played, result, stopped = problem, refined.best, refined.stopped
+    opacity = Opacity(
+        bits=enclosed.lower,
+        lower=enclosed.lower,
+        upper=min(enclosed.upper, _prior_bits(played, result)),
+        prior_bits=_prior_bits(played, result),
+        method="bracket",
+        num_sequences=0,
+        reason="the game by finite memory: the tree does not fit",
+    )
+    return _solution(played, result, opacity, enclosed.upper, stopped, _LONG, watch)
+
+
+def _prior_bits(problem: Problem, result: GameResult) -> float:
+    joint = Game(problem, result.pairs).outcome(list(result.tables)).joint
+    return float(entropy_bits(joint.sum(axis=0)))
+
+
+def _solution(
+    problem: Problem, result: GameResult, opacity: Opacity, upper: float, stopped: str, words: str, watch: Watch
+) -> Solution:
+    rows = [(point.iteration, point.lower, np.nan, point.price, np.nan, point.seconds) for point in result.history]
+    detail = f"no policy of any kind with this return hides more than {upper:.6f} bits ({stopped})"
+    if not result.executable:
+        detail += "; the policy acts on more than the agent knows: it is a bound, not a plan"
+    return Solution(
+        policy=result.policy(problem),
+        policy_class=words,
+        opacity=opacity,
+        expected_return=result.expected_return,
+        threshold=wanted_return(problem),
+        feasible=True,
+        status=_STATUS.get(stopped, Status.TIME_LIMIT),
+        method="game",
+        detail=detail,
+        price_bits=result.price,
+        iterations=result.iterations,
+        seconds=watch.seconds,
+        needs_observations=True,
+        history=History.of(rows),
+        upper_bits=upper,
+    )
