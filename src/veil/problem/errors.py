@@ -24,6 +24,10 @@ class InputError(VeilError, ValueError):
         super().__init__(text)
 
 
+class ScenarioError(InputError):
+    """A scenario file that cannot be read as one; the subject is the file, and each defect names its line and key."""
+
+
 class ImpossibleObservationError(VeilError, ValueError):
     """An observation that has probability zero under the model and the policy, given what was seen before."""
 
@@ -42,3 +46,24 @@ class PolicyFileError(VeilError, ValueError):
 
 class CheckpointError(VeilError):
     """A checkpoint that cannot be written, read, or that belongs to another run."""
+
+
+class ModelFileError(VeilError, ValueError):
+    """A model file that cannot be read as one; names the file, the line where there is one, and what was expected.
+
+    **Attributes:** `path`; `line`, counted from 1, or None.
+    """
+
+    def __init__(self, path: object, message: str, line: int | None = None):
+        self.path = str(path)
+        self.line = line
+        place = self.path if line is None else f"{self.path}, line {line}"
+        super().__init__(f"{place}: {message}")
+
+
+class MissingExtraError(VeilError, ImportError):
+    """A package that veil needs only for this is not installed; says how to install it."""
+
+
+class CertificateError(VeilError, ValueError):
+    """A certificate that does not hold, does not belong to its problem or policy, or cannot be read; says what failed."""

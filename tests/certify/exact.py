@@ -1,0 +1,142 @@
+"""Exact rational arithmetic on the numbers that a problem and a policy hold, each row divided by its sum; slow, for tests.
+
+It walks over (what was seen, x, value of the secret, the player's own memory) in dictionaries and shares nothing with the
+verifier but the meaning of the problem's arrays. Policies are asked through a function of (time, history of events, states).
+"""
+
+from collections.abc import Callable, Iterator
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+import numpy as np
+
+import veil
+
+Path = tuple[tuple[int, ...], tuple[int, ...]]  # the events so far, the x so far
+Choice = Callable[[int, Path, int], list[Fraction]]  # (time, path, value of the secret or -1) -> probabilities
+
+
+def normalised(row) -> list[Fraction]:
+    numbers = [Fraction(float(value)) for value in row]
+    total = sum(numbers)
+    return [number / total for number in numbers] if total else numbers
+
+
+class ExactProblem:
+    """A problem in fractions."""
+
+    def __init__(self, problem: veil.Problem):
+        table, observer = problem.secret_table, problem.observer
+        self.problem, self.table, self.horizon = problem, table, problem.horizon
+        self.memories, self.states, self.actions = len(table.memory_names), problem.num_states, problem.num_actions
+        self.discount = Fraction(float(problem.discount))
+        self.transitions = [[[normalised(one.transitions[s, a]) for a in range(self.actions)] for s in range(self.states)]
+                            for one in problem.models]  # fmt: skip
+        shown = observer.emissions if observer.on_actions else np.stack([observer.emissions] * self.actions)
+        self.emissions = [[normalised(row) for row in part] for part in shown]
+
+    def parts(self, x: int) -> tuple[int, int, int]:
+        return x // self.states // self.memories, x // self.states % self.memories, x % self.states
+
+    def value(self, time: int, x: int, z: int) -> int:
+        if time != self.table.time:
+            return z
+        k, m, s = self.parts(x)
+        return int(self.table.label[k if len(self.table.label) > 1 else 0, m, s])
+
+    def starts(self) -> Iterator[tuple[int, int, Fraction]]:
+        weights = normalised([1.0] if self.table.weights is None else self.table.weights)
+        for k, one in enumerate(self.problem.models):
+            for s, chance in enumerate(normalised(one.initial)):
+                x = (k * self.memories + int(self.table.memory_start[s])) * self.states + s
+                shown = self.emissions[0][s] if self.problem.observer.sees_first else [Fraction(1)]
+                for event, seen in enumerate(shown):
+                    if weights[k] * chance * seen:
+                        yield x, event, weights[k] * chance * seen
+
+    def moves(self, x: int, action: int) -> Iterator[tuple[int, int, Fraction]]:
+        k, m, s = self.parts(x)
+        for n, chance in enumerate(self.transitions[k][s][action]):
+            y = (k * self.memories + int(self.table.memory_step[m, n])) * self.states + n
+            for o, seen in enumerate(self.emissions[action][n]):
+                if chance * seen:
+                    shift = action * len(self.emissions[0][0]) if self.problem.observer.sees_actions else 0
+                    yield y, o + shift, chance * seen
+
+    def reward(self, x: int, action: int) -> Fraction:
+        k, _, s = self.parts(x)
+        return Fraction(float(self.problem.models[k].rewards[s, action]))
+
+    def last(self, x: int) -> Fraction:
+        k, _, s = self.parts(x)
+        return Fraction(float(self.problem.models[k].terminal_rewards[s]))
+
+
+def play(exact: ExactProblem, choose: Choice) -> tuple[Decimal, Fraction]:
+    """`H(Z|Y)` to fifty digits, and the expected return exactly."""
+    here: dict[tuple[Path, int], Fraction] = {}
+    for x, event, mass in exact.starts():
+        key = (((event,), (x,)), exact.value(0, x, -1))
+        here[key] = here.get(key, Fraction(0)) + mass
+    gained = Fraction(0)
+    for time in range(exact.horizon):
+        after: dict[tuple[Path, int], Fraction] = {}
+        for ((seen, states), z), mass in here.items():
+            for action, share in enumerate(choose(time, (seen, states), z)):
+                if not share:
+                    continue
+                gained += exact.discount**time * mass * share * exact.reward(states[-1], action)
+                for y, event, chance in exact.moves(states[-1], action):
+                    key = (((*seen, event), (*states, y)), exact.value(time + 1, y, z))
+                    after[key] = after.get(key, Fraction(0)) + mass * share * chance
+        here = after
+    joint: dict[tuple[int, ...], dict[int, Fraction]] = {}
+    for ((seen, states), z), mass in here.items():
+        gained += exact.discount**exact.horizon * mass * exact.last(states[-1])
+        row = joint.setdefault(seen, {})
+        row[z] = row.get(z, Fraction(0)) + mass
+    return entropy(joint), gained
+
+
+def entropy(joint: dict[tuple[int, ...], dict[int, Fraction]]) -> Decimal:
+    with localcontext() as context:
+        context.prec = 60
+        bits = Decimal(0)
+        for row in joint.values():
+            total = sum(row.values())
+            for mass in row.values():
+                ratio = total / mass
+                part = (Decimal(ratio.numerator) / Decimal(ratio.denominator)).ln()
+                bits += Decimal(mass.numerator) / Decimal(mass.denominator) * part
+        return bits / Decimal(2).ln()
+
+
+def best_response(exact: ExactProblem, first, following, costs, price: float, threshold: float | None) -> Fraction:
+    """`max_π E[w + λ (G − δ)]` exactly; the costs must be finite where something can be reached."""
+    price_exact = Fraction(float(price))
+
+    def value(time: int, node: int, x: int, z: int, known: dict) -> Fraction:
+        key = (time, node, x, z)
+        if key not in known:
+            if time == exact.horizon:
+                known[key] = Fraction(float(costs[node, z])) + price_exact * exact.discount**time * exact.last(x)
+            else:
+                k, _, s = exact.parts(x)
+                known[key] = max(
+                    price_exact * exact.discount**time * exact.reward(x, a)
+                    + sum(
+                        (chance * value(time + 1, int(following[time][node, event]), y, exact.value(time + 1, y, z), known)
+                         for y, event, chance in exact.moves(x, a)),
+                        Fraction(0),
+                    )
+                    for a in range(exact.actions)
+                    if exact.problem.models[k].available[s, a]
+                )  # fmt: skip
+        return known[key]
+
+    known: dict = {}
+    total = sum(
+        (mass * value(0, int(first[event]), x, exact.value(0, x, -1), known) for x, event, mass in exact.starts()),
+        Fraction(0),
+    )
+    return total - (price_exact * Fraction(float(threshold)) if threshold is not None else 0)
