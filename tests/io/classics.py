@@ -1,0 +1,130 @@
+"""Classic problems made from their published layouts: the files of 4x3 and hallway in `tests/io/data` come from here."""
+
+from pathlib import Path
+
+DATA = Path(__file__).parent / "data"
+TURNS = ("north", "east", "south", "west")
+STEPS = ((-1, 0), (0, 1), (1, 0), (0, -1))
+
+
+def four_by_three() -> str:
+    """The 4x3 world (Parr and Russell 1995; Russell and Norvig): states in rows from the top, a wall at (1, 1).
+
+    Moves succeed with 0.8 and slip to either side with 0.1; a step costs 0.04; the agent sees whether there is a wall to
+    the left and to the right, and the two ends, after which it starts anew. Made anew from this definition.
+    """
+    cells = [(row, column) for row in range(3) for column in range(4) if (row, column) != (1, 1)]
+    index = {cell: number for number, cell in enumerate(cells)}
+    good, bad = index[0, 3], index[1, 3]
+    lines = [
+        "# The 4x3 world (Parr and Russell, IJCAI 1995), made anew from its definition: see tests/io/classics.py",
+        "discount: 0.95",
+        "values: reward",
+        f"states: {len(cells)}",
+        "actions: n e s w",
+        "observations: left right neither both good bad",
+        f"start exclude: {good} {bad}",
+    ]
+    for action, name in enumerate("nesw"):
+        for cell, number in index.items():
+            if number in (good, bad):
+                lines.append(f"T: {name} : {number} reset")
+                continue
+            law: dict[int, float] = {}
+            for turn, chance in ((0, 0.8), (1, 0.1), (3, 0.1)):
+                step = STEPS[(action + turn) % 4]
+                target = index.get((cell[0] + step[0], cell[1] + step[1]), number)
+                law[target] = law.get(target, 0.0) + chance
+            lines += [f"T: {name} : {number} : {target} {chance!r}" for target, chance in sorted(law.items())]
+    for cell, number in index.items():
+        walls = [(cell[0], cell[1] + side) not in index for side in (-1, 1)]
+        seen = {(True, False): "left", (False, True): "right", (False, False): "neither", (True, True): "both"}
+        shown = {good: "good", bad: "bad"}.get(number, seen[walls[0], walls[1]])
+        lines.append(f"O: * : {number} : {shown} 1.0")
+    lines += ["R: * : * : * : * -0.04", f"R: * : {good} : * : * 1.0", f"R: * : {bad} : * : * -1.0"]
+    return "\n".join(lines) + "\n"
+
+
+def hallway() -> str:
+    """Hallway (Littman, Cassandra and Kaelbling 1995): 15 cells times 4 directions, a corridor with four alcoves.
+
+    A reconstruction from the published layout and rates, not the file of the collection, whose numbers are rounded to six
+    digits. Walls are seen with 0.9 where they are and with 0.05 where they are not; facing an alcove from the corridor,
+    the agent knows for certain which one it is; the last is the goal, after which the agent starts anew.
+    """
+    cells = [(0, column) for column in range(11)] + [(1, column) for column in (2, 4, 6, 8)]
+    index = {cell: number for number, cell in enumerate(cells)}
+    goal, landmarks = index[1, 8], {(0, 2): 16, (0, 4): 17, (0, 6): 18, (0, 8): 19}
+    lines = [
+        "# Hallway (Littman, Cassandra and Kaelbling, ICML 1995): a reconstruction from the published layout and rates,",
+        "# made by tests/io/classics.py. State 4*cell + direction (north, east, south, west), cells 0-10 the corridor from",
+        "# the west, 11-14 the alcoves south of cells 2, 4, 6 and 8; cell 14 is the goal.",
+        "discount: 0.95",
+        "values: reward",
+        "states: 60",
+        "actions: stay forward turn-right turn-around turn-left",
+        "observations: 21",
+        "start exclude: " + " ".join(str(4 * goal + turn) for turn in range(4)),
+    ]
+    lines += [f"T: * : {4 * goal + turn} reset" for turn in range(4)]
+    for cell, number in index.items():
+        if number == goal:
+            continue
+        for facing in range(4):
+            for name, law in _hallway_moves(index, cell, facing).items():
+                state = 4 * number + facing
+                lines += [f"T: {name} : {state} : {target} {chance!r}" for target, chance in sorted(law.items())]
+    for cell, number in index.items():
+        for facing in range(4):
+            state = 4 * number + facing
+            if number == goal:
+                lines.append(f"O: * : {state} : 20 1.0")
+            elif cell in landmarks and TURNS[facing] == "south":
+                lines.append(f"O: * : {state} : {landmarks[cell]} 1.0")
+            else:
+                lines += [f"O: * : {state} : {o} {p!r}" for o, p in enumerate(_hallway_walls(index, cell, facing))]
+    lines += [f"R: * : * : {4 * goal + turn} : * 1.0" for turn in range(4)]
+    return "\n".join(lines) + "\n"
+
+
+def _hallway_moves(index: dict, cell: tuple[int, int], facing: int) -> dict[str, dict[int, float]]:
+    here = 4 * index[cell]
+    forward = {here + facing: 1.0}
+    for turn, chance in ((0, 0.8), (1, 0.05), (2, 0.05), (3, 0.05)):
+        direction = (facing + turn) % 4
+        target = index.get((cell[0] + STEPS[direction][0], cell[1] + STEPS[direction][1]))
+        if target is None:
+            continue
+        forward[here + facing] = round(forward[here + facing] - chance, 12)
+        # Slipping backwards the agent may or may not turn round; sideways it does turn.
+        for new in {direction, facing} if turn == 2 else {direction}:
+            forward[4 * target + new] = chance / 2 if turn == 2 else chance
+    laws: dict[str, dict[int, float]] = {"stay": {here + facing: 1.0}, "forward": forward}
+    for name, by_turn in (
+        ("turn-right", (0.1, 0.7, 0.1, 0.1)),
+        ("turn-around", (0.1, 0.15, 0.6, 0.15)),
+        ("turn-left", (0.1, 0.1, 0.1, 0.7)),
+    ):
+        laws[name] = {here + (facing + turn) % 4: chance for turn, chance in enumerate(by_turn)}
+    return laws
+
+
+def _hallway_walls(index: dict, cell: tuple[int, int], facing: int) -> list[float]:
+    """The probability of each set of walls: bits ahead (8), right (4), behind (2), left (1)."""
+    rates = []
+    for turn in range(4):
+        step = STEPS[(facing + turn) % 4]
+        rates.append(0.05 if (cell[0] + step[0], cell[1] + step[1]) in index else 0.9)
+    law = [1.0]
+    for rate in rates:
+        law = [chance * way for chance in law for way in (1 - rate, rate)]
+    return law
+
+
+def main() -> None:
+    (DATA / "4x3.pomdp").write_text(four_by_three(), encoding="utf-8")
+    (DATA / "hallway.pomdp").write_text(hallway(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""Fuzzing of the scenario reader: mutated scenarios load or raise `VeilError`, nothing else.
+
+`python -m tests.io.fuzz_scenario 200000 [seed]` runs as many as wanted; the first failure is printed and saved.
+"""
+
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from veil.io.scenario import load_scenario, read_scenario
+from veil.io.scenario_starters import GALLERY_GRIDS
+from veil.io.scenario_writer import scenario_of, starter
+from veil.problem.errors import VeilError
+
+from .scenarios import ALL
+
+_VALUES = (
+    "0", "1", "-1", "3", "0.5", "1.5", "-0.1", "1e308", "1e-320", "inf", "nan", "9223372036854775808", "0xffffffffffffffffff",
+    "true", "false", '""', '"a"', '"0"', '"+"', '"80%"', '"-3%"', "[]", "{}", "[[]]", "[0, 0]", "[[0, 0]]", "[1, 2, 3]",
+    '["a", "go", "b"]', '["a", "go", { a = 1 }]', "{ a = 1 }", '{ where = "row=1" }', '{ where = "index<2 & (state=a)" }',
+    '{ where = "((" }', '{ drawn = "S" }', '"r0c0"', "1979-05-27", "07:32:00", '"markov"', '"timed"', "{ states = 1 }",
+    "{ observations = 2 }", "{ controller = 3 }", '{ zones = ["r0c0", [1]] }', '"last_state"', '"which_model"', '"automaton"',
+    '"initial_state"', '"state_at"', '"single"', '"infinite"', '"\\u0000"', '"../../etc/passwd"', '"model.pomdp"', "100000",
+    "99999999", '"""\n. S\n? G\n"""', "'''\nS?\n'''",
+)  # fmt: skip
+_LINES = (
+    "[grid]", "[graph]", "[file]", "[observer]", "[secret]", "[solve]", "[[models]]", "[models.grid]", "[models.graph]",
+    "[grid.legend]", "[grid.sensors.c]", "[observer.sensors.eye]", "[observer.emissions]", "[observer.action_emissions.go]",
+    "[observer.mutes.x]", "[secret.groups]", "[secret.labels]", "[solve.memory]", "[[grid.starts]]", "[[grid.goals]]",
+    "[[file.rewards]]", "cell = [0, 0]", "weight = 2", "reward = 1", "rows = 3", "columns = 3", "rest = 'x'", "noise = 0.1",
+    "variables = ['state']", "readings = 'single'", "sees_initial = false", "sees_actions = true", "states = [0, 1]",
+    "agent_sees_observations = true", "return_over = 'infinite'", "discount = 0.5", "goals_pay_last = true", "path = 'x.npz'",
+)  # fmt: skip
+_MARKS = "[]{}=,.\"'#\n\\ 0a?S.+-_é\x00\t%"
+
+
+def seeds() -> list[str]:
+    """The texts that mutations begin from."""
+    return [
+        *ALL.values(),
+        starter("grid"),
+        starter("graph"),
+        starter("file"),
+        *map(scenario_of, ("two-rooms", *GALLERY_GRIDS)),
+    ]
+
+
+def mutated(text: str, others: list[str], rng: random.Random) -> str:
+    """A text with a few changes: of values, lines, blocks of lines or single characters."""
+    for _ in range(rng.choice((1, 1, 1, 2, 2, 3, 5, 8))):
+        lines = text.split("\n")
+        at = rng.randrange(len(lines))
+        kind = rng.randrange(9)
+        if kind <= 2 and "=" in lines[at]:
+            lines[at] = lines[at].split("=", 1)[0] + "= " + rng.choice(_VALUES)
+        elif kind == 3:
+            del lines[at : at + rng.choice((1, 1, 1, 3))]
+        elif kind == 4:
+            lines.insert(at, rng.choice(lines))
+        elif kind == 5:
+            lines.insert(at, rng.choice(_LINES))
+        elif kind == 6:
+            other = rng.choice(others).split("\n")
+            begin = rng.randrange(len(other))
+            lines[at:at] = other[begin : begin + rng.randrange(1, 8)]
+        elif kind == 7 and text:
+            place = rng.randrange(len(text))
+            text = text[:place] + rng.choice(_MARKS) + text[place + rng.randrange(2) :]
+            continue
+        else:
+            place = rng.randrange(len(lines[at]) + 1)
+            words = lines[at].split(" ")
+            rng.shuffle(words)
+            lines[at] = (
+                " ".join(words) if rng.randrange(2) else lines[at][:place] + rng.choice(_VALUES) + lines[at][place:]
+            )
+        text = "\n".join(lines)
+    return text
+
+
+def run(count: int, seed: int) -> tuple[int, float]:
+    """Try `count` mutations; the number that loaded, and the longest time that one took. Other exceptions pass through."""
+    rng, texts = random.Random(seed), seeds()
+    loaded, refused, longest = 0, 0, 0.0
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "fuzz.toml"
+        np.savez(
+            Path(folder) / "model.npz",
+            transitions=np.full((3, 2, 3), 1 / 3),
+            rewards=np.eye(3)[:, :2],
+            initial=np.eye(3)[0],
+        )
+        for number in range(count):
+            text = mutated(rng.choice(texts), texts, rng)
+            begin = time.process_time()
+            try:
+                if number % 50:
+                    read_scenario(text, folder=folder)
+                else:  # the way by a file, with bytes that may be no text
+                    path.write_bytes(text.encode("utf-8", "replace")[: rng.randrange(1, 5000)])
+                    load_scenario(path)
+                loaded += 1
+            except VeilError:
+                refused += 1
+            except BaseException:
+                Path("fuzz-scenario-failure.toml").write_text(text, encoding="utf-8")
+                print(f"mutation {number} of seed {seed}:\n{text}", file=sys.stderr)
+                raise
+            longest = max(longest, time.process_time() - begin)
+    assert loaded + refused == count
+    return loaded, longest
+
+
+if __name__ == "__main__":
+    wanted, first = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000, int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    passed, slowest = run(wanted, first)
+    print(f"{wanted} mutations: {passed} loaded, the rest were refused; the longest took {slowest:.3f} s")
