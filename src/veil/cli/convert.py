@@ -1,0 +1,119 @@
+"""Conversions by the endings of two files: models between formats, models into scenarios, policies into text."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .shared import GALLERY, open_scenario, write_text
+
+if TYPE_CHECKING:
+    from ..io.imported import Imported
+    from ..problem.model import Model
+    from ..problem.observer import Observer
+    from ..problem.problem import Problem
+
+FORMATS = ("a scenario (.toml, gallery:NAME), a model (.pomdp, .npz, .drn, .prism, .nm, .pm), a policy (.safetensors,"
+           " a result folder)", ".toml, .pomdp, .npz, .drn; for a policy .json, .csv")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Converted:
+    """What was done: the model in a few lines, and what the new format could not hold."""
+
+    summary: str
+    notes: tuple[str, ...] = ()
+
+
+def convert_file(
+    source: str,
+    target: Path,
+    *,
+    secret: str | None,
+    horizon: int,
+    scenario: str | None,
+    force: bool,
+) -> Converted:
+    """Convert one file into another; see `veil convert`.
+
+    **Raises:** `InputError` where the endings are none that can be joined, or something that is needed is not given.
+    """
+    from ..problem.errors import InputError
+
+    if target.exists() and not force:
+        raise InputError(str(target), ["there is such a file already: choose another name, or --force to replace it"])
+    if source.endswith(".safetensors") or os.path.isdir(source):
+        return _convert_policy(source, target, scenario, force)
+    if source.startswith(GALLERY) or source.endswith(".toml"):
+        problem = open_scenario(source).problem
+        return _write(target, problem.model, problem.observer, problem, repr(problem), force)
+    found = read_model(source)
+    if target.suffix != ".toml":
+        return _write(target, found.model, found.observer, None, found.summary(), force)
+    if secret is None:
+        raise InputError(source, ["a scenario needs a secret: give --secret, as --secret 'state=vault'"])
+    problem = found.problem(secret, horizon, name=Path(source).stem)
+    return _write(target, problem.model, problem.observer, problem, found.summary(), force)
+
+
+def read_model(source: str) -> "Imported":
+    """The model of a file, by the importer for its ending."""
+    from ..io.scenario_files import READERS
+    from ..io.scenario_schema import ModelFile
+    from ..problem.errors import InputError
+
+    path = Path(source)
+    reader = READERS.get(path.suffix.lower())
+    if reader is None:
+        raise InputError(source, [f"its ending is {path.suffix!r}, expected {FORMATS[0]}"])
+    return reader(path, ModelFile.model_validate({"path": source}))
+
+
+def _write(
+    target: Path, model: "Model", observer: "Observer | None", problem: "Problem | None", summary: str, force: bool
+) -> Converted:
+    from ..problem.errors import InputError
+
+    if target.suffix == ".toml" and problem is not None:
+        from ..io.scenario_toml import to_toml
+
+        write_text(target, to_toml(problem), force=force)
+        return Converted(summary)
+    writers: dict[str, Callable[..., tuple[str, ...]]] = {
+        ".pomdp": _write_pomdp,
+        ".npz": _write_arrays,
+        ".drn": _write_drn,
+    }
+    if target.suffix not in writers:
+        raise InputError(str(target), [f"its ending is {target.suffix!r}, expected {FORMATS[1]}"])
+    return Converted(summary, writers[target.suffix](target, model, observer))
+
+
+def _write_pomdp(target: Path, model: "Model", observer: "Observer | None") -> tuple[str, ...]:
+    from ..io.pomdp import save_pomdp
+
+    return save_pomdp(target, model, observer)
+
+
+def _write_arrays(target: Path, model: "Model", observer: "Observer | None") -> tuple[str, ...]:
+    from ..io.arrays import save_arrays
+
+    save_arrays(target, model, observer)
+    return ()
+
+
+def _write_drn(target: Path, model: "Model", observer: "Observer | None") -> tuple[str, ...]:
+    from ..io.drn_writer import save_drn
+
+    if observer is not None and (observer.on_actions or (observer.emissions.max(axis=1) < 1).any()):
+        save_drn(target, model)
+        return ("the watcher is left out: in this format each state shows one observation for certain",)
+    save_drn(target, model, observer)
+    return ()
+
+
+def _convert_policy(source: str, target: Path, scenario: str | None, force: bool) -> Converted:
+    from ..problem.errors import InputError
+
+    raise InputError(source, ["policies cannot be converted yet"])

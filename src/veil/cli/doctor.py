@@ -1,0 +1,89 @@
+"""`veil doctor`: what is installed, what the machine offers, and whether known values come out."""
+
+import os
+import sys
+from typing import Any
+
+from .shared import SELF_TEST_FAILED, SOLVED, JsonOption, guarded, print_facts, print_json, print_table, stop
+
+_PACKAGES = (
+    "veil", "numpy", "scipy", "safetensors", "threadpoolctl", "pydantic", "typer", "rich", "jax", "optax", "gymnasium",
+    "stormpy", "matplotlib",
+)  # fmt: skip
+# Worked out by hand (see `gallery.two_rooms`): 5/8 · log2 5 − 1 and 7/16 · h(3/7).
+_UNIFORM_BITS = 0.4512050593046013
+_BEST_BITS = 0.43103730951498503
+
+
+@guarded
+def doctor(as_json: JsonOption = False) -> None:
+    """Check the installation: versions, devices, precision, and a self-test against values worked out by hand.
+
+    Exit codes: 0 all is well, 1 the self-test failed.
+
+    Example: veil doctor
+    """
+    checks = _checks()
+    healthy = all(check["passed"] for check in checks)
+    document = {"healthy": healthy, "versions": _versions(), "machine": _machine(), "checks": checks}
+    if as_json:
+        print_json(document)
+    else:
+        print_table(["package", "version"], [(name, found or "-") for name, found in document["versions"].items()])
+        print_facts(document["machine"].items())
+        rows = [
+            [check["what"], check["found"], check["expected"], "ok" if check["passed"] else "WRONG"] for check in checks
+        ]
+        print_table(["check", "found", "expected", ""], rows)
+        print("all is well" if healthy else "the self-test failed: reinstall veil and its packages")
+    stop(SOLVED if healthy else SELF_TEST_FAILED)
+
+
+def _versions() -> dict[str, str | None]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    found: dict[str, str | None] = {"python": sys.version.split()[0]}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = None
+    return found
+
+
+def _machine() -> dict[str, Any]:
+    import platform
+
+    from ..engine.device import accelerator
+
+    return {
+        "system": platform.platform(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "accelerator": accelerator() or "none (sampled estimates run on the CPU)",
+    }
+
+
+def _checks() -> list[dict[str, Any]]:
+    """Known values, each beside what this machine makes of it."""
+    import numpy as np
+
+    from .. import MarkovPolicy, ObserverFilter, expected_return, gallery, max_return, opacity
+
+    problem = gallery.load("two-rooms")
+    uniform = MarkovPolicy.uniform(problem)
+    best = MarkovPolicy([[0.25, 0.75], [0.25, 0.75]])
+    watcher = ObserverFilter(problem, uniform)
+    watcher.update("0")
+    after_silence = watcher.update("0")
+    return [
+        _check("float64 rounding", float(np.finfo(np.zeros(1).dtype).eps), 2.0**-52, 0.0),
+        _check("bits hidden by the uniform policy", opacity(problem, uniform, "exact").bits, _UNIFORM_BITS, 1e-14),
+        _check("bits hidden at return 0.75", opacity(problem, best, "exact").bits, _BEST_BITS, 1e-14),
+        _check("return of the uniform policy", expected_return(problem, uniform), 0.5, 1e-15),
+        _check("largest return", max_return(problem), 1.0, 1e-15),
+        _check("posterior after silence", float(after_silence.min()), 0.2, 1e-15),
+    ]
+
+
+def _check(what: str, found: float, expected: float, tolerance: float) -> dict[str, Any]:
+    return {"what": what, "found": found, "expected": expected, "passed": abs(found - expected) <= tolerance}

@@ -1,0 +1,141 @@
+"""`veil new`, `veil gallery`, `veil schema` and `veil convert`: scenarios and models as files."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from .convert import FORMATS, convert_file
+from .shared import JsonOption, guarded, print_json, print_table, write_text
+
+ForceOption = Annotated[bool, typer.Option("--force", "-f", help="Replace a file that is there already.")]
+
+
+@guarded
+def new(
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help="Of the scenario; the file is NAME.toml.")] = "scenario",
+    kind: Annotated[
+        Literal["grid", "graph", "file"], typer.Option(help="A drawn grid, named states, or a model file.")
+    ] = "grid",
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a commented scenario to begin from; it solves as it stands.
+
+    Example: veil new patrol
+    """
+    from ..io.scenario_writer import starter
+
+    path = Path(name if name.endswith(".toml") else f"{name}.toml")
+    write_text(path, starter(kind), force=force)
+    if as_json:
+        print_json({"file": str(path), "kind": kind})
+        return
+    print(f"written to {path}: edit it, look at it with veil inspect {path}, solve it with veil solve {path}")
+
+
+def _complete_name(incomplete: str) -> list[str]:
+    from .. import gallery
+
+    return [name for name in gallery.names() if name.startswith(incomplete)]
+
+
+@guarded
+def gallery(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAME]", help="The one to write; all are listed without it.", autocompletion=_complete_name
+        ),
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", help="File to write, - for standard output.", show_default="NAME.toml"),
+    ] = None,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """List the problems that come with veil, or write one of them as a scenario file.
+
+    Every command takes gallery:NAME in place of a file, too.
+
+    Example: veil gallery office-patrol -o office.toml
+    """
+    from .. import gallery as problems
+
+    if name is None:
+        listed = [(known, problems.describe(known)) for known in problems.names()]
+        if as_json:
+            print_json({"problems": [{"name": known, "description": words} for known, words in listed]})
+        else:
+            print_table(["name", "what it is"], listed)
+        return
+    from ..io.scenario_writer import scenario_of
+
+    text = scenario_of(name)
+    path = output or f"{name}.toml"
+    if path != "-":
+        write_text(Path(path), text, force=force)
+    if as_json:
+        print_json({"name": name, "file": path} if path != "-" else {"name": name, "scenario": text})
+    else:
+        print(text if path == "-" else f"written to {path}")
+
+
+@guarded
+def schema(
+    result: Annotated[bool, typer.Option("--result", help="That of result.json instead of scenario files.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write.", show_default="standard output")
+    ] = None,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the JSON schema of scenario files, for editors that check and complete; or that of results.
+
+    Example: veil schema -o scenario.schema.json
+    """
+    import json
+
+    from ..io.results import result_schema
+    from ..io.scenario_schema import schema as scenario_schema
+
+    found = result_schema() if result else scenario_schema()
+    if output is None:
+        print_json(found)
+        return
+    write_text(output, json.dumps(found, indent=1, ensure_ascii=False) + "\n", force=force)
+    if as_json:
+        print_json({"file": str(output)})
+    else:
+        print(f"written to {output}")
+
+
+@guarded
+def convert(
+    source: Annotated[str, typer.Argument(metavar="IN", help=f"One of: {FORMATS[0]}.", show_default=False)],
+    target: Annotated[Path, typer.Argument(metavar="OUT", help=f"One of: {FORMATS[1]}.", show_default=False)],
+    secret: Annotated[
+        str | None,
+        typer.Option(help="For .toml from a model file: secret states, as an expression: 'x=3 & door=open'."),
+    ] = None,
+    horizon: Annotated[int, typer.Option(min=0, help="For .toml from a model file: how many decisions.")] = 10,
+    scenario: Annotated[
+        str | None, typer.Option(help="For a policy: its scenario, whose names are written.", show_default=False)
+    ] = None,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Convert a model between formats, a model file into a scenario, or a policy into text; the endings say which.
+
+    Example: veil convert tiger.pomdp tiger.toml --secret 'state=tiger-left' --horizon 6
+    """
+    done = convert_file(source, target, secret=secret, horizon=horizon, scenario=scenario, force=force)
+    if as_json:
+        print_json({"from": source, "to": str(target), "summary": done.summary, "notes": list(done.notes)})
+        return
+    if done.summary:
+        print(done.summary)
+    for line in done.notes:
+        print(f"  note          {line}")
+    print(f"written to {target}")

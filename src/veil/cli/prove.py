@@ -1,0 +1,171 @@
+"""`veil certify` and `veil verify`: prove how good a policy is, and check such a proof."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from .shared import (
+    JsonOption,
+    PolicyArgument,
+    ScenarioArgument,
+    guarded,
+    open_policy,
+    open_scenario,
+    print_facts,
+    print_json,
+)
+
+if TYPE_CHECKING:
+    from ..certify.certificate import Certificate
+    from ..certify.verify import Verification
+    from ..io.results import Result
+
+_ROUNDING = 1e-9  # what two ways to compute the same number may differ by
+
+
+@guarded
+def certify(
+    scenario: ScenarioArgument,
+    policy: PolicyArgument,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="File of the certificate; its arrays lie beside it.")
+    ] = Path("certificate.json"),
+    time_limit: Annotated[float, typer.Option(min=0, help="Seconds for the search of a proof.")] = 60.0,
+    gap: Annotated[float, typer.Option(min=0, help="Bits: the search ends where the bounds are this close.")] = 1e-3,
+    goal: Annotated[Literal["opaque", "transparent"], typer.Option(help="What the policy is for.")] = "opaque",
+    as_json: JsonOption = False,
+) -> None:
+    """Prove how much a policy hides, and that no policy whatever hides much more under the same threshold.
+
+    The file is checked by `veil verify`, which shares no code with what made it.
+
+    Example: veil certify patrol.toml patrol-result -o proof.json
+    """
+    from ..certify.issue import certify as issue
+    from ..io.results import certificate_document, problem_document
+
+    opened = open_scenario(scenario)
+    acting = open_policy(opened.problem, policy)
+    certificate = issue(opened.problem, acting, time_limit, gap, goal=goal)
+    certificate.save(output)
+    if as_json:
+        own = {"file": str(output), "feasible": certificate.feasible, "threshold": certificate.threshold}
+        known = {name: getattr(certificate, name) for name in ("best_known", "class_gap", "solver_gap", "price")}
+        print_json(
+            {
+                "problem": problem_document(opened.problem, opened.source),
+                **certificate_document(certificate),
+                **own,
+                **known,
+            }
+        )
+        return
+    print(certificate.summary())
+    print(f"written to {output}")
+
+
+@guarded
+def verify(
+    place: Annotated[
+        str, typer.Argument(metavar="DIR|FILE", help="A result folder, or a certificate file.", show_default=False)
+    ],
+    scenario: Annotated[
+        str | None, typer.Option(help="The scenario that the proof is about.", show_default="as the result folder says")
+    ] = None,
+    policy: Annotated[
+        str | None, typer.Option(help="The policy that the proof is about.", show_default="that of the result folder")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check a proof from the scenario and the policy alone; nothing in the certificate is trusted.
+
+    Exit codes: 0 it holds, 2 bad input, 5 rejected.
+
+    Example: veil verify patrol-result
+    """
+    from ..certify.certificate import Certificate
+    from ..certify.verify import verify as check
+
+    certificate_path, result, scenario, policy = _parts(place, scenario, policy)
+    opened = open_scenario(scenario)
+    acting = open_policy(opened.problem, policy)
+    certificate = Certificate.load(certificate_path)
+    found = check(certificate, opened.problem, acting)
+    if result is not None:
+        _check_document(result, certificate, found)
+    facts: dict[str, Any] = {
+        "holds": True,
+        "certificate": str(certificate_path),
+        "lower": certificate.lower,
+        "upper": certificate.upper,
+        "gap": certificate.gap,
+        "expected_return": certificate.expected_return,
+        "threshold": certificate.threshold,
+        "feasible": certificate.feasible,
+        "recomputed_lower": found.policy.lower,
+        "recomputed_upper": found.upper,
+        "claim": certificate.claim,
+    }
+    if as_json:
+        print_json(facts)
+        return
+    print("the certificate holds")
+    print_facts(
+        [
+            ("claimed", f"{certificate.lower:.6f} … {certificate.upper:.6f} bits"),
+            ("recomputed", f"{found.policy.lower:.6f} … {found.upper:.6f} bits"),
+            ("return", f"{certificate.expected_return:.6g}"),
+            ("threshold", "none" if certificate.threshold is None else f"{certificate.threshold:.6g}"),
+        ]
+    )
+    print(certificate.summary())
+
+
+def _check_document(result: "Result", certificate: "Certificate", found: "Verification") -> None:
+    """Raise `CertificateError` where the document of a result says anything else than what is proven."""
+    from ..problem.errors import CertificateError
+
+    told, answer, policy = result.document.certificate, result.document.answer, found.policy
+    if told is None or (told.lower, told.upper) != (certificate.lower, certificate.upper):
+        raise CertificateError(f"{result.folder}: result.json tells other bounds than the certificate")
+    if result.document.problem.fingerprint != certificate.problem_hash:
+        raise CertificateError(f"{result.folder}: result.json is about another problem than the certificate")
+    earned, bits = answer.expected_return, answer.opacity.bits
+    slack = _ROUNDING * max(1.0, abs(certificate.expected_return)) + certificate.return_error
+    if not isinstance(earned, float) or abs(earned - certificate.expected_return) > slack:
+        raise CertificateError(f"{result.folder}: result.json tells a return of {earned}, proven is"
+                               f" {certificate.expected_return}")  # fmt: skip
+    known = isinstance(bits, float) and answer.opacity.method == "exact"
+    if known and not policy.lower - _ROUNDING <= float(bits or 0.0) <= policy.upper + _ROUNDING:
+        raise CertificateError(f"{result.folder}: result.json tells {bits} bits, proven are {policy.lower} …"
+                               f" {policy.upper}")  # fmt: skip
+
+
+def _parts(place: str, scenario: str | None, policy: str | None) -> "tuple[Path, Result | None, str, str]":
+    """The certificate, the result it belongs to, the scenario and the policy.
+
+    A result folder names them all, a certificate alone only itself.
+    """
+    from ..io.results import CERTIFICATE, DOCUMENT, POLICY, read_result
+    from ..problem.errors import InputError
+
+    path, result = Path(place), None
+    if not path.exists():
+        raise InputError(place, ["there is no such folder or file, expected a result folder or a certificate"])
+    if path.is_dir() or path.name == DOCUMENT:
+        result = read_result(path, check_files=False)
+        if result.certificate is None:
+            why = result.document.certificate_note
+            raise InputError(place, [f"this result has no certificate ({why}): make one with veil certify"])
+        path = result.certificate
+    elif path.name == CERTIFICATE and (path.parent / DOCUMENT).exists() and (scenario is None or policy is None):
+        result = read_result(path.parent, check_files=False)
+    if result is not None:
+        scenario, policy = scenario or result.scenario, policy or str(result.folder / POLICY)
+    missing = [name for name, value in (("--scenario", scenario), ("--policy", policy)) if value is None]
+    if missing:
+        raise InputError(place, [f"a certificate alone does not say what it is about: give {' and '.join(missing)}"])
+    assert scenario is not None
+    assert policy is not None
+    return path, result, scenario, policy

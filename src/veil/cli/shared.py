@@ -1,0 +1,263 @@
+"""What all commands share: arguments, exit codes, errors without tracebacks, tables, and one JSON document on demand."""
+
+import functools
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ..problem.problem import Problem
+
+SOLVED = 0
+SELF_TEST_FAILED = 1
+BAD_INPUT = 2
+INFEASIBLE = 3
+LIMIT = 4
+REJECTED = 5
+INTERRUPTED = 130
+
+GALLERY = "gallery:"
+MODEL_ENDINGS = (".pomdp", ".npz", ".drn", ".prism", ".nm", ".pm")
+
+
+def _complete_scenario(incomplete: str) -> list[str]:
+    """What may follow on the command line: files that look like scenarios, folders, and the gallery."""
+    if incomplete.startswith(GALLERY):
+        from .. import gallery
+
+        return [f"{GALLERY}{name}" for name in gallery.names() if f"{GALLERY}{name}".startswith(incomplete)]
+    known = [GALLERY] if GALLERY.startswith(incomplete) else []
+    return known + _paths(incomplete, (".toml",))
+
+
+def _complete_policy(incomplete: str) -> list[str]:
+    known = ["uniform"] if "uniform".startswith(incomplete) else []
+    return known + _paths(incomplete, (".safetensors",))
+
+
+def _paths(incomplete: str, suffixes: Sequence[str]) -> list[str]:
+    before = incomplete[: len(incomplete) - len(os.path.basename(incomplete))]
+    try:
+        entries = [entry for entry in os.scandir(before or ".") if (before + entry.name).startswith(incomplete)]
+    except OSError:
+        return []
+    return sorted(
+        before + entry.name + ("/" if entry.is_dir() else "")
+        for entry in entries
+        if entry.is_dir() or entry.name.endswith(tuple(suffixes))
+    )
+
+
+ScenarioArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="SCENARIO",
+        help="A scenario file (.toml), or gallery:NAME.",
+        show_default=False,
+        autocompletion=_complete_scenario,
+    ),
+]
+PolicyArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="POLICY",
+        help="A policy file, a result folder, or the word uniform.",
+        show_default=False,
+        autocompletion=_complete_policy,
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+SeedOption = Annotated[int, typer.Option(help="Of all random choices.", min=0)]
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A scenario as a command uses it: the problem, how to solve it, and where it came from."""
+
+    problem: "Problem"
+    source: str
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+def open_scenario(text: str) -> Opened:
+    """The scenario of a file, or of the gallery where the text is `gallery:NAME`."""
+    if text.startswith(GALLERY):
+        from .. import gallery
+
+        return Opened(gallery.load(text.removeprefix(GALLERY)), text)
+    from ..io.scenario import load_scenario
+
+    if is_model_file(text):
+        raise _no_scenario(text)
+    found = load_scenario(text)
+    return Opened(found.problem, text, dict(found.settings))
+
+
+def is_model_file(text: str) -> bool:
+    """Whether the ending is that of a model file, which holds a world but neither secret nor horizon."""
+    return text.lower().endswith(MODEL_ENDINGS)
+
+
+def _no_scenario(text: str) -> Exception:
+    from ..problem.errors import InputError
+
+    remedy = f"make a scenario of it with veil convert {text} {Path(text).stem}.toml --secret … --horizon …"
+    return InputError(text, [f"this is a model file, which has no secret and no horizon: {remedy}"])
+
+
+def open_policy(problem: "Problem", text: str) -> Any:
+    """The policy of a file, of a result folder, or the uniform one; raises where it does not fit the problem."""
+    from ..policy.load import load_policy
+    from ..policy.markov import MarkovPolicy
+
+    if text == "uniform":
+        return MarkovPolicy.uniform(problem)
+    if not os.path.isdir(text):
+        return load_policy(text)
+    from ..io.results import read_result
+
+    return read_result(text).policy()
+
+
+def stop(code: int) -> NoReturn:
+    """End the command with an exit code."""
+    raise typer.Exit(code)
+
+
+def guarded(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose user never sees a traceback for a fault of his own: a message on standard error, and a code.
+
+    With `as_json` the message is a JSON document on standard output as well.
+    """
+
+    @functools.wraps(command)
+    def wrapped(*arguments: Any, **named: Any) -> None:
+        try:
+            from ..problem.errors import VeilError
+        except KeyboardInterrupt:
+            stop(INTERRUPTED)
+        try:
+            try:
+                command(*arguments, **named)
+            finally:
+                sys.stdout.flush()  # here, where a reader that has gone can be dealt with
+        except BrokenPipeError:
+            # Whoever read the output has gone; nothing more can be said, not even by the interpreter as it ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            stop(SOLVED)
+        except KeyboardInterrupt:
+            _fail("interrupted", INTERRUPTED, named)
+        except VeilError as error:
+            _fail(error, code_of(error), named)
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename else ""
+            _fail(f"{where}{error.strerror or error}", BAD_INPUT, named)
+        except MemoryError:
+            _fail("there is not enough memory for this: use a smaller problem or a sampled method", BAD_INPUT, named)
+
+    return wrapped
+
+
+def code_of(error: Exception) -> int:
+    """The exit code that stands for an error."""
+    from ..problem.errors import CertificateError, InfeasibleError
+
+    if isinstance(error, InfeasibleError):
+        return INFEASIBLE
+    return REJECTED if isinstance(error, CertificateError) else BAD_INPUT
+
+
+def _fail(error: Exception | str, code: int, named: dict[str, Any]) -> NoReturn:
+    message = str(error)
+    print(f"veil: {message}", file=sys.stderr)
+    if named.get("as_json"):
+        kind = type(error).__name__ if isinstance(error, Exception) else "Error"
+        defects = list(getattr(error, "defects", ()))
+        print_json({"error": {"kind": kind, "message": message, "defects": defects, "exit_code": code}})
+    stop(code)
+
+
+def print_json(document: Any) -> None:
+    """One JSON document on standard output."""
+    from ..io.results import plain
+
+    print(json.dumps(plain(document), indent=1, ensure_ascii=False, allow_nan=False), flush=True)
+
+
+def note(text: str) -> None:
+    """A line for a person, on standard error, so that standard output holds results alone."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def console(*, error: bool = False) -> "Console":
+    """Where rich draws; made anew each time, since standard output may have been replaced."""
+    from rich.console import Console
+
+    return Console(stderr=error, highlight=False, markup=False, soft_wrap=True)
+
+
+def print_table(headings: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> None:
+    """A table: drawn on a terminal, else plain columns that other programs can cut; numbers to the right."""
+    given = [list(row) for row in rows]
+    cells = [[_text(entry) for entry in row] for row in given]
+    right = [bool(given) and all(isinstance(row[i], (int, float)) for row in given) for i in range(len(headings))]
+    if sys.stdout.isatty():
+        _draw_table(headings, cells, right, title)
+        return
+    widths = [max([len(head), *(len(row[i]) for row in cells)]) for i, head in enumerate(headings)]
+    for line in [*([[title]] if title else []), list(headings), *cells]:
+        placed = [
+            text.rjust(width) if is_right else text.ljust(width)
+            for text, width, is_right in zip(line, widths, right, strict=False)
+        ]
+        print("  ".join(placed if len(line) == len(headings) else line).rstrip())
+
+
+def _draw_table(headings: Sequence[str], cells: list[list[str]], right: list[bool], title: str | None) -> None:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=None if title is None else Text(title), box=box.SIMPLE_HEAD, title_justify="left")
+    for head, is_right in zip(headings, right, strict=True):
+        table.add_column(Text(head), justify="right" if is_right else "left", overflow="fold")
+    for row in cells:
+        table.add_row(*map(Text, row))
+    console().print(table)
+
+
+def print_facts(facts: Iterable[tuple[str, Any]]) -> None:
+    """Lines of a name and what there is to say of it."""
+    shown = [(name, _text(value)) for name, value in facts if value is not None]
+    width = max((len(name) for name, _ in shown), default=0)
+    for name, value in shown:
+        print(f"{name:<{width}}  {value}")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def write_text(path: Path, text: str, *, force: bool) -> None:
+    """Write a file for the user, complete or not at all; raises `InputError` where one is there and may not be replaced."""
+    from ..problem.errors import InputError
+    from ..problem.files import write_whole
+
+    if path.exists() and not force:
+        raise InputError(str(path), ["there is such a file already: choose another name, or --force to replace it"])
+    try:
+        write_whole(path, text.encode())
+    except OSError as error:
+        raise InputError(str(path), [f"it cannot be written: {error.strerror or error}"]) from None

@@ -1,0 +1,63 @@
+"""Every line of the shell in `docs/commands.md` runs as it stands and prints what is shown below it."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from .commands import Done, veil
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "commands.md"
+BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
+CODES = re.compile(r"\s+# exit code (\d+)(?: or (\d+))?$")
+
+
+def steps() -> list[tuple[str, set[int], list[str]]]:
+    """Each command with the exit codes it may have and the lines that it must print."""
+    found: list[tuple[str, set[int], list[str]]] = []
+    for block in BLOCK.findall(DOCUMENT.read_text("utf-8")):
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                codes = CODES.search(line)
+                allowed = {int(code) for code in codes.groups() if code} if codes else {0}
+                found.append((CODES.sub("", line)[2:], allowed, []))
+            else:
+                found[-1][2].append(line)
+    return found
+
+
+def run(line: str, folder: Path) -> Done:
+    """In this process where the line is one command, by the shell where it has a pipe."""
+    words = shlex.split(line)
+    if "|" not in words:
+        assert words[0] == "veil"
+        return veil(*words[1:])
+    tools = folder / ".tools"
+    tools.mkdir(exist_ok=True)
+    (tools / "veil").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m veil "$@"\n')
+    (tools / "veil").chmod(0o755)
+    names = os.environ | {"PATH": f"{tools}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", line], capture_output=True, text=True, check=False, env=names, timeout=120
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def test_every_line_runs_and_prints_what_is_shown(home: Path):
+    (home / "rooms.toml").unlink()
+    for line, codes, shown in steps():
+        done = run(line, home)
+        assert done.code in codes, f"{line}: exit code {done.code}\n{done.err}"
+        for expected in shown:
+            assert expected in done.out.splitlines(), f"{line} does not print {expected!r}:\n{done.out}"
+
+
+def test_every_command_is_in_the_document():
+    from veil.cli.main import app
+
+    lines = " ".join(line for line, _, _ in steps())
+    for command in app.registered_commands:
+        assert command.callback is not None
+        assert f"veil {command.callback.__name__}" in lines

@@ -1,0 +1,188 @@
+"""The command as a whole: help, start-up, one JSON document, exit codes, no tracebacks."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from veil.cli import shared
+from veil.cli.main import app
+
+from .commands import QUICK, process, veil
+
+COMMANDS = [command.callback.__name__ for command in app.registered_commands if command.callback is not None]
+
+
+def test_there_are_the_promised_commands():
+    assert set(COMMANDS) == {
+        "solve", "measure", "certify", "verify", "frontier", "attack", "observe", "simulate", "inspect", "convert", "new",
+        "gallery", "schema", "doctor",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_help_has_an_example_and_json(command: str):
+    done = veil(command, "--help")
+    assert done.code == 0
+    assert "Example: " in done.out
+    assert f"veil {command}" in done.out
+    assert "--json" in done.out
+
+
+def test_the_help_names_every_command_and_the_exit_codes():
+    done = veil("--help")
+    assert done.code == 0
+    assert all(f"  {command} " in done.out for command in COMMANDS)
+    assert "130 interrupted" in done.out
+    assert "--install-completion" in done.out
+
+
+def test_the_start_is_light():
+    code = "import veil.cli.main, sys; print(' '.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    heavy = {"numpy", "scipy", "jax", "safetensors", "pydantic", "rich", "matplotlib", "jaxtyping"}
+    assert heavy.isdisjoint(done.stdout.split())
+
+
+def test_python_dash_m_and_the_version():
+    done = process("--version")
+    assert done.code == 0
+    assert done.out.startswith("veil ")
+
+
+def test_an_unknown_command_is_bad_input():
+    assert veil("sovle").code == shared.BAD_INPUT
+    assert veil("solve", "rooms.toml", "--no-such-option").code == shared.BAD_INPUT
+    assert veil("solve").code == shared.BAD_INPUT
+    assert veil("solve", "rooms.toml", "--time-limit", "nan").code == shared.BAD_INPUT
+    assert veil("solve", "rooms.toml", "--goal", "fame").code == shared.BAD_INPUT
+
+
+ANSWERS = [
+    ("inspect", "rooms.toml"),
+    ("measure", "rooms.toml", "uniform"),
+    ("measure", "rooms.toml", "uniform", "--details"),
+    ("measure", "rooms.toml", "uniform", "--method", "sampled", "--sequences", "50"),
+    ("simulate", "rooms.toml", "uniform", "--runs", "2"),
+    ("attack", "rooms.toml", "uniform", "--episodes", "20", "--traces", "1"),
+    ("gallery",),
+    ("schema",),
+    ("schema", "--result"),
+    ("doctor",),
+    ("new", "fresh"),
+    ("gallery", "two-rooms"),
+    ("gallery", "two-rooms", "-o", "-"),
+    ("convert", "rooms.toml", "rooms.npz"),
+    ("frontier", "rooms.toml", "--points", "2", *QUICK),
+    ("observe", "rooms.toml", "uniform"),
+]
+
+
+@pytest.mark.parametrize("arguments", ANSWERS, ids=" ".join)
+def test_json_is_one_document_and_nothing_else(arguments: tuple[str, ...]):
+    done = veil(*arguments, "--json", stdin="0\n")
+    assert done.code == 0, done.err
+    assert isinstance(done.json, dict)
+    assert done.err == ""
+
+
+@pytest.mark.parametrize("arguments", ANSWERS, ids=" ".join)
+def test_plain_text_has_no_escapes(arguments: tuple[str, ...]):
+    done = veil(*arguments, stdin="0\n")
+    assert done.code == 0, done.err
+    assert done.out.strip()
+    assert "\x1b" not in done.out
+
+
+BAD = [
+    ("inspect", "absent.toml"),
+    ("inspect", "."),
+    ("inspect", "broken.toml"),
+    ("inspect", "binary.toml"),
+    ("inspect", "gallery:no-such-thing"),
+    ("measure", "rooms.toml", "absent.safetensors"),
+    ("measure", "rooms.toml", "rooms.toml"),
+    ("measure", "rooms.toml", "."),
+    ("measure", "rooms.toml", "other.safetensors"),
+    ("measure", "gallery:paper-false-alarms", "uniform", "--method", "exact", "--time-limit", "0.01"),
+    ("solve", "rooms.toml", "-o", "rooms.toml"),
+    ("solve", "rooms.toml", "-o", "rooms.toml/inside"),
+    ("solve", "rooms.toml", "--memory", "elephant"),
+    ("solve", "rooms.toml", "--memory", "states:x"),
+    ("solve", "rooms.toml", "--memory", "states:0"),
+    ("solve", "rooms.toml", "--memory", "observations:1"),
+    ("solve", "rooms.toml", "--resume", "absent.safetensors"),
+    ("verify", "absent"),
+    ("verify", "."),
+    ("verify", "rooms.toml"),
+    ("certify", "rooms.toml", "other.safetensors"),
+    ("simulate", "rooms.toml", "other.safetensors"),
+    ("attack", "rooms.toml", "uniform", "--believes", "other.safetensors"),
+    ("observe", "absent.toml", "uniform"),
+    ("convert", "rooms.toml", "rooms.doc"),
+    ("convert", "rooms.doc", "rooms.npz"),
+    ("convert", "absent.npz", "rooms.pomdp"),
+    ("convert", "rooms.toml", "broken.toml"),
+    ("new", "rooms"),
+    ("new", "no/such/folder"),
+    ("gallery", "no-such-thing"),
+    ("frontier", "rooms.toml", "-o", "no/such/curve.csv", "--points", "2", *QUICK),
+]
+
+
+@pytest.mark.parametrize("arguments", BAD, ids=" ".join)
+def test_bad_input_has_a_message_and_code_2(arguments: tuple[str, ...], home: Path):
+    (home / "broken.toml").write_text("horizon = ", encoding="utf-8")
+    (home / "binary.toml").write_bytes(b"\xff\xfe\x00")
+    import veil as package
+
+    other = package.gallery.load("paper-last-state")
+    package.MarkovPolicy.uniform(other).save(home / "other.safetensors")
+    before = sorted(home.rglob("*"))
+    done = veil(*arguments)
+    assert done.code == shared.BAD_INPUT
+    assert done.err.startswith("veil: ")
+    assert "Traceback" not in done.err
+    assert sorted(home.rglob("*")) == before
+    answer = veil(*arguments, "--json")
+    assert answer.code == shared.BAD_INPUT
+    assert answer.json["error"]["exit_code"] == shared.BAD_INPUT
+    assert answer.json["error"]["message"] in answer.err
+
+
+def test_a_certificate_that_does_not_hold_has_code_5(result: Path):
+    path = result / "certificate.json"
+    claim = json.loads(path.read_text("utf-8"))
+    path.write_text(json.dumps(claim | {"upper": claim["lower"]}), encoding="utf-8")
+    done = veil("verify", path, "--scenario", "rooms.toml", "--policy", result / "policy.safetensors")
+    assert done.code == shared.REJECTED
+    assert done.err.startswith("veil: ")
+
+
+def test_a_reader_that_leaves_is_no_error(home: Path):
+    code = f"{sys.executable} -m veil gallery paper-last-state -o - | head -c 1"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", code], capture_output=True, text=True, check=False, timeout=60, cwd=home
+    )
+    assert done.stderr == ""
+    assert done.returncode == 0
+
+
+def test_a_terminal_without_greek_is_no_error(home: Path):
+    done = process("inspect", "rooms.toml", cwd=home, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert done.code == 0, done.err
+    assert "\\u2026" in done.out
+
+
+def test_completion_knows_the_gallery_and_the_files(home: Path):
+    (home / "folder").mkdir()
+    assert shared._complete_scenario("ro") == ["rooms.toml"]
+    assert shared._complete_scenario("gal") == ["gallery:"]
+    assert shared._complete_scenario("gallery:two") == ["gallery:two-rooms"]
+    assert shared._complete_policy("u") == ["uniform"]
+    assert shared._complete_policy("fol") == ["folder/"]
+    assert shared._complete_policy("none/") == []
+    done = process(cwd=home, _VEIL_COMPLETE="complete_bash", COMP_WORDS="veil sol", COMP_CWORD="1")
+    assert done.out.split() == ["solve"]

@@ -1,0 +1,92 @@
+"""`veil new`, `veil gallery`, `veil schema`, `veil convert`, `veil inspect`, `veil doctor`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import veil as package
+from veil.cli import doctor, shared
+from veil.io.scenario import load
+from veil.problem.fingerprint import fingerprint
+
+from .commands import veil
+
+
+@pytest.mark.parametrize("kind", ["grid", "graph"])
+def test_a_starter_can_be_solved(kind: str):
+    assert veil("new", "mine", "--kind", kind).code == 0
+    assert veil("inspect", "mine.toml").code == 0
+    done = veil("solve", "mine.toml", "--starts", "1", "--iterations", "2", "--no-certificate")
+    assert done.code in (0, 4), done.err
+
+
+def test_nothing_is_replaced_unasked(home: Path):
+    (home / "mine.toml").write_text("precious")
+    assert veil("new", "mine").code == shared.BAD_INPUT
+    assert (home / "mine.toml").read_text() == "precious"
+    assert veil("new", "mine", "--force").code == 0
+
+
+@pytest.mark.parametrize("name", package.gallery.names())
+def test_the_gallery_as_files(name: str):
+    assert veil("gallery", name).code == 0
+    assert fingerprint(load(f"{name}.toml")) == fingerprint(package.gallery.load(name))
+
+
+def test_the_gallery_is_listed():
+    listed = veil("gallery", "--json").json["problems"]
+    assert [one["name"] for one in listed] == list(package.gallery.names())
+
+
+def test_schemas_as_files(home: Path):
+    assert veil("schema", "-o", "schema.json", "--json").json == {"file": "schema.json"}
+    assert json.loads((home / "schema.json").read_text("utf-8")) == veil("schema").json
+    assert veil("schema", "-o", "schema.json").code == shared.BAD_INPUT
+
+
+def test_inspect_tells_what_there_is():
+    found = veil("inspect", "rooms.toml", "--json").json
+    assert (found["states"], found["actions"], found["transitions"], found["horizon"]) == (2, 2, 5, 2)
+    assert found["max_return"] == pytest.approx(package.max_return(load("rooms.toml")))
+    assert found["sequences"] == 8
+    assert found["attainable"]
+    assert found["methods"]["exact"].startswith("fits")
+
+
+def test_inspect_says_what_is_out_of_reach(home: Path):
+    text = (home / "rooms.toml").read_text("utf-8").replace("min_return = 0.5", "min_return = 7.0")
+    (home / "rooms.toml").write_text(text, encoding="utf-8")
+    assert "no policy reaches" in veil("inspect", "rooms.toml").out
+
+
+def test_a_model_goes_around():
+    assert veil("convert", "rooms.toml", "rooms.npz").code == 0
+    assert veil("convert", "rooms.npz", "rooms.pomdp").code == 0
+    done = veil("convert", "rooms.pomdp", "again.toml", "--secret", "state=vault", "--horizon", "2", "--json")
+    assert done.code == 0, done.err
+    again, first = load("again.toml"), load("rooms.toml")
+    assert (again.model.transitions == first.model.transitions).all()
+    assert again.secret_values == first.secret_values
+    assert veil("convert", "rooms.pomdp", "third.toml").code == shared.BAD_INPUT
+
+
+def test_measure_agrees_with_the_library():
+    problem = load("rooms.toml")
+    policy = package.MarkovPolicy.uniform(problem)
+    found = veil("measure", "rooms.toml", "uniform", "--details", "--json").json
+    assert found["opacity"]["bits"] == package.opacity(problem, policy).bits
+    assert found["expected_return"] == package.expected_return(problem, policy)
+    table = package.measures.joint_table(problem, policy)
+    assert found["details"]["guess_probability"] == table.guess_probability
+    assert found["details"]["bits_over_time"] == package.measures.bits_over_time(problem, policy).tolist()
+    assert set(found["details"]["costs_bits"]) == {"camera"}
+
+
+def test_the_doctor_notices(monkeypatch: pytest.MonkeyPatch):
+    assert veil("doctor").code == 0
+    monkeypatch.setattr(doctor, "_BEST_BITS", 0.5)
+    done = veil("doctor", "--json")
+    assert done.code == shared.SELF_TEST_FAILED
+    assert not done.json["healthy"]
+    assert [check["what"] for check in done.json["checks"] if not check["passed"]] == ["bits hidden at return 0.75"]

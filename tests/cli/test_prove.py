@@ -1,0 +1,84 @@
+"""`veil certify` and `veil verify`: a proof holds, and whatever is changed in it or around it is noticed."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import veil as package
+from veil.cli import shared
+
+from .commands import process, veil
+
+
+def test_a_result_is_verified(result: Path):
+    done = veil("verify", result)
+    assert done.code == 0, done.err
+    assert "the certificate holds" in done.out
+    assert veil("verify", result / "result.json").code == 0
+    assert veil("verify", result / "certificate.json").code == 0
+    found = veil("verify", result, "--json").json
+    assert found["holds"]
+    assert found["lower"] <= found["recomputed_lower"]
+    assert found["recomputed_upper"] <= found["upper"]
+
+
+def test_the_folder_can_be_verified_from_elsewhere(result: Path, tmp_path_factory: pytest.TempPathFactory):
+    done = process("verify", str(result), cwd=tmp_path_factory.mktemp("elsewhere"))
+    assert done.code == 0, done.err
+
+
+def test_a_certificate_of_its_own(result: Path):
+    done = veil("certify", "rooms.toml", result, "-o", "proof.json", "--time-limit", "1", "--json")
+    assert done.code == 0, done.err
+    assert done.json["lower"] <= done.json["upper"]
+    alone = veil("verify", "proof.json")
+    assert alone.code == shared.BAD_INPUT
+    assert "--scenario and --policy" in alone.err
+    assert veil("verify", "proof.json", "--scenario", "rooms.toml", "--policy", result).code == 0
+    assert veil("verify", "proof.json", "--scenario", "rooms.toml", "--policy", "uniform").code == shared.REJECTED
+    assert veil("verify", "proof.json", "--scenario", "gallery:two-rooms", "--policy", result).code == shared.REJECTED
+
+
+def test_a_policy_that_hides_less_than_claimed(result: Path):
+    package.MarkovPolicy.uniform(package.gallery.load("two-rooms")).save(result / "policy.safetensors")
+    assert veil("verify", result).code == shared.REJECTED
+
+
+@pytest.mark.parametrize("field", ["lower", "upper", "expected_return", "problem_hash", "policy_hash"])
+def test_a_changed_claim(result: Path, field: str):
+    path = result / "certificate.json"
+    claim = json.loads(path.read_text("utf-8"))
+    worse = {"lower": claim["upper"] + 1, "upper": claim["lower"], "expected_return": claim["expected_return"] + 0.1}
+    path.write_text(json.dumps(claim | {field: worse.get(field, "0" * 64)}), encoding="utf-8")
+    assert veil("verify", result).code == shared.REJECTED
+
+
+@pytest.mark.parametrize("change", ["bits", "return", "bounds", "problem"])
+def test_a_document_that_tells_more_than_is_proven(result: Path, change: str):
+    path = result / "result.json"
+    document = json.loads(path.read_text("utf-8"))
+    if change == "bits":
+        document["answer"]["opacity"]["bits"] += 0.05
+    elif change == "return":
+        document["answer"]["expected_return"] += 0.05
+    elif change == "bounds":
+        document["certificate"]["lower"] += 0.05
+    else:
+        document["problem"]["fingerprint"] = "0" * 64
+    path.write_text(json.dumps(document), encoding="utf-8")
+    assert veil("verify", result).code == shared.REJECTED
+
+
+def test_a_scenario_that_has_changed(result: Path, home: Path):
+    text = (home / "rooms.toml").read_text("utf-8")
+    (home / "rooms.toml").write_text(text.replace("detection = 0.7", "detection = 0.8"), encoding="utf-8")
+    assert veil("verify", result).code == shared.REJECTED
+
+
+def test_missing_parts(result: Path, home: Path):
+    (home / "rooms.toml").rename(home / "moved.toml")
+    assert veil("verify", result).code == shared.BAD_INPUT
+    assert veil("verify", result, "--scenario", "moved.toml").code == 0
+    (result / "certificate.json").unlink()
+    assert veil("verify", result, "--scenario", "moved.toml").code == shared.REJECTED

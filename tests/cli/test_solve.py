@@ -1,0 +1,298 @@
+"""`veil solve` and `veil frontier`: what is written, exit codes, interruption, and runs that are killed."""
+
+import csv
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import veil as package
+from veil.cli import shared
+from veil.cli.solve import code_of_status, default_folder, endings_keep_the_best, interrupts_wait, parse_memory
+from veil.io.results import read_result
+
+from .commands import QUICK, veil
+
+LONG = ("solve", "gallery:paper-last-state", "--starts", "12", "-o", "out", "--certificate-time-limit", "1")
+
+
+def test_a_result_has_everything(result: Path):
+    assert {path.name for path in result.iterdir()} >= {"policy.safetensors", "history.csv", "certificate.json"}
+    document = read_result(result).document
+    problem = package.gallery.load("two-rooms")
+    assert document.problem.name == "rooms"
+    assert document.problem.fingerprint != problem.name
+    answer = document.answer
+    policy = package.load_policy(result / "policy.safetensors")
+    from veil.io.scenario import load
+
+    rooms = load("rooms.toml")
+    assert answer.expected_return == package.expected_return(rooms, policy)
+    assert answer.opacity.bits == pytest.approx(package.opacity(rooms, policy, "exact").bits, abs=1e-12)
+    assert answer.feasible
+    assert document.certificate is not None
+    with (result / "history.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["iteration"]) for row in rows] == document.history.iteration
+    assert [float(row["opacity_bits"]) for row in rows] == document.history.opacity_bits
+
+
+def test_text_and_json_tell_the_same(home: Path):
+    text = veil("solve", "rooms.toml", *QUICK, "--no-certificate")
+    found = veil("solve", "rooms.toml", *QUICK, "--no-certificate", "--json")
+    assert text.code == found.code == found.json["exit_code"]
+    assert found.json["folder"] == "rooms-result"
+    assert f"{found.json['answer']['opacity']['bits']:.6f}" in text.out
+    assert found.json["certificate"] is None
+    assert found.json["certificate_note"] == "it was not asked for"
+    written = json.loads((home / "rooms-result" / "result.json").read_text("utf-8"))
+    assert written == {key: value for key, value in found.json.items() if key not in ("folder", "exit_code")}
+
+
+def test_the_same_seed_gives_the_same_policy(home: Path):
+    for folder in ("one", "two"):
+        veil("solve", "rooms.toml", *QUICK, "--no-certificate", "--seed", "3", "-o", folder)
+    assert (home / "one/policy.safetensors").read_bytes() == (home / "two/policy.safetensors").read_bytes()
+
+
+def test_solved_is_0():
+    done = veil("solve", "gallery:two-rooms", "--starts", "6", "--no-certificate", "--json")
+    assert done.code == shared.SOLVED, done.err
+    assert done.json["answer"]["opacity"]["bits"] == pytest.approx(0.431037, abs=1e-5)
+    assert done.json["answer"]["status"] == "CONVERGED"
+
+
+def test_a_limit_is_4_with_the_best_so_far():
+    done = veil(
+        "solve", "gallery:paper-last-state", "--starts", "2", "--iterations", "3", "--no-certificate", "-o", "out"
+    )
+    assert done.code == shared.LIMIT
+    assert read_result("out").document.answer.status == "ITERATION_LIMIT"
+    assert read_result("out").document.answer.feasible
+
+
+def test_out_of_reach_is_3_and_nothing_is_written(home: Path):
+    text = (home / "rooms.toml").read_text("utf-8").replace("min_return = 0.5", "min_return = 7.0")
+    (home / "rooms.toml").write_text(text, encoding="utf-8")
+    done = veil("solve", "rooms.toml", "--json")
+    assert done.code == shared.INFEASIBLE
+    assert done.json["error"]["kind"] == "InfeasibleError"
+    assert not (home / "rooms-result").exists()
+
+
+def test_too_much_to_hide_is_3_and_the_best_is_written():
+    done = veil("solve", "rooms.toml", *QUICK, "--min-opacity", "0.999999", "--no-certificate")
+    assert done.code == shared.INFEASIBLE
+    assert not read_result("rooms-result").document.answer.feasible
+
+
+def test_the_scenario_decides_unless_told_otherwise(home: Path):
+    path = home / "rooms.toml"
+    path.write_text(path.read_text("utf-8") + '\n[solve]\nmemory = "timed"\nseed = 5\ncertificate = false\n', "utf-8")
+    found = veil("solve", path, *QUICK, "--json").json
+    assert found["answer"]["seed"] == 5
+    assert "clock" in found["answer"]["policy_class"]
+    assert found["certificate"] is None
+    assert veil("solve", path, *QUICK, "--seed", "6", "--json").json["answer"]["seed"] == 6
+
+
+def test_a_result_is_replaced_and_other_files_stay(result: Path):
+    (result / "notes.txt").write_text("mine")
+    before = read_result(result).document
+    done = veil("solve", "rooms.toml", *QUICK, "--seed", "9", "--no-certificate")
+    assert done.code in (0, 4)
+    after = read_result(result).document
+    assert after.answer.seed == 9 != before.answer.seed
+    assert {path.name for path in result.iterdir()} == {*after.files, "result.json", "notes.txt"}
+
+
+def test_checkpoint_and_resume(home: Path):
+    done = veil("solve", "rooms.toml", *QUICK, "--no-certificate", "--checkpoint", "run.safetensors")
+    assert done.code in (0, 4)
+    again = veil("solve", "rooms.toml", *QUICK, "--no-certificate", "--resume", "run.safetensors", "-o", "again")
+    assert again.code == done.code
+    assert (home / "again/policy.safetensors").read_bytes() == (home / "rooms-result/policy.safetensors").read_bytes()
+    other = veil("solve", "gallery:two-rooms", "--resume", "run.safetensors")
+    assert other.code == shared.BAD_INPUT
+    assert "another run" in other.err
+
+
+@pytest.mark.parametrize(
+    ("text", "memory"),
+    [
+        ("markov", "markov"),
+        ("timed", "timed"),
+        ("states:2", package.StateMemory(2)),
+        ("states:1-clock", package.StateMemory(1, clock=False)),
+        ("observations:1", package.ObservationMemory(1)),
+        ("controller:3", package.Controller(3)),
+        ("controller:3+clock", package.Controller(3, clock=True)),
+    ],
+)
+def test_memory_in_words(text: str, memory: Any):
+    assert parse_memory(text) == memory
+
+
+def test_statuses_have_codes():
+    codes = {status.name: code_of_status(status) for status in package.Status}
+    assert codes == {"CONVERGED": 0, "ITERATION_LIMIT": 4, "TIME_LIMIT": 4, "INTERRUPTED": 130, "INFEASIBLE": 3}
+    assert code_of_status(package.Status.CONVERGED, feasible=False) == 3
+
+
+def test_a_result_is_named_after_its_scenario():
+    assert default_folder("some/where/patrol.toml") == Path("patrol-result")
+    assert default_folder("gallery:two-rooms") == Path("two-rooms-result")
+
+
+def test_an_interrupted_proof_leaves_the_policy(monkeypatch: pytest.MonkeyPatch):
+    def certify(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("veil.certify.issue.certify", certify)
+    done = veil("solve", "rooms.toml", *QUICK)
+    assert done.code == shared.INTERRUPTED
+    found = read_result("rooms-result")
+    assert found.certificate is None
+    assert found.document.certificate_note == "the proof was interrupted"
+
+
+def test_a_proof_that_does_not_fit_is_said(monkeypatch: pytest.MonkeyPatch):
+    def certify(*_: Any, **__: Any) -> None:
+        raise package.TooLargeError("far too many histories")
+
+    monkeypatch.setattr("veil.certify.issue.certify", certify)
+    done = veil("solve", "rooms.toml", *QUICK)
+    assert "no certificate: far too many histories" in done.out
+    assert read_result("rooms-result").document.certificate_note == "far too many histories"
+
+
+def started(home: Path, **streams: Any) -> subprocess.Popen:
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    return subprocess.Popen([sys.executable, "-m", "veil", *LONG], cwd=home, env=environment, **streams)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_search_keeps_the_best(home: Path, number: int):
+    master, slave = pty.openpty()
+    child = started(home, stdout=subprocess.PIPE, stderr=slave)
+    os.close(slave)
+    seen = b""
+    while b"bits" not in seen:  # the bar shows values: the search is under way
+        seen += os.read(master, 4096)
+    child.send_signal(number)
+    out, _ = child.communicate(timeout=60)
+    os.close(master)
+    assert child.returncode == shared.INTERRUPTED, out
+    document = read_result(home / "out").document
+    assert document.answer.status == "INTERRUPTED"
+    assert document.answer.feasible
+    assert document.certificate_note == "the search was interrupted"
+
+
+def test_only_the_third_ctrl_c_gives_up(capsys: pytest.CaptureFixture):
+    with endings_keep_the_best():
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        assert "once more" in capsys.readouterr().err
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+    with interrupts_wait():
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_ctrl_c_without_anything_to_save(monkeypatch: pytest.MonkeyPatch):
+    def load(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("veil.io.scenario.load_scenario", load)
+    done = veil("inspect", "rooms.toml", "--json")
+    assert done.code == shared.INTERRUPTED
+    assert done.json["error"]["message"] == "interrupted"
+
+
+@pytest.mark.parametrize("seconds", [0.3, 1.0, 2.0])
+def test_a_killed_run_leaves_nothing_half(home: Path, seconds: float):
+    check_killed(home, seconds)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(40))
+def test_a_run_killed_at_any_moment_leaves_nothing_half(home: Path, number: int):
+    check_killed(home, 0.2 + number / 8)
+
+
+def check_killed(home: Path, seconds: float) -> None:
+    """Kill a short run after some time: its result is complete or absent."""
+    command = [
+        sys.executable,
+        "-m",
+        "veil",
+        "solve",
+        "rooms.toml",
+        *QUICK,
+        "-o",
+        "out",
+        "--certificate-time-limit",
+        "1",
+    ]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    child = subprocess.Popen(command, cwd=home, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
+    time.sleep(seconds)
+    child.kill()
+    child.wait()
+    if (home / "out").exists():
+        found = read_result(home / "out")
+        assert found.policy().table is not None
+
+
+def test_a_write_killed_at_any_step_leaves_the_old_or_none_or_the_new(result: Path, monkeypatch: pytest.MonkeyPatch):
+    """Every step of replacing a result fails in turn."""
+    old = read_result(result).document
+    real, steps = os.replace, 0
+    for allowed in range(12):
+        steps = 0
+
+        def replace(*arguments: Any, allowed: int = allowed) -> None:
+            nonlocal steps
+            steps += 1
+            if steps > allowed:
+                raise OSError(28, "No space left on device")
+            real(*arguments)
+
+        monkeypatch.setattr(os, "replace", replace)
+        done = veil("solve", "rooms.toml", *QUICK, "--no-certificate", "--seed", str(allowed + 20))
+        monkeypatch.setattr(os, "replace", real)
+        if not (result / "result.json").exists():
+            assert done.code == shared.BAD_INPUT
+        elif done.code == shared.BAD_INPUT:
+            assert read_result(result).document == old
+        else:
+            old = read_result(result).document
+            assert old.answer.seed == allowed + 20
+        assert not [path for path in result.parent.iterdir() if path.name.startswith(".")]
+
+
+def test_the_frontier_as_a_file(home: Path):
+    done = veil("frontier", "rooms.toml", "--points", "3", *QUICK, "-o", "curve.csv")
+    assert done.code == 0, done.err
+    with (home / "curve.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert 1 < len(rows) <= 3
+    returns = [float(row["expected_return"]) for row in rows]
+    assert returns == sorted(returns)
+    done = veil("frontier", "rooms.toml", "--points", "3", *QUICK, "-o", "curve.json", "--json")
+    assert json.loads((home / "curve.json").read_text("utf-8"))["points"] == done.json["points"]
+
+
+def test_a_frontier_without_time_is_4():
+    done = veil("frontier", "rooms.toml", "--points", "3", "--time-limit", "0", "--json")
+    assert done.code == shared.LIMIT
+    assert len(done.json["points"]) < 3
