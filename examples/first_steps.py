@@ -3,6 +3,7 @@
 import time
 
 import numpy as np
+
 import veil
 
 GRID = """

@@ -6,13 +6,17 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .certify.certificate import Certificate as Certificate
+    from .certify.issue import certify as certify
+    from .certify.verify import verify as verify
     from .engine.filter import ObserverFilter as ObserverFilter
+    from .io.gymnasium import from_gymnasium as from_gymnasium
+    from .io.scenario import load as load
     from .opacity import measures as measures
     from .opacity.attack import attack as attack
     from .opacity.evaluate import expected_return as expected_return
     from .opacity.evaluate import opacity as opacity
     from .opacity.evaluate import opacity_gradient as opacity_gradient
-    from .opacity.evaluate import return_gradient as return_gradient
     from .opacity.result import Opacity as Opacity
     from .policy.load import load_policy as load_policy
     from .policy.markov import MarkovPolicy as MarkovPolicy
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
     from .policy.timed import TimedPolicy as TimedPolicy
     from .problem import errors as errors
     from .problem import gallery as gallery
+    from .problem.errors import CertificateError as CertificateError
     from .problem.errors import InfeasibleError as InfeasibleError
     from .problem.errors import InputError as InputError
     from .problem.errors import TooLargeError as TooLargeError
@@ -53,6 +58,7 @@ __version__ = "0.1.0"
 # Where each public name lives; a name is imported when it is first used, so that `import veil` stays quick.
 _HOMES = {
     "problem.errors": [
+        "CertificateError",
         "InfeasibleError",
         "InputError",
         "TooLargeError",
@@ -70,12 +76,17 @@ _HOMES = {
     "policy.load": ["load_policy"],
     "engine.filter": ["ObserverFilter"],
     "opacity.result": ["Opacity"],
-    "opacity.evaluate": ["expected_return", "opacity", "opacity_gradient", "return_gradient"],
+    "opacity.evaluate": ["expected_return", "opacity", "opacity_gradient"],
     "opacity.attack": ["attack"],
     "solve.frontier": ["frontier"],
     "solve.max_return": ["max_return"],
     "solve.solution": ["Solution", "Status"],
+    "certify.certificate": ["Certificate"],
+    "certify.issue": ["certify"],
+    "certify.verify": ["verify"],
     "api": ["solve"],
+    "io.scenario": ["load"],
+    "io.gymnasium": ["from_gymnasium"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = {

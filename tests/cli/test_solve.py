@@ -155,7 +155,7 @@ def test_an_interrupted_proof_leaves_the_policy(monkeypatch: pytest.MonkeyPatch)
     def certify(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("veil.certify.issue.certify", certify)
+    monkeypatch.setattr("veil.api.certify", certify)
     done = veil("solve", "rooms.toml", *QUICK)
     assert done.code == shared.INTERRUPTED
     found = read_result("rooms-result")
@@ -167,7 +167,7 @@ def test_a_proof_that_does_not_fit_is_said(monkeypatch: pytest.MonkeyPatch):
     def certify(*_: Any, **__: Any) -> None:
         raise package.TooLargeError("far too many histories")
 
-    monkeypatch.setattr("veil.certify.issue.certify", certify)
+    monkeypatch.setattr("veil.api.certify", certify)
     done = veil("solve", "rooms.toml", *QUICK)
     assert "no certificate: far too many histories" in done.out
     assert read_result("rooms-result").document.certificate_note == "far too many histories"

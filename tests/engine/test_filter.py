@@ -106,7 +106,9 @@ def test_a_value_already_fixed_is_kept_while_the_state_moves_on():
 def test_an_impossible_observation_says_what_would_be_possible():
     problem, policy = two_rooms()
     watcher = veil.ObserverFilter(problem, policy)
-    with pytest.raises(veil.errors.ImpossibleObservationError, match=r"'beep' at time 0 is impossible .* possible are '0'"):
+    with pytest.raises(
+        veil.errors.ImpossibleObservationError, match=r"'beep' at time 0 is impossible .* possible are '0'"
+    ):
         watcher.update("beep")
     watcher.update("0")
     certain = veil.ObserverFilter(problem, veil.MarkovPolicy([[1, 0], [0.5, 0.5]]))

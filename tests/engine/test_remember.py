@@ -149,7 +149,10 @@ def test_a_policy_with_less_memory_is_lifted_to_more(smaller: Memory, larger: Me
             policy = random_policy(case.problem, smaller, seed=3)
             lifted = MemoryPolicy.lift(case.problem, larger, policy)
             assert lifted.memory.describe() == larger.describe()
-            expected, found = veil.measures.joint_table(case.problem, policy), veil.measures.joint_table(case.problem, lifted)
+            expected, found = (
+                veil.measures.joint_table(case.problem, policy),
+                veil.measures.joint_table(case.problem, lifted),
+            )
             assert found.sequences == expected.sequences
             np.testing.assert_allclose(found.probabilities, expected.probabilities, atol=1e-14)
             close(veil.expected_return(case.problem, lifted), veil.expected_return(case.problem, policy))

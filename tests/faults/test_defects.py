@@ -418,7 +418,7 @@ ONE_DEFECT: dict[str, tuple[Callable[[], Any], list[str]]] = {
         ["theta row", "state 2", "every available action"],
     ),
     "parameters of the wrong shape": (
-        lambda: veil.return_gradient(problem(), np.zeros((3, 3))),
+        lambda: veil.measures.return_gradient(problem(), np.zeros((3, 3))),
         ["theta", "(3, 3)", "(3, 2)"],
     ),
     "parameters that are ragged": (

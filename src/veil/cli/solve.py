@@ -30,7 +30,7 @@ from .shared import (
 )
 
 if TYPE_CHECKING:
-    from ..solve.solution import Solution, Status
+    from ..solve.solution import Status
     from ..solve.watch import Progress
 
 MemoryOption = Annotated[
@@ -90,7 +90,7 @@ def solve(
         bool | None,
         typer.Option("--certificate/--no-certificate", help="Prove how far from the best possible the answer is."),
     ] = None,
-    certificate_time_limit: Annotated[float, typer.Option(min=0, help="Seconds for the proof.")] = 60.0,
+    certificate_time_limit: Annotated[float, typer.Option(min=0, help="Seconds for the proof.")] = 20.0,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -111,58 +111,34 @@ def solve(
     }  # fmt: skip
     options = opened.settings | {name: value for name, value in given.items() if value is not None}
     folder = default_folder(scenario) if output is None else output
-    prove = certificate_time_limit if options.pop("certificate", True) else None
-    document, code = _search(opened, options, folder, prove, show=not as_json, quiet=quiet)
+    options["certificate_time_limit"] = certificate_time_limit
+    document, code = _search(opened, options, folder, show=not as_json, quiet=quiet)
     if as_json:
         print_json(document | {"folder": str(folder), "exit_code": code})
     stop(code)
 
 
 def _search(
-    opened: Opened, options: dict[str, Any], folder: Path, prove: float | None, *, show: bool, quiet: bool
+    opened: Opened, options: dict[str, Any], folder: Path, *, show: bool, quiet: bool
 ) -> tuple[dict[str, Any], int]:
-    """Search, prove within so many seconds, write and tell; returns the document that was written and the exit code."""
+    """Search, prove, write and tell; returns the document that was written and the exit code."""
     from ..api import solve as find
     from ..io.results import check_writable, write_result
 
     check_writable(folder)
-    with endings_keep_the_best():
-        with progress_bar(quiet) as tell:
-            solution = find(opened.problem, **options, progress=tell)
-        code = code_of_status(solution.status, solution.feasible)
-        proof, why_not = solution.certificate, "it was not asked for"
-        if prove is not None and proof is None:
-            if code == INTERRUPTED:
-                why_not = "the search was interrupted"
-            else:
-                proof, why_not, interrupted = _prove(opened, solution, prove, quiet)
-                code = INTERRUPTED if interrupted else code
+    with endings_keep_the_best(), progress_bar(quiet) as tell:
+        solution = find(opened.problem, **options, progress=tell)
     with interrupts_wait():
-        why_not = why_not if proof is None else ""
         document = write_result(
-            folder, opened.problem, solution, scenario=opened.source, certificate=proof, note=why_not
-        )
+            folder, opened.problem, solution, scenario=opened.source, certificate=solution.certificate,
+            note=solution.certificate_note,
+        )  # fmt: skip
     if show:
         print(solution.summary())
-        print(proof.summary() if proof is not None else f"no certificate: {why_not}")
+        if solution.certificate is None:
+            print(f"no certificate: {solution.certificate_note}")
         print(f"written to {folder}: {', '.join([*document.files, 'result.json'])}")
-    return document.model_dump(mode="json"), code
-
-
-def _prove(opened: Opened, solution: "Solution", seconds: float, quiet: bool) -> tuple[Any, str, bool]:
-    """The certificate of the answer, or why there is none, and whether somebody interrupted."""
-    from ..certify.issue import certify
-    from ..problem.errors import VeilError
-
-    goal: Any = solution.goal
-    if not quiet and sys.stderr.isatty():
-        note(f"proving, {seconds:g} s at most …")
-    try:
-        return certify(opened.problem, solution.policy, time_limit=seconds, goal=goal), "", False
-    except VeilError as error:
-        return None, str(error), False
-    except KeyboardInterrupt:
-        return None, "the proof was interrupted", True
+    return document.model_dump(mode="json"), code_of_status(solution.status, solution.feasible)
 
 
 def default_folder(scenario: str) -> Path:

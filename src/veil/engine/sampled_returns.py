@@ -51,7 +51,7 @@ def _check(problem: Problem, runs: Runs) -> None:
         raise InputError(
             "sampled return",
             ["the return goes on for ever (return_over='infinite') and a run ends at the horizon, expected"
-             " return_over='horizon': use the exact value and gradient, veil.return_gradient"],
+             " return_over='horizon': use the exact value and gradient, veil.measures.return_gradient"],
         )  # fmt: skip
     if len(runs) < 2:
         raise InputError("sampled return", [f"{len(runs)} runs are given, expected 2 or more for an error"])

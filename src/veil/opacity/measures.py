@@ -17,6 +17,7 @@ from ..policy.tables import Policy
 from ..problem.errors import InputError
 from ..problem.observer import Observer
 from ..problem.problem import Problem
+from .evaluate import return_gradient as return_gradient
 from .exact import EXACT_SECONDS, Budget, exact_opacity, prepare
 from .history import history_table
 
