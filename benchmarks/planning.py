@@ -306,7 +306,8 @@ def cold_text(settings: Settings) -> str:
         rows.append([*cells, f"{runs[0]['bits']:.4f}", f"{runs[0]['expected_return']:.6f}"])
     return f"""\
 A fresh process runs `import veil` and `veil.solve(problem, certificate=False)` with its defaults; all times are from
-launching the process (`python -m benchmarks.cold`), medians over {COLD[0][-1]} rounds for the first row, one round for the others.
+launching the process (`python -m benchmarks.cold`), medians over {COLD[0][-1]} rounds for the first row, one round for
+the others.
 
 {common.markdown_table(header, rows)}"""
 

@@ -18,7 +18,7 @@ from veil.cli import shared
 from veil.cli.solve import code_of_status, default_folder, endings_keep_the_best, interrupts_wait, parse_memory
 from veil.io.results import read_result
 
-from .commands import QUICK, veil
+from .commands import QUICK, SCENARIO, veil
 
 LONG = ("solve", "gallery:paper-last-state", "--starts", "12", "-o", "out", "--certificate-time-limit", "1")
 
@@ -296,3 +296,13 @@ def test_a_frontier_without_time_is_4():
     done = veil("frontier", "rooms.toml", "--points", "3", "--time-limit", "0", "--json")
     assert done.code == shared.LIMIT
     assert len(done.json["points"]) < 3
+
+
+def test_the_game_leaves_out_what_a_scenario_says_about_a_search(home: Path):
+    (home / "timed.toml").write_text(SCENARIO + '\n[solve]\nmemory = "timed"\nstarts = 2\n', encoding="utf-8")
+    done = veil("solve", "timed.toml", "--method", "game", "--json")
+    assert done.code == 0, done.err
+    assert done.json["answer"]["method"] == "game"
+    refused = veil("solve", "timed.toml", "--method", "game", "--memory", "timed")
+    assert refused.code == shared.BAD_INPUT
+    assert "memory: method='game'" in refused.err

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import veil
-from veil.api import solve
+from tests.unproven import solve
 from veil.engine.space import make_space
 from veil.solve.ascent import Ascent, State, first_order_gain, lengths, num_starts, repair
 from veil.solve.max_return import best_stationary_return, max_return

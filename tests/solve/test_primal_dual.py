@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import veil
-from veil.api import solve
+from tests.unproven import solve
 from veil.engine.space import make_space
 from veil.solve.primal_dual import PrimalDual, PrimalDualSettings
 from veil.solve.starts import richest_table

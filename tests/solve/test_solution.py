@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import veil
-from veil.api import solve
+from tests.unproven import solve
 from veil.solve.solution import History, Solution, Status
 
 from .small_problems import random_problem

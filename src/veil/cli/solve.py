@@ -109,7 +109,11 @@ def solve(
         "sequences": sequences, "time_limit": time_limit, "iterations": iterations, "checkpoint": checkpoint,
         "resume": resume, "certificate": certificate,
     }  # fmt: skip
-    options = opened.settings | {name: value for name, value in given.items() if value is not None}
+    said = {name: value for name, value in given.items() if value is not None}
+    settings = opened.settings
+    if method == "game" and settings.get("method", "auto") != "game":  # the scenario's settings are those of a search
+        settings = {name: value for name, value in settings.items() if name in ("seed", "time_limit", "certificate")}
+    options = settings | said
     folder = default_folder(scenario) if output is None else output
     options["certificate_time_limit"] = certificate_time_limit
     document, code = _search(opened, options, folder, show=not as_json, quiet=quiet)

@@ -68,8 +68,9 @@ class Solution:
     - `price_bits`: λ, the bits that one more unit of return would cost, to first order, within the class.
     - `stationarity_bits`: what the best first-order change of the policy promises; near 0 at a local optimum.
     - `history`, `iterations`, `seconds`, `method`, `goal`, `objective`, `seed`, `settings`.
-    - `certificate`: the proof that comes with the answer, where one was made; `upper_bits`: what no policy of any kind with
-      this return can pass, where the method proves it.
+    - `certificate`: the proof that comes with the answer; `certificate_note`: why there is none.
+    - `upper_bits`: what no policy of any kind with this return can pass, where the method proves it; `proof`: the game that
+      proves it, for `certify`.
     """
 
     policy: Any
@@ -92,7 +93,9 @@ class Solution:
     history: History = field(default_factory=lambda: History.of([]))
     settings: dict[str, Any] = field(default_factory=dict)
     certificate: Any = None
+    certificate_note: str = ""
     upper_bits: float = float("nan")
+    proof: Any = field(default=None, repr=False)
 
     def summary(self) -> str:
         """The answer in a few lines."""
@@ -108,6 +111,8 @@ class Solution:
             lines.append(self.detail)
         if self.needs_observations:
             lines.append("only an agent that sees what the watcher sees can play this policy")
+        if self.certificate is not None:
+            lines.append(self.certificate.summary())
         return "\n".join(lines)
 
     def __repr__(self) -> str:
