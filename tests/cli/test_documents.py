@@ -1,4 +1,4 @@
-"""Every line of the shell in `docs/commands.md` runs as it stands and prints what is shown below it."""
+"""Every line of the shell in the documents runs as it stands and prints what is shown below it."""
 
 import os
 import re
@@ -7,17 +7,24 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from .commands import Done, veil
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "commands.md"
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [
+    path
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+    if "```console" in path.read_text("utf-8")
+]
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 CODES = re.compile(r"\s+# exit code (\d+)(?: or (\d+))?$")
 
 
-def steps() -> list[tuple[str, set[int], list[str]]]:
+def steps(document: Path) -> list[tuple[str, set[int], list[str]]]:
     """Each command with the exit codes it may have and the lines that it must print."""
     found: list[tuple[str, set[int], list[str]]] = []
-    for block in BLOCK.findall(DOCUMENT.read_text("utf-8")):
+    for block in BLOCK.findall(document.read_text("utf-8")):
         for line in block.splitlines():
             if line.startswith("$ "):
                 codes = CODES.search(line)
@@ -30,7 +37,7 @@ def steps() -> list[tuple[str, set[int], list[str]]]:
 
 def run(line: str, folder: Path) -> Done:
     """In this process where the line is one command, by the shell where it has a pipe."""
-    words = shlex.split(line)
+    words = shlex.split(line, comments=True)
     if "|" not in words:
         assert words[0] == "veil"
         return veil(*words[1:])
@@ -45,9 +52,10 @@ def run(line: str, folder: Path) -> Done:
     return Done(done.returncode, done.stdout, done.stderr)
 
 
-def test_every_line_runs_and_prints_what_is_shown(home: Path):
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_line_runs_and_prints_what_is_shown(document: Path, home: Path):
     (home / "rooms.toml").unlink()
-    for line, codes, shown in steps():
+    for line, codes, shown in steps(document):
         done = run(line, home)
         assert done.code in codes, f"{line}: exit code {done.code}\n{done.err}"
         for expected in shown:
@@ -57,7 +65,7 @@ def test_every_line_runs_and_prints_what_is_shown(home: Path):
 def test_every_command_is_in_the_document():
     from veil.cli.main import app
 
-    lines = " ".join(line for line, _, _ in steps())
+    lines = " ".join(line for line, _, _ in steps(ROOT / "docs" / "commands.md"))
     for command in app.registered_commands:
         assert command.callback is not None
         assert f"veil {command.callback.__name__}" in lines
