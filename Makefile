@@ -19,8 +19,8 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-demo: $(READY)  ## Measure the paper's problem, exactly, and show what the watcher learns
-	$(BIN)/python examples/first_steps.py
+demo: $(READY)  ## Solve the paper's problem, prove the answer, stand it beside the paper, write the report
+	$(BIN)/python examples/demo.py
 
 test: $(READY)  ## All tests but the long runs
 	$(TEST) -m "not slow"
