@@ -4,13 +4,14 @@ import itertools
 import math
 import random
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 
 import veil
 from veil.engine.chain import Chain, make_chain
-from veil.engine.returns import evaluate_return, evaluate_returns, optimal_values, returns_from
+from veil.engine.returns import evaluate_return, evaluate_returns, optimal_values, return_of_actions, returns_from
 from veil.engine.space import Space, make_space
 
 from ..oracle import Spec, evaluate
@@ -121,7 +122,9 @@ def test_for_ever_is_the_limit_of_long_horizons(seed: int, discount: float):
     sparse = on_sparse_kernel(make_chain(problem, policy))
     assert evaluate_return(problem, sparse)[0] == pytest.approx(expected, abs=1e-12)
     theta = np.random.default_rng(seed + 50).normal(size=(4, 3))
-    for found, wanted in zip(veil.return_gradient(problem, theta), veil.return_gradient(long, theta), strict=True):
+    for found, wanted in zip(
+        veil.measures.return_gradient(problem, theta), veil.measures.return_gradient(long, theta), strict=True
+    ):
         np.testing.assert_allclose(found, wanted, atol=1e-11)
 
 
@@ -131,7 +134,7 @@ def test_the_slope_for_ever_is_that_of_central_differences(seed: int, timed: boo
     problem = infinite(random_model(seed, 0.8), horizon=2)
     shape = (2, 4, 3) if timed else (4, 3)
     theta = np.random.default_rng(seed).normal(size=shape)
-    value, gradient = veil.return_gradient(problem, theta)
+    value, gradient = veil.measures.return_gradient(problem, theta)
     kind = veil.TimedPolicy if timed else veil.MarkovPolicy
 
     def at(parameters: np.ndarray) -> float:
@@ -315,3 +318,56 @@ def test_slopes_on_sparse_transitions_are_those_on_dense_ones():
         held = evaluate_returns(case.problem, sparse, tables, stationary=True)
         np.testing.assert_allclose(held[0], plain[0], atol=1e-12)
         np.testing.assert_allclose(held[1], plain[1], atol=1e-12)
+
+
+# Many tables at once
+
+
+def some_tables(chain: Chain, count: int) -> np.ndarray:
+    weights = np.random.default_rng(1).exponential(size=(count, *chain.table.shape)) * (chain.table > 0)
+    return weights / weights.sum(axis=-1, keepdims=True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_tables_together_are_to_the_last_bit_what_they_are_alone(kind: str):
+    for case in small_cases(12, kind):
+        for chain in (chain_of(case), on_sparse_kernel(chain_of(case))):
+            tables = some_tables(chain, 9)
+            settings = {"stationary": chain.stationary}
+            values, slopes = evaluate_returns(case.problem, chain.hidden, tables, **settings)
+            for count in (1, 2, 5):
+                some = evaluate_returns(case.problem, chain.hidden, tables[:count], **settings)
+                np.testing.assert_array_equal(some[0], values[:count])
+                np.testing.assert_array_equal(some[1], slopes[:count])
+            starts = np.broadcast_to(chain.hidden.start, (9, chain.hidden.num_states))
+            np.testing.assert_array_equal(
+                returns_from(case.problem, chain.hidden, starts, tables, **settings)[0], values
+            )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_actions_earn_to_the_last_bit_what_their_table_earns(kind: str):
+    for case in small_cases(12, kind):
+        chain = chain_of(case)
+        allowed, horizon = case.problem.available, case.problem.horizon
+        drawn = np.random.default_rng(2).random((horizon, *allowed.shape)) * allowed
+        actions = drawn.argmax(axis=2)
+        table = np.eye(allowed.shape[1])[actions]
+        alone = evaluate_return(case.problem, Chain(chain.hidden, table, stationary=False))[0]
+        assert return_of_actions(case.problem, chain.hidden, actions) == alone
+
+
+@pytest.mark.parametrize(
+    ("discount", "over", "expected"), [(1.0, "horizon", 4.5), (0.5, "horizon", 1.90625), (0.5, "infinite", 2.0)]
+)
+def test_a_return_that_no_choice_moves_does_not_round(discount: float, over: Any, expected: float):
+    """1 a step for four steps and 1/2 for the end, whatever the rows of the policy sum to."""
+    rng = np.random.default_rng(0)
+    model = veil.Model(
+        rng.dirichlet(np.ones(5), size=(5, 3)), np.ones((5, 3)), rng.dirichlet(np.ones(5)), discount,
+        terminal_rewards=np.full(5, 0.5) if over == "horizon" else None,
+    )  # fmt: skip
+    problem = veil.Problem(model, veil.Observer(np.ones((5, 1))), veil.LastState({0}), 4, return_over=over)
+    for _ in range(50):
+        policy = veil.MarkovPolicy(rng.dirichlet(np.ones(3), size=5))
+        assert veil.expected_return(problem, policy) == expected

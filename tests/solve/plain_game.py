@@ -7,6 +7,7 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -156,7 +157,7 @@ class PlainGame:
         blocked = [
             i * actions + a for (_, s), i in number.items() for a in range(actions) if not self.available[s[1], a]
         ]
-        constraints = [flow[size] == 1]
+        constraints: list[Any] = [flow[size] == 1]
         if place:
             constraints.append(sp.csr_array(balance) @ flow[:size] == known)
         if blocked:
@@ -169,7 +170,8 @@ class PlainGame:
             # Asked for nine digits it says so where it reaches eight; the comparison is at five.
             warnings.filterwarnings("ignore", message="Solution may be inaccurate")
             program.solve(solver=cp.CLARABEL, tol_gap_abs=1e-9, tol_gap_rel=1e-9, tol_feas=1e-9)
-        return float(program.value)
+        assert isinstance(program.value, float)
+        return program.value
 
 
 def _settle(hidden: Hidden, time: int, x: int, z: int) -> int:

@@ -9,6 +9,7 @@ import pytest
 import veil
 from tests.unproven import solve
 from veil.engine.space import make_space
+from veil.solve import ascent
 from veil.solve.ascent import Ascent, State, first_order_gain, lengths, num_starts, repair
 from veil.solve.max_return import best_stationary_return, max_return
 from veil.solve.starts import make_starts, richest_table
@@ -38,11 +39,10 @@ def test_answers_are_exactly_feasible(memory):
         assert found.feasible
         assert found.threshold == problem.min_return
         assert reaches(problem, found)
-        assert found.expected_return == pytest.approx(veil.expected_return(problem, found.policy), abs=1e-12)
+        assert found.expected_return == veil.expected_return(problem, found.policy)
         assert found.opacity.method == "exact"
 
 
-@pytest.mark.xfail(strict=True, reason="returns of several tables together round otherwise than that of one alone")
 def test_the_return_stated_is_the_return_of_the_policy():
     for seed in range(16):
         problem = random_problem(seed)
@@ -60,27 +60,55 @@ def test_a_threshold_of_the_largest_return_is_met():
             hard = problem.replace(min_return=largest)
             found = solve(hard, memory=memory, **QUICK)
             assert found.feasible
-            assert veil.expected_return(hard, found.policy) >= largest - 1e-12
+            assert veil.expected_return(hard, found.policy) >= largest
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the largest return by backward induction is an ulp above that of its own policy"
-)
 @pytest.mark.parametrize("seed", [8, 14, 15, 28])
 def test_all_of_the_range_may_be_asked_for(seed: int):
     problem = random_problem(seed).replace(min_return="100%")
     found = solve(problem, memory="timed", starts=2, iterations=10)
     assert found.feasible
+    assert found.threshold == max_return(problem)
+    assert reaches(problem, found)
 
 
-@pytest.mark.xfail(strict=True, reason="every policy earns 4, which is found to be below 4")
+@pytest.mark.parametrize("seed", [0, 1, 8, 14])
+def test_a_class_that_sums_in_another_order_may_be_asked_for_all_of_the_range(seed: int):
+    """A threshold that the best policy of the class misses by rounding alone is that policy's own return."""
+    problem = random_problem(seed).replace(min_return="100%")
+    for memory in (veil.StateMemory(1), veil.Controller(2, clock=True)):
+        found = solve(problem, memory=memory, starts=1, iterations=5)
+        assert found.feasible
+        assert found.threshold == pytest.approx(max_return(problem), abs=1e-12)
+        assert reaches(problem, found)
+
+
 def test_a_return_that_every_policy_has_is_no_constraint():
     problem = random_problem(3)
     model = veil.Model(
         problem.model.matrices, np.ones((problem.num_states, problem.num_actions)), problem.model.initial
     )
     assert problem.horizon == 4
-    assert solve(problem.replace(model=model, min_return=4.0), starts=2, iterations=10).feasible
+    found = solve(problem.replace(model=model, min_return=4.0), starts=2, iterations=10)
+    assert found.feasible
+    assert found.expected_return == found.threshold == 4.0
+    free = solve(problem.replace(model=model, min_return=None), starts=2, iterations=10)
+    assert found.opacity.bits == pytest.approx(free.opacity.bits, abs=1e-9)
+
+
+def test_a_return_that_actions_do_not_change_is_no_constraint_but_for_rounding():
+    """Both actions do the same, so every policy earns the same and rounds it in its own way."""
+    rng = np.random.default_rng(0)
+    transitions = np.repeat(rng.dirichlet(np.ones(4), size=(4, 1)), 2, axis=1)
+    model = veil.Model(transitions, np.repeat(rng.normal(size=(4, 1)), 2, axis=1), rng.dirichlet(np.ones(4)))
+    problem = veil.Problem(model, veil.Observer(rng.dirichlet(np.ones(3), size=4)), veil.LastState({0}), 5)
+    earned = veil.expected_return(problem, veil.MarkovPolicy.uniform(problem))
+    for wanted in np.nextafter(earned, np.inf), earned, np.nextafter(earned, -np.inf):
+        found = solve(problem.replace(min_return=float(wanted)), starts=2, iterations=10)
+        assert found.feasible
+        assert found.threshold == pytest.approx(wanted, abs=1e-14)
+        assert reaches(problem, found)
+        assert found.price_bits == 0
 
 
 @pytest.mark.parametrize("settings", [{}, {"memory": "timed"}, {"objective": "guess"}, {"goal": "transparent"}])
@@ -169,32 +197,24 @@ def compare(seed: int, **settings) -> float:
     return theirs.opacity.bits - ours.opacity.bits if theirs.feasible else -np.inf
 
 
-# The climb leaves the feasible side and settles where the return has a poor local maximum (16), or all four that settle
-# are in one basin (40).
-POOR = (16, 40)
-
-
 def test_never_worse_than_primal_dual():
-    worst = max((compare(seed, **QUICK), seed) for seed in range(30) if seed not in POOR)
+    worst = max((compare(seed, **QUICK), seed) for seed in range(20))
     assert worst[0] <= 1e-3, f"seed {worst[1]}"
 
 
 @pytest.mark.slow
 def test_never_worse_than_primal_dual_on_many():
-    worst = max((compare(seed), seed) for seed in range(30, 150) if seed not in POOR)
+    worst = max((compare(seed), seed) for seed in range(150))
     assert worst[0] <= 1e-3, f"seed {worst[1]}"
 
 
-@pytest.mark.xfail(strict=True, reason="a poor local optimum, from every start")
-@pytest.mark.parametrize("seed", POOR)
+@pytest.mark.parametrize("seed", [16, 40])
 def test_never_worse_than_primal_dual_in_hard_cases(seed: int):
+    """Where a climb leaves the feasible side it comes to rest in a poor local maximum of the return (16), or all of those
+    that lead at first are in one basin (40)."""
     assert compare(seed) <= 1e-3
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="every start climbs out of the feasible side and comes to rest where the return has a local maximum",
-)
 def test_a_return_with_a_poor_local_maximum():
     """Every local optimum of the constrained problem has 0.3724 bits, as 25 runs of a plain SQP method find."""
     assert solve(random_problem(16)).opacity.bits >= 0.371
@@ -242,7 +262,7 @@ def test_bits_are_kept_and_the_return_is_the_best(seed: int):
     most = solve(problem, **QUICK).opacity.bits
     found = solve(problem, min_opacity=0.9 * most, **QUICK)
     assert found.feasible
-    assert found.opacity.bits >= 0.9 * most - 1e-12
+    assert found.opacity.bits >= 0.9 * most
     assert found.opacity.bits <= 0.9 * most + 1e-4  # nothing is hidden that could have been earned with
     more = problem.replace(min_return=found.expected_return + 0.02)
     assert solve(more, **QUICK).opacity.bits < 0.9 * most
@@ -250,7 +270,6 @@ def test_bits_are_kept_and_the_return_is_the_best(seed: int):
     assert little.expected_return == pytest.approx(best_stationary_return(problem)[0], abs=1e-9)
 
 
-@pytest.mark.xfail(strict=True, reason="bits in a batch round otherwise than those of one policy alone")
 def test_bits_are_kept_without_tolerance():
     problem = random_problem(11).replace(min_return=None)
     most = solve(problem, **QUICK).opacity.bits
@@ -259,18 +278,29 @@ def test_bits_are_kept_without_tolerance():
         assert found.opacity.bits >= share * most
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the climb ends a little short of the bits, and there is no feasible policy to move towards"
-)
 @pytest.mark.parametrize(("seed", "share"), [(0, 0.99), (9, 0.9), (10, 0.99), (13, 0.99)])
 def test_bits_that_a_known_policy_keeps_are_kept(seed: int, share: float):
     problem = random_problem(seed).replace(min_return=None)
     free = solve(problem, **QUICK)
     found = solve(problem, min_opacity=share * free.opacity.bits, **QUICK)
     assert found.feasible
+    assert found.opacity.bits >= share * free.opacity.bits
+    assert found.expected_return >= free.expected_return - 1e-9
 
 
-@pytest.mark.xfail(strict=True, reason="min_return is not used, but stated as the threshold")
+def test_all_that_can_be_hidden_may_be_asked_for():
+    """Two rooms that nothing tells apart, entered at will: one bit, by the uniform policy alone."""
+    transitions = np.zeros((2, 2, 2))
+    transitions[:, np.arange(2), np.arange(2)] = 1
+    model = veil.Model(transitions, [[0.0, 1.0]] * 2, 0)
+    problem = veil.Problem(model, veil.Observer(np.ones((2, 1))), veil.LastState({1}), 1)
+    for bits in (1.0, 1 - 1e-9):
+        found = solve(problem, min_opacity=bits, **QUICK)
+        assert found.feasible
+        assert found.opacity.bits >= bits
+        assert found.expected_return == pytest.approx(0.5, abs=1e-4)
+
+
 def test_bits_that_are_kept_leave_no_threshold():
     assert solve(random_problem(1), min_opacity=0.1, starts=2, iterations=10).threshold is None
 
@@ -377,7 +407,6 @@ def test_a_problem_without_decisions():
     assert found.opacity.bits == pytest.approx(veil.opacity(problem, veil.MarkovPolicy.uniform(problem)).bits)
 
 
-@pytest.mark.xfail(strict=True, raises=ValueError, reason="a batch of tables with no entries cannot be evaluated")
 def test_a_clock_without_decisions():
     model = veil.Model(np.full((2, 2, 2), 0.5), np.ones((2, 2)), [0.25, 0.75])
     problem = veil.Problem(model, veil.Observer([[0.75, 0.25], [0.25, 0.75]]), veil.LastState({1}), 0)
@@ -396,7 +425,6 @@ def test_settings_that_make_no_sense_are_refused_together():
         solve(random_problem(0), step=2)
 
 
-@pytest.mark.xfail(strict=True, reason="the settings of primal-dual are checked first, whatever the method")
 def test_a_bad_limit_is_no_defect_of_a_method_that_is_not_used():
     with pytest.raises(veil.InputError, match="solve: 2 defects"):
         solve(random_problem(0), iterations=-1, starts=0)
@@ -450,6 +478,30 @@ def test_more_starts_where_evaluations_are_cheap():
     assert num_starts(task) == 4
 
 
+def test_of_those_that_found_the_same_only_one_is_kept():
+    space = make_space(random_problem(4))
+    task = make_task(space)
+    tables = drawn(space, 6, 1)
+    doubled = np.repeat(tables, 2, axis=0)
+    values = task.evaluate(doubled)
+    kept = ascent._distinct(values, np.zeros((12, 1)), 4)
+    assert len(kept) == 4
+    assert len({index // 2 for index in kept.tolist()}) == 4
+    assert len(ascent._distinct(task.evaluate(doubled[:2]), np.zeros((2, 1)), 4)) == 2  # the rest is filled up
+    # What is short of the threshold is charged for it.
+    worth = values.score + np.minimum(values.slack[:, 0], 0)
+    assert kept[0] == np.argmax(worth)
+
+
+def test_half_of_the_starts_come_from_the_feasible_side():
+    space = make_space(random_problem(4))
+    safe, starts = richest_table(space), np.zeros((5, *space.shape))
+    for bits, expected in ((None, [0, 1, 0, 1, 0]), (0.1, [0] * 5)):
+        task = make_task(space, min_opacity=bits)
+        state = Ascent(task, starts, safe[None]).begin()
+        np.testing.assert_array_equal(state.multiplier[:, 0] > 0, expected)
+
+
 def test_a_repaired_table_is_feasible_and_near():
     for seed in range(8):
         problem = random_problem(seed)
@@ -459,7 +511,7 @@ def test_a_repaired_table_is_feasible_and_near():
             found = repair(task, table, safe)
             assert np.all(task.slacks(found[None]) >= 0)
             assert task.threshold is not None
-            assert veil.expected_return(problem, space.policy(found)) >= task.threshold - 1e-14
+            assert veil.expected_return(problem, space.policy(found)) >= task.threshold
             if np.all(task.slacks(table[None]) >= 0):
                 np.testing.assert_array_equal(found, table)
             np.testing.assert_allclose(found.sum(axis=-1), 1, atol=1e-14)

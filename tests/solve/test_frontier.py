@@ -34,7 +34,7 @@ def hold_in_order(problem: veil.Problem, found: Frontier, count: int) -> None:
     assert np.all(np.diff(found.bits) <= 0)
     assert np.all(found.prices_bits >= 0)
     for point in found.points:
-        assert veil.expected_return(problem, point.policy) == pytest.approx(point.expected_return, abs=1e-12)
+        assert veil.expected_return(problem, point.policy) == point.expected_return
         assert point.expected_return >= point.threshold
         assert veil.opacity(problem, point.policy, "exact").bits == point.opacity.bits
         for other in found.points:  # who earns as much and hides more would serve here too
@@ -78,12 +78,12 @@ def test_prices_are_slopes_of_the_curve(curve: Frontier):
     assert curve.prices_bits[0] == 0
 
 
-def test_the_last_price_is_no_less_than_the_slope_before(curve: Frontier):
-    slope = -np.diff(curve.bits)[-1] / (curve.points[-1].threshold - curve.points[-2].threshold)
-    assert curve.prices_bits[-1] >= slope
+def test_no_bits_buy_more_than_the_largest_return(curve: Frontier):
+    assert curve.prices_bits[-1] == np.inf
+    assert np.all(np.isfinite(curve.prices_bits[:-1]))
+    assert curve.summary().splitlines()[-1].endswith("inf")
 
 
-@pytest.mark.xfail(strict=True, reason="returns of several tables together round otherwise than that of one alone")
 def test_every_policy_reaches_its_threshold_without_tolerance():
     for seed in (5, 31):
         problem = random_problem(seed)
@@ -91,7 +91,6 @@ def test_every_policy_reaches_its_threshold_without_tolerance():
             assert veil.expected_return(problem, point.policy) >= point.threshold
 
 
-@pytest.mark.xfail(strict=True, reason="a poor local optimum, as for a single search")
 def test_a_return_with_a_poor_local_maximum():
     """A plain SQP method finds 0.3724 bits at a return of 2.6507, from every start."""
     found = frontier(random_problem(16), 6)
@@ -174,16 +173,12 @@ def test_bad_input_is_refused():
         frontier(problem, objective="bits")
 
 
-@pytest.mark.xfail(
-    strict=True, raises=TypeError, reason="neither a name that is unknown nor a limit that is no number is checked"
-)
 @pytest.mark.parametrize("settings", [{"speed": 3}, {"time_limit": "long"}])
 def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any]):
     with pytest.raises(veil.InputError):
         frontier(tiny_problem(0), 2, **settings)
 
 
-@pytest.mark.xfail(strict=True, reason="a limit below 0 is taken for one that has passed")
 def test_a_negative_limit_is_refused():
     with pytest.raises(veil.InputError, match="time_limit"):
         frontier(tiny_problem(0), 2, time_limit=-1.0)

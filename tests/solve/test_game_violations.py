@@ -56,7 +56,9 @@ def examine(seed: int, search: bool = False) -> Found:
     if search and problem.horizon > 0:
         asked = problem.replace(min_return=threshold)
         for kind in ("markov", "timed"):
-            found = veil.solve(asked, memory=kind, starts=2, iterations=40, time_limit=5.0, progress=False, certificate=False)
+            found = veil.solve(
+                asked, memory=kind, starts=2, iterations=40, time_limit=5.0, progress=False, certificate=False
+            )
             if found.feasible:
                 policies.append((kind, found.opacity.bits))
     return Found(problem, result, policies)

@@ -25,6 +25,7 @@ from veil.solve.max_return import (
     threshold,
 )
 
+from ..engine.chains import small_case
 from ..random_problems import KINDS, random_spec, to_problem
 
 MOST_POLICIES = 600
@@ -340,3 +341,16 @@ def test_the_search_finds_the_same_again_and_needs_a_budget_that_makes_sense():
     assert best_stationary_return(problem, iterations=0, starts=1)[0] <= first[0]
     with pytest.raises(veil.InputError, match="2 defects"):
         best_stationary_return(problem, starts=0, iterations=1.5)  # type: ignore[arg-type]
+
+
+# To the last bit
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_largest_return_is_that_of_its_own_policy_to_the_last_bit(kind: str):
+    for seed in range(12):
+        problem = small_case(f"own {seed}", kind).problem
+        if not return_extremes(problem).exact:
+            continue
+        for smallest, end in ((False, max_return(problem)), (True, min_attainable_return(problem))):
+            assert veil.expected_return(problem, veil.TimedPolicy(greedy_table(problem, smallest=smallest))) == end

@@ -49,7 +49,7 @@ def test_two_steps_are_those_of_the_paper():
     for _ in range(3):
         state = method.advance(state, Watch())
         hidden, slope = veil.opacity_gradient(problem, theta)
-        value, value_slope = veil.return_gradient(problem, theta)
+        value, value_slope = veil.measures.return_gradient(problem, theta)
         row = state.history[-1]
         np.testing.assert_allclose(row[[1, 2, 3, 4, 6]], [hidden.bits, value, price, 0.7, price], rtol=1e-9)
         theta = theta + 0.7 * (slope + price * value_slope)

@@ -249,7 +249,7 @@ _CHILD = """
 import json, sys, veil
 told = lambda news: print("going", flush=True) if news.iteration == 3 else None
 problem = veil.gallery.load("office-patrol")
-found = veil.solve(problem, checkpoint=sys.argv[1], progress=told, certificate=False, **json.loads(sys.argv[2]))
+found = veil.solve(problem, certificate=False, checkpoint=sys.argv[1], progress=told, **json.loads(sys.argv[2]))
 found.policy.save(sys.argv[1] + ".policy")
 print(json.dumps([found.status.name, found.feasible, found.iterations, found.expected_return]))
 """
@@ -278,3 +278,16 @@ def test_ctrl_c_returns_the_best_policy_and_leaves_a_checkpoint(
     assert veil.expected_return(rooms, policy) == pytest.approx(value)
     resumed = solve(rooms, **settings, resume=run, time_limit=0)
     assert resumed.iterations == iterations >= 2
+
+
+# What cannot be met.
+
+
+def test_the_start_state_that_falls_short_is_what_is_told():
+    """From one of the four start states of the paper's problem 0.1803 is the most that any policy earns."""
+    problem = veil.gallery.load("paper-initial-state", min_return=0.3)
+    found = solve(problem, per_start=True, starts=2, iterations=4)
+    assert found.status is veil.Status.INFEASIBLE
+    assert found.expected_return > 0.5
+    assert "below the threshold 0.3, from the start state where it is least" in found.detail
+    assert "no policy reaches more than 0.180326 from every start state" in found.detail

@@ -123,7 +123,8 @@ def test_start_states_of_every_secret(kind: str):
         assert task.num_constraints == len(possible)
         if kind == "model":  # which model runs may depend on where it begins
             mean = task.evaluate(table).slack[0] @ chances.sum(axis=0)[possible]
-            assert mean == pytest.approx(make_task(space).evaluate(table).slack[0, 0], abs=1e-11)
+            earned = veil.expected_return(problem, space.policy(table[0]))
+            assert mean == pytest.approx((earned - (task.threshold or 0.0)) / task.unit, abs=1e-11)
             continue
         own = [veil.expected_return(from_one_start(problem, s), space.policy(table[0])) for s in possible]
         np.testing.assert_allclose(task.evaluate(table).slack[0] * task.unit + task.threshold, own, atol=1e-11)
@@ -143,7 +144,8 @@ def test_kept_bits_change_the_roles():
     plain, found = make_task(space).evaluate(tables), task.evaluate(tables)
     assert task.num_constraints == 1
     np.testing.assert_array_equal(found.score, plain.returns / task.unit)
-    np.testing.assert_array_equal(found.slack[:, 0], plain.secrecy - 0.3)
+    np.testing.assert_allclose(found.slack[:, 0], plain.secrecy - 0.3, rtol=0, atol=1e-11)  # a little is kept back
+    assert np.all(found.slack[:, 0] < plain.secrecy - 0.3)
     np.testing.assert_array_equal(found.feasible, plain.secrecy >= 0.3)
     np.testing.assert_array_equal(found.slack_slope[:, 0], plain.score_slope)
     np.testing.assert_array_equal(task.slacks(tables), found.slack)
@@ -186,3 +188,42 @@ def test_a_return_that_cannot_vary_has_a_unit_too():
     space = make_space(problem.replace(model=model, min_return=0.0))
     assert make_task(space).unit == 1
     assert make_task(space).evaluate(drawn(space, 2)).feasible.all()
+
+
+def test_the_order_is_by_feasibility_first():
+    space = make_space(random_problem(4))
+    task, tables = make_task(space), drawn(space, 12)
+    values = task.evaluate(tables)
+    assert 0 < np.count_nonzero(values.feasible) < 12
+    assert values.order[values.feasible].min() > values.order[~values.feasible].max()
+    np.testing.assert_array_equal(values.order[values.feasible], values.score[values.feasible])
+    joined = Values.joined([task.evaluate(table[None]) for table in tables])
+    np.testing.assert_array_equal(joined.returns, values.returns)
+    np.testing.assert_array_equal(joined.feasible, values.feasible)
+    np.testing.assert_allclose(joined.score_slope, values.score_slope, atol=1e-12)
+
+
+def test_a_threshold_that_all_policies_reach_is_no_constraint():
+    problem = random_problem(4)
+    least = return_extremes(problem).smallest
+    for wanted, free in ((least, True), (least + 1e-3, False), ("0%", True), (None, False)):
+        task = make_task(make_space(problem.replace(min_return=wanted)))
+        assert task.is_free == free
+        assert task.num_constraints == (0 if free or wanted is None else 1)
+        assert task.slacks(drawn(task.space, 3)).shape == (3, task.num_constraints)
+
+
+def test_bits_that_are_kept_replace_the_threshold():
+    task = make_task(make_space(random_problem(4)), min_opacity=0.2)
+    assert task.threshold is None
+    assert not task.is_free
+
+
+@pytest.mark.parametrize("per_start", [False, True])
+def test_returns_by_start_are_those_of_the_slacks(per_start: bool):
+    for seed in range(6):
+        space = make_space(random_problem(seed))
+        task, table = make_task(space, per_start=per_start), drawn(space, 1, seed)[0]
+        assert task.threshold is not None
+        expected = (task.returns_by_start(table) - task.threshold) / task.unit
+        np.testing.assert_array_equal(task.slacks(table[None])[0], expected)

@@ -258,7 +258,6 @@ def test_what_cannot_be_evaluated_is_refused(monkeypatch: pytest.MonkeyPatch):
     assert make_secrecy(make_space(long)).kind == "bracket"
 
 
-@pytest.mark.xfail(strict=True, reason="it is told that a bracket bounds the entropy only, not 'entropy'")
 def test_a_bracket_over_many_states_is_refused_for_what_it_is():
     states = 2001
     ring = veil.Model.from_entries(

@@ -14,10 +14,10 @@ from functools import cache, cached_property
 import numpy as np
 from jaxtyping import Float, Int
 
-from .chain import Chain, sum_by_cell, sum_over
+from .chain import Chain, sum_by_cell
 from .hidden import Hidden
 from .kernel import DenseKernel
-from .size import tree_size
+from .size import reachable, tree_size
 from .threads import one_blas_thread
 from .tree import runs
 
@@ -61,16 +61,15 @@ class BatchTree:
         self.flat = hidden.kernel.array.transpose(1, 0, 2)  # (N, A, N)
         self.masks = [channel.actions for channel in hidden.channels]
         self.emissions = [np.ascontiguousarray(channel.emission.T) for channel in hidden.channels]  # (E, N)
-        uniform = available / available.sum(axis=1, keepdims=True)
-        chain = Chain(hidden, uniform[None], stationary=True)
+        chain = Chain(hidden, available[None].astype(float), stationary=True)
         size = tree_size(chain)
         self.num_sequences = size.num_sequences
         self.meet = size.meet
-        self._occupied = chain.occupancies > 0
-        self.first = np.flatnonzero(hidden.root.sum(axis=0) > 0)
-        self.prefixes = self._find_prefixes(chain)
-        self.suffixes = self._find_suffixes(chain)
-        self.places = self._find_places(uniform)
+        self.first = np.flatnonzero(np.any(hidden.root > 0, axis=0))
+        shape = _Shape(hidden, [matrix > 0 for matrix in chain.matrices(0)], reachable(chain))
+        self.prefixes, ahead = shape.prefixes(hidden.root[:, self.first].T > 0, self.meet)
+        self.suffixes, behind = shape.suffixes(self.meet)
+        self.places = self._find_places(ahead, behind)
 
     @property
     def prefix_nodes(self) -> int:
@@ -87,44 +86,14 @@ class BatchTree:
         """Numbers of the joint table of one policy, pairs that cannot occur included."""
         return self.prefix_nodes * self.suffix_nodes * self.hidden.label.shape[1]
 
-    # The shape of the tree, from the messages of the uniform policy.
-
-    def _find_prefixes(self, chain: Chain) -> list[_Level]:
-        messages = self.hidden.root[:, self.first].T
-        levels = []
-        for time in range(self.meet):
-            ahead = [messages @ matrix for matrix in chain.matrices(time)]
-            level, children = _grow(
-                [[rows * row for row in table] for rows, table in zip(ahead, self.emissions, strict=True)]
-            )
-            messages = children / children.sum(axis=1, keepdims=True)
-            levels.append(level)
-        return levels
-
-    def _find_suffixes(self, chain: Chain) -> list[_Level]:
-        messages = self._occupied[self.hidden.horizon][None].astype(float)
-        levels = []
-        for time in range(self.hidden.horizon - 1, self.meet - 1, -1):
-            back = [
-                [(messages * row) @ matrix.T * self._occupied[time] for row in table]
-                for matrix, table in zip(chain.matrices(time), self.emissions, strict=True)
-            ]
-            level, children = _grow(back)
-            messages = children / children.max(axis=1, keepdims=True)
-            levels.append(level)
-        return levels
-
-    def _find_places(self, uniform: np.ndarray) -> Int[np.ndarray, "Y Z"]:
+    def _find_places(self, ahead: np.ndarray, behind: np.ndarray) -> Int[np.ndarray, "Y Z"]:
         """Where the rows of the joint table that can occur lie in the product of all histories and continuations."""
-        steps = 1 if self.stationary else self.hidden.horizon
-        run = _Pass(self, np.broadcast_to(uniform, (1, steps, *uniform.shape)))
-        alpha, beta = run.forward()[-1][0].sum(axis=0), run.backward()[-1][0].sum(axis=0)
-        pairs = np.flatnonzero((alpha @ beta.T).ravel() > 0)
-        rows, columns = np.divmod(pairs, len(beta))
+        pairs = np.flatnonzero((_counts(ahead) @ _counts(behind).T).ravel() > 0)
+        rows, columns = np.divmod(pairs, len(behind))
         values = np.arange(self.hidden.label.shape[1])
         if self.hidden.split_time < self.meet:  # the value travels with the histories: (V, n, m)
-            return (values * len(alpha) + rows[:, None]) * len(beta) + columns[:, None]
-        return (rows[:, None] * len(values) + values) * len(beta) + columns[:, None]  # (n, W, m)
+            return (values * len(ahead) + rows[:, None]) * len(behind) + columns[:, None]
+        return (rows[:, None] * len(values) + values) * len(behind) + columns[:, None]  # (n, W, m)
 
     # One evaluation.
 
@@ -265,18 +234,58 @@ class _Pass:
         for channel, mask in enumerate(self.tree.masks):
             outer = self._slopes[:, :, channel].reshape(batch * steps, *self._slopes.shape[3:])
             by_state = np.matmul(outer.transpose(1, 0, 2), self.tree.flat.transpose(0, 2, 1))  # (N, B·T, A)
-            by_state = by_state.transpose(1, 0, 2).reshape(batch, steps, -1, actions) * mask
+            by_state = by_state.transpose(1, 0, 2).reshape(batch, steps, self.hidden.num_states, actions) * mask
             result += sum_by_cell(self.hidden, by_state)
         return result
 
 
+class _Shape:
+    """The shape of a tree from what is possible, not from probabilities, which underflow where the horizon is long.
+
+    Each node has the set of hidden states that its history (or continuation) leaves possible, `(n, N)` of bool.
+    """
+
+    def __init__(self, hidden: Hidden, possible: list[np.ndarray], occupied: np.ndarray):
+        self._hidden, self._possible, self._occupied = hidden, [_counts(matrix) for matrix in possible], occupied
+        self._emits = [channel.emission.T > 0 for channel in hidden.channels]  # (E, N)
+
+    def prefixes(self, sets: np.ndarray, meet: int) -> tuple[list[_Level], np.ndarray]:
+        """The levels from the first observation to the meeting time, and the sets there."""
+        levels = []
+        for _ in range(meet):
+            ahead = [_counts(sets) @ matrix > 0 for matrix in self._possible]
+            level, sets = _grow(
+                [[rows & emitted for emitted in table] for rows, table in zip(ahead, self._emits, strict=True)]
+            )
+            levels.append(level)
+        return levels, sets
+
+    def suffixes(self, meet: int) -> tuple[list[_Level], np.ndarray]:
+        """The levels from the end back to the meeting time, and the sets there."""
+        sets, levels = self._occupied[self._hidden.horizon][None], []
+        for time in range(self._hidden.horizon - 1, meet - 1, -1):
+            level, sets = _grow(
+                [
+                    [(_counts(sets & emitted) @ matrix.T > 0) & self._occupied[time] for emitted in table]
+                    for matrix, table in zip(self._possible, self._emits, strict=True)
+                ]
+            )
+            levels.append(level)
+        return levels, sets
+
+
+def _counts(sets: np.ndarray) -> np.ndarray:
+    """Sets as numbers, so that a product counts how many elements two of them share."""
+    return sets.astype(np.float32)
+
+
 def _grow(rows: list[list[np.ndarray]]) -> tuple[_Level, np.ndarray]:
-    """The children that can occur, ordered by event, and their messages, from the messages by channel and event."""
-    parents, events, messages = [], [], []
+    """The children that can occur, ordered by event, and their sets, from the sets by channel and event."""
+    parents, events, sets = [], [], []
     for event in range(len(rows[0])):
-        total = sum_over(channel[event] for channel in rows)
-        possible = np.flatnonzero(total.any(axis=1))
+        union = np.logical_or.reduce([channel[event] for channel in rows])
+        possible = np.flatnonzero(union.any(axis=1))
         parents.append(possible)
         events.append(np.full(len(possible), event))
-        messages.append(total[possible])
-    return _Level(np.concatenate(parents), np.concatenate(events)), np.concatenate(messages)
+        sets.append(union[possible])
+    return _Level(np.concatenate(parents), np.concatenate(events)), np.concatenate(sets)

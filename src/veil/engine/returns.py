@@ -3,13 +3,14 @@
 import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg as spla
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from ..problem.errors import InputError
 from ..problem.model import Model
 from ..problem.problem import Problem
 from .chain import Chain, sum_by_cell
 from .hidden import Hidden
+from .kernel import Matrix
 
 
 def evaluate_return(problem: Problem, chain: Chain) -> tuple[float, Float[np.ndarray, "T C A"]]:
@@ -27,7 +28,7 @@ def evaluate_return(problem: Problem, chain: Chain) -> tuple[float, Float[np.nda
 def evaluate_returns(
     problem: Problem, hidden: Hidden, tables: Float[np.ndarray, "B T C A"], *, stationary: bool
 ) -> tuple[Float[np.ndarray, " B"], Float[np.ndarray, "B T C A"]]:
-    """`evaluate_return` for many tables at once."""
+    """`evaluate_return` for many tables at once, each to the last bit what it is alone."""
     starts = np.broadcast_to(hidden.start, (len(tables), hidden.num_states))
     return returns_from(problem, hidden, starts, tables, stationary=stationary)
 
@@ -41,6 +42,39 @@ def returns_from(
     stationary: bool,
 ) -> tuple[Float[np.ndarray, " B"], Float[np.ndarray, "B T C A"]]:
     """`evaluate_returns` where each policy begins in a distribution of its own."""
+    totals, slopes = _returns_from(problem, hidden, starts, tables, stationary=stationary)
+    constant = _constant_return(problem, hidden)
+    return (totals if constant is None else np.full(len(totals), constant)), slopes
+
+
+def _constant_return(problem: Problem, hidden: Hidden) -> float | None:
+    """The return where no choice moves it, since all decisions pay the same and so do all ends; else None.
+
+    It is summed without the policy, whose rows sum to 1 but for rounding: a threshold of just this return is then met.
+    """
+    if np.ptp(hidden.reward) > 0 or (problem.return_over == "horizon" and np.ptp(hidden.terminal) > 0):
+        return None
+    reward, discount, horizon = float(hidden.reward.flat[0]), hidden.discount, hidden.horizon
+    if problem.return_over == "infinite":
+        return reward / (1 - discount)
+    steps = float(horizon) if discount == 1 else (1 - discount**horizon) / (1 - discount)
+    return reward * steps + discount**horizon * float(hidden.terminal[0])
+
+
+def return_of_actions(problem: Problem, hidden: Hidden, actions: Int[np.ndarray, "T C"]) -> float:
+    """The return over the horizon of a deterministic table, to the last bit that of `evaluate_return`, without the table."""
+    constant = _constant_return(problem, hidden)
+    if constant is not None:
+        return constant
+    values, states = hidden.terminal[None], np.arange(hidden.num_states)
+    for chosen in actions[::-1]:
+        values = _action_values(hidden, values)[:, states, chosen[hidden.cell]]
+    return float(np.sum(hidden.start[None] * values, axis=1)[0])
+
+
+def _returns_from(
+    problem: Problem, hidden: Hidden, starts: np.ndarray, tables: np.ndarray, *, stationary: bool
+) -> tuple[np.ndarray, np.ndarray]:
     if problem.return_over == "infinite" and stationary:
         return _stationary_forever(hidden, starts, tables)
     terminal = values_afterwards(problem, hidden) if problem.return_over == "infinite" else hidden.terminal
@@ -49,8 +83,15 @@ def returns_from(
 
 def _action_values(hidden: Hidden, values: Float[np.ndarray, "B N"]) -> Float[np.ndarray, "B N A"]:
     """`R(x,a) + γ Σ_x' P(x'|x,a) v(x')`."""
-    ahead = (hidden.kernel.stacked @ values.T).T.reshape(len(values), *hidden.reward.shape)
+    ahead = _times(values, hidden.kernel.stacked.T).reshape(len(values), *hidden.reward.shape)
     return hidden.reward + hidden.discount * ahead
+
+
+def _times(rows: Float[np.ndarray, "B n"], matrix: Matrix) -> Float[np.ndarray, "B m"]:
+    """`row @ matrix` for each row by itself: a product of all rows together would round otherwise than that of one."""
+    if isinstance(matrix, np.ndarray):
+        return np.matmul(np.ascontiguousarray(rows)[:, None], matrix)[:, 0]
+    return np.stack([row @ matrix for row in rows])
 
 
 def _over_horizon(
@@ -61,7 +102,7 @@ def _over_horizon(
     taken = [starts[:, :, None] * weights[:, 0]] if horizon else []  # P(x_t = x, a_t = a)
     occupied = [starts]
     for time in range(1, horizon):
-        occupied.append(taken[-1].reshape(batch, -1) @ hidden.kernel.stacked)
+        occupied.append(_times(taken[-1].reshape(batch, -1), hidden.kernel.stacked))
         taken.append(occupied[-1][:, :, None] * weights[:, 0 if stationary else time])
     slope = np.zeros((batch, tables.shape[1], *hidden.reward.shape))
     values = np.broadcast_to(terminal, starts.shape)

@@ -62,11 +62,29 @@ def tree_size(chain: Chain) -> TreeSize:
     return counted[key]
 
 
+def structure(chain: Chain) -> Chain:
+    """The chain with a one for each action that is taken at all: what is possible there is possible, however unlikely.
+
+    Its matrices have no products of two small probabilities, so nothing underflows.
+    """
+    return Chain(chain.hidden, (chain.table > 0).astype(float), stationary=chain.stationary)
+
+
+def reachable(possible: Chain) -> np.ndarray:
+    """Which hidden states can be met at times 0 … T, `(T+1, N)` of bool, from the `structure` of a chain."""
+    result = np.empty((possible.hidden.horizon + 1, possible.hidden.num_states), dtype=bool)
+    result[0] = possible.hidden.start > 0
+    for time in range(possible.hidden.horizon):
+        result[time + 1] = np.logical_or.reduce(_pushed(result[time][None], possible, time))[0]
+    return result
+
+
 def _count(chain: Chain) -> TreeSize:
     hidden = chain.hidden
     values, split, horizon = hidden.label.shape[1], hidden.split_time, hidden.horizon
-    ahead, exact = _prefix_layers(chain)
-    behind = _suffix_layers(chain)
+    possible = structure(chain)
+    ahead, exact = _prefix_layers(possible)
+    behind = _suffix_layers(possible)
     # Messages of either side at each time; a side that has passed the secret's time has one for each of its values.
     before = {time: count * (values if time > split else 1) for time, count in enumerate(ahead)}
     after = {horizon - back: count * (values if horizon - back <= split else 1) for back, count in enumerate(behind)}
@@ -133,7 +151,7 @@ def _prefix_layers(chain: Chain) -> tuple[list[float], bool]:
             return totals, False
         if time + 1 == hidden.horizon and hidden.reveals_last:
             # Each history counts once for each state that it may end in; with one channel that state says it all.
-            told = _pushed(before, chain, time)[0] if len(hidden.channels) == 1 else layer.sets
+            told = _pushed(before.sets, chain, time)[0] if len(hidden.channels) == 1 else layer.sets
             counts = before.counts if len(hidden.channels) == 1 else layer.counts
             totals[-1] = float(counts @ told.sum(axis=1))
     return totals, True
@@ -142,12 +160,13 @@ def _prefix_layers(chain: Chain) -> tuple[list[float], bool]:
 def _suffix_layers(chain: Chain) -> list[float]:
     """How many continuations there are from times T, T-1, …"""
     hidden = chain.hidden
-    last = chain.occupancies[hidden.horizon] > 0
+    met = reachable(chain)
+    last = met[hidden.horizon]
     sets = np.eye(hidden.num_states, dtype=bool)[last] if hidden.reveals_last else last[None]
     layer = _Layer(sets, np.ones(len(sets)))
     totals = [layer.total]
     for time in range(hidden.horizon - 1, -1, -1):
-        layer = _backward(layer, chain, time)
+        layer = _backward(layer, chain, time, met[time])
         totals.append(layer.total)
         if layer.is_enough:
             break
@@ -160,14 +179,14 @@ def _positive(matrix: np.ndarray | sp.csr_array) -> np.ndarray | sp.csr_array:
     return sp.csr_array(((matrix.data > 0).astype(np.float32), matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
-def _pushed(layer: _Layer, chain: Chain, time: int) -> list[np.ndarray]:
+def _pushed(sets: np.ndarray, chain: Chain, time: int) -> list[np.ndarray]:
     """The sets one step on, for each channel, before anything is emitted."""
-    sets = layer.sets.astype(np.float32)
-    return [(sets @ _positive(matrix)) > 0 for matrix in chain.matrices(time)]
+    counts = sets.astype(np.float32)
+    return [(counts @ _positive(matrix)) > 0 for matrix in chain.matrices(time)]
 
 
 def _forward(layer: _Layer, chain: Chain, time: int) -> _Layer:
-    ahead, channels = _pushed(layer, chain, time), chain.hidden.channels
+    ahead, channels = _pushed(layer.sets, chain, time), chain.hidden.channels
     return _children(
         layer,
         [
@@ -177,15 +196,14 @@ def _forward(layer: _Layer, chain: Chain, time: int) -> _Layer:
     )
 
 
-def _backward(layer: _Layer, chain: Chain, time: int) -> _Layer:
-    reachable = chain.occupancies[time] > 0
+def _backward(layer: _Layer, chain: Chain, time: int, met: np.ndarray) -> _Layer:
     positive = [_positive(matrix) for matrix in chain.matrices(time)]
     children = []
     for event in range(chain.hidden.num_events):
         rows = []
         for matrix, channel in zip(positive, chain.hidden.channels, strict=True):
             emitting = (layer.sets & (channel.emission[:, event] > 0)).astype(np.float32)
-            rows.append(((emitting @ matrix.T) > 0) & reachable)
+            rows.append(((emitting @ matrix.T) > 0) & met)
         children.append(rows)
     return _children(layer, children)
 

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from ..policy.tables import softmax_pull_back
 from .task import Task, Values
@@ -26,6 +26,9 @@ _RATES = ((0.2, 0.1), (0.1, 0.01))  # Adam's step at the beginning and the end o
 _DECAYS = (0.5, 0.9)  # little momentum: with more, starts end in poorer optima
 _SETTLED = 4
 _PENALTY = 6.0
+_DRAWN_INSIDE = 1.0  # the multiplier at which starts begin that come from the feasible side
+_UNUSED = 1e-6  # slack at a constraint that has a price, up to which a search goes on
+_ALIKE = 1e-3  # starts whose bits and returns differ by less have found the same optimum
 _MULTIPLIER_EVERY = 20
 _LOWEST = -40.0  # logits below the largest by this much are zero but for rounding
 # Seconds of one evaluation times starts; more starts where evaluations are cheap.
@@ -88,12 +91,11 @@ class Ascent:
     def __init__(self, task: Task, starts: Float[np.ndarray, "B T C A"], known: Float[np.ndarray, "n T C A"]):
         self.task, self._starts, self._known = task, starts, known
 
-    def begin(self) -> State:
-        """The state before the first iteration."""
+    def begin(self, known: Float[np.ndarray, "n T C A"] | None = None) -> State:
+        """The state before the first iteration; `known`: further tables that may be the answer."""
         starts, count = self._starts, self.task.num_constraints
         none = np.zeros((0, int(np.prod(self.task.space.shape))))
-        values = self.task.evaluate(self._known)
-        scores = np.where(values.feasible, values.score, -np.inf)
+        best, best_score = best_known(self.task, self._known if known is None else np.concatenate([self._known, known]))
         return State(
             phase=CLIMB if none.shape[1] else DONE,
             iteration=0,
@@ -101,9 +103,9 @@ class Ascent:
             theta=starts,
             mean=np.zeros_like(starts),
             square=np.zeros_like(starts),
-            multiplier=np.zeros((len(starts), count)),
-            best=self._known[int(np.argmax(scores))],
-            best_score=float(scores.max()),
+            multiplier=_first_multipliers(self.task, len(starts)),
+            best=best,
+            best_score=best_score,
             best_multiplier=np.zeros(count),
             leading=self._known[0],
             gap=np.inf,
@@ -132,6 +134,13 @@ class Ascent:
         polished = state.phase >= POLISH
         table = self.task.space.softmax(state.theta[:1])[0] if polished else state.leading
         return np.stack([state.best, repair(self.task, table, state.best)])
+
+
+def best_known(task: Task, tables: Float[np.ndarray, "n T C A"]) -> tuple[Float[np.ndarray, "T C A"], float]:
+    """The best feasible table and its score; where none is feasible, the nearest to it and -inf."""
+    values = task.evaluate(tables)
+    chosen = int(np.argmax(values.order))
+    return tables[chosen], float(values.score[chosen]) if values.feasible[chosen] else -np.inf
 
 
 def lengths(task: Task, iterations: int | None) -> tuple[int, int, int]:
@@ -165,8 +174,7 @@ def _next_phase(task: Task, state: State, watch: Watch) -> State:
     if phase == DONE:
         return replace(state, phase=DONE)
     values = task.evaluate(task.space.softmax(state.theta), watch.check)
-    merit = _merit(values, state.multiplier, state.penalty)
-    kept = np.argsort(-merit, kind="stable")[: _SETTLED if phase == SETTLE else 1]
+    kept = _distinct(values, state.multiplier, _SETTLED if phase == SETTLE else 1)
     theta = state.theta[kept]
     after = replace(
         state,
@@ -178,6 +186,34 @@ def _next_phase(task: Task, state: State, watch: Watch) -> State:
         multiplier=state.multiplier[kept],
     )
     return _sorted_out(task, after, watch) if phase == POLISH else after
+
+
+def _first_multipliers(task: Task, starts: int) -> Float[np.ndarray, "B K"]:
+    """Where a return is to be kept, every second start is drawn to the feasible side and comes to its edge from there.
+
+    Who climbs out of the feasible side may come to rest where the return has a poor local maximum, and who stays inside
+    may miss what lies outside of it: it takes both.
+    """
+    result = np.zeros((starts, task.num_constraints))
+    if task.min_opacity is None:
+        result[1::2] = _DRAWN_INSIDE
+    return result
+
+
+def _distinct(values: Values, multiplier: np.ndarray, count: int) -> Int[np.ndarray, " n"]:
+    """The best tables, by what they are worth once feasible; of those that are as good as one, only the first.
+
+    A violation is charged at the largest price that any start has found, so that those of different prices compare.
+    """
+    price = 1.0 + 2 * multiplier.max(axis=0, initial=0.0)
+    worth = values.score + np.minimum(values.slack, 0.0) @ price
+    order = np.argsort(-worth, kind="stable")
+    marks = np.column_stack([values.secrecy, values.returns])
+    kept: list[int] = []
+    for index in order:
+        if all(np.abs(marks[index] - marks[other]).max() > _ALIKE for other in kept):
+            kept.append(int(index))
+    return np.array((kept + [int(i) for i in order if i not in kept])[:count])
 
 
 def _merit(values: Values, multiplier: np.ndarray, penalty: float) -> Float[np.ndarray, " B"]:
@@ -222,11 +258,8 @@ def _noted(
     task: Task, state: State, tables: np.ndarray, values: Values, pull: np.ndarray, rate: float, watch: Watch
 ) -> State:
     """With the best feasible table so far and one more line of history, that of the table that leads."""
-    feasible = values.feasible
-    worst = np.min(values.slack, axis=1, initial=0.0)
-    order = np.where(feasible, values.score, -1e6 + worst)
-    leader = int(np.argmax(order))
-    if feasible[leader] and values.score[leader] > state.best_score:
+    leader = int(np.argmax(values.order))
+    if values.feasible[leader] and values.score[leader] > state.best_score:
         state = replace(
             state, best=tables[leader], best_score=float(values.score[leader]), best_multiplier=pull[leader]
         )
@@ -267,7 +300,7 @@ def _polish(task: Task, state: State, watch: Watch) -> State:
     slope = lagrangian_slope(values, pull)
     gradient = softmax_pull_back(tables, slope)[0].ravel()
     gap = first_order_gain(task, tables[0], slope[0])
-    state = _noted(task, state, tables, values, pull, 0.0, watch)
+    state = _noted(task, replace(state, iteration=state.iteration + 1), tables, values, pull, 0.0, watch)
     metric = np.where(space.available, _metric(task, tables[0]), 0.0).ravel()
     metric[(state.theta[0] <= _CLOSED).ravel()] = 0.0
     direction = _quasi_newton(gradient, metric, state.changes, state.turns)
@@ -276,7 +309,7 @@ def _polish(task: Task, state: State, watch: Watch) -> State:
     promised = float(gradient @ direction)
     merit = float(_merit(values, multiplier, penalty)[0])
     step, found = _line_search(task, state, direction.reshape(space.shape), merit, promised, watch)
-    moved = replace(state, iteration=state.iteration + 1, inside=state.inside + 1, gap=gap)
+    moved = replace(state, inside=state.inside + 1, gap=gap)
     if found is None:
         if len(state.changes):  # the memory misleads: begin anew from the metric alone
             return replace(moved, changes=state.changes[:0], turns=state.turns[:0])
@@ -311,8 +344,9 @@ def _sorted_out(task: Task, state: State, watch: Watch) -> State:
 def _next_multiplier(task: Task, state: State, pull: np.ndarray, values: Values, watch: Watch, *, done: bool) -> State:
     """Take over the multipliers that hold at the optimum of the augmented Lagrangian; end where nothing moves any more."""
     violated = float(np.max(-values.slack, initial=0.0))
-    steady = float(np.max(np.abs(pull - state.multiplier), initial=0.0)) < 1e-4 * (1 + float(pull.max(initial=0.0)))
-    if done and steady and violated < 1e-6 and state.gap < 10 * GAP_BITS:
+    # Of a constraint with a price nothing is left unused; one without has a slack of any size.
+    unused = float(np.max(np.abs(pull - state.multiplier), initial=0.0)) / state.penalty
+    if done and unused < _UNUSED and violated < _UNUSED and state.gap < 10 * GAP_BITS:
         return replace(state, multiplier=pull, phase=DONE)
     penalty = min(1e4, 2 * state.penalty) if violated > 1e-4 else state.penalty
     after = replace(state, multiplier=pull, penalty=penalty)

@@ -14,7 +14,7 @@ from ..engine.space import make_space
 from ..opacity.result import Opacity
 from ..policy.memories import Memory
 from ..policy.tables import Policy
-from ..problem.checks import Defects
+from ..problem.checks import Defects, is_number
 from ..problem.problem import Problem
 from .search import Options, search
 from .solution import Solution, Status
@@ -23,13 +23,16 @@ from .watch import Progress
 
 # A point is begun from its neighbours, so it needs fewer starts and iterations than a search from nothing.
 _STARTS, _ITERATIONS = 6, 240
+# Settings of `veil.solve` that a curve has too; starts and iterations are those of the first search.
+_SETTINGS = ("objective", "evaluation", "sequences", "per_start", "starts", "iterations")
 
 
 @dataclass(frozen=True, eq=False)
 class FrontierPoint:
     """One point: the best policy found whose return is at least `threshold`.
 
-    `price_bits` is λ there: the bits that one more unit of return costs, the slope of the curve.
+    `price_bits` is λ there: the bits that one more unit of return costs, the slope of the curve to the right. It is 0
+    where a policy of higher return hides as much, and inf at the largest return: no bits buy more.
     """
 
     threshold: float
@@ -95,16 +98,22 @@ def frontier(
     higher return, since that point's policy serves here too.
 
     **Arguments:** `points`: how many, 2 or more; `memory`, `seed` and further `settings` as for `veil.solve`
-    (`objective`, `evaluation`, `sequences`); `time_limit`: seconds for the whole curve; what is missing then is left out.
-    `problem.min_return` is not used.
+    (`objective`, `evaluation`, `sequences`, `per_start`, and `starts` and `iterations` of the first search); `time_limit`:
+    seconds for the whole curve; what is missing then is left out. `problem.min_return` is not used.
 
     Cost: about one search from many starts and twice `points` short ones.
+
+    **Raises:** `InputError`.
     """
     defects = Defects("frontier")
     if not isinstance(points, (int, np.integer)) or isinstance(points, bool) or points < 2:
         defects.add(f"points is {points!r}, expected a whole number, 2 or more")
+    if not (time_limit is None or (is_number(time_limit) and time_limit >= 0)):
+        defects.add(f"time_limit is {time_limit!r}, expected seconds, 0 or more, or None")
     if "goal" in settings or "min_opacity" in settings:
         defects.add("the curve is between hiding and return: goal and min_opacity have no place in it")
+    for name in sorted(set(settings) - set(_SETTINGS) - {"goal", "min_opacity"}):
+        defects.add(f"there is no setting {name!r}, expected {', '.join(_SETTINGS)}")
     defects.raise_if_any()
     begin = clock.monotonic()
     end = math.inf if time_limit is None else begin + time_limit
@@ -170,9 +179,8 @@ def _cleaned(found: dict[int, Solution], thresholds: np.ndarray) -> Iterator[Fro
         solution = found[index]
         if best is None or solution.opacity.bits >= best.opacity.bits:
             best = solution
-        points.append(
-            FrontierPoint(
-                float(thresholds[index]), best.expected_return, best.opacity, solution.price_bits, best.policy
-            )
-        )
+        price = solution.price_bits if best is solution else 0.0
+        if index == len(thresholds) - 1:
+            price = math.inf
+        points.append(FrontierPoint(float(thresholds[index]), best.expected_return, best.opacity, price, best.policy))
     return reversed(points)

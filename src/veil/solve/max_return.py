@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 
 from ..engine.chain import Chain
 from ..engine.hidden import Hidden, build
-from ..engine.returns import evaluate_return, optimal_values
+from ..engine.returns import evaluate_return, optimal_values, return_of_actions
 from ..logs import natural_log
 from ..policy.tables import softmax_pull_back, uniform_table
 from ..problem.checks import Defects
@@ -52,16 +52,22 @@ def return_extremes(problem: Problem) -> ReturnRange:
 
     `Q_t(s,a) = R(s,a) + γ Σ_s' P(s'|s,a) max_a' Q_{t+1}(s',a')`, from the terminal rewards on; over an infinite horizon
     its fixed point. Exact, and reached by a policy with a clock (for ever: by a stationary one), unless several models
-    may run and the agent does not know which. Such an agent cannot act on the model, so what is best in each model is
-    only a bound. It is taken one step less loosely, since the first action in a state serves all models:
-    `Σ_s max_a Σ_k w_k μ_k(s) Q_{k,0}(s,a)`, which bounds every policy, with memory or without.
+    may run and the agent does not know which. Each end is the return of that policy as it is evaluated, so that rounding
+    leaves no gap between what can be reached and what can be asked for.
+
+    An agent that does not know the model cannot act on it, so what is best in each model is then only a bound. It is taken
+    one step less loosely, since the first action in a state serves all models: `Σ_s max_a Σ_k w_k μ_k(s) Q_{k,0}(s,a)`,
+    which bounds every policy, with memory or without.
 
     Cost: `O(T · nnz(P))`, once for each problem.
     """
     if problem not in _RANGES:
+        largest = _end(problem, smallest=False)
         _RANGES[problem] = ReturnRange(
-            smallest=0.0 - _largest(problem, _signed_models(problem, smallest=True)),  # not -0.0
-            largest=_largest(problem, problem.models),
+            smallest=min(
+                _end(problem, smallest=True), largest
+            ),  # where all policies earn the same, rounding may differ
+            largest=largest,
             exact=not _is_blind(problem) or (problem.return_over == "horizon" and problem.horizon <= 1),
         )
     return _RANGES[problem]
@@ -222,7 +228,7 @@ def action_values(
     return np.where(model.available, result, -np.inf)
 
 
-def _best_action_values(problem: Problem, model: Model) -> list[Float[np.ndarray, "S A"]]:
+def best_action_values(problem: Problem, model: Model) -> list[Float[np.ndarray, "S A"]]:
     """`Q_t` of the best play in one model, t = 0 … T-1; a single one, for all times, over an infinite horizon."""
     if problem.return_over == "infinite":
         return [action_values(model, optimal_values(model))]
@@ -233,16 +239,26 @@ def _best_action_values(problem: Problem, model: Model) -> list[Float[np.ndarray
     return found[::-1]
 
 
-def _largest(problem: Problem, models: Sequence[Model]) -> float:
-    prior = _prior(problem)
-    starts = [weight * model.initial for weight, model in zip(prior, models, strict=True)]
-    if problem.return_over == "horizon" and problem.horizon == 0:
-        return float(sum(start @ model.terminal_rewards for start, model in zip(starts, models, strict=True)))
-    first = [_best_action_values(problem, model)[0] for model in models]
-    if not _is_blind(problem):
-        return float(sum(start @ values.max(axis=1) for start, values in zip(starts, first, strict=True)))
-    pooled = _pooled(problem, starts, first)
-    return float(pooled.max(axis=1).sum())
+def _end(problem: Problem, *, smallest: bool) -> float:
+    """The largest or smallest return: that of the policy which reaches it, or a bound where none is known to."""
+    models = _signed_models(problem, smallest=smallest)
+    blind = _is_blind(problem)
+    if blind and (problem.return_over == "infinite" or problem.horizon > 1):
+        bound = _blind_bound(problem, models)
+        return 0.0 - bound if smallest else bound  # not -0.0
+    hidden = build(problem)
+    if problem.return_over == "infinite":
+        table = _one_hot(problem, _known_actions(problem, models, times=1))
+        return evaluate_return(problem, Chain(hidden, table, stationary=True))[0]
+    best = _best_blind_actions(problem, models) if blind else _known_actions(problem, models, problem.horizon)
+    return return_of_actions(problem, hidden, best)
+
+
+def _blind_bound(problem: Problem, models: Sequence[Model]) -> float:
+    """The bound of `return_extremes` on what an agent earns that does not know the model."""
+    starts = [weight * model.initial for weight, model in zip(_prior(problem), models, strict=True)]
+    first = [best_action_values(problem, model)[0] for model in models]
+    return float(_pooled(problem, starts, first).max(axis=1).sum())
 
 
 def _pooled(
@@ -267,7 +283,7 @@ def _known_actions(problem: Problem, models: Sequence[Model], times: int) -> Int
     copies = problem.num_cells // (len(models) * problem.num_states)  # states of an automaton, which pays nothing
     result = np.empty((times, problem.num_cells), dtype=int)
     for number, model in enumerate(models):
-        found = _best_action_values(problem, model)
+        found = best_action_values(problem, model)
         if problem.return_over == "infinite":
             found = found * times
         columns = slice(number * copies * problem.num_states, (number + 1) * copies * problem.num_states)
@@ -283,7 +299,7 @@ def _one_hot(problem: Problem, actions: Int[np.ndarray, "*T C"]) -> Float[np.nda
 def _best_blind_actions(problem: Problem, models: Sequence[Model]) -> Int[np.ndarray, "T S"]:
     """The best of the tables that sweeps reach from each model's own best, and from the best for the prior."""
     prior = _prior(problem)
-    each = [_best_action_values(problem, model) for model in models]
+    each = [best_action_values(problem, model) for model in models]
     size = problem.num_states
     starts = [[np.argmax(values, axis=1) for values in own] for own in each]
     weights = [np.full(size, weight) for weight in prior]
@@ -431,7 +447,7 @@ def _stationary_starts(climber: _Climber, seed: int) -> list[Float[np.ndarray, "
     if problem.return_over == "infinite" and not _is_blind(problem):
         return [_one_hot(problem, _known_actions(problem, problem.models, times=1))[0]]
     if problem.return_over == "infinite":
-        sharp = [_one_hot(problem, np.argmax(_best_action_values(problem, m)[0], axis=1)) for m in problem.models]
+        sharp = [_one_hot(problem, np.argmax(best_action_values(problem, m)[0], axis=1)) for m in problem.models]
     elif problem.horizon == 0:
         sharp = []
     else:

@@ -19,7 +19,7 @@ from ..engine.sampling import draw_runs
 from ..policy.tables import Policy, softmax_pull_back
 from ..problem.checks import Defects, is_number
 from ..problem.errors import InputError
-from .ascent import repair
+from .ascent import best_known, repair
 from .starts import logits
 from .task import Task, Values
 from .values import Objective, SampleSecrecy
@@ -52,29 +52,31 @@ class PrimalDualSettings:
       transformation, which then makes the step by itself.
 
     θ begins at the uniform policy, perturbed by 0.01 times a normal draw of the seed, and λ at 0. The paper gives no discount
-    for its experiments; the problem's own is used, 1 in the gallery.
+    for its experiments; the problem's own is used, 1 in the gallery. A search by this method checks them, others have no
+    use for them.
     """
 
     step: float | None = None
     multiplier_step: float | None = None
     iterations: int = 1500
     gradients: str = "exact"
-    sequences: int = 1000
+    sequences: int = 2000
     optimizer: Any = None
 
-    def __post_init__(self) -> None:
-        defects = Defects("primal-dual")
+    def defects(self) -> list[str]:
+        """What is wrong with them."""
+        found = []
         for name in ("step", "multiplier_step"):
             value = getattr(self, name)
             if value is not None and not (is_number(value) and np.isfinite(value) and value > 0):
-                defects.add(f"{name} is {value!r}, expected a number above 0, or None for the usual one")
+                found.append(f"{name} is {value!r}, expected a number above 0, or None for the usual one")
         for name, least in (("iterations", 0), ("sequences", 2)):
             value = getattr(self, name)
             if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
-                defects.add(f"{name} is {value!r}, expected a whole number, {least} or more")
+                found.append(f"{name} is {value!r}, expected a whole number, {least} or more")
         if self.gradients not in ("exact", "sampled"):
-            defects.add(f"gradients is {self.gradients!r}, expected 'exact' or 'sampled'")
-        defects.raise_if_any()
+            found.append(f"gradients is {self.gradients!r}, expected 'exact' or 'sampled'")
+        return found
 
     def describe(self) -> dict[str, Any]:
         """The settings as plain values; an optax transformation is told by what it does."""
@@ -151,18 +153,18 @@ class PrimalDual:
         """The settings as they were used."""
         return self.settings.describe() | {"step": self.step, "multiplier_step": self.multiplier_step}
 
-    def begin(self) -> PrimalDualState:
-        """The state before the first iteration."""
+    def begin(self, known: Float[np.ndarray, "n T C A"] | None = None) -> PrimalDualState:
+        """The state before the first iteration; `known`: further tables that may be the answer."""
         space, count = self.task.space, self.task.num_constraints
         noise = 0.01 * np.random.default_rng(self._seed).normal(size=space.shape)
         theta = noise if self._start is None else logits(space, space.table_of(self._start))
-        values = self.task.evaluate(self._safe[None])
+        best, best_score = best_known(self.task, self._safe[None] if known is None else np.stack([self._safe, *known]))
         return PrimalDualState(
             iteration=0,
             theta=theta,
             multiplier=np.zeros(count),
-            best=self._safe,
-            best_score=float(values.score[0]) if values.feasible[0] else -np.inf,
+            best=best,
+            best_score=best_score,
             best_multiplier=np.zeros(count),
             history=np.zeros((0, 6 + count)),
             optimizer=() if self._optimizer is None else self._optimizer.begin(theta),

@@ -12,7 +12,7 @@ from jaxtyping import Float
 
 from ..engine.returns import evaluate_returns
 from ..engine.space import Space, make_space
-from ..opacity.evaluate import opacity
+from ..opacity.evaluate import expected_return, opacity
 from ..opacity.result import Opacity
 from ..policy.tables import Policy
 from ..problem.checks import Defects, is_number
@@ -21,11 +21,11 @@ from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
 from .ascent import Ascent, first_order_gain, lagrangian_slope, num_starts
 from .checkpoint import Checkpoint, read_checkpoint
-from .max_return import check_feasible, max_return
+from .max_return import check_feasible, max_return, return_extremes, return_slack
 from .primal_dual import PrimalDual, PrimalDualSettings
 from .solution import History, Solution, Status
 from .starts import make_starts, richest_table
-from .task import Task, Values, make_task
+from .task import Task, Values, make_task, start_points
 from .values import EVALUATIONS, OBJECTIVES, Secrecy, final_opacity, make_secrecy
 from .watch import Progress, Stopped, Watch
 
@@ -58,7 +58,7 @@ class State(Protocol):
 class Method(Protocol):
     """A method as a sequence of states, each made from the one before and nothing else."""
 
-    def begin(self) -> Any: ...  # noqa: D102
+    def begin(self, known: Float[np.ndarray, "n T C A"] | None = None) -> Any: ...  # noqa: D102
     def advance(self, state: Any, watch: Watch) -> Any: ...  # noqa: D102
     def is_done(self, state: Any) -> bool: ...  # noqa: D102
     def unpack(self, arrays: dict[str, np.ndarray]) -> Any: ...  # noqa: D102
@@ -109,6 +109,10 @@ class Options:
             absent = value is None and name != "checkpoint_every"
             if not (absent or (value is not None and is_number(value) and value >= 0)):
                 defects.add(f"{name} is {value!r}, expected a number, 0 or more")
+        if self.method == "primal-dual":
+            for defect in self.primal_dual.defects():
+                if not defect.startswith(("iterations ", "sequences ")):  # said above
+                    defects.add(defect)
         defects.raise_if_any()
 
     def identity(self, problem: Problem, space: Space) -> dict[str, Any]:
@@ -140,10 +144,12 @@ def search(problem: Problem, options: Options) -> Solution:
         secrecy=secrecy,
     )
     safe = richest_table(space)
+    task = _within_rounding(task, safe)
     if _is_hopeless(task, safe):
         return _unsearched(task, safe, options, watch, Status.INFEASIBLE)
-    method = _make_method(replace(task, secrecy=_Limited(secrecy, watch)), safe, options)
-    state, status = _run(method, options, problem, space, watch)
+    limited = replace(task, secrecy=_Limited(secrecy, watch))
+    method = _make_method(limited, safe, options)
+    state, status = _run(method, limited, safe, options, watch)
     if state is None:
         return _unsearched(task, safe, options, watch, status)
     return _answer(task, method, state, status, options, watch)
@@ -161,9 +167,21 @@ class _Limited:
         return self._inner(tables, self._watch.check)
 
 
+def _within_rounding(task: Task, safe: np.ndarray) -> Task:
+    """The task, with the largest return known for the class as its threshold where that is short of it by rounding alone.
+
+    Each class sums the same return in an order of its own, and all of the range may be asked for.
+    """
+    if task.threshold is None or task.is_free:
+        return task
+    reached = float(task.returns_by_start(safe).min())
+    within = reached < task.threshold <= reached + return_slack(task.space.problem)
+    return replace(task, threshold=reached) if within else task
+
+
 def _is_hopeless(task: Task, safe: np.ndarray) -> bool:
     """Whether the stationary class was searched for its largest return alone, and that misses the threshold."""
-    single = task.min_opacity is None and task.threshold is not None and len(task.starts) == 1
+    single = task.num_constraints == 1 and task.min_opacity is None
     return single and task.space.memory == "markov" and bool(np.any(task.slacks(safe[None]) < 0))
 
 
@@ -175,20 +193,39 @@ def _make_method(task: Task, safe: np.ndarray, options: Options) -> Method:
     return Ascent(task, make_starts(task.space, safe, count, options.seed, options.start), known)
 
 
-def _run(method: Method, options: Options, problem: Problem, space: Space, watch: Watch) -> tuple[Any, Status]:
+def _most_hidden(task: Task, safe: np.ndarray, options: Options) -> Float[np.ndarray, "n T C A"] | None:
+    """Where bits are to be kept, a table that keeps them: the first found on the way to the one that hides most.
+
+    It is what the search moves towards where it ends a little short. Its iterations are not counted.
+    """
+    if task.min_opacity is None:
+        return None
+    free = replace(task, min_opacity=None, threshold=None, sign=1.0)
+    method = _make_method(free, safe, replace(options, method="ascent"))
+    state, silent = method.begin(), Watch(None, options.iterations, progress=False)
+    limit = math.inf if options.iterations is None else options.iterations
+    while not method.is_done(state) and state.iteration < limit:
+        if np.all(task.slacks(state.best[None]) >= 0):
+            break
+        state = method.advance(state, silent)
+    uniform = task.space.softmax(np.zeros(task.space.shape))
+    return np.stack([uniform, *method.candidates(state)])
+
+
+def _run(method: Method, task: Task, safe: np.ndarray, options: Options, watch: Watch) -> tuple[Any, Status]:
     """States one after the other, until the method ends, a limit is met or somebody interrupts.
 
     The state is None where the time did not suffice for the first.
     """
     path = options.checkpoint or options.resume
-    identity = options.identity(problem, space) if path is not None else {}
+    identity = options.identity(task.space.problem, task.space) if path is not None else {}
     checkpoint = None if path is None else Checkpoint(path, identity, options.checkpoint_every)
     state, status = None, Status.CONVERGED
     try:
         if options.resume is not None:
             state = _resumed(method, options.resume, identity, watch)
         else:
-            state = method.begin()
+            state = method.begin(_most_hidden(task, safe, options))
         while not method.is_done(state):
             if options.iterations is not None and state.iteration >= options.iterations:
                 status = Status.ITERATION_LIMIT
@@ -222,24 +259,29 @@ def _answer(task: Task, method: Method, state: Any, status: Status, options: Opt
     """The best feasible candidate, evaluated anew as far as the time allows."""
     space, closing = task.space, Watch(_seconds_left(status, options, watch))
     tables, values = _candidates(task, method, state, closing)
-    order = np.where(values.feasible, values.score, -1e6 + np.min(values.slack, axis=1, initial=0.0))
-    chosen = len(order) - 1
-    if order[chosen] < order.max() - _AS_GOOD_BITS:  # the last candidate is the most finished one
-        chosen = int(np.argmax(order))
-    feasible = bool(values.feasible[chosen])
-    gap, multiplier = _first_order(task, tables[chosen], values.part(np.array([chosen])), state.best_multiplier)
+    found = [
+        _first_order(task, tables[one], values.part(np.array([one])), state.best_multiplier)
+        for one in range(len(tables))
+    ]
+    # Of those that are as good as the best, the one that is nearest to an optimum.
+    close = np.flatnonzero(values.order >= values.order.max() - _AS_GOOD_BITS)
+    chosen = min(close[::-1].tolist(), key=lambda one: found[one][0])
+    gap, multiplier = found[chosen]
+    policy = space.policy(tables[chosen])
+    hidden, value = _closing_opacity(task, tables[chosen], options, closing), expected_return(space.problem, policy)
+    feasible = _is_feasible(task, tables[chosen], hidden)
     if status is Status.CONVERGED and not gap <= TOLERANCE_BITS:
         status = Status.ITERATION_LIMIT
     detail = task.secrecy.reason
     if not feasible:
-        status, detail = Status.INFEASIBLE, _why_infeasible(task, float(values.returns[chosen]))
+        status, detail = Status.INFEASIBLE, _why_infeasible(task, tables[chosen])
     own = {"primal_dual": method.describe()} if isinstance(method, PrimalDual) else {}
     return Solution(
-        policy=space.policy(tables[chosen]),
+        policy=policy,
         policy_class=space.describe,
-        opacity=_closing_opacity(task, tables[chosen], options, closing),
-        expected_return=float(values.returns[chosen]),
-        threshold=task.threshold,
+        opacity=hidden,
+        expected_return=value,
+        threshold=_stated_threshold(task, value),
         feasible=feasible,
         status=status,
         method=options.method,
@@ -255,6 +297,21 @@ def _answer(task: Task, method: Method, state: Any, status: Status, options: Opt
         history=History.of(state.history),
         settings={"memory": repr(space.memory), "evaluation": task.secrecy.kind, "starts": options.starts} | own,
     )
+
+
+def _is_feasible(task: Task, table: np.ndarray, hidden: Opacity) -> bool:
+    """Whether the answer, evaluated by itself, meets the constraint; no tolerance.
+
+    Bits are those of the closing evaluation: exact, the lower end of a bracket, or the estimate of a sample.
+    """
+    if task.min_opacity is None:
+        return bool(np.all(task.slacks(table[None]) >= 0))
+    return hidden.bits >= task.min_opacity
+
+
+def _stated_threshold(task: Task, value: float) -> float | None:
+    """The threshold; the return itself where every policy earns the threshold but for rounding and this one less by that."""
+    return min(task.threshold, value) if task.is_free and task.threshold is not None else task.threshold
 
 
 def _first_order(task: Task, table: np.ndarray, values: Values, multiplier: np.ndarray) -> tuple[float, np.ndarray]:
@@ -294,7 +351,8 @@ def _candidates(task: Task, method: Method, state: Any, closing: Watch) -> tuple
     try:
         tables = method.candidates(state)
         if task.secrecy.cost_seconds * len(tables) < closing.time_left:
-            return tables, task.evaluate(tables, closing.check)
+            # Each by itself, as it was repaired: bits of several tables together round otherwise.
+            return tables, Values.joined([task.evaluate(table[None], closing.check) for table in tables])
     except Stopped:
         pass
     space, best = task.space, state.best[None]
@@ -320,39 +378,55 @@ def _closing_opacity(task: Task, table: np.ndarray, options: Options, closing: W
 def _unsearched(task: Task, safe: np.ndarray, options: Options, watch: Watch, status: Status) -> Solution:
     """The policy of largest return that is known for the class: not enough, or all that there was time for."""
     space = task.space
-    value = float(evaluate_returns(space.problem, space.hidden, safe[None], stationary=space.stationary)[0][0])
+    value = expected_return(space.problem, space.policy(safe))
     hidden = _closing_opacity(task, safe, options, Watch(_seconds_left(status, options, watch)))
-    if task.min_opacity is None:
-        missed = bool(np.any(task.slacks(safe[None]) < 0))
-    else:
-        missed = hidden.lower < task.min_opacity
+    missed = not _is_feasible(task, safe, hidden)
     status = Status.INFEASIBLE if missed else status
     return Solution(
         policy=space.policy(safe),
         policy_class=space.describe,
         opacity=hidden,
         expected_return=value,
-        threshold=task.threshold,
+        threshold=_stated_threshold(task, value),
         feasible=not missed,
         status=status,
         method=options.method,
         goal=options.goal,
         objective=options.objective,
-        detail=_why_infeasible(task, value) if missed else task.secrecy.reason,
+        detail=_why_infeasible(task, safe) if missed else task.secrecy.reason,
         seconds=watch.seconds,
         seed=options.seed,
         needs_observations=space.needs_observations,
     )
 
 
-def _why_infeasible(task: Task, best: float) -> str:
+def _why_infeasible(task: Task, table: np.ndarray) -> str:
     """Which constraint is missed, by how much, and which class of policies can meet it."""
     if task.min_opacity is not None:
         return f"no policy was found that hides {task.min_opacity:g} bits: ask for less, or allow more memory"
-    space, wanted = task.space, task.threshold
+    space, wanted, best = task.space, task.threshold, float(task.returns_by_start(table).min())
+    assert wanted is not None
     text = f"the best return found for {space.describe} is {best:.6g}, below the threshold {wanted:.6g}"
     if len(task.starts) > 1:
-        text += " from every start state"
-    if space.stationary and wanted is not None and max_return(space.problem) >= wanted:
-        text += f"; policies with a clock reach {max_return(space.problem):.6g}: use memory='timed'"
-    return text
+        text += ", from the start state where it is least"
+    if not space.stationary or space.problem.return_over == "infinite":  # for ever, the best policy is stationary
+        return text
+    reached = _with_a_clock(task)
+    if reached >= wanted:
+        return f"{text}; policies with a clock reach {reached:.6g}: use memory='timed'"
+    if len(task.starts) == 1 or not return_extremes(space.problem).exact:
+        return text
+    return f"{text}; no policy reaches more than {reached:.6g} from every start state"
+
+
+def _with_a_clock(task: Task) -> float:
+    """The largest return of policies with a clock; with several start states, from that where it is least.
+
+    It is the largest from each of them at once, where the agent knows which model runs.
+    """
+    problem = task.space.problem
+    if len(task.starts) == 1:
+        return max_return(problem)
+    space = make_space(problem, "timed")
+    timed = replace(task, space=space, starts=start_points(space.hidden.start, space.hidden.state))
+    return float(timed.returns_by_start(richest_table(space)).min())

@@ -9,10 +9,13 @@ from jaxtyping import Float
 from ..engine.returns import evaluate_returns, returns_from
 from ..engine.space import Space
 from ..problem.errors import InputError
-from .max_return import return_extremes, threshold
+from .max_return import return_extremes, return_slack, threshold
 from .values import Objective, Secrecy, make_secrecy
 
 Tables = Float[np.ndarray, "B T C A"]
+
+# A tree summed in another order differs by less than this; who must keep some bits keeps as many more.
+_SUMMED_BITS = 2e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,9 +38,20 @@ class Values:
         """Which tables meet every constraint, `(B,)`; no tolerance."""
         return np.all(self.slack >= 0, axis=1)
 
+    @property
+    def order(self) -> Float[np.ndarray, " B"]:
+        """By which to choose: what is feasible by its score, and before what is not, which goes by its worst slack."""
+        return np.where(self.feasible, self.score, -1e6 + np.min(self.slack, axis=1, initial=0.0))
+
     def part(self, chosen: np.ndarray) -> "Values":
         """Some of the tables."""
         return Values(*(getattr(self, name)[chosen] for name in self.__dataclass_fields__))
+
+    @staticmethod
+    def joined(parts: "list[Values]") -> "Values":
+        """Of all the tables of several evaluations."""
+        names = Values.__dataclass_fields__
+        return Values(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +61,7 @@ class Task:
     **Attributes:** `sign`: +1 to hide, −1 to show (`goal="transparent"`); `threshold`, δ or None; `starts`, `(K, N)`: the
     distributions from which the return must reach δ, one of them unless each start state has a constraint of its own;
     `min_opacity`: where given, the return is maximised and the secrecy kept at this many bits; `unit`: the range of
-    returns, by which slacks are scaled.
+    returns, by which slacks are scaled; `is_free`: every policy earns δ but for rounding, which is then no constraint.
     """
 
     space: Space
@@ -57,13 +71,14 @@ class Task:
     starts: Float[np.ndarray, "K N"]
     min_opacity: float | None
     unit: float
+    is_free: bool = False
 
     @property
     def num_constraints(self) -> int:
         """K."""
         if self.min_opacity is not None:
             return 1
-        return 0 if self.threshold is None else len(self.starts)
+        return 0 if self.threshold is None or self.is_free else len(self.starts)
 
     @property
     def price_unit(self) -> float:
@@ -76,10 +91,23 @@ class Task:
         secrecy, slope = self.secrecy(tables, check)
         returns, return_slope = evaluate_returns(space.problem, space.hidden, tables, stationary=space.stationary)
         if self.min_opacity is not None:
-            slack, slack_slope = (secrecy - self.min_opacity)[:, None], slope[:, None]
+            slack, slack_slope = (secrecy - self._bits_kept)[:, None], slope[:, None]
             return Values(returns / self.unit, return_slope / self.unit, slack, slack_slope, secrecy, returns)
         slack, slack_slope = self._slacks(tables, returns, return_slope)
         return Values(self.sign * secrecy, self.sign * slope, slack, slack_slope, secrecy, returns)
+
+    @property
+    def _bits_kept(self) -> float:
+        """Bits that a table must hide here so that it hides `min_opacity` however its sequences are summed."""
+        assert self.min_opacity is not None
+        if self.min_opacity == 0:
+            return -np.inf if self.secrecy.kind == "exact" else 0.0  # a sum of nothing may round below 0
+        return self.min_opacity + (_SUMMED_BITS if self.secrecy.kind == "exact" else 0.0)
+
+    def returns_by_start(self, table: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, " K"]:
+        """The return of one table from each of the distributions from which it is constrained."""
+        tables, space = np.repeat(table[None], len(self.starts), axis=0), self.space
+        return returns_from(space.problem, space.hidden, self.starts, tables, stationary=space.stationary)[0]
 
     def slacks(self, tables: Tables) -> Float[np.ndarray, "B K"]:
         """The slacks alone, without the secrecy where it is not constrained."""
@@ -90,7 +118,7 @@ class Task:
         return self._slacks(tables, returns, slope)[0]
 
     def _slacks(self, tables: Tables, returns: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        if self.threshold is None:
+        if self.threshold is None or self.is_free:
             return np.zeros((len(tables), 0)), np.zeros((len(tables), 0, *self.space.shape))
         if len(self.starts) == 1:
             return (returns[:, None] - self.threshold) / self.unit, slope[:, None] / self.unit
@@ -121,20 +149,22 @@ def make_task(
         raise InputError(
             "min_opacity", ["it constrains the entropy from below: use goal='opaque' and objective='entropy'"]
         )
-    extremes = return_extremes(problem)
+    extremes, rounding = return_extremes(problem), return_slack(problem)
     spread = extremes.largest - extremes.smallest
+    wanted = threshold(problem) if min_opacity is None else None
     return Task(
         space=space,
         secrecy=secrecy or make_secrecy(space, objective),
         sign=-1.0 if goal == "transparent" else 1.0,
-        threshold=threshold(problem),
-        starts=_start_points(hidden.start, hidden.state) if per_start else hidden.start[None],
+        threshold=wanted,
+        starts=start_points(hidden.start, hidden.state) if per_start else hidden.start[None],
         min_opacity=min_opacity,
-        unit=spread if spread > 0 else 1.0,
+        unit=spread if spread > rounding else 1.0,
+        is_free=wanted is not None and not per_start and wanted <= extremes.smallest + rounding,
     )
 
 
-def _start_points(start: np.ndarray, state: np.ndarray) -> Float[np.ndarray, "K N"]:
+def start_points(start: np.ndarray, state: np.ndarray) -> Float[np.ndarray, "K N"]:
     """For each start state of the model, how the hidden chain begins when it is the start."""
     possible = np.unique(state[start > 0])
     rows = np.stack([np.where(state == one, start, 0.0) for one in possible])

@@ -29,6 +29,7 @@ EVALUATIONS = ("auto", "exact", "bracket", "sampled")
 # Forecast seconds of one gradient up to which `auto` enumerates all sequences, or takes a window of that size.
 _EXACT_SECONDS = 1.0
 _WINDOW_SECONDS = 0.3
+_WINDOW_STATES = 2000
 _BATCH_NUMBERS = 2**24
 # The sharpness of the smooth maximum that stands for the best guess: within Z^(1/p) of it.
 SHARPNESS = 64.0
@@ -233,14 +234,15 @@ def make_secrecy(
         if not hidden.kernel.is_sparse and size.num_sequences * hidden.label.shape[1] <= _BATCH_NUMBERS:
             return BatchSecrecy(space, objective)
         return WalkSecrecy(space, objective, seconds, size.text())
-    if evaluation in ("auto", "bracket") and objective == "entropy" and hidden.num_states <= 2000:
+    if evaluation in ("auto", "bracket") and objective == "entropy" and hidden.num_states <= _WINDOW_STATES:
         radius, cost = _window(chain)
         if evaluation == "bracket" or radius >= 1:
             return WindowSecrecy(space, radius, cost)
     if evaluation == "bracket":
-        raise InputError(
-            "evaluation", [f"'bracket' bounds the entropy only, not {objective!r}: use 'exact' or 'sampled'"]
-        )
+        why = f"bounds the entropy only, not {objective!r}"
+        if objective == "entropy":
+            why = f"needs a chain of {_WINDOW_STATES} states or fewer, and this one has {hidden.num_states}"
+        raise InputError("evaluation", [f"'bracket' {why}: use 'exact' or 'sampled'"])
     if objective == "guess":
         raise InputError(
             "objective",
