@@ -20,8 +20,8 @@ ROOMS = (
     "api",
     "io",
     "report",
-    "cli",
     "experiments",
+    "cli",
 )
 VERIFIER = "veil.certify.verify"
 HOME_OF_LOGARITHMS = "veil.logs"

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from .problem.secret import LastState as LastState
     from .problem.secret import StateAt as StateAt
     from .problem.secret import WhichModel as WhichModel
+    from .report import plot as plot
     from .solve import soft as soft
     from .solve.frontier import frontier as frontier
     from .solve.max_return import max_return as max_return
@@ -90,6 +91,7 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = {
+    "plot": "report.plot",
     "soft": "solve.soft",
     "errors": "problem.errors",
     "gallery": "problem.gallery",

@@ -9,6 +9,8 @@ from .doctor import doctor
 from .measure import inspect, measure
 from .models import convert, gallery, new, schema
 from .prove import certify, verify
+from .report import report
+from .reproduce import reproduce
 from .solve import frontier, solve
 from .watch import attack, observe, simulate
 
@@ -29,6 +31,7 @@ _COMMANDS: dict[Any, str] = {
     inspect: "Look at a scenario: size, returns, which methods fit.",
     solve: "Find the policy that hides the most.",
     frontier: "The most that can be hidden for each return.",
+    report: "A page about a result, and figures.",
     measure: "What a policy hides and earns.",
     attack: "Play the best attack on the secret.",
     observe: "Watch along: observations in, posteriors out.",
@@ -37,6 +40,7 @@ _COMMANDS: dict[Any, str] = {
     verify: "Check such a proof.",
     convert: "Convert models and policies between formats.",
     schema: "The JSON schema of scenario files.",
+    reproduce: "Run the paper's experiments.",
     doctor: "Check the installation.",
 }
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from .report import remove_stale, write_beside
 from .shared import (
     GALLERY,
     INFEASIBLE,
@@ -91,6 +92,9 @@ def solve(
         typer.Option("--certificate/--no-certificate", help="Prove how far from the best possible the answer is."),
     ] = None,
     certificate_time_limit: Annotated[float, typer.Option(min=0, help="Seconds for the proof.")] = 20.0,
+    report: Annotated[
+        bool, typer.Option("--report", help="Write report.html, a page about the result, as well.")
+    ] = False,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -116,14 +120,14 @@ def solve(
     options = settings | said
     folder = default_folder(scenario) if output is None else output
     options["certificate_time_limit"] = certificate_time_limit
-    document, code = _search(opened, options, folder, show=not as_json, quiet=quiet)
+    document, code = _search(opened, options, folder, report=report, show=not as_json, quiet=quiet)
     if as_json:
         print_json(document | {"folder": str(folder), "exit_code": code})
     stop(code)
 
 
 def _search(
-    opened: Opened, options: dict[str, Any], folder: Path, *, show: bool, quiet: bool
+    opened: Opened, options: dict[str, Any], folder: Path, *, report: bool, show: bool, quiet: bool
 ) -> tuple[dict[str, Any], int]:
     """Search, prove, write and tell; returns the document that was written and the exit code."""
     from ..api import solve as find
@@ -137,12 +141,17 @@ def _search(
             folder, opened.problem, solution, scenario=opened.source, certificate=solution.certificate,
             note=solution.certificate_note,
         )  # fmt: skip
+        remove_stale(folder)
+    page = write_beside(folder, opened.problem, solution) if report else None
     if show:
         print(solution.summary())
         if solution.certificate is None:
             print(f"no certificate: {solution.certificate_note}")
         print(f"written to {folder}: {', '.join([*document.files, 'result.json'])}")
-    return document.model_dump(mode="json"), code_of_status(solution.status, solution.feasible)
+        if page is not None:
+            print(f"report: {page}")
+    told = {} if page is None else {"report": str(page)}
+    return document.model_dump(mode="json") | told, code_of_status(solution.status, solution.feasible)
 
 
 def default_folder(scenario: str) -> Path:

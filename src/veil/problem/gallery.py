@@ -40,7 +40,7 @@ def load(name: str, **options: Any) -> Problem:
     return build(**options)
 
 
-def two_rooms(*, min_return: float | None = 0.75, detection: float = 0.75) -> Problem:
+def two_rooms(*, min_return: float | str | None = 0.75, detection: float = 0.75) -> Problem:
     """Two rooms, one step, one sensor that misses a quarter: small enough to work out by hand.
 
     The story: someone in the office either stays or goes into the vault (`go` also leads back). Ending in the vault
@@ -92,7 +92,7 @@ def _paper_sensors(detection: float, false_alarm: float = 0.0) -> Mapping[str, M
 
 
 def paper_last_state(
-    *, horizon: int = 10, min_return: float | None = 0.3, detection: float = 0.9, sees_initial: bool = True
+    *, horizon: int = 10, min_return: float | str | None = 0.3, detection: float = 0.9, sees_initial: bool = True
 ) -> Problem:
     """The paper's 6×6 grid (our frozen reconstruction): is the robot on a secret cell at the end.
 
@@ -105,7 +105,7 @@ def paper_last_state(
 
 
 def paper_initial_state(
-    *, horizon: int = 10, min_return: float | None = 0.3, detection: float = 0.9, sees_initial: bool = True
+    *, horizon: int = 10, min_return: float | str | None = 0.3, detection: float = 0.9, sees_initial: bool = True
 ) -> Problem:
     """The paper's 6×6 grid (our frozen reconstruction): in which of the four corners did the robot start.
 
@@ -128,7 +128,7 @@ def paper_initial_state(
 
 
 def paper_false_alarms(
-    *, horizon: int = 10, min_return: float | None = 0.3, detection: float = 0.9, false_alarm: float = 0.01
+    *, horizon: int = 10, min_return: float | str | None = 0.3, detection: float = 0.9, false_alarm: float = 0.01
 ) -> Problem:
     """The paper's last-state problem with 1% false alarms of every sensor: five symbols, every history possible.
 
@@ -168,7 +168,7 @@ def _later_world(starts: Sequence[int], detection: float) -> GridWorld:
 
 
 def later_last_state(
-    *, horizon: int = 11, min_return: float | None = 0.308, detection: float = 0.85, sees_initial: bool = True
+    *, horizon: int = 11, min_return: float | str | None = 0.308, detection: float = 0.85, sees_initial: bool = True
 ) -> Problem:
     """The authors' later 6×6 grid, known exactly: does the robot end in one of the three targets.
 
@@ -182,7 +182,7 @@ def later_last_state(
 
 
 def later_initial_state(
-    *, horizon: int = 11, min_return: float | None = 0.6054, detection: float = 0.85, sees_initial: bool = True
+    *, horizon: int = 11, min_return: float | str | None = 0.6054, detection: float = 0.85, sees_initial: bool = True
 ) -> Problem:
     """The authors' later 6×6 grid, known exactly: from which of three cells did the robot start.
 

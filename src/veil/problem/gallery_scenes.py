@@ -13,7 +13,7 @@ _SILENT = "0"
 
 
 def office_patrol(
-    *, horizon: int = 7, min_return: float | None = 0.5, detection: float = 0.85, false_alarm: float = 0.02
+    *, horizon: int = 7, min_return: float | str | None = 0.5, detection: float = 0.85, false_alarm: float = 0.02
 ) -> Problem:
     """A guard hides whether the server room is guarded at the end of the round, from a burglar who taps two cameras.
 
@@ -59,7 +59,7 @@ _ROADS = (
 )
 
 
-def courier_depots(*, horizon: int = 7, min_return: float | None = 3.0, jam: float = 0.15) -> Problem:
+def courier_depots(*, horizon: int = 7, min_return: float | str | None = 3.0, jam: float = 0.15) -> Problem:
     """A courier hides whose depot it started from, from a rival who reads the plate cameras of the town.
 
     The story: a courier loads at one of four depots, quay and station (the harbour company) or mill and farm (the
@@ -103,7 +103,7 @@ def courier_depots(*, horizon: int = 7, min_return: float | None = 3.0, jam: flo
 _SERVICES = ("web", "mail", "database")
 
 
-def network_probe(*, horizon: int = 5, min_return: float | None = 1.5) -> Problem:
+def network_probe(*, horizon: int = 5, min_return: float | str | None = 1.5) -> Problem:
     """A host hides which service it is after, from a monitor that sees where its packets go and an alarm that rings.
 
     The story: a red-team host looks for a way into one of three services; it knows which one (`agent_knows`), and its
@@ -151,7 +151,7 @@ _DOORS = {
 
 
 def badge_doors(
-    *, horizon: int = 7, min_return: float | None = 1.9, detection: float = 0.95, agent_knows: bool = True
+    *, horizon: int = 7, min_return: float | str | None = 1.9, detection: float = 0.95, agent_knows: bool = True
 ) -> Problem:
     """A robot hides whether it went to the lab and left through the back, from someone who reads the door logs.
 
@@ -204,7 +204,7 @@ def badge_doors(
 
 
 def convoy_checkpoint(
-    *, horizon: int = 8, min_return: float | None = 0.45, time: int = 4, detection: float = 0.8
+    *, horizon: int = 8, min_return: float | str | None = 0.45, time: int = 4, detection: float = 0.8
 ) -> Problem:
     """A convoy hides whether it stood on a crossing at hour 4, from lookouts who may go through their notes afterwards.
 

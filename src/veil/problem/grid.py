@@ -15,6 +15,7 @@ from .checks import SUM_TOLERANCE, Defects
 from .errors import InputError
 from .grid_drawing import read_drawing
 from .grid_sensors import JOIN, SILENT, Cell, Readings, Sensor, check_single, sensor_observer
+from .layout import Layout
 from .model import Model
 from .observer import Observer
 from .problem import Problem
@@ -202,7 +203,7 @@ class GridWorld:
         horizon: int,
         *,
         secret: Secret | None = None,
-        min_return: float | None = None,
+        min_return: float | str | None = None,
         return_over: Literal["horizon", "infinite"] = "horizon",
         sees_actions: bool = False,
         sees_initial: bool = True,
@@ -221,7 +222,13 @@ class GridWorld:
             return_over,
             agent_sees_observations=agent_sees_observations,
             name=name,
+            layout=self.layout,
         )
+
+    @property
+    def layout(self) -> Layout:
+        """Where each state lies, for pictures."""
+        return Layout(self.rows, self.columns, self.cells)
 
     def __repr__(self) -> str:
         return f"GridWorld({self.rows} × {self.columns}, {self.num_states} states, {len(self.sensors)} sensors)"

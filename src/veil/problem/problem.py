@@ -8,6 +8,7 @@ import numpy as np
 
 from .checks import Defects, is_number
 from .errors import InputError
+from .layout import Layout
 from .model import Model, check_same_shape
 from .observer import Observer
 from .secret import Secret, SecretTable, WhichModel
@@ -31,6 +32,7 @@ class Problem:
       times, as the paper defines the value, with discount below 1 and no terminal rewards.
     - `agent_sees_observations`: whether the agent itself receives what the watcher sees.
     - `name`: shown in results.
+    - `layout`: where the states lie in a picture, for a grid; no number depends on it.
 
     **Raises:** `InputError` listing every defect of every part at once.
     """
@@ -46,6 +48,7 @@ class Problem:
         *,
         agent_sees_observations: bool = False,
         name: str = "problem",
+        layout: Layout | None = None,
     ):
         self.name = name
         defects = Defects(f"problem {name!r}" if name != "problem" else name)
@@ -56,6 +59,11 @@ class Problem:
         self.min_return: float | str | None = _check_min_return(min_return, defects)
         self.return_over = return_over
         self.agent_sees_observations = bool(agent_sees_observations)
+        self.layout = layout
+        if isinstance(layout, Layout):
+            layout.check(self.num_states, defects)
+        elif layout is not None:
+            defects.add(f"layout is a {type(layout).__name__}, expected a Layout, as a GridWorld has")
         table = self._check_parts(defects)
         defects.raise_if_any()
         assert table is not None
@@ -110,7 +118,7 @@ class Problem:
         return self.secret_table.value_names
 
     def replace(self, **changes: Any) -> "Problem":
-        """The same problem with some parts changed, checked anew."""
+        """The same problem with some parts changed, checked anew; another model loses the layout unless one is given."""
         parts: dict[str, Any] = {
             "model": self.models if len(self.models) > 1 else self.model,
             "observer": self.observer,
@@ -120,6 +128,7 @@ class Problem:
             "return_over": self.return_over,
             "agent_sees_observations": self.agent_sees_observations,
             "name": self.name,
+            "layout": self.layout if "model" not in changes else None,
         }
         unknown = set(changes) - set(parts)
         if unknown:

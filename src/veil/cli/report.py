@@ -1,0 +1,120 @@
+"""`veil report`: what was found, as one page for people and as figures for papers."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .shared import JsonOption, SeedOption, guarded, open_scenario, print_json
+
+if TYPE_CHECKING:
+    from ..io.results import Result
+    from ..problem.problem import Problem
+    from ..solve.solution import Solution
+
+REPORT = "report.html"
+CURVE = "frontier.json"
+_ENDINGS = ("pdf", "png", "svg")
+
+
+def _folder(ending: str) -> Any:
+    return typer.Option(f"--{ending}", metavar="DIR", help=f"Folder for the figures as {ending}.", show_default=False)
+
+
+@guarded
+def report(
+    result: Annotated[
+        Path, typer.Argument(metavar="RESULT", help="A result folder that veil solve wrote.", show_default=False)
+    ],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The HTML file.", show_default="report.html in the folder")
+    ] = None,
+    scenario: Annotated[
+        str | None, typer.Option(help="The scenario that was solved.", show_default="as the result says")
+    ] = None,
+    frontier: Annotated[
+        Path | None,
+        typer.Option(help="A curve that veil frontier -o wrote.", show_default="frontier.json in the folder, if there"),
+    ] = None,
+    points: Annotated[
+        int | None, typer.Option(min=2, max=1000, help="Compute the curve, with so many points.", show_default=False)
+    ] = None,
+    runs: Annotated[int, typer.Option(min=2, max=24, help="Sampled runs to show.")] = 6,
+    sequences: Annotated[int, typer.Option(min=1, max=200, help="Revealing sequences to list.")] = 12,
+    seed: SeedOption = 0,
+    pdf: Annotated[Path | None, _folder("pdf")] = None,
+    png: Annotated[Path | None, _folder("png")] = None,
+    svg: Annotated[Path | None, _folder("svg")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write one HTML page about a result, which needs nothing else to open, and figures on demand.
+
+    Example: veil report patrol-result --points 10 --pdf figures
+    """
+    from ..io.results import read_result
+    from ..report.answer import make_answer
+    from ..report.html import write_report
+
+    found = read_result(result)
+    problem = _problem(found, scenario)
+    solution = make_answer(problem, found).solution
+    curve = _curve(found, problem, solution, frontier, points)
+    place = found.folder / REPORT if output is None else output
+    write_report(place, problem, found, frontier=curve, runs=runs, sequences=sequences, seed=seed)
+    written = [place]
+    for ending, folder in zip(_ENDINGS, (pdf, png, svg), strict=True):
+        if folder is not None:
+            from ..report.figures import write_figures
+
+            written += write_figures(folder, ending, problem, found, frontier=curve, seed=seed)
+    if as_json:
+        print_json({"report": str(place), "files": [str(path) for path in written]})
+        return
+    for path in written:
+        print(f"wrote {path}")
+
+
+def write_beside(folder: Path, problem: "Problem", solution: "Solution") -> Path:
+    """The report of `veil solve --report`, in the folder of its result."""
+    from ..report.curve import sweep
+    from ..report.html import write_report
+
+    write_report(folder / REPORT, problem, solution, frontier=sweep(problem, solution, progress=False))
+    return folder / REPORT
+
+
+def remove_stale(folder: Path) -> None:
+    """A page of an older result in the same folder would speak of the new one falsely; what veil did not write stays."""
+    place = folder / REPORT
+    try:
+        with place.open("rb") as file:
+            ours = b'name="generator" content="veil"' in file.read(400)
+        if ours:
+            place.unlink()
+    except OSError:
+        pass
+
+
+def _problem(found: "Result", scenario: str | None) -> "Problem":
+    from ..problem.errors import InputError
+
+    text = found.scenario if scenario is None else scenario
+    if text is None:
+        raise InputError(
+            str(found.folder), ["the result does not say which scenario it is from: give --scenario SCENARIO"]
+        )
+    return open_scenario(text).problem
+
+
+def _curve(found: "Result", problem: "Problem", solution: "Solution", frontier: Path | None, points: int | None) -> Any:
+    """The curve to show: a given file, the folder's own, one that is asked for, or one that takes a moment only."""
+    from ..problem.errors import InputError
+    from ..report.curve import sweep
+
+    if frontier is not None and points is not None:
+        raise InputError("report", ["--frontier and --points are both given, expected one: read a curve or compute it"])
+    if frontier is not None:
+        return frontier
+    if points is None and (found.folder / CURVE).exists():
+        return found.folder / CURVE
+    return sweep(problem, solution, points, progress=None if points else False)

@@ -1,0 +1,152 @@
+"""The answer that a report is about, from a solution or a result folder, and the verdict on it in one sentence."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..io.results import Result
+from ..opacity.result import Opacity
+from ..problem.errors import InputError
+from ..problem.fingerprint import fingerprint
+from ..problem.problem import Problem
+from ..solve.solution import History, Solution, Status
+from .style import number_text
+
+
+@dataclass(frozen=True, eq=False)
+class Claim:
+    """What is proven: `lower` and `upper` in bits, and `summary`, the claim in words."""
+
+    lower: float
+    upper: float
+    summary: str
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """A solution, what is proven of it, why not more, and the version of veil that found it."""
+
+    solution: Solution
+    claim: Claim | None
+    note: str
+    version: str | None
+
+
+def make_answer(problem: Problem, given: Any, certificate: Any = None) -> Answer:
+    """The answer in a `Solution` or in a result that was read.
+
+    **Arguments:** `certificate`: of the policy, where the solution brings none.
+
+    **Raises:** `InputError` on anything else, and where the result is about another problem.
+    """
+    if isinstance(given, Result):
+        return _of_result(problem, given, certificate)
+    if not isinstance(given, Solution):
+        raise InputError("report", [f"found a {type(given).__name__}, expected a Solution or a result folder's Result"])
+    proof = given.certificate if certificate is None else certificate
+    return Answer(given, _claim(proof), getattr(given, "certificate_note", ""), None)
+
+
+def verdict(problem: Problem, answer: Answer) -> str:
+    """What was found, in one sentence."""
+    found, opacity = answer.solution, answer.solution.opacity
+    if found.goal == "transparent":
+        told = f"The watcher learns {bits_text(opacity.leakage_bits)} of the {bits_text(opacity.prior_bits)} bits of the secret"
+    else:
+        told = f"The policy keeps {_hidden(opacity)} of {bits_text(opacity.prior_bits)} bits from the watcher"
+    gained = number_text(found.expected_return)
+    if found.threshold is None:
+        earned = f"earning {gained}"
+    elif found.feasible:
+        earned = f"earning {gained} where {number_text(found.threshold)} is asked for"
+    else:
+        earned = f"but earns {gained}, less than the {number_text(found.threshold)} that is asked for"
+    if answer.claim is None:
+        proven = "nothing is proven of other policies"
+    elif found.goal == "transparent":
+        proven = f"proven: it hides at most {upper_text(answer.claim.upper)} bits"
+    else:
+        proven = f"no policy whatever can keep more than {upper_text(answer.claim.upper)} bits under the same demand"
+    return f"{told}, {earned}; {proven}."
+
+
+def question(problem: Problem) -> str:
+    """What the watcher wants to know, in words."""
+    table = problem.secret_table
+    kinds = {
+        "LastState": f"Is the last state, at time {table.time}, a secret one?",
+        "StateAt": f"Is the state at time {table.time} a secret one?",
+        "InitialState": "Where did it start?",
+        "Automaton": "Does the run do what the automaton looks for?",
+        "WhichModel": "Which of the models is running?",
+    }
+    return kinds.get(type(problem.secret).__name__, "What is the secret?")
+
+
+def _of_result(problem: Problem, result: Result, certificate: Any) -> Answer:
+    document, found = result.document, result.document.answer
+    if document.problem.fingerprint != fingerprint(problem):
+        raise InputError(
+            str(result.folder),
+            [f"the result is about another problem than {problem.name!r}: the scenario was changed, or is another one"],
+        )
+    numbers = {name: _number(getattr(found.opacity, name)) for name in ("bits", "lower", "upper", "prior_bits")}
+    opacity = Opacity(
+        **numbers,
+        method=found.opacity.method,
+        num_sequences=found.opacity.num_sequences,
+        std_error=_number(found.opacity.std_error),
+        reason=found.opacity.reason,
+    )
+    words = ("policy_class", "feasible", "method", "goal", "objective", "detail", "iterations", "seed")
+    columns = ("iteration", "opacity_bits", "expected_return", "multiplier", "step", "seconds")
+    rows = zip(*([_number(value) for value in getattr(document.history, name)] for name in columns), strict=True)
+    claim = _claim(document.certificate if certificate is None else certificate)
+    solution = Solution(
+        policy=result.policy(),
+        opacity=opacity,
+        expected_return=_number(found.expected_return),
+        threshold=None if found.threshold is None else _number(found.threshold),
+        status=Status[found.status],
+        price_bits=_number(found.price_bits),
+        stationarity_bits=_number(found.stationarity_bits),
+        seconds=_number(found.seconds),
+        needs_observations=found.needs_observations,
+        history=History.of(list(rows)),
+        settings=dict(found.settings),
+        certificate=claim,
+        **{name: getattr(found, name) for name in words},
+    )
+    return Answer(solution, claim, document.certificate_note, document.veil)
+
+
+def _claim(certificate: Any) -> Claim | None:
+    if certificate is None:
+        return None
+    text = certificate.summary if isinstance(certificate.summary, str) else certificate.summary()
+    return Claim(_number(certificate.lower), _number(certificate.upper), text)
+
+
+def _number(value: Any) -> float:
+    """A number of a document, which writes NaN as null and infinities as words."""
+    return math.nan if value is None else float(value)
+
+
+def bits_text(value: float) -> str:
+    """Bits to four digits; no minus before a nought."""
+    return f"{round(value, 4) + 0.0:.4f}"
+
+
+def upper_text(value: float) -> str:
+    """Rounded up, as an upper bound must be."""
+    return f"{np.ceil(value * 1e4) / 1e4:.4f}" if math.isfinite(value) else number_text(value)
+
+
+def _hidden(opacity: Opacity) -> str:
+    if opacity.method == "sampled":
+        return f"about {bits_text(opacity.bits)} (± {opacity.std_error:.2g}, estimated)"
+    if opacity.upper - opacity.lower > 5e-5:
+        return f"{bits_text(opacity.lower)} to {bits_text(opacity.upper)}"
+    return bits_text(opacity.bits)

@@ -1,0 +1,90 @@
+"""A frontier as points for a picture, from the object or from a file that `veil frontier` wrote."""
+
+import csv
+import io
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from ..policy.history import HistoryPolicy
+from ..problem.errors import InputError
+from ..problem.fingerprint import fingerprint
+from ..problem.problem import Problem
+from ..solve.frontier import Frontier, frontier
+from ..solve.solution import Solution
+
+Points = list[tuple[float, float]]
+_MOST_BYTES, _MOST_POINTS = 2**26, 10_000
+_QUICK = 2_000  # states times sequences: a curve takes about a second
+_QUICK_SETTINGS: dict[str, Any] = {"points": 6, "starts": 6, "iterations": 60}
+
+
+def sweep(problem: Problem, solution: Solution, points: int | None = None, **settings: Any) -> Frontier | None:
+    """The curve of the class that a solution is from, for its picture; None for a policy on the history.
+
+    **Arguments:** `points`: how many; None: six where that takes a moment, else None is returned. `settings`: as for
+    `veil.frontier`.
+    """
+    policy = solution.policy
+    if isinstance(policy, HistoryPolicy) or solution.goal != "opaque":
+        return None
+    memory = getattr(policy, "memory", None) or ("timed" if policy.timed else "markov")
+    chosen: dict[str, Any] = {"memory": memory, "seed": solution.seed, "objective": solution.objective}
+    if points is not None:
+        return frontier(problem, points, **(chosen | settings))
+    work = problem.num_states * solution.opacity.num_sequences
+    if solution.opacity.method != "exact" or work > _QUICK:
+        return None
+    return frontier(problem, **(chosen | _QUICK_SETTINGS | settings))
+
+
+def read_curve(problem: Problem, given: Frontier | str | Path) -> tuple[Points, str]:
+    """Points (return, bits), and a sentence on where they are from.
+
+    **Raises:** `InputError` where the file cannot be read, is no curve, or is about another problem.
+    """
+    if isinstance(given, Frontier):
+        points = [(float(x), float(y)) for x, y in zip(given.returns, given.bits, strict=True)]
+        return points, _sentence(len(points), given.policy_class)
+    path = Path(given)
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise InputError(str(path), [f"it is larger than {_MOST_BYTES:,} bytes, which no curve is"])
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(str(path), [f"it cannot be read: {getattr(error, 'strerror', None) or error}"]) from None
+    try:
+        rows, words = _of_csv(text) if path.suffix == ".csv" else _of_json(path, text, problem)
+        points = [(float(row["expected_return"]), float(row["opacity_bits"])) for row in rows[:_MOST_POINTS]]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(str(path), [f"it is not a curve that veil frontier -o wrote: {error!r}"]) from None
+    if not points or not all(math.isfinite(number) for point in points for number in point):
+        raise InputError(str(path), ["it has no points, or points that are no finite numbers"])
+    return points, words or _sentence(len(points), "")
+
+
+def _of_csv(text: str) -> tuple[list[Any], str]:
+    return list(csv.DictReader(io.StringIO(text))), ""
+
+
+def _of_json(path: Path, text: str, problem: Problem) -> tuple[list[Any], str]:
+    document = json.loads(text)
+    if document.get("format") != "veil-frontier-1":
+        raise KeyError("format")
+    if document["problem"]["fingerprint"] != _threshold_free(problem, document["problem"]["fingerprint"]):
+        raise InputError(str(path), [f"the curve is about another problem than {problem.name!r}"])
+    return document["points"], _sentence(len(document["points"]), str(document["policy_class"]))
+
+
+def _threshold_free(problem: Problem, wanted: str) -> str:
+    """The fingerprint of the problem; a curve does not depend on the threshold, so one without it is as good."""
+    own = fingerprint(problem)
+    return own if own == wanted else fingerprint(problem.replace(min_return=None))
+
+
+def _sentence(count: int, policy_class: str) -> str:
+    among = f" among {policy_class}" if policy_class else ""
+    return f"The most that was found to be hidden for each return{among}: {count} points. The diamond is this policy."

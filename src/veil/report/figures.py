@@ -1,0 +1,48 @@
+"""All figures of an answer as files, for papers: pdf, png or svg, the same bytes for the same answer."""
+
+from pathlib import Path
+from typing import Any
+
+from ..problem.errors import InputError
+from ..problem.problem import Problem
+from . import plot
+from .answer import make_answer
+from .curve import read_curve
+
+
+def write_figures(
+    folder: str | Path,
+    ending: str,
+    problem: Problem,
+    answer: Any,
+    *,
+    frontier: Any = None,
+    seed: int = 0,
+) -> list[Path]:
+    """Write policy, occupancy, belief, observer, convergence and, where there is a curve, frontier into a folder.
+
+    **Arguments:** `ending`: `"pdf"`, `"png"` or `"svg"`; the rest as for `write_report`.
+
+    **Returns:** the files.
+
+    **Raises:** `InputError` where they cannot be written or matplotlib is not installed.
+    """
+    found = make_answer(problem, answer).solution
+    made = {
+        "policy": plot.policy(problem, found.policy),
+        "occupancy": plot.occupancy(problem, found.policy),
+        "belief": plot.belief(problem, found.policy, seed=seed),
+        "observer": plot.observer(problem),
+    }
+    if len(found.history):
+        made["convergence"] = plot.convergence(found)
+    if frontier is not None:
+        made["frontier"] = plot.frontier(read_curve(problem, frontier)[0], found)
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(str(folder), [f"the folder cannot be made: {error.strerror or error}"]) from None
+    for name, figure in made.items():
+        plot.save(figure, folder / f"{name}.{ending}")
+    return [folder / f"{name}.{ending}" for name in made]

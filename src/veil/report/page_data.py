@@ -1,0 +1,186 @@
+"""What the page draws, as one JSON document: the scene, the policy, frames over time, curves and sampled runs."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .answer import Answer, upper_text
+from .behaviour import Behaviour
+from .packing import pack_bytes, pack_frames, pack_shares
+from .scene import Scene
+from .style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, YELLOW, colours
+from .watching import Watched, event_text
+
+# The page has its own shades of each colour for light and dark paper.
+_VARIABLES = {BLUE: "blue", VERMILION: "vermilion", ORANGE: "orange", GREEN: "green", PURPLE: "purple", SKY: "sky",
+              YELLOW: "yellow"}  # fmt: skip
+_MOST_OCCUPANCY, _MOST_BELIEF, _MOST_POLICY = 250_000, 250_000, 600_000
+_MOST_FRAMES, _MOST_POINTS, _MOST_LINES, _MOST_STEPS = 121, 800, 7, 600
+_LEAST_MOVE = 0.005
+_MOST_NAMED = 2500  # as many cells as the page draws one by one
+
+
+@dataclass(frozen=True, eq=False)
+class Material:
+    """All that a page is made of. `curve`: points (return, bits) of a frontier, with `curve_note` about them."""
+
+    scene: Scene
+    behaviour: Behaviour
+    answer: Answer
+    runs: list[Watched]
+    curve: list[tuple[float, float]]
+    curve_note: str
+
+
+def page_data(material: Material) -> dict[str, Any]:
+    """The document, with plain lists and numbers only."""
+    return {
+        "horizon": material.behaviour.problem.horizon,
+        "split": material.behaviour.problem.secret_table.time,
+        "scene": _scene(material.scene),
+        "policy": _policy(material.scene, material.behaviour),
+        "occupancy": _occupancy(material.scene, material.behaviour),
+        "runs": _runs(material),
+        "convergence": _convergence(material.answer),
+        "frontier": _frontier(material),
+    }
+
+
+def _scene(scene: Scene) -> dict[str, Any]:
+    position = np.full(scene.problem.num_states, -1)
+    position[scene.shown] = np.arange(len(scene.shown))
+    width, height = scene.size
+    tints = [_VARIABLES[colour] for colour in colours([one.name for one in scene.ranges])]
+
+    def at(mask: np.ndarray) -> list[int]:
+        return [int(place) for place in position[mask] if place >= 0]
+
+    return {
+        "grid": scene.is_grid,
+        "width": round(width, 3),
+        "height": round(height, 3),
+        "names": scene.names if len(scene.shown) <= _MOST_NAMED else [],
+        "states": scene.problem.num_states,
+        "places": pack_bytes(scene.places.astype("<f4")),
+        "walls": [cell for wall in scene.walls for cell in wall],
+        "ranges": [
+            {"name": one.name, "rate": round(one.rate, 4), "colour": tint, "at": at(one.states)}
+            for one, tint in zip(scene.ranges, tints, strict=True)
+        ],
+        "starts": at(np.flatnonzero(scene.starts)),
+        "goals": at(np.flatnonzero(scene.goals)),
+        "secrets": at(np.flatnonzero(scene.secrets)),
+        "edges": np.unique(np.sort(scene.edges, axis=1), axis=0).ravel().tolist(),
+    }
+
+
+def _policy(scene: Scene, behaviour: Behaviour) -> dict[str, Any]:
+    problem = behaviour.problem
+    document: dict[str, Any] = {"actions": list(problem.model.actions.all()), "directions": scene.directions}
+    size = len(scene.shown) * problem.num_actions
+    timed = behaviour.timed and 0 < problem.horizon * size <= _MOST_POLICY
+    laws = [behaviour.actions(time) for time in range(problem.horizon)] if timed else [behaviour.actions()]
+    seen = behaviour.occupancy[: problem.horizon] if timed else behaviour.visits[None]
+    document["laws"] = [pack_shares(law[scene.shown]) for law in laws]
+    document["visited"] = [pack_bytes((row[scene.shown] > 1e-12).astype("u1")) for row in seen]
+    document["timed"] = timed
+    document["averaged"] = behaviour.timed and not timed
+    if not scene.is_grid:
+        times = range(problem.horizon) if timed else [None]
+        document["moves"] = [_moves(behaviour.moves(time)[scene.shown][:, scene.shown]) for time in times]
+    return document
+
+
+def _moves(matrix: sp.csr_array) -> list[list[float]]:
+    entries = matrix.tocoo()
+    kept = np.flatnonzero(entries.data >= _LEAST_MOVE).tolist()
+    return [[int(entries.row[e]), int(entries.col[e]), round(float(entries.data[e]), 4)] for e in kept]
+
+
+def _occupancy(scene: Scene, behaviour: Behaviour) -> dict[str, Any]:
+    times = _times(behaviour.problem.horizon, _MOST_FRAMES)
+    shown = behaviour.occupancy[times][:, scene.shown]
+    return {"times": times, "frames": pack_frames(shown, _MOST_OCCUPANCY)}
+
+
+def _times(last: int, most: int) -> list[int]:
+    """All times, or as many as there is room for, evenly."""
+    if last < most:
+        return list(range(last + 1))
+    return sorted({round(i * last / (most - 1)) for i in range(most)})
+
+
+def _runs(material: Material) -> list[dict[str, Any]]:
+    scene, problem = material.scene, material.behaviour.problem
+    position = np.full(problem.num_states, -1)
+    position[scene.shown] = np.arange(len(scene.shown))
+    most = _MOST_BELIEF // max(1, len(material.runs))
+    times = _times(problem.horizon, _MOST_STEPS)
+    found = []
+    for run in material.runs:
+        assert run.states is not None
+        found.append(
+            {
+                "title": run.title,
+                "secret": None if run.secret is None else problem.secret_values[run.secret],
+                "times": times,
+                "seen": [event_text(run.observations[time]) for time in times],
+                "states": [problem.model.states[int(run.states[time])] for time in times],
+                "at": position[run.states[times]].tolist(),
+                "lines": _lines(problem.secret_values, run, times),
+                "belief": pack_frames(run.belief[times][:, scene.shown], most),
+            }
+        )
+    return found
+
+
+def _lines(values: tuple[str, ...], run: Watched, times: list[int]) -> list[dict[str, Any]]:
+    """The posterior of each value; of many, the true one and those that the watcher thought likeliest."""
+    weight = run.posterior.sum(axis=0)
+    if run.secret is not None:
+        weight[run.secret] = np.inf
+    chosen = np.sort(np.lexsort((np.arange(len(values)), -weight))[:_MOST_LINES])
+    tints = [_VARIABLES[colour] for colour in colours([values[int(value)] for value in chosen])]
+    return [
+        {
+            "name": values[int(value)],
+            "true": int(value) == run.secret,
+            "colour": tint,
+            "y": np.round(run.posterior[times, int(value)], 5).tolist(),
+        }
+        for value, tint in zip(chosen, tints, strict=True)
+    ]
+
+
+def _convergence(answer: Answer) -> dict[str, Any]:
+    history = answer.solution.history
+    chosen = np.array(_times(len(history) - 1, _MOST_POINTS), dtype=int) if len(history) else np.zeros(0, dtype=int)
+    return _demands(answer) | {
+        "iteration": history.iteration[chosen].tolist(),
+        "bits": _rounded(history.opacity_bits[chosen]),
+        "returns": _rounded(history.expected_return[chosen]),
+    }
+
+
+def _frontier(material: Material) -> dict[str, Any]:
+    found = material.answer.solution
+    return _demands(material.answer) | {
+        "points": [[round(earned, 6), round(bits, 6)] for earned, bits in material.curve],
+        "chosen": _rounded(np.array([found.expected_return, found.opacity.bits])),
+    }
+
+
+def _demands(answer: Answer) -> dict[str, Any]:
+    """The return that was asked for, and the bits that no policy can pass, as a number and rounded up in words."""
+    claim = answer.claim if answer.solution.goal == "opaque" else None
+    return {
+        "threshold": answer.solution.threshold,
+        "upper": None if claim is None else round(claim.upper, 6),
+        "upper_text": "" if claim is None else upper_text(claim.upper),
+    }
+
+
+def _rounded(values: np.ndarray) -> list[float | None]:
+    return [round(float(value), 6) if np.isfinite(value) else None for value in values]

@@ -1,0 +1,359 @@
+"""`veil.plot`: figures of the public objects, for papers and screens; each function returns a matplotlib figure."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..problem.checks import Defects, is_number
+from ..problem.errors import InputError
+from ..problem.problem import Problem
+from .answer import upper_text
+from .behaviour import behave
+from .scene import Scene, drawn_layout, make_scene
+from .style import (
+    BLUE,
+    COLUMN,
+    DARK,
+    GREY,
+    NORMAL,
+    PAGE,
+    PURPLE,
+    SMALL,
+    VERMILION,
+    colours,
+    dress,
+    new_figure,
+    number_text,
+    save_figure,
+    words,
+)
+from .watching import Watched, event_text, sample_run, watch
+from .world import darker, draw_legend, draw_policy, draw_world
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_PANELS = 6
+_MOST_ROWS, _MOST_COLUMNS = 30, 24
+_MOST_LABELLED = 16
+_AGENT: Any = {
+    "linestyle": "",
+    "marker": "o",
+    "markersize": 4.5,
+    "color": "white",
+    "markeredgecolor": DARK,
+    "gid": "agent",
+}
+
+save = save_figure
+
+
+def policy(problem: Problem, policy: Any, time: int | None = None) -> "Figure":
+    """The world with the policy drawn on it: arrows by probability on a grid, moves by probability on a graph.
+
+    **Arguments:** `policy`: any that fits the problem; what it remembers besides the state is averaged over. `time`: of
+    the decision to show, 0 … T-1; None: all decisions, each as often as it comes up.
+
+    Graphs of more than forty states show the forty that are visited most.
+
+    **Raises:** `InputError` where the policy does not fit, there is no such time, or matplotlib is not installed.
+    """
+    behaviour = behave(problem, policy)
+    _check_time(problem, time)
+    scene = make_scene(problem, behaviour.visits)
+    figure = _world_figure(scene)
+    axes = figure.subplots()
+    draw_world(axes, scene)
+    draw_policy(axes, scene, behaviour, time)
+    draw_legend(axes, scene)
+    when = "" if time is None else f", decision {time}"
+    axes.set_title(words(problem.name) + when, fontsize=NORMAL, loc="left")
+    return figure
+
+
+def occupancy(problem: Problem, policy: Any) -> "Figure":
+    """Where the agent is at each time: six maps of a grid, or a table of states over time for a graph.
+
+    A graph of more than thirty states shows the thirty that are visited most.
+
+    **Raises:** `InputError` as for `policy`.
+    """
+    behaviour = behave(problem, policy)
+    if drawn_layout(problem) is not None:
+        return _maps(make_scene(problem), behaviour.occupancy, _some_times(problem.horizon), "P(state)", BLUE)
+    table = behaviour.occupancy
+    order = _top_states(table)
+    figure = new_figure(COLUMN, 0.9 + 0.16 * len(order))
+    axes = figure.subplots()
+    picture = axes.imshow(table[:, order].T, aspect="auto", cmap=_shades(BLUE), vmin=0, gid="occupancy")
+    _heat_ticks(axes, [problem.model.states[int(s)] for s in order], "time")
+    bar = figure.colorbar(picture, ax=axes, pad=0.02)
+    bar.ax.tick_params(labelsize=SMALL)
+    bar.outline.set_visible(False)  # pyright: ignore[reportCallIssue]
+    axes.set_title("P(state) over time" + _left_out(problem.num_states, len(order)), fontsize=NORMAL, loc="left")
+    return figure
+
+
+def belief(problem: Problem, policy: Any, observations: Sequence[Any] | None = None, *, seed: int = 0) -> "Figure":
+    """What the watcher believes along a run: the posterior over the secret, and where it thinks the agent is.
+
+    **Arguments:** `observations`: what it received, as `ObserverFilter.update` takes it, one an entry; None: a run is
+    drawn with `seed`, and where the agent truly is is marked.
+
+    **Raises:** `ImpossibleObservationError`, `InputError` as `ObserverFilter.update`; `InputError` as for `policy`.
+    """
+    behaviour = behave(problem, policy)
+    if observations is None:
+        run = sample_run(behaviour, seed)
+    else:
+        run = watch(behaviour, observations)
+    times = _some_times(len(run.posterior) - 1, 4)
+    layout = drawn_layout(problem)
+    order = _top_states(run.belief)
+    below = 0.5 + (0.15 * len(order) if layout is None else PAGE / 4.6 * layout.rows / layout.columns)
+    figure = new_figure(PAGE, 2.1 + below)
+    parts: Any = figure.subfigures(2, 1, height_ratios=(2.1, below))
+    _posterior_lines(parts[0].subplots(), problem, run)
+    if layout is None:
+        _belief_table(parts[1], problem, run, order)
+    else:
+        _belief_maps(parts[1], make_scene(problem), run, times)
+    return figure
+
+
+def convergence(solution: Any) -> "Figure":
+    """How a search went: bits hidden and return over the iterations.
+
+    **Arguments:** `solution`: a `Solution`, with its threshold and what is proven, or its `history` alone.
+    """
+    history = getattr(solution, "history", solution)
+    if not hasattr(history, "opacity_bits"):
+        raise InputError("convergence", [f"found a {type(solution).__name__}, expected a Solution or its history"])
+    figure = new_figure(COLUMN, 3.2)
+    bits, earned = figure.subplots(2, 1, sharex=True)
+    bits.plot(history.iteration, history.opacity_bits, color=BLUE, linewidth=1.2, gid="bits")
+    earned.plot(history.iteration, history.expected_return, color=BLUE, linewidth=1.2, gid="return")
+    dress(bits, ylabel="bits hidden, H(Z|Y)")
+    dress(earned, xlabel="iteration", ylabel="expected return")
+    threshold = getattr(solution, "threshold", None)
+    if threshold is not None:
+        _level(earned, threshold, f"threshold {number_text(threshold)}", VERMILION)
+    proof = getattr(solution, "certificate", None)
+    if proof is not None and solution.goal == "opaque":
+        _level(bits, proof.upper, f"proven: no policy above {upper_text(proof.upper)}", VERMILION)
+    return figure
+
+
+def frontier(frontier: Any, chosen: Any = None) -> "Figure":
+    """The most that can be hidden for each return.
+
+    **Arguments:** `frontier`: what `veil.frontier` returns, or pairs (return, bits); `chosen`: a `Solution` to mark on it,
+    or a pair (return, bits).
+    """
+    returns, kept_bits = _curve(frontier)
+    if not len(returns):
+        raise InputError("frontier", ["it has no points: give the sweep more time"])
+    figure = new_figure(COLUMN, 2.6)
+    axes = figure.subplots()
+    axes.plot(returns, kept_bits, "o-", color=BLUE, linewidth=1.2, markersize=3.2, gid="frontier")
+    dress(axes, xlabel="expected return", ylabel="bits hidden, H(Z|Y)")
+    if chosen is not None:
+        earned, kept = _point(chosen)
+        axes.plot([earned], [kept], marker="D", color=VERMILION, markersize=5.5, linestyle="", gid="chosen", zorder=4)
+        beyond = earned > (returns.min() + returns.max()) / 2
+        axes.annotate(f"{kept:.4f} bits at {number_text(earned)}", (earned, kept), (-6 if beyond else 6, -12),
+                      textcoords="offset points", fontsize=SMALL, ha="right" if beyond else "left")  # fmt: skip
+    axes.set_ylim(bottom=0)
+    return figure
+
+
+def observer(problem: Problem) -> "Figure":
+    """The watcher: what its sensors cover, and with what probability each observation comes from where.
+
+    States that emit alike share a row; more than thirty kinds of rows, or 24 observations, are cut.
+    """
+    scene = make_scene(problem)
+    rows, table = _emission_kinds(problem)
+    figure = new_figure(PAGE, max(2.6, min(6.0, 0.9 + 0.2 * len(rows))))
+    left, right = figure.subplots(1, 2, width_ratios=(1.1, 1))
+    draw_world(left, scene)
+    draw_legend(left, scene)
+    columns = min(table.shape[1], _MOST_COLUMNS)
+    right.imshow(table[:, :columns], aspect="auto", cmap=_shades(GREY), vmin=0, vmax=1, gid="emissions")
+    for (row, column), chance in np.ndenumerate(table[:, :columns]):
+        if chance >= 0.005 and table[:, :columns].size <= 240:
+            right.text(column, row, f"{chance:.2g}", fontsize=SMALL - 1, ha="center", va="center",
+                       color="white" if chance > 0.6 else DARK)  # fmt: skip
+    _heat_ticks(right, rows, "", columns=[problem.observer.observations[o] for o in range(columns)])
+    title = "P(observation | state)" if not problem.observer.on_actions else "P(observation | action, next state)"
+    right.set_title(title + _left_out(problem.observer.num_observations, columns), fontsize=NORMAL, loc="left")
+    return figure
+
+
+def _world_figure(scene: Scene) -> "Figure":
+    width, height = scene.size
+    if not scene.is_grid:
+        width, height = width + 0.5, height + 0.35
+    entries = len(scene.ranges) + 3
+    wide = COLUMN if (len(scene.shown) <= 400 and scene.is_grid) or len(scene.shown) <= 12 else PAGE
+    return new_figure(wide, min(8.0, wide * height / width + 0.35 + 0.17 * -(-entries // 3)))
+
+
+def _check_time(problem: Problem, time: Any) -> None:
+    defects = Defects("plot")
+    if time is not None and not (is_number(time) and time == int(time) and 0 <= time < problem.horizon):
+        defects.add(f"time is {time!r}, expected a decision from 0 to {problem.horizon - 1}, or None")
+    defects.raise_if_any()
+
+
+def _some_times(horizon: int, count: int = _PANELS) -> list[int]:
+    """Times from the first to the last, evenly."""
+    return sorted({round(i * horizon / max(1, count - 1)) for i in range(count)})
+
+
+def _maps(scene: Scene, values: np.ndarray, times: list[int], what: str, colour: str) -> "Figure":
+    """A map for each of some times, with one scale."""
+    width, height = scene.size
+    across = min(3, len(times))
+    down = -(-len(times) // across)
+    figure = new_figure(PAGE, down * (PAGE / 3.4 * height / width + 0.25) + 0.3)
+    panels = np.atleast_1d(figure.subplots(down, across, squeeze=False)).ravel()
+    top = float(values[times].max())
+    for axes, time in zip(panels, times, strict=False):
+        draw_world(axes, scene, heat=values[time], top=top, heat_colour=colour, ranges=False)
+        axes.set_title(f"t = {time}", fontsize=SMALL)
+    for axes in panels[len(times) :]:
+        axes.set_axis_off()
+    _colour_bar(figure, list(panels), top, what, colour)
+    return figure
+
+
+def _colour_bar(figure: Any, panels: list[Any], top: float, what: str, colour: str) -> None:
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import PowerNorm
+
+    bar = figure.colorbar(ScalarMappable(PowerNorm(0.5, 0, top), _shades(colour)), ax=panels, shrink=0.8, pad=0.02)
+    bar.set_label(what, fontsize=SMALL)
+    bar.ax.tick_params(labelsize=SMALL)
+    bar.outline.set_visible(False)
+
+
+def _shades(colour: str) -> Any:
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("veil", ["#FFFFFF", colour, darker(colour)])
+
+
+def _heat_ticks(axes: Any, rows: list[str], xlabel: str, *, columns: list[str] | None = None) -> None:
+    axes.spines[:].set_visible(False)
+    axes.set_yticks(range(len(rows)), [words(row, 36) for row in rows], fontsize=SMALL)
+    axes.tick_params(labelsize=SMALL, length=0)
+    axes.set_xlabel(xlabel, fontsize=NORMAL)
+    if columns is None:
+        axes.xaxis.get_major_locator().set_params(integer=True)
+    else:
+        tilt = 45 if max((len(name) for name in columns), default=0) > 3 else 0
+        axes.set_xticks(range(len(columns)), [words(name) for name in columns], fontsize=SMALL, rotation=tilt,
+                        ha="right" if tilt else "center")  # fmt: skip
+
+
+def _left_out(all_: int, shown: int) -> str:
+    return f" ({shown} of {all_:,})" if shown < all_ else ""
+
+
+def _posterior_lines(axes: Any, problem: Problem, run: Watched) -> None:
+    names, times = problem.secret_values, np.arange(len(run.posterior))
+    for value, colour in zip(range(len(names))[:7], colours(list(names)), strict=False):
+        true = run.secret == value
+        axes.plot(times, run.posterior[:, value], "o-", color=colour, linewidth=2.0 if true else 1.1, markersize=3,
+                  label=words(names[value]) + (" (true)" if true else ""), gid=f"posterior {value}")  # fmt: skip
+    split = problem.secret_table.time
+    if 0 < split < problem.horizon:
+        axes.axvline(split, color=GREY, linewidth=0.8, linestyle=":")
+    dress(axes, ylabel="P(secret | seen so far)")
+    axes.set_ylim(-0.03, 1.03)
+    step = -(-len(times) // _MOST_LABELLED)
+    labels = [f"{time}\n{words(event_text(event), 9)}" for time, event in zip(times, run.observations, strict=True)]
+    axes.set_xticks(times[::step], labels[::step], fontsize=SMALL)
+    axes.set_xlabel("time, and what is seen then", fontsize=NORMAL)
+    axes.legend(fontsize=SMALL, frameon=False, loc="upper left", ncols=4)
+
+
+def _top_states(table: np.ndarray) -> np.ndarray:
+    """The states with the largest numbers over all times, at most thirty; no more than have any."""
+    total = table.sum(axis=0)
+    order = np.lexsort((np.arange(len(total)), -total))[:_MOST_ROWS]
+    return order[total[order] > 0]
+
+
+def _belief_maps(figure: Any, scene: Scene, run: Watched, times: list[int]) -> None:
+    panels = np.atleast_1d(figure.subplots(1, len(times))).ravel()
+    top = float(run.belief[times].max())
+    for axes, time in zip(panels, times, strict=True):
+        draw_world(axes, scene, heat=run.belief[time], top=top, heat_colour=PURPLE, ranges=False)
+        if run.states is not None:
+            x, y = scene.places[run.states[time]]
+            axes.plot([x], [y], zorder=7, **_AGENT)
+        axes.set_title(f"t = {time}", fontsize=SMALL)
+    figure.suptitle(_where(run), fontsize=NORMAL, x=0.01, ha="left")
+    _colour_bar(figure, list(panels), top, "P(state)", PURPLE)
+
+
+def _belief_table(figure: Any, problem: Problem, run: Watched, order: np.ndarray) -> None:
+    axes = figure.subplots()
+    top = float(run.belief[:, order].max())
+    axes.imshow(run.belief[:, order].T, aspect="auto", cmap=_shades(PURPLE), vmin=0, vmax=top, gid="belief")
+    row = {int(state): number for number, state in enumerate(order)}
+    if run.states is not None:
+        truth = [(time, row[int(s)]) for time, s in enumerate(run.states) if int(s) in row]
+        axes.plot(*zip(*truth, strict=True), **_AGENT)
+    _heat_ticks(axes, [problem.model.states[int(s)] for s in order], "time")
+    axes.set_title(_where(run) + _left_out(problem.num_states, len(order)), fontsize=NORMAL, loc="left")
+    _colour_bar(figure, [axes], top, "P(state)", PURPLE)
+
+
+def _where(run: Watched) -> str:
+    return "Where the watcher thinks the agent is" + ("" if run.states is None else " (dot: where it is)")
+
+
+def _level(axes: Any, value: float, text: str, colour: str) -> None:
+    axes.axhline(value, color=colour, linewidth=0.9, linestyle="--", gid="level")
+    axes.annotate(text, (1.0, value), (-2, 2), xycoords=("axes fraction", "data"), textcoords="offset points",
+                  fontsize=SMALL, color=colour, ha="right", va="bottom")  # fmt: skip
+
+
+def _curve(frontier: Any) -> tuple[np.ndarray, np.ndarray]:
+    if hasattr(frontier, "returns"):
+        return frontier.returns, frontier.bits
+    try:
+        table = np.array(frontier, dtype=float).reshape(-1, 2)
+    except (TypeError, ValueError):
+        raise InputError(
+            "frontier", [f"found a {type(frontier).__name__}, expected what veil.frontier returns"]
+        ) from None
+    return table[:, 0], table[:, 1]
+
+
+def _point(chosen: Any) -> tuple[float, float]:
+    if hasattr(chosen, "expected_return"):
+        return float(chosen.expected_return), float(chosen.opacity.bits)
+    try:
+        earned, kept = map(float, chosen)
+    except (TypeError, ValueError):
+        raise InputError("frontier", [f"chosen is {chosen!r}, expected a Solution or a pair (return, bits)"]) from None
+    return earned, kept
+
+
+def _emission_kinds(problem: Problem) -> tuple[list[str], np.ndarray]:
+    """The different rows of the emissions, each with the states that share it."""
+    observer, states = problem.observer, problem.model.states
+    flat = observer.emissions.reshape(-1, observer.num_observations)
+    distinct, first, count = np.unique(flat, axis=0, return_index=True, return_counts=True)
+    order = np.argsort(first)[:_MOST_ROWS]
+    names = []
+    for row in order:
+        action, state = divmod(int(first[row]), problem.num_states)
+        name = states[state] if not observer.on_actions else f"{problem.model.actions[action]} → {states[state]}"
+        names.append(name if count[row] == 1 else f"{name} and {count[row] - 1} more")
+    return names, distinct[order]

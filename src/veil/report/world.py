@@ -1,0 +1,282 @@
+"""Drawing a scene with matplotlib: cells or nodes, walls, sensor ranges, marks, heat, arrows and moves."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float
+
+from .behaviour import Behaviour
+from .scene import Scene
+from .style import BLUE, DARK, GREEN, GREY, LIGHT, NORMAL, SMALL, VERMILION, WALL, colours, shortened, words
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+NODE = 0.2  # radius of a node, where a step is about 1
+MARKS = {"start": ("S", BLUE), "goal": ("G", GREEN), "secret": ("?", VERMILION)}
+_LEAST_ARROW = 0.02
+_MOST_MARKED_CELLS = 900  # of a grid whose cells are large enough for letters
+
+
+def draw_world(
+    axes: "Axes",
+    scene: Scene,
+    *,
+    heat: Float[np.ndarray, " S"] | None = None,
+    top: float | None = None,
+    heat_colour: str = BLUE,
+    ranges: bool = True,
+    marks: bool = True,
+) -> None:
+    """The world without the policy.
+
+    **Arguments:** `heat`: a number for each state of the model, shown as depth of colour up to `top`; `ranges` and
+    `marks`: whether to colour what sensors cover, and to mark starts, goals and secrets.
+    """
+    if scene.is_grid:
+        _draw_cells(axes, scene)
+    else:
+        _draw_edges(axes, scene)
+    if heat is not None:
+        _draw_heat(axes, scene, heat, top, heat_colour)
+    elif not scene.is_grid:
+        _draw_nodes(axes, scene)
+    if ranges:
+        _draw_ranges(axes, scene, filled=heat is None)
+    if marks:
+        _draw_marks(axes, scene, centred=heat is not None or not scene.is_grid)
+    if not scene.is_grid:
+        _draw_names(axes, scene)
+    _frame(axes, scene)
+
+
+def draw_policy(axes: "Axes", scene: Scene, behaviour: Behaviour, time: int | None) -> None:
+    """Arrows by probability on a grid (a dot stays in place), moves by probability on a graph.
+
+    What would be done in states that are never visited is grey.
+    """
+    if scene.is_grid:
+        _draw_arrows(axes, scene, behaviour, time)
+    else:
+        _draw_moves(axes, scene, behaviour, time)
+
+
+def legend_entries(scene: Scene, *, ranges: bool = True) -> list[tuple[str, str, str]]:
+    """What a legend has to explain: (kind, text, colour)."""
+    entries = []
+    if ranges:
+        tints = colours([one.name for one in scene.ranges])
+        entries += [
+            ("range", f"sensor {one.name} ({one.rate:.2g})", tint)
+            for one, tint in zip(scene.ranges, tints, strict=True)
+        ]
+    there = {"start": scene.starts.any(), "goal": scene.goals.any(), "secret": scene.secrets.any()}
+    entries += [(MARKS[role][0], role, MARKS[role][1]) for role, any_ in there.items() if any_]
+    return entries
+
+
+def draw_legend(axes: "Axes", scene: Scene, *, ranges: bool = True) -> None:
+    """A legend below the picture."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    handles = []
+    for kind, text, colour in legend_entries(scene, ranges=ranges):
+        if kind == "range":
+            handles.append(Patch(facecolor=colour, alpha=0.45, label=words(text)))
+        else:
+            handles.append(
+                Line2D(
+                    [],
+                    [],
+                    linestyle="",
+                    marker=rf"$\mathbf{{{kind}}}$",
+                    color=colour,
+                    markersize=5,
+                    markeredgewidth=0,
+                    label=text,
+                )
+            )
+    if handles:
+        columns = 4 if len(handles) > 6 else 3 if len(handles) > 4 else max(1, len(handles))
+        axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.01), ncols=min(columns, 3),
+                    fontsize=SMALL - 0.5, frameon=False, columnspacing=1.0, handletextpad=0.4)  # fmt: skip
+
+
+def _frame(axes: "Axes", scene: Scene) -> None:
+    width, height = scene.size
+    if scene.is_grid:
+        axes.set(xlim=(-0.02, width + 0.02), ylim=(height + 0.02, -0.02))
+    else:
+        axes.set(xlim=(-0.75, width - 1 + 0.75), ylim=(height - 1 + 0.75, -0.6))
+    axes.set(aspect="equal", xticks=[], yticks=[])
+    axes.spines[:].set_visible(False)
+
+
+def _draw_cells(axes: "Axes", scene: Scene) -> None:
+    from matplotlib.collections import PatchCollection
+    from matplotlib.patches import Rectangle
+
+    assert scene.layout is not None
+    if len(scene.shown) <= _MOST_MARKED_CELLS:
+        cells = [Rectangle((x - 0.5, y - 0.5), 1, 1) for x, y in scene.places.tolist()]
+        axes.add_collection(PatchCollection(cells, facecolor="white", edgecolor="0.8", linewidth=0.5, zorder=0))
+    walls = [Rectangle((column, row), 1, 1) for row, column in scene.walls]
+    axes.add_collection(PatchCollection(walls, facecolor=WALL, edgecolor=WALL, linewidth=0.2, zorder=1, gid="walls"))
+    axes.add_patch(Rectangle((0, 0), *scene.size, fill=False, edgecolor=GREY, linewidth=0.8, zorder=4))
+
+
+def _draw_heat(axes: "Axes", scene: Scene, heat: np.ndarray, top: float | None, colour: str) -> None:
+    from matplotlib.colors import LinearSegmentedColormap, PowerNorm
+
+    # The root brings out what is thinly spread.
+    scale = PowerNorm(0.5, 0.0, top or max(float(heat.max()), 1e-12))
+    shades = LinearSegmentedColormap.from_list("veil", ["#FFFFFF", colour, darker(colour)])
+    shown = heat[scene.shown]
+    if scene.layout is None:
+        _draw_nodes(axes, scene, shades(scale(shown)))
+        return
+    picture = np.full((scene.layout.rows, scene.layout.columns), np.nan)
+    picture[tuple(np.array(scene.layout.cells, dtype=int).T)] = shown
+    axes.imshow(picture, extent=(0, scene.layout.columns, scene.layout.rows, 0), cmap=shades, norm=scale, zorder=0.5,
+                interpolation="nearest", gid="heat")  # fmt: skip
+
+
+def darker(colour: str) -> str:
+    """The deep end of a scale of shades."""
+    parts = [int(colour[i : i + 2], 16) * 55 // 100 for i in (1, 3, 5)]
+    return "#" + "".join(f"{part:02X}" for part in parts)
+
+
+def _draw_ranges(axes: "Axes", scene: Scene, *, filled: bool) -> None:
+    """Each covered cell in strips, one a sensor; over heat only the borders; a node in rings."""
+    from matplotlib.collections import PatchCollection
+    from matplotlib.patches import Circle, Rectangle
+
+    tints = colours([one.name for one in scene.ranges])
+    shapes: list[list[Any]] = [[] for _ in tints]
+    for (x, y), sensors in zip(scene.places.tolist(), covered_by(scene), strict=True):
+        for number, sensor in enumerate(sensors):
+            part, inset = 1 / len(sensors), 0.04 + 0.06 * number
+            if not scene.is_grid:
+                shape = Circle((x, y), NODE + 0.07 + 0.07 * number)
+            elif filled:
+                shape = Rectangle((x - 0.5 + number * part, y - 0.5), part, 1)
+            else:
+                shape = Rectangle((x - 0.5 + inset, y - 0.5 + inset), 1 - 2 * inset, 1 - 2 * inset)
+            shapes[sensor].append(shape)
+    for one, tint, patches in zip(scene.ranges, tints, shapes, strict=True):
+        if scene.is_grid and filled:
+            look: Any = {"facecolor": tint, "alpha": 0.28, "linewidth": 0, "zorder": 0.6}
+        else:
+            look = {
+                "facecolor": "none",
+                "edgecolor": tint,
+                "linewidth": 1.4,
+                "zorder": 2.9 if not scene.is_grid else 0.7,
+            }
+        axes.add_collection(PatchCollection(patches, gid=words(f"sensor {one.name}"), **look))
+
+
+def covered_by(scene: Scene) -> list[list[int]]:
+    """For each shown state the sensors that cover it."""
+    found: list[list[int]] = [[] for _ in scene.shown]
+    position = {int(state): place for place, state in enumerate(scene.shown)}
+    for number, one in enumerate(scene.ranges):
+        for state in one.states.tolist():
+            if state in position:
+                found[position[state]].append(number)
+    return found
+
+
+def _draw_marks(axes: "Axes", scene: Scene, *, centred: bool) -> None:
+    """The signs of starts, goals and secrets: in the corner of a cell, to leave room for arrows, or in the middle."""
+    size = SMALL if len(scene.shown) <= 150 else 4.0
+    for state, (x, y) in zip(scene.shown.tolist(), scene.places.tolist(), strict=True):
+        roles = [("start", scene.starts), ("goal", scene.goals), ("secret", scene.secrets)]
+        found = [MARKS[role] for role, mask in roles if mask[state]]
+        for number, (sign, colour) in enumerate(found):
+            if centred:
+                left, high = x + (number - (len(found) - 1) / 2) * 0.2, y
+            else:
+                left, high = x - 0.36 + 0.24 * number, y - 0.34
+            axes.text(left, high, sign, color=colour, fontsize=size, weight="bold", ha="center", va="center", zorder=5)
+
+
+def _draw_nodes(axes: "Axes", scene: Scene, fills: Any = "white") -> None:
+    """The nodes as circles of one size in steps, so that rings and arrows meet them at every size of the figure."""
+    from matplotlib.collections import PatchCollection
+    from matplotlib.patches import Circle
+
+    circles = [Circle((x, y), NODE) for x, y in scene.places.tolist()]
+    axes.add_collection(
+        PatchCollection(circles, facecolor=fills, edgecolor=GREY, linewidth=0.7, zorder=3, gid="nodes"), autolim=False
+    )
+
+
+def _draw_names(axes: "Axes", scene: Scene) -> None:
+    size = NORMAL - 1 if len(scene.shown) <= 15 else 5.5
+    longest = 18 if len(scene.shown) <= 15 else 10
+    for name, (x, y) in zip(scene.names, scene.places.tolist(), strict=True):
+        axes.text(x, y + NODE + 0.12, words(shortened(name, longest)), fontsize=size, color=DARK, ha="center", va="top",
+                  zorder=6, bbox={"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none",
+                                  "alpha": 0.75})  # fmt: skip
+
+
+def _draw_edges(axes: "Axes", scene: Scene) -> None:
+    """Every step that is possible, faint."""
+    from matplotlib.collections import LineCollection
+
+    pairs = np.unique(np.sort(scene.edges, axis=1), axis=0)
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    axes.add_collection(LineCollection(list(scene.places[pairs]), colors=LIGHT, linewidths=0.8, zorder=1, gid="edges"))
+
+
+def _draw_arrows(axes: "Axes", scene: Scene, behaviour: Behaviour, time: int | None) -> None:
+    law, visited = behaviour.actions(time), behaviour.visits > 1e-12
+    if time is not None:
+        visited = behaviour.occupancy[time] > 1e-12
+    many = len(scene.shown) > _MOST_MARKED_CELLS
+    for action, way in enumerate(scene.directions):
+        if way is None:
+            continue
+        chance = law[:, action]
+        drawn = chance > _LEAST_ARROW
+        if many:  # of a large grid only the likeliest action of each cell can be seen
+            drawn &= law.argmax(axis=1) == action
+        for mask, colour in ((drawn & visited, DARK), (drawn & ~visited, "0.78")):
+            places, length = scene.places[mask], 0.42 * np.sqrt(chance[mask])
+            if way == (0, 0):
+                axes.scatter(*places.T, s=(20 if not many else 1.5) * chance[mask], color=colour, linewidths=0, zorder=3,
+                             gid=f"stay {action}")  # fmt: skip
+            elif len(places):
+                step = np.array(way) / np.linalg.norm(way)
+                axes.quiver(*places.T, step[0] * length, step[1] * length, color=colour, angles="xy", scale_units="xy",
+                            scale=1, width=0.05 if many else 0.035, units="xy", headwidth=3.6, headlength=3.6,
+                            headaxislength=3.2, minlength=0.1, zorder=3, gid=f"arrows {action}")  # fmt: skip
+
+
+def _draw_moves(axes: "Axes", scene: Scene, behaviour: Behaviour, time: int | None) -> None:
+    """The moves that the policy makes, as curved arrows whose width is their probability; a move into place is a loop."""
+    from matplotlib.patches import Arc, FancyArrowPatch
+
+    moves = behaviour.moves(time)[scene.shown][:, scene.shown].tocoo()
+    for here, there, chance in zip(moves.row.tolist(), moves.col.tolist(), moves.data.tolist(), strict=True):
+        if chance < _LEAST_ARROW:
+            continue
+        look = {
+            "linewidth": 0.4 + 1.8 * chance,
+            "color": DARK,
+            "alpha": 0.75,
+            "zorder": 2,
+            "gid": f"move {here} {there}",
+        }
+        start, end = scene.places[here], scene.places[there]
+        if here == there:
+            axes.add_patch(Arc((start[0], start[1] - NODE), 0.26, 0.3, theta1=150, theta2=390, **look))
+            continue
+        inward = (end - start) / np.linalg.norm(end - start) * (NODE + 0.03)
+        head = f"-|>,head_length={2.5 + 2.5 * chance},head_width={1 + 1.4 * chance}"
+        axes.add_patch(
+            FancyArrowPatch(tuple(start + inward), tuple(end - inward), arrowstyle=head, shrinkA=0, shrinkB=0,
+                            connectionstyle="arc3,rad=0.14", **look))  # fmt: skip

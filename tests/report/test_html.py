@@ -1,0 +1,193 @@
+"""The page: everything is in it, nothing leaves it, names stay names, the same inputs give the same bytes."""
+
+import html
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import veil
+from veil.report.answer import Claim
+from veil.report.behaviour import behave
+from veil.report.html import make_report, write_report
+
+from .test_packing import unpack
+from .worlds import HARM, large
+
+SECTIONS = (
+    "policy",
+    "occupancy",
+    "belief",
+    "revealing",
+    "convergence",
+    "frontier",
+    "watcher",
+    "certificate",
+    "settings",
+)
+
+
+class Elements(HTMLParser):
+    """Every element with its attributes, and the text outside of scripts and styles."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self._inside = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+        self._inside = tag
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._inside not in ("script", "style"):
+            self.text += data
+
+
+def data_of(text: str) -> dict:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)
+    assert found is not None
+    return json.loads(found[1])
+
+
+@pytest.fixture(scope="module")
+def page(paper: veil.Problem, solved: veil.Solution) -> str:
+    return make_report(paper, solved, runs=4, sequences=5)
+
+
+def test_every_part_is_there(page: str, paper: veil.Problem, solved: veil.Solution):
+    elements = Elements(page)
+    ids = {attributes.get("id") for _, attributes in elements.found}
+    assert set(SECTIONS) <= ids
+    assert f"keeps {solved.opacity.bits:.4f} of" in elements.text
+    assert "There is no certificate: it was not asked for." in elements.text
+    assert "stationary Markov policies" in elements.text
+    assert veil.__version__ in elements.text
+    assert f"NumPy {np.__version__}" in elements.text
+    assert "{" not in re.sub(r"<(script|style).*?</\1>", "", page, flags=re.S)  # no place was left open
+
+
+def test_nothing_leaves_the_page(page: str):
+    elements = Elements(page)
+    assert not {tag for tag, _ in elements.found} & {"iframe", "object", "embed", "img", "audio", "video", "base"}
+    links = [value for _, attributes in elements.found for name, value in attributes.items() if name in ("href", "src")]
+    assert links == ["data:,"]
+    assert "http://www.w3.org/2000/svg" in page
+    assert not re.findall(r"https?://(?!www\.w3\.org/2000/svg)", page)
+    assert "@import" not in page
+    assert "default-src 'none'" in page
+
+
+def test_the_numbers_are_the_library_s(page: str, paper: veil.Problem, solved: veil.Solution):
+    data, seen = data_of(page), behave(paper, solved.policy)
+    frames = unpack(data["occupancy"]["frames"], paper.num_states)
+    assert frames == pytest.approx(seen.occupancy, abs=1e-4)
+    assert data["occupancy"]["times"] == list(range(11))
+    assert data["convergence"]["bits"] == pytest.approx(solved.history.opacity_bits, abs=1e-6)
+    assert data["frontier"]["chosen"] == pytest.approx([solved.expected_return, solved.opacity.bits], abs=1e-6)
+    assert len(data["runs"]) == 4
+    run = data["runs"][0]
+    watcher = veil.ObserverFilter(paper, solved.policy)
+    for time, event in enumerate(run["seen"]):
+        expected = watcher.update(event)
+        assert [line["y"][time] for line in run["lines"]] == pytest.approx(expected, abs=1e-5)
+    assert unpack(run["belief"], 36)[-1] == pytest.approx(watcher.belief, abs=1e-4)
+
+
+def test_the_revealing_sequences_are_listed(page: str, paper: veil.Problem, solved: veil.Solution):
+    rows = re.findall(r"<tr>(.*?)</tr>", page.split('id="sequences"')[1].split("</table>")[0], re.S)[1:]
+    table = veil.measures.joint_table(paper, solved.policy).revealing(5)
+    assert len(rows) == 5
+    for row, one in zip(rows, table, strict=True):
+        assert f"{one.probability:.3g}" in row
+        assert f"{one.gain_bits:.4f}" in row
+        assert f"{max(one.posterior.values()):.1%}" in row
+
+
+def test_the_same_inputs_give_the_same_bytes(paper: veil.Problem, solved: veil.Solution, tmp_path: Path, page: str):
+    write_report(tmp_path / "page.html", paper, solved, runs=4, sequences=5)
+    assert (tmp_path / "page.html").read_text("utf-8") == page
+    assert make_report(paper, solved, runs=4, sequences=5, seed=1) != page
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+    with pytest.raises(veil.InputError, match="cannot be written"):
+        write_report(tmp_path / "nowhere" / "page.html", paper, solved)
+
+
+def test_names_stay_names(hostile_solution: tuple[veil.Problem, veil.Solution], tmp_path: Path):
+    problem, solution = hostile_solution
+    write_report(tmp_path / "page.html", problem, solution)
+    text = (tmp_path / "page.html").read_bytes().decode("utf-8")
+    assert text.count("<script") == 2
+    assert text.count("</script>") == 2
+    assert "<img" not in text
+    assert html.escape(HARM[1]) in text
+    assert data_of(text)["scene"]["names"] == list(HARM)
+    assert data_of(text)["policy"]["actions"] == [HARM[0] + "!", HARM[2] + "!"]
+
+
+def test_a_certificate_is_told_in_words(paper: veil.Problem, solved: veil.Solution):
+    claim = Claim(0.9, 0.95, "hides 0.9 of <1> bits.\nThe policy: a test.")
+    text = make_report(paper, solved, certificate=claim)
+    assert "<p>The policy hides 0.9 of &lt;1&gt; bits.</p><p>The policy: a test.</p>" in text
+    assert "no policy whatever can keep more than 0.9500 bits" in text
+    assert data_of(text)["convergence"]["upper"] == 0.95
+    rounded = data_of(make_report(paper, solved, certificate=Claim(0.9, 0.95001, "hides")))
+    assert rounded["frontier"]["upper_text"] == "0.9501"  # an upper bound is rounded up
+
+
+def test_timed_policies_have_a_frame_a_decision(courier: veil.Problem, timed: veil.TimedPolicy, solved: veil.Solution):
+    answer = replace(solved, policy=timed, threshold=None)
+    data = data_of(make_report(courier, answer, frontier=None))
+    assert data["policy"]["timed"]
+    assert len(data["policy"]["laws"]) == len(data["policy"]["moves"]) == courier.horizon
+    assert not data["scene"]["grid"]
+
+
+@pytest.mark.parametrize("name", ["network-probe", "badge-doors", "convoy-checkpoint", "two-rooms"])
+def test_every_kind_of_secret(name: str, solved: veil.Solution):
+    problem = veil.gallery.load(name)
+    answer = replace(solved, policy=veil.MarkovPolicy.uniform(problem))
+    assert data_of(make_report(problem, answer))["horizon"] == problem.horizon
+
+
+def test_policies_with_memory_and_on_the_history(courier: veil.Problem, solved: veil.Solution):
+    memory = veil.MemoryPolicy.uniform(courier, veil.StateMemory(1))
+    data = data_of(make_report(courier, replace(solved, policy=memory)))
+    assert data["policy"]["timed"]  # what it does in a state, memory averaged over, changes with time
+    rooms = veil.gallery.load("two-rooms")
+    game = veil.solve(rooms, method="game", certificate=False)
+    text = make_report(rooms, game)
+    assert data_of(text)["horizon"] == 1
+    assert f"The policy keeps {game.opacity.bits:.4f}" in text
+
+
+def test_a_long_run_is_thinned_out(solved: veil.Solution):
+    problem = veil.gallery.load("two-rooms").replace(horizon=1500, min_return=None)
+    answer = replace(solved, policy=veil.MarkovPolicy.uniform(problem), threshold=None)
+    data = data_of(make_report(problem, answer, runs=2))
+    times = data["runs"][0]["times"]
+    assert (times[0], times[-1], len(times)) == (0, 1500, 600)
+    assert len(data["occupancy"]["times"]) == 121
+    assert len(data["runs"][0]["belief"]["begin"]) == 601
+
+
+def test_no_decisions_at_all(courier: veil.Problem, solved: veil.Solution):
+    problem = courier.replace(horizon=0, min_return=None)
+    answer = replace(solved, policy=veil.MarkovPolicy.uniform(problem), threshold=None)
+    assert data_of(make_report(problem, answer))["occupancy"]["times"] == [0]
+
+
+def test_ten_thousand_states_fit_in_five_megabytes(tmp_path: Path):
+    problem, solution = large(horizon=30)
+    assert problem.num_states > 10_000
+    write_report(tmp_path / "page.html", problem, solution)
+    assert (tmp_path / "page.html").stat().st_size < 5_000_000

@@ -1,0 +1,50 @@
+"""Places of the states of a graph: near where few steps lie between, apart enough to read, always the same."""
+
+import numpy as np
+import scipy.sparse as sp
+
+from veil.report.placing import place
+
+
+def ring(size: int) -> sp.csr_array:
+    here = np.arange(size)
+    return sp.csr_array((np.ones(size), (here, (here + 1) % size)), shape=(size, size))
+
+
+def gaps(places: np.ndarray) -> np.ndarray:
+    return np.linalg.norm(places[:, None] - places[None], axis=2)
+
+
+def test_a_path_is_laid_out_in_order():
+    places = place(sp.csr_array(np.eye(6, k=1)))
+    steps = np.abs(np.subtract.outer(np.arange(6), np.arange(6)))
+    assert np.allclose(gaps(places), steps, atol=0.05)
+    assert np.ptp(places[:, 0]) > np.ptp(places[:, 1])
+
+
+def test_a_ring_is_round():
+    places = place(ring(12))
+    radius = np.linalg.norm(places - places.mean(axis=0), axis=1)
+    assert radius.max() / radius.min() < 1.1
+    near = gaps(places)[np.arange(12), (np.arange(12) + 1) % 12]
+    assert near.max() / near.min() < 1.2
+
+
+def test_no_two_states_meet():
+    star = sp.csr_array((np.ones(30), (np.zeros(30, dtype=int), np.arange(1, 31))), shape=(31, 31))
+    for graph in (
+        star,
+        sp.csr_array(np.ones((12, 12))),
+        sp.csr_array((9, 9)),
+        sp.csr_array(np.kron(np.eye(3), np.ones((4, 4)))),
+    ):
+        places = place(graph)
+        apart = gaps(places)[~np.eye(len(places), dtype=bool)]
+        assert np.isfinite(places).all()
+        assert apart.min() > 0.5
+        assert places.min() == 0
+
+
+def test_one_state_and_the_same_places_again():
+    assert place(sp.csr_array((1, 1))).tolist() == [[0.0, 0.0]]
+    assert np.array_equal(place(ring(9)), place(ring(9)))

@@ -1,0 +1,84 @@
+"""Runs as the watcher sees them, and the sequences that tell most: the numbers of the filter and of the joint table."""
+
+import numpy as np
+import pytest
+
+import veil
+from veil.report import watching
+from veil.report.behaviour import behave
+from veil.report.watching import event_text, most_revealing, sample_run, sample_runs, watch
+
+
+@pytest.mark.parametrize("name", ["two-rooms", "courier-depots", "network-probe", "badge-doors", "convoy-checkpoint"])
+def test_a_run_is_what_the_filter_says(name: str):
+    problem = veil.gallery.load(name)
+    policy = veil.MarkovPolicy.uniform(problem)
+    run = sample_run(behave(problem, policy), seed=4)
+    watcher = veil.ObserverFilter(problem, policy)
+    assert run.states is not None
+    assert len(run.states) == len(run.observations) == problem.horizon + 1
+    for time, event in enumerate(run.observations):
+        if event is not None:
+            watcher.update(event)
+        assert run.posterior[time] == pytest.approx(watcher.posterior)
+        assert run.belief[time].sum() == pytest.approx(1)
+        assert run.belief[time][run.states[time]] > 0  # the truth is never ruled out
+    assert (run.observations[0] is None) == (not problem.observer.sees_first)
+
+
+def test_the_telling_runs_are_the_extremes(courier: veil.Problem):
+    sample = sample_runs(behave(courier, veil.MarkovPolicy.uniform(courier)), 5, seed=1)
+    assert [run.title for run in sample.runs] == ["Run 1", "Run 2", "Run 3", "Most given away", "Most misled"]
+    ends = [run.posterior[-1][run.secret] for run in sample.runs]
+    assert ends[3] == max(ends)
+    assert ends[4] == min(ends)
+    assert sample.final.sum(axis=1) == pytest.approx(1)
+
+
+def test_the_table_is_that_of_the_measures(paper: veil.Problem, solved: veil.Solution):
+    seen = behave(paper, solved.policy)
+    found = most_revealing(seen, sample_runs(seen, 2), 7)
+    table = veil.measures.joint_table(paper, solved.policy)
+    assert found.exact
+    assert list(found.sequences) == table.revealing(7)
+    assert found.guess == table.guess_probability
+    assert f"{table.num_sequences:,}" in found.how
+
+
+def test_where_the_table_does_not_fit_the_sample_serves(courier: veil.Problem, monkeypatch: pytest.MonkeyPatch):
+    seen = behave(courier, veil.MarkovPolicy.uniform(courier))
+    exact = {one.observations: one for one in veil.measures.joint_table(courier, seen.policy).revealing(10**6)}
+
+    def refuse(*_: object, **__: object) -> None:
+        raise veil.TooLargeError("no room")
+
+    monkeypatch.setattr(watching, "joint_table", refuse)
+    sample = sample_runs(seen, 2, seed=2)
+    found = most_revealing(seen, sample, 6)
+    assert not found.exact
+    assert "sampled" in found.how
+    for one in found.sequences:
+        truth = exact[one.observations]
+        assert one.gain_bits == pytest.approx(truth.gain_bits)
+        assert one.posterior == pytest.approx(truth.posterior)
+        assert one.probability * len(sample.events) == pytest.approx(round(one.probability * len(sample.events)))
+    gains = [one.gain_bits for one in found.sequences]
+    assert gains == sorted(gains, reverse=True)
+
+
+def test_given_observations_may_be_numbers_and_too_many_are_refused(paper: veil.Problem):
+    seen = behave(paper, veil.MarkovPolicy.uniform(paper))
+    assert watch(seen, [0, "0", 0]).observations == ("0", "0", "0")
+    assert watch(seen, [0, "0", 0]).secret is None
+    with pytest.raises(veil.InputError, match="found 12, expected at most 11"):
+        watch(seen, ["0"] * 12)
+    with pytest.raises(veil.InputError, match="there are none"):
+        watch(seen, [])
+    with pytest.raises(veil.VeilError, match="impossible"):
+        watch(seen, ["b"])
+
+
+def test_events_as_text():
+    assert event_text(None) == ""
+    assert event_text(("go", "beep")) == "go · beep"
+    assert np.all([event_text("x") == "x"])
