@@ -198,7 +198,7 @@ def test_the_gradient_is_that_of_central_differences(name: str, sparse: bool):
         found, public = veil.opacity_gradient(problem, given, memory=MEMORIES[name])
         np.testing.assert_allclose(public, slope[0] if space.stationary else slope, atol=1e-12)
         close(found.bits, bits(theta))
-        again, public = veil.return_gradient(problem, given, memory=MEMORIES[name])
+        again, public = veil.measures.return_gradient(problem, given, memory=MEMORIES[name])
         close(again, value(theta))
         assert public.shape == given.shape
 

@@ -217,7 +217,7 @@ def test_return_gradient(kind: str, over: str, timed: bool):
             spec = forever(replace(spec, secret=secret))
         problem = to_problem(spec, rng, over)
         theta = random_theta(problem, timed, seed)
-        value, gradient = veil.return_gradient(problem, theta)
+        value, gradient = veil.measures.return_gradient(problem, theta)
         assert value == pytest.approx(veil.expected_return(problem, softmax(theta, problem)), abs=1e-13)
         expected = central_differences(lambda t, p=problem: veil.expected_return(p, softmax(t, p)), theta)
         np.testing.assert_allclose(gradient, expected, rtol=0, atol=1e-6)
@@ -282,7 +282,7 @@ def test_infinite_return(seed: int):
 
 def assert_finite(problem: veil.Problem, theta: np.ndarray) -> tuple[veil.Opacity, np.ndarray]:
     value, gradient = veil.opacity_gradient(problem, theta, method="exact")
-    total, slope = veil.return_gradient(problem, theta)
+    total, slope = veil.measures.return_gradient(problem, theta)
     numbers = [value.bits, value.lower, value.upper, value.prior_bits, value.leakage_bits, total]
     assert np.isfinite(numbers).all()
     assert gradient.shape == slope.shape == theta.shape

@@ -60,7 +60,7 @@ def gradients(count: int) -> list[tuple[np.ndarray, np.ndarray]]:
         problem = to_problem(spec, rng)
         shape = (problem.num_cells, problem.num_actions)
         theta = np.random.default_rng(seed).normal(size=(spec.horizon, *shape) if spec.timed else shape)
-        found.append((veil.opacity_gradient(problem, theta)[1], veil.return_gradient(problem, theta)[1]))
+        found.append((veil.opacity_gradient(problem, theta)[1], veil.measures.return_gradient(problem, theta)[1]))
     return found
 
 

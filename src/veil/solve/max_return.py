@@ -1,6 +1,7 @@
 """The largest and the smallest return that policies can reach: what a threshold may ask for."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from weakref import WeakKeyDictionary
@@ -18,6 +19,7 @@ from ..problem.checks import Defects
 from ..problem.errors import InfeasibleError
 from ..problem.model import Model
 from ..problem.problem import Problem
+from .watch import Stopped
 
 # Returns closer than this share of all rewards that could be collected are the same but for rounding.
 _ROUNDING = 1e-10
@@ -161,7 +163,13 @@ def greedy_table(problem: Problem, *, smallest: bool = False) -> Float[np.ndarra
 
 
 def best_stationary_return(
-    problem: Problem, *, starts: int = _STARTS, iterations: int = _ITERATIONS, seed: int = 0
+    problem: Problem,
+    *,
+    starts: int = _STARTS,
+    iterations: int = _ITERATIONS,
+    seed: int = 0,
+    enough: float = np.inf,
+    check: Callable[[], None] = lambda: None,
 ) -> tuple[float, Float[np.ndarray, "C A"]]:
     """A stationary policy of large return: its return and its table.
 
@@ -175,7 +183,8 @@ def best_stationary_return(
     actions, so that deterministic rows become exactly so.
 
     **Arguments:** `starts`, how many of these tables are climbed from, sharp and spread ones in turn; `iterations` of
-    each climb; `seed` of the random ones.
+    each climb; `seed` of the random ones; `enough`, a return at which the search ends; `check`, called before each
+    evaluation, ends it too by raising `Stopped`.
 
     Cost: `O(starts · iterations · T · nnz(P))`; it ends early where the return meets `max_return`.
     """
@@ -184,7 +193,7 @@ def best_stationary_return(
         if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
             defects.add(f"{name} is {value!r}, expected a whole number, {least} or more")
     defects.raise_if_any()
-    return _search_stationary(problem, problem.models, starts, iterations, seed)
+    return _search_stationary(problem, problem.models, starts, iterations, seed, enough, check)
 
 
 # The models, and what is best in each
@@ -355,8 +364,9 @@ def _occupancies(problem: Problem, models: Sequence[Model], actions: np.ndarray)
 class _Climber:
     """The return of stationary tables and its slope, for models that may have other rewards than the problem's."""
 
-    def __init__(self, problem: Problem, models: Sequence[Model]):
-        self.problem = problem
+    def __init__(self, problem: Problem, models: Sequence[Model], check: Callable[[], None] = lambda: None):
+        self.problem, self.check = problem, check
+        self.best = -np.inf, uniform_table(problem)
         if models is not problem.models:
             self.problem = problem.replace(model=models if len(models) > 1 else models[0])
         self.hidden: Hidden = build(self.problem)
@@ -364,7 +374,10 @@ class _Climber:
         self.scale = return_slack(self.problem) / _ROUNDING or 1.0
 
     def value_and_slope(self, table: Float[np.ndarray, "C A"]) -> tuple[float, Float[np.ndarray, "C A"]]:
+        self.check()
         value, slope = evaluate_return(self.problem, Chain(self.hidden, table[None], stationary=True))
+        if value > self.best[0]:
+            self.best = value, table
         return value, slope[0]
 
     def climb(self, table: np.ndarray, iterations: int) -> np.ndarray:
@@ -420,19 +433,26 @@ def _first_best(values: Float[np.ndarray, "C A"]) -> Float[np.ndarray, "C A"]:
 
 
 def _search_stationary(
-    problem: Problem, models: Sequence[Model], starts: int, iterations: int, seed: int
+    problem: Problem,
+    models: Sequence[Model],
+    starts: int,
+    iterations: int,
+    seed: int,
+    enough: float = np.inf,
+    check: Callable[[], None] = lambda: None,
 ) -> tuple[float, np.ndarray]:
-    climber = _Climber(problem, models)
-    best = (-np.inf, uniform_table(problem))
+    climber = _Climber(problem, models, check)
     largest = max_return(climber.problem) - return_slack(climber.problem)
-    tables = _stationary_starts(climber, seed)
-    for table in tables:
-        best = max(best, (climber.value_and_slope(table)[0], table), key=_value)
-    for table in tables[:starts]:
-        if best[0] >= largest:
-            break
-        best = max(best, climber.finish(climber.climb(table, iterations)), key=_value)
-    return best
+    best = climber.best
+    with contextlib.suppress(Stopped):
+        tables = _stationary_starts(climber, seed)
+        for table in tables:
+            best = max(best, (climber.value_and_slope(table)[0], table), key=_value)
+        for table in tables[:starts]:
+            if best[0] >= min(largest, enough):
+                break
+            best = max(best, climber.finish(climber.climb(table, iterations)), key=_value)
+    return max(best, climber.best, key=_value)
 
 
 def _value(pair: tuple[float, np.ndarray]) -> float:

@@ -143,7 +143,7 @@ def search(problem: Problem, options: Options) -> Solution:
         min_opacity=options.min_opacity,
         secrecy=secrecy,
     )
-    safe = richest_table(space)
+    safe = richest_table(space, watch.check)
     task = _within_rounding(task, safe)
     if _is_hopeless(task, safe):
         return _unsearched(task, safe, options, watch, Status.INFEASIBLE)

@@ -1,6 +1,6 @@
 """Where searches begin: near the uniform policy, random, bold in single cells, and near the policy of largest return."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -10,18 +10,26 @@ from ..logs import natural_log
 from ..policy.markov import MarkovPolicy
 from ..policy.tables import Policy
 from ..policy.timed import TimedPolicy
-from .max_return import best_stationary_return, greedy_table
+from .max_return import best_stationary_return, greedy_table, max_return, threshold
 
 # Parameters of actions that a start all but rules out; far enough to be one policy, near enough to come back.
 _LEAST_SHARE = 0.02
 _BOLD = 3.0
+_MANY_STATES = 1000
 
 
-def richest_table(space: Space) -> Float[np.ndarray, "T C A"]:
-    """The table of largest return known for the class: by backward induction where it has a clock, else by a search."""
+def richest_table(space: Space, check: Callable[[], None] = lambda: None) -> Float[np.ndarray, "T C A"]:
+    """The table of largest return known for the class: by backward induction where it has a clock, else by a search.
+
+    The search ends where `check` raises `Stopped`; over many states, where it is well inside the threshold, since it would
+    take longer than what comes after it.
+    """
     problem = space.problem
     if space.stationary:
-        return space.table_of(MarkovPolicy(best_stationary_return(problem)[1]))
+        enough, wanted = np.inf, threshold(problem)
+        if space.hidden.num_states > _MANY_STATES:
+            enough = -np.inf if wanted is None else (wanted + max_return(problem)) / 2
+        return space.table_of(MarkovPolicy(best_stationary_return(problem, enough=enough, check=check)[1]))
     return space.table_of(TimedPolicy(greedy_table(problem)))
 
 
