@@ -158,3 +158,23 @@ def test_a_dense_chain_is_no_case_for_columns():
     chain = chain_of(small_case(0))
     with pytest.raises(AssertionError):
         ColumnPass(chain, any_sequences(chain, 1, np.random.default_rng(0)), gradient=False, memory_bytes=PLENTY)
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_a_check_that_raises_ends_the_work(cores: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(columns.os, "cpu_count", lambda: cores)
+    chain = on_sparse_kernel(mixing_chain(12, 5))
+    events = any_sequences(chain, 64 * 20, np.random.default_rng(0))
+    calls = []
+
+    def check() -> None:
+        calls.append(1)
+        if len(calls) > 3:
+            raise TimeoutError
+
+    worked = []
+    lane = columns._Lane
+    monkeypatch.setattr(columns, "_Lane", lambda *parts: worked.append(1) or lane(*parts))
+    with pytest.raises(TimeoutError):
+        ColumnPass(chain, events, gradient=False, memory_bytes=PLENTY, check=check)
+    assert len(worked) == 3

@@ -5,8 +5,10 @@ import pytest
 
 import veil
 from veil.engine.space import make_space
-from veil.solve.max_return import best_stationary_return, max_return
+from veil.solve import starts
+from veil.solve.max_return import best_stationary_return, max_return, threshold
 from veil.solve.starts import logits, make_starts, richest_table, special_cells
+from veil.solve.watch import Stopped
 
 from ..policy.masked import AVAILABLE, masked_problem
 from .small_problems import drawn, random_problem
@@ -101,3 +103,22 @@ def test_bold_starts_settle_one_action_in_one_such_cell():
     cells = {int(np.argmax(t[0].max(axis=-1))) for t in bold}
     assert cells.issubset(special_cells(space).tolist())
     assert len(cells) > 2
+
+
+def test_the_search_for_the_richest_ends_when_told_and_where_it_is_enough(monkeypatch: pytest.MonkeyPatch):
+    space = make_space(random_problem(3), "markov")
+    whole = richest_table(space)
+    calls = []
+
+    def check() -> None:
+        calls.append(1)
+        if len(calls) > 2:
+            raise Stopped
+
+    np.testing.assert_array_equal(richest_table(space, check), whole)  # with few states it is never cut short
+    assert not calls
+    monkeypatch.setattr(starts, "_MANY_STATES", 0)
+    assert richest_table(space, check).shape == space.shape
+    assert len(calls) == 3
+    found = space.policy(richest_table(space))
+    assert veil.expected_return(space.problem, found) >= (threshold(space.problem) or 0.0)

@@ -11,6 +11,7 @@ scale of each column is folded into the next emission, which saves a pass over t
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -31,11 +32,21 @@ class ColumnPass:
 
     The interface is that of `SequencePass`. Lanes of up to 64 sequences are worked on by as many threads as there are cores.
     Where the messages of a lane do not fit its share of the memory, every k-th is kept and the rest computed again.
+    `check` is called before each lane and ends the work by raising.
     """
 
     @one_blas_thread
-    def __init__(self, chain: Chain, events: Int[np.ndarray, "k T+1"], *, gradient: bool, memory_bytes: int):
+    def __init__(
+        self,
+        chain: Chain,
+        events: Int[np.ndarray, "k T+1"],
+        *,
+        gradient: bool,
+        memory_bytes: int,
+        check: Callable[[], None] = lambda: None,
+    ):
         assert isinstance(chain.hidden.kernel, SparseKernel)
+        self._check = check
         self.slopes = Slopes(chain) if gradient else None
         self.label = chain.hidden.label
         turned = _Turned(chain)
@@ -61,10 +72,17 @@ class ColumnPass:
         return self.slopes.table()
 
     def _each(self, work: Callable, items: list) -> list:
+        def checked(item: Any) -> Any:
+            self._check()
+            return work(item)
+
         if self._workers == 1:
-            return [work(item) for item in items]
-        with ThreadPoolExecutor(self._workers) as pool:
-            return list(pool.map(work, items))
+            return [checked(item) for item in items]
+        pool = ThreadPoolExecutor(self._workers)
+        try:
+            return list(pool.map(checked, items))
+        finally:
+            pool.shutdown(cancel_futures=True)  # nobody waits for lanes that are not wanted any more
 
 
 class _Turned:

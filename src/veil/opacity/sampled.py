@@ -1,6 +1,7 @@
 """Opacity estimated from sampled observation sequences, with its standard error and an unbiased gradient."""
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,7 +36,13 @@ def check_settings(sequences: int | None, std_error: float | None, seed: int) ->
 
 
 def sequence_pass(
-    chain: Chain, events: Int[np.ndarray, "k T+1"], *, gradient: bool, memory_bytes: int, pad_to: int = 0
+    chain: Chain,
+    events: Int[np.ndarray, "k T+1"],
+    *,
+    gradient: bool,
+    memory_bytes: int,
+    pad_to: int = 0,
+    check: Callable[[], None] = lambda: None,
 ) -> SequencePass | ColumnPass | DevicePass:
     """Posteriors along sequences by the pass that suits chain and machine.
 
@@ -43,8 +50,9 @@ def sequence_pass(
     """
     if on_accelerator(chain):
         return DevicePass(chain, events, pad_to=pad_to)
-    kind = ColumnPass if chain.hidden.kernel.is_sparse else SequencePass
-    return kind(chain, events, gradient=gradient, memory_bytes=memory_bytes)
+    if chain.hidden.kernel.is_sparse:
+        return ColumnPass(chain, events, gradient=gradient, memory_bytes=memory_bytes, check=check)
+    return SequencePass(chain, events, gradient=gradient, memory_bytes=memory_bytes)
 
 
 def sampled_opacity(
@@ -81,19 +89,27 @@ def sampled_opacity(
 
 
 def sampled_gradient(
-    chain: Chain, *, sequences: int = 2000, seed: int = 0, memory_bytes: int = DEFAULT_MEMORY, reason: str = ""
+    chain: Chain,
+    *,
+    sequences: int = 2000,
+    seed: int = 0,
+    memory_bytes: int = DEFAULT_MEMORY,
+    reason: str = "",
+    check: Callable[[], None] = lambda: None,
 ) -> tuple[Opacity, Float[np.ndarray, "T C A"]]:
     """The sampled opacity and an unbiased estimate of its slope in the policy's table.
 
     The slope is that of `(1/M) Σ_k [h(y_k) + stop(h(y_k) − b_k) · log P(y_k)]` with `b_k` the mean of `h` over the *other*
     sequences of its chunk: independent of `y_k`, so the estimate stays unbiased, and of lower variance as a rule.
+    `check` is called now and then and ends the work by raising.
     """
     generator = np.random.default_rng(seed)
     sizes = chunk_sizes(chain, sequences, memory_bytes)
     slope, tally = np.zeros(chain.table.shape), _Tally()
     for size in sizes:
         events = draw_events(chain, size, generator)
-        run = sequence_pass(chain, events, gradient=True, memory_bytes=memory_bytes, pad_to=max(sizes))
+        check()
+        run = sequence_pass(chain, events, gradient=True, memory_bytes=memory_bytes, pad_to=max(sizes), check=check)
         result = run.result
         bits = entropy_bits(result.posterior)
         baseline = (float(result.count @ bits) - bits) / (size - 1)

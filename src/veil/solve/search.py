@@ -35,6 +35,8 @@ TOLERANCE_BITS = 1e-3
 _CLOSING_SECONDS = 1.0
 # Candidates this close are as good as each other.
 _AS_GOOD_BITS = 1e-5
+# The least that an opacity is estimated from where there is no time for more.
+_FEW_SEQUENCES = 64
 # A slack above this share of the range of returns does not bind.
 _LOOSE = 1e-3
 
@@ -145,7 +147,7 @@ def search(problem: Problem, options: Options) -> Solution:
     )
     safe = richest_table(space, watch.check)
     task = _within_rounding(task, safe)
-    if _is_hopeless(task, safe):
+    if watch.time_left > 0 and _is_hopeless(task, safe):
         return _unsearched(task, safe, options, watch, Status.INFEASIBLE)
     limited = replace(task, secrecy=_Limited(secrecy, watch))
     method = _make_method(limited, safe, options)
@@ -371,8 +373,11 @@ def _closing_opacity(task: Task, table: np.ndarray, options: Options, closing: W
     cost = {"exact": 1 / 3, "bracket": 20 / secrecy.cost_seconds, "sampled": 10.0}[secrecy.kind] * secrecy.cost_seconds
     if cost <= left:
         return final_opacity(space, table, secrecy, options.seed, options.sequences)
-    method = "sampled" if secrecy.kind == "sampled" else "auto"
-    return opacity(space.problem, space.policy(table), method, time_limit=left, seed=options.seed + 1)
+    policy, seed = space.policy(table), options.seed + 1
+    if secrecy.kind != "sampled":
+        return opacity(space.problem, policy, time_limit=left, seed=seed)
+    count = int(np.clip(options.sequences * left / secrecy.cost_seconds, _FEW_SEQUENCES, options.sequences))
+    return opacity(space.problem, policy, "sampled", sequences=count, seed=seed)
 
 
 def _unsearched(task: Task, safe: np.ndarray, options: Options, watch: Watch, status: Status) -> Solution:

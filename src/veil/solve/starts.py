@@ -15,21 +15,22 @@ from .max_return import best_stationary_return, greedy_table, max_return, thresh
 # Parameters of actions that a start all but rules out; far enough to be one policy, near enough to come back.
 _LEAST_SHARE = 0.02
 _BOLD = 3.0
-_MANY_STATES = 1000
+_MANY_STATES = 300
 
 
 def richest_table(space: Space, check: Callable[[], None] = lambda: None) -> Float[np.ndarray, "T C A"]:
     """The table of largest return known for the class: by backward induction where it has a clock, else by a search.
 
-    The search ends where `check` raises `Stopped`; over many states, where it is well inside the threshold, since it would
-    take longer than what comes after it.
+    Over many states the search would take longer than what comes after it: it then ends where `check` raises `Stopped`, or
+    well inside the threshold.
     """
     problem = space.problem
-    if space.stationary:
-        enough, wanted = np.inf, threshold(problem)
-        if space.hidden.num_states > _MANY_STATES:
-            enough = -np.inf if wanted is None else (wanted + max_return(problem)) / 2
+    if space.stationary and space.hidden.num_states > _MANY_STATES:
+        wanted = threshold(problem)
+        enough = -np.inf if wanted is None else (wanted + max_return(problem)) / 2
         return space.table_of(MarkovPolicy(best_stationary_return(problem, enough=enough, check=check)[1]))
+    if space.stationary:
+        return space.table_of(MarkovPolicy(best_stationary_return(problem)[1]))
     return space.table_of(TimedPolicy(greedy_table(problem)))
 
 

@@ -184,7 +184,7 @@ class SampleSecrecy:
         for number, table in enumerate(tables):
             check()
             chain = self._space.chain(table)
-            found, slopes[number] = sampled_gradient(chain, sequences=self._sequences, seed=self.seed)
+            found, slopes[number] = sampled_gradient(chain, sequences=self._sequences, seed=self.seed, check=check)
             values[number] = found.bits
             if self._objective == "leakage":
                 prior, slope = _prior_slope(chain)
