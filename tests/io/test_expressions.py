@@ -22,6 +22,8 @@ LABELS = {"goal": np.array([False, False, True, False, True]), "far away": LAMP}
         ("x!=3", X != 3),
         ("x<2 | x>=3", (X < 2) | (X >= 3)),
         ("x=3 & door=open", (X == 3) & (DOOR == "open")),
+        ("door=half-open", DOOR == "half-open"),
+        ("half-open=door | x=0", (DOOR == "half-open") | (X == 0)),
         ("x=3 & door=open | !(y<2)", ((X == 3) & (DOOR == "open")) | ~(Y < 2)),
         ("!x=3", X != 3),
         ("!lamp", ~LAMP),

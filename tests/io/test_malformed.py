@@ -104,7 +104,7 @@ DRN_FILES = {
     "a billion states": (DRN.replace("@nr_states\n4", "@nr_states\n1000000000"), 40, "4 found, expected 1000000000"),
     "fewer states than there are": (DRN.replace("@nr_states\n4", "@nr_states\n3"), 33, "next state 3"),
     "more choices than there are": (DRN.replace("@nr_choices\n7", "@nr_choices\n9"), 40, "7 found, expected 9"),
-    "a gap in the states": (DRN.replace("state 2 [", "state 3 ["), 29, "expected state 2"),
+    "a gap in the states": (DRN.replace("state 2 {", "state 3 {"), 29, "expected state 2"),
     "a step that goes nowhere": (DRN.replace("1 : 0.75", "9 : 0.75"), 19, "next state 9"),
     "a step without a probability": (DRN.replace("1 : 0.75", "1 0.75"), 19, "<next state>"),
     "a probability of two": (DRN.replace("1 : 0.75", "1 : 2"), 19, "[0, 1]"),
@@ -120,7 +120,7 @@ DRN_FILES = {
     "a state without choices": (DRN.replace("\taction __NOLABEL__\n\t\t3 : 1\n", ""), 38, "no choices"),
     "a choice without steps": (DRN.replace("\t\t3 : 1\n", ""), 39, "no steps"),
     "a line of nonsense": (DRN.replace("\t\t3 : 1\n", "nonsense\n"), 39, "'nonsense' found"),
-    "an action before any state": (DRN.replace("state 0 [0, 0] {0} init\n", ""), 16, "inside a state"),
+    "an action before any state": (DRN.replace("state 0 {0} [0, 0] init\n", ""), 16, "inside a state"),
     "no model": (DRN.partition("@model")[0], 14, "'@model'"),
 }
 

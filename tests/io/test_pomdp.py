@@ -104,7 +104,10 @@ def test_every_form_of_start():
 
 
 def test_preamble_in_any_order_with_comments_and_odd_spacing():
-    text = "#c\nobservations:x y # two\nactions :3\nstates:\n one\n two three values: cost discount:.5\nstart:one T:*\nidentity O:* uniform R:*:*:*:* - 2"
+    text = (
+        "#c\nobservations:x y # two\nactions :3\nstates:\n one\n two three values: cost discount:.5\n"
+        "start:one T:*\nidentity O:* uniform R:*:*:*:* - 2"
+    )
     read = parse_pomdp(text)
     assert read.model.states.all() == ("one", "two", "three")
     assert read.model.discount == 0.5
@@ -126,26 +129,35 @@ def test_the_file_of_a_decision_process_has_no_watcher():
 
 
 def test_reset_and_identity_and_overriding():
-    text = "states: 3 actions: 1 start: 0.5 0.5 0.0 T: 0 uniform T: 0 identity T: 0 : 2 reset T: 0 : 1 0.0 0.25 0.75 T: 0 : 1 : 1 0.0 T: 0 : 1 : 0 0.25"
+    text = (
+        "states: 3 actions: 1 start: 0.5 0.5 0.0 T: 0 uniform T: 0 identity T: 0 : 2 reset"
+        " T: 0 : 1 0.0 0.25 0.75 T: 0 : 1 : 1 0.0 T: 0 : 1 : 0 0.25"
+    )
     assert parse_pomdp(text).model.transitions[:, 0].tolist() == [[1, 0, 0], [0.25, 0, 0.75], [0.5, 0.5, 0]]
     text = "states: 2 actions: 1 T: 0 : 0 : 1 1.0 T: * : * : * 0.5"
     assert parse_pomdp(text).model.transitions[:, 0].tolist() == [[0.5, 0.5]] * 2
 
 
 def test_rows_of_six_digits_are_mended_and_a_note_says_so():
-    text = "states: 3 actions: 1 observations: 2\nstart: 0.333333 0.333333 0.333333\nT: 0\n0.333333 0.333333 0.333333\n1 0 0\n0 0 1\nO: 0 uniform"
+    text = (
+        "states: 3 actions: 1 observations: 2\nstart: 0.333333 0.333333 0.333333\n"
+        "T: 0\n0.333333 0.333333 0.333333\n1 0 0\n0 0 1\nO: 0 uniform"
+    )
     read = parse_pomdp(text)
     assert read.model.initial.sum() == pytest.approx(1, abs=1e-15)
     assert sum("divided by" in note for note in read.notes) == 2
     assert same(read, parse_pomdp(format_pomdp(read.model, read.observer)[0]))
-    with pytest.raises(ModelFileError, match="line 2: the start distribution sums to 0.999999"):
+    with pytest.raises(ModelFileError, match=r"line 2: the start distribution sums to 0\.999999"):
         parse_pomdp(text, rescale=0)
     with pytest.raises(ModelFileError, match=r"line 3: transition row \(action 0, state 0\) sums to 0.999999"):
         parse_pomdp(text.replace("start: 0.333333 0.333333 0.333333", ""), rescale=0)
 
 
 def test_later_rules_for_rewards_win_whatever_their_wildcards():
-    rules = "R: * : * : * : * 1\nR: 0 : * : 1 : * 2\nR: * : 0 : * : 1 3\nR: 0 : 0 : 1\n4 5\nR: * : 1\n6 7\n8 9\nR: 1 : 1 : * : 0 10\n"
+    rules = (
+        "R: * : * : * : * 1\nR: 0 : * : 1 : * 2\nR: * : 0 : * : 1 3\nR: 0 : 0 : 1\n4 5\nR: * : 1\n6 7\n8 9\n"
+        "R: 1 : 1 : * : 0 10\n"
+    )
     table = np.ones((2, 2, 2, 2))
     table[0, :, 1] = 2
     table[:, 0, :, 1] = 3

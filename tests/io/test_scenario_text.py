@@ -120,52 +120,69 @@ def test_values_are_shown_short():
     assert near("stat", ["start", "secret"]) == "did you mean 'start'?"
 
 
-# Texts of nearly 1 MiB, each made to cost as much as it can.
+# Texts of nearly 1 MiB, each made to cost as much as it can; `n` entries of each where it is cut short.
 HOSTILE = r'''
-GRAPH = "horizon = 1\n[graph]\ninitial = 's0'\ntransitions = ["
-REST = "]\n[observer]\nrest = 'n'\n[observer.emissions]\n[secret]\nkind = 'last_state'\nstates = 's0'\n"
-GRID = "horizon = 1\n[grid]\ndrawing = \"\"\"\n"
-TEXTS = [
-    GRAPH + "".join(f"['s{i}','a','s{i % 77}'],\n" for i in range(45000)) + REST,
-    GRAPH + "".join(f"['s{i % 3900}','b{i % 256}','s0']," for i in range(43000)) + REST,
-    GRAPH + "".join(f"['s{i}','a','t{i}',0.5],\n" for i in range(36000)) + "]\nstates = ['s']\n",
-    GRAPH + "0," * 250000 + "]",
-    GRID + ("S" + "?" * 249 + "\n") * 200 + "\"\"\"\n",
-    GRID + ("S " + "?a " * 249 + "\n") * 200 + "\"\"\"\n[grid.sensors]\n" + "".join(f"{c}={{}}\n" for c in "abcdefghijklmnopqrstuvwxyz"),
-    GRID + ("Q" * 250 + "\n") * 200 + "\"\"\"\n",
-    GRID + ("S" * 200 + "\n") * 200 + "\"\"\"\n[secret]\nkind='initial_state'\n[secret.groups]\n" + "".join(f"g{i}={{drawn='S'}}\n" for i in range(60)),
-    "".join(f"a{i} = 1\n" for i in range(100000)),
-    "".join(f"[a{i}]\n" for i in range(100000)),
-    "x = [" + "0," * 500000 + "]",
-    "a" + ".a" * 500000 + " = 1",
-    'x = "' + r'\"' * 500000,
-    'x = """' + '"" ' * 300000,
-    "[" * 1000000,
-    "x = " + "[" * 100000,
-    "\n" * 1000000,
-    "horizon = 1\n[grid]\nrows = 50000\ncolumns = 50000\n",
-    GRID + "S?\n\"\"\"\n[grid.sensors]\n" + "".join(f'"{chr(0x4e00 + i)}" = {{}}\n' for i in range(20000)),
-]
 import resource, time
 from veil.io.scenario import read_scenario
 from veil.problem.errors import VeilError
-slowest = 0.0
-for text in TEXTS:
-    assert len(text.encode()) < 2**20
+
+GRAPH = "horizon = 1\n[graph]\ninitial = 's0'\ntransitions = ["
+REST = "]\n[observer]\nrest = 'n'\n[observer.emissions]\n[secret]\nkind = 'last_state'\nstates = 's0'\n"
+GRID = "horizon = 1\n[grid]\ndrawing = \"\"\"\n"
+
+def texts(share):
+    def to(count):
+        return range(int(share * count))
+    def times(text, count):
+        return text * int(share * count)
+    return [
+        GRAPH + "".join(f"['s{i}','a','s{i % 77}'],\n" for i in to(45000)) + REST,
+        GRAPH + "".join(f"['s{i % 3900}','b{i % 256}','s0']," for i in to(43000)) + REST,
+        GRAPH + "".join(f"['s{i}','a','t{i}',0.5],\n" for i in to(36000)) + "]\nstates = ['s']\n",
+        GRAPH + times("0,", 250000) + "]",
+        GRID + times("S" + "?" * 249 + "\n", 200) + "\"\"\"\n",
+        GRID + times("S " + "?a " * 249 + "\n", 200) + "\"\"\"\n[grid.sensors]\n" + "".join(f"{c}={{}}\n" for c in "abcdefghijklmnopqrstuvwxyz"),
+        GRID + times("Q" * 250 + "\n", 200) + "\"\"\"\n",
+        GRID + times("S" * 200 + "\n", 200) + "\"\"\"\n[secret]\nkind='initial_state'\n[secret.groups]\n" + "".join(f"g{i}={{drawn='S'}}\n" for i in range(60)),
+        "".join(f"a{i} = 1\n" for i in to(90000)),
+        "".join(f"[a{i}]\n" for i in to(100000)),
+        "x = [" + times("0,", 500000) + "]",
+        "a" + times(".a", 500000) + " = 1",
+        'x = "' + times(r'\"', 500000),
+        'x = """' + times('"" ', 300000),
+        times("[", 1000000),
+        "x = " + times("[", 100000),
+        times("\n", 1000000),
+        "horizon = 1\n[grid]\nrows = 50000\ncolumns = 50000\n",
+        GRID + "S?\n\"\"\"\n[grid.sensors]\n" + "".join(f'"{chr(0x4e00 + i)}" = {{}}\n' for i in to(20000)),
+    ]
+
+def cost(text):
+    assert len(text.encode()) < 2**20, len(text.encode())
     begin = time.process_time()
     try:
         read_scenario(text)
     except VeilError:
         pass
-    slowest = max(slowest, time.process_time() - begin)
-print(slowest, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    return time.process_time() - begin
+
+cost(texts(0.01)[0])  # what is imported on the first call is no cost of the texts
+def growth(quarter, whole):
+    found = 0.0
+    for _ in range(3):  # again where it looks bad: other programs may have been in the way
+        found = cost(whole) / max(cost(quarter), 0.05)
+        if found < 8:
+            break
+    return found
+
+print(max(map(growth, texts(0.25), texts(1))), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 '''
 
 
 def test_hostile_texts_cost_little():
-    """Peak memory below 512 MiB; time within a few times what is measured, as a guard against growth with the square."""
+    """Peak memory below 512 MiB; four times the text takes well below the sixteen times of what grows with the square."""
     done = subprocess.run([sys.executable, "-c", HOSTILE], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
-    slowest, mebibytes = map(float, done.stdout.split())
+    growth, mebibytes = map(float, done.stdout.split())
     assert mebibytes < 512
-    assert slowest < 10
+    assert growth < 11

@@ -147,9 +147,11 @@ def load_sparse(path: str | Path, *, limit_bytes: int = LIMIT_BYTES) -> sp.csr_a
         if key not in arrays:
             raise ModelFileError(path, f"it has no array {key!r}, expected one as scipy.sparse.save_npz writes")
     shape = arrays["shape"]
-    if shape.shape != (2,) or shape.dtype.kind not in "iu" or (shape < 1).any() or (shape > 2**31).any():
+    if shape.shape != (2,) or shape.dtype.kind not in "iu" or (shape < 1).any():
         raise ModelFileError(path, f"array 'shape' is {shape.tolist()!r:.60}, expected two sizes")
     rows, columns = (int(size) for size in shape)
+    if 8 * (rows + columns) > limit_bytes:  # a sparse matrix of nothing still has a number for each row
+        raise ModelFileError(path, f"it has {rows:,} rows and {columns:,} columns, expected fewer: raise limit_bytes")
     if kind == "coo":
         places = [_indices(arrays, key, size, path) for key, size in (("row", rows), ("col", columns))]
         _check_lengths(arrays, ("data", "row", "col"), path)

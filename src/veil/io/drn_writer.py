@@ -29,56 +29,61 @@ def format_drn(
     without reward: rewards then come one step later. Probabilities and rewards are written in full.
 
     **Arguments:** `labels`: named sets of states, `(S,)` of bool each; `chain`: the model has one action and is written as
-    a DTMC.
+    a DTMC, whose terminal rewards become a second reward model `terminal`, for `R{"terminal"}=? [I=T]`.
 
-    **Raises:** `InputError` where the format cannot say it: terminal rewards, observations that are drawn or that depend on
-    actions, more than one action in a chain.
+    **Raises:** `InputError` where the format cannot say it: terminal rewards of an MDP, observations that are drawn or that
+    depend on actions, more than one action in a chain.
     """
     shown = None if observer is None else _shown(observer)
     _check(model, labels or {}, chain)
     kind = "DTMC" if chain else "MDP" if shown is None else "POMDP"
-    spread = np.count_nonzero(model.initial) > 1 or model.initial.max() != 1.0
-    shift = int(spread)
-    lines = [
-        "// written by veil",
-        f"@type: {kind}",
-        "@value_type: double",
-        "@parameters",
-        "",
-        "@reward_models",
-        "reward",
-    ]
-    if spread:
-        lines.insert(1, "// state 0 is the start: it goes to the states in which the model starts")
-    lines += [
-        "@nr_states",
-        str(model.num_states + shift),
-        "@nr_choices",
-        str(int(model.available.sum()) + shift),
-        "@model",
-    ]
+    spread = bool(np.count_nonzero(model.initial) > 1 or model.initial.max() != 1.0)
+    ends = chain and bool(model.terminal_rewards.any())
+    lines = _header(model, kind, spread, ends)
     if spread:
         seen = "" if shown is None else f" {{{int(shown.max()) + 1}}}"
-        lines += [f"state 0 [0]{seen} init", "\taction start [0]"]
+        nothing = "[0, 0]" if ends else "[0]"
+        lines += [f"state 0{seen} {nothing} init", f"\taction start {nothing}"]
         lines += [
             f"\t\t{state + 1} : {float(model.initial[state])!r}" for state in np.flatnonzero(model.initial).tolist()
         ]
     names = _action_names(model, chain)
-    where = {state: [name for name, mask in (labels or {}).items() if mask[state]] for state in range(model.num_states)}
     tables: list[tuple[Any, Any, Any]] = [
         (matrix.indptr.tolist(), matrix.indices.tolist(), matrix.data.tolist()) for matrix in model.matrices
     ]
     for state in range(model.num_states):
         seen = "" if shown is None else f" {{{shown[state]}}}"
         init = [] if spread or model.initial[state] != 1.0 else ["init"]
-        marks = "".join(f" {_quoted(name)}" for name in [*init, *where[state]])
-        lines.append(f"state {state + shift} [0]{seen}{marks}")
+        marked = [name for name, mask in (labels or {}).items() if mask[state]]
+        marks = "".join(f" {_quoted(name)}" for name in [*init, *marked])
+        paid = f"[0, {float(model.terminal_rewards[state])!r}]" if ends else "[0]"
+        lines.append(f"state {state + spread}{seen} {paid}{marks}")
         for action in np.flatnonzero(model.available[state]).tolist():
-            lines.append(f"\taction {names[action]} [{float(model.rewards[state, action])!r}]")
+            lines.append(f"\taction {names[action]} [{float(model.rewards[state, action])!r}{', 0' if ends else ''}]")
             begin, columns, values = tables[action]
             steps = range(begin[state], begin[state + 1])
-            lines += [f"\t\t{columns[step] + shift} : {values[step]!r}" for step in steps]
+            lines += [f"\t\t{columns[step] + spread} : {values[step]!r}" for step in steps]
     return "\n".join(lines) + "\n"
+
+
+def _header(model: Model, kind: str, spread: bool, ends: bool) -> list[str]:
+    """All lines before the states."""
+    told = ["// state 0 is the start: it goes to the states in which the model starts"] if spread else []
+    return [
+        "// written by veil",
+        *told,
+        f"@type: {kind}",
+        "@value_type: double",
+        "@parameters",
+        "",
+        "@reward_models",
+        "reward terminal" if ends else "reward",
+        "@nr_states",
+        str(model.num_states + spread),
+        "@nr_choices",
+        str(int(model.available.sum()) + spread),
+        "@model",
+    ]
 
 
 def save_drn(
@@ -108,7 +113,7 @@ def _shown(observer: Observer) -> np.ndarray:
 
 def _check(model: Model, labels: Mapping[str, np.ndarray], chain: bool) -> None:
     defects = []
-    if model.terminal_rewards.any():
+    if model.terminal_rewards.any() and not chain:
         defects.append("the model has terminal rewards, which the format cannot say: pay them for a decision instead")
     if chain and model.num_actions != 1:
         defects.append(f"the model has {model.num_actions} actions, expected one in a chain")

@@ -3,11 +3,14 @@
 import csv
 import io
 import json
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..policy.history import HistoryPolicy
 from ..policy.tables import Policy, check_fits, policy_is_stationary, rows_of
 from ..problem.checks import Names
 from ..problem.errors import InputError, PolicyFileError, VeilError
@@ -15,19 +18,21 @@ from ..problem.files import write_whole
 from ..problem.problem import Problem
 from .arrays import packed
 from .drn_writer import save_drn
+from .export_history import POLICY_FORMAT, history_document
 from .induced import InducedHMM, induced_hmm
 
-POLICY_FORMAT = "veil-policy-table-1"
 
-
-def policy_document(problem: Problem, policy: Policy) -> dict[str, Any]:
+def policy_document(problem: Problem, policy: Policy | HistoryPolicy) -> dict[str, Any]:
     """A policy as one JSON document.
 
     Fields: `format` (`"veil-policy-table-1"`), `problem`, `kind`, `horizon`, `actions`, and `tables`: one for each time, or
     one for all (`"time": null`), each with `rows`: `{"row": name, "probabilities": {action: probability}}`, zeros left out.
+    The rows of a policy on the history are `"node N: state"`, and `graph` says to which node the events lead.
 
     **Raises:** `InputError` where the policy does not fit the problem.
     """
+    if isinstance(policy, HistoryPolicy):
+        return history_document(problem, policy)
     table, rows = check_fits(policy, problem), rows_of(policy, problem)
     actions = _entry_names(rows)
     names = rows.cell_names
@@ -57,12 +62,12 @@ def policy_document(problem: Problem, policy: Policy) -> dict[str, Any]:
     }
 
 
-def policy_to_json(path: str | Path, problem: Problem, policy: Policy) -> None:
+def policy_to_json(path: str | Path, problem: Problem, policy: Policy | HistoryPolicy) -> None:
     """Write `policy_document` to a file, complete or not at all."""
     _write(path, json.dumps(policy_document(problem, policy), indent=1, ensure_ascii=False) + "\n")
 
 
-def policy_to_csv(path: str | Path, problem: Problem, policy: Policy) -> None:
+def policy_to_csv(path: str | Path, problem: Problem, policy: Policy | HistoryPolicy) -> None:
     """Write a policy as lines `time,row,action,probability`, zeros left out; the time is empty where one table serves all.
 
     **Raises:** `InputError` where the policy does not fit the problem; `PolicyFileError` where it cannot be written.
@@ -79,30 +84,35 @@ def policy_to_csv(path: str | Path, problem: Problem, policy: Policy) -> None:
     _write(path, buffer.getvalue())
 
 
-def chain_to_drn(path: str | Path, problem: Problem, policy: Policy) -> InducedHMM:
-    """Write the Markov chain that a policy makes as a DTMC in a DRN file; labels `secret:VALUE` mark the secret's values.
+def chain_to_drn(path: str | Path, problem: Problem, policy: Policy | HistoryPolicy) -> InducedHMM:
+    """Write the Markov chain that a policy makes as a DTMC in a DRN file; labels `secret_VALUE` mark the secret's values.
 
-    The labels hold for the state at the secret's time. A start spread over several states becomes a first step of its
-    own, without reward. What the watcher sees is not part of the file: it is in what is returned.
+    The labels hold for the state at the secret's time; what Storm cannot read in a label is written as `_`. A start
+    spread over several states becomes a first step of its own, without reward. Rewards of decisions are the reward model
+    `reward`, those of the last state `terminal`: without discount the expected return is `R{"reward"}=? [C<=T]` and
+    `R{"terminal"}=? [I=T]` together, with T + 1 in place of T where the start is spread. What the watcher sees is not
+    part of the file: it is in what is returned.
 
     **Raises:** `InputError` where the policy does not fit; `ModelFileError` where it cannot be written.
     """
     chain = induced_hmm(problem, policy)
-    labels = {f"secret:{value}": chain.secret[:, number] > 0 for number, value in enumerate(chain.secret_values)}
+    names = _label_names(chain.secret_values)
+    labels = {name: chain.secret[:, number] > 0 for number, name in enumerate(names)}
     save_drn(path, chain.model(problem.discount), labels=labels, chain=True)
     return chain
 
 
-def chain_to_arrays(path: str | Path, problem: Problem, policy: Policy) -> InducedHMM:
+def chain_to_arrays(path: str | Path, problem: Problem, policy: Policy | HistoryPolicy) -> InducedHMM:
     """Write the hidden Markov model that a policy makes as a `.npz` file with the names of `hmmlearn.hmm.CategoricalHMM`.
 
-    Arrays: `startprob_` `(M,)`, `transmat_` `(M, M)`, `emissionprob_` `(M, E)`, and `rewards` `(M,)`, `states` `(M,)`,
-    `symbols` `(E,)`.
+    Arrays: `startprob_` `(M,)`, `transmat_` `(M, M)`, `emissionprob_` `(M, E)`, and `rewards` `(M,)`,
+    `terminal_rewards` `(M,)`, `states` `(M,)`, `symbols` `(E,)`.
     """
     chain = induced_hmm(problem, policy)
     arrays = {
         **chain.hmmlearn(),
         "rewards": chain.rewards,
+        "terminal_rewards": chain.terminal_rewards,
         "states": np.array(chain.states),
         "symbols": np.array(chain.symbols),
     }
@@ -167,6 +177,12 @@ class Agent:
         self._memory = int(table.memory_start[state] if self._time == 0 else table.memory_step[self._memory, state])
         count = len(table.memory_names)
         return ((self._model or 0) * count + self._memory) * self.problem.num_states + state
+
+
+def _label_names(values: Sequence[str]) -> list[str]:
+    """A label for each value that can be used in a property of Storm: letters, digits and `_`, and no two alike."""
+    names = [f"secret_{re.sub('[^A-Za-z0-9_]', '_', value)}" for value in values]
+    return names if len(set(names)) == len(names) else [f"{name}_{number}" for number, name in enumerate(names)]
 
 
 def _find(states: Names, key: Any) -> int:

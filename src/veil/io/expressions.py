@@ -59,7 +59,7 @@ class Expression:
 
     Comparisons `= != < <= > >=`, arithmetic `+ - *`, logic `! & | => <=>` (also `and or not`), parentheses, `true` and
     `false`, numbers, names of variables, and, against a variable that holds text, a bare or quoted word
-    (`door=open`, `state="tiger-left"`). Quoted text alone is a label, as in PRISM: `"goal" & x<3`.
+    (`door=open`, `state=tiger-left`, `state="two words"`). Quoted text alone is a label, as in PRISM: `"goal" & x<3`.
 
     **Arguments:** `text`, at most 10,000 characters. Cost of reading: linear.
 
@@ -191,6 +191,9 @@ class Expression:
         if text in _LOGIC:
             sides = [self._truth(side, sign, variables, labels) for side in (left, right)]
             return _Value("truth", _LOGIC[text](*sides), f"…{text}…")
+        if text == "-" and left.kind == "word" and (right.kind == "word" or right.text.isdigit()):
+            # Two words that are no variables are one word with a hyphen, as in state=tiger-left.
+            return _Value("word", left.content, f"{left.text}-{right.text}")
         if text in _ARITHMETIC or text in _ORDER:
             sides = [self._number(side, sign, variables) for side in (left, right)]
             kind, function = ("number", _ARITHMETIC[text]) if text in _ARITHMETIC else ("truth", _ORDER[text])

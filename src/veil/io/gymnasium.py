@@ -72,6 +72,8 @@ def from_gymnasium(
     known = _family_variables(family, base, num_states) if family else {}
     known |= {name: _values(name, given, num_states) for name, given in (variables or {}).items()}
     names = _state_names(state_names, known, family, num_states)
+    if len(names) != num_states:
+        raise InputError("state_names", [f"there are {len(names)}, expected one for each of {num_states} states"])
     ending = _Ending(steps, _initial(base, initial, num_states, names, title), num_states)
     actions = list(action_names or (_ACTIONS[family] if family else ())) or None
     model = _model(steps, ending, discount, names, actions)
@@ -121,7 +123,11 @@ def _read_table(table: Mapping[Any, Any], title: str) -> tuple[np.ndarray, ...]:
         if len(choices) != num_actions:
             defects.add(f"P[{state}] has {len(choices)} actions, expected {num_actions} as the first state has")
         for action in range(len(choices)):
-            for step in choices[action]:
+            given = choices[action]
+            if not isinstance(given, (list, tuple)) or not given:
+                defects.add(f"P[{state}][{action}] is {given!r:.60}, expected a list of steps that is not empty")
+                continue
+            for step in given:
                 try:
                     chance, following, reward, ended = step
                     entry = (state, action, int(following), float(chance), float(reward), bool(ended))

@@ -8,8 +8,9 @@ from jaxtyping import Float
 
 from ..engine.chain import Chain, make_chain
 from ..engine.hidden import event_name
+from ..policy.history import HistoryPolicy
 from ..policy.tables import Policy
-from ..problem.errors import InputError, TooLargeError
+from ..problem.errors import TooLargeError
 from ..problem.model import Model
 from ..problem.problem import Problem
 
@@ -22,17 +23,18 @@ NOTHING = "(nothing)"
 class InducedHMM:
     """What the watcher watches: a hidden chain that emits one symbol a step.
 
-    `start` `(M,)`, `transitions` `(M, M)` sparse, `emissions` `(M, E)`, `rewards` `(M,)`: the expected reward of the
-    decision in each state. A symbol is an observation, or a pair (action, observation), or `(nothing)` where none comes
-    at time 0. `states` and `symbols` are their names; `secret` `(M, Z)` says with which probability the secret has each
-    value, given the state at the secret's time. For a policy with a clock the time is part of the state, and the last
-    states are absorbing; `horizon` decisions are meant.
+    `start` `(M,)`, `transitions` `(M, M)` sparse, `emissions` `(M, E)`; `rewards` `(M,)`, the expected reward of the
+    decision in each state, and `terminal_rewards` `(M,)`, what the last state pays. A symbol is an observation, or a pair
+    (action, observation), or `(nothing)` where none comes at time 0. `states` and `symbols` are their names; `secret`
+    `(M, Z)` says with which probability the secret has each value, given the state at the secret's time. For a policy
+    with a clock the time is part of the state, and the last states are absorbing; `horizon` decisions are meant.
     """
 
     start: Float[np.ndarray, " M"]
     transitions: sp.csr_array
     emissions: Float[np.ndarray, "M E"]
     rewards: Float[np.ndarray, " M"]
+    terminal_rewards: Float[np.ndarray, " M"]
     states: tuple[str, ...]
     symbols: tuple[str, ...]
     secret: Float[np.ndarray, "M Z"]
@@ -69,10 +71,12 @@ class InducedHMM:
 
     def model(self, discount: float = 1.0) -> Model:
         """The chain as a model with one action, as for `veil.io.drn_writer.save_drn(…, chain=True)`."""
-        return Model([self.transitions], self.rewards, self.start, discount, None, self.states, ["step"])
+        return Model(
+            [self.transitions], self.rewards, self.start, discount, self.terminal_rewards, self.states, ["step"]
+        )
 
 
-def induced_hmm(problem: Problem, policy: Policy) -> InducedHMM:
+def induced_hmm(problem: Problem, policy: Policy | HistoryPolicy) -> InducedHMM:
     """The hidden Markov model that the watcher sees when a policy is played.
 
     A state is a hidden state of the problem (with what the agent remembers), and, where symbols depend on the action or
@@ -86,12 +90,24 @@ def induced_hmm(problem: Problem, policy: Policy) -> InducedHMM:
     layers = 1 if chain.stationary else problem.horizon
     kinds = len(chain.hidden.channels)
     size = chain.hidden.num_states
-    opening = kinds > 1 or not problem.observer.sees_first
+    opening = not _emits_alike(problem, chain)
     # The opening layer holds the states at time 0, where they emit otherwise than later.
     blocks = int(opening) + kinds if chain.stationary else 1 + kinds * layers
     if blocks * size > MOST_STATES:
         raise TooLargeError(f"the chain would have {blocks * size:,} states, expected at most {MOST_STATES:,}")
     return _assemble(problem, chain, opening or not chain.stationary)
+
+
+def _emits_alike(problem: Problem, chain: Chain) -> bool:
+    """Whether a state emits at time 0 what it emits later, so that no layer of its own is needed for the start."""
+    hidden = chain.hidden
+    first, *more = hidden.channels
+    if more or not problem.observer.sees_first or problem.observer.sees_actions:
+        return False
+    emission = first.emission
+    return hidden.root.shape == emission.shape and np.allclose(
+        hidden.root, hidden.start[:, None] * emission, rtol=0, atol=1e-15
+    )
 
 
 def _assemble(problem: Problem, chain: Chain, opening: bool) -> InducedHMM:
@@ -114,17 +130,25 @@ def _assemble(problem: Problem, chain: Chain, opening: bool) -> InducedHMM:
         for kind, matrix in enumerate(chain.matrices(time)):
             target = int(opening) + (kind if chain.stationary else time * kinds + kind)
             rows[layer, target] = sp.csr_array(matrix)
+    for layer in range(layers):
+        rows.setdefault((layer, layer), sp.csr_array((size, size)))  # a layer that nothing leads to keeps its width
     grid = [[rows.get((i, j)) for j in range(layers)] for i in range(layers)]
-    if layers * size and all(cell is None for cell in grid[0]):
-        raise InputError("induced chain", ["the horizon is 0: there is no step to write"])
     start = np.zeros(layers * size)
     start[:size] = hidden.start
     emissions, symbols = _emissions(problem, chain, opening, layers)
     names = _names(problem, chain, opening, layers)
     secret = np.tile(hidden.label, (layers, 1))
-    transitions = sp.csr_array(sp.block_array(grid, format="csr"))
+    transitions = _absorbing_ends(sp.csr_array(sp.block_array(grid, format="csr")))
     values = problem.secret_values
-    return InducedHMM(start, transitions, emissions, rewards, names, symbols, secret, values, problem.horizon)
+    ends = np.tile(hidden.terminal, layers)
+    return InducedHMM(start, transitions, emissions, rewards, ends, names, symbols, secret, values, problem.horizon)
+
+
+def _absorbing_ends(transitions: sp.csr_array) -> sp.csr_array:
+    """The transitions with a step to itself where there is none: the last situations of a policy on the history."""
+    ends = np.flatnonzero(np.diff(transitions.indptr) == 0)
+    loops = sp.csr_array((np.ones(len(ends)), (ends, ends)), shape=transitions.shape)
+    return sp.csr_array(transitions + loops)
 
 
 def _emissions(problem: Problem, chain: Chain, opening: bool, layers: int) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -136,12 +160,15 @@ def _emissions(problem: Problem, chain: Chain, opening: bool, layers: int) -> tu
     place = {name: number for number, name in enumerate(symbols)}
     emissions = np.zeros((layers * size, len(symbols)))
     if opening:
-        table = observer.emissions[hidden.state] if observer.sees_first else np.ones((size, 1))
+        # Where nothing starts, any distribution will do: it is never used.
+        unused = np.eye(hidden.root.shape[1])[:1]
+        table = np.where(hidden.start[:, None] > 0, hidden.root / np.maximum(hidden.start, 1e-300)[:, None], unused)
         emissions[:size, [place[name] for name in first]] = table
     columns = [place[name] for name in later]
     for layer in range(int(opening), layers):
         kind = (layer - int(opening)) % kinds
         emissions[layer * size : (layer + 1) * size, columns] = hidden.channels[kind].emission
+    emissions[~emissions.any(axis=1), 0] = 1.0  # situations of another time, which nothing leads to in this layer
     return emissions, tuple(symbols)
 
 

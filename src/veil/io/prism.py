@@ -78,7 +78,7 @@ def from_stormpy(
 
 def _stormpy() -> Any:
     try:
-        import stormpy
+        import stormpy  # pyright: ignore[reportMissingImports]: an extra that not everybody has
     except ImportError:
         raise MissingExtraError(
             "PRISM programs need stormpy, which is not installed: pip install 'veil[prism]'"
@@ -105,7 +105,7 @@ def _with_constants(storm: Any, program: Any, constants: Mapping[str, Any] | str
         constants = ",".join(f"{name}={plain(value)}" for name, value in constants.items())
     undefined = sorted(constant.name for constant in program.get_undefined_constants())
     if constants:
-        program = storm.instantiate_constants(program, constants)
+        program, _ = storm.instantiate_constants(program, constants)
         undefined = sorted(constant.name for constant in program.get_undefined_constants())
     if undefined:
         listed = ", ".join(undefined)
@@ -119,15 +119,16 @@ def _choices(built: Any, source: str, notes: list[str]) -> Choices:
     counts = np.fromiter((len(matrix.get_row(row)) for row in range(num_choices)), dtype=np.int64, count=num_choices)
     steps = np.array([(entry.column, entry.value) for entry in matrix], dtype=np.float64).reshape(-1, 2)
     step_choice = np.repeat(np.arange(num_choices), counts)
-    values, wrong, sums = rescaled(step_choice, steps[:, 1], num_choices, 0.0, notes)
-    if wrong.any():
-        row = int(np.flatnonzero(wrong)[0])
-        raise InputError(source, [f"choice {row} sums to {sums[row]:.12g}, expected 1"])
     owner = np.arange(num_states)
     if num_choices != num_states or not matrix.has_trivial_row_grouping:
         begin = np.array([matrix.get_row_group_start(state) for state in range(num_states)] + [num_choices])
         owner = np.repeat(np.arange(num_states), np.diff(begin))
     label, label_names = _choice_labels(built, num_choices)
+    values, wrong, sums = rescaled(step_choice, steps[:, 1], num_choices, 0.0, notes)
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        where = f"the choice {label_names[label[row]]!r} of state {owner[row]}"
+        raise InputError(source, [f"{where} sums to {sums[row]:.12g}, expected 1"])
     state_rewards, choice_rewards = _rewards(built, step_choice, values, counts)
     return Choices(
         num_states,

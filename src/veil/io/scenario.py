@@ -116,6 +116,7 @@ class _Reader:
                 tables.return_over,
                 agent_sees_observations=tables.agent_sees_observations,
                 name=name,
+                layout=None if world.grid is None else world.grid.layout,
             )
         except InputError as error:
             for defect in error.defects:

@@ -296,7 +296,8 @@ def _automaton(table: AutomatonSecret, world: World, notes: Notes) -> Automaton 
         found = f"an automaton of {len(states):,} states and {len(table.labels):,} labels over {size:,} states"
         notes.add(("secret",), f"found {found}, expected a smaller one")
         return None
-    known = dict.fromkeys([*states, *([table.otherwise] if table.otherwise not in (None, "stay") else [])], 0)
+    further = [] if table.otherwise in (None, "stay") else [table.otherwise]
+    known: dict[str, int] = dict.fromkeys([*states, *further], 0)
     for number, name in enumerate(table.accepting):
         lookup(known, name, "automaton state", ("secret", "accepting", number), notes)
     labels: dict[str | int, str] = {}

@@ -7,7 +7,7 @@ import stat
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ..problem.errors import ScenarioError
 from .scenario_types import is_real
@@ -73,7 +73,7 @@ class Source:
                 inside = isinstance(found, dict) and part in found
             if not inside:
                 return path[:length]
-            found = found[part]
+            found = cast(Any, found)[part]
         return path
 
     def place(self, path: Path_) -> str:

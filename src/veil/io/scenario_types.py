@@ -124,7 +124,7 @@ def _start(value: Any) -> dict[str, float]:
         return {value: 1.0}
     if isinstance(value, list) and value and all(map(is_name, value)) and len(set(value)) == len(value):
         return dict.fromkeys(value, 1 / len(value))
-    if _is_row(value):
+    if isinstance(value, dict) and _is_row(value):
         return {name: float(chance) for name, chance in value.items()}
     raise wrong("a state, a list of distinct states (equally likely), or { state = probability, … }")
 

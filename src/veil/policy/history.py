@@ -5,6 +5,7 @@ state, value of the secret once it is settled); it keeps track of all of these f
 """
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from ..problem.problem import Problem
 from .files import read_table, save_table
 
 _NONE = -1
+_TYPE = re.compile(r"[<>|]?[if][1248]")
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,9 +146,10 @@ def history_from(head: str, packed: np.ndarray, path: str | Path) -> HistoryPoli
         horizon, told_at = int(described["horizon"]), described["told_at"]
         arrays, begin, content = [], 0, packed.tobytes()
         for name, *shape in described["arrays"]:
-            dtype = np.dtype(name)
-            if dtype.kind not in "if" or not all(isinstance(size, int) and size >= 0 for size in shape):
+            # Compared before NumPy sees it, which knows many more names, and warns of some.
+            if not _TYPE.fullmatch(name) or not all(isinstance(size, int) and size >= 0 for size in shape):
                 raise ValueError(f"an array of {name!r} with shape {shape}")
+            dtype = np.dtype(name)
             count = int(np.prod(shape)) * dtype.itemsize
             arrays.append(np.frombuffer(content[begin : begin + count], dtype=dtype).reshape(shape))
             begin += count
@@ -161,7 +164,7 @@ def history_from(head: str, packed: np.ndarray, path: str | Path) -> HistoryPoli
             told_at=told_at,
             told=None if told_at is None else arrays[-1],
         )
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, OverflowError) as error:
         if isinstance(error, InputError):
             raise
         raise PolicyFileError(f"{path} cannot be read as a history policy: {error}") from None

@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from ..problem.errors import PolicyFileError
+import numpy as np
+
+from ..problem.errors import InputError, PolicyFileError
 from .files import read_table
 from .history import HistoryPolicy, history_from
 from .markov import MarkovPolicy
@@ -16,9 +18,16 @@ def load_policy(path: str | Path) -> MarkovPolicy | TimedPolicy | MemoryPolicy |
     """The policy in a file written by `policy.save(path)`.
 
     **Raises:** `PolicyFileError` where the file is missing, damaged or no policy; `InputError` where its rows are not
-    distributions.
+    distributions. Both name the file.
     """
     found, table = read_table(path)
+    try:
+        return _make(found, table, path)
+    except InputError as error:
+        raise InputError(f"{path}: {error.subject}", error.defects) from None
+
+
+def _make(found: str, table: np.ndarray, path: str | Path) -> MarkovPolicy | TimedPolicy | MemoryPolicy | HistoryPolicy:
     kind, _, rest = found.partition(" ")
     if kind == "memory":
         return MemoryPolicy(memory_from_text(rest, path), table)
