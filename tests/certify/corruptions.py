@@ -12,14 +12,15 @@ from veil.certify.claim import claim_words, policy_hash
 from veil.policy.history import HistoryPolicy
 
 NUMBERS = ("lower", "upper", "expected_return", "return_error", "threshold", "best_known", "prune")
-WORDS = ("policy_class", "bound_class", "problem_hash", "policy_hash", "claim", "goal")
-WITNESS = ("price", "costs", "edge", "first", "cost to infinity", "drop a step", "swap rows")
+WORDS = ("policy_class", "bound_class", "problem_hash", "policy_hash", "claim", "goal", "seal")
+WITNESS = ("memory", "price", "costs", "edge", "first", "cost to infinity", "drop a step", "swap rows")
 
 
 def nudge(rng: random.Random, value: float) -> float:
     """A number that is a little or very different."""
     change = rng.choice((1e-10, 1e-6, 1e-3, 0.1, 1.0, 1e3)) * rng.choice((-1, 1))
-    return rng.choice((value + change, value * (1 + change), -value - change, np.nan, np.inf))
+    found = rng.choice((value + change, value * (1 + change), -value - change, np.nan, np.inf))
+    return value + 1e-3 if found == value else found  # as 0 times anything
 
 
 def corrupt(rng: random.Random, claim: Certificate, policy: Any) -> tuple[str, Certificate, Any]:
@@ -65,6 +66,8 @@ def _reworded(claim: Certificate, **changes: Any) -> Certificate:
 def corrupt_witness(rng: random.Random, witness: Witness, kind: str) -> Witness:
     costs, following = witness.costs.copy(), list(witness.following)
     place = rng.randrange(len(costs)), rng.randrange(costs.shape[1])
+    if kind == "memory":
+        return replace(witness, memory=f"all of {witness.memory}")
     if kind == "price":
         return replace(witness, price=nudge(rng, witness.price))
     if kind == "costs":

@@ -14,7 +14,7 @@ from safetensors.numpy import load, save
 
 from ..problem.errors import CertificateError
 from ..problem.files import write_whole
-from .claim import down, up
+from .claim import HISTORY, down, up
 
 FORM = "veil-certificate-1"
 
@@ -49,7 +49,7 @@ class Certificate:
     - `policy_class`, `bound_class`: who the policy is and who the others are, and what they must see.
     - `window`, `prune`, `merge`: how the policy's opacity is bounded; `values`: what is earned after the horizon, for an
       infinite return; `witness`: the watcher of the upper bound, None for "transparent".
-    - `problem_hash`, `policy_hash`, `versions`, `claim`: the claim in words.
+    - `problem_hash`, `policy_hash`, `versions`; `claim`: the claim in words; `seal`: a hash of what no computation checks.
     """
 
     goal: str
@@ -69,6 +69,7 @@ class Certificate:
     policy_hash: str
     versions: dict[str, str]
     claim: str
+    seal: str
     witness: Witness | None = None
     values: Float[np.ndarray, "K S"] | None = None
 
@@ -84,23 +85,36 @@ class Certificate:
 
     @property
     def class_gap(self) -> float | None:
-        """The part of the gap that policies of a larger class are known to gain; None where nothing is known."""
-        return None if self.best_known is None else max(0.0, self.best_known - self.lower)
+        """The part of the gap that policies of a larger class are known to gain; None where nothing is known.
+
+        0 for a policy on the history: there is no larger class.
+        """
+        if self.best_known is None:
+            return None
+        return 0.0 if self.policy_class.startswith(HISTORY) else max(0.0, self.best_known - self.lower)
 
     @property
     def solver_gap(self) -> float | None:
-        """The part of the gap that is open: between the best that is known and the bound."""
-        return None if self.best_known is None else max(0.0, self.upper - max(self.best_known, self.lower))
+        """The part of the gap that a search may still close: all of it but the part of the class."""
+        return None if self.class_gap is None else max(0.0, self.gap - self.class_gap)
 
     def summary(self) -> str:
         """The claim in a few sentences, lower bounds rounded down and upper bounds up."""
         lines = [self.claim, f"The policy: {self.policy_class}. The others: {self.bound_class}."]
-        if self.goal == "opaque" and self.class_gap is not None and self.solver_gap is not None:
-            lines.insert(1,
-                f"Of the gap of {up(self.gap)} bits, {up(self.class_gap)} belong to the class of the policy (policies of"
-                f" a larger class are known to hide {down(max(self.best_known or 0.0, self.lower))}), and"
-                f" {up(self.solver_gap)} to the solver: nobody knows.")  # fmt: skip
+        if self.goal == "opaque" and self.feasible:
+            lines.insert(1, self._parts_of_the_gap())
         return "\n".join(lines)
+
+    def _parts_of_the_gap(self) -> str:
+        if self.class_gap is None or self.solver_gap is None or self.best_known is None:
+            return f"How the gap of {up(self.gap)} bits divides is not known: no game was played."
+        if self.policy_class.startswith(HISTORY):
+            return f"The gap of {up(self.gap)} bits belongs to the solver: no class of policies is larger."
+        return (
+            f"Of the gap of {up(self.gap)} bits, {up(self.class_gap)} belong to the class of the policy (the solver knows one"
+            f" on the history that hides {down(self.best_known)}; how much of it a better policy of the same class would gain"
+            f" is open), and {up(self.solver_gap)} to the solver, between that and the bound."
+        )
 
     def save(self, path: str | Path) -> None:
         """Write `path`, JSON, and beside it the arrays, safetensors, named after their content; the same certificate

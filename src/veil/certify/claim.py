@@ -1,6 +1,7 @@
 """What a certificate says in words, and whether its form is right: hashes, numbers and words that fit each other."""
 
 import hashlib
+import json
 import math
 from typing import Any
 
@@ -46,6 +47,9 @@ def policy_hash(policy: Any) -> str:
     return digest.hexdigest()
 
 
+HISTORY = "a policy on the history"
+
+
 def policy_words(problem: Problem, policy: Any) -> str:
     """Which kind of policy it is, and what its agent must see."""
     known = "its state"
@@ -54,8 +58,8 @@ def policy_words(problem: Problem, policy: Any) -> str:
     if hasattr(policy, "decisions"):
         told = "" if policy.told is None else ", and remembers where it was at one time"
         if not policy.executable:
-            return "a policy on the history that also acts on what the agent does not know: nobody can play it as it is"
-        return f"a policy on the history; its agent sees {known} and all that the watcher sees{told}"
+            return f"{HISTORY} that also acts on what the agent does not know: nobody can play it as it is"
+        return f"{HISTORY}; its agent sees {known} and all that the watcher sees{told}"
     memory = getattr(policy, "memory", None)
     clock = " and the time" if getattr(policy, "timed", False) else ""
     if memory is not None:
@@ -67,7 +71,9 @@ def policy_words(problem: Problem, policy: Any) -> str:
 def bound_words(problem: Problem, goal: str) -> str:
     """Who the bound on all others is about."""
     if goal == "transparent":
-        return "all policies; how little they hide is a concave minimum, which the game does not bound: 0 is all that holds"
+        return (
+            "all policies: how little they can hide is the minimum of a concave function, which the game does not bound"
+        )
     more = len(problem.models) > 1 or len(problem.secret_table.memory_names) > 1
     hidden = ", the model that runs and the state of the secret's automaton" if more else ""
     return f"all policies, whatever they remember, even if they know the state, the start{hidden} and all that the watcher sees"
@@ -80,13 +86,20 @@ def claim_words(claim: Any) -> str:
     gained = f"Its return is {claim.expected_return:.6g}{missed}."
     if claim.goal == "transparent":
         return (
-            f"hides at most {up(claim.upper)} bits; there is no certificate for a minimum, so that no more than 0 bits is"
-            f" proven for other policies{limit}. {gained}"
+            f"hides at most {up(claim.upper)} bits, which is proven; the game gives no certificate for a minimum, and for"
+            f" other policies{limit} nothing holds but that they hide 0 bits or more. {gained}"
         )
+    most = f" of at most {up(claim.upper)}" if claim.feasible else ""
     return (
-        f"hides {down(claim.lower)} of at most {up(claim.upper)} bits; no policy{limit} can hide more than"
-        f" {up(claim.upper)}, because of the attached observer. {gained}"
+        f"hides {down(claim.lower)}{most} bits; no policy{limit} can hide more than {up(claim.upper)}, because of the"
+        f" attached observer. {gained}"
     )
+
+
+def seal_of(claim: Any) -> str:
+    """SHA-256 of what no computation can check: what the solver knows of others, the versions, the memory in words."""
+    said = [claim.best_known, claim.versions, None if claim.witness is None else claim.witness.memory]
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
 def check_claim(claim: Any, problem: Problem, policy: Any) -> None:
@@ -130,6 +143,8 @@ def check_claim(claim: Any, problem: Problem, policy: Any) -> None:
         raise CertificateError(f"bounds: lower {claim.lower} and upper {claim.upper} do not fit each other")
     if claim.best_known is not None and not claim.best_known <= claim.upper + 1e-9:
         raise CertificateError(f"best_known: {claim.best_known} passes the upper bound {claim.upper}")
+    if claim.seal != seal_of(claim):
+        raise CertificateError("seal: best_known, the versions or the words for the watcher's memory were changed")
     if claim.claim != claim_words(claim):
         raise CertificateError(f"claim: the words are {claim.claim!r}, and the numbers say {claim_words(claim)!r}")
 

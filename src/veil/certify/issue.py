@@ -1,7 +1,5 @@
 """`certify`: makes a certificate for any policy; every number in it comes from the verifier's own functions."""
 
-import time as clock
-from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import version
 from typing import Any, Literal
@@ -10,30 +8,27 @@ import numpy as np
 
 from ..engine.public import DEFAULT_MEMORY
 from ..engine.returns import optimal_values
-from ..logs import log2_of_count
 from ..policy.tables import check_fits
 from ..problem.checks import Defects, is_number
-from ..problem.errors import InputError, TooLargeError
+from ..problem.errors import TooLargeError
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
-from ..solve.game import GameResult, solve_game
-from ..solve.game_memory import LongGameResult
-from ..solve.game_refine import EnclosedGame, RefinedGameResult, enclose_game
+from ..solve.limits import Limits
+from ..solve.max_return import check_feasible
 from ..solve.max_return import threshold as threshold_of
-from .certificate import Certificate, Witness
-from .claim import ROUNDING, bound_words, claim_words, missing_return, policy_hash, policy_words
-from .verify import PolicyValues, policy_values, rule_bound
-from .world import FLOOR, UNIT, World
-
-Game = GameResult | LongGameResult | RefinedGameResult | EnclosedGame
+from .certificate import Certificate
+from .claim import ROUNDING, bound_words, claim_words, missing_return, policy_hash, policy_words, seal_of
+from .verify import PolicyValues, policy_values
+from .watchers import Game, best_watcher
+from .world import FLOOR, UNIT, Patience, World
 
 _SECONDS = 60.0
-_QUICK_MOVES = 2**20  # branches of a layer up to which the whole horizon is tried at once
-_MOST_MOVES = 2**23  # and up to which a window is
+_POLICY_SHARE = 1 / 3  # of the time, for the policy's own opacity
+_EXACT_SHARE, _GRACE = 1 / 3, 0.5  # of that, to follow all histories, and seconds that this may take whatever the limit
+_MOST_MOVES = 2**23  # branches of a layer up to which histories are followed
 _PRUNINGS = (1e-12, 1e-10, 1e-8, 1e-7)
 _MERGINGS, _MERGE_PRUNE = (256, 1024, 4096, 16384), 1e-9  # histories that a layer keeps, and those too rare to count
 _SLACK = 2.0**-40  # bits that claims stay away from what is proven here: machines differ in their last digits
-_MARGIN = 2.0**-39  # bits added to each cost, for Kraft's inequality to hold with room to spare
 
 
 def certify(
@@ -53,19 +48,26 @@ def certify(
     and on a bounded memory otherwise, and holds for all policies. With goal "transparent" a minimum is wanted, for which
     the game has no bound: the certificate then holds the policy's own value and says so.
 
-    **Arguments:** `policy`: a Markov, timed, memory or history policy; `time_limit` in seconds for the search of a rule, 60
-    by default; `gap`: the search stops where it knows the best policy to this many bits; `game`: a game of this problem that
-    was already played, whose watcher is then used; `memory_bytes` for the game.
+    **Arguments:** `policy`: a Markov, timed, memory or history policy; `time_limit` in seconds, 60 by default: a third at
+    most goes to the policy's own opacity, the rest to the search of a rule, and one pass over the horizon, for the return,
+    is always made; `gap`: the search stops where it knows the best
+    policy to this many bits; `game`: a game of this problem that was already played, as `Solution.proof`, whose watcher
+    is then used; `memory_bytes` for the game.
 
-    **Returns:** a `Certificate`, which `veil.verify(certificate, problem, policy)` accepts.
+    **Returns:** a `Certificate`, which `veil.verify(certificate, problem, policy)` accepts. Where there is no time for a
+    game, the bound is `log2 |Z|` or what the first event tells of the start. A keyboard interrupt ends the search with the
+    best proof so far; it is passed on where nothing is proven of the policy yet.
 
     **Raises:** `InputError` where the policy does not fit; `InfeasibleError` where no policy reaches the threshold;
     `CertificateError` where the verifier refuses the problem or the policy.
     """
     _check(policy, problem, goal, time_limit, gap)
-    world, seconds = World(problem), _SECONDS if time_limit is None else float(time_limit)
+    if len(problem.models) == 1 or problem.secret_table.agent_knows:
+        check_feasible(problem)  # the bound is also about agents who know the model, who may earn more
+    limits, world = Limits.of(_SECONDS if time_limit is None else float(time_limit)), World(problem)
     values = np.stack([optimal_values(one) for one in problem.models]) if problem.return_over == "infinite" else None
-    found, how = _policy_part(world, policy, values, goal, seconds / 3, gap)
+    share = limits if goal == "transparent" else limits.share(_POLICY_SHARE)
+    found, how, whole = _PolicyPart(world, policy, values, goal).best(share, gap)
     wanted, most = threshold_of(problem), world.most_bits
     claim = Certificate(
         goal=goal,
@@ -83,17 +85,21 @@ def certify(
         policy_hash=policy_hash(policy),
         versions={"veil": version("veil"), "numpy": np.__version__},
         claim="",
+        seal="",
         values=values,
     )
     claim = replace(claim, feasible=missing_return(claim) <= ROUNDING * (1 + abs(wanted or 0.0)))
     if goal == "opaque":
-        witness, upper, known = _best_watcher(world, _games(problem, wanted, gap, seconds, memory_bytes, game), values)
-        if claim.feasible and (known is None or claim.lower > known):
-            known = claim.lower
-        claim = replace(claim, witness=witness, upper=min(most, upper + _SLACK), best_known=known)
+        limits = limits if whole else Limits.of(0.0)
+        watched = best_watcher(world, wanted, values, gap, limits, memory_bytes, game)
+        known = watched.known
+        if known is not None and claim.feasible:
+            known = max(known, claim.lower)
+        upper = min(most, watched.upper + _SLACK)
+        claim = replace(claim, witness=watched.witness, upper=upper, best_known=known)
     else:
         claim = replace(claim, lower=0.0)
-    return replace(claim, claim=claim_words(claim))
+    return replace(claim, claim=claim_words(claim), seal=seal_of(claim))
 
 
 def _check(policy: Any, problem: Problem, goal: Any, time_limit: Any, gap: Any) -> None:
@@ -111,126 +117,91 @@ def _check(policy: Any, problem: Problem, goal: Any, time_limit: Any, gap: Any) 
         check_fits(policy, problem)
 
 
-def _policy_part(
-    world: World, policy: Any, values: Any, goal: str, seconds: float, gap: float
-) -> tuple[PolicyValues, dict[str, Any]]:
-    """The policy's values and how they were found: exact if that fits, else the best window, or merged histories."""
-    whole, end = (-1, world.horizon + 1), clock.monotonic() + seconds
-    exact = {"window": whole, "prune": FLOOR, "merge": 0}
-    found = _tried(world, policy, values, goal, [exact], _QUICK_MOVES)
-    if found is not None:
-        return found
-    for radius in range(world.horizon + 2):
-        begin, window = clock.monotonic(), _around(world, radius)
-        ways = [{"window": window, "prune": prune, "merge": 0} for prune in (FLOOR, *_PRUNINGS)]
-        wider = _tried(world, policy, values, goal, ways)
-        if wider is None:
-            break
-        gained = np.inf if found is None else _gain(wider[0], goal) - _gain(found[0], goal)
-        found = wider if gained > 0 else found
-        # A window costs a few times what the one before it took.
-        following = 3 * (clock.monotonic() - begin)
-        if window == whole or clock.monotonic() + following > end or (following > 2 and gained < gap / 20):
-            break
-    for most in _MERGINGS if found is None or found[1] != exact else ():
-        begin = clock.monotonic()
-        merged = _tried(world, policy, values, goal, [{"window": whole, "prune": _MERGE_PRUNE, "merge": most}])
-        if merged is not None and (found is None or _gain(merged[0], goal) > _gain(found[0], goal)):
-            found = merged
-        if merged is None or clock.monotonic() + 4 * (clock.monotonic() - begin) > end:
-            break
-    if found is None:
-        raise TooLargeError("not even one step around the secret can be followed: the problem is too large to certify")
-    return found
+class _PolicyPart:
+    """The search for the best bound on a policy's own opacity: exact if that fits, else a window, or merged histories."""
 
+    def __init__(self, world: World, policy: Any, values: Any, goal: str):
+        self.world, self.policy, self.values, self.goal = world, policy, values, goal
+        self.whole = (-1, world.horizon + 1)
+        self.found: tuple[PolicyValues, dict[str, Any]] | None = None
 
-def _gain(found: PolicyValues, goal: str) -> float:
-    return found.lower if goal == "opaque" else -found.upper
+    def best(self, limits: Limits, gap: float) -> tuple[PolicyValues, dict[str, Any], bool]:
+        """The values, how they were found, and whether the search went to its end without an interrupt."""
+        try:
+            if not self._try([self._way(FLOOR)], Patience(_MOST_MOVES, limits.share(_EXACT_SHARE).deadline + _GRACE)):
+                # The secret told outright: nothing is hidden, and only the return is left to find.
+                if not self._try([self._way(FLOOR, window=_around(self.world, 0))], Patience()):
+                    raise TooLargeError(
+                        "not even the return of the policy can be followed: the problem is too large to certify"
+                    )
+                self._widen(limits, gap)
+                self._merge(limits)
+            finished = True
+        except KeyboardInterrupt:
+            if self.found is None:
+                raise
+            finished = False
+        assert self.found is not None
+        return *self.found, finished
+
+    def _way(self, prune: float, merge: int = 0, window: tuple[int, int] | None = None) -> dict[str, Any]:
+        return {"window": self.whole if window is None else window, "prune": prune, "merge": merge}
+
+    def _try(self, ways: list[dict[str, Any]], patience: Patience) -> bool:
+        """Keep the values by the first way that fits, if they are better; says whether one fits."""
+        for how in ways:
+            try:
+                values = policy_values(
+                    self.world, self.policy, how["window"], how["prune"], self.values,
+                    goal=self.goal, merge=how["merge"], patience=patience,
+                )  # fmt: skip
+            except TooLargeError:
+                continue
+            if self.found is None or self._gain(values) > self._gain(self.found[0]):
+                self.found = values, how
+            return True
+        return False
+
+    def _gain(self, values: PolicyValues) -> float:
+        return values.lower if self.goal == "opaque" else -values.upper
+
+    def _widen(self, limits: Limits, gap: float) -> None:
+        """Wider and wider windows, while there is time and they gain."""
+        assert self.found is not None
+        for radius in range(self._first_radius(), self.world.horizon + 2):
+            begin, window, before = limits.left, _around(self.world, radius), self._gain(self.found[0])
+            ways = [self._way(prune, window=window) for prune in (FLOOR, *_PRUNINGS)]
+            if not self._try(ways, Patience(_MOST_MOVES, limits.deadline)):
+                break
+            # A window costs a few times what the one before it took.
+            following = 3 * (begin - limits.left)
+            small = before > 0 and self._gain(self.found[0]) - before < gap / 20
+            if window == self.whole or following > limits.left or (following > 2 and small):
+                break
+
+    def _first_radius(self) -> int:
+        """Where to begin: at the edge of its window the watcher is told the memory, which should then be small.
+
+        A policy on the history that was found for a stretch of times remembers nothing else on the other side of its end.
+        """
+        tables = getattr(self.policy, "following", ())
+        if self.world.problem.secret_table.time == 0:
+            alone = [time for time, table in enumerate(tables, 1) if table.max(initial=0) == 0]
+            return alone[0] if alone else 1
+        told_at = getattr(self.policy, "told_at", None)
+        return 1 if told_at is None else max(1, self.world.problem.secret_table.time - told_at)
+
+    def _merge(self, limits: Limits) -> None:
+        """The whole horizon with histories merged, more and more of them kept apart."""
+        assert self.found is not None
+        for most in _MERGINGS if self.found[1] != self._way(FLOOR) else ():
+            begin = limits.left
+            fits = self._try([self._way(_MERGE_PRUNE, most)], Patience(_MOST_MOVES, limits.deadline))
+            if not fits or 4 * (begin - limits.left) > limits.left:
+                break
 
 
 def _around(world: World, radius: int) -> tuple[int, int]:
     time, horizon = world.problem.secret_table.time, world.horizon
     left, right = max(time - radius, -1), min(time + radius, horizon + 1)
     return (-1 if time == 0 else left, horizon + 1 if time == horizon else right)
-
-
-def _tried(
-    world: World, policy: Any, values: Any, goal: str, ways: list[dict[str, Any]], most: int = _MOST_MOVES
-) -> tuple[PolicyValues, dict[str, Any]] | None:
-    """The values by the first way that fits; None if none does."""
-    for how in ways:
-        try:
-            return policy_values(
-                world, policy, how["window"], how["prune"], values, goal=goal, merge=how["merge"], most=most
-            ), how
-        except TooLargeError:
-            continue
-    return None
-
-
-def _best_watcher(
-    world: World, games: Iterator[tuple[Witness, float | None]], values: Any
-) -> tuple[Witness, float, float | None]:
-    """The watcher with the smallest bound, which the verifier's induction finds, and the most that is known to be hidden."""
-    wanted = threshold_of(world.problem)
-    best, known = _even_odds(world), None
-    upper = rule_bound(world, best, wanted, values)
-    for witness, hidden in games:
-        bound = rule_bound(world, witness, wanted, values)
-        if bound < upper:
-            best, upper = witness, bound
-        if hidden is not None and (known is None or hidden > known):
-            known = hidden
-    return best, upper, None if known is None else min(known, upper)
-
-
-def _even_odds(world: World) -> Witness:
-    """The watcher who remembers nothing and holds every value for equally likely: `log2 |Z|`."""
-    first = np.zeros(
-        world.problem.observer.num_observations if world.problem.observer.sees_first else 1, dtype=np.int32
-    )
-    table, even = np.zeros((1, world.events), dtype=np.int32), log2_of_count(world.values) + _MARGIN
-    return Witness(first, (table,) * world.horizon, np.full((1, world.values), even), 0.0, "nothing")
-
-
-def _games(
-    problem: Problem, wanted: float | None, gap: float, seconds: float, memory_bytes: int, game: Game | None
-) -> Iterator[tuple[Witness, float | None]]:
-    """Watchers with what their games know to be hidden: the given one, or the best that can be had in the time."""
-    if game is None:
-        settings: dict[str, Any] = {
-            "threshold": wanted,
-            "gap": gap,
-            "time_limit": seconds,
-            "memory_bytes": memory_bytes,
-        }
-        try:
-            game = solve_game(problem, **settings)
-        except TooLargeError:
-            try:
-                game = enclose_game(problem, **settings)
-            except TooLargeError:
-                return  # even odds are all that is left
-    parts = (game.stretches, game.refined) if isinstance(game, EnclosedGame) else (game,)
-    for part in parts:
-        if part is not None:
-            yield _witness(problem, part), part.lower
-
-
-def _witness(problem: Problem, game: GameResult | LongGameResult | RefinedGameResult) -> Witness:
-    """The watcher of a game, over the whole horizon: one who stops looking stays where it is."""
-    if isinstance(game, LongGameResult):
-        game = game.forgetful
-    elif isinstance(game, RefinedGameResult):
-        game = game.bounding
-    graph = game.graph
-    if graph.told is not None:
-        raise InputError("game", ["its watcher is told the hidden state, which proves nothing about others"])
-    following = list(graph.following)
-    if len(following) < problem.horizon:
-        observer = problem.observer
-        events = observer.num_observations * (problem.num_actions if observer.sees_actions else 1)
-        stay = np.repeat(np.arange(graph.sizes[-1], dtype=np.int32)[:, None], events, axis=1)
-        following += [stay] * (problem.horizon - len(following))
-    costs = np.where(game.pairs.reachable, game.costs + _MARGIN, np.inf)
-    return Witness(graph.first, tuple(following), costs, game.price, graph.kind)

@@ -1,7 +1,7 @@
 """The verifier: recomputes from the problem and the policy alone what a certificate claims, and rounds outward.
 
 It shares no code with the solvers and the engine: one forward pass plays the policy against the watcher, one backward
-induction plays every policy against the watcher's rule. `docs/verification.md` derives the error bounds.
+induction plays every policy against the watcher's rule. `docs/guarantees.md` derives the error bounds.
 """
 
 import math
@@ -11,15 +11,14 @@ from typing import Any
 import numpy as np
 
 from ..logs import log2_or_zero
-from ..problem.errors import CertificateError, TooLargeError
+from ..problem.errors import CertificateError
 from ..problem.problem import Problem
 from .agent import Agent
 from .certificate import Certificate, Witness
 from .claim import check_claim
 from .merging import merge_histories
-from .world import FLOOR, UNIT, World, defect_of, demand, gamma, group
+from .world import FLOOR, UNIT, Patience, World, defect_of, demand, gamma, group
 
-MOST_MOVES = 2**25
 _AT_ONCE = 2**21  # moves that the backward induction follows at a time
 _FOREVER = 20_000  # steps at most of a sum that goes on for ever
 
@@ -27,15 +26,15 @@ _FOREVER = 20_000  # steps at most of a sum that goes on for ever
 class Play:
     """A policy played forward: weights on (what was seen, the agent's memory, x, value of the secret).
 
-    `roundings` counts those behind the worst weight, `defect` is ρ, `lost` the weight left out for being under `below`.
+    `roundings` counts those behind the worst weight, `defect` is ρ, `lost` the weight left out for being under `below`;
+    `merge` is how many histories a layer may have, any number where 0, and `charged` what merging them cost in bits.
     """
 
-    def __init__(self, world: World, agent: Agent, *, apart: bool, below: float = FLOOR, most: int = MOST_MOVES):
-        self.world, self.agent, self.apart, self.below, self.most = world, agent, apart, max(below, FLOOR), most
-        self.merge, self.charged = (
-            0,
-            0.0,
-        )  # how many histories a layer may have, any number where 0, and its cost in bits
+    def __init__(
+        self, world: World, agent: Agent, patience: Patience, *, apart: bool, below: float = FLOOR, merge: int = 0
+    ):
+        self.world, self.agent, self.patience, self.apart = world, agent, patience, apart
+        self.below, self.merge, self.charged = max(below, FLOOR), merge, 0.0
         x, event, mass = world.start
         self.roundings, self.defect, self.lost, self.in_one_step = 2.0, world.defect, 0.0, 0.0
         self.paid: list[float] = []
@@ -56,16 +55,12 @@ class Play:
         world, nodes = self.world, self.agent.nodes
         choices = self.agent.choices(time, self.memory, self.x, self.z)
         self.defect = max(self.defect, defect_of(choices.sum(axis=1), choices.shape[1], "policy"))
-        paid = (
-            self.mass[:, None] * choices * world.discount**time * np.repeat(world.reward[self.x], nodes, axis=1)
-        ).ravel()
+        reward = np.repeat(world.reward[self.x], nodes, axis=1)
+        paid = (self.mass[:, None] * choices * world.discount**time * reward).ravel()
         self.paid.append(math.fsum(paid.tolist()))
         self.weighted += (time + 1) * math.fsum(np.abs(paid).tolist())
+        self.patience.allow(nodes * int(world.degree[self.x].sum()), time + 1)
         position, move = (np.repeat(part, nodes) for part in world.moves(self.x))
-        if len(move) > self.most:
-            raise TooLargeError(
-                f"the observation tree has {len(move):,} branches at time {time + 1}, over {self.most:,}"
-            )
         node = np.tile(np.arange(nodes), len(move) // nodes)
         share = choices[position, world.row[move] % world.actions * nodes + node]
         mass = self.mass[position] * (share * world.chance[move])
@@ -73,16 +68,15 @@ class Play:
         self.lost += 1.01 * (np.count_nonzero(share) - len(kept)) * self.below
         position, move, node = position[kept], move[kept], node[kept]
         x, event = world.target[move], world.event[move]
-        memory = (
-            node if nodes > 1 else self.agent.remembers(time + 1, self.memory[position], self.x[position], x, event)
-        )
+        memory = node
+        if nodes == 1:
+            memory = self.agent.remembers(time + 1, self.memory[position], self.x[position], x, event)
         history = self.history[position] * world.events + event if self.apart else 0 * x
         self.roundings += 3
         self._store(history, memory, x, world.settled(time + 1, x, self.z[position]), mass[kept])
         if self.apart and self.merge:
-            history, charge = merge_histories(
-                self.history, group(self.memory, self.x, self.z)[1], self.mass, self.merge
-            )
+            code = group(self.memory, self.x, self.z)[1]
+            history, charge = merge_histories(self.history, code, self.mass, self.merge, self.relative_error())
             self.charged += charge
             self._store(history, self.memory, self.x, self.z, self.mass)
 
@@ -124,7 +118,7 @@ def policy_values(
     *,
     goal: str = "opaque",
     merge: int = 0,
-    most: int = MOST_MOVES,
+    patience: Patience = Patience(),  # noqa: B008
 ) -> PolicyValues:
     """Play a policy: its return over the whole horizon, its opacity in a window of times around the secret.
 
@@ -135,14 +129,13 @@ def policy_values(
     """
     horizon, (left, right), forever = world.horizon, window, world.problem.return_over == "infinite"
     demand(-1 <= left <= world.problem.secret_table.time <= right, f"window: {window} is not around the secret")
-    agent, whole = (
-        Agent(world, policy, since=right),
-        left < 0 and right > horizon and prune <= FLOOR and not forever and not merge,
-    )
-    law, inside = Play(world, agent, apart=whole, most=most), Play(world, agent, apart=True, below=prune, most=most)
-    inside.merge = merge
+    agent, whole = Agent(world, policy, since=right), left < 0 and right > horizon
+    whole = whole and prune <= FLOOR and not forever and not merge
+    law = Play(world, agent, patience, apart=whole)
+    inside = Play(world, agent, patience, apart=True, below=prune, merge=merge)
     for time in range(horizon + 1):
         if time == left:
+            inside.roundings, inside.defect = law.roundings, law.defect
             inside._store(np.arange(len(law.x)) * (goal == "opaque"), law.memory, law.x, law.z, law.mass)
         if time < horizon:
             law.step(time)
@@ -151,7 +144,6 @@ def policy_values(
             inside.step(time)
         if right <= horizon and goal == "opaque":  # an agent that acts on the value later still gives it away with x
             inside.history = group(inside.history, inside.memory, inside.x, inside.z * (agent.used_value >= right))[1]
-        inside.roundings, inside.defect = inside.roundings + law.roundings, max(law.defect, inside.defect)
     bits = (law if whole else inside).bits()
     tail, last, law.apart, steps = 0.0, world.terminal, False, horizon
     if forever and agent.stationary:
@@ -177,9 +169,8 @@ def after(world: World, values: Any) -> tuple[np.ndarray, float]:
 
     `|v − V*| ≤ max |v − max_a (R + γ P v)| / (1 − γ)`.
     """
-    demand(
-        np.shape(values) == (len(world.problem.models), world.states) and np.isfinite(values).all(), "values: missing"
-    )
+    shape = (len(world.problem.models), world.states)
+    demand(np.shape(values) == shape and np.isfinite(values).all(), "values: missing")
     value, discount = np.asarray(values, dtype=np.float64)[world.model_state], world.discount
     best, size = _backed_up(world, np.arange(world.size), world.target, value, discount, 1.0), np.abs(value).max()
     error = (gamma(world.terms + 8) + 2.02 * world.defect) * (size + np.abs(world.reward).max())
@@ -195,9 +186,8 @@ def _backed_up(
     begins = np.flatnonzero(np.diff(pair, prepend=-1))
     sums = factor * np.add.reduceat(world.chance[move] * value[target], begins)
     position, action = position[begins], pair[begins] % world.actions
-    return np.maximum.reduceat(
-        sums + price * world.reward[x[position], action], np.flatnonzero(np.diff(position, prepend=-1))
-    )
+    scores = sums + price * world.reward[x[position], action]
+    return np.maximum.reduceat(scores, np.flatnonzero(np.diff(position, prepend=-1)))
 
 
 def rule_bound(world: World, witness: Witness, threshold: float | None, values: Any) -> float:
@@ -207,16 +197,13 @@ def rule_bound(world: World, witness: Witness, threshold: float | None, values: 
     """
     first, following, costs, price = witness.first, witness.following, witness.costs, witness.price
     sizes = [*(len(table) for table in following), len(costs)]
-    demand(
-        len(following) == world.horizon and costs.shape[1:] == (world.values,), "rule: its shape is not the problem's"
-    )
+    fits = len(following) == world.horizon and costs.shape[1:] == (world.values,)
+    demand(fits, "rule: its shape is not the problem's")
     demand(all(table.shape[1:] == (world.events,) and table.max(initial=-1) < size
                for table, size in zip(following, sizes[1:], strict=True)) and first.max(initial=-1) < sizes[0],
            "rule: an edge of its graph leads nowhere")  # fmt: skip
-    demand(
-        ~np.isnan(costs) & (np.exp2(np.minimum(-costs, 1.0)).sum(axis=1, keepdims=True) <= 1 - 2.0**-40),
-        "rule: Kraft's sum passes one",
-    )
+    kraft = np.exp2(np.minimum(-costs, 1.0)).sum(axis=1, keepdims=True)
+    demand(~np.isnan(costs) & (kraft <= 1 - 2.0**-40), "rule: Kraft's sum passes one")
     demand(np.isfinite(price) and price >= 0, f"rule: its price is {price}, expected 0 or more")
     last, tail = after(world, values) if world.problem.return_over == "infinite" else (world.terminal, 0.0)
 
@@ -297,9 +284,7 @@ def _verify(claim: Certificate, problem: Problem, policy: Any) -> Verification:
     demand(claim.lower <= found.lower, f"lower bound: {claim.lower} is claimed, and {found.lower} is found")
     assert claim.witness is not None  # as its form was checked
     upper = rule_bound(world, claim.witness, claim.threshold, claim.values)
-    demand(
-        upper < math.inf, "upper bound: the rule calls something impossible that a policy can reach: it proves nothing"
-    )
+    demand(upper < math.inf, "upper bound: the rule calls impossible what a policy can reach, and so proves nothing")
     upper = min(upper, world.most_bits)  # which needs no witness
     demand(claim.upper >= upper, f"upper bound: {claim.upper} is claimed, and {upper} is found")
     return Verification(found, upper)

@@ -98,7 +98,7 @@ def make_pairs(
     """
     assert told_at is None or isinstance(memory, (FullHistory, TailEvents)), "other memories number their own nodes"
     if isinstance(memory, FullHistory):
-        _check_tree(hidden, memory_bytes)
+        _check_tree(hidden, memory_bytes, check)
     moves = Moves.of(hidden)
     first = memory.begin(np.asarray((hidden.root > 0).any(axis=0)))
     x, event = np.nonzero(hidden.root > 0)
@@ -328,10 +328,11 @@ class TreePairs:
     exact: bool
 
 
-def count_tree(hidden: Hidden, enough: float = np.inf) -> TreePairs:
+def count_tree(hidden: Hidden, enough: float = np.inf, check: Callable[[], None] = lambda: None) -> TreePairs:
     """Count the nodes and pairs of the observation tree without building it: equal sets of states count together.
 
-    Counting stops where the bytes pass `enough` or the different sets are too many to go on.
+    Counting stops where the bytes pass `enough` or the different sets are too many to go on. `check` is called at each
+    time: what it raises ends it.
     """
     moves = Moves.of(hidden)
     cost = 12 * moves.degree.sum(axis=0) + 40 * hidden.reward.shape[1]
@@ -339,6 +340,7 @@ def count_tree(hidden: Hidden, enough: float = np.inf) -> TreePairs:
     histories = 1.0
     exact = True
     for sets, counts in _layers_of_sets(hidden):
+        check()
         histories = float(counts.sum())
         pairs += float(counts @ sets.sum(axis=(1, 2)))
         bytes_needed += float(counts @ (sets.sum(axis=1) @ cost))
@@ -381,8 +383,8 @@ def _layers_of_sets(hidden: Hidden) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         sets, counts = np.concatenate(children), np.concatenate(weights)
 
 
-def _check_tree(hidden: Hidden, memory_bytes: int) -> None:
-    size = count_tree(hidden, enough=memory_bytes)
+def _check_tree(hidden: Hidden, memory_bytes: int, check: Callable[[], None]) -> None:
+    size = count_tree(hidden, memory_bytes, check)
     if not size.exact or size.num_bytes > memory_bytes:
         raise _too_large("the whole history", f"with at least {size.num_histories:.3g} histories and"
                          f" {size.num_pairs:.3g} pairs", size.num_bytes, memory_bytes)  # fmt: skip

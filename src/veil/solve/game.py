@@ -14,7 +14,7 @@ rule; backward induction turns it into an upper bound on all policies, and the t
 
 import time as clock
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float
@@ -33,7 +33,7 @@ from ..engine.public import (
 from ..engine.threads import one_blas_thread
 from ..logs import conditional_entropy_bits, log2_of_tables, posteriors, surprisal_bits
 from ..policy.history import Decisions, HistoryPolicy
-from ..problem.errors import InfeasibleError
+from ..problem.errors import InfeasibleError, TooLargeError
 from ..problem.problem import Problem
 from .limits import INTERRUPTED, Limits, OutOfTime
 from .max_return import threshold as wanted_return
@@ -144,17 +144,29 @@ def solve_game(
     **Arguments:** `memory`: what the watcher remembers, everything by default; `threshold`: δ, that of the problem by
     default; `gap`: the search stops where the bounds are this near, or at `time_limit` seconds, `iterations`, or where
     `should_stop()` says so; a keyboard interrupt also ends it with the best so far. `pairs`: those of the memory, where
-    they are already made. Whatever the limit, a feasible policy and a bound are returned: two passes forward and three
-    backward are always made.
+    they are already made. Whatever the limit, once the pairs are made a feasible policy and a bound are returned: two
+    passes forward and three backward are always made.
 
     Cost: an iteration takes two to six soft backward inductions, each about 10 ns a (pair, action).
 
-    **Raises:** `InfeasibleError` where no policy has the return asked for; `TooLargeError` where the graph does not fit.
+    **Raises:** `InfeasibleError` where no policy has the return asked for; `TooLargeError` where the graph does not fit the
+    memory or the time.
     """
     limits = Limits.of(time_limit, should_stop)
     threshold = wanted_return(problem) if threshold is None else threshold
     if pairs is None:
-        pairs = make_pairs(build(problem), memory or FullHistory(), memory_bytes)
+        try:
+            pairs = make_pairs(
+                build(problem),
+                memory or FullHistory(),
+                memory_bytes,
+                check=replace(limits, should_stop=None).check_unless_over,
+            )
+        except OutOfTime as end:
+            raise TooLargeError(
+                f"the pairs of the game were not all made in time ({end}): a watcher of bounded memory, or a"
+                " longer time_limit"
+            ) from None
     ascent = _Ascent(Game(problem, pairs), threshold, limits)
     try:
         ascent.bound_simply(gap)
@@ -370,15 +382,18 @@ class _Ascent:
                 return
             self._offer(rule, 0.0)
         if self.game.pairs.graph.sizes[-1] > 1 and self.game.pairs.hidden.split_time > 0:
-            blind = solve_game(
-                self.game.problem,
-                LastEvents(0),
-                threshold=self.threshold,
-                gap=max(gap, 1e-4),
-                iterations=100,
-                time_limit=_BLIND_SHARE * self.limits.left,
-                should_stop=self.limits.should_stop,
-            )
+            try:
+                blind = solve_game(
+                    self.game.problem,
+                    LastEvents(0),
+                    threshold=self.threshold,
+                    gap=max(gap, 1e-4),
+                    iterations=100,
+                    time_limit=_BLIND_SHARE * self.limits.left,
+                    should_stop=self.limits.should_stop,
+                )
+            except TooLargeError:
+                return
             self._offer(np.repeat(np.exp2(-blind.costs), len(self.best.costs), axis=0), blind.price)
             if blind.stopped == INTERRUPTED:
                 raise KeyboardInterrupt

@@ -239,12 +239,14 @@ def solve_long_game(
     time_limit: float = 600.0,
     memory_bytes: int = DEFAULT_MEMORY,
     steps: int = 2,
+    least: float = 0.0,
     callback: Callable[[GamePoint], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> LongGameResult:
     """Enclose the value of the game at a horizon whose tree does not fit, by longer and longer stretches.
 
-    **Arguments:** as for `solve_game`; `steps`, the first stretch. `callback` is called after each stretch. A keyboard
+    **Arguments:** as for `solve_game`; `steps`, the first stretch; `least`, the share of the gap that a stretch must close
+    for a longer one to follow. `callback` is called after each stretch. A keyboard
     interrupt ends the enclosure with the best bounds so far.
 
     **Raises:** `InputError` where the secret is settled neither at time 0 nor at time T; `InfeasibleError` where the threshold
@@ -255,7 +257,7 @@ def solve_long_game(
     found = _Enclosure(problem, threshold, gap, memory_bytes)
     first = min(steps, problem.horizon)
     try:
-        stopped = _lengthen(found, first, limits, callback)
+        stopped = _lengthen(found, first, least, limits, callback)
     except OutOfTime as end:
         stopped = str(end)
     except TooLargeError:
@@ -267,8 +269,11 @@ def solve_long_game(
     return found.result(first, limits.spent, stopped)
 
 
-def _lengthen(found: _Enclosure, length: int, limits: Limits, callback: Callable[[GamePoint], None] | None) -> str:
+def _lengthen(
+    found: _Enclosure, length: int, least: float, limits: Limits, callback: Callable[[GamePoint], None] | None
+) -> str:
     """Longer and longer stretches; returns why there is no further one."""
+    wide = np.inf
     while True:
         before = limits.spent
         stopped = found.play(length, limits)
@@ -281,6 +286,9 @@ def _lengthen(found: _Enclosure, length: int, limits: Limits, callback: Callable
         limits.check()
         if length == found.problem.horizon:
             return "whole horizon"
+        if found.open_bits > (1 - least) * wide:
+            return "too slow"
+        wide = found.open_bits
         # The next stretch costs a few times what this one took.
         if 4 * (limits.spent - before) > limits.left:
             return TIME

@@ -40,6 +40,7 @@ from .limits import ENDED_FROM_OUTSIDE, INTERRUPTED, TIME, Limits, OutOfTime
 from .responses import Game, Tables
 
 _SPREAD = 1e-3  # of a uniform choice, so that every history that some policy makes possible has a belief
+_WORTH_A_STRETCH = 0.25  # of the gap: where a longer stretch closes less, automata close more in the time
 _ROUNDS = 4  # of moving centres, after they are chosen
 
 
@@ -229,8 +230,8 @@ def enclose_game(
 ) -> EnclosedGame:
     """Enclose the value of the game at a horizon whose tree does not fit: stretches first, then automata of beliefs.
 
-    Stretches (a fifth of the time) are best where the agent mixes soon; automata of beliefs carry what lasts, as which goal
-    it chose long ago. **Arguments:** as for `solve_long_game` and `refine_game`.
+    Stretches (a fifth of the time at most) are best where the agent mixes soon; automata of beliefs carry what lasts, as
+    which goal it chose long ago. **Arguments:** as for `solve_long_game` and `refine_game`.
     """
     limits, stretches = Limits.of(time_limit, should_stop), None
     if problem.secret_table.time in (0, problem.horizon):
@@ -240,6 +241,7 @@ def enclose_game(
             gap=gap,
             time_limit=time_limit / 5,
             memory_bytes=memory_bytes,
+            least=_WORTH_A_STRETCH,
             callback=callback,
             should_stop=should_stop,
         )

@@ -9,11 +9,12 @@ from ..engine.hidden import build
 from ..engine.public import count_tree
 from ..logs import entropy_bits
 from ..opacity.result import Opacity
+from ..policy.history import Decisions, HistoryPolicy
 from ..problem.errors import TooLargeError
 from ..problem.problem import Problem
 from .game import GamePoint, GameResult, solve_game
 from .game_refine import EnclosedGame, enclose_game
-from .max_return import check_feasible
+from .max_return import best_action_values, check_feasible
 from .max_return import threshold as wanted_return
 from .responses import Game
 from .solution import History, Solution, Status
@@ -56,7 +57,7 @@ def search_game(
         result = solve_game(problem, gap=gap or 1e-3, time_limit=limit, iterations=steps, callback=tell)
         return _from_tree(problem, result, watch)
     except TooLargeError:
-        limit = 600.0 if time_limit is None else time_limit
+        limit = 600.0 if time_limit is None else max(0.0, watch.time_left)
         enclosed = enclose_game(problem, gap=gap or 0.05, time_limit=limit, callback=tell)
         return _from_enclosure(problem, enclosed, watch)
     finally:
@@ -74,7 +75,8 @@ def _from_tree(problem: Problem, result: GameResult, watch: Watch) -> Solution:
         num_sequences=int(sequences),
         reason="the game on the whole observation tree",
     )
-    return _solution(problem, result, opacity, result.upper, result.stopped, _TREE, watch)
+    bound = result.upper, result.stopped, result
+    return _solution(problem, result, result.policy(problem), opacity, bound, _TREE, watch)
 
 
 def _from_enclosure(problem: Problem, enclosed: EnclosedGame, watch: Watch) -> Solution:
@@ -82,9 +84,9 @@ def _from_enclosure(problem: Problem, enclosed: EnclosedGame, watch: Watch) -> S
     stretches, refined = enclosed.stretches, enclosed.refined
     if refined is None or (stretches is not None and stretches.lower >= refined.lower):
         assert stretches is not None
-        played, result, stopped = stretches.problem, stretches.told, stretches.stopped
+        played, result = stretches.problem, stretches.told
     else:
-        played, result, stopped = problem, refined.best, refined.stopped
+        played, result = problem, refined.best
     opacity = Opacity(
         bits=enclosed.lower,
         lower=enclosed.lower,
@@ -94,7 +96,34 @@ def _from_enclosure(problem: Problem, enclosed: EnclosedGame, watch: Watch) -> S
         num_sequences=0,
         reason="the game by finite memory: the tree does not fit",
     )
-    return _solution(played, result, opacity, enclosed.upper, stopped, _LONG, watch)
+    policy = lasting(problem, result.policy(played))
+    return _solution(problem, result, policy, opacity, (enclosed.upper, enclosed.stopped, enclosed), _LONG, watch)
+
+
+def lasting(problem: Problem, policy: HistoryPolicy) -> HistoryPolicy:
+    """A policy on the first steps, made one for the whole horizon: after them it plays for the return alone.
+
+    For secrets settled by then: what comes after depends on the state and the model only, and tells no more of the secret.
+    """
+    begin = policy.horizon
+    if begin == problem.horizon:
+        return policy
+    table, observer = problem.secret_table, problem.observer
+    memories, values = len(table.memory_names), len(table.value_names)
+    size = len(problem.models) * memories * problem.num_states
+    events = observer.num_observations * (problem.num_actions if observer.sees_actions else 1)
+    best = [best_action_values(problem, model) for model in problem.models]
+    decisions = list(policy.decisions)
+    for time in range(begin, problem.horizon):
+        scores = np.stack([each[min(time, len(each) - 1)] for each in best])  # (K, S, A)
+        choice = np.repeat(np.argmax(scores, axis=2)[:, None], memories, axis=1).ravel()
+        rows = np.eye(problem.num_actions)[np.repeat(choice, values)]
+        situation, value = np.divmod(np.arange(size * values), values)
+        decisions.append(Decisions(np.zeros_like(value), situation, value, rows))
+    end = np.where(policy.following[-1] >= 0, 0, -1).astype(np.int32)
+    after = [np.zeros((1, events), dtype=np.int32)] * (problem.horizon - begin)
+    following = [*policy.following[:-1], end, *after]
+    return HistoryPolicy(policy.first, following, decisions, executable=policy.executable)
 
 
 def _prior_bits(problem: Problem, result: GameResult) -> float:
@@ -103,14 +132,21 @@ def _prior_bits(problem: Problem, result: GameResult) -> float:
 
 
 def _solution(
-    problem: Problem, result: GameResult, opacity: Opacity, upper: float, stopped: str, words: str, watch: Watch
+    problem: Problem,
+    result: GameResult,
+    policy: HistoryPolicy,
+    opacity: Opacity,
+    bound: tuple[float, str, GameResult | EnclosedGame],
+    words: str,
+    watch: Watch,
 ) -> Solution:
+    upper, stopped, proof = bound
     rows = [(point.iteration, point.lower, np.nan, point.price, np.nan, point.seconds) for point in result.history]
     detail = f"no policy of any kind with this return hides more than {upper:.6f} bits ({stopped})"
     if not result.executable:
         detail += "; the policy acts on more than the agent knows: it is a bound, not a plan"
     return Solution(
-        policy=result.policy(problem),
+        policy=policy,
         policy_class=words,
         opacity=opacity,
         expected_return=result.expected_return,
@@ -125,4 +161,5 @@ def _solution(
         needs_observations=True,
         history=History.of(rows),
         upper_bits=upper,
+        proof=proof,
     )
