@@ -90,3 +90,21 @@ def test_the_doctor_notices(monkeypatch: pytest.MonkeyPatch):
     assert done.code == shared.SELF_TEST_FAILED
     assert not done.json["healthy"]
     assert [check["what"] for check in done.json["checks"] if not check["passed"]] == ["bits hidden at return 0.75"]
+
+
+@pytest.mark.parametrize("ending", ["json", "csv", "drn", "npz"])
+def test_a_policy_becomes_text_or_the_chain_it_makes(result: Path, ending: str):
+    target = result.parent / f"out.{ending}"
+    done = veil("convert", str(result), str(target))
+    assert done.code == 0, done.err
+    assert target.stat().st_size > 0
+    again = veil("convert", str(result / "policy.safetensors"), str(target), "--force", "--json")
+    assert again.code == 2
+    assert "give --scenario" in again.json["error"]["message"]
+    content = target.read_bytes()
+    assert (
+        veil("convert", str(result / "policy.safetensors"), str(target), "--force", "--scenario", "rooms.toml").code
+        == 0
+    )
+    assert target.read_bytes() == content
+    assert veil("convert", str(result), "policy.doc").code == 2

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .shared import GALLERY, open_scenario, write_text
+from .shared import GALLERY, open_policy, open_scenario, write_text
 
 if TYPE_CHECKING:
     from ..io.imported import Imported
@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from ..problem.observer import Observer
     from ..problem.problem import Problem
 
-FORMATS = ("a scenario (.toml, gallery:NAME), a model (.pomdp, .npz, .drn, .prism, .nm, .pm), a policy (.safetensors,"
-           " a result folder)", ".toml, .pomdp, .npz, .drn; for a policy .json, .csv")  # fmt: skip
+FORMATS = (
+    "a scenario (.toml, gallery:NAME), a model (.pomdp, .npz, .drn, .prism, .nm, .pm), a policy (.safetensors, a result folder)",
+    ".toml, .pomdp, .npz, .drn; for a policy .json, .csv, and .drn or .npz for the chain it makes",
+)
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ def convert_file(
     if target.exists() and not force:
         raise InputError(str(target), ["there is such a file already: choose another name, or --force to replace it"])
     if source.endswith(".safetensors") or os.path.isdir(source):
-        return _convert_policy(source, target, scenario, force)
+        return _convert_policy(source, target, scenario)
     if source.startswith(GALLERY) or source.endswith(".toml"):
         problem = open_scenario(source).problem
         return _write(target, problem.model, problem.observer, problem, repr(problem), force)
@@ -113,7 +115,26 @@ def _write_drn(target: Path, model: "Model", observer: "Observer | None") -> tup
     return ()
 
 
-def _convert_policy(source: str, target: Path, scenario: str | None, force: bool) -> Converted:
+def _convert_policy(source: str, target: Path, scenario: str | None) -> Converted:
+    """A policy as text, or the chain that it makes: a DRN file for Storm, arrays for hmmlearn."""
+    from ..io.export import chain_to_arrays, chain_to_drn, policy_to_csv, policy_to_json
     from ..problem.errors import InputError
 
-    raise InputError(source, ["policies cannot be converted yet"])
+    writers: dict[str, Callable[..., object]] = {
+        ".json": policy_to_json,
+        ".csv": policy_to_csv,
+        ".drn": chain_to_drn,
+        ".npz": chain_to_arrays,
+    }
+    if target.suffix not in writers:
+        raise InputError(str(target), [f"its ending is {target.suffix!r}, expected one of {', '.join(writers)}"])
+    if scenario is None and os.path.isdir(source):
+        from ..io.results import read_result
+
+        scenario = read_result(source).scenario
+    if scenario is None:
+        raise InputError(source, ["a policy does not name its states and actions: give --scenario"])
+    problem = open_scenario(scenario).problem
+    policy = open_policy(problem, source)
+    writers[target.suffix](target, problem, policy)
+    return Converted(repr(policy))
