@@ -139,7 +139,7 @@ def _with_proof(problem: Problem, solution: Solution, options: Options, seconds:
     try:
         proof = certify(
             problem, solution.policy, seconds, goal="opaque" if options.goal == "opaque" else "transparent",
-            game=solution.proof,
+            game=solution.proof, progress=options.progress,
         )  # fmt: skip
     except KeyboardInterrupt:
         return replace(solution, status=Status.INTERRUPTED, certificate_note="the proof was interrupted")

@@ -1,5 +1,8 @@
 """`certify`: makes a certificate for any policy; every number in it comes from the verifier's own functions."""
 
+import contextlib
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib.metadata import version
 from typing import Any, Literal
@@ -13,9 +16,11 @@ from ..problem.checks import Defects, is_number
 from ..problem.errors import TooLargeError
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
+from ..solve.game import GamePoint
 from ..solve.limits import Limits
 from ..solve.max_return import check_feasible
 from ..solve.max_return import threshold as threshold_of
+from ..solve.watch import Progress, Watch
 from .certificate import Certificate
 from .claim import ROUNDING, bound_words, claim_words, missing_return, policy_hash, policy_words, seal_of
 from .verify import PolicyValues, policy_values
@@ -40,6 +45,7 @@ def certify(
     goal: Literal["opaque", "transparent"] = "opaque",
     game: Game | None = None,
     memory_bytes: int = DEFAULT_MEMORY,
+    progress: bool | Callable[[Progress], None] | None = None,
 ) -> Certificate:
     """Prove how much a policy hides, and that no policy whatever hides much more under the same threshold.
 
@@ -50,9 +56,9 @@ def certify(
 
     **Arguments:** `policy`: a Markov, timed, memory or history policy; `time_limit` in seconds, 60 by default: a third at
     most goes to the policy's own opacity, the rest to the search of a rule, and one pass over the horizon, for the return,
-    is always made; `gap`: the search stops where it knows the best
-    policy to this many bits; `game`: a game of this problem that was already played, as `Solution.proof`, whose watcher
-    is then used; `memory_bytes` for the game.
+    is always made; `gap`: the search stops where it knows the best policy to this many bits; `game`: a game of this problem
+    that was already played, as `Solution.proof`, whose watcher is then used; `memory_bytes` for the game; `progress`: as
+    for `veil.solve`.
 
     **Returns:** a `Certificate`, which `veil.verify(certificate, problem, policy)` accepts. Where there is no time for a
     game, the bound is `log2 |Z|` or what the first event tells of the start. A keyboard interrupt ends the search with the
@@ -91,7 +97,8 @@ def certify(
     claim = replace(claim, feasible=missing_return(claim) <= ROUNDING * (1 + abs(wanted or 0.0)))
     if goal == "opaque":
         limits = limits if whole else Limits.of(0.0)
-        watched = best_watcher(world, wanted, values, gap, limits, memory_bytes, game)
+        with _telling(progress, limits) as tell:
+            watched = best_watcher(world, wanted, values, gap, limits, memory_bytes, game, tell)
         known = watched.known
         if known is not None and claim.feasible:
             known = max(known, claim.lower)
@@ -100,6 +107,23 @@ def certify(
     else:
         claim = replace(claim, lower=0.0)
     return replace(claim, claim=claim_words(claim), seal=seal_of(claim))
+
+
+@contextlib.contextmanager
+def _telling(
+    progress: bool | Callable[[Progress], None] | None, limits: Limits
+) -> Iterator[Callable[[GamePoint], None]]:
+    """What to call with how far a game is; the share that is done is that of the time."""
+    watch, seconds = Watch(progress=progress), max(1, round(limits.left))
+
+    def tell(point: GamePoint) -> None:
+        done = min(seconds, int(watch.seconds))
+        watch.tell(Progress("proving", done, seconds, point.lower, math.nan, point.price, watch.seconds))
+
+    try:
+        yield tell
+    finally:
+        watch.close()
 
 
 def _check(policy: Any, problem: Problem, goal: Any, time_limit: Any, gap: Any) -> None:

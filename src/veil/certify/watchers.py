@@ -5,7 +5,7 @@ nothing, which is worth the largest prior entropy that a policy attains; then th
 memory where that does not fit. Each rule counts for what the verifier's own induction finds.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from ..engine.public import FullHistory, LastEvents, Memory, Pairs, make_pairs
 from ..logs import code_lengths_bits, posteriors
 from ..problem.errors import InputError, TooLargeError
 from ..problem.problem import Problem
-from ..solve.game import GameResult, solve_game
+from ..solve.game import GamePoint, GameResult, solve_game
 from ..solve.game_memory import LongGameResult
 from ..solve.game_refine import EnclosedGame, RefinedGameResult, enclose_game
 from ..solve.limits import ENDED_FROM_OUTSIDE, Limits, OutOfTime
@@ -51,13 +51,15 @@ def best_watcher(
     limits: Limits,
     memory_bytes: int,
     game: Game | None,
+    tell: Callable[[GamePoint], None] = lambda _: None,
 ) -> Watched:
     """The watcher with the smallest bound that is found in the time; a keyboard interrupt ends the search with the best.
 
     **Arguments:** `wanted`, δ; `values`, what is earned after the horizon; `gap`, bits at which a game ends; `game`: one
-    that was already played, instead of playing.
+    that was already played, instead of playing; `tell` is called with how far a game is.
     """
     search = _Search(world, wanted, values, gap, limits, memory_bytes)
+    search.tell = tell
     try:
         search.look_at_starts()
         if game is None:
@@ -76,6 +78,7 @@ class _Search:
         self.world, self.problem, self.wanted, self.values = world, world.problem, wanted, values
         self.gap, self.limits, self.memory_bytes = gap, limits, memory_bytes
         self.best = Watched(_even_odds(world), world.most_bits)
+        self.tell: Callable[[GamePoint], None] = lambda _: None
 
     def offer(self, witness: Witness, hidden: float | None = None) -> None:
         """Keep a watcher if the verifier's induction finds less for it, and what its game knows to be hidden."""
@@ -113,6 +116,7 @@ class _Search:
                 gap=self.gap,
                 time_limit=_GAME_SHARE * self.limits.left,
                 memory_bytes=self.memory_bytes,
+                callback=self.tell,
             )
         except TooLargeError:
             return None
@@ -127,7 +131,9 @@ class _Search:
         seconds = limits.left - kept * moves
         if seconds < _LEAST_GAME * moves:
             return None
-        return solve_game(self.problem, threshold=self.wanted, gap=gap, time_limit=seconds, pairs=pairs)
+        return solve_game(
+            self.problem, threshold=self.wanted, gap=gap, time_limit=seconds, pairs=pairs, callback=self.tell
+        )
 
     def _induction(self, nodes: int) -> float:
         """How many seconds the verifier's induction takes at most against a watcher of so many nodes a layer."""

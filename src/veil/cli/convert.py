@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..problem.problem import Problem
 
 FORMATS = (
-    "a scenario (.toml, gallery:NAME), a model (.pomdp, .npz, .drn, .prism, .nm, .pm), a policy (.safetensors, a result folder)",
+    "a scenario (.toml, gallery:NAME), a model (.pomdp, .npz, .drn, .prism, .nm, .pm), a policy (.safetensors, result folder)",
     ".toml, .pomdp, .npz, .drn; for a policy .json, .csv, and .drn or .npz for the chain it makes",
 )
 

@@ -15,6 +15,7 @@ from .shared import (
     print_facts,
     print_json,
 )
+from .solve import progress_bar
 
 if TYPE_CHECKING:
     from ..certify.certificate import Certificate
@@ -47,7 +48,8 @@ def certify(
 
     opened = open_scenario(scenario)
     acting = open_policy(opened.problem, policy)
-    certificate = issue(opened.problem, acting, time_limit, gap, goal=goal)
+    with progress_bar(as_json) as tell:
+        certificate = issue(opened.problem, acting, time_limit, gap, goal=goal, progress=tell)
     certificate.save(output)
     if as_json:
         own = {"file": str(output), "feasible": certificate.feasible, "threshold": certificate.threshold}

@@ -203,8 +203,7 @@ def progress_bar(quiet: bool) -> "Iterator[bool | Callable[[Progress], None]]":
         task = bar.add_task("begin", total=None, news="")
 
         def tell(news: "Progress") -> None:
-            told = f"{news.opacity_bits:.4f} bits  return {news.expected_return:.4g}  λ {news.multiplier:.3g}"
-            bar.update(task, description=news.phase, completed=news.iteration, total=max(1, news.of), news=told)
+            bar.update(task, description=news.phase, completed=news.iteration, total=max(1, news.of), news=news.values)
 
         yield tell
 

@@ -24,6 +24,12 @@ class Progress:
     multiplier: float
     seconds: float
 
+    @property
+    def values(self) -> str:
+        """The numbers in words; a proof has no return of its own."""
+        earned = "" if math.isnan(self.expected_return) else f"return {self.expected_return:.4g}  "
+        return f"{self.opacity_bits:.4f} bits  {earned}λ {self.multiplier:.3g}"
+
 
 class Watch:
     """The clock of one search.
@@ -76,10 +82,7 @@ class Watch:
         self._last, self._drawn = now, True
         share = min(1.0, news.iteration / max(1, news.of))
         bar = "█" * round(24 * share) + "░" * (24 - round(24 * share))
-        line = (
-            f"{news.phase:>8} {bar} {100 * share:3.0f}%  {news.opacity_bits:.4f} bits  return {news.expected_return:.4g}"
-            f"  λ {news.multiplier:.3g}  {news.seconds:.0f} s"
-        )
+        line = f"{news.phase:>8} {bar} {100 * share:3.0f}%  {news.values}  {news.seconds:.0f} s"
         width = _width()
         sys.stderr.write(f"\r{line[:width]:<{width}}")
         sys.stderr.flush()
