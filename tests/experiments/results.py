@@ -58,7 +58,7 @@ def made_up(*, wins: bool = True) -> dict[str, Any]:
     }
     three = {"seen": 0.32, "unseen": 1.7, "literal": -0.6, "return": 0.3}
     found["readings"] = {
-        "policies": {"one": three, "two": three},
+        "policies": [{"words": "one"} | three, {"words": "another"} | three],
         "unseen": numbers(1.7),
         "literal": three | {"sampled": -0.61, "sampled_error": 0.02},
     }

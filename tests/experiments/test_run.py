@@ -55,6 +55,14 @@ def test_a_run_goes_on_where_it_was(tmp_path: Path, made: list[str]):
     assert made[number:] == ["baseline", "readings"]
 
 
+def test_a_piece_is_handed_on_as_it_is_read(tmp_path: Path):
+    store = Store(tmp_path, Settings())
+    store.prepare()
+    kept = store.write("piece", {"z": [1.5, float("nan")], "a": {"second": 2, "first": (1,)}}, Times())
+    assert json.dumps(kept) == json.dumps(store.read("piece"))
+    assert kept == {"z": [1.5, None], "a": {"first": [1], "second": 2}}
+
+
 def test_other_settings_are_made_again(tmp_path: Path, made: list[str]):
     whole(tmp_path)
     number = len(made)

@@ -92,4 +92,6 @@ def _show(results: dict[str, Any], paths: list[Path]) -> None:
         )
         for words, key in (("last state", "last_holds"), ("initial state", "initial_holds"))
     )
-    print(f"written to {paths[0].parent}: {paths[0].name}, {paths[1].name} and {len(paths[2:])} figures")
+    for page in paths:
+        if page.name == "reproduction.md":
+            print(f"written: {page}, with its figures and wall times beside it")

@@ -20,7 +20,7 @@ from .store import Settings, Times
 
 SEQUENCES = 1000  # runs of a gradient, and of an estimate along the way
 _ITERATIONS = {"last": 1500, "initial": 2500}
-_QUICK_ITERATIONS = {"last": 150, "initial": 60}
+_QUICK_ITERATIONS = {"last": 1100, "initial": 300}
 _ESTIMATES = 60  # points of a curve at which opacity and return are estimated, as the paper draws them
 _GAP, _QUICK_GAP = 1e-3, 1e-2
 

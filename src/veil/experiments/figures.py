@@ -74,10 +74,11 @@ def baseline_figure(results: Results) -> "Figure":
         BASELINE_BELOW_BITS, color=ORANGE, linewidth=0.8, linestyle=(0, (4, 2)), label="0.4, the paper's limit"
     )
     value = panels[2]
-    for paper, words in zip(PAPER, ("from the start cell", "from the corners"), strict=True):
+    # The dashes of one fall into the gaps of the other: both returns may be the threshold itself.
+    for paper, words, offset in zip(PAPER, ("from the start cell", "from the corners"), (0, 4), strict=True):
         colour, ours = colours[paper.key], results[f"planned-{paper.key}"]["at_threshold"]["return"]
         _against_temperature(value, results["baseline"][paper.key], "return", colour, words)
-        value.axhline(ours, color=colour, linestyle="--", linewidth=1.2, label=f"ours, {ours:.3f}")
+        value.axhline(ours, color=colour, linestyle=(offset, (4, 4)), linewidth=1.2, label=f"ours, {ours:.3f}")
     value.set_ylim(bottom=0)
     dress(value, xlabel="τ", ylabel="return", title="(c) Value of the policy")
     for axes, height in zip(panels, (0.63, 0.66, 0.81), strict=True):

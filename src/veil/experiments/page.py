@@ -51,7 +51,8 @@ def _head(settings: Settings) -> str:
         _prose(
             f"""Every experiment of *Information-Theoretic Opacity-Enforcement in Markov Decision Processes* (IJCAI 2024), from
             the scenario to the figures. This page and its figures are written by `{asked}` and are the same each time it
-            runs with this seed; wall times, which are not, have [a page of their own]({PREFIX}-times.md). {short}"""
+            runs with this seed on the same machine; wall times, which are not, have
+            [a page of their own]({PREFIX}-times.md). {short}"""
         ),
         _prose(
             """Opacity is in bits. *Exact* values enumerate every observation sequence. *Sampled* ones are estimated from
@@ -81,9 +82,12 @@ def _beside(paper: PaperResult, results: Results) -> str:
     text = f"""*{_capital(paper.words)}*: the paper reports {paper.bits:.3f}. On the reconstruction its algorithm reaches
         {climbed["bits"]:.3f} and the default search {best["bits"]:.3f} at return ≥ {THRESHOLD:g}."""
     same = found.get("at_paper_return")
+    upper = (same or best)["upper"]
     if same is not None:
         text += f" At the paper's own return, {paper.expected_return:.3f}, ours is {same['bits']:.3f}."
-    upper = (same or best)["upper"]
+        if same["bits"] < paper.bits <= upper:
+            text += f""" That is less than the paper's: no stationary policy was found that hides as much on the reconstruction,
+                and what is proven, at most {table.at_most(upper)}, is for policies with any memory."""
     if paper.bits > upper:
         text += f""" No policy whatever hides {paper.bits:.3f} bits there (proven: at most {table.at_most(upper)}), so the
             paper's grid differs from the reconstruction in this, or its number, an estimate without a stated error, is a
@@ -171,7 +175,7 @@ def _layout(results: Results) -> str:
             """b, r, y, g: sensor ranges; G or flag: goal; ?: secret; S or disc: start of the last-state problem; dots: the
             four corners. It meets what the text states:"""
         ),
-        table.markdown(["the text", "the reconstruction"], _constraints(overlap)),
+        table.markdown(["the text", "the reconstruction"], _constraints(overlap), right=False),
         "Not stated, and chosen: the discount (1 for the return), how many cells a range has, where everything is.",
         "### How much depends on it",
         _picture("layouts"),
@@ -261,7 +265,7 @@ def _readings(results: Results) -> str:
 
 def _largest(results: Results, reading: str) -> float:
     """The largest value of a reading over the policies of its table."""
-    return max(three[reading] for three in results["readings"]["policies"].values())
+    return max(three[reading] for three in results["readings"]["policies"])
 
 
 def _later(results: Results) -> str:
@@ -294,7 +298,8 @@ def times_page(times: dict[str, dict[str, float]], words: dict[str, str]) -> str
     for name, said in words.items():
         parts = dict(times.get(name, {}))
         spent = [parts.pop(name, None) for name in ("all", "processor")]
-        detail = ", ".join(f"{what} {seconds:.1f} s" for what, seconds in parts.items())
+        # What takes no time was at hand: a game that another part had played.
+        detail = ", ".join(f"{what} {seconds:.1f} s" for what, seconds in parts.items() if seconds >= 0.05)
         rows.append([said, *("–" if total is None else f"{total:.1f} s" for total in spent), detail or "–"])
     theirs = [[run.words, run.hours, _seconds(times.get(run.key, {}))] for run in LATER if run.key in words]
     return f"""\

@@ -24,9 +24,9 @@ def read(planned: dict[str, Any], converged: dict[str, Any], settings: Settings,
 
     **Arguments:** `planned`, `converged`: the pieces of the initial-state problem whose watcher sees o_0.
 
-    **Returns:** `policies`: for each the three numbers and the return; `unseen`: the best policy against a watcher who
-    does not see o_0, as `measure` gives it; `literal`: the largest literal number that the paper's algorithm (exact
-    gradients of the literal formulas) found, with a sampled estimate.
+    **Returns:** `policies`: for each its name in `words`, the three numbers and the return; `unseen`: the best policy
+    against a watcher who does not see o_0, as `measure` gives it; `literal`: the largest literal number that the paper's
+    algorithm (exact gradients of the literal formulas) found, with a sampled estimate.
     """
     with times.of("o_0 not seen"):
         unseen, hidden = _unseen(settings)
@@ -40,7 +40,7 @@ def read(planned: dict[str, Any], converged: dict[str, Any], settings: Settings,
         LITERAL: literal,
     }
     return {
-        "policies": {words: _three(policy) for words, policy in policies.items()},
+        "policies": [{"words": words} | _three(policy) for words, policy in policies.items()],
         "unseen": unseen,
         "literal": _three(literal) | {"sampled": bits, "sampled_error": error, "policy": literal.probabilities},
     }

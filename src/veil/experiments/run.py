@@ -46,30 +46,30 @@ def pieces(settings: Settings) -> list[Piece]:
     found = [
         Piece(f"planned-{paper.key}", f"{paper.words}: the best stationary policy and its proof",
               lambda s, _, times, paper=paper: planned.plan(paper, s, times), *seconds)
-        for paper, seconds in zip(PAPER, ((20.0, 3.0), (60.0, 8.0)), strict=True)
+        for paper, seconds in zip(PAPER, ((13.0, 1.0), (40.0, 5.0)), strict=True)
     ]  # fmt: skip
     found += [
         Piece(f"convergence-{paper.key}", f"{paper.words}: the primal-dual method, sampled gradients",
               lambda s, _, times, paper=paper: convergence.converge(paper, s, times), *seconds)
-        for paper, seconds in zip(PAPER, ((25.0, 4.0), (140.0, 9.0)), strict=True)
+        for paper, seconds in zip(PAPER, ((13.0, 10.0), (29.0, 4.0)), strict=True)
     ]  # fmt: skip
     found.append(Piece("baseline", "the entropy-regularised baseline at ten temperatures",
-                       lambda s, _, times: baseline.compare(s, times), 25.0, 22.0))  # fmt: skip
-    found.append(Piece("readings", "the initial-state number in three readings", _read, 45.0, 8.0))
+                       lambda s, _, times: baseline.compare(s, times), 10.0, 10.0))  # fmt: skip
+    found.append(Piece("readings", "the initial-state number in three readings", _read, 20.0, 3.0))
     runs = LATER[::3] if settings.quick else LATER
     found += [
         Piece(run.key, f"the later grid, {run.words}",
-              lambda s, _, times, run=run: later_grid.beside(run, s, times), 60.0, 16.0)
+              lambda s, _, times, run=run: later_grid.beside(run, s, times), 30.0, 7.0)
         for run in runs
     ]  # fmt: skip
     found.append(
-        Piece("layouts", "other layouts that the text allows", lambda s, _, times: sensitivity.draw(s, times), 7.0, 2.0)
+        Piece("layouts", "other layouts that the text allows", lambda s, _, times: sensitivity.draw(s, times), 7.0, 1.0)
     )
     count = sensitivity.QUICK_LAYOUTS if settings.quick else sensitivity.NUM_LAYOUTS
     found += [
         Piece(f"layout-{number:02d}", "the comparison on the reconstruction" if number == 0 else
               f"the comparison on layout {number}", lambda s, done, times, number=number: _compare(number, s, done, times),
-              16.0, 6.0)
+              11.0, 3.0)
         for number in range(count + 1)
     ]  # fmt: skip
     return found
@@ -166,7 +166,7 @@ def _forecast(num_done: int, left: list[Piece], settings: Settings, pace: float)
         return f"{kind}: all {num_done} parts are there already, only the tables and figures are made"
     seconds = pace * sum(piece.estimate(settings) for piece in left)
     took = f"{_about(seconds)} where a core of this machine is free"
-    return f"{kind}: {len(left)} parts, {took}{kept}; if it is stopped, the same command goes on"
+    return f"{kind}: {len(left)} part{'s' if len(left) > 1 else ''}, {took}{kept}; if it is stopped, the same command goes on"
 
 
 def _about(seconds: float) -> str:

@@ -69,12 +69,12 @@ class Store:
         return document["result"] if head == self._head | {"piece": name} else None
 
     def write(self, name: str, result: Any, times: Times) -> Any:
-        """Keep a piece and how long it took; returns the result as it will be read."""
+        """Keep a piece and how long it took; returns the result as it is read, so that no table depends on a resume."""
         document = self._head | {"piece": name, "result": plain(result)}
         every = self.times() | {name: {what: round(value, 2) for what, value in times.seconds.items()}}
         self._write(self.folder / TIMES, every)
         self._write(self._path(name), document)
-        return json.loads(json.dumps(document["result"]))
+        return self.read(name)
 
     def times(self) -> dict[str, dict[str, float]]:
         """Seconds of each piece, by what was done."""

@@ -116,7 +116,7 @@ READING_HEADINGS = ["policy", "1: o_0 seen", "2: o_0 not seen", "3: formulas as 
 def reading_rows(results: Results) -> Rows:
     """Each policy under the three readings of the initial-state number."""
     names = ("seen", "unseen", "literal", "return")
-    return [[words, *(bits(three[name]) for name in names)] for words, three in results["readings"]["policies"].items()]
+    return [[three["words"], *(bits(three[name]) for name in names)] for three in results["readings"]["policies"]]
 
 
 CONTEST_HEADINGS = [
@@ -195,7 +195,7 @@ def drawings(results: Results) -> list[tuple[str, Layout]]:
     return [(str(number), Layout.from_document(document)) for number, document in enumerate(listed, 1)]
 
 
-def markdown(headings: Sequence[str], rows: Rows) -> str:
-    """A table in Markdown, the first column to the left and the others to the right."""
-    lines = [list(headings), [":--", *["--:"] * (len(headings) - 1)], *rows]
+def markdown(headings: Sequence[str], rows: Rows, *, right: bool = True) -> str:
+    """A table in Markdown, the first column to the left and the others, unless they are words, to the right."""
+    lines = [list(headings), [":--", *["--:" if right else ":--"] * (len(headings) - 1)], *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
