@@ -46,7 +46,7 @@ class Record:
             self.rows.append((self.spent, time.perf_counter() - self.begin, score))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Counted(Task):
     """A task that counts its evaluations and keeps the best feasible value.
 
@@ -102,7 +102,7 @@ def climb(problem: Problem, climber: str, seed: int, limit: int) -> Record:
 
 def own(task: Counted, starts: np.ndarray) -> None:
     """veil's own: Adam's steps for all starts, the best four, then the best one by L-BFGS in the natural metric."""
-    method, watch = Ascent(task, starts, task.safe), Watch(progress=False)
+    method, watch = Ascent(task, starts, task.safe[None]), Watch(progress=False)
     state = method.begin()
     while not method.is_done(state):
         state = method.advance(state, watch)
@@ -186,7 +186,7 @@ def halving(task: Counted, starts: np.ndarray) -> None:
 
 def mixed(task: Counted, starts: np.ndarray, iterations: int = 80) -> None:
     """veil's own climb for 80 of its 180 iterations, then L-BFGS: the best quarter 40 iterations, and so on to the end."""
-    method, watch = Ascent(task, starts, task.safe), Watch(progress=False)
+    method, watch = Ascent(task, starts, task.safe[None]), Watch(progress=False)
     state = method.begin()
     while state.iteration < iterations:
         state = method.advance(state, watch)
