@@ -22,7 +22,7 @@ FIGURES = Path(__file__).parent / "figures"
 # Okabe and Ito's colours, which stay apart for all kinds of colour vision.
 BLUE, ORANGE, GREEN, VERMILION, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#777777"
 MIB = 2**20
-_LARGEST_FIGURE = 60_000
+_LARGEST_FIGURE = 120_000
 
 
 @dataclass(frozen=True)
