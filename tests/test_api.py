@@ -87,9 +87,16 @@ def test_the_game_refuses_what_it_would_have_to_ignore(problem: veil.Problem, op
         veil.solve(problem, "game", **options)
 
 
-def test_a_gap_is_the_game_s(problem: veil.Problem):
-    with pytest.raises(veil.InputError, match="gap: only method='game'"):
-        veil.solve(problem, gap=0.1)
+def test_what_is_refused_before_any_work(problem: veil.Problem):
+    for options, message in (
+        ({"gap": 0.1}, "gap: only method='game'"),
+        ({"method": "game", "gap": -1}, "gap is -1, expected bits above 0"),
+        ({"method": "magic"}, "method is 'magic', expected one of 'auto', 'ascent', 'primal-dual', 'game'"),
+        ({"certificate_time_limit": -1}, "certificate_time_limit is -1, expected seconds, 0 or more"),
+        ({"certificate_time_limit": None}, "certificate_time_limit is None"),
+    ):
+        with pytest.raises(veil.InputError, match=message):
+            veil.solve(problem, **options)
 
 
 def test_search_and_proof_together_keep_the_limit():

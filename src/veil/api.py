@@ -9,6 +9,7 @@ from typing import Any, Literal
 from .certify.issue import certify
 from .policy.memories import Memory
 from .policy.tables import Policy
+from .problem.checks import Defects, is_number
 from .problem.errors import InputError, VeilError
 from .problem.problem import Problem
 from .solve.game_search import search_game
@@ -17,6 +18,7 @@ from .solve.search import Options, search
 from .solve.solution import Solution, Status
 from .solve.watch import Progress
 
+_METHODS = ("auto", "ascent", "primal-dual", "game")
 _PRIMAL_DUAL = ("step", "multiplier_step", "gradients", "optimizer")
 # What the game has no use for: it knows all policies, and it is about the entropy.
 _NOT_IN_A_GAME = (
@@ -90,6 +92,7 @@ def solve(
     **Raises:** `InfeasibleError`, at once, where no policy reaches the threshold; `InputError`; `CheckpointError`;
     `TooLargeError`.
     """
+    _check_own(method, gap, certificate_time_limit)
     settings = _primal_dual(method, primal_dual, iterations, sequences)
     options = Options(
         method="ascent" if method in ("auto", "game") else method,
@@ -120,8 +123,6 @@ def solve(
             problem, gap=gap, time_limit=options.time_limit, iterations=iterations, progress=progress
         )
     else:
-        if gap is not None:
-            raise InputError("solve", [f"gap: only method='game' has this, and the method is {method!r}"])
         solution = search(problem, options)
     if not certificate:
         return replace(solution, certificate_note="it was not asked for")
@@ -158,6 +159,20 @@ def _why_no_proof(solution: Solution, options: Options) -> str:
     if options.min_opacity is not None:
         return "certificates are about the most bits for a return, not about the most return for some bits"
     return ""
+
+
+def _check_own(method: Any, gap: Any, certificate_time_limit: Any) -> None:
+    """Raise `InputError` on what is decided here and not by a method, before any work."""
+    defects = Defects("solve")
+    if method not in _METHODS:
+        defects.add(f"method is {method!r}, expected one of {', '.join(map(repr, _METHODS))}")
+    elif gap is not None and method != "game":
+        defects.add(f"gap: only method='game' has this, and the method is {method!r}")
+    if gap is not None and not (is_number(gap) and gap > 0):
+        defects.add(f"gap is {gap!r}, expected bits above 0")
+    if not (is_number(certificate_time_limit) and certificate_time_limit >= 0):
+        defects.add(f"certificate_time_limit is {certificate_time_limit!r}, expected seconds, 0 or more")
+    defects.raise_if_any()
 
 
 def _check_game(options: Options) -> None:
