@@ -19,6 +19,7 @@ def test_the_class_comes_back(policy, kind, tmp_path):
     policy.save(tmp_path / "policy")
     again = veil.load_policy(tmp_path / "policy")
     assert type(again) is kind
+    assert isinstance(again, veil.MarkovPolicy | veil.TimedPolicy | veil.MemoryPolicy)
     assert again.probabilities.shape == policy.probabilities.shape
 
 

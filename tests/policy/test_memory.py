@@ -259,6 +259,7 @@ def test_a_damaged_file_is_refused_or_still_a_policy(tmp_path):
         except (veil.errors.PolicyFileError, veil.InputError):
             refused += 1
         else:
+            assert isinstance(policy, veil.MemoryPolicy)
             np.testing.assert_allclose(policy.probabilities.sum(axis=-1), 1, atol=1e-9)
     assert refused > len(content) / 2
 
