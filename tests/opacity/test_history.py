@@ -9,7 +9,7 @@ import pytest
 import veil
 from tests.policy.test_history import play
 from tests.random_problems import random_spec, to_policy, to_problem
-from tests.solve.plain_game import PlainGame
+from tests.solve.plain_game import play_history
 from veil.engine.chain import make_chain
 from veil.engine.hidden import build, event_name
 from veil.engine.public import FullHistory, LastEvents, TailEvents, make_pairs, situations
@@ -32,27 +32,10 @@ def case(seed: int):
     return spec, problem, result, result.policy(problem)
 
 
-def plainly(problem: veil.Problem, policy: HistoryPolicy) -> tuple[float, float]:
-    """Opacity and return by walking over dictionaries of histories."""
-    plain, names = PlainGame.of(problem), situations(problem, build(problem))
-
-    def node(history):
-        if len(history) == 1:
-            return policy.first[history[0]]
-        return policy.following[len(history) - 2][node(history[:-1]), history[-1]]
-
-    def choose(time, situation):
-        history, x, z = situation
-        rows = policy.decisions[time]
-        return rows.probabilities[rows.find(int(node(history)), int(names[x]), z)]
-
-    return plain.play(choose)
-
-
 @pytest.mark.parametrize("seed", range(60))
 def test_opacity_and_return_are_those_of_plain_enumeration(seed):
     _, problem, result, policy = case(seed)
-    bits, gained = plainly(problem, policy)
+    bits, gained = play_history(problem, policy)
     found = veil.opacity(problem, policy)
     assert found.method == "exact"
     assert found.bits == pytest.approx(bits, abs=1e-10)

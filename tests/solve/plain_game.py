@@ -15,6 +15,8 @@ import scipy.sparse as sp
 import veil
 from veil.engine.hidden import Hidden, build
 from veil.engine.kernel import DenseKernel
+from veil.engine.public import situations
+from veil.policy.history import HistoryPolicy
 
 Situation = tuple[tuple[int, ...], int, int]
 Remember = Callable[[tuple[int, ...]], tuple[int, ...]]
@@ -176,3 +178,20 @@ class PlainGame:
 
 def _settle(hidden: Hidden, time: int, x: int, z: int) -> int:
     return int(np.argmax(hidden.label[x])) if time == hidden.split_time else z
+
+
+def play_history(problem: veil.Problem, policy: HistoryPolicy) -> tuple[float, float]:
+    """Opacity and return of a policy on the history, against a watcher who remembers everything, by plain enumeration."""
+    names = situations(problem, build(problem))
+
+    def node(history: tuple[int, ...]) -> Any:
+        if len(history) == 1:
+            return policy.first[history[0]]
+        return policy.following[len(history) - 2][node(history[:-1]), history[-1]]
+
+    def choose(time: int, situation: Situation) -> np.ndarray:
+        history, x, z = situation
+        rows = policy.decisions[time]
+        return rows.probabilities[rows.find(int(node(history)), int(names[x]), z)]
+
+    return PlainGame.of(problem).play(choose)

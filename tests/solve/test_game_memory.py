@@ -8,9 +8,9 @@ import pytest
 import veil
 from tests.policy.test_history import play
 from tests.random_problems import random_spec, to_problem
-from tests.solve.plain_game import PlainGame
+from tests.solve.plain_game import play_history
 from veil.engine.hidden import build
-from veil.engine.public import FullHistory, GivenGraph, LastEvents, TailEvents, make_pairs, situations
+from veil.engine.public import FullHistory, GivenGraph, LastEvents, TailEvents, make_pairs
 from veil.solve.game import solve_game
 from veil.solve.game_memory import hidden_at_least, solve_long_game
 from veil.solve.game_refine import cluster_beliefs, clustered_graph, enclose_game, hides_at_least, refine_game
@@ -31,20 +31,7 @@ def case(seed: int, kinds=("last", "initial", "automaton", "model")) -> tuple[ve
 
 def history_bits(problem: veil.Problem, result) -> float:
     """`H(Z|Y)` of a result's policy against a watcher who remembers everything, by plain enumeration."""
-    plain, policy = PlainGame.of(problem), result.policy(problem)
-    names = situations(problem, build(problem))
-
-    def node(history):
-        if len(history) == 1:
-            return policy.first[history[0]]
-        return policy.following[len(history) - 2][node(history[:-1]), history[-1]]
-
-    def choose(time, situation):
-        history, x, z = situation
-        rows = policy.decisions[time]
-        return rows.probabilities[rows.find(int(node(history)), int(names[x]), z)]
-
-    return plain.play(choose)[0]
+    return play_history(problem, result.policy(problem))[0]
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -12,8 +12,8 @@ import pytest
 
 import veil
 from tests import oracle
-from tests.opacity.test_history import plainly
 from tests.random_problems import random_spec, to_policy, to_problem
+from tests.solve.plain_game import play_history
 from veil.engine.hidden import build
 from veil.engine.public import FullHistory, LastEvents, make_pairs
 from veil.engine.space import make_space
@@ -48,7 +48,7 @@ def examine(seed: int, search: bool = False) -> Found:
     memory = LastEvents(rng.randint(0, 2)) if rng.random() < 0.2 else FullHistory()
     result = solve_game(problem, memory, threshold=threshold, gap=5e-3, iterations=60)
     policies = [("own", oracle.evaluate(spec).bits)]
-    own, gained = plainly(problem, result.policy(problem))
+    own, gained = play_history(problem, result.policy(problem))
     assert threshold is None or gained >= threshold - ROUNDING
     assert gained == pytest.approx(result.expected_return, abs=1e-9)
     policies.append(("game", own))

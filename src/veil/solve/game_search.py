@@ -5,8 +5,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..engine.hidden import build
-from ..engine.public import count_tree
 from ..logs import entropy_bits
 from ..opacity.result import Opacity
 from ..policy.history import Decisions, HistoryPolicy
@@ -65,14 +63,13 @@ def search_game(
 
 
 def _from_tree(problem: Problem, result: GameResult, watch: Watch) -> Solution:
-    sequences = count_tree(build(problem)).num_histories
     opacity = Opacity(
         bits=result.lower,
         lower=result.lower,
         upper=result.lower,
         prior_bits=_prior_bits(problem, result),
         method="exact",
-        num_sequences=int(sequences),
+        num_sequences=int(result.graph.sizes[-1]),
         reason="the game on the whole observation tree",
     )
     bound = result.upper, result.stopped, result
