@@ -3,9 +3,9 @@
 import argparse
 import importlib
 
-from . import MODULES
-from .common import Settings, machine_line, say, source_mark
-from .results import write_section
+from benchmarks import MODULES
+from benchmarks.common import Settings, machine_line, say, source_mark
+from benchmarks.results import write_section
 
 
 def main() -> None:

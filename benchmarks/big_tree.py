@@ -9,12 +9,11 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import veil
+from benchmarks import common
+from benchmarks.common import MIB, Measured, Sample, Settings, mib_text, ratio_text, say, seconds_text
 from veil.engine.chain import make_chain
 from veil.engine.joint import DEFAULT_MEMORY
 from veil.engine.size import tree_size
-
-from . import common
-from .common import MIB, Measured, Sample, Settings, mib_text, ratio_text, say, seconds_text
 
 TITLE = "millions of sequences within the memory budget"
 NAME = "paper-last-state"

@@ -8,13 +8,12 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import veil
+from benchmarks import common
+from benchmarks.common import Settings, say, seconds_text
+from benchmarks.gpu import random_policy
 from veil.engine.chain import make_chain
-from veil.opacity.bracket import Bounds, deepen
-from veil.opacity.exact import Budget
-
-from . import common
-from .common import Settings, say, seconds_text
-from .gpu import random_policy
+from veil.measure.bracket import Bounds, deepen
+from veil.measure.exact import Budget
 
 TITLE = "proven bounds at T = 100, and false alarms"
 HORIZON = 100

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, fields
 import numpy as np
 import scipy.optimize
 
-from veil.engine.space import Space, make_space
+from veil.common.clock import Watch
+from veil.planning.ascent import Ascent, lagrangian_slope, num_starts
+from veil.planning.policy_class import Space, make_space
+from veil.planning.starts import logits, make_starts, richest_table
+from veil.planning.task import Task, Values, make_task
 from veil.policy.tables import softmax_pull_back
 from veil.problem.problem import Problem
-from veil.solve.ascent import Ascent, lagrangian_slope, num_starts
-from veil.solve.starts import logits, make_starts, richest_table
-from veil.solve.task import Task, Values, make_task
-from veil.solve.watch import Watch
 
 PENALTY, MULTIPLIER_EVERY = 6.0, 20  # those of veil's own climb
 _NEAR = 0.05  # tables that miss the threshold by less, in units of the range of returns, are mended and counted

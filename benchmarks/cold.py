@@ -13,7 +13,7 @@ def main() -> None:
     """Solve, and print one line of JSON: seconds since the launch, bits and return."""
     name, (min_return, mark, limit, launched) = sys.argv[1], map(float, sys.argv[2:6])
     import veil  # here, since it is part of what is measured
-    from veil.api import solve
+    from veil.planning.solve import solve
 
     problem = veil.gallery.load(name).replace(min_return=min_return)
     imported = time.time() - launched

@@ -9,9 +9,8 @@ from matplotlib.figure import Figure
 from tests.paper_recursion import paper_gradient
 
 import veil
-
-from . import common
-from .common import Measured, Sample, Settings, mib_text, ratio_text, say, seconds_text
+from benchmarks import common
+from benchmarks.common import Measured, Sample, Settings, mib_text, ratio_text, say, seconds_text
 
 TITLE = "exact opacity and its gradient, beside the paper's recursion"
 HORIZONS = range(6, 13)

@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 
 import veil
-from veil.solve.game import solve_game
-from veil.solve.game_refine import EnclosedGame, enclose_game
-from veil.solve.max_return import threshold as wanted_return
-
-from .common import Settings, clock, markdown_table, say, seconds_text
-from .game_methods import race
+from benchmarks.common import Settings, clock, markdown_table, say, seconds_text
+from benchmarks.game_methods import race
+from veil.engine.return_range import threshold as wanted_return
+from veil.game.refine import EnclosedGame, enclose_game
+from veil.game.solve import solve_game
 
 TITLE = "the game: methods, proven bounds beside policies, horizon 60"
 GAPS = (1e-2, 2e-3, 1e-3)

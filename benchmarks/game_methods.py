@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 import veil
-from veil.logs import conditional_entropy_bits, posteriors, surprisal_bits
-from veil.solve.game import GameResult, solve_game
-from veil.solve.responses import Game, Outcome
-from veil.solve.rules import complete, covering_rule, rule_costs
+from veil.common.logs import conditional_entropy_bits, posteriors, surprisal_bits
+from veil.game.responses import Game, Outcome
+from veil.game.rules import complete, covering_rule, rule_costs
+from veil.game.solve import GameResult, solve_game
 
 _SHARP = 1e3  # costs are multiplied by it: a soft response is then a best one but for T log2(A) / 1000 bits
 _CHECK_EVERY = 5

@@ -10,17 +10,16 @@ import numpy as np
 from tests.paper_recursion import paper_gradient
 
 import veil
+from benchmarks import common
+from benchmarks.autodiff import dynamax_filter, scan_filter, surrogate_gradient
+from benchmarks.common import Sample, Settings, say, seconds_text
+from benchmarks.gradient_report import CASES, HORIZON, SEQUENCES, SLICE, THREADS, report
+from veil.common.logs import entropy_bits, log2_or_zero
 from veil.engine.chain import Chain, make_chain
 from veil.engine.joint import DEFAULT_MEMORY
 from veil.engine.sampling import draw_events
 from veil.engine.sequences import SequencePass
-from veil.logs import entropy_bits, log2_or_zero
 from veil.policy.tables import softmax_pull_back
-
-from . import common
-from .autodiff import dynamax_filter, scan_filter, surrogate_gradient
-from .common import Sample, Settings, say, seconds_text
-from .gradient_report import CASES, HORIZON, SEQUENCES, SLICE, THREADS, report
 
 TITLE = "one gradient over 2,000 sequences, beside the recursion, automatic differentiation and the bare products"
 

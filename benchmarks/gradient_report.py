@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from . import common
-from .common import Sample, Settings, ratio_text, seconds_text
+from benchmarks import common
+from benchmarks.common import Sample, Settings, ratio_text, seconds_text
 
 HORIZON, SEQUENCES = 12, 2_000
 CASES = {

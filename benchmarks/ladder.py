@@ -6,10 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 import veil
-from veil.api import solve
-from veil.solve.game import solve_game
-
-from .common import Settings, markdown_table, say, seconds_text
+from benchmarks.common import Settings, markdown_table, say, seconds_text
+from veil.game.solve import solve_game
+from veil.planning.solve import solve
 
 # The authors' published policies, evaluated exactly: opacity and return of their last-state run 6.
 PUBLISHED_BITS, PUBLISHED_RETURN, PUBLISHED_TIME = 0.2811, 0.6850, "about 5 h"

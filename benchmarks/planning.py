@@ -17,12 +17,11 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import veil
-from veil.api import solve
-
-from . import common
-from .climbers import CLIMBERS, climb
-from .common import ROOT, Settings, say, seconds_text
-from .ladder import ITERATIONS, STARTS, Ladder, climb_ladder, ladder_text, ladders, tell
+from benchmarks import common
+from benchmarks.climbers import CLIMBERS, climb
+from benchmarks.common import ROOT, Settings, say, seconds_text
+from benchmarks.ladder import ITERATIONS, STARTS, Ladder, climb_ladder, ladder_text, ladders, tell
+from veil.planning.solve import solve
 
 TITLE = "planning: climbers, time to nearly the best, the ladder of memory, cold starts"
 SHARE = 0.99  # of the best known

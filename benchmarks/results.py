@@ -5,7 +5,7 @@ import re
 import tempfile
 from pathlib import Path
 
-from . import MODULES
+from benchmarks import MODULES
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "RESULTS.md"

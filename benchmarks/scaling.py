@@ -8,16 +8,15 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import veil
+from benchmarks import common
+from benchmarks.common import Sample, Settings, mib_text, say, seconds_text
+from benchmarks.gpu import large_grid, random_policy
+from benchmarks.scaling_large import HEADER, large_rows
 from veil.engine.chain import make_chain
 from veil.engine.columns import ColumnPass
 from veil.engine.kernel import SparseKernel
 from veil.engine.sampling import draw_events
-from veil.opacity.sampled import sampled_gradient
-
-from . import common
-from .common import Sample, Settings, mib_text, say, seconds_text
-from .gpu import large_grid, random_policy
-from .scaling_large import HEADER, large_rows
+from veil.measure.sampled import sampled_gradient
 
 TITLE = "growth with the horizon, the sequences and the non-zeros"
 NAME = "paper-false-alarms"

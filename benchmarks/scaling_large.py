@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 import veil
-
-from . import common
-from .common import Sample, Settings, mib_text, say, seconds_text
-from .gpu import large_grid
+from benchmarks import common
+from benchmarks.common import Sample, Settings, mib_text, say, seconds_text
+from benchmarks.gpu import large_grid
 
 LARGE = (
     {"side": 100, "horizon": 100, "sequences": 1000, "memory_bytes": 2 * 2**30},

@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 
 import veil
-from veil.io.results import write_result
+from veil.formats.results.folder import write_result
 from veil.report.html import write_report
 
 GRID = """

@@ -13,8 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import veil
-
-from .oracle import REWARD_UNIT, ModelSpec, SecretSpec, Spec
+from tests.oracle import REWARD_UNIT, ModelSpec, SecretSpec, Spec
 
 KINDS = ("last", "at", "initial", "automaton", "model")
 # Awkward denominators round in float64, powers of two do not; the large one allows for rare events.

@@ -2,6 +2,6 @@
 
 from functools import partial
 
-from veil.api import solve as solve_and_prove
+from veil.planning.solve import solve as solve_and_prove
 
 solve = partial(solve_and_prove, certificate=False)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from .commands import QUICK, SCENARIO, veil
+from tests.cli.commands import QUICK, SCENARIO, veil
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from .commands import Done, veil
+from tests.cli.commands import Done, veil
 
 ROOT = Path(__file__).parents[2]
 # `docs/importing.md` needs model files; tests/io/test_importing.py runs it beside them.

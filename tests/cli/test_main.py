@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.commands import QUICK, process, veil
 from veil.cli import shared
 from veil.cli.main import app
-
-from .commands import QUICK, process, veil
 
 COMMANDS = [command.callback.__name__ for command in app.registered_commands if command.callback is not None]
 

@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 
 import veil as package
+from tests.cli.commands import veil
 from veil.cli import doctor, shared
-from veil.io.scenario import load
+from veil.formats.scenario.load import load
 from veil.problem.fingerprint import fingerprint
-
-from .commands import veil
 
 
 @pytest.mark.parametrize("kind", ["grid", "graph"])

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 import veil as package
+from tests.cli.commands import process, veil
 from veil.cli import shared
-
-from .commands import process, veil
 
 
 def test_a_result_is_verified(result: Path):

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.commands import QUICK, SCENARIO, veil
 from veil.cli.report import remove_stale
-
-from .commands import QUICK, SCENARIO, veil
 
 
 def test_the_page_of_a_result(result: Path):

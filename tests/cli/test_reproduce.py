@@ -5,13 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from reproduction.run import Piece
 
+from reproduction import run as module
+from tests.cli.commands import veil
+from tests.reproduction.results import made_up
 from veil.cli import shared
-from veil.experiments import run as module
-from veil.experiments.run import Piece
-
-from ..experiments.results import made_up
-from .commands import veil
 
 
 @pytest.fixture

@@ -14,11 +14,10 @@ from typing import Any
 import pytest
 
 import veil as package
+from tests.cli.commands import QUICK, SCENARIO, veil
 from veil.cli import shared
 from veil.cli.solve import code_of_status, default_folder, endings_keep_the_best, interrupts_wait, parse_memory
-from veil.io.results import read_result
-
-from .commands import QUICK, SCENARIO, veil
+from veil.formats.results.folder import read_result
 
 LONG = ("solve", "gallery:paper-last-state", "--starts", "12", "-o", "out", "--certificate-time-limit", "1")
 
@@ -31,7 +30,7 @@ def test_a_result_has_everything(result: Path):
     assert document.problem.fingerprint != problem.name
     answer = document.answer
     policy = package.load_policy(result / "policy.safetensors")
-    from veil.io.scenario import load
+    from veil.formats.scenario.load import load
 
     rooms = load("rooms.toml")
     assert answer.expected_return == package.expected_return(rooms, policy)
@@ -212,7 +211,7 @@ def test_ctrl_c_without_anything_to_save(monkeypatch: pytest.MonkeyPatch):
     def load(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("veil.io.scenario.load_scenario", load)
+    monkeypatch.setattr("veil.formats.scenario.load.load_scenario", load)
     done = veil("inspect", "rooms.toml", "--json")
     assert done.code == shared.INTERRUPTED
     assert done.json["error"]["message"] == "interrupted"

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 import veil as package
+from tests.cli.commands import veil
 from veil.cli import shared
-
-from .commands import veil
 
 
 def test_posteriors_are_those_of_the_filter():

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import veil
-from veil.solve.game import solve_game
+from veil.game.solve import solve_game
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "separation.py"
 

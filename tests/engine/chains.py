@@ -7,12 +7,11 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 
+from tests.random_problems import Case, random_spec, to_policy, to_problem
 from veil.engine.chain import Chain, make_chain
 from veil.engine.joint import JointWalk
 from veil.engine.kernel import DenseKernel, SparseKernel
-from veil.opacity.exact import EntropyObjective
-
-from ..random_problems import Case, random_spec, to_policy, to_problem
+from veil.measure.exact import EntropyObjective
 
 
 def small_case(seed: int | str, kind: str | None = None, *, work: int = 5_000, **fixed: bool) -> Case:

@@ -4,13 +4,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tests.engine.chains import on_sparse_kernel
 from veil.engine.chain import Chain
 from veil.engine.columns import ColumnPass
 from veil.engine.device import DevicePass
 from veil.engine.joint import JointWalk
 from veil.engine.sequences import SequencePass
-
-from .chains import on_sparse_kernel
 
 AnyPass = SequencePass | ColumnPass | DevicePass
 PLENTY = 2**30

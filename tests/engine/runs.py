@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 import veil
+from tests.oracle import REWARD_UNIT, Spec, read
+from tests.random_problems import random_spec, to_problem
 from veil.policy.memories import Controller, Memory, ObservationMemory, StateMemory, ZoneMemory
 from veil.policy.memory import MemoryPolicy
-
-from ..oracle import REWARD_UNIT, Spec, read
-from ..random_problems import random_spec, to_problem
 
 MEMORIES = {
     "observation": ObservationMemory(1),

@@ -4,17 +4,16 @@ import numpy as np
 import pytest
 
 import veil
+from tests.engine.chains import small_case
+from tests.policy.masked import knowing_problem, masked_problem
+from tests.random_problems import KINDS
 from veil.engine import batch
 from veil.engine.batch import BatchTree
 from veil.engine.size import tree_size
-from veil.engine.space import Space, make_space
-from veil.opacity.exact import Budget, exact_gradient
+from veil.measure.exact import Budget, exact_gradient
+from veil.planning.policy_class import Space, make_space
+from veil.planning.values import row_measure
 from veil.policy.memories import Controller, Memory, ObservationMemory, StateMemory
-from veil.solve.values import row_measure
-
-from ..policy.masked import knowing_problem, masked_problem
-from ..random_problems import KINDS
-from .chains import small_case
 
 MEASURE = row_measure("entropy")
 

@@ -7,11 +7,10 @@ import pytest
 import scipy.sparse as sp
 
 import veil
+from tests.engine.chains import central_differences, chain_of, on_sparse_kernel, small_case, small_cases, with_table
+from tests.oracle import evaluate
 from veil.engine import chain as chain_module
 from veil.engine.chain import Chain, Slopes, make_chain, sum_over
-
-from ..oracle import evaluate
-from .chains import central_differences, chain_of, on_sparse_kernel, small_case, small_cases, with_table
 
 SEEDS = range(20)
 

@@ -3,18 +3,8 @@
 import numpy as np
 import pytest
 
-from veil.engine import chain as chain_module
-from veil.engine import columns, kernel
-from veil.engine.chain import make_chain
-from veil.engine.columns import ColumnPass
-from veil.engine.joint import JointWalk
-from veil.engine.messages import forward
-from veil.logs import surprisal_bits
-from veil.opacity.sampled import sequence_pass
-
-from ..random_problems import KINDS
-from .chains import chain_of, on_sparse_kernel, small_case, small_cases, total_and_slope
-from .passes import (
+from tests.engine.chains import chain_of, on_sparse_kernel, small_case, small_cases, total_and_slope
+from tests.engine.passes import (
     PLENTY,
     any_sequences,
     assert_agree,
@@ -25,7 +15,16 @@ from .passes import (
     posteriors,
     pulled_back,
 )
-from .test_sequences import mixing_chain
+from tests.engine.test_sequences import mixing_chain
+from tests.random_problems import KINDS
+from veil.common.logs import surprisal_bits
+from veil.engine import chain as chain_module
+from veil.engine import columns, kernel
+from veil.engine.chain import make_chain
+from veil.engine.columns import ColumnPass
+from veil.engine.joint import JointWalk
+from veil.engine.messages import forward
+from veil.measure.sampled import sequence_pass
 
 
 @pytest.fixture

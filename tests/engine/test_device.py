@@ -7,17 +7,8 @@ import numpy as np
 import pytest
 
 import veil
-from veil.engine import device
-from veil.engine.chain import Chain, make_chain
-from veil.engine.device import DevicePass, accelerator, on_accelerator
-from veil.engine.joint import JointWalk
-from veil.engine.messages import forward
-from veil.logs import surprisal_bits
-from veil.opacity import sampled
-
-from ..random_problems import KINDS
-from .chains import chain_of, on_sparse_kernel, small_case, small_cases, total_and_slope
-from .passes import (
+from tests.engine.chains import chain_of, on_sparse_kernel, small_case, small_cases, total_and_slope
+from tests.engine.passes import (
     any_sequences,
     assert_agree,
     by_device,
@@ -28,7 +19,15 @@ from .passes import (
     posteriors,
     pulled_back,
 )
-from .test_sequences import mixing_chain
+from tests.engine.test_sequences import mixing_chain
+from tests.random_problems import KINDS
+from veil.common.logs import surprisal_bits
+from veil.engine import device
+from veil.engine.chain import Chain, make_chain
+from veil.engine.device import DevicePass, accelerator, on_accelerator
+from veil.engine.joint import JointWalk
+from veil.engine.messages import forward
+from veil.measure import sampled
 
 jax = pytest.importorskip("jax")
 

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import veil
-
-from ..random_problems import KINDS, Case
-from .chains import small_case, small_cases
+from tests.engine.chains import small_case, small_cases
+from tests.random_problems import KINDS, Case
 
 
 def two_rooms() -> tuple[veil.Problem, veil.MarkovPolicy]:

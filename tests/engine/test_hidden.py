@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 
 import veil
+from tests.engine.augmented import arrivals, choices
+from tests.engine.chains import small_case, small_cases
+from tests.random_problems import KINDS, Case
 from veil.engine.hidden import Hidden, build, event_name
 from veil.engine.kernel import DenseKernel
-
-from ..random_problems import KINDS, Case
-from .augmented import arrivals, choices
-from .chains import small_case, small_cases
 
 
 def plain_model(**options) -> veil.Model:

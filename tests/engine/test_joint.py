@@ -7,16 +7,15 @@ import numpy as np
 import pytest
 
 import veil
+from tests.engine.chains import chain_of, on_sparse_kernel, small_case, small_cases, total_and_slope, total_of
+from tests.oracle import evaluate
+from tests.random_problems import KINDS, Case
+from veil.common.logs import log2_of_count
 from veil.engine import joint as joint_module
 from veil.engine.chain import Chain, make_chain
 from veil.engine.joint import JointWalk
 from veil.engine.tree import Prefixes, Suffixes
-from veil.logs import log2_of_count
-from veil.opacity.exact import EntropyObjective
-
-from ..oracle import evaluate
-from ..random_problems import KINDS, Case
-from .chains import chain_of, on_sparse_kernel, small_case, small_cases, total_and_slope, total_of
+from veil.measure.exact import EntropyObjective
 
 
 def at_every_time(case: Case) -> list[Chain]:

@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 
 import veil
+from tests.engine.chains import on_sparse_kernel
+from tests.engine.passes import log_likelihoods, posteriors
+from veil.common.logs import entropy_bits
 from veil.engine.chain import Chain, make_chain
 from veil.engine.columns import ColumnPass
 from veil.engine.messages import forward
 from veil.engine.sampling import draw_events
 from veil.engine.sequences import SequencePass
-from veil.logs import entropy_bits
-
-from .chains import on_sparse_kernel
-from .passes import log_likelihoods, posteriors
 
 HORIZON = 100_000
 SPLITS = (0, HORIZON // 2, HORIZON - 3, HORIZON)

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 import veil
+from tests.engine.chains import chain_of, on_sparse_kernel, small_cases
+from tests.oracle import Event, Spec, evaluate
 from veil.engine.chain import Chain, make_chain
 from veil.engine.messages import backward, first_message, forward, next_messages
-
-from ..oracle import Event, Spec, evaluate
-from .chains import chain_of, on_sparse_kernel, small_cases
 
 
 def as_events(spec: Spec, sequence: tuple[Event, ...]) -> list[int]:

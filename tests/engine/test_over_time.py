@@ -4,14 +4,13 @@ import numpy as np
 import pytest
 
 import veil
+from tests.engine.chains import chain_of, on_sparse_kernel, small_case, small_cases
+from tests.engine.passes import any_sequences, by_prefixes, posteriors
+from tests.engine.runs import MEMORIES, random_policy, remembering_cases
+from tests.random_problems import KINDS
 from veil.engine.chain import make_chain
 from veil.engine.over_time import posteriors_over_time
 from veil.engine.sampling import draw_events
-
-from ..random_problems import KINDS
-from .chains import chain_of, on_sparse_kernel, small_case, small_cases
-from .passes import any_sequences, by_prefixes, posteriors
-from .runs import MEMORIES, random_policy, remembering_cases
 
 
 @pytest.mark.parametrize("kind", KINDS)

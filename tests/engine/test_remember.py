@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 import veil
+from tests.engine.chains import on_sparse_kernel
+from tests.engine.runs import MEMORIES, Enumerator, random_policy, remembering_cases
+from tests.random_problems import KINDS
 from veil.engine import remember as module
 from veil.engine.chain import Chain, make_chain
 from veil.engine.hidden import build
@@ -16,18 +19,14 @@ from veil.engine.kernel import DenseKernel, SparseKernel
 from veil.engine.remember import remember
 from veil.engine.returns import evaluate_return
 from veil.engine.sampling import draw_events
-from veil.engine.space import make_space
-from veil.opacity.bracket import bracket_opacity, end_gradient
-from veil.opacity.exact import Budget, exact_gradient
-from veil.opacity.sampled import sampled_opacity
+from veil.measure.bracket import bracket_opacity, end_gradient
+from veil.measure.exact import Budget, exact_gradient
+from veil.measure.sampled import sampled_opacity
+from veil.planning.policy_class import make_space
 from veil.policy import recall as recalling
 from veil.policy.memories import Controller, Memory, ObservationMemory, StateMemory, ZoneMemory
 from veil.policy.memory import MemoryPolicy
 from veil.policy.tables import softmax_pull_back
-
-from ..random_problems import KINDS
-from .chains import on_sparse_kernel
-from .runs import MEMORIES, Enumerator, random_policy, remembering_cases
 
 WATCHERS = [
     {},

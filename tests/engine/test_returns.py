@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 
 import veil
+from tests.engine.chains import central_differences, chain_of, on_sparse_kernel, small_cases, with_table
+from tests.oracle import Spec, evaluate
+from tests.random_problems import KINDS, random_spec, to_policy, to_problem
 from veil.engine.chain import Chain, make_chain
 from veil.engine.returns import evaluate_return, evaluate_returns, optimal_values, return_of_actions, returns_from
-from veil.engine.space import Space, make_space
-
-from ..oracle import Spec, evaluate
-from ..random_problems import KINDS, random_spec, to_policy, to_problem
-from .chains import central_differences, chain_of, on_sparse_kernel, small_cases, with_table
+from veil.planning.policy_class import Space, make_space
 
 
 def random_model(seed: int, discount: float, states: int = 4, actions: int = 3, masked: bool = True) -> veil.Model:

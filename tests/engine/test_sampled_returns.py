@@ -6,16 +6,15 @@ import numpy as np
 import pytest
 
 import veil
+from tests.engine.chains import chain_of, small_cases
+from tests.engine.runs import MEMORIES, random_policy, remembering_cases
+from tests.engine.test_sampling import law_of_runs
+from tests.random_problems import KINDS
 from veil.engine.chain import Chain, make_chain
 from veil.engine.returns import evaluate_return
 from veil.engine.sampled_returns import sampled_return_gradient
 from veil.engine.sampling import Runs, draw_runs
 from veil.policy.tables import softmax_pull_back
-
-from ..random_problems import KINDS
-from .chains import chain_of, small_cases
-from .runs import MEMORIES, random_policy, remembering_cases
-from .test_sampling import law_of_runs
 
 
 def some(runs: Runs, part: slice) -> Runs:

@@ -8,13 +8,12 @@ import scipy.sparse as sp
 from scipy.stats import chi2
 
 import veil
+from tests.engine.chains import chain_of, on_sparse_kernel, small_cases
+from tests.engine.passes import joint_of
+from tests.engine.runs import MEMORIES, random_policy, remembering_cases
+from tests.random_problems import KINDS
 from veil.engine.chain import Chain, make_chain
 from veil.engine.sampling import Runs, _Rows, draw_events, draw_runs
-
-from ..random_problems import KINDS
-from .chains import chain_of, on_sparse_kernel, small_cases
-from .passes import joint_of
-from .runs import MEMORIES, random_policy, remembering_cases
 
 
 def counted(events: np.ndarray, possible: np.ndarray) -> np.ndarray:

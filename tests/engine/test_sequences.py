@@ -6,15 +6,23 @@ import numpy as np
 import pytest
 
 import veil
+from tests.engine.chains import chain_of, on_sparse_kernel, small_cases, total_and_slope
+from tests.engine.passes import (
+    PLENTY,
+    any_sequences,
+    assert_agree,
+    by_prefixes,
+    joint_of,
+    log_likelihoods,
+    posteriors,
+    pulled_back,
+)
+from tests.random_problems import KINDS
+from veil.common.logs import surprisal_bits
 from veil.engine.chain import Chain, make_chain
 from veil.engine.joint import JointWalk
 from veil.engine.messages import forward
 from veil.engine.sequences import SequencePass, Trie
-from veil.logs import surprisal_bits
-
-from ..random_problems import KINDS
-from .chains import chain_of, on_sparse_kernel, small_cases, total_and_slope
-from .passes import PLENTY, any_sequences, assert_agree, by_prefixes, joint_of, log_likelihoods, posteriors, pulled_back
 
 
 def mixing_chain(horizon: int, split: int, *, timed: bool = False, seed: int = 0) -> Chain:

@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 
 import veil
+from tests.engine.chains import chain_of, on_sparse_kernel, small_cases, total_of
+from tests.oracle import evaluate
+from tests.random_problems import KINDS
 from veil.engine import size
 from veil.engine.chain import Chain, make_chain
 from veil.engine.joint import JointWalk
 from veil.engine.size import TreeSize, naive_bound, tree_size
 from veil.engine.tree import Prefixes, Suffixes
-
-from ..oracle import evaluate
-from ..random_problems import KINDS
-from .chains import chain_of, on_sparse_kernel, small_cases, total_of
 
 
 def messages(direction: Prefixes | Suffixes) -> list[int]:

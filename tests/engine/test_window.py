@@ -9,13 +9,12 @@ import pytest
 import scipy.sparse as sp
 
 import veil
+from tests.engine.chains import chain_of, on_sparse_kernel, small_cases, total_and_slope, total_of, with_table
+from tests.random_problems import KINDS
 from veil.engine.chain import Chain, make_chain
 from veil.engine.joint import JointWalk
 from veil.engine.window import Cut, Window
-from veil.opacity.exact import EntropyObjective
-
-from ..random_problems import KINDS
-from .chains import chain_of, on_sparse_kernel, small_cases, total_and_slope, total_of, with_table
+from veil.measure.exact import EntropyObjective
 
 Path = tuple[tuple[int, ...], tuple[int, ...]]  # hidden states x_0 … x_T and events e_0 … e_T
 

@@ -7,9 +7,9 @@ import pytest
 
 import veil
 from tests.random_problems import random_spec, to_problem
-from veil.engine.public import FullHistory, LastEvents
+from veil.game.pairs import FullHistory, LastEvents
+from veil.game.solve import solve_game
 from veil.policy.history import HistoryPolicy
-from veil.solve.game import solve_game
 
 
 def solved(seed: int, memory=None):

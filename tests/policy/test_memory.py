@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 import veil
+from tests.engine.runs import MEMORIES, random_policy, remembering_cases
+from tests.policy.masked import knowing_problem, masked_problem
 from veil.policy.files import save_table
 from veil.policy.memories import Controller, Memory, ObservationMemory, StateMemory, ZoneMemory
 from veil.policy.memory import MemoryPolicy, memory_from_text, memory_to_text
-
-from ..engine.runs import MEMORIES, random_policy, remembering_cases
-from .masked import knowing_problem, masked_problem
 
 
 def watched(horizon: int = 3, **changes) -> veil.Problem:

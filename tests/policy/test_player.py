@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 import veil
+from tests.engine.runs import MEMORIES, Enumerator, random_policy, remembering_cases
+from tests.policy.masked import masked_problem
 from veil.policy.memories import Controller, ObservationMemory, StateMemory
 from veil.policy.memory import MemoryPolicy
-
-from ..engine.runs import MEMORIES, Enumerator, random_policy, remembering_cases
-from .masked import masked_problem
 
 
 def watched(horizon: int = 3, **changes) -> veil.Problem:

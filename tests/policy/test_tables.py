@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import veil
+from tests.engine.chains import central_differences
+from tests.policy.masked import AVAILABLE, knowing_problem, masked_problem
 from veil.policy.tables import (
     MARKOV,
     TIMED,
@@ -15,9 +17,6 @@ from veil.policy.tables import (
     softmax_table,
     uniform_table,
 )
-
-from ..engine.chains import central_differences
-from .masked import AVAILABLE, knowing_problem, masked_problem
 
 
 def defects_of(call, *args) -> tuple[str, ...]:

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import veil
-
-from .masked import AVAILABLE, knowing_problem, masked_problem
+from tests.policy.masked import AVAILABLE, knowing_problem, masked_problem
 
 
 def test_probabilities_are_kept_and_are_the_table():

@@ -6,8 +6,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from veil.common.errors import InputError
 from veil.problem import gallery
-from veil.problem.errors import InputError
 from veil.problem.problem import Problem
 from veil.problem.secret import Automaton, InitialState, LastState, StateAt, WhichModel
 

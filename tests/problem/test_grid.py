@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from veil.problem.errors import InputError, TooLargeError
-from veil.problem.grid import GridWorld, Sensor
+from veil.common.errors import InputError, TooLargeError
+from veil.problem.grid.world import GridWorld, Sensor
 from veil.problem.secret import InitialState, LastState
 
 NORTH, SOUTH, WEST, EAST, STAY = range(5)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import veil
-from veil.io.scenario import load, read_scenario
-from veil.io.scenario_writer import scenario_of
+from veil.formats.scenario.load import load, read_scenario
+from veil.formats.scenario.writer import scenario_of
 from veil.problem.fingerprint import fingerprint
 from veil.problem.layout import Layout
 

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 import veil
-from veil.solve.solution import Solution
-
-from .worlds import hostile
+from tests.report.worlds import hostile
+from veil.planning.solution import Solution
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import veil
-from veil.io.results import read_result, write_result
+from veil.formats.results.folder import read_result, write_result
 from veil.report.answer import Answer, Claim, bits_text, make_answer, question, upper_text, verdict
 
 

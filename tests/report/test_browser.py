@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 import veil
+from tests.report.browser import CHROMIUM, Page, browser
+from tests.report.worlds import large
 from veil.report.html import write_report
-
-from .browser import CHROMIUM, Page, browser
-from .worlds import large
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: `make browser` installs it")
 

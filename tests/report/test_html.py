@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 
 import veil
+from tests.report.test_packing import unpack
+from tests.report.worlds import HARM, large
 from veil.report.answer import Claim
 from veil.report.behaviour import behave
 from veil.report.html import make_report, write_report
-
-from .test_packing import unpack
-from .worlds import HARM, large
 
 SECTIONS = (
     "policy",

@@ -7,10 +7,9 @@ import pytest
 from matplotlib.figure import Figure
 
 import veil
+from tests.report.worlds import hostile
 from veil.report import plot
 from veil.report.behaviour import behave
-
-from .worlds import hostile
 
 
 def artists(figure: Figure, gid: str) -> list[Any]:

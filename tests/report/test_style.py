@@ -10,6 +10,7 @@ import matplotlib
 import pytest
 
 import veil
+from tests.report.worlds import HARM
 from veil.report import plot
 from veil.report.style import (
     BLUE,
@@ -23,8 +24,6 @@ from veil.report.style import (
     shortened,
     words,
 )
-
-from .worlds import HARM
 
 
 def test_sensors_named_after_colours_are_drawn_in_them():

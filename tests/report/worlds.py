@@ -3,7 +3,7 @@
 import numpy as np
 
 import veil
-from veil.solve.solution import History, Solution, Status
+from veil.planning.solution import History, Solution, Status
 
 # What people may call things: markup, an end of a script, a formula, quotes, directions, half a letter, nothing to see.
 HARM = (

@@ -1,1 +1,1 @@
-"""The commands: `veil solve` and its companions, a thin layer over the public names."""
+"""The commands: `veil solve` and the others, a thin layer over the public names."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from .shared import GALLERY, open_policy, open_scenario, write_text
 
 if TYPE_CHECKING:
-    from ..io.imported import Imported
+    from ..formats.imported import Imported
     from ..problem.model import Model
     from ..problem.observer import Observer
     from ..problem.problem import Problem
@@ -41,7 +41,7 @@ def convert_file(
 
     **Raises:** `InputError` where the endings are none that can be joined, or something that is needed is not given.
     """
-    from ..problem.errors import InputError
+    from ..common.errors import InputError
 
     if target.exists() and not force:
         raise InputError(str(target), ["there is such a file already: choose another name, or --force to replace it"])
@@ -61,9 +61,9 @@ def convert_file(
 
 def read_model(source: str) -> "Imported":
     """The model of a file, by the importer for its ending."""
-    from ..io.scenario_files import READERS
-    from ..io.scenario_schema import ModelFile
-    from ..problem.errors import InputError
+    from ..common.errors import InputError
+    from ..formats.scenario.files import READERS
+    from ..formats.scenario.schema import ModelFile
 
     path = Path(source)
     reader = READERS.get(path.suffix.lower())
@@ -75,10 +75,10 @@ def read_model(source: str) -> "Imported":
 def _write(
     target: Path, model: "Model", observer: "Observer | None", problem: "Problem | None", summary: str, force: bool
 ) -> Converted:
-    from ..problem.errors import InputError
+    from ..common.errors import InputError
 
     if target.suffix == ".toml" and problem is not None:
-        from ..io.scenario_toml import to_toml
+        from ..formats.scenario.toml import to_toml
 
         write_text(target, to_toml(problem), force=force)
         return Converted(summary)
@@ -93,20 +93,20 @@ def _write(
 
 
 def _write_pomdp(target: Path, model: "Model", observer: "Observer | None") -> tuple[str, ...]:
-    from ..io.pomdp import save_pomdp
+    from ..formats.pomdp.files import save_pomdp
 
     return save_pomdp(target, model, observer)
 
 
 def _write_arrays(target: Path, model: "Model", observer: "Observer | None") -> tuple[str, ...]:
-    from ..io.arrays import save_arrays
+    from ..formats.arrays import save_arrays
 
     save_arrays(target, model, observer)
     return ()
 
 
 def _write_drn(target: Path, model: "Model", observer: "Observer | None") -> tuple[str, ...]:
-    from ..io.drn_writer import save_drn
+    from ..formats.drn.writer import save_drn
 
     if observer is not None and (observer.on_actions or (observer.emissions.max(axis=1) < 1).any()):
         save_drn(target, model)
@@ -117,8 +117,8 @@ def _write_drn(target: Path, model: "Model", observer: "Observer | None") -> tup
 
 def _convert_policy(source: str, target: Path, scenario: str | None) -> Converted:
     """A policy as text, or the chain that it makes: a DRN file for Storm, arrays for hmmlearn."""
-    from ..io.export import chain_to_arrays, chain_to_drn, policy_to_csv, policy_to_json
-    from ..problem.errors import InputError
+    from ..common.errors import InputError
+    from ..formats.export import chain_to_arrays, chain_to_drn, policy_to_csv, policy_to_json
 
     writers: dict[str, Callable[..., object]] = {
         ".json": policy_to_json,
@@ -129,7 +129,7 @@ def _convert_policy(source: str, target: Path, scenario: str | None) -> Converte
     if target.suffix not in writers:
         raise InputError(str(target), [f"its ending is {target.suffix!r}, expected one of {', '.join(writers)}"])
     if scenario is None and os.path.isdir(source):
-        from ..io.results import read_result
+        from ..formats.results.folder import read_result
 
         scenario = read_result(source).scenario
     if scenario is None:

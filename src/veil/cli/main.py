@@ -8,11 +8,11 @@ import typer
 from .doctor import doctor
 from .measure import inspect, measure
 from .models import convert, gallery, new, schema
+from .observe import attack, observe, simulate
 from .prove import certify, verify
 from .report import report
 from .reproduce import reproduce
 from .solve import frontier, solve
-from .watch import attack, observe, simulate
 
 app = typer.Typer(
     name="veil",

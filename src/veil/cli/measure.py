@@ -47,8 +47,8 @@ def measure(
     Example: veil measure patrol.toml patrol-result --details
     """
     from .. import expected_return, opacity
-    from ..io.results import opacity_document, problem_document
-    from ..solve.max_return import reaches, threshold
+    from ..engine.return_range import reaches, threshold
+    from ..formats.results.folder import opacity_document, problem_document
 
     opened = open_scenario(scenario)
     problem, acting = opened.problem, open_policy(opened.problem, policy)
@@ -71,7 +71,7 @@ def measure(
 
 
 def _details(problem: "Problem", policy: "Policy", top: int) -> dict[str, Any]:
-    from ..opacity.measures import bits_over_time, joint_table, observation_costs, sensor_costs
+    from ..measure.measures import bits_over_time, joint_table, observation_costs, sensor_costs
 
     table = joint_table(problem, policy)
     costs: dict[str, float] = {}
@@ -140,7 +140,7 @@ def inspect(scenario: ScenarioArgument, as_json: JsonOption = False) -> None:
 
     Example: veil inspect patrol.toml
     """
-    from ..io.results import problem_document
+    from ..formats.results.folder import problem_document
 
     if is_model_file(scenario):
         _inspect_model(scenario, as_json)
@@ -201,7 +201,7 @@ def _size(problem: "Problem") -> dict[str, Any]:
 
 
 def _returns(problem: "Problem") -> dict[str, Any]:
-    from ..solve.max_return import reaches, return_extremes, threshold
+    from ..engine.return_range import reaches, return_extremes, threshold
 
     ends = return_extremes(problem)
     return {
@@ -217,9 +217,9 @@ def _returns(problem: "Problem") -> dict[str, Any]:
 def _hiding(problem: "Problem") -> dict[str, Any]:
     """What is secret before anything is seen, how many sequences there are, and which methods fit."""
     from .. import MarkovPolicy
+    from ..common.logs import entropy_bits
     from ..engine.chain import make_chain
     from ..engine.size import tree_size
-    from ..logs import entropy_bits
 
     chain = make_chain(problem, MarkovPolicy.uniform(problem))
     found: dict[str, Any] = {

@@ -24,7 +24,7 @@ def new(
 
     Example: veil new patrol
     """
-    from ..io.scenario_writer import starter
+    from ..formats.scenario.writer import starter
 
     path = Path(name if name.endswith(".toml") else f"{name}.toml")
     write_text(path, starter(kind), force=force)
@@ -70,7 +70,7 @@ def gallery(
         else:
             print_table(["name", "what it is"], listed)
         return
-    from ..io.scenario_writer import scenario_of
+    from ..formats.scenario.writer import scenario_of
 
     text = scenario_of(name)
     path = output or f"{name}.toml"
@@ -97,8 +97,8 @@ def schema(
     """
     import json
 
-    from ..io.results import result_schema
-    from ..io.scenario_schema import schema as scenario_schema
+    from ..formats.results.folder import result_schema
+    from ..formats.scenario.schema import schema as scenario_schema
 
     found = result_schema() if result else scenario_schema()
     if output is None:

@@ -18,9 +18,9 @@ from .shared import (
 from .solve import progress_bar
 
 if TYPE_CHECKING:
-    from ..certify.certificate import Certificate
-    from ..certify.verify import Verification
-    from ..io.results import Result
+    from ..formats.results.folder import Result
+    from ..proof.certificate import Certificate
+    from ..proof.verify import Verification
 
 _ROUNDING = 1e-9  # what two ways to compute the same number may differ by
 
@@ -43,8 +43,8 @@ def certify(
 
     Example: veil certify patrol.toml patrol-result -o proof.json
     """
-    from ..certify.issue import certify as issue
-    from ..io.results import certificate_document, problem_document
+    from ..formats.results.folder import certificate_document, problem_document
+    from ..proof.certify import certify as issue
 
     opened = open_scenario(scenario)
     acting = open_policy(opened.problem, policy)
@@ -86,8 +86,8 @@ def verify(
 
     Example: veil verify patrol-result
     """
-    from ..certify.certificate import Certificate
-    from ..certify.verify import verify as check
+    from ..proof.certificate import Certificate
+    from ..proof.verify import verify as check
 
     certificate_path, result, scenario, policy = _parts(place, scenario, policy)
     opened = open_scenario(scenario)
@@ -126,7 +126,7 @@ def verify(
 
 def _check_document(result: "Result", certificate: "Certificate", found: "Verification") -> None:
     """Raise `CertificateError` where the document of a result says anything else than what is proven."""
-    from ..problem.errors import CertificateError
+    from ..common.errors import CertificateError
 
     told, answer, policy = result.document.certificate, result.document.answer, found.policy
     if told is None or (told.lower, told.upper) != (certificate.lower, certificate.upper):
@@ -149,8 +149,8 @@ def _parts(place: str, scenario: str | None, policy: str | None) -> "tuple[Path,
 
     A result folder names them all, a certificate alone only itself.
     """
-    from ..io.results import CERTIFICATE, DOCUMENT, POLICY, read_result
-    from ..problem.errors import InputError
+    from ..common.errors import InputError
+    from ..formats.results.folder import CERTIFICATE, DOCUMENT, POLICY, read_result
 
     path, result = Path(place), None
     if not path.exists():

@@ -8,9 +8,9 @@ import typer
 from .shared import JsonOption, SeedOption, guarded, open_scenario, print_json
 
 if TYPE_CHECKING:
-    from ..io.results import Result
+    from ..formats.results.folder import Result
+    from ..planning.solution import Solution
     from ..problem.problem import Problem
-    from ..solve.solution import Solution
 
 REPORT = "report.html"
 CURVE = "frontier.json"
@@ -51,7 +51,7 @@ def report(
 
     Example: veil report patrol-result --points 10 --pdf figures
     """
-    from ..io.results import read_result
+    from ..formats.results.folder import read_result
     from ..report.answer import make_answer
     from ..report.html import write_report
 
@@ -96,7 +96,7 @@ def remove_stale(folder: Path) -> None:
 
 
 def _problem(found: "Result", scenario: str | None) -> "Problem":
-    from ..problem.errors import InputError
+    from ..common.errors import InputError
 
     text = found.scenario if scenario is None else scenario
     if text is None:
@@ -108,7 +108,7 @@ def _problem(found: "Result", scenario: str | None) -> "Problem":
 
 def _curve(found: "Result", problem: "Problem", solution: "Solution", frontier: Path | None, points: int | None) -> Any:
     """The curve to show: a given file, the folder's own, one that is asked for, or one that takes a moment only."""
-    from ..problem.errors import InputError
+    from ..common.errors import InputError
     from ..report.curve import sweep
 
     if frontier is not None and points is not None:

@@ -37,8 +37,8 @@ def reproduce(
 
     Example: veil reproduce paper --quick -o reproduction
     """
-    from ..experiments.run import plan_lines, run, write_pages
-    from ..experiments.store import Settings
+    from reproduction.run import plan_lines, run, write_pages
+    from reproduction.store import Settings
 
     settings = Settings(quick=quick, seed=seed)
     if plan:
@@ -57,7 +57,7 @@ def reproduce(
 
 def _document(results: dict[str, Any], settings: Any, paths: list[Path]) -> dict[str, Any]:
     """The tables as data, and the files."""
-    from ..experiments import table
+    from reproduction import table
 
     tables = {
         "paper": (table.PAPER_HEADINGS, table.paper_rows(results)),
@@ -78,7 +78,7 @@ def _document(results: dict[str, Any], settings: Any, paths: list[Path]) -> dict
 
 
 def _show(results: dict[str, Any], paths: list[Path]) -> None:
-    from ..experiments import table
+    from reproduction import table
 
     print_table(table.PAPER_HEADINGS, table.paper_rows(results), title="The paper's numbers beside ours")
     print()

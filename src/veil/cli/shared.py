@@ -93,7 +93,7 @@ def open_scenario(text: str) -> Opened:
         from .. import gallery
 
         return Opened(gallery.load(text.removeprefix(GALLERY)), text)
-    from ..io.scenario import load_scenario
+    from ..formats.scenario.load import load_scenario
 
     if is_model_file(text):
         raise _no_scenario(text)
@@ -107,7 +107,7 @@ def is_model_file(text: str) -> bool:
 
 
 def _no_scenario(text: str) -> Exception:
-    from ..problem.errors import InputError
+    from ..common.errors import InputError
 
     remedy = f"make a scenario of it with veil convert {text} {Path(text).stem}.toml --secret … --horizon …"
     return InputError(text, [f"this is a model file, which has no secret and no horizon: {remedy}"])
@@ -122,7 +122,7 @@ def open_policy(problem: "Problem", text: str) -> Any:
         return MarkovPolicy.uniform(problem)
     if not os.path.isdir(text):
         return load_policy(text)
-    from ..io.results import read_result
+    from ..formats.results.folder import read_result
 
     return read_result(text).policy()
 
@@ -141,7 +141,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def wrapped(*arguments: Any, **named: Any) -> None:
         try:
-            from ..problem.errors import VeilError
+            from ..common.errors import VeilError
         except KeyboardInterrupt:
             stop(INTERRUPTED)
         try:
@@ -168,7 +168,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
 
 def code_of(error: Exception) -> int:
     """The exit code that stands for an error."""
-    from ..problem.errors import CertificateError, InfeasibleError
+    from ..common.errors import CertificateError, InfeasibleError
 
     if isinstance(error, InfeasibleError):
         return INFEASIBLE
@@ -187,7 +187,7 @@ def _fail(error: Exception | str, code: int, named: dict[str, Any]) -> NoReturn:
 
 def print_json(document: Any) -> None:
     """One JSON document on standard output."""
-    from ..io.results import plain
+    from ..formats.results.folder import plain
 
     print(json.dumps(plain(document), indent=1, ensure_ascii=False, allow_nan=False), flush=True)
 
@@ -252,8 +252,8 @@ def _text(value: Any) -> str:
 
 def write_text(path: Path, text: str, *, force: bool) -> None:
     """Write a file for the user, complete or not at all; raises `InputError` where one is there and may not be replaced."""
-    from ..problem.errors import InputError
-    from ..problem.files import write_whole
+    from ..common.errors import InputError
+    from ..common.files import write_whole
 
     if path.exists() and not force:
         raise InputError(str(path), ["there is such a file already: choose another name, or --force to replace it"])

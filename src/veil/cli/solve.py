@@ -31,8 +31,8 @@ from .shared import (
 )
 
 if TYPE_CHECKING:
-    from ..solve.solution import Status
-    from ..solve.watch import Progress
+    from ..common.clock import Progress
+    from ..planning.solution import Status
 
 MemoryOption = Annotated[
     str | None,
@@ -130,8 +130,8 @@ def _search(
     opened: Opened, options: dict[str, Any], folder: Path, *, report: bool, show: bool, quiet: bool
 ) -> tuple[dict[str, Any], int]:
     """Search, prove, write and tell; returns the document that was written and the exit code."""
-    from ..api import solve as find
-    from ..io.results import check_writable, write_result
+    from ..formats.results.folder import check_writable, write_result
+    from ..planning.solve import solve as find
 
     check_writable(folder)
     with endings_keep_the_best(), progress_bar(quiet) as tell:
@@ -163,7 +163,7 @@ def default_folder(scenario: str) -> Path:
 def parse_memory(text: str) -> Any:
     """A class of policies from the command line; raises `InputError`."""
     from .. import Controller, ObservationMemory, StateMemory
-    from ..problem.errors import InputError
+    from ..common.errors import InputError
 
     if text in ("markov", "timed"):
         return text
@@ -296,7 +296,7 @@ _POINT = ("threshold", "expected_return", "opacity_bits", "price_bits")
 
 
 def _curve_document(opened: Opened, curve: Any, wanted: int) -> dict[str, Any]:
-    from ..io.results import opacity_document, problem_document
+    from ..formats.results.folder import opacity_document, problem_document
 
     points = [
         {
@@ -322,7 +322,7 @@ def _curve_document(opened: Opened, curve: Any, wanted: int) -> dict[str, Any]:
 def _curve_text(document: dict[str, Any], path: Path) -> str:
     import json
 
-    from ..io.results import plain
+    from ..formats.results.folder import plain
 
     if path.suffix != ".csv":
         return json.dumps(plain(document), indent=1, ensure_ascii=False, allow_nan=False) + "\n"

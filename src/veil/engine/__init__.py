@@ -1,1 +1,1 @@
-"""What the watcher knows: one hidden chain, messages, the observation tree, the filter."""
+"""What the observer knows: one hidden chain, messages, the observation tree, the filter, returns."""

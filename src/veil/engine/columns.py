@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
 
-from ..logs import natural_log, posteriors
+from ..common.logs import natural_log, posteriors
 from .chain import Chain, Slopes
 from .kernel import SparseKernel
 from .sequences import Posteriors, inverse

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..logs import natural_log
+from ..common.logs import natural_log
 from .chain import Chain, sum_over
 from .hidden import Hidden
 from .kernel import DenseKernel, SparseKernel

@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from ..logs import posteriors
+from ..common.checks import Defects
+from ..common.errors import ImpossibleObservationError, VeilError
+from ..common.logs import posteriors
 from ..policy.history import HistoryPolicy
 from ..policy.tables import Policy
-from ..problem.checks import Defects
-from ..problem.errors import ImpossibleObservationError, VeilError
 from ..problem.problem import Problem
 from .chain import make_chain
 from .hidden import event_name

@@ -12,13 +12,13 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
 
+from ..common.checks import Defects
+from ..common.errors import InputError, TooLargeError
 from ..policy.history import HistoryPolicy
-from ..problem.checks import Defects
-from ..problem.errors import InputError, TooLargeError
 from ..problem.problem import Problem
 from .hidden import Channel, Hidden, build
 from .kernel import make_kernel
-from .public import Moves, situations
+from .moves import Moves, situations
 
 _MOST_NUMBERS = 2**26  # transitions of all times together: 1 GiB with their places
 _WHERE = "history policy"

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 from jaxtyping import Float
 
-from ..logs import row_sums
+from ..common.logs import row_sums
 from .chain import Chain, Slopes
 from .threads import one_blas_thread
 from .tree import Block, Merging, Prefixes, Pruning, Suffixes, check_deadline, walk

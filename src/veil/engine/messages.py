@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
-from ..logs import natural_log
+from ..common.logs import natural_log
 from .chain import Chain
 
 

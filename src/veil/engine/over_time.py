@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..logs import posteriors
+from ..common.logs import posteriors
 from .chain import Chain
 from .sequences import Trie, inverse
 from .threads import one_blas_thread

@@ -12,10 +12,10 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Bool, Float
 
+from ..common.errors import TooLargeError
 from ..policy.memories import Memory
 from ..policy.recall import Recall, recall
 from ..policy.records import EventRecord
-from ..problem.errors import TooLargeError
 from ..problem.problem import Problem
 from .hidden import Channel, Hidden, _emissions
 from .kernel import make_kernel

@@ -5,7 +5,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 from jaxtyping import Float, Int
 
-from ..problem.errors import InputError
+from ..common.errors import InputError
 from ..problem.model import Model
 from ..problem.problem import Problem
 from .chain import Chain, sum_by_cell

@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Float
 
-from ..problem.errors import InputError
+from ..common.errors import InputError
 from ..problem.problem import Problem
 from .chain import Chain
 from .sampling import Runs

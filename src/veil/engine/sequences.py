@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..logs import natural_log
+from ..common.logs import natural_log
 from .chain import Chain, Slopes, sum_over
 from .threads import one_blas_thread
 from .tree import runs

@@ -19,8 +19,8 @@ from typing import Protocol
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..logs import divergence_bits
-from ..problem.errors import TooLargeError
+from ..common.errors import TooLargeError
+from ..common.logs import divergence_bits
 from .chain import Chain, Slopes, sum_over
 
 PullBack = Callable[[np.ndarray], np.ndarray]

@@ -1,1 +1,1 @@
-"""Who acts: policies as tables of action probabilities."""
+"""Who acts: policies and what they remember."""

@@ -6,8 +6,8 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from ..problem.errors import PolicyFileError
-from ..problem.files import write_whole
+from ..common.errors import PolicyFileError
+from ..common.files import write_whole
 
 _FORMAT = "veil-policy-1"
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..problem.checks import Defects, Names
-from ..problem.errors import InputError, PolicyFileError, VeilError
+from ..common.checks import Defects, Names
+from ..common.errors import InputError, PolicyFileError, VeilError
 from ..problem.problem import Problem
 from .files import read_table, save_table
 

@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..problem.errors import InputError
+from ..common.errors import InputError
 from ..problem.problem import Problem
 from .memories import Controller, Memory, ObservationMemory, StateMemory, ZoneMemory
 from .recall import Recall, recall

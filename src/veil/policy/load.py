@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..problem.errors import InputError, PolicyFileError
+from ..common.errors import InputError, PolicyFileError
 from .files import read_table
 from .history import HistoryPolicy, history_from
 from .markov import MarkovPolicy

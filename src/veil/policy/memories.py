@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..problem.checks import Defects, as_tuple
+from ..common.checks import Defects, as_tuple
 from ..problem.problem import Problem
 
 _MOST_ZONES = 60

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from ..logs import natural_log
-from ..problem.errors import InputError, PolicyFileError, VeilError
+from ..common.errors import InputError, PolicyFileError, VeilError
+from ..common.logs import natural_log
 from ..problem.problem import Problem
 from .files import save_table
 from .lift import lifted_table

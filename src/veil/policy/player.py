@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..problem.checks import Defects, Names
-from ..problem.errors import InputError, VeilError
+from ..common.checks import Defects, Names
+from ..common.errors import InputError, VeilError
 from ..problem.problem import Problem
 from .recall import recall
 from .records import span

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Bool, Float, Int
 
-from ..problem.errors import InputError, TooLargeError
+from ..common.errors import InputError, TooLargeError
 from ..problem.observer import Observer
 from ..problem.problem import Problem
 from .memories import CHOICES, Memory

@@ -5,7 +5,7 @@ from typing import Protocol
 import numpy as np
 from jaxtyping import Int
 
-from ..problem.errors import TooLargeError
+from ..common.errors import TooLargeError
 from ..problem.problem import Problem
 from .memories import Controller, Memory, ObservationMemory, StateMemory, ZoneMemory
 

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 import numpy as np
 from jaxtyping import Float
 
-from ..problem.checks import Defects, as_floats, check_distributions, check_shape, frozen
+from ..common.checks import Defects, as_floats, check_distributions, check_shape, frozen
 from ..problem.problem import Problem
 from .recall import Recall, recall
 

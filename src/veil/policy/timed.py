@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from ..logs import natural_log
+from ..common.logs import natural_log
 from ..problem.problem import Problem
 from .files import save_table
 from .tables import TIMED, check_table, deterministic_table, softmax_table, uniform_table

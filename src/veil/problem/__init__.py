@@ -1,1 +1,5 @@
-"""What is asked: models, watchers, secrets, problems, grids and a gallery of them."""
+"""What is asked: models, observers, secrets, problems and grids."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submodules={"gallery"})

@@ -5,9 +5,9 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .errors import InputError
+from ..common.errors import InputError
 from .gallery_scenes import badge_doors, convoy_checkpoint, courier_depots, network_probe, office_patrol
-from .grid import GridWorld, Sensor
+from .grid.world import GridWorld, Sensor
 from .model import Model
 from .observer import Observer
 from .problem import Problem

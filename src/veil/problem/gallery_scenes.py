@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Float
 
-from .grid import GridWorld
+from .grid.world import GridWorld
 from .model import Model
 from .observer import Observer
 from .problem import Problem

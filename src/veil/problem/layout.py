@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from .checks import Defects
-from .grid_sensors import Cell
+from ..common.checks import Defects
+from .grid.sensors import Cell
 
 
 @dataclass(frozen=True)

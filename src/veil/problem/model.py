@@ -7,8 +7,17 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Bool, Float
 
-from .checks import SUM_TOLERANCE, Defects, Names, as_floats, check_distributions, check_finite, check_shape, frozen
-from .errors import TooLargeError
+from ..common.checks import (
+    SUM_TOLERANCE,
+    Defects,
+    Names,
+    as_floats,
+    check_distributions,
+    check_finite,
+    check_shape,
+    frozen,
+)
+from ..common.errors import TooLargeError
 
 _DENSE_LIMIT = 2**28  # numbers in a dense view of the transitions: 2 GiB
 _LISTED = 21

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from .checks import Defects, Names, as_floats, as_tuple, check_distributions, check_shape, frozen
-from .errors import InputError
+from ..common.checks import Defects, Names, as_floats, as_tuple, check_distributions, check_shape, frozen
+from ..common.errors import InputError
 
 
 class Observer:

@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .checks import Defects, is_number
-from .errors import InputError
+from ..common.checks import Defects, is_number
+from ..common.errors import InputError
 from .layout import Layout
 from .model import Model, check_same_shape
 from .observer import Observer

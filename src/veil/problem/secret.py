@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from jaxtyping import Float, Int
 
-from .checks import Defects, Names, as_floats, as_tuple, check_distributions, check_shape
+from ..common.checks import Defects, Names, as_floats, as_tuple, check_distributions, check_shape
 from .model import Model
 
 State = str | int

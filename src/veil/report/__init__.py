@@ -1,1 +1,5 @@
-"""What people look at: plots of the public objects, and the report, one HTML file that needs nothing else."""
+"""What people look at: plots of the public objects and the HTML report."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submodules={"plot"})

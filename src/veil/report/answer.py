@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ..io.results import Result
-from ..opacity.result import Opacity
-from ..problem.errors import InputError
+from ..common.errors import InputError
+from ..formats.results.folder import Result
+from ..measure.result import Opacity
+from ..planning.solution import History, Solution, Status
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
-from ..solve.solution import History, Solution, Status
 from .style import number_text
 
 

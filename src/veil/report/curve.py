@@ -7,12 +7,12 @@ import math
 from pathlib import Path
 from typing import Any
 
+from ..common.errors import InputError
+from ..planning.frontier import Frontier, frontier
+from ..planning.solution import Solution
 from ..policy.history import HistoryPolicy
-from ..problem.errors import InputError
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
-from ..solve.frontier import Frontier, frontier
-from ..solve.solution import Solution
 
 Points = list[tuple[float, float]]
 _MOST_BYTES, _MOST_POINTS = 2**26, 10_000

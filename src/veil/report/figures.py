@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from ..problem.errors import InputError
+from ..common.errors import InputError
 from ..problem.problem import Problem
 from . import plot
 from .answer import make_answer

@@ -9,11 +9,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from ..problem.errors import InputError
-from ..problem.files import write_whole
+from ..common.errors import InputError
+from ..common.files import write_whole
+from ..planning.frontier import Frontier
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
-from ..solve.frontier import Frontier
 from .answer import Answer, bits_text, make_answer, question, upper_text, verdict
 from .behaviour import behave
 from .curve import read_curve

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..problem.checks import Defects, is_number
-from ..problem.errors import InputError
+from ..common.checks import Defects, is_number
+from ..common.errors import InputError
 from ..problem.problem import Problem
 from .answer import upper_text
 from .behaviour import behave

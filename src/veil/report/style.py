@@ -6,8 +6,8 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..problem.errors import InputError
-from ..problem.files import write_whole
+from ..common.errors import InputError
+from ..common.files import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from ..common.errors import InputError, TooLargeError
+from ..common.logs import divergence_bits
 from ..engine.filter import ObserverFilter
 from ..engine.hidden import event_name
 from ..engine.over_time import posteriors_over_time
 from ..engine.sampling import Runs, draw_runs
-from ..logs import divergence_bits
-from ..opacity.measures import JointTable, RevealingSequence, joint_table
-from ..problem.errors import InputError, TooLargeError
+from ..measure.measures import JointTable, RevealingSequence, joint_table
 from ..problem.problem import Problem
 from .behaviour import Behaviour
 

@@ -1,0 +1,49 @@
+# The public names of veil: read by type checkers, and at run time by lazy_loader (SPEC 1).
+from .common import errors as errors
+from .common.errors import CertificateError as CertificateError
+from .common.errors import InfeasibleError as InfeasibleError
+from .common.errors import InputError as InputError
+from .common.errors import TooLargeError as TooLargeError
+from .common.errors import VeilError as VeilError
+from .engine.filter import ObserverFilter as ObserverFilter
+from .engine.return_range import max_return as max_return
+from .formats.gymnasium import from_gymnasium as from_gymnasium
+from .formats.scenario.load import load as load
+from .measure import measures as measures
+from .measure.attack import attack as attack
+from .measure.evaluate import expected_return as expected_return
+from .measure.evaluate import opacity as opacity
+from .measure.evaluate import opacity_gradient as opacity_gradient
+from .measure.result import Opacity as Opacity
+from .planning import soft as soft
+from .planning.frontier import frontier as frontier
+from .planning.solution import Solution as Solution
+from .planning.solution import Status as Status
+from .planning.solve import solve as solve
+from .policy.history import HistoryPolicy as HistoryPolicy
+from .policy.load import load_policy as load_policy
+from .policy.markov import MarkovPolicy as MarkovPolicy
+from .policy.memories import Controller as Controller
+from .policy.memories import ObservationMemory as ObservationMemory
+from .policy.memories import StateMemory as StateMemory
+from .policy.memories import ZoneMemory as ZoneMemory
+from .policy.memory import MemoryPolicy as MemoryPolicy
+from .policy.timed import TimedPolicy as TimedPolicy
+from .problem import gallery as gallery
+from .problem.grid.world import GridWorld as GridWorld
+from .problem.grid.world import Sensor as Sensor
+from .problem.model import Model as Model
+from .problem.observer import Observer as Observer
+from .problem.problem import Problem as Problem
+from .problem.secret import Automaton as Automaton
+from .problem.secret import InitialState as InitialState
+from .problem.secret import LastState as LastState
+from .problem.secret import StateAt as StateAt
+from .problem.secret import WhichModel as WhichModel
+from .proof.certificate import Certificate as Certificate
+from .proof.certify import certify as certify
+from .proof.verify import verify as verify
+from .report import plot as plot
+
+__version__: str
+__all__: list[str]

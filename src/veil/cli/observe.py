@@ -1,0 +1,310 @@
+"""`veil observe`, `veil simulate` and `veil attack`: see a policy as the watcher does."""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .measure import event_text
+from .shared import (
+    BAD_INPUT,
+    INTERRUPTED,
+    SOLVED,
+    JsonOption,
+    PolicyArgument,
+    ScenarioArgument,
+    SeedOption,
+    guarded,
+    open_policy,
+    open_scenario,
+    print_json,
+    print_table,
+    stop,
+    write_text,
+)
+
+if TYPE_CHECKING:
+    from ..engine.filter import ObserverFilter
+    from ..policy.tables import Policy
+    from ..problem.problem import Problem
+
+
+@guarded
+def observe(
+    scenario: ScenarioArgument,
+    policy: PolicyArgument,
+    as_lines: Annotated[bool, typer.Option("--jsonl", help="One JSON document a line, live.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Watch along: read observations from standard input, one a line, and print the posterior after each at once.
+
+    Where the watcher sees actions, a line is ACTION,OBSERVATION, the first observation alone. An empty line begins a new
+    run. A line that cannot be is reported, and the watcher believes what it believed before.
+
+    Exit codes: 0, 2 where a line was not understood, 130 after Ctrl-C.
+
+    Example: printf '0\\nbeep\\n' | veil observe gallery:two-rooms uniform
+    """
+    from .. import ObserverFilter
+
+    opened = open_scenario(scenario)
+    watcher = ObserverFilter(opened.problem, open_policy(opened.problem, policy))
+    tell: _Lines | _JsonLines | _Json = _Json(watcher) if as_json else _JsonLines() if as_lines else _Lines(watcher)
+    code = SOLVED
+    try:
+        for step in _steps(watcher):
+            code = code if step.get("understood", True) else BAD_INPUT
+            tell.step(step)
+    except KeyboardInterrupt:  # the usual end of watching; what was printed is made whole first
+        code = INTERRUPTED
+    tell.end()
+    stop(code)
+
+
+def _steps(watcher: "ObserverFilter") -> Iterator[dict[str, Any]]:
+    """What each line of standard input makes of the posterior."""
+    from ..common.errors import ImpossibleObservationError, VeilError
+
+    number = 0
+    for line in iter(sys.stdin.readline, ""):  # iterating over the file itself would read ahead
+        number += 1
+        text = line.strip()
+        step: dict[str, Any] = {"line": number, "observation": text}
+        if not text:
+            watcher.reset()
+            yield step | {"new_run": True} | _belief(watcher)
+            continue
+        try:
+            _take_in(watcher, text)
+        except ImpossibleObservationError as error:
+            step |= {"impossible": True, "error": str(error)}
+        except VeilError as error:
+            step |= {"understood": False, "error": str(error)}
+        yield step | _belief(watcher)
+
+
+def _take_in(watcher: "ObserverFilter", text: str) -> None:
+    from ..common.errors import VeilError
+
+    horizon = watcher.problem.horizon
+    if watcher.time is not None and watcher.time >= horizon:
+        raise VeilError(f"the horizon is {horizon}, and the run is over: an empty line begins a new one")
+    watcher.update(_event(watcher, text))
+
+
+def _belief(watcher: "ObserverFilter") -> dict[str, Any]:
+    return {"time": watcher.time, "posterior": dict(zip(watcher.values, watcher.posterior.tolist(), strict=True))}
+
+
+def _event(watcher: "ObserverFilter", text: str) -> Any:
+    """An event as the filter takes it: an observation, or a pair with the action before it."""
+    problem = watcher.problem
+    if not problem.observer.sees_actions or watcher.time is None:
+        return _key(problem.observer.observations, text)
+    action, comma, observation = text.partition("\t" if "\t" in text else ",")
+    if not comma:
+        return text  # the filter says what it expected
+    return _key(problem.model.actions, action.strip()), _key(problem.observer.observations, observation.strip())
+
+
+def _key(names: Any, text: str) -> str | int:
+    """A name; or a number, where nothing has that name."""
+    try:
+        names.find(text)
+    except KeyError:
+        return int(text) if text.isdecimal() and len(text) < 10 else text
+    return text
+
+
+class _Lines:
+    """One line of text for each step, in columns."""
+
+    def __init__(self, watcher: "ObserverFilter"):
+        problem = watcher.problem
+        actions = problem.model.actions.all() if problem.observer.sees_actions else ("",)
+        longest = max(map(len, actions)) + 1 + max(map(len, problem.observer.observations.all()))
+        self._width = max(11, min(40, longest))
+        self._say("time", "observation", watcher.values)
+        self._columns = [max(8, len(value)) for value in watcher.values]
+
+    def step(self, step: dict[str, Any]) -> None:
+        """Print what the watcher believes now, and on standard error why a line was refused."""
+        if "error" in step:
+            print(f"line {step['line']}: {step['error']}", file=sys.stderr, flush=True)
+        seen = "(new run)" if "new_run" in step else "(refused)" if "error" in step else step["observation"]
+        values = step["posterior"].values()
+        shown = [f"{value:.6f}".ljust(width) for value, width in zip(values, self._columns, strict=True)]
+        self._say("-" if step["time"] is None else str(step["time"]), seen, shown)
+
+    def end(self) -> None:
+        """Nothing is left to say."""
+
+    def _say(self, time: str, seen: str, rest: Iterable[str]) -> None:
+        print(f"{time:>4}  {seen:<{self._width}}  {'  '.join(f'{text:<8}' for text in rest)}".rstrip(), flush=True)
+
+
+class _JsonLines:
+    """One JSON document a line."""
+
+    def step(self, step: dict[str, Any]) -> None:
+        """Print it."""
+        print(json.dumps(step, ensure_ascii=False, allow_nan=False), flush=True)
+
+    def end(self) -> None:
+        """Nothing is left to say."""
+
+
+class _Json:
+    """One JSON document for the whole input, which still grows line by line."""
+
+    def __init__(self, watcher: "ObserverFilter"):
+        self._separator = ""
+        print('{"secret_values": ' + json.dumps(list(watcher.values), ensure_ascii=False) + ', "steps": [', flush=True)
+
+    def step(self, step: dict[str, Any]) -> None:
+        """Add it to the list."""
+        print(self._separator + json.dumps(step, ensure_ascii=False, allow_nan=False), end="", flush=True)
+        self._separator = ",\n"
+
+    def end(self) -> None:
+        """Close the document."""
+        print("\n]}", flush=True)
+
+
+@guarded
+def simulate(
+    scenario: ScenarioArgument,
+    policy: PolicyArgument,
+    runs: Annotated[int, typer.Option(min=1, max=100_000, help="How many.")] = 1,
+    seed: SeedOption = 0,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="CSV file, one line a step.", show_default=False)
+    ] = None,
+    observations_only: Annotated[
+        bool, typer.Option("--observations", help="Only what the watcher sees, one a line, as veil observe reads it.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Play a policy: states, actions, what the watcher sees, and the secret of each run.
+
+    Example: veil simulate patrol.toml patrol-result --observations | veil observe patrol.toml patrol-result
+    """
+    opened = open_scenario(scenario)
+    played = _play(opened.problem, open_policy(opened.problem, policy), runs, seed)
+    if output is not None:
+        write_text(output, _runs_csv(played), force=True)
+    if as_json:
+        print_json({"problem": opened.problem.name, "seed": seed, "runs": played})
+    elif observations_only:
+        print("\n\n".join("\n".join(map(event_text, _seen(run))) for run in played))
+    elif output is not None:
+        print(f"{runs:,} runs written to {output}")
+    else:
+        for number, run in enumerate(played):
+            rows = zip(range(len(run["states"])), run["states"], [*run["actions"], ""], _texts(run), strict=True)
+            print_table(["time", "state", "action", "observation"], rows, title=f"run {number}: {run['secret']}")
+
+
+def _play(problem: "Problem", policy: "Policy", runs: int, seed: int) -> list[dict[str, Any]]:
+    """Runs in names: what was hidden in them and what was seen of it (None where nothing comes at time 0)."""
+    import numpy as np
+
+    from ..engine.chain import make_chain
+    from ..engine.hidden import event_name
+    from ..engine.sampling import draw_runs
+    from ..policy.tables import rows_of
+    from ..problem.problem import Problem as Plain
+
+    chain = make_chain(problem, policy)
+    hidden, drawn = chain.hidden, draw_runs(chain, runs, np.random.default_rng(seed))
+    rows = rows_of(policy, problem)
+    actions = problem.model.actions.all() if isinstance(rows, Plain) else rows.action_names
+    states, first = problem.model.states, 0 if problem.observer.sees_first else 1
+    secrets = hidden.label[drawn.states[:, hidden.split_time]].argmax(axis=1)
+    return [
+        {
+            "secret": problem.secret_values[int(secrets[run])],
+            "states": [states[int(hidden.state[x])] for x in drawn.states[run]],
+            "actions": [actions[int(a)] for a in drawn.actions[run]],
+            "observations": [
+                event_name(problem, int(event), time) if time >= first else None
+                for time, event in enumerate(drawn.events[run])
+            ],
+        }
+        for run in range(runs)
+    ]
+
+
+def _seen(run: dict[str, Any]) -> list[Any]:
+    return [event for event in run["observations"] if event is not None]
+
+
+def _texts(run: dict[str, Any]) -> list[str]:
+    return ["" if event is None else event_text(event) for event in run["observations"]]
+
+
+def _runs_csv(played: list[dict[str, Any]]) -> str:
+    import csv
+    import io
+
+    text = io.StringIO()
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(["run", "time", "state", "action", "observation", "secret"])
+    for number, run in enumerate(played):
+        columns = zip(run["states"], [*run["actions"], ""], _texts(run), strict=True)
+        lines.writerows([number, time, *column, run["secret"]] for time, column in enumerate(columns))
+    return text.getvalue()
+
+
+@guarded
+def attack(
+    scenario: ScenarioArgument,
+    policy: PolicyArgument,
+    episodes: Annotated[int, typer.Option(min=2, help="Simulated runs.")] = 10_000,
+    believes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="POLICY", help="The policy that the watcher thinks is acting.", show_default="the true one"
+        ),
+    ] = None,
+    seed: SeedOption = 0,
+    bins: Annotated[int, typer.Option(min=1, help="Of the calibration table.")] = 10,
+    traces: Annotated[int, typer.Option(min=0, help="Runs to show in full.")] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Play the best inference attack on the secret against simulated runs, and say how often it is right.
+
+    Example: veil attack patrol.toml patrol-result --episodes 2000 --believes uniform
+    """
+    from .. import attack as play
+
+    problem = open_scenario(scenario).problem
+    acting = open_policy(problem, policy)
+    believed = None if believes is None else open_policy(problem, believes)
+    found = play(problem, acting, episodes, observer_believes=believed, seed=seed, bins=bins, traces=traces)
+    if as_json:
+        print_json(_attack_document(found))
+        return
+    print(found.summary())
+    if found.calibration:
+        rows = [[f"{one.low:.2f} … {one.high:.2f}", one.count, one.claimed, one.achieved] for one in found.calibration]
+        print_table(["claimed confidence", "runs", "claimed", "achieved"], rows)
+    for number, trace in enumerate(found.traces):
+        rows = [
+            [event_text(event), *map(float, row)]
+            for event, row in zip(trace.observations, trace.posterior[-len(trace.observations) :], strict=False)
+        ]
+        print_table(["observation", *found.secret_values], rows, title=f"run {number}: truth {trace.truth}")
+
+
+def _attack_document(found: Any) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from ..formats.results.folder import opacity_document
+
+    document = asdict(found) | {"opacity": opacity_document(found.opacity)}
+    names = ("error", "cross_entropy_bits", "exact_cross_entropy_bits", "expected_calibration_error")
+    return document | {name: getattr(found, name) for name in names}

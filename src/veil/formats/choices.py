@@ -1,0 +1,154 @@
+"""From states with choices, as Storm and PRISM have them, to a model with named actions."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Bool, Float, Int
+
+from ..common.checks import SUM_TOLERANCE
+from ..common.errors import InputError, TooLargeError
+from ..problem.model import Model
+from ..problem.observer import Observer
+from .sensing import check_emissions
+
+UNLABELLED = "unlabelled"
+_MOST_PAIRS = 2**26  # (state, action) pairs: 512 MiB of rewards
+
+
+@dataclass(frozen=True, eq=False)
+class Choices:
+    """A Markov model as Storm keeps it: the choices of each state one after the other, and the steps of each choice.
+
+    `owner` is the state of a choice; `label` its label, a place in `label_names`; `step_choice`, `step_target` and
+    `step_value` are the steps, in order of their choices. Rewards by name: of states `(S,)`, of choices `(C,)`.
+    """
+
+    num_states: int
+    owner: Int[np.ndarray, " C"]
+    label: Int[np.ndarray, " C"]
+    label_names: list[str]
+    step_choice: Int[np.ndarray, " n"]
+    step_target: Int[np.ndarray, " n"]
+    step_value: Float[np.ndarray, " n"]
+    starts: Int[np.ndarray, " k"]
+    state_rewards: Mapping[str, np.ndarray] = field(default_factory=dict)
+    choice_rewards: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def reward_names(self) -> list[str]:
+        """The names of the reward models, in order."""
+        return list(dict.fromkeys([*self.state_rewards, *self.choice_rewards]))
+
+
+def model_of(
+    choices: Choices, discount: float, reward: str | None, state_names: Sequence[str] | None, source: str
+) -> tuple[Model, list[str]]:
+    """The model, and notes on what was assumed.
+
+    An action is a label; where a state has several choices of one label, the further ones are actions `label#2`,
+    `label#3`, …. An action is available where there is such a choice. `R(s, a)` is the reward of the state and of the
+    choice. Several initial states are equally likely.
+
+    **Raises:** `InputError`, `TooLargeError`.
+    """
+    notes: list[str] = []
+    action, names = _actions(choices)
+    if choices.num_states * len(names) > _MOST_PAIRS:
+        raise TooLargeError(
+            f"{source}: {choices.num_states:,} states times {len(names):,} actions are more than {_MOST_PAIRS:,} pairs"
+        )
+    if any("#" in name for name in names):
+        notes.append("states with several choices of one label have actions 'label#2', …")
+    rewards = np.zeros((choices.num_states, len(names)))
+    rewards[choices.owner, action] = _rewards(choices, reward, source, notes)
+    available = np.zeros(rewards.shape, dtype=bool)
+    available[choices.owner, action] = True
+    size = (choices.num_states, choices.num_states)
+    state, step_action = choices.owner[choices.step_choice], action[choices.step_choice]
+    matrices = []
+    for number in range(len(names)):
+        mine = step_action == number
+        places = (state[mine], choices.step_target[mine])
+        matrices.append(sp.csr_array((choices.step_value[mine], places), shape=size))
+    initial = np.zeros(choices.num_states)
+    initial[choices.starts] = 1 / len(choices.starts)
+    if len(choices.starts) > 1:
+        notes.append(f"{len(choices.starts):,} initial states are taken as equally likely")
+    model = Model(
+        matrices, rewards, initial, discount, state_names=state_names, action_names=names, available=available
+    )
+    return model, notes
+
+
+def observer_of(observation: Int[np.ndarray, " S"], names: Sequence[str] | None = None) -> Observer:
+    """The watcher that sees the observation class of each state, from time 0 on; classes are 0, 1, …."""
+    count = int(observation.max()) + 1 if names is None else len(names)
+    check_emissions(len(observation) * count, len(observation), count)
+    emissions = np.zeros((len(observation), count))
+    emissions[np.arange(len(observation)), observation] = 1.0
+    return Observer(emissions, names)
+
+
+def rescaled(
+    choices: Int[np.ndarray, " n"], values: Float[np.ndarray, " n"], count: int, rescale: float, notes: list[str]
+) -> tuple[Float[np.ndarray, " n"], Bool[np.ndarray, " C"], Float[np.ndarray, " C"]]:
+    """Values with each row that misses 1 by a little divided by its sum; the rows that miss it by more; the sums."""
+    sums = np.bincount(choices, weights=values, minlength=count)
+    miss = np.abs(sums - 1)
+    wrong = ~(miss <= max(rescale, SUM_TOLERANCE))
+    mended = (miss > SUM_TOLERANCE) & ~wrong
+    if mended.any() and not wrong.any():
+        notes.append(
+            f"{int(mended.sum()):,} transition rows missed 1 by up to {miss[mended].max():.2g} and were divided by their sums"
+        )
+        values = values / np.where(mended, sums, 1.0)[choices]
+    return values, wrong, sums
+
+
+def names_from(valuations: Mapping[str, np.ndarray], texts: Mapping[str, Sequence[str]]) -> list[str] | None:
+    """Names such as `x=3,door=true` for the states, or None where they would not differ."""
+    if not valuations:
+        return None
+    columns = [[f"{name}={text}" for text in texts[name]] for name in valuations]
+    names = [",".join(parts) for parts in zip(*columns, strict=True)]
+    return names if len(set(names)) == len(names) else None
+
+
+def _actions(choices: Choices) -> tuple[np.ndarray, list[str]]:
+    """The action of each choice, and the names of the actions."""
+    count = len(choices.owner)
+    order = np.lexsort((np.arange(count), choices.label, choices.owner))
+    same = np.zeros(count, dtype=bool)
+    same[1:] = (np.diff(choices.owner[order]) == 0) & (np.diff(choices.label[order]) == 0)
+    first = np.maximum.accumulate(np.where(same, 0, np.arange(count)))
+    turn = np.empty(count, dtype=np.int64)
+    turn[order] = np.arange(count) - first
+    keys, action = np.unique(choices.label.astype(np.int64) * count + turn, return_inverse=True)
+    names = []
+    for key in keys.tolist():
+        label, number = divmod(key, count)
+        names.append(choices.label_names[label] + (f"#{number + 1}" if number else ""))
+    return action.ravel(), names
+
+
+def _rewards(choices: Choices, wanted: str | None, source: str, notes: list[str]) -> np.ndarray:
+    known = choices.reward_names
+    if wanted is None and len(known) > 1:
+        raise InputError(source, [f"it has rewards {', '.join(map(repr, known))}: choose one, reward={known[0]!r}"])
+    if wanted is not None and wanted not in known:
+        listed = ", ".join(map(repr, known)) or "none"
+        raise InputError(source, [f"it has no rewards {wanted!r}: known are {listed}"])
+    if not known:
+        notes.append("it has no rewards: they are zero; .paying({expression: amount}) gives some")
+        return np.zeros(len(choices.owner))
+    name = known[0] if wanted is None else wanted
+    if len(known) > 1:
+        notes.append("rewards left out: " + ", ".join(other for other in known if other != name))
+    total = np.zeros(len(choices.owner))
+    if name in choices.state_rewards:
+        total += choices.state_rewards[name][choices.owner]
+    if name in choices.choice_rewards:
+        total += choices.choice_rewards[name]
+    return total

@@ -1,0 +1,1 @@
+"""Storm's explicit DRN files, read and written."""

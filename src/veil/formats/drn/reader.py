@@ -1,0 +1,371 @@
+"""Storm's explicit DRN files: DTMCs, MDPs and POMDPs, read without Storm."""
+
+import re
+from array import array
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...common.errors import ModelFileError
+from ..choices import UNLABELLED, Choices, model_of, names_from, observer_of, rescaled
+from ..imported import Imported
+from ..pomdp.tokens import is_whole, read_text, shown, to_number
+from ..sensing import plain
+
+MOST_BYTES = 2**30
+RESCALE = 1e-5  # Storm writes some ten digits
+_KINDS = ("DTMC", "MDP", "POMDP")
+_PART = re.compile(r'\[([^\]]*)\]|\{([^}]*)\}|"([^"]*)"|([^\s"\[{]+)|(\S)')
+_ACTION = re.compile(r'action\s+(?:"([^"]*)"|([^\s\["]+))\s*(?:\[([^\]]*)\])?\s*')
+_VARIABLE = re.compile(r"(!?)\s*([A-Za-z_][\w.]*)\s*(?:=\s*(\S+))?")
+_NOT_LABELLED = "__NOLABEL__"
+
+
+def load_drn(
+    path: str | Path, *, reward: str | None = None, discount: float = 1.0, rescale: float = RESCALE
+) -> Imported:
+    """The model in a DRN file of Storm (`storm … --exportbuild model.drn`).
+
+    Actions are the labels of the choices. The observations of a POMDP become a watcher that sees them from time 0 on.
+    Where Storm wrote the valuation of each state as a comment, variables can be used in expressions.
+
+    **Arguments:** `reward`: which rewards to use, where there are several; `discount`; `rescale`: a row that misses 1 by at
+    most this is divided by its sum, and a note says so.
+
+    Cost: linear in the file. **Raises:** `ModelFileError` naming the line; `InputError` on a wrong `reward`.
+    """
+    return parse_drn(read_text(path, MOST_BYTES), path, reward=reward, discount=discount, rescale=rescale)
+
+
+def parse_drn(
+    text: str,
+    path: str | Path = "text",
+    *,
+    reward: str | None = None,
+    discount: float = 1.0,
+    rescale: float = RESCALE,
+) -> Imported:
+    """As `load_drn`, from text; `path` is used in messages."""
+    reader = _Reader(text, path)
+    reader.read()
+    choices, notes = reader.finish(rescale)
+    valuations, texts = reader.valuations()
+    model, more = model_of(choices, discount, reward, names_from(valuations, texts), str(path))
+    observer = observer_of(reader.observed()) if reader.kind == "POMDP" else None
+    labels = {name: reader.label_mask(name) for name in reader.labels if name != "init"}
+    kind = f"{reader.kind} of Storm (DRN)"
+    return Imported(model, observer, Path(path).name, kind, (*notes, *more), valuations, labels)
+
+
+class _Reader:
+    """Goes through the lines once; sizes come from what is there, and are compared with what is declared."""
+
+    def __init__(self, text: str, path: str | Path):
+        self.path = path
+        self.kind = ""
+        self.labels: dict[str, list[int]] = {}
+        self._lines = text.split("\n")
+        self._line = 0
+        self._declared: dict[str, int] = {}
+        self._reward_names: list[str] = []
+        self._placeholders: dict[str, float] = {}
+        self._values: dict[str, float] = {}
+        self._lists: dict[str, tuple[float, ...]] = {}
+        self._state_rewards: dict[int, tuple[float, ...]] = {}
+        self._choice_rewards: dict[int, tuple[float, ...]] = {}
+        self._observations = array("q")
+        self._comments: list[str] = []
+        self._owner, self._label = array("q"), array("q")
+        self._label_index: dict[str, int] = {}
+        self._step_choice, self._step_target, self._step_line = array("q"), array("q"), array("q")
+        self._step_value = array("d")
+        self._num_states = 0
+        self._fresh = False  # a state whose first action has not come yet
+
+    def error(self, message: str, line: int | None = None) -> ModelFileError:
+        """A fault at a line, the present one by default."""
+        return ModelFileError(self.path, message, self._line if line is None else line)
+
+    def read(self) -> None:
+        """The header, then the states."""
+        while self._line < len(self._lines):
+            line = self._next()
+            if line == "@model":
+                self._check_header()
+                self._read_states()
+                return
+            if line and not line.startswith("//"):
+                self._read_section(line)
+        raise self.error("the file ends, expected '@model' and the states")
+
+    def _next(self) -> str:
+        self._line += 1
+        return self._lines[self._line - 1].strip() if self._line <= len(self._lines) else ""
+
+    def _read_section(self, line: str) -> None:
+        if line.startswith("@type:"):
+            self._read_kind(line.removeprefix("@type:").strip())
+        elif line.startswith("@value_type:"):
+            if line.removeprefix("@value_type:").strip() not in ("double", "rational"):
+                raise self.error(f"{shown(line)} found, expected values of type double or rational")
+        elif line == "@parameters":
+            if parameters := self._next():
+                raise self.error(f"parameters {shown(parameters)} found, expected none: fix them before exporting")
+        elif line == "@placeholders":
+            self._read_placeholders()
+        elif line == "@reward_models":
+            self._reward_names = self._next().split()
+            if len(set(self._reward_names)) < len(self._reward_names):
+                raise self.error("reward models of one name found, expected distinct names")
+        elif line in ("@nr_states", "@nr_choices"):
+            token = self._next()
+            if not is_whole(token) or len(token) > 18 or int(token) < 1:
+                raise self.error(f"{shown(token)} found, expected a number for {line}, 1 or more")
+            if line in self._declared:
+                raise self.error(f"{line} is given again, expected once")
+            self._declared[line] = int(token)
+        else:
+            known = "@type, @value_type, @parameters, @placeholders, @reward_models, @nr_states, @nr_choices, @model"
+            raise self.error(f"{shown(line)} found, expected one of {known}")
+
+    def _read_kind(self, kind: str) -> None:
+        if self.kind:
+            raise self.error("@type is given again, expected once")
+        if kind.upper() not in _KINDS:
+            raise self.error(
+                f"type {shown(kind)} found, expected DTMC, MDP or POMDP: veil has discrete time and one agent"
+            )
+        self.kind = kind.upper()
+
+    def _read_placeholders(self) -> None:
+        while self._line < len(self._lines) and self._lines[self._line].strip().startswith("$"):
+            name, _, value = self._next().partition(":")
+            self._placeholders[name.strip()] = self._value(value.strip())
+
+    def _check_header(self) -> None:
+        if not self.kind:
+            raise self.error("@model comes before @type, expected the type first")
+        if "@nr_states" not in self._declared:
+            raise self.error("@model comes before @nr_states, expected the number of states first")
+
+    def _read_states(self) -> None:
+        for number in range(self._line, len(self._lines)):
+            line = self._lines[number].strip()
+            self._line = number + 1
+            head = line[:1]
+            if head.isdigit():
+                self._read_step(line)
+            elif line.startswith("action"):
+                self._read_action(line)
+            elif line.startswith("state"):
+                self._read_state(line)
+            elif line.startswith("//["):
+                if len(self._comments) == self._num_states - 1:
+                    self._comments.append(line)
+            elif line and not line.startswith("//"):
+                raise self.error(f"{shown(line)} found, expected 'state', 'action' or '<next state> : <probability>'")
+
+    def _read_state(self, line: str) -> None:
+        self._end_state()
+        parts = line.split(None, 2)
+        if len(parts) < 2 or parts[0] != "state" or not is_whole(parts[1]):
+            raise self.error(f"{shown(line)} found, expected 'state' and its number")
+        if parts[1] != str(self._num_states):
+            raise self.error(
+                f"state {shown(parts[1])} found, expected state {self._num_states}: in order, without gaps"
+            )
+        if self._num_states >= self._declared["@nr_states"]:
+            raise self.error(
+                f"state {parts[1]} found, expected {self._declared['@nr_states']} states as @nr_states says"
+            )
+        self._num_states += 1
+        self._fresh = True
+        observation = None
+        for rewards, seen, quoted, word, other in _PART.findall(parts[2] if len(parts) > 2 else ""):
+            if other:
+                raise self.error(
+                    f"{shown(other)} found after the state, expected rewards [..], {{observation}} or labels"
+                )
+            if seen:
+                observation = seen.strip()
+            elif quoted or word:
+                self.labels.setdefault(quoted or word, []).append(self._num_states - 1)
+            elif rewards:
+                self._state_rewards[self._num_states - 1] = self._list(rewards)
+        if self.kind == "POMDP":
+            if observation is None or not is_whole(observation) or len(observation) > 9:
+                raise self.error(f"observation {shown(observation or '')} found, expected a number in braces, as {{3}}")
+            self._observations.append(int(observation))
+
+    def _read_action(self, line: str) -> None:
+        match = _ACTION.fullmatch(line)
+        if match is None or not self._num_states:
+            raise self.error(f"{shown(line)} found, expected 'action', its label and rewards [..], inside a state")
+        if self.kind == "DTMC" and not self._fresh:
+            raise self.error(f"state {self._num_states - 1} of a DTMC has a second action, expected one")
+        self._end_choice()
+        label = match[1] or match[2]
+        self._add_choice(UNLABELLED if label == _NOT_LABELLED else label)
+        if match[3]:
+            self._choice_rewards[len(self._owner) - 1] = self._list(match[3])
+
+    def _add_choice(self, label: str) -> None:
+        self._fresh = False
+        self._owner.append(self._num_states - 1)
+        self._label.append(self._label_index.setdefault(label, len(self._label_index)))
+
+    def _read_step(self, line: str) -> None:
+        target, colon, value = line.partition(":")
+        target = target.strip()
+        if not colon or not is_whole(target) or len(target) > 18:
+            raise self.error(f"{shown(line)} found, expected '<next state> : <probability>'")
+        if not self._num_states:
+            raise self.error("a step comes before the first state, expected 'state 0' first")
+        if self._fresh:
+            self._add_choice(UNLABELLED)
+        if int(target) >= self._declared["@nr_states"]:
+            raise self.error(f"next state {target} found, expected one from 0 to {self._declared['@nr_states'] - 1}")
+        chance = self._value(value.strip())
+        if not 0 <= chance <= 1 + RESCALE:
+            raise self.error(f"{chance:g} found, expected a probability in [0, 1]")
+        self._step_choice.append(len(self._owner) - 1)
+        self._step_target.append(int(target))
+        self._step_value.append(chance)
+        self._step_line.append(self._line)
+
+    def _end_choice(self) -> None:
+        if self._owner and (not self._step_choice or self._step_choice[-1] != len(self._owner) - 1):
+            raise self.error(
+                f"a choice of state {self._owner[-1]} has no steps, expected '<next state> : <probability>'"
+            )
+
+    def _end_state(self) -> None:
+        if self._fresh:
+            raise self.error(
+                f"state {self._num_states - 1} has no choices, expected at least one: add a step to itself"
+            )
+        self._end_choice()
+
+    def _value(self, text: str) -> float:
+        found = self._values.get(text)  # the same few numbers come again and again
+        if found is None:
+            found = self._values[text] = self._new_value(text)
+        return found
+
+    def _new_value(self, text: str) -> float:
+        value = to_number(text)
+        if value is None and text.startswith("$"):
+            value = self._placeholders.get(text)
+        if value is None and "/" in text:
+            above, below = (to_number(part.strip()) for part in text.split("/", 1))
+            value = above / below if above is not None and below else None
+        if value is None:
+            raise self.error(f"{shown(text)} found, expected a number")
+        return value
+
+    def _list(self, text: str) -> tuple[float, ...]:
+        found = self._lists.get(text)
+        if found is None:
+            found = tuple(self._value(part.strip()) for part in text.split(",")) if text.strip() else ()
+            self._lists[text] = found
+        return found
+
+    def finish(self, rescale: float) -> tuple[Choices, list[str]]:
+        """Everything read, compared with what was declared, its rows summing to one."""
+        self._end_state()
+        counts = {"@nr_states": self._num_states, "@nr_choices": len(self._owner)}
+        for section, found in counts.items():
+            if self._declared.get(section, found) != found:
+                raise self.error(f"{found} found, expected {self._declared[section]} as {section} says")
+        starts = sorted(set(self.labels.get("init", ())))
+        if not starts:
+            raise self.error("no state has the label 'init', expected one at least")
+        step_choice, step_target = np.array(self._step_choice), np.array(self._step_target)
+        lines = np.array(self._step_line)
+        keys = step_choice * self._num_states + step_target
+        order = np.argsort(keys, kind="stable")
+        twice = np.flatnonzero(keys[order][1:] == keys[order][:-1])
+        if len(twice):
+            raise self.error(
+                "the next state was given before for this choice, expected once", int(lines[order[twice[0] + 1]])
+            )
+        notes: list[str] = []
+        values, wrong, sums = rescaled(step_choice, np.array(self._step_value), len(self._owner), rescale, notes)
+        if wrong.any():
+            choice = int(np.flatnonzero(wrong)[0])
+            line = int(lines[np.searchsorted(step_choice, choice)])
+            more = f" (and {int(wrong.sum()) - 1} more choices)" if wrong.sum() > 1 else ""
+            state = self._owner[choice]
+            raise self.error(
+                f"the choice of state {state} that begins here sums to {sums[choice]:.12g}, expected 1{more}", line
+            )
+        return self._choices(step_choice, step_target, values, np.array(starts)), notes
+
+    def _choices(self, step_choice: np.ndarray, target: np.ndarray, values: np.ndarray, starts: np.ndarray) -> Choices:
+        return Choices(
+            self._num_states,
+            np.array(self._owner),
+            np.array(self._label),
+            list(self._label_index),
+            step_choice,
+            target,
+            values,
+            starts,
+            self._columns(self._state_rewards, self._num_states),
+            self._columns(self._choice_rewards, len(self._owner)),
+        )
+
+    def _columns(self, rewards: dict[int, tuple[float, ...]], size: int) -> dict[str, np.ndarray]:
+        """Rewards by name; Storm calls those without a name rew0, rew1, …."""
+        count = max((len(values) for values in rewards.values()), default=0)
+        if count * size > 2**26:
+            raise self.error(f"{count:,} reward models for {size:,} places found, expected fewer")
+        columns = {}
+        for number in range(count):
+            name = self._reward_names[number] if number < len(self._reward_names) else f"rew{number}"
+            column = np.zeros(size)
+            for place, values in rewards.items():
+                column[place] = values[number] if number < len(values) else 0.0
+            columns[name] = column
+        return columns
+
+    def observed(self) -> np.ndarray:
+        """The observation of each state, numbered 0, 1, … in order of the numbers in the file."""
+        return np.unique(np.array(self._observations), return_inverse=True)[1].ravel()
+
+    def label_mask(self, name: str) -> np.ndarray:
+        """Where a label holds."""
+        mask = np.zeros(self._num_states, dtype=bool)
+        mask[self.labels[name]] = True
+        return mask
+
+    def valuations(self) -> tuple[dict[str, np.ndarray], dict[str, list[str]]]:
+        """The variables in the comments that Storm writes after each state, `//[!door & x=3]`; none where one is missing."""
+        if len(self._comments) != self._num_states:
+            return {}, {}
+        rows = [[part.strip() for part in comment[3:].rstrip("]").split("&")] for comment in self._comments]
+        if len({len(row) for row in rows}) > 1:
+            return {}, {}
+        columns = [_column(column) for column in zip(*rows, strict=True)]
+        found = {name: values for name, values in columns if name is not None}
+        return {name: np.array(values) for name, values in found.items()}, {
+            name: [plain(value) for value in values] for name, values in found.items()
+        }
+
+
+def _column(parts: tuple[str, ...]) -> tuple[str | None, list[Any]]:
+    """A variable from its texts in all states; a name of None where they are not understood.
+
+    Storm 2.0 leaves blanks where a truth value is true: its name is known from the states where it is false.
+    """
+    names, values = set(), []
+    for part in parts:
+        match = _VARIABLE.fullmatch(part)
+        if match is None:
+            values.append(True if not part else None)
+            continue
+        names.add(match[2])
+        values.append(not match[1] if match[3] is None else to_number(match[3]))
+    kinds = {type(value) for value in values}
+    return (names.pop() if len(names) == 1 and len(kinds) == 1 and None not in values else None), values

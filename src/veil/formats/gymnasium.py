@@ -1,0 +1,284 @@
+"""Models from Gymnasium environments that have a transition table, as FrozenLake, CliffWalking and Taxi."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..common.checks import Defects, is_number
+from ..common.errors import InputError, MissingExtraError
+from ..problem.model import Model
+from ..problem.observer import Observer
+from .imported import Imported
+from .sensing import SILENT, Observe
+
+_ACTIONS = {
+    "FrozenLake": ("left", "down", "right", "up"),
+    "CliffWalking": ("up", "right", "down", "left"),
+    "Taxi": ("south", "north", "east", "west", "pickup", "dropoff"),
+}
+_STOPS = ("R", "G", "Y", "B")
+
+
+def from_gymnasium(
+    env: Any,
+    *,
+    observe: Observe | Observer | str | Sequence[str] | None = None,
+    noise: float = 0.0,
+    sees_actions: bool = False,
+    otherwise: str | None = SILENT,
+    discount: float = 1.0,
+    initial: Any = None,
+    state_names: Sequence[str] | Callable[[int], str] | None = None,
+    action_names: Sequence[str] | None = None,
+    variables: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Imported:
+    """The model of an environment with a table `env.unwrapped.P[state][action] = [(chance, next, reward, ended), …]`.
+
+    A state in which an episode ends is made absorbing, with zero reward; where it can also be passed through, a copy
+    `… (ended)` is. Rewards of transitions are averaged to `R(s, a)`. There is no time limit: choose the horizon.
+
+    **Arguments:**
+
+    - `env`: an environment, or the name of one, with `options` for `gymnasium.make`.
+    - `observe`: what the watcher sees: the name of a variable or a tuple of them (`"row"`, `("row", "col")`); a
+      function of the state's index, a mapping from names or indices, or a list, giving the name of an observation or a
+      mapping from names to probabilities; or an `Observer`. None: no watcher yet.
+    - `noise`: the probability of a wrong reading, any other one. `otherwise`: what is seen where a mapping is silent.
+    - `initial`: as for `Model`; by default `env.unwrapped.initial_state_distrib`.
+    - `state_names`: a list, or a function of the index; `action_names`; `variables`: name -> values, or a function of
+      the index. Known by themselves for FrozenLake and CliffWalking (`row`, `col`) and Taxi (and `passenger`,
+      `destination`).
+
+    **Raises:** `InputError` where there is no table or it is not understood; `MissingExtraError` where a name is given
+    and Gymnasium is not installed.
+    """
+    if isinstance(env, str):
+        env = _make(env, options)
+    elif options:
+        raise InputError("environment", [f"options {sorted(options)} are only for the name of an environment"])
+    base = getattr(env, "unwrapped", env)
+    table = getattr(base, "P", None)
+    title = _title(env, base)
+    if not isinstance(table, Mapping) or not table:
+        raise InputError(
+            f"environment {title}", ["it has no transition table env.unwrapped.P, expected one as FrozenLake has"]
+        )
+    family = next((name for name in _ACTIONS if name.lower() in type(base).__name__.lower()), None)
+    steps = _read_table(table, title)
+    num_states = len(table)
+    known = _family_variables(family, base, num_states) if family else {}
+    known |= {name: _values(name, given, num_states) for name, given in (variables or {}).items()}
+    names = _state_names(state_names, known, family, num_states)
+    if len(names) != num_states:
+        raise InputError("state_names", [f"there are {len(names)}, expected one for each of {num_states} states"])
+    ending = _Ending(steps, _initial(base, initial, num_states, names, title), num_states)
+    actions = list(action_names or (_ACTIONS[family] if family else ())) or None
+    model = _model(steps, ending, discount, names, actions)
+    notes = [*ending.notes(names), "rewards of transitions were averaged to rewards of (state, action)"]
+    copies = ending.copied
+    valuations = {name: np.concatenate([values, values[copies]]) for name, values in known.items()}
+    imported = Imported(model, None, title, "Gymnasium environment", tuple(notes), valuations)
+    if observe is None:
+        return imported
+    seen: Any = _for_copies(observe, copies, num_states)
+    # A short tuple of words names variables; a list with one entry for each state says what is seen there.
+    several = isinstance(seen, Sequence) and not isinstance(seen, str) and 0 < len(seen) < num_states
+    first, *more = seen if several and all(isinstance(name, str) for name in seen) else (seen,)
+    return imported.observing(first, *more, noise=noise, sees_actions=sees_actions, otherwise=otherwise)
+
+
+def _make(name: str, options: Mapping[str, Any]) -> Any:
+    try:
+        import gymnasium
+    except ImportError:
+        raise MissingExtraError(
+            f"environment {name!r} needs Gymnasium, which is not installed: pip install 'veil[gym]'"
+        ) from None
+    try:
+        return gymnasium.make(name, **options)
+    except (gymnasium.error.Error, TypeError, ValueError) as error:
+        raise InputError(f"environment {name!r}", [f"Gymnasium does not make it: {error}"]) from None
+
+
+def _title(env: Any, base: Any) -> str:
+    spec = getattr(env, "spec", None)
+    return getattr(spec, "id", None) or type(base).__name__
+
+
+def _read_table(table: Mapping[Any, Any], title: str) -> tuple[np.ndarray, ...]:
+    """The steps as arrays: state, action, next state, chance, reward, ended; in the order of the table."""
+    defects = Defects(f"environment {title}")
+    size = len(table)
+    steps = []
+    num_actions = None
+    for state in range(size):
+        choices = table.get(state)
+        if not isinstance(choices, Mapping) or set(choices) != set(range(len(choices))) or not choices:
+            defects.add(f"P[{state}] is {type(choices).__name__}, expected a mapping from actions 0, 1, … to steps")
+            continue
+        num_actions = num_actions or len(choices)
+        if len(choices) != num_actions:
+            defects.add(f"P[{state}] has {len(choices)} actions, expected {num_actions} as the first state has")
+        for action in range(len(choices)):
+            given = choices[action]
+            if not isinstance(given, (list, tuple)) or not given:
+                defects.add(f"P[{state}][{action}] is {given!r:.60}, expected a list of steps that is not empty")
+                continue
+            for step in given:
+                try:
+                    chance, following, reward, ended = step
+                    entry = (state, action, int(following), float(chance), float(reward), bool(ended))
+                except (TypeError, ValueError):
+                    defects.add(f"P[{state}][{action}] holds {step!r}, expected (chance, next state, reward, ended)")
+                    continue
+                if not 0 <= entry[2] < size:
+                    defects.add(f"P[{state}][{action}] leads to {entry[2]}, expected a state from 0 to {size - 1}")
+                    continue
+                steps.append(entry)
+    defects.raise_if_any()
+    kinds = (int, int, int, float, float, bool)
+    return tuple(np.array(column, dtype=kind) for column, kind in zip(zip(*steps, strict=True), kinds, strict=True))
+
+
+class _Ending:
+    """Which states end an episode, and where the steps that end one lead instead."""
+
+    def __init__(self, steps: tuple[np.ndarray, ...], initial: np.ndarray, num_states: int):
+        _, _, following, chance, _, ended = steps
+        self.initial = initial
+        self.ends = np.zeros(num_states, dtype=bool)
+        self.ends[following[ended & (chance > 0)]] = True
+        passed = _passed(steps, initial)
+        self.copied = np.flatnonzero(self.ends & passed)
+        self.absorbing = self.ends & ~passed
+        target = np.arange(num_states)
+        target[self.copied] = num_states + np.arange(len(self.copied))
+        self.target = target
+        self.num_states = num_states + len(self.copied)
+
+    def notes(self, names: Sequence[str]) -> list[str]:
+        """What was changed, in words."""
+        count = int(self.absorbing.sum())
+        notes = [f"{count} states that end an episode were made absorbing, with zero reward"] if count else []
+        if len(self.copied):
+            example = names[self.copied[0]]
+            notes.append(
+                f"{len(self.copied)} states can end an episode or not: copies such as '{example} (ended)' were added"
+            )
+        return notes
+
+
+def _passed(steps: tuple[np.ndarray, ...], initial: np.ndarray) -> np.ndarray:
+    """The states in which an episode can go on: those that are reached from the start without ending it."""
+    state, _, following, chance, _, ended = steps
+    goes_on = ~ended & (chance > 0)
+    links = np.ones(int(goes_on.sum()))
+    graph = sp.csr_array((links, (state[goes_on], following[goes_on])), shape=(len(initial), len(initial)))
+    passed = edge = initial > 0
+    while edge.any():
+        reached = np.zeros(len(initial), dtype=bool)
+        reached[graph[np.flatnonzero(edge)].indices] = True
+        edge = reached & ~passed
+        passed = passed | edge
+    return passed
+
+
+def _model(
+    steps: tuple[np.ndarray, ...], ending: _Ending, discount: float, names: list[str], actions: list[str] | None
+) -> Model:
+    state, action, following, chance, reward, ended = steps
+    size, count = ending.num_states, int(action.max()) + 1
+    rewards = np.zeros((size, count))
+    goes_on = ~ending.absorbing[state]
+    np.add.at(rewards, (state[goes_on], action[goes_on]), chance[goes_on] * reward[goes_on])
+    reached = np.where(ended, ending.target[following], following)
+    staying = np.concatenate([np.flatnonzero(ending.absorbing), np.arange(len(ending.target), size)])
+    matrices = []
+    for number in range(count):
+        mine = goes_on & (action == number)
+        rows = np.concatenate([state[mine], staying])
+        columns = np.concatenate([reached[mine], staying])
+        data = np.concatenate([chance[mine], np.ones(len(staying))])
+        matrices.append(sp.csr_array((data, (rows, columns)), shape=(size, size)))
+    every = [*names, *(f"{names[copy]} (ended)" for copy in ending.copied)]
+    initial = np.concatenate([ending.initial, np.zeros(len(ending.copied))])
+    return Model(matrices, rewards, initial, discount, state_names=every, action_names=actions)
+
+
+def _initial(base: Any, given: Any, num_states: int, names: list[str], title: str) -> np.ndarray:
+    if given is None:
+        given = getattr(base, "initial_state_distrib", None)
+    if given is None:
+        raise InputError(f"environment {title}", ["it has no initial_state_distrib: give initial=…, a state or a list"])
+    start = np.zeros(num_states)
+    if isinstance(given, (str, int, np.integer)):
+        given = {given: 1.0}
+    if isinstance(given, Mapping):
+        for key, chance in given.items():
+            place = names.index(key) if key in names else key
+            if isinstance(place, str) or not 0 <= int(place) < num_states or not is_number(chance):
+                raise InputError(
+                    "initial", [f"{key!r}: {chance!r} is not understood, expected states and probabilities"]
+                )
+            start[int(place)] += float(chance)
+        return start
+    array = np.asarray(given, dtype=np.float64)
+    if array.shape != (num_states,):
+        raise InputError("initial", [f"it has shape {array.shape}, expected ({num_states},)"])
+    return array
+
+
+def _family_variables(family: str, base: Any, num_states: int) -> dict[str, np.ndarray]:
+    """The variables behind the index of a state, for the environments that we know."""
+    index = np.arange(num_states)
+    if family == "Taxi" and num_states == 500:
+        rest, destination = np.divmod(index, 4)
+        rest, passenger = np.divmod(rest, 5)
+        row, col = np.divmod(rest, 5)
+        stops = np.array([*_STOPS, "taxi"])
+        return {"row": row, "col": col, "passenger": stops[passenger], "destination": stops[destination]}
+    columns = getattr(base, "ncol", None) or (getattr(base, "shape", None) or (0, 0))[1]
+    if family == "Taxi" or not columns or num_states % int(columns):
+        return {}
+    row, col = np.divmod(index, int(columns))
+    found = {"row": row, "col": col}
+    letters = getattr(base, "desc", None)
+    if letters is not None and np.asarray(letters).size == num_states:
+        found["cell"] = np.asarray(letters).astype(str).ravel()
+    return found
+
+
+def _values(name: str, given: Any, num_states: int) -> np.ndarray:
+    values = np.array([given(state) for state in range(num_states)]) if callable(given) else np.asarray(given)
+    if values.shape != (num_states,) or values.dtype.kind not in "biufU":
+        raise InputError(
+            "variables", [f"{name!r} has shape {values.shape}, expected one value for each of {num_states}"]
+        )
+    return values
+
+
+def _state_names(given: Any, known: Mapping[str, np.ndarray], family: str | None, num_states: int) -> list[str]:
+    if callable(given):
+        return [str(given(state)) for state in range(num_states)]
+    if given is not None:
+        return [str(name) for name in given]
+    if family and "row" in known:
+        names = [f"r{row}c{col}" for row, col in zip(known["row"].tolist(), known["col"].tolist(), strict=True)]
+        if "passenger" in known:
+            riders = zip(names, known["passenger"].tolist(), known["destination"].tolist(), strict=True)
+            names = [f"{name} {passenger} to {destination}" for name, passenger, destination in riders]
+        return names
+    return [f"s{state}" for state in range(num_states)]
+
+
+def _for_copies(observe: Any, copies: np.ndarray, num_states: int) -> Any:
+    """A copy of a state shows what the state shows."""
+    if not len(copies) or isinstance(observe, (str, Observer, Mapping)):
+        return observe
+    if callable(observe):
+        return lambda state: observe(state if state < num_states else int(copies[state - num_states]))
+    listed = list(observe)
+    return [*listed, *(listed[copy] for copy in copies)] if len(listed) == num_states else listed

@@ -1,0 +1,223 @@
+"""What every importer returns: the model, the watcher if there is one, what the states mean, and what was changed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool
+
+from ..common.checks import Defects, is_number
+from ..common.errors import InputError
+from ..problem.grid.sensors import Sensor, sensor_observer
+from ..problem.model import Model
+from ..problem.observer import Observer
+from ..problem.problem import Problem
+from ..problem.secret import LastState, Secret
+from .expressions import Expression
+from .sensing import SILENT, Observe, noisy, observer_from, observer_from_values
+
+_SHOWN_NOTES = 12
+
+
+@dataclass(frozen=True, eq=False)
+class Imported:
+    """A model from elsewhere.
+
+    **Attributes:** `model`; `observer`, or None where the source has none; `source`, a path or a name; `kind`, in
+    words; `notes`, what was dropped, changed or assumed; `valuations`, the value of each variable in each state,
+    `(S,)` each; `labels`, named sets of states, `(S,)` of bool each.
+    """
+
+    model: Model
+    observer: Observer | None
+    source: str
+    kind: str
+    notes: tuple[str, ...] = ()
+    valuations: Mapping[str, np.ndarray] = field(default_factory=dict)
+    labels: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @cached_property
+    def variables(self) -> Mapping[str, np.ndarray]:
+        """The valuations, and `state` (its name) and `index`, unless the model has variables of these names."""
+        count = self.model.num_states
+        return {"state": np.array(self.model.states.all()), "index": np.arange(count), **self.valuations}
+
+    def mask(self, expression: str) -> Bool[np.ndarray, " S"]:
+        """Where an expression over the variables is true; see `veil.formats.expressions.Expression`."""
+        return Expression(expression).evaluate(self.variables, self.model.num_states, self.labels)
+
+    def states_where(self, expression: str) -> tuple[int, ...]:
+        """The indices of the states in which an expression is true, as `"x=3 & door=open"`.
+
+        **Raises:** `InputError` where it cannot be read, or is true nowhere.
+        """
+        found = np.flatnonzero(self.mask(expression)).tolist()
+        if not found:
+            raise InputError(f"expression {expression!r}", [f"it is true in none of {self.model.num_states} states"])
+        return tuple(found)
+
+    def observing(
+        self,
+        observe: Observe | Observer | str,
+        *more: str,
+        noise: float = 0.0,
+        sees_actions: bool = False,
+        sees_initial: bool = True,
+        otherwise: str | None = SILENT,
+    ) -> "Imported":
+        """The same model under another watcher.
+
+        **Arguments:** `observe`: an `Observer`; the names of one or more variables that it sees; or a function, mapping
+        or list as for `veil.formats.sensing.observer_from`. `noise`: the probability of a wrong reading.
+        """
+        if isinstance(observe, Observer):
+            watcher = observe
+        elif isinstance(observe, str):
+            columns = [(name, self._variable(name)) for name in (observe, *more)]
+            watcher = observer_from_values(columns, sees_actions, sees_initial)
+        else:
+            model = self.model
+            watcher = observer_from(
+                observe, model.num_states, model.states, sees_actions, sees_initial, otherwise=otherwise
+            )
+        return replace(self, observer=noisy(watcher, noise) if noise else watcher)
+
+    def sensing(
+        self,
+        sensors: Mapping[str, str | Sequence[Any]],
+        *,
+        sees_actions: bool = False,
+        sees_initial: bool = True,
+    ) -> "Imported":
+        """The same model under sensors, each given by the states that it covers.
+
+        **Arguments:** `sensors`: a mapping from a sensor's name to an expression, or to `(expression, detection)` or
+        `(expression, detection, false_alarm)`. Without rates a sensor never errs. Readings are independent; an
+        observation is the sensors that report, joined by `+`, or `0`.
+
+        **Raises:** `InputError` naming the sensor.
+        """
+        defects = Defects("sensors")
+        made, covered = [], []
+        for name, given in sensors.items():
+            parts = (given,) if isinstance(given, str) else tuple(given)
+            rates = parts[1:] + (1.0, 0.0)[len(parts) - 1 :]
+            if len(rates) != 2 or not all(is_number(rate) and 0 <= rate <= 1 for rate in rates):
+                defects.add(f"sensor {name!r} is {given!r}, expected (expression, detection, false_alarm)")
+                continue
+            covered.append(self.mask(parts[0]))
+            made.append(Sensor(str(name), (), *map(float, rates)))
+        if not made:
+            defects.add("there are none, expected at least one, as {'east': 'x>=3'}")
+        defects.raise_if_any()
+        watcher = sensor_observer(made, np.stack(covered, axis=1), "independent", sees_actions, sees_initial)
+        return replace(self, observer=watcher)
+
+    def paying(self, rewards: Mapping[str, float], *, terminal: Mapping[str, float] | None = None) -> "Imported":
+        """The same model with other rewards: what each expression pays for a decision in the states where it is true.
+
+        **Arguments:** `rewards`, and `terminal` for the last state: mappings from expressions to numbers, which add up.
+        """
+        model = self.model
+        changed = Model(
+            model.matrices,
+            self._amounts(rewards),
+            model.initial,
+            model.discount,
+            self._amounts(terminal or {}),
+            model.states.all() if model.states.given else None,
+            model.actions.all() if model.actions.given else None,
+            available=model.available,
+        )
+        return replace(self, model=changed, notes=(*self.notes, "rewards replaced by expressions"))
+
+    def problem(
+        self,
+        secret: Secret | str,
+        horizon: int,
+        *,
+        observer: Observer | None = None,
+        min_return: float | str | None = None,
+        name: str | None = None,
+        **more: Any,
+    ) -> Problem:
+        """The problem of keeping a secret in this model.
+
+        **Arguments:** `secret`: one of veil's secrets; or an expression, for `LastState` of the states where it is
+        true. `observer`: in place of the model's own. `more`: as for `Problem`.
+
+        **Raises:** `InputError`; also where there is no watcher.
+        """
+        watcher = self.observer if observer is None else observer
+        if watcher is None:
+            remedy = "give observer=…, or use .observing(…) or .sensing(…)"
+            raise InputError(f"problem from {self.source}", [f"the {self.kind} has no watcher: {remedy}"])
+        wanted = LastState(self.states_where(secret)) if isinstance(secret, str) else secret
+        return Problem(self.model, watcher, wanted, horizon, min_return, name=name or self.source, **more)
+
+    def summary(self) -> str:
+        """One screen: states, actions, rewards, observations, sparsity, and what was dropped or changed."""
+        model = self.model
+        cells = model.num_states**2 * model.num_actions
+        starts, taken = int(np.count_nonzero(model.initial)), int(model.available.sum())
+        rewards = model.rewards[model.available]
+        lines = [
+            f"{self.source} ({self.kind})",
+            f"  states        {model.num_states:,}: {_some(model.states)}; {starts:,} to start in",
+            f"  actions       {model.num_actions:,}: {_some(model.actions)}; {taken / model.num_states:.3g} a state",
+            f"  transitions   {model.num_transitions:,}, {100 * model.num_transitions / cells:.3g}% of all cells,"
+            f" {model.num_transitions / max(taken, 1):.3g} a row",
+            f"  rewards       from {rewards.min():g} to {rewards.max():g}, {np.count_nonzero(rewards):,} not zero;"
+            f" discount {model.discount:g}",
+            f"  observations  {self._watching()}",
+        ]
+        if self.valuations:
+            named = [f"{name} ({len(np.unique(values)):,} values)" for name, values in self.valuations.items()]
+            lines.append("  variables     " + _listed(named))
+        if self.labels:
+            lines.append(
+                "  labels        " + _listed([f"{name} ({int(m.sum()):,})" for name, m in self.labels.items()])
+            )
+        lines += [f"  note          {note}" for note in self.notes[:_SHOWN_NOTES]]
+        if len(self.notes) > _SHOWN_NOTES:
+            lines.append(f"  note          … and {len(self.notes) - _SHOWN_NOTES} more in .notes")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"Imported({self.source!r}: {self.model!r}, {self.observer!r})"
+
+    def _watching(self) -> str:
+        watcher = self.observer
+        if watcher is None:
+            return "none: the source has no watcher"
+        first = "" if watcher.sees_first else "; none at time 0"
+        of = "of (action, next state)" if watcher.on_actions else "of the state"
+        share = 100 * np.count_nonzero(watcher.emissions) / watcher.emissions.size
+        seen = ", with the actions" if watcher.sees_actions else ""
+        return f"{watcher.num_observations:,}: {_some(watcher.observations)}; {of}, {share:.3g}% not zero{first}{seen}"
+
+    def _variable(self, name: str) -> np.ndarray:
+        if name not in self.variables:
+            known = ", ".join(map(repr, self.variables))
+            raise InputError("watcher", [f"unknown variable {name!r}: known are {known}"])
+        return self.variables[name]
+
+    def _amounts(self, rewards: Mapping[str, float]) -> np.ndarray:
+        total = np.zeros(self.model.num_states)
+        for expression, amount in rewards.items():
+            if not is_number(amount):
+                raise InputError("rewards", [f"{expression!r} pays {amount!r}, expected a number"])
+            total[list(self.states_where(expression))] += amount
+        return total
+
+
+def _some(names: Any) -> str:
+    return _listed([names[index] for index in range(min(len(names), 6))], len(names) > 6)
+
+
+def _listed(texts: Sequence[str], more: bool = False) -> str:
+    """Some texts in one line, cut where they would not fit a screen."""
+    line = ", ".join(texts) + (", …" if more else "")
+    return line if len(line) <= 90 else line[:88] + " …"

@@ -1,0 +1,1 @@
+"""Cassandra's `.pomdp` files, read and written."""

@@ -1,0 +1,215 @@
+"""PRISM programs through stormpy: Storm builds the states, and their variables are kept for expressions."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..common.errors import InputError, MissingExtraError, ModelFileError
+from .choices import UNLABELLED, Choices, model_of, names_from, observer_of, rescaled
+from .imported import Imported
+from .pomdp.tokens import read_text
+from .sensing import plain
+
+MOST_BYTES = 2**24
+_KINDS = ("MDP", "POMDP", "DTMC")
+
+
+def load_prism(
+    path: str | Path,
+    *,
+    constants: Mapping[str, Any] | str | None = None,
+    reward: str | None = None,
+    discount: float = 1.0,
+) -> Imported:
+    """The model of a PRISM program: `mdp`, `dtmc`, or `pomdp` with observables.
+
+    Actions are the labels of the commands; the observables of a `pomdp` become a watcher that sees them from time 0 on.
+    The variables of each state, and the program's labels, can be used in expressions: `.states_where("x=3 & door")`.
+
+    **Arguments:** `constants`: values for undefined constants, as `{"N": 4}` or `"N=4"`; `reward`: which reward structure,
+    where there are several; `discount`.
+
+    Cost: that of Storm, and some 3 microseconds for each transition.
+
+    **Raises:** `MissingExtraError` without stormpy; `ModelFileError` where Storm refuses the program; `InputError`.
+    """
+    read_text(path, MOST_BYTES)
+    storm = _stormpy()
+    try:
+        with _quiet(storm):
+            program = storm.parse_prism_program(str(path))
+            program = _with_constants(storm, program, constants, path)
+            options = storm.BuilderOptions(build_full=True)
+            options.set_build_observation_valuations()
+            built = storm.build_model(program, options=options)
+    except ModelFileError:
+        raise
+    except (RuntimeError, ValueError, TypeError, storm.exceptions.StormError) as error:
+        raise ModelFileError(path, f"Storm does not build it: {_first_line(error)}") from None
+    return from_stormpy(built, source=Path(path).name, reward=reward, discount=discount)
+
+
+def from_stormpy(
+    built: Any, *, source: str = "Storm model", reward: str | None = None, discount: float = 1.0
+) -> Imported:
+    """A sparse DTMC, MDP or POMDP that stormpy built, best with `BuilderOptions(build_full=True)`.
+
+    **Arguments** and **Raises:** as for `load_prism`.
+    """
+    kind = str(built.model_type).rsplit(".", 1)[-1].upper()
+    if kind not in _KINDS:
+        raise InputError(source, [f"it is a {kind}, expected one of {', '.join(_KINDS)}: veil has discrete time"])
+    notes: list[str] = []
+    choices = _choices(built, source, notes)
+    valuations = _valuations(built)
+    texts = {name: [plain(value) for value in values.tolist()] for name, values in valuations.items()}
+    model, more = model_of(choices, discount, reward, names_from(valuations, texts), source)
+    observer = None
+    if kind == "POMDP":
+        classes, place = np.unique(np.array(built.observations), return_inverse=True)
+        observer = observer_of(place.ravel(), _observation_names(built, classes))
+    labels = {name: _mask(built.labeling.get_states(name), model.num_states) for name in built.labeling.get_labels()}
+    labels = {name: mask for name, mask in sorted(labels.items()) if name != "init" and mask.any()}
+    return Imported(model, observer, source, f"{kind} of Storm", (*notes, *more), valuations, labels)
+
+
+def _stormpy() -> Any:
+    try:
+        import stormpy  # pyright: ignore[reportMissingImports]: an extra that not everybody has
+    except ImportError:
+        raise MissingExtraError(
+            "PRISM programs need stormpy, which is not installed: pip install 'veil[prism]'"
+        ) from None
+    if not hasattr(stormpy, "build_model_from_drn") or not callable(getattr(stormpy, "BuilderOptions", None)):
+        version = getattr(stormpy, "__version__", "unknown")
+        raise MissingExtraError(f"stormpy {version} is installed, expected 2.0 or newer: pip install 'veil[prism]'")
+    return stormpy
+
+
+@contextmanager
+def _quiet(storm: Any) -> Iterator[None]:
+    """Storm prints its errors to standard output as well as raising them; ours are raised only."""
+    before = storm.developer.get_log_level()
+    storm.developer.set_log_level(storm.developer.LogLevel.OFF)
+    try:
+        yield
+    finally:
+        storm.developer.set_log_level(before)
+
+
+def _with_constants(storm: Any, program: Any, constants: Mapping[str, Any] | str | None, path: str | Path) -> Any:
+    if isinstance(constants, Mapping):
+        constants = ",".join(f"{name}={plain(value)}" for name, value in constants.items())
+    undefined = sorted(constant.name for constant in program.get_undefined_constants())
+    if constants:
+        program, _ = storm.instantiate_constants(program, constants)
+        undefined = sorted(constant.name for constant in program.get_undefined_constants())
+    if undefined:
+        listed = ", ".join(undefined)
+        raise ModelFileError(path, f"constants {listed} are not defined: give constants={{{undefined[0]!r}: …}}")
+    return program
+
+
+def _choices(built: Any, source: str, notes: list[str]) -> Choices:
+    matrix = built.transition_matrix
+    num_states, num_choices = built.nr_states, matrix.nr_rows
+    counts = np.fromiter((len(matrix.get_row(row)) for row in range(num_choices)), dtype=np.int64, count=num_choices)
+    steps = np.array([(entry.column, entry.value) for entry in matrix], dtype=np.float64).reshape(-1, 2)
+    step_choice = np.repeat(np.arange(num_choices), counts)
+    owner = np.arange(num_states)
+    if num_choices != num_states or not matrix.has_trivial_row_grouping:
+        begin = np.array([matrix.get_row_group_start(state) for state in range(num_states)] + [num_choices])
+        owner = np.repeat(np.arange(num_states), np.diff(begin))
+    label, label_names = _choice_labels(built, num_choices)
+    values, wrong, sums = rescaled(step_choice, steps[:, 1], num_choices, 0.0, notes)
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        where = f"the choice {label_names[label[row]]!r} of state {owner[row]}"
+        raise InputError(source, [f"{where} sums to {sums[row]:.12g}, expected 1"])
+    state_rewards, choice_rewards = _rewards(built, step_choice, values, counts)
+    return Choices(
+        num_states,
+        owner,
+        label,
+        label_names,
+        step_choice,
+        steps[:, 0].astype(np.int64),
+        values,
+        np.array(sorted(built.initial_states)),
+        state_rewards,
+        choice_rewards,
+    )
+
+
+def _choice_labels(built: Any, num_choices: int) -> tuple[np.ndarray, list[str]]:
+    label = np.zeros(num_choices, dtype=np.int64)
+    names = [UNLABELLED]
+    if built.has_choice_labeling():
+        for name in sorted(built.choice_labeling.get_labels()):
+            chosen = np.fromiter(built.choice_labeling.get_choices(name), dtype=np.int64)
+            label[chosen] = len(names)
+            names.append(name)
+    return label, names
+
+
+def _rewards(
+    built: Any, step_choice: np.ndarray, values: np.ndarray, counts: np.ndarray
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    of_states, of_choices = {}, {}
+    for name, rewards in sorted(built.reward_models.items()):
+        name = name or "reward"
+        if rewards.has_state_rewards:
+            of_states[name] = np.array(rewards.state_rewards, dtype=np.float64)
+        if rewards.has_state_action_rewards:
+            of_choices[name] = np.array(rewards.state_action_rewards, dtype=np.float64)
+        if rewards.has_transition_rewards:
+            total = of_choices.setdefault(name, np.zeros(len(counts)))
+            total += _averaged(built.transition_matrix, rewards.transition_rewards, len(counts))
+        if name not in of_states and name not in of_choices:
+            of_choices[name] = np.zeros(len(counts))
+    return of_states, of_choices
+
+
+def _averaged(transitions: Any, rewards: Any, num_choices: int) -> np.ndarray:
+    """Rewards of transitions, averaged over the steps of each choice."""
+    total = np.zeros(num_choices)
+    for row in range(num_choices):
+        paid = {entry.column: entry.value for entry in rewards.get_row(row)}
+        if paid:
+            total[row] = sum(entry.value * paid.get(entry.column, 0.0) for entry in transitions.get_row(row))
+    return total
+
+
+def _valuations(built: Any) -> dict[str, np.ndarray]:
+    if not built.has_state_valuations():
+        return {}
+    found = {}
+    for variable in built.state_valuations.get_all_variables():
+        values = built.state_valuations.get_values_states(variable)
+        if values and not isinstance(values[0], (bool, int, str)):
+            values = [float(value) for value in values]
+        found[variable.name] = np.array(values)
+    return dict(sorted(found.items()))
+
+
+def _observation_names(built: Any, classes: np.ndarray) -> list[str] | None:
+    """The observables' values as names, where Storm kept them."""
+    if not getattr(built, "has_observation_valuations", lambda: False)():
+        return None
+    kept = built.observation_valuations
+    columns = [(v.name, kept.get_values_states(v)) for v in sorted(kept.get_all_variables(), key=lambda v: v.name)]
+    names = [", ".join(f"{name}={plain(values[place])}" for name, values in columns) for place in classes.tolist()]
+    return names if names and len(set(names)) == len(names) and all(names) else None
+
+
+def _mask(states: Any, size: int) -> np.ndarray:
+    mask = np.zeros(size, dtype=bool)
+    mask[np.fromiter(states, dtype=np.int64)] = True
+    return mask
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().split("\n")[0][:300]

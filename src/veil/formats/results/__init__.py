@@ -1,0 +1,1 @@
+"""Result folders: a policy, its history, its certificate and one document about them."""

@@ -1,0 +1,148 @@
+"""The reference of scenario files, written from the schema: every table, every key, its form, default and meaning."""
+
+import inspect
+from typing import Any
+
+from . import schema as forms
+from .parts import MOST_EMISSIONS, MOST_READINGS
+from .text import MOST_BYTES
+from .worlds import MOST_ACTIONS, MOST_STATES, MOST_TRANSITIONS
+
+_TABLES: tuple[tuple[str, type[forms.Table]], ...] = (
+    ("The top of the file", forms.ScenarioFile),
+    ("`[grid]`", forms.Grid),
+    ("`[grid.sensors.CHARACTER]`", forms.DrawnSensor),
+    ("`[[grid.starts]]`", forms.StartCell),
+    ("`[[grid.goals]]`", forms.GoalCell),
+    ("`[graph]`", forms.Graph),
+    ("`[file]`", forms.ModelFile),
+    ("`[[file.rewards]]`", forms.PaidStates),
+    ("`[[file.terminal_rewards]]`", forms.FinalStates),
+    ("`[[models]]`", forms.OneOfSeveral),
+    ("`[observer]`", forms.Watcher),
+    ("`[observer.sensors.NAME]`", forms.WatchingSensor),
+    ('`[secret]` with `kind = "last_state"`', forms.LastStateSecret),
+    ('`[secret]` with `kind = "initial_state"`', forms.InitialStateSecret),
+    ('`[secret]` with `kind = "state_at"`', forms.StateAtSecret),
+    ('`[secret]` with `kind = "automaton"`', forms.AutomatonSecret),
+    ('`[secret]` with `kind = "which_model"`', forms.WhichModelSecret),
+    ("`[solve]`", forms.Settings),
+    ("`[solve.memory]`", forms.MemoryTable),
+)
+
+_HEAD = f"""# Scenario files
+
+<!-- Written by `python -m veil.io.scenario_reference` from the schema; edit src/veil/io/scenario_schema.py instead. -->
+
+A scenario is one problem in one [TOML](https://toml.io) file: a world (`[grid]`, `[graph]` or `[file]`), a watcher
+(`[observer]`), what it wants to know (`[secret]`), the number of decisions (`horizon`) and the return that must be kept
+(`min_return`); and, in `[solve]`, how to solve it. `veil.load("scenario.toml")` gives the problem; the JSON schema, for
+editors, is `veil.formats.scenario.schema.schema()`. Nothing in a file is executed. Unknown keys are refused.
+
+```toml
+horizon = 6
+min_return = "70%"
+
+[grid]
+drawing = \"\"\"
+  ?   .   c   G
+  .   #   c   .
+  S   .   c   .
+\"\"\"
+
+[grid.sensors.c]
+name = "camera"
+detection = 0.9
+
+[secret]
+kind = "last_state"
+```
+
+**States** are given as a name, `"vault"`, or an index; as a list of them; in a grid by their names `r0c0`, … or by a
+character of the drawing, `{{ drawn = "L" }}`; or by an expression, `{{ where = "x=3 & door=open" }}`, over the variables of
+the states: those of a PRISM program or DRN file, `row` and `column` in a grid, and everywhere `state` and `index`.
+
+**Weights** (of starts, of models) are relative: they are used as they are where they sum to 1, else divided by their sum.
+
+**Limits**: a file has at most {MOST_BYTES:,} bytes; a grid {forms.MOST_CELLS:,} cells; a graph {MOST_STATES:,} states,
+{MOST_ACTIONS:,} actions and {MOST_TRANSITIONS:,} transitions; a watcher's table {MOST_EMISSIONS:,} numbers, and independent
+sensors {MOST_READINGS:,} combinations of readings; the horizon is at most {forms.MOST_DECISIONS:,}. Larger models go into
+a `[file]`. Model files lie in the scenario's folder or below it, symbolic links followed, unless the reader allows others.
+"""
+
+
+def reference() -> str:
+    """The text of `docs/scenario-reference.md`."""
+    schema = forms.schema()
+    parts = [_HEAD]
+    for heading, form in _TABLES:
+        table = schema if form is forms.ScenarioFile else schema["$defs"][form.__name__]
+        parts.append(f"## {heading}\n\n{inspect.cleandoc(form.__doc__ or '')}\n\n{_rows(table)}")
+    return "\n".join(parts)
+
+
+def _rows(table: dict[str, Any]) -> str:
+    lines = ["| key | form | default | meaning |", "|---|---|---|---|"]
+    for key, field in table["properties"].items():
+        needed = key in table.get("required", ())
+        default = "needed" if needed else _default(field)
+        cells = (f"`{key}`", _form(field), default, field.get("description", ""))
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _default(field: dict[str, Any]) -> str:
+    value = field.get("default")
+    if value is None or value in ([], {}, ""):
+        return ""
+    return f"`{str(value).lower() if isinstance(value, bool) else repr(value).replace(chr(39), chr(34))}`"
+
+
+_FORMS = {
+    "states": "states",
+    "cell": "`[row, column]`",
+    "transition": "transition",
+    "emission": "observation, or table",
+    "start": "state, list, or table",
+    "reward": "number, or table",
+    "meaning": "word, list, or table",
+    "threshold": "number, or percentage",
+    "edge": "list of three names",
+    "constant": "truth value, number or name",
+    "name": "text",
+}
+_TYPES = {"boolean": "true or false", "integer": "whole number", "number": "number", "string": "text"}
+
+
+def _form(field: dict[str, Any]) -> str:
+    """What a value looks like, in a few words."""
+    if "x-form" in field:
+        return _FORMS[field["x-form"]]
+    if "const" in field:
+        return f'`"{field["const"]}"`'
+    if "enum" in field:
+        return ", ".join(f'`"{choice}"`' for choice in field["enum"])
+    if "$ref" in field:
+        return "table"
+    if "anyOf" in field or "oneOf" in field:
+        return ", or ".join(dict.fromkeys(_form(choice) for choice in field.get("anyOf", field.get("oneOf", ()))))
+    if field.get("type") == "array":
+        return f"list of: {_form(field['items'])}"
+    if field.get("type") == "object":
+        inner = field.get("additionalProperties")
+        return f"table of: {_form(inner)}" if isinstance(inner, dict) else "table"
+    return _TYPES[field["type"]] + _range(field)
+
+
+def _range(field: dict[str, Any]) -> str:
+    low, high = field.get("minimum"), field.get("maximum")
+    above = field.get("exclusiveMinimum")
+    if above is not None:
+        return f" above {above:g}"
+    if low is not None and high is not None:
+        return f" from {low:,} to {high:,}" if high < 10**12 else f", {low:,} or more"
+    return f", {low:,} or more" if low is not None else ""
+
+
+if __name__ == "__main__":
+    print(reference(), end="")

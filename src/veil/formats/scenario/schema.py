@@ -1,0 +1,388 @@
+"""The form of a scenario file: one pydantic model a table, each key with its meaning, and the JSON schema of it all."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+
+from .types import (
+    Cell,
+    Chance,
+    Constant,
+    Edge,
+    Emission,
+    Finite,
+    Meaning,
+    Name,
+    Reward,
+    Start,
+    States,
+    Threshold,
+    Transition,
+)
+
+MOST_DECISIONS = 100_000
+MOST_CELLS = 50_000
+MOST_MODELS = 64
+MOST_SENSORS = 200
+
+
+class Table(BaseModel):
+    """What all tables share: no unknown keys, no conversions, nothing changes afterwards."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class DrawnSensor(Table):
+    """A sensor of a grid. The key is the character that marks its range in the drawing."""
+
+    name: Name | None = Field(
+        None, description="Shown in the observations; the character by default. Without `+`, not `0`."
+    )
+    detection: Chance = Field(0.9, description="Probability of a report when the agent is in range.")
+    false_alarm: Chance = Field(0.0, description="Probability of a report when the agent is not in range.")
+    cells: list[Cell] = Field([], description="Cells of its range beside those drawn. A range may reach over walls.")
+
+
+class GoalCell(Table):
+    """A goal of a grid, given by its cell."""
+
+    cell: Cell = Field(description="Where it is.")
+    reward: Finite = Field(description="Paid for each decision taken there.")
+
+
+class StartCell(Table):
+    """A start of a grid, given by its cell."""
+
+    cell: Cell = Field(description="Where it is.")
+    weight: float = Field(
+        1.0, gt=0, allow_inf_nan=False, description="How likely it is, against the weights of the other starts."
+    )
+
+
+class Grid(Table):
+    """A grid world: drawn, or given by its size and lists of cells, or both. Row 0 is at the top; states are `r0c0`, ….
+
+    In the drawing `.` is floor, `#` wall, `S` start, `G` goal, `?` secret, `X` absorbing; any other character is a
+    sensor or stands in the legend. Where a line holds blanks, cells stand between blanks and may hold several characters
+    (`gG`: in range of sensor g, and a goal); else each character is a cell. A move goes as intended with probability
+    1 − 2·slip and to each side with probability slip; off the grid or into a wall means staying in place.
+    """
+
+    drawing: str | None = Field(None, description="The grid, one line a row.")
+    rows: Annotated[int, Field(ge=1, le=MOST_CELLS)] | None = Field(None, description="Rows, where nothing is drawn.")
+    columns: Annotated[int, Field(ge=1, le=MOST_CELLS)] | None = Field(
+        None, description="Columns, where nothing is drawn."
+    )
+    legend: dict[str, Meaning] = Field(
+        {},
+        max_length=500,
+        description="What further characters stand for: a word among floor, wall, start, goal, secret, absorbing, or the"
+        " character of a sensor; several in a list; with a `reward` of its goals or a `weight` of its starts as"
+        ' `{ is = "goal", reward = 0.5 }`.',
+    )
+    sensors: dict[str, DrawnSensor] = Field(
+        {}, max_length=MOST_SENSORS, description="The sensors, by the character that marks their range."
+    )
+    readings: Literal["independent", "single"] = Field(
+        "independent",
+        description='`"independent"`: each sensor reads for itself, an observation is the set of those that'
+        ' report, as `w+e`, or `0`. `"single"`: at most one sensor reports a step; ranges must not overlap.',
+    )
+    walls: list[Cell] = Field([], description="Walls beside those drawn.")
+    starts: list[StartCell] = Field([], description="Starts beside those drawn (which weigh 1).")
+    goals: list[GoalCell] = Field([], description="Goals beside those drawn.")
+    secrets: list[Cell] = Field([], description="Secret cells beside those drawn.")
+    absorbing: list[Cell] = Field([], description="Cells, beside those drawn, that keep the agent under any action.")
+    goal_reward: Finite = Field(1.0, description="Paid for each decision taken in a drawn goal.")
+    goals_pay_last: bool = Field(False, description="Whether the last state pays the same rewards too.")
+    slip: float = Field(0.1, ge=0, le=0.5, description="Probability of slipping to each side. `stay` does not slip.")
+    stay: bool = Field(True, description="Whether there is an action that stays in place.")
+    discount: Chance = Field(1.0, description="What a reward one step later is worth.")
+
+
+class Graph(Table):
+    """A world of named states and a list of transitions. A pair (state, action) without entries cannot be chosen."""
+
+    states: list[Name] | None = Field(None, description="The states in order; by default as the transitions name them.")
+    actions: list[Name] | None = Field(
+        None, description="The actions in order; by default as the transitions name them."
+    )
+    transitions: list[Transition] = Field(
+        [],
+        description='Entries `["state", "action", "next state"]`, `["state", "action", "next state", probability]` or'
+        ' `["state", "action", { "next state" = probability, … }]`. The probabilities of a pair sum to 1.',
+    )
+    initial: Start | None = Field(
+        None,
+        description="Where it starts: a state, a list (equally likely), or a table of probabilities that sum to 1.",
+    )
+    rewards: dict[Name, Reward] = Field(
+        {}, description="Paid for each decision: `state = number`, or `state = { action = number }`. Else 0."
+    )
+    terminal_rewards: dict[Name, Finite] = Field(
+        {}, description="Paid once for the last state: `state = number`. Else 0."
+    )
+    discount: Chance = Field(1.0, description="What a reward one step later is worth.")
+
+
+class PaidStates(Table):
+    """A reward in a model that comes from a file."""
+
+    states: States = Field(description="Where it is paid.")
+    action: Name | None = Field(None, description="For which action; for every one by default.")
+    reward: Finite = Field(description="Paid for each decision taken there.")
+
+
+class FinalStates(Table):
+    """A reward for the last state in a model that comes from a file."""
+
+    states: States = Field(description="Where it is paid.")
+    reward: Finite = Field(description="Paid once.")
+
+
+class ModelFile(Table):
+    """A model from a file beside the scenario: `.pomdp` (Cassandra), `.npz` (NumPy), `.drn`, `.prism`, `.nm`, `.pm`."""
+
+    path: str = Field(
+        min_length=1, max_length=1000, description="The file, from the scenario's folder, which it cannot leave."
+    )
+    constants: dict[Name, Constant] = Field({}, description="Constants of a PRISM program: `N = 5`.")
+    reward_model: Name | None = Field(None, description="Which rewards of a PRISM program or DRN file count, by name.")
+    initial: Start | None = Field(None, description="Where it starts, in place of what the file says; as in `[graph]`.")
+    rewards: list[PaidStates] | None = Field(None, description="Rewards, in place of those of the file; they add up.")
+    terminal_rewards: list[FinalStates] | None = Field(None, description="Rewards of the last state; they add up.")
+    discount: Chance | None = Field(None, description="The discount, in place of the file's.")
+
+
+class OneOfSeveral(Table):
+    """One of the models among which a secret `which_model` asks.
+
+    A key given in its `grid`, `graph` or `file` replaces the same key of `[grid]`, `[graph]` or `[file]`; what all have in
+    common stands there once. States, actions, walls and sensors must be the same for all.
+    """
+
+    name: Name | None = Field(
+        None, description="The name of this value of the secret; `model 0`, `model 1`, … by default."
+    )
+    weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(
+        None, description="How likely it is, against the weights of the others. Give it for all or for none."
+    )
+    grid: Grid | None = Field(None, description="What differs from `[grid]`.")
+    graph: Graph | None = Field(None, description="What differs from `[graph]`.")
+    file: ModelFile | None = Field(None, description="In place of `[file]`.")
+
+
+class WatchingSensor(Table):
+    """A sensor over states, for worlds that are not drawn. The key is its name, shown in the observations."""
+
+    states: States = Field(description="Its range.")
+    detection: Chance = Field(0.9, description="Probability of a report when the agent is in range.")
+    false_alarm: Chance = Field(0.0, description="Probability of a report when the agent is not in range.")
+
+
+class Watcher(Table):
+    """Who watches, and what it sees: the sensors of the grid, sensors over states, or tables of probabilities."""
+
+    sees_actions: bool = Field(False, description="Whether it sees each action too.")
+    sees_initial: bool = Field(
+        True, description="Whether it receives the observation of the start, or begins one step later."
+    )
+    sensors: dict[Name, WatchingSensor] = Field(
+        {}, max_length=MOST_SENSORS, description="Sensors over states, by name."
+    )
+    readings: Literal["independent", "single"] = Field("independent", description="For `sensors`, as in `[grid]`.")
+    emissions: dict[Name, Emission] | None = Field(
+        None,
+        description='What each state shows: `state = "observation"`, or `state = { observation = probability, … }`.',
+    )
+    action_emissions: dict[Name, dict[Name, Emission]] | None = Field(
+        None,
+        description="What each action shows with the state that it led to: `action.state = …`. There is then no"
+        " observation of the start.",
+    )
+    variables: Annotated[list[Name], Field(max_length=16)] | None = Field(
+        None, description="In a world with variables: the watcher sees the values of these, as `x=3, door=open`."
+    )
+    noise: Chance = Field(
+        0.0, description="Probability that a reading is wrong, and then any other observation, all alike."
+    )
+    observations: list[Name] | None = Field(
+        None, description="The observations in order; by default as they are named."
+    )
+    rest: Name | None = Field(
+        None, description="The observation that takes what a row of emissions leaves to 1, and rows that are not given."
+    )
+    silent: Name | None = Field(None, description="The observation that means that nothing was seen.")
+    mutes: dict[Name, dict[Name, Name]] = Field(
+        {}, description="For each sensor, what its reports turn into when it is switched off: `sensor.observation = …`."
+    )
+
+
+class LastStateSecret(Table):
+    """Is the last state one of these?"""
+
+    kind: Literal["last_state"] = Field(description="Which secret.")
+    states: States | None = Field(None, description="The states; in a grid the secret cells by default.")
+
+
+class InitialStateSecret(Table):
+    """Where did it start?"""
+
+    kind: Literal["initial_state"] = Field(description="Which secret.")
+    groups: Annotated[dict[Name, States], Field(max_length=10_000)] | None = Field(
+        None, description="Which group of starts, `group = states`; each start for itself by default."
+    )
+
+
+class StateAtSecret(Table):
+    """Is the state at one time one of these?"""
+
+    kind: Literal["state_at"] = Field(description="Which secret.")
+    time: int = Field(ge=0, le=MOST_DECISIONS, description="The time, from 0 to the horizon.")
+    states: States | None = Field(None, description="The states; in a grid the secret cells by default.")
+
+
+class AutomatonSecret(Table):
+    """Does a finite automaton accept the run? It reads a label of each state, the first and the last included."""
+
+    kind: Literal["automaton"] = Field(description="Which secret.")
+    labels: dict[Name, States] = Field(max_length=1000, description="Which states have which label: `label = states`.")
+    default_label: Name | None = Field(
+        None, description="The label of all other states; without it each must have one."
+    )
+    initial: Name = Field(description="The automaton's state before it reads the first label.")
+    accepting: list[Name] = Field(description="Its accepting states.")
+    transitions: list[Edge] = Field(
+        max_length=20_000, description='Entries `["automaton state", "label", "next automaton state"]`.'
+    )
+    otherwise: Name | None = Field(
+        None, description='Where to go where there is no entry: `"stay"`, or a state. Without it each must be given.'
+    )
+    agent_knows: bool = Field(False, description="Whether the policy may depend on the automaton's state.")
+
+
+class WhichModelSecret(Table):
+    """Which of the `[[models]]` is running?"""
+
+    kind: Literal["which_model"] = Field(description="Which secret.")
+    agent_knows: bool = Field(False, description="Whether the policy may depend on the model that runs.")
+
+
+Secret = Annotated[
+    LastStateSecret | InitialStateSecret | StateAtSecret | AutomatonSecret | WhichModelSecret,
+    Field(discriminator="kind"),
+]
+
+
+class MemoryTable(Table):
+    """What the policy may remember. Give one of the first four."""
+
+    observations: Annotated[int, Field(ge=1, le=1000)] | None = Field(
+        None, description="The last k events that the watcher received; the agent must see them too."
+    )
+    states: Annotated[int, Field(ge=1, le=1000)] | None = Field(
+        None, description="The k states before the current one."
+    )
+    zones: Annotated[list[States], Field(max_length=60)] | None = Field(
+        None, description="Which of these sets of states were visited."
+    )
+    controller: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
+        None, description="A controller with this many nodes, whose meaning is found by the search."
+    )
+    clock: bool | None = Field(
+        None, description="Whether the policy also depends on the time: true by default, for a controller false."
+    )
+
+
+def _memory_form(value: Any) -> str:
+    return "table" if isinstance(value, (dict, MemoryTable)) else "word"
+
+
+# The tags under which pydantic reports defects of a value with two forms; they are no keys of the file.
+FORMS = ("table", "word", "last_state", "initial_state", "state_at", "automaton", "which_model")
+Memory = Annotated[
+    Annotated[Literal["markov", "timed"], Tag("word")] | Annotated[MemoryTable, Tag("table")],
+    Discriminator(_memory_form),
+]
+
+
+class Settings(Table):
+    """How to solve it: what `veil solve` uses unless told otherwise. All can be left out."""
+
+    method: Literal["auto", "ascent", "primal-dual", "game"] = Field("auto", description="The method.")
+    memory: Memory = Field(
+        "markov", description='What the policy may depend on: `"markov"`, `"timed"`, or a table `[solve.memory]`.'
+    )
+    goal: Literal["opaque", "transparent"] = Field("opaque", description="Hide the secret, or show it.")
+    objective: Literal["entropy", "leakage", "guess"] = Field(
+        "entropy", description="H(Z|Y), I(Z;Y), or the watcher's chance of guessing right."
+    )
+    evaluation: Literal["auto", "exact", "bracket", "sampled"] = Field("auto", description="How values are found.")
+    per_start: bool = Field(False, description="Whether the return must reach the threshold from every start.")
+    min_opacity: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(
+        None, description="Bits to keep hidden; the return is then maximised instead."
+    )
+    seed: int = Field(0, ge=0, le=2**63 - 1, description="Of all random choices.")
+    starts: Annotated[int, Field(ge=1, le=100_000)] | None = Field(None, description="How many policies to begin from.")
+    sequences: int = Field(2000, ge=2, le=10**8, description="How many runs a sampled search draws.")
+    time_limit: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(None, description="In seconds.")
+    iterations: Annotated[int, Field(ge=0, le=10**9)] | None = Field(None, description="Steps of the search at most.")
+    certificate: bool = Field(True, description="Whether to prove how far from the best possible the answer is.")
+    step: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        None, description='Step of `method = "primal-dual"`, which alone has this key and the next three.'
+    )
+    multiplier_step: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        None, description="Its step of the multiplier."
+    )
+    gradients: Literal["exact", "sampled"] | None = Field(None, description="Its gradients.")
+    optimizer: Name | None = Field(None, description="The optax optimiser that makes its steps, by name.")
+
+
+class ScenarioFile(Table):
+    """A problem of veil: a world, a watcher, a secret, a horizon and the return that must be kept."""
+
+    name: Name | None = Field(None, description="Shown in results; the file's name by default.")
+    description: str = Field("", max_length=100_000, description="Free text: the story.")
+    horizon: int = Field(ge=0, le=MOST_DECISIONS, description="The number of decisions T; states are s_0 … s_T.")
+    min_return: Threshold | None = Field(
+        None,
+        description='The expected return that must be kept: a number, or a percentage as `"80%"`, that share of the way'
+        " from the smallest to the largest attainable return. Left out: no threshold.",
+    )
+    return_over: Literal["horizon", "infinite"] = Field(
+        "horizon", description="Whether the return counts over the horizon, or over all times (discount below 1)."
+    )
+    agent_sees_observations: bool = Field(False, description="Whether the agent itself receives what the watcher sees.")
+    grid: Grid | None = Field(None, description="The world as a grid.")
+    graph: Graph | None = Field(None, description="The world as a graph.")
+    file: ModelFile | None = Field(None, description="The world from a model file.")
+    models: Annotated[list[OneOfSeveral], Field(max_length=MOST_MODELS)] = Field(
+        [], description="Several worlds over the same states, for the secret `which_model`."
+    )
+    observer: Watcher | None = Field(None, description="Who watches.")
+    secret: Secret | None = Field(
+        None,
+        description="What the watcher wants to know; in a grid whether the last state is a secret cell by default.",
+    )
+    solve: Settings | None = Field(None, description="How to solve it.")
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema (draft 2020-12) of a scenario file, for editors and `veil schema`."""
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "veil scenario"}
+    return head | {
+        key: value for key, value in _without_null(ScenarioFile.model_json_schema()).items() if key != "title"
+    }
+
+
+def _without_null(part: Any) -> Any:
+    """The schema without the values that TOML cannot write: a key that is not given is left out."""
+    if isinstance(part, list):
+        return [_without_null(item) for item in part]
+    if not isinstance(part, dict):
+        return part
+    part = {key: _without_null(value) for key, value in part.items() if not (key == "default" and value is None)}
+    choices = [choice for choice in part.get("anyOf", ()) if choice != {"type": "null"}]
+    if len(choices) == 1:
+        return choices[0] | {key: value for key, value in part.items() if key != "anyOf"}
+    return part | ({"anyOf": choices} if choices else {})

@@ -1,0 +1,130 @@
+"""Watchers for models from elsewhere: what is seen of each state, by its variables, its name or a function, and noise."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..common.checks import Defects, Names, is_number
+from ..common.errors import InputError, TooLargeError
+from ..problem.observer import Observer
+
+MOST_EMISSIONS = 2**26  # numbers in dense emissions: 512 MiB
+SILENT = "nothing"
+Seen = str | int | Mapping[Any, float]
+Observe = Callable[[int], Seen] | Mapping[Any, Seen] | Sequence[Seen]
+
+
+def observer_from_values(
+    columns: Sequence[tuple[str, np.ndarray]], sees_actions: bool = False, sees_initial: bool = True
+) -> Observer:
+    """The watcher that sees the exact values of some variables.
+
+    **Arguments:** `columns`: pairs of a variable's name and its values, `(S,)` each.
+
+    Observations are named after the values, as `"x=3, door=open"`, in order of their first occurrence.
+    """
+    texts = [[f"{name}={plain(value)}" for value in values.tolist()] for name, values in columns]
+    seen = [", ".join(parts) for parts in zip(*texts, strict=True)]
+    return observer_from(seen, len(seen), None, sees_actions, sees_initial)
+
+
+def observer_from(
+    observe: Observe,
+    num_states: int,
+    states: Names | None,
+    sees_actions: bool = False,
+    sees_initial: bool = True,
+    *,
+    otherwise: str | None = SILENT,
+) -> Observer:
+    """The watcher that a function, a mapping or a list describes.
+
+    **Arguments:**
+
+    - `observe`: what is seen in a state: the name of an observation, or a mapping from names to probabilities. Given
+      as a function of the state's index; as a mapping from states (names or indices); or as a list with one for each.
+    - `states`: the names of the states, where a mapping uses them.
+    - `otherwise`: what is seen in states that a mapping leaves out; None refuses such states.
+
+    Observations are in order of their first occurrence.
+
+    **Raises:** `InputError` naming each state whose observation is not understood; `TooLargeError`.
+    """
+    defects = Defects("observer")
+    seen = _one_for_each(observe, num_states, states, otherwise, defects)
+    defects.raise_if_any()
+    names: dict[str, int] = {}
+    rows, columns, chances = [], [], []
+    for state, shown in enumerate(seen):
+        law = shown if isinstance(shown, Mapping) else {shown: 1.0}
+        for name, chance in law.items():
+            if not is_number(chance) or isinstance(name, bool) or not isinstance(name, (str, int, np.integer)):
+                defects.add(
+                    f"state {state}: {shown!r} found, expected a name, or a mapping from names to probabilities"
+                )
+                break
+            rows.append(state)
+            columns.append(names.setdefault(str(name), len(names)))
+            chances.append(float(chance))
+    defects.raise_if_any()
+    check_emissions(num_states * len(names), num_states, len(names))
+    emissions = np.zeros((num_states, max(len(names), 1)))
+    np.add.at(emissions, (rows, columns), chances)
+    silent = otherwise if otherwise in names else None
+    return Observer(emissions, list(names), sees_actions, sees_initial, silent=silent)
+
+
+def noisy(observer: Observer, share: float) -> Observer:
+    """The watcher whose reading is wrong with a probability `share`, and then any other observation, all alike.
+
+    **Raises:** `InputError` unless `share` is a probability and there are two observations or more.
+    """
+    size = observer.num_observations
+    if not is_number(share) or not 0 <= share <= 1:
+        raise InputError("noise", [f"share is {share!r}, expected a probability in [0, 1]"])
+    if size < 2:
+        raise InputError("noise", [f"the watcher has {size} observation, expected two or more to confuse"])
+    check_emissions(size * size, size, size)
+    channel = np.full((size, size), share / (size - 1))
+    np.fill_diagonal(channel, 1 - share)
+    return observer.garbled(channel, observer.observations.all())
+
+
+def check_emissions(numbers: int, states: int, observations: int) -> None:
+    """Refuse dense emissions that are too large, before they are made."""
+    if numbers > MOST_EMISSIONS:
+        raise TooLargeError(
+            f"emissions of {states} states and {observations} observations would take {numbers * 8 / 2**30:.1f} GiB,"
+            f" expected at most {MOST_EMISSIONS * 8 / 2**30:.1f}: let the watcher see less, in fewer observations"
+        )
+
+
+def plain(value: Any) -> str:
+    """A value of a variable as text: truth values in small letters, whole numbers without a point."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _one_for_each(
+    observe: Any, num_states: int, states: Names | None, otherwise: str | None, defects: Defects
+) -> Iterable[Any]:
+    if isinstance(observe, Mapping):
+        named = states or Names("state", num_states, None, "s", defects)
+        seen: list[Any] = [otherwise] * num_states
+        for key, shown in observe.items():
+            state = named.find_or_note(key, "observe", defects)
+            if state is not None:
+                seen[state] = shown
+        for state in [state for state, shown in enumerate(seen) if shown is None][:21]:
+            defects.add(f"observe says nothing of state {named[state]!r}, expected what is seen there")
+        return seen
+    if callable(observe):
+        return [observe(state) for state in range(num_states)]
+    if isinstance(observe, (Sequence, np.ndarray)) and not isinstance(observe, str):
+        if len(observe) != num_states:
+            defects.add(f"observe has {len(observe)} entries, expected one for each of the {num_states} states")
+        return [entry.item() if isinstance(entry, np.generic) else entry for entry in observe]
+    defects.add(f"observe is {observe!r}, expected a function of the state's index, a mapping or a list")
+    return ()

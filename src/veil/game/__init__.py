@@ -1,0 +1,1 @@
+"""The best of all policies: the convex game between agent and observer, with proven bounds."""

@@ -1,0 +1,239 @@
+"""The pairs (what the watcher remembers, hidden state) that some policy can reach, and the steps between them.
+
+On a public graph, the observation tree or an automaton, the agent's decision problem is one over the pairs (node, x):
+flows and backward inductions are sparse products over them.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Bool, Float, Int
+
+from ..common.errors import TooLargeError
+from ..engine.hidden import Hidden
+from ..engine.moves import Layer, Moves, labelled, number_true, transitions
+from .public_graph import FullHistory as FullHistory
+from .public_graph import GivenGraph as GivenGraph
+from .public_graph import LastEvents as LastEvents
+from .public_graph import Memory, PublicGraph, TailEvents
+
+DEFAULT_MEMORY = 2**31
+_MOST_SETS = 50_000
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """The pairs of all layers and the steps between them.
+
+    `start[p]` is the probability of pair p of layer 0. `steps[t]` has a row for each (action, pair of layer t), row
+    `a · n + p`, and a column for each pair of layer t + 1: `P(x'|x,a) b(e|x')`, summed over the events that lead to the
+    same node. Rows of actions that are not available are empty. Layers and steps that repeat are stored once.
+    """
+
+    hidden: Hidden
+    graph: PublicGraph
+    start: Float[np.ndarray, " n"]
+    layers: tuple[Layer, ...]
+    steps: tuple[sp.csr_array, ...]
+
+    @property
+    def num_pairs(self) -> int:
+        """How many pairs there are in all layers."""
+        return sum(len(layer) for layer in self.layers)
+
+    @cached_property
+    def leaf(self) -> Int[np.ndarray, " n"]:
+        """Where each pair of the last layer lies in a table `(nodes, Z)` read row by row."""
+        last = self.layers[-1]
+        return last.node.astype(np.int64) * self.hidden.label.shape[1] + last.z
+
+    @cached_property
+    def reachable(self) -> Bool[np.ndarray, "n Z"]:
+        """Which (node, value of the secret) at time T some policy makes possible."""
+        table = np.zeros(self.graph.sizes[-1] * self.hidden.label.shape[1], dtype=bool)
+        table[self.leaf] = True
+        return table.reshape(-1, self.hidden.label.shape[1])
+
+
+def make_pairs(
+    hidden: Hidden,
+    memory: Memory,
+    memory_bytes: int = DEFAULT_MEMORY,
+    *,
+    told_at: int | None = None,
+    check: Callable[[], None] = lambda: None,
+) -> Pairs:
+    """The graph of a memory and its pairs, grown together from the start: only what some policy can reach.
+
+    **Arguments:** `told_at`: a time at which the watcher is told the hidden state, None for never. `check` is called before
+    each layer: what it raises ends the making.
+
+    Cost: linear in the transitions between pairs, about 50 ns each.
+
+    **Raises:** `TooLargeError` before a layer is built that does not fit the budget; for the whole history before any.
+    """
+    assert told_at is None or isinstance(memory, (FullHistory, TailEvents)), "other memories number their own nodes"
+    if isinstance(memory, FullHistory):
+        _check_tree(hidden, memory_bytes, check)
+    moves = Moves.of(hidden)
+    first = memory.begin(np.asarray((hidden.root > 0).any(axis=0)))
+    x, event = np.nonzero(hidden.root > 0)
+    order = np.lexsort((x, first[event]))
+    x, event = x[order], event[order]
+    key, number = np.unique(first[event].astype(np.int64) * hidden.num_states + x, return_inverse=True)
+    start = np.bincount(number, weights=hidden.root[x, event])
+    node, state = np.divmod(key, hidden.num_states)
+    layer = labelled(hidden, 0, Layer(node.astype(np.int32), state.astype(np.int32), np.full(len(key), -1)))
+    sizes = [int(first.max()) + 1]
+    told = None
+    if told_at == 0:
+        told, layer = _tell(hidden, layer, sizes)
+    layers, steps, following = [layer], [], []
+    used = 0
+    for time in range(hidden.horizon):
+        check()
+        possible = moves.possible(layer, sizes[-1])
+        table = memory.step(time, possible)
+        again = (time > hidden.split_time + 1 or hidden.split_time == hidden.horizon > time + 1) and _repeats(
+            time, layers, following, table
+        )
+        if again:
+            layer, table, step = layers[-1], following[-1], steps[-1]
+        else:
+            used += moves.count(layer) * 12 + 40 * hidden.reward.shape[1] * len(layer)
+            if used > memory_bytes:
+                raise _too_large(memory.kind, f"at step {time + 1} of {hidden.horizon}", used, memory_bytes)
+            layer, step = moves.advance(hidden, time, layer, table)
+        sizes.append(int(table.max()) + 1)
+        if told_at == time + 1:
+            told, layer = _tell(hidden, layer, sizes)
+        layers.append(layer)
+        steps.append(step)
+        following.append(table)
+    graph = PublicGraph(
+        first, tuple(following), tuple(sizes), memory.is_tree and told_at is None, memory.kind, told_at, told
+    )
+    return Pairs(hidden, graph, start, tuple(layers), tuple(steps))
+
+
+def _tell(hidden: Hidden, layer: Layer, sizes: list[int]) -> tuple[np.ndarray, Layer]:
+    """The layer after the watcher is told x: a node for each (node, x); the size of the layer is set to their number."""
+    key = layer.node.astype(np.int64) * hidden.num_states + layer.x
+    possible = np.zeros((sizes[-1], hidden.num_states), dtype=bool)
+    possible.ravel()[key] = True
+    told = number_true(possible)
+    sizes[-1] = int(possible.sum())
+    return told, Layer(told.ravel()[key], layer.x, layer.z)
+
+
+def _repeats(time: int, layers: list[Layer], following: list[np.ndarray], table: np.ndarray) -> bool:
+    """Whether this step is the one before over again; its end is then its beginning."""
+    return time > 0 and np.array_equal(table, following[-1]) and layers[-1].equals(layers[-2])
+
+
+def event_step(pairs: Pairs, time: int, table: Float[np.ndarray, "A n"]) -> sp.csr_array:
+    """The step of a policy from layer t with its events apart: `(n, E · n')`, column `e · n' + p'`.
+
+    **Arguments:** `table`, the policy's probabilities at that time, a column for each pair.
+    """
+    moves, layer, after = Moves.of(pairs.hidden), pairs.layers[time], pairs.layers[time + 1]
+    hidden, following = pairs.hidden, pairs.graph.following[time]
+    carried = hidden.split_time <= time
+    values = hidden.label.shape[1] if carried else 1
+    numbers = (after.node.astype(np.int64) * hidden.num_states + after.x) * values + (after.z if carried else 0)
+    rows, columns, data = [], [], []
+    for action in range(len(table)):
+        pair, move = moves.entries(layer, action)
+        weight = table[action, pair] * moves.probability[move]
+        pair, move, weight = pair[weight > 0], move[weight > 0], weight[weight > 0]
+        event = moves.event[move]
+        key = following[layer.node[pair], event].astype(np.int64) * hidden.num_states + moves.target[move]
+        key = key * values + layer.z[pair] if carried else key
+        rows.append(pair)
+        columns.append(event.astype(np.int64) * len(after) + np.searchsorted(numbers, key))
+        data.append(weight)
+    places = (np.concatenate(rows), np.concatenate(columns))
+    shape = (len(layer), hidden.num_events * len(after))
+    return sp.csr_array(sp.coo_array((np.concatenate(data), places), shape=shape))
+
+
+@dataclass(frozen=True)
+class TreePairs:
+    """How large the tree of all histories is: exact, or a lower bound where counting was given up."""
+
+    num_histories: float
+    num_pairs: float
+    num_bytes: float
+    exact: bool
+
+
+def count_tree(hidden: Hidden, enough: float = np.inf, check: Callable[[], None] = lambda: None) -> TreePairs:
+    """Count the nodes and pairs of the observation tree without building it: equal sets of states count together.
+
+    Counting stops where the bytes pass `enough` or the different sets are too many to go on. `check` is called at each
+    time: what it raises ends it.
+    """
+    moves = Moves.of(hidden)
+    cost = 12 * moves.degree.sum(axis=0) + 40 * hidden.reward.shape[1]
+    pairs = bytes_needed = 0.0
+    histories = 1.0
+    exact = True
+    for sets, counts in _layers_of_sets(hidden):
+        check()
+        histories = float(counts.sum())
+        pairs += float(counts @ sets.sum(axis=(1, 2)))
+        bytes_needed += float(counts @ (sets.sum(axis=1) @ cost))
+        if bytes_needed > enough or len(sets) > _MOST_SETS:
+            exact = False
+            break
+    return TreePairs(histories, pairs, bytes_needed, exact)
+
+
+def _layers_of_sets(hidden: Hidden) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """For each time the different sets of (value once settled, x), `(n, Z|1, N)`, and how many histories have each."""
+    action, source, target, _ = transitions(hidden)
+    patterns = []
+    for channel in hidden.channels:
+        kept = channel.actions[action]
+        ones = np.ones(int(kept.sum()), dtype=np.float32)
+        shape = (hidden.num_states, hidden.num_states)
+        patterns.append(sp.csr_array((ones, (source[kept], target[kept])), shape=shape).T.tocsr())
+    columns = (hidden.root > 0).T
+    sets, counts = columns[columns.any(axis=1)][:, None], np.ones(int(columns.any(axis=1).sum()))
+    for time in range(hidden.horizon + 1):
+        if time == hidden.split_time < hidden.horizon:
+            sets = sets & (hidden.label.T > 0)
+        packed = np.packbits(sets.reshape(len(sets), -1), axis=1)
+        _, index, inverse = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+        sets, counts = sets[index], np.bincount(inverse.ravel(), weights=counts, minlength=len(index))
+        yield sets, counts
+        if time == hidden.horizon:
+            return
+        flat = sets.reshape(-1, hidden.num_states).astype(np.float32)
+        pushed = [((pattern @ flat.T) > 0).T.reshape(sets.shape) for pattern in patterns]
+        children, weights = [], []
+        for event in range(hidden.num_events):
+            rows = [ahead & (channel.emission[:, event] > 0)
+                    for ahead, channel in zip(pushed, hidden.channels, strict=True)]  # fmt: skip
+            union = np.logical_or.reduce(rows)
+            possible = union.any(axis=(1, 2))
+            children.append(union[possible])
+            weights.append(counts[possible])
+        sets, counts = np.concatenate(children), np.concatenate(weights)
+
+
+def _check_tree(hidden: Hidden, memory_bytes: int, check: Callable[[], None]) -> None:
+    size = count_tree(hidden, memory_bytes, check)
+    if not size.exact or size.num_bytes > memory_bytes:
+        raise _too_large("the whole history", f"with at least {size.num_histories:.3g} histories and"
+                         f" {size.num_pairs:.3g} pairs", size.num_bytes, memory_bytes)  # fmt: skip
+
+
+def _too_large(kind: str, where: str, need: float, limit: float) -> TooLargeError:
+    return TooLargeError(
+        f"the game on {kind} needs more than {need / 2**30:.2g} GiB {where}, and the budget is {limit / 2**30:.2g} GiB."
+        " Instead: an observer of bounded memory (a shorter window, fewer nodes), a shorter horizon, or memory_bytes=…"
+    )

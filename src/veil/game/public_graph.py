@@ -1,0 +1,137 @@
+"""What the watcher remembers, as a graph in layers, and the ways in which such a graph can grow.
+
+The watcher's memory at time t is a node; an event leads from a node of layer t to a node of layer t + 1. Where no two
+histories lead to the same node the graph is the observation tree and the watcher remembers all; otherwise it is an
+automaton, which may change with time.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from ..engine.moves import number_true
+
+
+@dataclass(frozen=True, eq=False)
+class PublicGraph:
+    """The watcher's memory: `first[e]` is the node after the first event, `following[t][node, e]` that after the next.
+
+    -1 marks what no policy makes possible. `sizes[t]` is the number of nodes of layer t = 0 … T. `is_tree`: no two
+    histories share a node. `kind` names the memory in words. `told_at`: at this time the watcher is told the hidden state,
+    and `told[node, x]` is its node from then on; `following` and `sizes` are those after the telling.
+    """
+
+    first: Int[np.ndarray, " F"]
+    following: tuple[Int[np.ndarray, "n E"], ...]
+    sizes: tuple[int, ...]
+    is_tree: bool
+    kind: str
+    told_at: int | None = None
+    told: Int[np.ndarray, "m N"] | None = None
+
+    @property
+    def horizon(self) -> int:
+        """T, the number of steps."""
+        return len(self.following)
+
+
+class Memory(Protocol):
+    """How a graph grows: given which events are possible, it says where they lead, layer by layer."""
+
+    kind: str
+    is_tree: bool
+
+    def begin(self, possible: Bool[np.ndarray, " F"]) -> Int[np.ndarray, " F"]:
+        """Nodes of layer 0 after each first event, numbered from 0 without gaps; -1 where it is not possible."""
+        ...
+
+    def step(self, time: int, possible: Bool[np.ndarray, "n E"]) -> Int[np.ndarray, "n E"]:
+        """Nodes of layer `time + 1` after each event in each node of layer `time`."""
+        ...
+
+
+class FullHistory:
+    """The watcher remembers everything: the observation tree."""
+
+    kind = "the whole history"
+    is_tree = True
+
+    def begin(self, possible: np.ndarray) -> np.ndarray:
+        """See `Memory`."""
+        return number_true(possible)
+
+    def step(self, time: int, possible: np.ndarray) -> np.ndarray:
+        """See `Memory`."""
+        return number_true(possible)
+
+
+class LastEvents:
+    """The watcher remembers the time and the last `length` events; with length 0 only the time."""
+
+    is_tree = False
+
+    def __init__(self, length: int):
+        assert length >= 0
+        self.length = length
+        self.kind = f"the last {length} events" if length != 1 else "the last event"
+        self._windows: np.ndarray = np.zeros((0, 0), dtype=np.int32)
+
+    def begin(self, possible: np.ndarray) -> np.ndarray:
+        """See `Memory`."""
+        return self._number(possible[None], np.zeros((1, 0), dtype=np.int32))[0]
+
+    def step(self, time: int, possible: np.ndarray) -> np.ndarray:
+        """See `Memory`."""
+        return self._number(possible, self._windows)
+
+    def _number(self, possible: np.ndarray, windows: np.ndarray) -> np.ndarray:
+        node, event = np.nonzero(possible)
+        longer = np.column_stack([windows[node], event]).astype(np.int32)
+        kept = longer[:, max(0, longer.shape[1] - self.length) :]
+        self._windows, number = np.unique(kept, axis=0, return_inverse=True)
+        following = np.full(possible.shape, -1, dtype=np.int32)
+        following[node, event] = number.ravel()
+        return following
+
+
+class TailEvents:
+    """The watcher forgets everything up to the event of time `begin`, and remembers all that comes after it."""
+
+    is_tree = False
+
+    def __init__(self, begin: int):
+        self.kind = f"the events after time {begin}"
+        self._begin = begin
+
+    def begin(self, possible: np.ndarray) -> np.ndarray:
+        """See `Memory`."""
+        return np.where(possible, 0, -1).astype(np.int32)
+
+    def step(self, time: int, possible: np.ndarray) -> np.ndarray:
+        """See `Memory`."""
+        return np.where(possible, 0, -1).astype(np.int32) if time < self._begin else number_true(possible)
+
+
+class GivenGraph:
+    """The memory of a graph that was made before; parts of it that no policy reaches are dropped."""
+
+    def __init__(self, graph: PublicGraph):
+        self.kind, self.is_tree, self._graph = graph.kind, graph.is_tree, graph
+        self._kept = np.zeros(0, dtype=np.int32)
+
+    def begin(self, possible: np.ndarray) -> np.ndarray:
+        """See `Memory`."""
+        return self._renumber(np.where(possible, self._graph.first, -1), self._graph.sizes[0])
+
+    def step(self, time: int, possible: np.ndarray) -> np.ndarray:
+        """See `Memory`."""
+        table = self._graph.following[time][self._kept]
+        return self._renumber(np.where(possible, table, -1), self._graph.sizes[time + 1])
+
+    def _renumber(self, table: np.ndarray, size: int) -> np.ndarray:
+        used = np.zeros(size, dtype=bool)
+        used[table[table >= 0]] = True
+        self._kept = np.flatnonzero(used)
+        return np.where(table >= 0, number_true(used)[table], -1).astype(np.int32)

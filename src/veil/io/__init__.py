@@ -1,1 +1,0 @@
-"""Files in and out: scenarios, models from elsewhere, results."""

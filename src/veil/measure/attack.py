@@ -1,0 +1,258 @@
+"""The best inference attack, played: a watcher guesses the secret of simulated runs, and the score stands beside theory."""
+
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from ..common.checks import Defects
+from ..common.errors import ImpossibleObservationError, InputError, TooLargeError
+from ..common.logs import code_lengths_bits, row_sums
+from ..engine.chain import Chain, make_chain
+from ..engine.filter import ObserverFilter
+from ..engine.hidden import event_name
+from ..engine.over_time import posteriors_over_time
+from ..engine.sampling import Runs, draw_runs
+from ..policy.history import HistoryPolicy
+from ..policy.tables import Policy
+from ..problem.problem import Problem
+from .attack_result import Attack, CalibrationBin, Estimate, Mistake, Trace, fano_error
+from .evaluate import opacity
+from .measures import JointTable, joint_table
+from .result import Opacity
+from .sampled import sequence_pass
+
+_MOST_EXACT = 500_000  # sequences: exact values stand beside the sampled ones up to here, a matter of seconds
+_MEMORY = 2**29
+_AT_ONCE = 2**15
+_TIE = 1e-9
+
+
+def attack(
+    problem: Problem,
+    policy: Policy | HistoryPolicy,
+    episodes: int = 10_000,
+    *,
+    observer_believes: Policy | HistoryPolicy | None = None,
+    seed: int = 0,
+    bins: int = 10,
+    traces: int = 5,
+) -> Attack:
+    """Play the best attack on the secret against simulated runs of a policy.
+
+    The watcher computes its exact posterior `P(z|y)` and guesses the most probable value (maximum a posteriori; values
+    that tie are drawn evenly). No watcher who knows the policy guesses right more often. With `observer_believes` its
+    posterior comes from another policy than the one that acts; where it sees what it held impossible, it falls back on
+    what it believed before it saw anything.
+
+    **Arguments:** `policy`: who acts, Markov, timed, with memory or on the history; `episodes`: simulated runs, 2 or more;
+    `observer_believes`: the policy that the watcher thinks is acting, by default the true one; `seed`; `bins` of the
+    calibration table; `traces`: how many runs to show in full.
+
+    Cost: one pass forward along the runs, `O(T · episodes · nnz(P))`, after the secret's time once for each of its
+    values; and that of `opacity(method="auto")`. Exact values stand beside the sampled ones where at most 500,000
+    sequences are possible.
+
+    **Returns:** an `Attack`; `print(result.summary())` tells it in words.
+
+    **Raises:** `InputError` where a policy does not fit the problem or a setting makes no sense.
+    """
+    _check(episodes, seed, bins, traces)
+    chain = make_chain(problem, policy)
+    believed = policy if observer_believes is None else observer_believes
+    watcher = _Watcher(chain if observer_believes is None else _believed_chain(problem, believed))
+    # Runs of their own: the sample that the opacity may rest on begins with the seed itself.
+    runs = draw_runs(chain, episodes, np.random.default_rng((int(seed), 1)))
+    hidden_bits = opacity(problem, policy, seed=seed)
+    exact = _enumerated(problem, policy, hidden_bits)
+    watched = _Watched(watcher, chain, runs)
+    table = None if exact is None else _Rule(watcher, exact, same=observer_believes is None)
+    costs, finite = watched.costs_bits, watched.finite
+    return Attack(
+        problem=problem.name,
+        secret_values=problem.secret_values,
+        episodes=episodes,
+        seed=seed,
+        accuracy=Estimate.of(watched.right, None if table is None else table.accuracy),
+        blind_accuracy=float(chain.prior @ watcher.right_by_prior),
+        accuracy_over_time=watched.over_time,
+        finite_cross_entropy_bits=(
+            Estimate.of(costs[finite], None if table is None else table.finite_bits) if finite.any() else None
+        ),
+        infinite_share=Estimate.of(watched.ruled_out, None if table is None else table.infinite_share),
+        impossible_share=Estimate.of(watched.impossible, None if table is None else table.impossible_share),
+        opacity=hidden_bits,
+        fano_error=fano_error(hidden_bits.bits, int(np.count_nonzero(chain.prior))),
+        calibration=_calibration(watched.confidence, watched.right, bins, len(problem.secret_values)),
+        traces=_traces(problem, believed, runs, watched.truth, min(traces, episodes)),
+        mistake=None if observer_believes is None else _mistake(chain, runs, watched, hidden_bits, table),
+    )
+
+
+def _check(episodes: int, seed: int, bins: int, traces: int) -> None:
+    defects = Defects("attack")
+    least = {"episodes": (episodes, 2), "seed": (seed, 0), "bins": (bins, 1), "traces": (traces, 0)}
+    for name, (value, smallest) in least.items():
+        if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < smallest:
+            defects.add(f"{name} is {value!r}, expected a whole number, {smallest} or more")
+    defects.raise_if_any()
+
+
+def _believed_chain(problem: Problem, believed: Policy | HistoryPolicy) -> Chain:
+    try:
+        return make_chain(problem, believed)
+    except InputError as error:
+        raise InputError(f"observer_believes, {error.subject}", error.defects) from None
+
+
+class _Watcher:
+    """The posterior of a watcher who reckons with a chain, and the guess it makes of it."""
+
+    def __init__(self, chain: Chain):
+        self.chain = chain
+        self.prior = chain.prior
+
+    @cached_property
+    def right_by_prior(self) -> Float[np.ndarray, " Z"]:
+        """For each true value the probability that the guess before anything was seen is right."""
+        return _guesses(self.prior)
+
+    def rule(self, posterior: Float[np.ndarray, "n Z"]) -> Float[np.ndarray, "n Z"]:
+        """What it goes by when it guesses: its posterior, or its prior after what it held impossible."""
+        return np.where(posterior.any(axis=1, keepdims=True), posterior, self.prior)
+
+    def chunk(self) -> int:
+        """How many sequences fit the memory at a time."""
+        hidden = self.chain.hidden
+        numbers = hidden.num_states * hidden.label.shape[1] * 4 + hidden.horizon + 1
+        return max(1, min(_AT_ONCE, _MEMORY // (8 * numbers)))
+
+    def posteriors(self, events: Int[np.ndarray, "n L"]) -> Float[np.ndarray, "n Z"]:
+        """`P(z|y)` of whole sequences; a row of zeros for one that it holds impossible."""
+        parts, step = [], self.chunk()
+        for begin in range(0, len(events), step):
+            part = events[begin : begin + step]
+            run = sequence_pass(self.chain, part, gradient=False, memory_bytes=_MEMORY, pad_to=min(step, len(events)))
+            parts.append(run.result.posterior[run.result.index])
+        return np.concatenate(parts)
+
+
+def _guesses(posterior: Float[np.ndarray, "*n Z"]) -> Float[np.ndarray, "*n Z"]:
+    """The probability that each value is guessed: the most probable one, evenly among those that tie."""
+    # Values that are equal on paper differ by rounding, and not alike in every way to compute them.
+    best = posterior >= posterior.max(axis=-1, keepdims=True) - _TIE
+    return best / best.sum(axis=-1, keepdims=True)
+
+
+class _Watched:
+    """What the watcher makes of the runs, chunk by chunk, at every time."""
+
+    def __init__(self, watcher: _Watcher, chain: Chain, runs: Runs):
+        label, split = chain.hidden.label, chain.hidden.split_time
+        self.truth: Int[np.ndarray, " n"] = np.argmax(label[runs.states[:, split]], axis=1)
+        last, right, step = [], np.zeros((chain.hidden.horizon + 1, len(runs))), watcher.chunk()
+        for begin in range(0, len(runs), step):
+            part = slice(begin, begin + step)
+            posterior = np.empty(0)
+            for time, posterior in enumerate(posteriors_over_time(watcher.chain, runs.events[part])):
+                guesses = _guesses(watcher.rule(posterior))
+                right[time, part] = guesses[np.arange(len(guesses)), self.truth[part]]
+            last.append(posterior)
+        self.posterior: Float[np.ndarray, "n Z"] = np.concatenate(last)
+        self.right: Float[np.ndarray, " n"] = right[-1]
+        self.over_time: Float[np.ndarray, " T+1"] = right.mean(axis=1)
+        self.over_time.flags.writeable = False
+        self.confidence: Float[np.ndarray, " n"] = watcher.rule(self.posterior).max(axis=1)
+        self.impossible: Bool[np.ndarray, " n"] = row_sums(self.posterior) == 0
+        self.costs_bits = _costs_bits(self.posterior, self.truth)
+        self.finite: Bool[np.ndarray, " n"] = self.costs_bits < np.inf
+        self.ruled_out: Bool[np.ndarray, " n"] = self.costs_bits == np.inf
+
+
+def _costs_bits(posterior: Float[np.ndarray, "n Z"], truth: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    """`-log2 P(z|y)` of the true values; infinite where the watcher had ruled them out."""
+    return code_lengths_bits(posterior[np.arange(len(truth)), truth])
+
+
+class _Rule:
+    """What the watcher's rule earns exactly, summed over all sequences that the acting policy makes possible."""
+
+    def __init__(self, watcher: _Watcher, table: JointTable, *, same: bool):
+        joint = table.probabilities
+        posterior = table.posterior if same else watcher.posteriors(table.events)
+        self.accuracy = float(np.vdot(joint, _guesses(watcher.rule(posterior))))
+        happens = joint > 0
+        finite = happens & (posterior > 0)
+        ruled_out, total = float(joint[happens & ~finite].sum()), float(joint[finite].sum())
+        self.infinite_share = ruled_out
+        self.impossible_share = float(joint[~posterior.any(axis=1)].sum())
+        bits = float(joint[finite] @ code_lengths_bits(posterior[finite]))
+        self.finite_bits = bits / total if total > 0 else None
+        self.bits = np.inf if ruled_out > 0 else bits
+
+
+def _enumerated(problem: Problem, policy: Policy | HistoryPolicy, found: Opacity) -> JointTable | None:
+    """The joint table where the sequences are few enough, else None."""
+    if found.method != "exact" or found.num_sequences > _MOST_EXACT:
+        return None
+    try:
+        return joint_table(problem, policy)
+    except TooLargeError:  # few sequences, yet too long to keep
+        return None
+
+
+def _calibration(
+    confidence: Float[np.ndarray, " n"], right: Float[np.ndarray, " n"], bins: int, num_values: int
+) -> tuple[CalibrationBin, ...]:
+    """The bins that occur, from the least confidence there can be, one over the number of values, to one."""
+    least = 1 / num_values if num_values > 1 else 0.0
+    edges = np.linspace(least, 1.0, bins + 1)
+    place = np.clip(np.searchsorted(edges, confidence, side="right") - 1, 0, bins - 1)
+    return tuple(
+        CalibrationBin(
+            low=float(edges[number]),
+            high=float(edges[number + 1]),
+            count=int(np.count_nonzero(place == number)),
+            claimed=float(confidence[place == number].mean()),
+            achieved=float(right[place == number].mean()),
+        )
+        for number in np.unique(place)
+    )
+
+
+def _traces(
+    problem: Problem, believed: Policy | HistoryPolicy, runs: Runs, truth: Int[np.ndarray, " n"], count: int
+) -> tuple[Trace, ...]:
+    watcher = ObserverFilter(problem, believed)
+    return tuple(_trace(watcher, runs.events[number], int(truth[number])) for number in range(count))
+
+
+def _trace(watcher: ObserverFilter, events: Int[np.ndarray, " L"], truth: int) -> Trace:
+    problem, first = watcher.problem, 0 if watcher.problem.observer.sees_first else 1
+    names = tuple(event_name(problem, int(event), time) for time, event in enumerate(events) if time >= first)
+    watcher.reset()
+    rows, impossible_at = [watcher.posterior] if first else [], None
+    for time, name in enumerate(names, first):
+        try:
+            rows.append(watcher.update(name))
+        except ImpossibleObservationError:
+            impossible_at = time
+            break
+    posterior = np.array(rows).reshape(len(rows), len(problem.secret_values))
+    posterior.flags.writeable = False
+    return Trace(names, problem.secret_values[truth], posterior, impossible_at)
+
+
+def _mistake(chain: Chain, runs: Runs, watched: _Watched, hidden_bits: Opacity, table: _Rule | None) -> Mistake:
+    """The watcher against one who knows the policy, on the same runs."""
+    knowing = _Watcher(chain).posteriors(runs.events)
+    finite = watched.finite
+    # Run by run the difference varies less than either term; its mean is the divergence of the two posteriors.
+    extra = watched.costs_bits[finite] - _costs_bits(knowing, watched.truth)[finite]
+    right = _guesses(knowing)[np.arange(len(knowing)), watched.truth]
+    return Mistake(
+        finite_bits=Estimate.of(extra, None) if finite.any() else None,
+        sampled_bits=float(extra.mean()) if finite.all() else np.inf,
+        exact_bits=None if table is None else table.bits - hidden_bits.bits,
+        knowing_accuracy=Estimate.of(right, None),
+    )

@@ -1,0 +1,146 @@
+"""Exact opacity and its gradient: every possible observation sequence, once."""
+
+import time as clock
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from ..common.checks import Defects, is_number
+from ..common.errors import TooLargeError
+from ..common.logs import entropy_bits, surprisal_bits
+from ..engine.chain import Chain
+from ..engine.joint import DEFAULT_MEMORY, JointWalk
+from ..engine.size import TreeSize, naive_bound, tree_size
+from .result import Opacity
+
+EXACT_SECONDS = 300.0
+# Trees this small are walked without counting them first.
+_SMALL = 20_000
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What an exact evaluation may take.
+
+    **Arguments:** `memory_bytes`: for the messages of the tree (default 2 GiB); `time_limit`: seconds;
+    `merge_tolerance`: 0 keeps every history apart; above, histories whose beliefs agree to it are merged, and the result
+    becomes a bracket whose width bounds the effect.
+    """
+
+    memory_bytes: int = DEFAULT_MEMORY
+    time_limit: float = EXACT_SECONDS
+    merge_tolerance: float = 0.0
+
+    def __post_init__(self) -> None:
+        defects = Defects("budget")
+        for name in ("memory_bytes", "time_limit", "merge_tolerance"):
+            value = getattr(self, name)
+            if not is_number(value):
+                defects.add(f"{name} is {value!r}, expected a number")
+        defects.raise_if_any()
+        if not self.memory_bytes >= 2**20:
+            defects.add(f"memory_bytes is {self.memory_bytes!r}, expected at least 2**20")
+        if not self.time_limit > 0:
+            defects.add(f"time_limit is {self.time_limit!r}, expected seconds above 0; math.inf for no limit")
+        if not 0 <= self.merge_tolerance < 1:
+            defects.add(f"merge_tolerance is {self.merge_tolerance!r}, expected a number in [0, 1)")
+        defects.raise_if_any()
+
+
+class EntropyObjective:
+    """Adds up `H(Z|Y) = Σ -P(z,y) log2 P(z|y)`; its slope is `-log2 P(z|y)`."""
+
+    def __init__(self) -> None:
+        self.bits = 0.0
+
+    def __call__(self, joint: np.ndarray, events: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """See `Objective`."""
+        slope = surprisal_bits(joint)
+        self.bits += float(np.vdot(joint, slope))
+        return slope
+
+
+def exact_opacity(chain: Chain, budget: Budget, *, reason: str = "") -> Opacity:
+    """`H(Z|Y)` by enumeration. Cost: rows of the tree times `nnz(P)`. Raises `TooLargeError` before the work starts."""
+    walk = prepare(chain, budget, gradient=False)
+    objective = EntropyObjective()
+    walk.run(objective)
+    return _result(chain, walk, objective, reason)
+
+
+def exact_gradient(chain: Chain, budget: Budget, *, reason: str = "") -> tuple[Opacity, Float[np.ndarray, "T C A"]]:
+    """`H(Z|Y)` and its slope in the policy's table, by the adjoint recursion: about three times the cost of the value."""
+    walk = prepare(chain, budget, gradient=True)
+    objective = EntropyObjective()
+    slope = walk.run(objective, gradient=True)
+    assert slope is not None
+    return _result(chain, walk, objective, reason), slope
+
+
+def prepare(chain: Chain, budget: Budget, *, gradient: bool, keep_events: bool = False) -> JointWalk:
+    """A walk over the chain's tree, after the check that it fits the budget."""
+    meet, outer = None, "prefixes"
+    if naive_bound(chain) > _SMALL:
+        size = tree_size(chain)
+        refuse_if_too_large(chain, size, budget, gradient=gradient, keep_events=keep_events)
+        meet, outer = size.meet, size.outer
+    # The forecast is rough; a tree that proves it wrong by a factor is stopped in its tracks.
+    deadline = clock.monotonic() + 3 * budget.time_limit
+    return JointWalk(chain, budget.merge_tolerance, budget.memory_bytes, deadline, keep_events, meet, outer)
+
+
+def refuse_if_too_large(
+    chain: Chain, size: TreeSize, budget: Budget, *, gradient: bool = False, keep_events: bool = False
+) -> None:
+    """Raise `TooLargeError` where the forecast of time or memory passes the budget."""
+    hidden = chain.hidden
+    seconds = size.seconds(chain, gradient=gradient)
+    kept = 8.0 * hidden.num_states * size.kept_rows * 3
+    if keep_events:
+        kept += size.num_sequences * (8 * hidden.label.shape[1] + 4 * (hidden.horizon + 1)) * 2
+    # Merging usually makes the tree far smaller than the count of sequences; the deadline guards that case instead.
+    merging = budget.merge_tolerance > 0
+    late = seconds > budget.time_limit and not merging
+    if not late and (kept <= budget.memory_bytes or merging):
+        return
+    need = f"about {_duration(seconds)}" if late else f"about {_bytes(kept)}"
+    limit = f"{budget.time_limit:g} s" if late else _bytes(budget.memory_bytes)
+    raise TooLargeError(
+        f"the exact value needs {size.text()} observation sequences over {hidden.num_states} hidden states and"
+        f" {hidden.horizon} steps, {need} where the budget is {limit}. Instead: method='bracket' (proven bounds),"
+        " method='sampled' (an estimate with its error), method='auto' (chooses), merge_tolerance=1e-9 (merges histories"
+        " that leave the watcher the same belief, where many do), a shorter horizon, or"
+        f" {'time_limit' if late else 'memory_bytes'}=… to allow more"
+    )
+
+
+def _bytes(number: float) -> str:
+    return f"{number / 2**30:.1f} GiB" if number >= 2**29 else f"{number / 2**20:.1f} MiB"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 600:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 3600:.1f} h" if seconds < 1e6 else f"{seconds / 31_557_600:.2g} years"
+
+
+def _number(walk: JointWalk, chain: Chain) -> int:
+    """How many sequences are possible; merged histories may have been counted with continuations of one another."""
+    exact = walk.merge_error_bits == 0 and np.isfinite(walk.num_sequences)
+    return int(walk.num_sequences if exact else tree_size(chain).num_sequences)
+
+
+def _result(chain: Chain, walk: JointWalk, objective: EntropyObjective, reason: str) -> Opacity:
+    prior = float(entropy_bits(chain.prior))
+    lower = max(0.0, objective.bits - walk.merge_error_bits)
+    return Opacity(
+        bits=lower,
+        lower=lower,
+        upper=objective.bits,
+        prior_bits=prior,
+        method="exact" if walk.merge_error_bits == 0 else "bracket",
+        num_sequences=_number(walk, chain),
+        reason=reason,
+    )

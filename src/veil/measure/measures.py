@@ -1,0 +1,256 @@
+"""Other ways to read the same joint table: guessing, certainty, revealing sequences, bits over time, cost of a sensor."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from ..common.errors import InputError
+from ..common.logs import (
+    conditional_entropy_bits,
+    divergence_bits,
+    entropy_bits,
+    leakage_bits,
+    posteriors,
+    surprisal_bits,
+)
+from ..engine.chain import Chain, make_chain
+from ..engine.hidden import event_name
+from ..engine.joint import DEFAULT_MEMORY
+from ..policy.history import HistoryPolicy
+from ..policy.tables import Policy
+from ..problem.observer import Observer
+from ..problem.problem import Problem
+from .evaluate import return_gradient as return_gradient
+from .exact import EXACT_SECONDS, Budget, exact_opacity, prepare
+from .history import history_table
+
+Event = str | tuple[str, str]
+
+
+@dataclass(frozen=True)
+class RevealingSequence:
+    """One observation sequence and what it tells the watcher.
+
+    **Attributes:** `observations`: as the watcher writes them down; `probability`; `posterior`: value of the secret to
+    probability; `gain_bits`: `KL(P(z|y) || P(z))`, what it tells; `leaked_bits`: probability times gain, its share of
+    the leakage `I(Z;Y)`.
+    """
+
+    observations: tuple[Event, ...]
+    probability: float
+    posterior: dict[str, float]
+    gain_bits: float
+    leaked_bits: float
+
+
+class _Collect:
+    """Keeps every row of the table, and the sequences."""
+
+    def __init__(self) -> None:
+        self.rows: list[np.ndarray] = []
+        self.events: list[np.ndarray] = []
+
+    def __call__(self, joint: np.ndarray, events: Callable[[np.ndarray], np.ndarray]) -> None:
+        possible = np.flatnonzero(joint.any(axis=1))
+        self.rows.append(joint[possible])
+        self.events.append(events(possible))
+
+
+@dataclass(frozen=True, eq=False)
+class JointTable:
+    """`P(z,y)` for every possible observation sequence y, and what can be read from it.
+
+    **Attributes:** `probabilities`, `(Y, Z)`; `events`, `(Y, L)`, the sequences as numbers.
+    """
+
+    problem: Problem
+    probabilities: Float[np.ndarray, "Y Z"]
+    events: Int[np.ndarray, "Y L"]
+
+    @property
+    def num_sequences(self) -> int:
+        """How many observation sequences are possible."""
+        return len(self.probabilities)
+
+    @property
+    def prior(self) -> Float[np.ndarray, " Z"]:
+        """`P(z)`."""
+        return self.probabilities.sum(axis=0)
+
+    @cached_property
+    def posterior(self) -> Float[np.ndarray, "Y Z"]:
+        """`P(z|y)`."""
+        return posteriors(self.probabilities)
+
+    @property
+    def bits(self) -> float:
+        """`H(Z|Y)`."""
+        return conditional_entropy_bits(self.probabilities)
+
+    @property
+    def prior_bits(self) -> float:
+        """`H(Z)`."""
+        return float(entropy_bits(self.prior))
+
+    @property
+    def guess_probability(self) -> float:
+        """The probability that the watcher's best guess is right, `Σ_y max_z P(z,y)` (Bayes vulnerability)."""
+        return float(self.probabilities.max(axis=1).sum())
+
+    @property
+    def prior_guess_probability(self) -> float:
+        """The probability that the best guess without any observation is right, `max_z P(z)`."""
+        return float(self.prior.max())
+
+    @property
+    def min_entropy_leakage_bits(self) -> float:
+        """`log2(guess_probability / prior_guess_probability)`."""
+        return leakage_bits(self.prior_guess_probability, self.guess_probability)
+
+    @property
+    def guessing_entropy(self) -> float:
+        """The expected number of guesses until the secret is found, guessing in the best order; 1 is no secret."""
+        ordered = -np.sort(-self.probabilities, axis=1)
+        return float(np.sum(ordered @ np.arange(1, ordered.shape[1] + 1)))
+
+    def asymmetric_bits(self, value: str | int = -1) -> float:
+        """The part of `H(Z|Y)` that comes from runs in which the secret holds: `Σ_y -P(z,y) log2 P(z|y)` for one z.
+
+        **Arguments:** `value`: the value of the secret that means it holds; the last by default (`"secret"`).
+        The parts of all values add up to `H(Z|Y)`.
+        """
+        column = self._value(value)
+        return float(self.probabilities[:, column] @ surprisal_bits(self.probabilities)[:, column])
+
+    def probability_surer(self, level: float, value: str | int | None = None) -> float:
+        """The probability that the watcher ends with a posterior above `level`, for any value or for a given one."""
+        if not 0 <= level <= 1:
+            raise InputError("probability_surer", [f"level is {level!r}, expected a probability in [0, 1]"])
+        certainty = self.posterior.max(axis=1) if value is None else self.posterior[:, self._value(value)]
+        return float(self.probabilities[certainty > level].sum())
+
+    @property
+    def sequences(self) -> list[tuple[Event, ...]]:
+        """Every sequence as the watcher writes it down; the row order of `probabilities`."""
+        return [self._names(row) for row in self.events]
+
+    def revealing(self, top: int = 10, *, by: str = "leaked_bits") -> list[RevealingSequence]:
+        """The sequences that tell the watcher most.
+
+        **Arguments:** `top`: how many; `by`: `"leaked_bits"` (share of the leakage), `"gain_bits"` (what the sequence
+        tells when it occurs) or `"probability"`.
+        """
+        gain = divergence_bits(self.posterior, np.broadcast_to(self.prior, self.posterior.shape))
+        mass = self.probabilities.sum(axis=1)
+        orders = {"leaked_bits": gain * mass, "gain_bits": gain, "probability": mass}
+        if by not in orders:
+            raise InputError("revealing", [f"by is {by!r}, expected one of {sorted(orders)}"])
+        # Ties are broken by probability, then by position, so that the list is the same on every run.
+        order = np.lexsort((np.arange(len(mass)), -mass, -orders[by]))[:top]
+        values = self.problem.secret_values
+        return [
+            RevealingSequence(
+                observations=self._names(self.events[row]),
+                probability=float(mass[row]),
+                posterior=dict(zip(values, self.posterior[row].tolist(), strict=True)),
+                gain_bits=float(gain[row]),
+                leaked_bits=float(gain[row] * mass[row]),
+            )
+            for row in order
+        ]
+
+    def _value(self, value: str | int) -> int:
+        names = self.problem.secret_values
+        if isinstance(value, str):
+            if value not in names:
+                raise InputError("secret", [f"unknown value {value!r}: known are {', '.join(map(repr, names))}"])
+            return names.index(value)
+        if not -len(names) <= value < len(names):
+            raise InputError("secret", [f"value {value} does not exist: there are {len(names)} values"])
+        return value % len(names)
+
+    def _names(self, row: np.ndarray) -> tuple[Event, ...]:
+        skip = 0 if self.problem.observer.sees_first else 1
+        return tuple(event_name(self.problem, int(event), time) for time, event in enumerate(row))[skip:]
+
+
+def joint_table(
+    problem: Problem,
+    policy: Policy | HistoryPolicy,
+    *,
+    memory_bytes: int = DEFAULT_MEMORY,
+    time_limit: float = EXACT_SECONDS,
+) -> JointTable:
+    """The whole table `P(z,y)` with its sequences; the budget is that of `opacity(method="exact")`."""
+    if isinstance(policy, HistoryPolicy):
+        return JointTable(problem, *history_table(problem, policy, Budget(memory_bytes, time_limit)))
+    chain = make_chain(problem, policy)
+    walk = prepare(chain, Budget(memory_bytes, time_limit), gradient=False, keep_events=True)
+    collected = _Collect()
+    walk.run(collected)
+    return JointTable(problem, np.concatenate(collected.rows), np.concatenate(collected.events))
+
+
+def bits_over_time(
+    problem: Problem,
+    policy: Policy,
+    *,
+    memory_bytes: int = DEFAULT_MEMORY,
+    time_limit: float = EXACT_SECONDS,
+) -> Float[np.ndarray, " T+1"]:
+    """`H(Z | o_0 … o_t)` for t = 0 … T: how the secret wears away; never rising, the last entry is the opacity.
+
+    Cost: one tree for each t, together less than twice that of the last where the trees grow geometrically.
+    """
+    chain = make_chain(problem, policy)
+    budget = Budget(memory_bytes, time_limit)
+    full, split = chain.hidden, chain.hidden.split_time
+    bits = np.empty(problem.horizon + 1)
+    for time in range(problem.horizon + 1):
+        seen = min(time, split)
+        hidden = replace(full, horizon=time, split_time=seen, label=chain.forecasts[seen])
+        table = chain.table if chain.stationary else chain.table[:time]
+        bits[time] = exact_opacity(Chain(hidden, table, stationary=chain.stationary), budget).upper
+    return bits
+
+
+def observation_costs(
+    problem: Problem, policy: Policy, *, silent: str | int | None = None, **budget: Any
+) -> dict[str, float]:
+    """The bits that each observation costs: how much the opacity rises when it is shown as the silent one instead.
+
+    **Arguments:** `silent`: the observation that means "nothing seen"; the observer's own by default; the rest as for
+    `opacity(method="exact")`.
+    """
+    observer = problem.observer
+    target = observer.silent if silent is None else observer.find(silent)
+    others = [o for o in range(observer.num_observations) if o != target]
+    muted = {observer.observations[o]: observer.without([o], silent=target) for o in others}
+    return _costs(problem, policy, muted, budget)
+
+
+def sensor_costs(problem: Problem, policy: Policy, **budget: Any) -> dict[str, float]:
+    """The bits that each sensor costs: how much the opacity rises when it is switched off.
+
+    The observer must know its sensors, as one built by a `GridWorld` does.
+    """
+    observer = problem.observer
+    if not observer.sensors:
+        raise InputError(
+            "observer", ["it has no sensors: give them, as in Observer(..., sensors=…), or use observation_costs"]
+        )
+    return _costs(problem, policy, {name: observer.without_sensor(name) for name in observer.sensors}, budget)
+
+
+def _costs(problem: Problem, policy: Policy, muted: dict[str, Observer], budget: dict) -> dict[str, float]:
+    allowed = Budget(**budget)
+
+    def bits(observer: Observer) -> float:
+        return exact_opacity(make_chain(problem.replace(observer=observer), policy), allowed).upper
+
+    before = bits(problem.observer)
+    return {name: bits(observer) - before for name, observer in muted.items()}

@@ -1,0 +1,62 @@
+"""The answer to "how much is hidden": bits, bounds, and how they were found."""
+
+from dataclasses import dataclass
+from statistics import NormalDist
+
+from ..common.errors import InputError
+
+
+@dataclass(frozen=True)
+class Opacity:
+    """`H(Z|Y)` of a policy, exactly, between bounds, or estimated; `method` and `reason` say which and why.
+
+    **Attributes:**
+
+    - `bits`: the conditional entropy; the lower end of a bracket; the estimate of a sample.
+    - `lower`, `upper`: proven bounds, equal for an exact value (but for rounding of about 1e-13 bits).
+    - `prior_bits`: `H(Z)`, what the watcher lacks before it sees anything.
+    - `method`: `"exact"`, `"bracket"` or `"sampled"`.
+    - `num_sequences`: observation sequences that are possible (exact; counting ends near 1e18), that were met in the
+      widest window (bracket), or that were drawn (sampled).
+    - `std_error`: of a sampled estimate, else 0.
+    - `reason`: why this method, in a sentence.
+    """
+
+    bits: float
+    lower: float
+    upper: float
+    prior_bits: float
+    method: str
+    num_sequences: int
+    std_error: float = 0.0
+    reason: str = ""
+
+    @property
+    def leakage_bits(self) -> float:
+        """`I(Z;Y) = H(Z) − H(Z|Y)`: what the watcher learns."""
+        learnt = self.prior_bits - self.bits
+        return 0.0 if -1e-12 < learnt < 0 else learnt  # rounding; a sampled estimate may truly exceed the prior
+
+    def interval(self, confidence: float = 0.95) -> tuple[float, float]:
+        """An interval that holds `H(Z|Y)` with the given probability: the proven bounds, narrowed by a sample's error.
+
+        The sampled part rests on the central limit theorem; `lower` and `upper` alone are proven.
+        """
+        if not 0 < confidence < 1:
+            raise InputError("interval", [f"confidence is {confidence!r}, expected a probability between 0 and 1"])
+        if self.method != "sampled":
+            return self.lower, self.upper
+        reach = NormalDist().inv_cdf((1 + confidence) / 2) * self.std_error
+        return max(self.lower, self.bits - reach), min(self.upper, self.bits + reach)
+
+    def __str__(self) -> str:
+        if self.method == "sampled":
+            value = f"{self.bits:.6f} ± {self.std_error:.2g} bits"
+        elif self.lower == self.upper:
+            value = f"{self.bits:.6f} bits"
+        else:
+            value = f"{self.lower:.6f} … {self.upper:.6f} bits"
+        return (
+            f"hidden {value} of {self.prior_bits:.6f} ({self.method}, {self.num_sequences:,} sequences);"
+            f" leaked {self.leakage_bits:.6f} bits"
+        )

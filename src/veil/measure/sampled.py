@@ -1,0 +1,174 @@
+"""Opacity estimated from sampled observation sequences, with its standard error and an unbiased gradient."""
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from ..common.checks import Defects, is_number
+from ..common.logs import entropy_bits, log2_of_count, log2_or_zero
+from ..engine.chain import Chain
+from ..engine.columns import ColumnPass
+from ..engine.device import DevicePass, device_memory, on_accelerator
+from ..engine.joint import DEFAULT_MEMORY
+from ..engine.sampling import draw_events
+from ..engine.sequences import SequencePass
+from .result import Opacity
+
+_CHUNK = 4096  # sequences at a time; memory stays bounded whatever their number
+_MOST = 10_000_000
+_LEAST = 200
+_ENOUGH_LANES = 128
+
+
+def check_settings(sequences: int | None, std_error: float | None, seed: int) -> None:
+    """Raise `InputError` unless the settings of a sampled estimate make sense."""
+    defects = Defects("sampled opacity")
+    if sequences is not None and (not isinstance(sequences, (int, np.integer)) or sequences < 2):
+        defects.add(f"sequences is {sequences!r}, expected a whole number, 2 or more")
+    if std_error is not None and not (is_number(std_error) and std_error > 0):
+        defects.add(f"std_error is {std_error!r}, expected bits above 0, or None")
+    if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool) or seed < 0:
+        defects.add(f"seed is {seed!r}, expected a whole number, 0 or more")
+    defects.raise_if_any()
+
+
+def sequence_pass(
+    chain: Chain,
+    events: Int[np.ndarray, "k T+1"],
+    *,
+    gradient: bool,
+    memory_bytes: int,
+    pad_to: int = 0,
+    check: Callable[[], None] = lambda: None,
+) -> SequencePass | ColumnPass | DevicePass:
+    """Posteriors along sequences by the pass that suits chain and machine.
+
+    On an accelerator, where there is one; else shared prefixes for a dense chain, and columns for a sparse one.
+    """
+    if on_accelerator(chain):
+        return DevicePass(chain, events, pad_to=pad_to)
+    if chain.hidden.kernel.is_sparse:
+        return ColumnPass(chain, events, gradient=gradient, memory_bytes=memory_bytes, check=check)
+    return SequencePass(chain, events, gradient=gradient, memory_bytes=memory_bytes)
+
+
+def sampled_opacity(
+    chain: Chain,
+    *,
+    sequences: int = 2000,
+    std_error: float | None = None,
+    seed: int = 0,
+    memory_bytes: int = DEFAULT_MEMORY,
+    reason: str = "",
+) -> Opacity:
+    """The mean of `h(y) = H(Z|Y=y)` over sampled y (the paper's estimator of the value), unbiased.
+
+    **Arguments:** `sequences`: how many to draw; with `std_error`, draws more, in chunks, until the standard error is at
+    most that (or ten million are drawn). The estimate's `lower` and `upper` are the trivial bounds 0 and `H(Z)`: a
+    sample proves nothing.
+
+    Cost: `O(T · sequences · nnz(P))`; memory does not grow with the number of sequences.
+    """
+    generator = np.random.default_rng(seed)
+    sizes = chunk_sizes(chain, sequences, memory_bytes)
+    tally = _Tally()
+    for size in itertools.chain(sizes, itertools.repeat(sizes[0])):
+        events = draw_events(chain, size, generator)
+        run = sequence_pass(chain, events, gradient=False, memory_bytes=memory_bytes, pad_to=max(sizes))
+        tally.add(run.result.count, entropy_bits(run.result.posterior))
+        if tally.count < sequences:
+            continue
+        # A few sequences that happen to be alike have no spread: they do not reach any target.
+        reached = std_error is None or (tally.std_error <= std_error and tally.count >= _LEAST)
+        if reached or tally.count >= _MOST:
+            break
+    return _result(chain, tally, reason)
+
+
+def sampled_gradient(
+    chain: Chain,
+    *,
+    sequences: int = 2000,
+    seed: int = 0,
+    memory_bytes: int = DEFAULT_MEMORY,
+    reason: str = "",
+    check: Callable[[], None] = lambda: None,
+) -> tuple[Opacity, Float[np.ndarray, "T C A"]]:
+    """The sampled opacity and an unbiased estimate of its slope in the policy's table.
+
+    The slope is that of `(1/M) Σ_k [h(y_k) + stop(h(y_k) − b_k) · log P(y_k)]` with `b_k` the mean of `h` over the *other*
+    sequences of its chunk: independent of `y_k`, so the estimate stays unbiased, and of lower variance as a rule.
+    `check` is called now and then and ends the work by raising.
+    """
+    generator = np.random.default_rng(seed)
+    sizes = chunk_sizes(chain, sequences, memory_bytes)
+    slope, tally = np.zeros(chain.table.shape), _Tally()
+    for size in sizes:
+        events = draw_events(chain, size, generator)
+        check()
+        run = sequence_pass(chain, events, gradient=True, memory_bytes=memory_bytes, pad_to=max(sizes), check=check)
+        result = run.result
+        bits = entropy_bits(result.posterior)
+        baseline = (float(result.count @ bits) - bits) / (size - 1)
+        # P(y) ∂/∂P(z,y) of h(y) is -log2 P(z|y) − h(y), and of stop(h − b) log P(y) it is h(y) − b: h cancels.
+        advantage = -log2_or_zero(result.posterior) - baseline[:, None]
+        weight = result.count[:, None] / sequences
+        slope += run.pull_back(np.where(result.posterior > 0, weight * advantage, 0.0))
+        tally.add(result.count, bits)
+    return _result(chain, tally, reason), slope
+
+
+@dataclass
+class _Tally:
+    """Running sums of `h(y)`."""
+
+    count: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+
+    def add(self, count: np.ndarray, bits: np.ndarray) -> None:
+        self.count += int(count.sum())
+        self.total += float(count @ bits)
+        self.squares += float(count @ bits**2)
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.count
+
+    @property
+    def std_error(self) -> float:
+        return float(np.sqrt(max(0.0, self.squares / self.count - self.mean**2) / (self.count - 1)))
+
+
+def chunk_sizes(chain: Chain, sequences: int, memory_bytes: int) -> list[int]:
+    """How many sequences to work on at a time: chunks as equal as can be, none of them a single sequence.
+
+    A single sequence would have no others to take a baseline from; equal chunks need one compiled shape.
+    """
+    hidden = chain.hidden
+    memory = device_memory() if on_accelerator(chain) else memory_bytes
+    room = memory // (8 * hidden.num_states * (hidden.horizon + 8))
+    if room < _ENOUGH_LANES:  # keep checkpoints in time instead of every message
+        room = memory // int(8 * hidden.num_states * (2 * hidden.horizon**0.5 + 8))
+    most = max(2, min(_CHUNK, int(room)))
+    chunks = max(1, min(-(-sequences // most), sequences // 2))
+    size, larger = divmod(sequences, chunks)
+    return [size + 1] * larger + [size] * (chunks - larger)
+
+
+def _result(chain: Chain, tally: _Tally, reason: str) -> Opacity:
+    prior = float(entropy_bits(chain.prior))
+    most = min(prior, log2_of_count(chain.hidden.label.shape[1]))
+    return Opacity(
+        bits=tally.mean,
+        lower=0.0,
+        upper=most,
+        prior_bits=prior,
+        method="sampled",
+        num_sequences=tally.count,
+        std_error=tally.std_error,
+        reason=reason or f"{tally.count:,} sampled sequences",
+    )

@@ -1,1 +1,0 @@
-"""How much is hidden: exact values, gradients and other measures of the joint table."""

@@ -1,0 +1,219 @@
+"""Policies of large return, whatever the observer sees: the greedy time-dependent table and the best stationary one found."""
+
+import contextlib
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
+
+import numpy as np
+from jaxtyping import Float
+from scipy.optimize import minimize
+
+from ..common.checks import Defects
+from ..common.clock import Stopped
+from ..common.logs import natural_log
+from ..engine.chain import Chain
+from ..engine.hidden import Hidden, build
+from ..engine.return_range import (
+    ROUNDING,
+    best_action_values,
+    best_blind_actions,
+    is_blind,
+    known_actions,
+    max_return,
+    one_hot,
+    return_slack,
+    signed_models,
+)
+from ..engine.returns import evaluate_return
+from ..policy.tables import softmax_pull_back, uniform_table
+from ..problem.model import Model
+from ..problem.problem import Problem
+
+_SHARP_STARTS = 16  # tables of single times that a search for a stationary policy looks at
+_STARTS, _ITERATIONS = 6, 500  # of that search
+
+
+def greedy_table(problem: Problem, *, smallest: bool = False) -> Float[np.ndarray, "T C A"]:
+    """A deterministic policy with a clock whose return is the largest (or smallest) that there is.
+
+    One row for each cell of the problem and each decision; of equally good actions the first is taken.
+
+    Over an infinite horizon the best action does not depend on the time: the same table T times. It is the largest
+    return as a stationary policy and as one with a clock, which plays on optimally; the smallest as a stationary one.
+
+    Where the agent does not know which of several models runs, a table that no change at a single time improves, found
+    by sweeps from each model's own best table and from the best for the prior; for ever, the result of
+    `best_stationary_return`. Its return bounds the largest from below, as `max_return` does from above.
+
+    Cost: `O(T · nnz(P))`, times the sweeps for unknown models.
+    """
+    models = signed_models(problem, smallest=smallest)
+    if is_blind(problem):
+        if problem.return_over == "infinite":
+            _, table = _search_stationary(problem, models, _STARTS, _ITERATIONS, seed=0)
+            return np.repeat(table[None], problem.horizon, axis=0)
+        return one_hot(problem, best_blind_actions(problem, models))
+    return one_hot(problem, known_actions(problem, models, problem.horizon))
+
+
+def best_stationary_return(
+    problem: Problem,
+    *,
+    starts: int = _STARTS,
+    iterations: int = _ITERATIONS,
+    seed: int = 0,
+    enough: float = np.inf,
+    check: Callable[[], None] = lambda: None,
+) -> tuple[float, Float[np.ndarray, "C A"]]:
+    """A stationary policy of large return: its return and its table.
+
+    Over an infinite horizon the best policy is stationary, and this is it. Over a finite one the stationary maximum is
+    not a convex problem, may need random choices and may lie below `max_return`: this is the best that a search found,
+    a **lower bound** on the stationary maximum, and exact where it meets `max_return`. The same holds for ever where
+    the agent does not know which model runs.
+
+    The search climbs the exact slope of the return: L-BFGS on softmax parameters from several tables (the best
+    table of single times, the time-average of the best policy with a clock, uniform, random), then steps towards the best
+    actions, so that deterministic rows become exactly so.
+
+    **Arguments:** `starts`, how many of these tables are climbed from, sharp and spread ones in turn; `iterations` of
+    each climb; `seed` of the random ones; `enough`, a return at which the search ends; `check`, called before each
+    evaluation, ends it too by raising `Stopped`.
+
+    Cost: `O(starts · iterations · T · nnz(P))`; it ends early where the return meets `max_return`.
+    """
+    defects = Defects("best stationary return")
+    for name, value, least in (("starts", starts, 1), ("iterations", iterations, 0), ("seed", seed, 0)):
+        if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
+            defects.add(f"{name} is {value!r}, expected a whole number, {least} or more")
+    defects.raise_if_any()
+    return _search_stationary(problem, problem.models, starts, iterations, seed, enough, check)
+
+
+class _Climber:
+    """The return of stationary tables and its slope, for models that may have other rewards than the problem's."""
+
+    def __init__(self, problem: Problem, models: Sequence[Model], check: Callable[[], None] = lambda: None):
+        self.problem, self.check = problem, check
+        self.best = -np.inf, uniform_table(problem)
+        if models is not problem.models:
+            self.problem = problem.replace(model=models if len(models) > 1 else models[0])
+        self.hidden: Hidden = build(self.problem)
+        self.mask = problem.available
+        self.scale = return_slack(self.problem) / ROUNDING or 1.0
+
+    def value_and_slope(self, table: Float[np.ndarray, "C A"]) -> tuple[float, Float[np.ndarray, "C A"]]:
+        self.check()
+        value, slope = evaluate_return(self.problem, Chain(self.hidden, table[None], stationary=True))
+        if value > self.best[0]:
+            self.best = value, table
+        return value, slope[0]
+
+    def climb(self, table: np.ndarray, iterations: int) -> np.ndarray:
+        """L-BFGS on the softmax parameters of the available actions."""
+        if iterations == 0:
+            return table
+        begin = 0.9 * table + 0.1 * uniform_table(self.problem)  # a softmax has no exact zeros to begin with
+
+        def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
+            here = self._softmax(parameters)
+            value, slope = self.value_and_slope(here)
+            return -value / self.scale, -softmax_pull_back(here, slope)[self.mask] / self.scale
+
+        options = {"maxiter": iterations, "ftol": 1e-15, "gtol": 1e-12}
+        found = minimize(loss, natural_log(begin)[self.mask], jac=True, method="L-BFGS-B", options=options)
+        return self._softmax(found.x)
+
+    def finish(self, table: np.ndarray) -> tuple[float, np.ndarray]:
+        """Round rows that are all but certain, then step towards the best actions while the return grows."""
+        value, _ = self.value_and_slope(table)
+        for certain in (0.5, 0.9, 0.99, 0.999):
+            rounded = np.where(table.max(axis=1, keepdims=True) > certain, _first_best(table), table)
+            reached = self.value_and_slope(rounded)[0]
+            if reached >= value:
+                table, value = rounded, reached
+        for _ in range(100):
+            better = self._step(table, value)
+            if better is None:
+                break
+            value, table = better
+        return value, table
+
+    def _step(self, table: np.ndarray, value: float) -> tuple[float, np.ndarray] | None:
+        slope = np.where(self.mask, self.value_and_slope(table)[1], -np.inf)
+        gain = slope.max(axis=1) - np.sum(table * np.where(self.mask, slope, 0.0), axis=1)
+        best = np.where((gain > 0)[:, None], _first_best(slope), table)
+        for size in 0.5 ** np.arange(8):
+            stepped = (1 - size) * table + size * best
+            reached = self.value_and_slope(stepped)[0]
+            if reached > value + 1e-14 * self.scale:
+                return reached, stepped
+        return None
+
+    def _softmax(self, parameters: np.ndarray) -> np.ndarray:
+        theta = np.full(self.mask.shape, -np.inf)
+        theta[self.mask] = parameters
+        weights = np.exp(theta - theta.max(axis=1, keepdims=True))
+        return weights / weights.sum(axis=1, keepdims=True)
+
+
+def _first_best(values: Float[np.ndarray, "C A"]) -> Float[np.ndarray, "C A"]:
+    return np.eye(values.shape[1])[np.argmax(values, axis=1)]
+
+
+def _search_stationary(
+    problem: Problem,
+    models: Sequence[Model],
+    starts: int,
+    iterations: int,
+    seed: int,
+    enough: float = np.inf,
+    check: Callable[[], None] = lambda: None,
+) -> tuple[float, np.ndarray]:
+    climber = _Climber(problem, models, check)
+    largest = max_return(climber.problem) - return_slack(climber.problem)
+    best = climber.best
+    with contextlib.suppress(Stopped):
+        tables = _stationary_starts(climber, seed)
+        for table in tables:
+            best = max(best, (climber.value_and_slope(table)[0], table), key=_value)
+        for table in tables[:starts]:
+            if best[0] >= min(largest, enough):
+                break
+            best = max(best, climber.finish(climber.climb(table, iterations)), key=_value)
+    return max(best, climber.best, key=_value)
+
+
+def _value(pair: tuple[float, np.ndarray]) -> float:
+    return pair[0]
+
+
+def _stationary_starts(climber: _Climber, seed: int) -> list[Float[np.ndarray, "C A"]]:
+    """Tables to climb from, in turn a sharp one, which earns most so far, and a spread one, which is led by no table."""
+    problem = climber.problem
+    drawn = np.random.default_rng(seed).exponential(size=(2, *climber.mask.shape)) * climber.mask
+    spread = [uniform_table(problem), *(drawn / drawn.sum(axis=2, keepdims=True))]
+    if problem.return_over == "infinite" and not is_blind(problem):
+        return [one_hot(problem, known_actions(problem, problem.models, times=1))[0]]
+    if problem.return_over == "infinite":
+        sharp = [one_hot(problem, np.argmax(best_action_values(problem, m)[0], axis=1)) for m in problem.models]
+    elif problem.horizon == 0:
+        sharp = []
+    else:
+        timed = greedy_table(problem)
+        times = np.linspace(0, problem.horizon - 1, min(problem.horizon, _SHARP_STARTS)).astype(int)
+        sharp = list(np.unique(timed[times], axis=0))
+        spread.insert(0, _time_average(climber.hidden, timed))
+    sharp.sort(key=lambda table: -climber.value_and_slope(table)[0])
+    pairs = zip_longest(sharp, spread)
+    return [table for pair in pairs for table in pair if table is not None]
+
+
+def _time_average(hidden: Hidden, timed: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "C A"]:
+    """How often each action is taken in a cell over all times; cells that are never met keep their first row."""
+    occupied = Chain(hidden, timed, stationary=False).occupancies[:-1]
+    weights = np.zeros((hidden.num_cells, len(timed)))
+    np.add.at(weights, hidden.cell, occupied.T)
+    total = weights.sum(axis=1)[:, None]
+    average = np.einsum("ct,tca->ca", weights, timed) / np.where(total > 0, total, 1.0)
+    return np.where(total > 0, average, timed[0])

@@ -1,0 +1,106 @@
+"""Checkpoints of a search: all of its numbers in one safetensors file, so that it can be taken up again exactly."""
+
+import contextlib
+import glob
+import hashlib
+import json
+import time as clock
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from ..common.errors import CheckpointError
+from ..common.files import write_whole
+
+_FORMAT = "veil-checkpoint-1"
+
+
+# Temporary files of a process that was killed while it wrote are removed once they are this old.
+_STALE_SECONDS = 600.0
+
+
+class Checkpoint:
+    """Writes the state of a search now and then.
+
+    **Arguments:** `path`; `identity`: what a run must have in common with the one that wrote the file: the problem's
+    fingerprint and every setting that the result depends on; `every`: seconds between two files.
+
+    **Raises:** `CheckpointError`, at once, where there is no such directory.
+    """
+
+    def __init__(self, path: str | Path, identity: dict[str, Any], every: float):
+        self.path, self.every = Path(path), every
+        self._identity = identity
+        self._last = clock.monotonic()
+        if not self.path.parent.is_dir():
+            raise CheckpointError(f"cannot write the checkpoint {path}: there is no directory {self.path.parent}")
+        if self.path.is_dir():
+            raise CheckpointError(f"cannot write the checkpoint {path}: it is a directory, expected a file")
+        remove_stale(self.path)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the last file is old enough."""
+        return clock.monotonic() - self._last >= self.every
+
+    def write(self, arrays: dict[str, np.ndarray], seconds: float) -> None:
+        """Write the state; the old file stays until the new one is complete."""
+        arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+        note = {"format": _FORMAT, "identity": self._identity, "seconds": seconds}
+        note["sum"] = _sum(note, arrays)
+        content = save(
+            arrays,
+            metadata={"search": json.dumps(note, sort_keys=True)},
+        )
+        try:
+            write_whole(self.path, content)
+        except OSError as error:
+            raise CheckpointError(f"cannot write the checkpoint {self.path}: {error.strerror}") from error
+        self._last = clock.monotonic()
+
+
+def remove_stale(path: Path) -> None:
+    """Remove what processes that were killed left beside a checkpoint; a file that is being written is never as old."""
+    for found in path.parent.glob(f".{glob.escape(path.name)}.*"):
+        with contextlib.suppress(OSError):  # another run may have removed it
+            if clock.time() - found.stat().st_mtime > _STALE_SECONDS:
+                found.unlink()
+
+
+def _sum(note: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
+    """A hash of the note and of the arrays' names, types, shapes and contents, by which damage is noticed."""
+    total = hashlib.sha256(json.dumps(note, sort_keys=True).encode())
+    for name, array in sorted(arrays.items()):
+        total.update(f"{name} {array.dtype.str} {array.shape};".encode())
+        total.update(array.tobytes())
+    return total.hexdigest()
+
+
+def read_checkpoint(path: str | Path, identity: dict[str, Any]) -> tuple[dict[str, np.ndarray], float]:
+    """The state in a checkpoint and the seconds that were spent on it.
+
+    **Raises:** `CheckpointError` where there is no such file, it is damaged, or it comes from another problem or from
+    other settings; the message names each that differs.
+    """
+    try:
+        with safe_open(path, framework="numpy") as file:
+            note = json.loads((file.metadata() or {}).get("search", "{}"))
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except FileNotFoundError:
+        raise CheckpointError(f"there is no checkpoint {path}: run without resume= to begin anew") from None
+    except (SafetensorError, OSError, ValueError) as error:
+        raise CheckpointError(f"{path} cannot be read as a checkpoint: {error}") from None
+    if not isinstance(note, dict) or note.get("format") != _FORMAT:
+        raise CheckpointError(f"{path} is no checkpoint of a search: its format is not {_FORMAT!r}")
+    if note.pop("sum", None) != _sum(note, arrays):
+        raise CheckpointError(f"{path} is damaged: its numbers are not the ones that were written")
+    found = note.get("identity", {})
+    wanted = json.loads(json.dumps(identity))
+    differing = sorted(key for key in set(found) | set(wanted) if found.get(key) != wanted.get(key))
+    if differing:
+        details = "; ".join(f"{key}: {found.get(key)!r} there, {wanted.get(key)!r} here" for key in differing)
+        raise CheckpointError(f"{path} is the checkpoint of another run ({details}): use the same problem and settings")
+    return arrays, float(note.get("seconds", 0.0))

@@ -1,0 +1,186 @@
+"""The frontier: how many bits can be kept for each return, as a curve with the price of return along it."""
+
+import math
+import time as clock
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from ..common.checks import Defects, is_number
+from ..common.clock import Progress
+from ..engine.returns import evaluate_returns
+from ..measure.result import Opacity
+from ..policy.memories import Memory
+from ..policy.tables import Policy
+from ..problem.problem import Problem
+from .policy_class import make_space
+from .search import Options, search
+from .solution import Solution, Status
+from .starts import richest_table
+
+# A point is begun from its neighbours, so it needs fewer starts and iterations than a search from nothing.
+_STARTS, _ITERATIONS = 6, 240
+# Settings of `veil.solve` that a curve has too; starts and iterations are those of the first search.
+_SETTINGS = ("objective", "evaluation", "sequences", "per_start", "starts", "iterations")
+
+
+@dataclass(frozen=True, eq=False)
+class FrontierPoint:
+    """One point: the best policy found whose return is at least `threshold`.
+
+    `price_bits` is λ there: the bits that one more unit of return costs, the slope of the curve to the right. It is 0
+    where a policy of higher return hides as much, and inf at the largest return: no bits buy more.
+    """
+
+    threshold: float
+    expected_return: float
+    opacity: Opacity
+    price_bits: float
+    policy: Policy
+
+
+@dataclass(frozen=True, eq=False)
+class Frontier:
+    """The trade-off between return and opacity in one class of policies, from the freest point to the largest return.
+
+    Each point is a policy, so the curve is what can be reached; what no policy can pass is for a certificate to say.
+    `status` is that of the sweep: points that a limit cut off are missing.
+    """
+
+    points: tuple[FrontierPoint, ...]
+    policy_class: str
+    status: Status
+    seconds: float
+
+    @property
+    def returns(self) -> Float[np.ndarray, " k"]:
+        """The return of each point, increasing."""
+        return np.array([point.expected_return for point in self.points])
+
+    @property
+    def bits(self) -> Float[np.ndarray, " k"]:
+        """The opacity of each point, not increasing."""
+        return np.array([point.opacity.bits for point in self.points])
+
+    @property
+    def prices_bits(self) -> Float[np.ndarray, " k"]:
+        """The price of return at each point."""
+        return np.array([point.price_bits for point in self.points])
+
+    def summary(self) -> str:
+        """The curve as a table."""
+        lines = [f"{self.policy_class}: {len(self.points)} points in {self.seconds:.1f} s, {self.status.name.lower()}"]
+        lines.append(f"{'threshold':>12} {'return':>12} {'bits':>8} {'bits a unit':>12}")
+        for point in self.points:
+            lines.append(
+                f"{point.threshold:12.6g} {point.expected_return:12.6g} {point.opacity.bits:8.4f} {point.price_bits:12.4g}"
+            )
+        return "\n".join(lines)
+
+
+def frontier(
+    problem: Problem,
+    points: int = 20,
+    *,
+    memory: "str | Memory" = "markov",
+    seed: int = 0,
+    time_limit: float | None = None,
+    progress: bool | Callable[[Progress], None] | None = None,
+    **settings: Any,
+) -> Frontier:
+    """The most that can be hidden for each return, from where return costs nothing to the largest return of the class.
+
+    The freest policy is sought first, from many starts; the points between its return and the largest are then found
+    from their neighbours on both sides, up the curve and down again, and each is at least as good as any point with a
+    higher return, since that point's policy serves here too.
+
+    **Arguments:** `points`: how many, 2 or more; `memory`, `seed` and further `settings` as for `veil.solve`
+    (`objective`, `evaluation`, `sequences`, `per_start`, and `starts` and `iterations` of the first search); `time_limit`:
+    seconds for the whole curve; what is missing then is left out. `problem.min_return` is not used.
+
+    Cost: about one search from many starts and twice `points` short ones.
+
+    **Raises:** `InputError`.
+    """
+    defects = Defects("frontier")
+    if not isinstance(points, (int, np.integer)) or isinstance(points, bool) or points < 2:
+        defects.add(f"points is {points!r}, expected a whole number, 2 or more")
+    if not (time_limit is None or (is_number(time_limit) and time_limit >= 0)):
+        defects.add(f"time_limit is {time_limit!r}, expected seconds, 0 or more, or None")
+    if "goal" in settings or "min_opacity" in settings:
+        defects.add("the curve is between hiding and return: goal and min_opacity have no place in it")
+    for name in sorted(set(settings) - set(_SETTINGS) - {"goal", "min_opacity"}):
+        defects.add(f"there is no setting {name!r}, expected {', '.join(_SETTINGS)}")
+    defects.raise_if_any()
+    begin = clock.monotonic()
+    end = math.inf if time_limit is None else begin + time_limit
+    sweep = _Sweep(problem, Options(memory=memory, seed=seed, progress=progress, **settings), end)
+    found = sweep.run(points)
+    return Frontier(tuple(found), sweep.policy_class, sweep.status, clock.monotonic() - begin)
+
+
+class _Sweep:
+    """The searches of one curve, each begun from what its neighbours found."""
+
+    def __init__(self, problem: Problem, options: Options, end: float):
+        self._problem, self._options, self._end = problem, options, end
+        self.status = Status.CONVERGED
+        space = make_space(problem, options.memory)
+        self.policy_class = space.describe
+        richest = richest_table(space)
+        self._richest = space.policy(richest)
+        values = evaluate_returns(problem, space.hidden, richest[None], stationary=space.stationary)[0]
+        self._largest = float(values[0])
+
+    def run(self, count: int) -> list[FrontierPoint]:
+        """The points that the time allows, in order of their thresholds."""
+        free = self._search(None, None)
+        if free is None:
+            return []
+        thresholds = np.linspace(min(free.expected_return, self._largest), self._largest, count)
+        found: dict[int, Solution] = {0: free}
+        for index in (*range(1, count), *range(count - 2, 0, -1)):
+            neighbour = found.get(index - 1) if index not in found else found.get(index + 1)
+            start = self._richest if neighbour is None else neighbour.policy
+            solution = self._search(float(thresholds[index]), start)
+            if solution is None:
+                break
+            best = found.get(index)
+            if solution.feasible and (best is None or solution.opacity.bits > best.opacity.bits):
+                found[index] = solution
+            self.status = solution.status if solution.status is Status.INTERRUPTED else self.status
+            if self.status is Status.INTERRUPTED:
+                break
+        return list(_cleaned(found, thresholds))
+
+    def _search(self, threshold: float | None, start: Policy | None) -> Solution | None:
+        left = self._end - clock.monotonic()
+        if left <= 0:
+            self.status = Status.TIME_LIMIT
+            return None
+        limit = None if math.isinf(left) else left
+        options = replace(self._options, time_limit=limit)
+        if start is not None:
+            options = replace(options, start=start, starts=_STARTS, iterations=_ITERATIONS)
+        solution = search(self._problem.replace(min_return=threshold), options)
+        if solution.status is Status.TIME_LIMIT:
+            self.status = Status.TIME_LIMIT
+        return solution
+
+
+def _cleaned(found: dict[int, Solution], thresholds: np.ndarray) -> Iterator[FrontierPoint]:
+    """The points in order; where a point of higher return hides more, its policy serves the lower threshold too."""
+    best: Solution | None = None
+    points = []
+    for index in sorted(found, reverse=True):
+        solution = found[index]
+        if best is None or solution.opacity.bits >= best.opacity.bits:
+            best = solution
+        price = solution.price_bits if best is solution else 0.0
+        if index == len(thresholds) - 1:
+            price = math.inf
+        points.append(FrontierPoint(float(thresholds[index]), best.expected_return, best.opacity, price, best.policy))
+    return reversed(points)

@@ -1,0 +1,162 @@
+"""The game as a solver: the best policy with any memory, with the bound that proves how good it is."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from ..common.clock import Progress, Watch
+from ..common.errors import TooLargeError
+from ..common.logs import entropy_bits
+from ..engine.return_range import best_action_values, check_feasible
+from ..engine.return_range import threshold as wanted_return
+from ..game.refine import EnclosedGame, enclose_game
+from ..game.responses import Game
+from ..game.solve import GamePoint, GameResult, solve_game
+from ..measure.result import Opacity
+from ..policy.history import Decisions, HistoryPolicy
+from ..problem.problem import Problem
+from .solution import History, Solution, Status
+
+_STATUS = {
+    "gap reached": Status.CONVERGED,
+    "whole horizon": Status.CONVERGED,
+    "iterations": Status.ITERATION_LIMIT,
+    "interrupted": Status.INTERRUPTED,
+}
+_TREE = "all policies that remember the start and every event"
+_LONG = "policies with finite memory of the events"
+
+
+def search_game(
+    problem: Problem,
+    *,
+    gap: float | None = None,
+    time_limit: float | None = None,
+    iterations: int | None = None,
+    progress: bool | Callable[[Progress], None] | None = None,
+) -> Solution:
+    """The globally best opacity over all policies, between two proven bounds, on the full tree or by finite memory.
+
+    **Arguments:** `gap`: bits between the bounds at which the search ends, by default 0.001 on the tree and 0.05 where
+    the tree does not fit and automata take its place; `time_limit`, seconds, by default none and 600 there.
+
+    **Raises:** `InfeasibleError` where no policy reaches the threshold.
+    """
+    check_feasible(problem)
+    watch = Watch(time_limit, iterations, progress=progress)
+    steps = 10_000 if iterations is None else iterations
+
+    def tell(point: GamePoint) -> None:
+        watch.tell(Progress("the game", point.iteration, steps, point.lower, math.nan, point.price, point.seconds))
+
+    limit = math.inf if time_limit is None else time_limit
+    try:
+        result = solve_game(problem, gap=gap or 1e-3, time_limit=limit, iterations=steps, callback=tell)
+        return _from_tree(problem, result, watch)
+    except TooLargeError:
+        limit = 600.0 if time_limit is None else max(0.0, watch.time_left)
+        enclosed = enclose_game(problem, gap=gap or 0.05, time_limit=limit, callback=tell)
+        return _from_enclosure(problem, enclosed, watch)
+    finally:
+        watch.close()
+
+
+def _from_tree(problem: Problem, result: GameResult, watch: Watch) -> Solution:
+    opacity = Opacity(
+        bits=result.lower,
+        lower=result.lower,
+        upper=result.lower,
+        prior_bits=_prior_bits(problem, result),
+        method="exact",
+        num_sequences=int(result.graph.sizes[-1]),
+        reason="the game on the whole observation tree",
+    )
+    bound = result.upper, result.stopped, result
+    return _solution(problem, result, result.policy(problem), opacity, bound, _TREE, watch)
+
+
+def _from_enclosure(problem: Problem, enclosed: EnclosedGame, watch: Watch) -> Solution:
+    """The policy of whichever way has proven more for it."""
+    stretches, refined = enclosed.stretches, enclosed.refined
+    if refined is None or (stretches is not None and stretches.lower >= refined.lower):
+        assert stretches is not None
+        played, result = stretches.problem, stretches.told
+    else:
+        played, result = problem, refined.best
+    opacity = Opacity(
+        bits=enclosed.lower,
+        lower=enclosed.lower,
+        upper=min(enclosed.upper, _prior_bits(played, result)),
+        prior_bits=_prior_bits(played, result),
+        method="bracket",
+        num_sequences=0,
+        reason="the game by finite memory: the tree does not fit",
+    )
+    policy = lasting(problem, result.policy(played))
+    return _solution(problem, result, policy, opacity, (enclosed.upper, enclosed.stopped, enclosed), _LONG, watch)
+
+
+def lasting(problem: Problem, policy: HistoryPolicy) -> HistoryPolicy:
+    """A policy on the first steps, made one for the whole horizon: after them it plays for the return alone.
+
+    For secrets settled by then: what comes after depends on the state and the model only, and tells no more of the secret.
+    """
+    begin = policy.horizon
+    if begin == problem.horizon:
+        return policy
+    table, observer = problem.secret_table, problem.observer
+    memories, values = len(table.memory_names), len(table.value_names)
+    size = len(problem.models) * memories * problem.num_states
+    events = observer.num_observations * (problem.num_actions if observer.sees_actions else 1)
+    best = [best_action_values(problem, model) for model in problem.models]
+    decisions = list(policy.decisions)
+    for time in range(begin, problem.horizon):
+        scores = np.stack([each[min(time, len(each) - 1)] for each in best])  # (K, S, A)
+        choice = np.repeat(np.argmax(scores, axis=2)[:, None], memories, axis=1).ravel()
+        rows = np.eye(problem.num_actions)[np.repeat(choice, values)]
+        situation, value = np.divmod(np.arange(size * values), values)
+        decisions.append(Decisions(np.zeros_like(value), situation, value, rows))
+    end = np.where(policy.following[-1] >= 0, 0, -1).astype(np.int32)
+    after = [np.zeros((1, events), dtype=np.int32)] * (problem.horizon - begin)
+    following = [*policy.following[:-1], end, *after]
+    return HistoryPolicy(policy.first, following, decisions, executable=policy.executable)
+
+
+def _prior_bits(problem: Problem, result: GameResult) -> float:
+    joint = Game(problem, result.pairs).outcome(list(result.tables)).joint
+    return float(entropy_bits(joint.sum(axis=0)))
+
+
+def _solution(
+    problem: Problem,
+    result: GameResult,
+    policy: HistoryPolicy,
+    opacity: Opacity,
+    bound: tuple[float, str, GameResult | EnclosedGame],
+    words: str,
+    watch: Watch,
+) -> Solution:
+    upper, stopped, proof = bound
+    rows = [(point.iteration, point.lower, np.nan, point.price, np.nan, point.seconds) for point in result.history]
+    detail = f"no policy of any kind with this return hides more than {upper:.6f} bits ({stopped})"
+    if not result.executable:
+        detail += "; the policy acts on more than the agent knows: it is a bound, not a plan"
+    return Solution(
+        policy=policy,
+        policy_class=words,
+        opacity=opacity,
+        expected_return=result.expected_return,
+        threshold=wanted_return(problem),
+        feasible=True,
+        status=_STATUS.get(stopped, Status.TIME_LIMIT),
+        method="game",
+        detail=detail,
+        price_bits=result.price,
+        iterations=result.iterations,
+        seconds=watch.seconds,
+        needs_observations=True,
+        history=History.of(rows),
+        upper_bits=upper,
+        proof=proof,
+    )

@@ -1,0 +1,107 @@
+"""What a solver searches: a class of policies as tables over one hidden chain, quick enough for an inner loop."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from ..common.errors import InputError
+from ..engine.chain import Chain
+from ..engine.hidden import Hidden, build
+from ..engine.remember import remember
+from ..policy.lift import lifted_table
+from ..policy.markov import MarkovPolicy
+from ..policy.memories import CHOICES, Memory
+from ..policy.memory import MemoryPolicy
+from ..policy.tables import Policy, check_fits, policy_is_stationary
+from ..policy.timed import TimedPolicy
+from ..problem.problem import Problem
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """All policies of one class for one problem: tables `(T|1, C, A)` that drive one hidden chain.
+
+    **Attributes:** `memory`, as it was asked for; `hidden`: the chain, in product with what the agent remembers;
+    `stationary`: whether one table serves all times; `shape` of a table; `available`, `(C, A)`: which entries of a row
+    may be positive; `describe`: the class in words; `needs_observations`: whether the agent must see what the watcher
+    sees to play such a policy.
+    """
+
+    problem: Problem
+    memory: "str | Memory"
+    hidden: Hidden
+    stationary: bool
+    shape: tuple[int, int, int]
+    available: Bool[np.ndarray, "C A"]
+    describe: str
+    needs_observations: bool
+    _closed: Float[np.ndarray, "C A"]
+
+    def chain(self, table: Float[np.ndarray, "T C A"]) -> Chain:
+        """The hidden chain under a table, which is not checked."""
+        return Chain(self.hidden, table, stationary=self.stationary)
+
+    def softmax(self, theta: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "T C A"]:
+        """`π ∝ exp θ` over the available actions; -inf gives an exact zero. Nothing is checked."""
+        open_theta = theta + self._closed
+        weights = np.exp(open_theta - open_theta.max(axis=-1, keepdims=True))
+        weights /= weights.sum(axis=-1, keepdims=True)
+        return weights
+
+    def policy(self, table: Float[np.ndarray, "T C A"]) -> MarkovPolicy | TimedPolicy | MemoryPolicy:
+        """The policy of a table; raises `InputError` where a row is not a distribution."""
+        rows = table[0] if self.stationary else table
+        if isinstance(self.memory, Memory):
+            return MemoryPolicy(self.memory, rows)
+        return MarkovPolicy(rows) if self.stationary else TimedPolicy(rows)
+
+    def table_of(self, policy: Policy) -> Float[np.ndarray, "T C A"]:
+        """The table with which this class plays like a policy of the same class or a smaller one.
+
+        **Raises:** `InputError` where the policy does not fit the problem or this class cannot play like it.
+        """
+        if isinstance(self.memory, Memory):
+            return lifted_table(self.problem, self.memory, policy)
+        table, smaller = check_fits(policy, self.problem), getattr(policy, "memory", None)
+        if smaller is not None:
+            raise InputError("policy", [f"it has {smaller.name}, which {self.describe} have not: use its memory"])
+        if policy_is_stationary(policy):
+            return table if self.stationary else np.tile(table, (self.shape[0], 1, 1))
+        if self.stationary:
+            raise InputError("policy", [f"it has a clock, which {self.describe} have not: use memory='timed'"])
+        return table
+
+
+def make_space(problem: Problem, memory: "str | Memory" = "markov") -> Space:
+    """The class of policies that `memory` names.
+
+    **Arguments:** `memory`: `"markov"` (one table for all times), `"timed"` (a table for each decision), or an
+    `ObservationMemory`, `StateMemory`, `ZoneMemory` or `Controller`.
+
+    Cost: that of the hidden chain, in product with the memory; it is built once for each problem and memory.
+
+    **Raises:** `InputError` on anything else and where the problem does not allow the memory; `TooLargeError`.
+    """
+    if isinstance(memory, Memory):
+        found = remember(problem, memory)
+        clock = " and a clock" if memory.clock else ""
+        words, hidden, available = f"policies with {memory.name}{clock}", found.hidden, found.available
+        memory, stationary, needs = found.memory, not memory.clock, memory.needs_observations
+    elif isinstance(memory, str) and memory in ("markov", "timed"):
+        stationary, needs = memory == "markov", False
+        words = "stationary Markov policies" if stationary else "policies with a clock"
+        hidden, available = build(problem), problem.available
+    else:
+        raise InputError("memory", [f"it is {memory!r}, expected 'markov', 'timed', or one of {CHOICES}"])
+    return Space(
+        problem=problem,
+        memory=memory,
+        hidden=hidden,
+        stationary=stationary,
+        shape=(1 if stationary else problem.horizon, *available.shape),
+        available=available,
+        describe=words,
+        needs_observations=needs,
+        _closed=np.where(available, 0.0, -np.inf),
+    )

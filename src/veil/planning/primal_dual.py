@@ -1,0 +1,327 @@
+"""The paper's algorithm: gradient ascent on the policy's parameters and descent on the multiplier of the return.
+
+`θ ← θ + η ∇_θ [ H(Z|Y;θ) + Σ_k λ_k (V_k(θ) − δ) ]`, `λ_k ← max(0, λ_k − κ (V_k(θ) − δ))`, one constraint for the mean over the
+start distribution or one for each start state, gradients exact or estimated from sampled runs, as in the paper.
+"""
+
+import hashlib
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from ..common.checks import Defects, is_number
+from ..common.clock import Progress, Watch
+from ..common.errors import InputError
+from ..engine.chain import Chain
+from ..engine.returns import evaluate_returns
+from ..engine.sampled_returns import sampled_return_gradient
+from ..engine.sampling import draw_runs
+from ..policy.tables import Policy, softmax_pull_back
+from .ascent import best_known, repair
+from .starts import logits
+from .task import Task, Values
+from .values import Objective, SampleSecrecy
+
+# The steps where none are given: η of the plain step, for each row of the policy's table since the slope is shared out
+# among them, and at most; that of optax's optimizers, which set their own scale; and κ for returns whose range is 1.
+_STEP_A_ROW, _LONGEST_STEP = 0.3, 30.0
+_OPTAX_STEP = 0.05
+_MULTIPLIER_STEP = 0.2
+# Exact values to follow a sampled search by are made where one takes no longer than this.
+_FOLLOWED_SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class PrimalDualSettings:
+    """The settings that the paper leaves open, chosen so that both of its problems converge.
+
+    **Attributes:**
+
+    - `step`: η, constant; None for 0.3 times the rows of the policy's table, 30 at most, so 10.8 for the 36 states of the
+      paper (from about 50 on its problems swing); None for 0.05 where optax makes the step.
+    - `multiplier_step`: κ, constant; None for `0.2 / (largest − smallest attainable return)²`, about 1 on the paper's
+      problems. The square makes the search the same whatever the unit of the reward: λ is bits for one unit of return.
+    - `iterations`.
+    - `gradients`: `"exact"`, from all sequences that are possible, or `"sampled"`, as in the paper, where opacity and return
+      are both estimated from fresh runs in each iteration.
+    - `sequences`: M, runs drawn for each sampled gradient, as many again for that of the return.
+    - `optimizer`: None for the plain step of the paper, the name of one of optax's (`"adam"`), or an optax
+      transformation, which then makes the step by itself.
+
+    θ begins at the uniform policy, perturbed by 0.01 times a normal draw of the seed, and λ at 0. The paper gives no discount
+    for its experiments; the problem's own is used, 1 in the gallery. A search by this method checks them, others have no
+    use for them.
+    """
+
+    step: float | None = None
+    multiplier_step: float | None = None
+    iterations: int = 1500
+    gradients: str = "exact"
+    sequences: int = 2000
+    optimizer: Any = None
+
+    def defects(self) -> list[str]:
+        """What is wrong with them."""
+        found = []
+        for name in ("step", "multiplier_step"):
+            value = getattr(self, name)
+            if value is not None and not (is_number(value) and np.isfinite(value) and value > 0):
+                found.append(f"{name} is {value!r}, expected a number above 0, or None for the usual one")
+        for name, least in (("iterations", 0), ("sequences", 2)):
+            value = getattr(self, name)
+            if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
+                found.append(f"{name} is {value!r}, expected a whole number, {least} or more")
+        if self.gradients not in ("exact", "sampled"):
+            found.append(f"gradients is {self.gradients!r}, expected 'exact' or 'sampled'")
+        return found
+
+    def describe(self) -> dict[str, Any]:
+        """The settings as plain values; an optax transformation is told by what it does."""
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        named = self.optimizer is None or isinstance(self.optimizer, str)
+        return found | {"optimizer": self.optimizer if named else _Optax(self.optimizer, _OPTAX_STEP).describe()}
+
+
+@dataclass(frozen=True, eq=False)
+class PrimalDualState:
+    """Everything that the next step needs."""
+
+    iteration: int
+    theta: Float[np.ndarray, "T C A"]
+    multiplier: Float[np.ndarray, " K"]
+    best: Float[np.ndarray, "T C A"]
+    best_score: float
+    best_multiplier: Float[np.ndarray, " K"]
+    history: Float[np.ndarray, "k 6+K"]
+    optimizer: tuple[np.ndarray, ...] = ()
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The fields as arrays; the optimizer's keep their types."""
+        plain = {f.name: np.asarray(getattr(self, f.name), dtype=float) for f in fields(self) if f.name != "optimizer"}
+        return plain | {f"optimizer.{number:03d}": leaf for number, leaf in enumerate(self.optimizer)}
+
+
+def _is_leaf(name: str) -> bool:
+    return name.startswith("optimizer.")
+
+
+class PrimalDual:
+    """The method as a sequence of states.
+
+    **Arguments:** `task`; `safe`, the table of largest return, the answer while nothing feasible is better; `settings`;
+    `seed` of the sampled runs and of the start; `start`: a policy to begin from, by default the uniform one, a
+    little perturbed; `objective`, for sampled gradients.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        safe: Float[np.ndarray, "T C A"],
+        settings: PrimalDualSettings,
+        seed: int,
+        start: Policy | None = None,
+        objective: Objective = "entropy",
+    ):
+        self.task, self._safe, self.settings, self._seed, self._start = task, safe, settings, seed, start
+        self._objective: Objective = objective
+        self._check()
+        rows = task.space.shape[0] * task.space.shape[1]
+        usual = min(_STEP_A_ROW * max(1, rows), _LONGEST_STEP) if settings.optimizer is None else _OPTAX_STEP
+        self.step = usual if settings.step is None else settings.step
+        # Multipliers are for slacks in their own unit, as in the paper, and not for the scaled ones of the task.
+        self._unit = task.unit if task.min_opacity is None else 1.0
+        given = settings.multiplier_step
+        self.multiplier_step = _MULTIPLIER_STEP / self._unit**2 if given is None else given
+        self._optimizer = None if settings.optimizer is None else _Optax(settings.optimizer, self.step)
+
+    def _check(self) -> None:
+        if self.settings.gradients != "sampled":
+            return
+        defects = Defects("primal-dual with sampled gradients")
+        if self.task.space.problem.return_over == "infinite":
+            defects.add("sampled returns end with the horizon, return_over='infinite' does not: use gradients='exact'")
+        if self.task.min_opacity is not None:
+            defects.add("min_opacity needs gradients='exact'")
+        if self._objective == "guess":
+            defects.add("objective='guess' has no sampled gradient: use gradients='exact', or objective='entropy'")
+        defects.raise_if_any()
+
+    def describe(self) -> dict[str, Any]:
+        """The settings as they were used."""
+        return self.settings.describe() | {"step": self.step, "multiplier_step": self.multiplier_step}
+
+    def begin(self, known: Float[np.ndarray, "n T C A"] | None = None) -> PrimalDualState:
+        """The state before the first iteration; `known`: further tables that may be the answer."""
+        space, count = self.task.space, self.task.num_constraints
+        noise = 0.01 * np.random.default_rng(self._seed).normal(size=space.shape)
+        theta = noise if self._start is None else logits(space, space.table_of(self._start))
+        best, best_score = best_known(self.task, self._safe[None] if known is None else np.stack([self._safe, *known]))
+        return PrimalDualState(
+            iteration=0,
+            theta=theta,
+            multiplier=np.zeros(count),
+            best=best,
+            best_score=best_score,
+            best_multiplier=np.zeros(count),
+            history=np.zeros((0, 6 + count)),
+            optimizer=() if self._optimizer is None else self._optimizer.begin(theta),
+        )
+
+    def is_done(self, state: PrimalDualState) -> bool:
+        """Whether all iterations were made."""
+        return state.iteration >= self.settings.iterations or not state.theta.size
+
+    def advance(self, state: PrimalDualState, watch: Watch) -> PrimalDualState:
+        """One step of the policy, one of the multipliers."""
+        table = self.task.space.softmax(state.theta)
+        exact = None if self._only_samples else self.task.evaluate(table[None], watch.check)
+        sampled = self._sampled(table, state.iteration, watch) if self.settings.gradients == "sampled" else None
+        values = sampled or exact
+        assert values is not None
+        slope = values.score_slope[0] + self._unit * np.einsum("k,ktca->tca", state.multiplier, values.slack_slope[0])
+        gradient = softmax_pull_back(table, slope)
+        if self._optimizer is None:
+            theta, leaves = state.theta + self.step * gradient, ()
+        else:
+            theta, leaves = self._optimizer.step(state.theta, gradient, state.optimizer)
+        surplus = self._unit * values.slack[0]
+        after = replace(
+            state,
+            iteration=state.iteration + 1,
+            theta=theta,
+            multiplier=np.maximum(0.0, state.multiplier - self.multiplier_step * surplus),
+            optimizer=leaves,
+        )
+        return self._noted(after, table, exact or values, state.multiplier, watch)
+
+    @cached_property
+    def _only_samples(self) -> bool:
+        """Whether exact values, to follow the search by, cost more than the sampled gradients."""
+        return self.settings.gradients == "sampled" and self.task.secrecy.cost_seconds > _FOLLOWED_SECONDS
+
+    def _sampled(self, table: np.ndarray, iteration: int, watch: Watch) -> Values:
+        """Opacity, returns and their slopes from fresh runs, a stream of random numbers for each iteration."""
+        task, space, sequences = self.task, self.task.space, self.settings.sequences
+        secrecy = SampleSecrecy(space, self._objective, sequences, _stream(self._seed, iteration), "")
+        bits, slope = secrecy(table[None], watch.check)
+        chain, rows = space.chain(table), () if task.threshold is None else task.starts
+        share = max(2, sequences // max(1, len(rows)))
+        slack, slack_slope = np.zeros((1, len(rows))), np.zeros((1, len(rows), *space.shape))
+        for number, start in enumerate(rows):
+            watch.check()
+            generator = np.random.default_rng([self._seed, iteration, 1 + number])
+            begun = _begun_at(chain, start)
+            value, _, value_slope = sampled_return_gradient(space.problem, begun, draw_runs(begun, share, generator))
+            slack[0, number] = (value - (task.threshold or 0.0)) / task.unit
+            slack_slope[0, number] = value_slope / task.unit
+        returns = evaluate_returns(space.problem, space.hidden, table[None], stationary=space.stationary)[0]
+        return Values(task.sign * bits, task.sign * slope, slack, slack_slope, bits, returns)
+
+    def _noted(
+        self, state: PrimalDualState, table: np.ndarray, values: Values, multiplier: np.ndarray, watch: Watch
+    ) -> PrimalDualState:
+        """With the best feasible table so far, and one more line of history."""
+        # Estimates of the return are not trusted with feasibility.
+        feasible = bool(np.all(self.task.slacks(table[None]) >= 0)) if self._only_samples else bool(values.feasible[0])
+        if feasible and values.score[0] > state.best_score:
+            state = replace(state, best=table, best_score=float(values.score[0]))
+        price = float(multiplier.max(initial=0.0))
+        bits, returned = float(values.secrecy[0]), float(values.returns[0])
+        row = (state.iteration, bits, returned, price, self.step, watch.seconds, *multiplier)
+        watch.tell(
+            Progress("climbing", state.iteration, self.settings.iterations, bits, returned, price, watch.seconds)
+        )
+        # The newest multipliers are the nearest to those of the optimum, whenever the best table was met.
+        return replace(state, best_multiplier=multiplier * self._unit, history=np.vstack([state.history, row]))
+
+    def unpack(self, arrays: dict[str, np.ndarray]) -> PrimalDualState:
+        """The state of the arrays in a checkpoint."""
+        leaves = tuple(arrays[name] for name in sorted(arrays) if _is_leaf(name))
+        plain: dict[str, Any] = {name: array for name, array in arrays.items() if not _is_leaf(name)}
+        plain["iteration"], plain["best_score"] = int(arrays["iteration"]), float(arrays["best_score"])
+        return PrimalDualState(**plain, optimizer=leaves)
+
+    def candidates(self, state: PrimalDualState) -> Float[np.ndarray, "B T C A"]:
+        """The best feasible table that was met, and the last one, made feasible by mixing the former in.
+
+        Iterates may tend to the optimum from outside, and then none of them is feasible.
+        """
+        if not np.isfinite(state.best_score) or not state.theta.size:
+            return state.best[None]
+        return np.stack([state.best, repair(self.task, self.task.space.softmax(state.theta), state.best)])
+
+
+def _stream(seed: int, iteration: int) -> int:
+    """A seed for each iteration, far from all others."""
+    return int(np.random.SeedSequence([seed, iteration, 0]).generate_state(1, np.uint64)[0] >> 1)
+
+
+def _begun_at(chain: Chain, start: np.ndarray) -> Chain:
+    """The chain with another start; what is received first goes with it."""
+    hidden = chain.hidden
+    share = np.divide(start, hidden.start, out=np.zeros_like(start), where=hidden.start > 0)
+    return Chain(
+        replace(hidden, start=start, root=hidden.root * share[:, None]), chain.table, stationary=chain.stationary
+    )
+
+
+class _Optax:
+    """An optax transformation whose state is kept as a tuple of NumPy arrays."""
+
+    def __init__(self, optimizer: Any, step: float):
+        try:
+            import jax
+            import optax
+        except ImportError as error:
+            raise InputError(
+                "primal-dual", [f"optimizer={optimizer!r} needs optax: pip install 'veil[optax]'"]
+            ) from error
+        self._jax, self._optax = jax, optax
+        rule: Any = optimizer
+        if isinstance(optimizer, str):
+            make = getattr(optax, optimizer, None)
+            try:
+                rule = make(step) if callable(make) else None
+            except TypeError:  # optax has functions of other kinds too
+                rule = None
+        if not (hasattr(rule, "init") and hasattr(rule, "update")):
+            raise InputError(
+                "primal-dual",
+                [f"optimizer is {optimizer!r}, expected the name of one of optax's, as 'adam' or 'sgd', or an optax"
+                 " transformation"],
+            )  # fmt: skip
+        self._rule: Any = rule
+        self._update: Any = jax.jit(rule.update)
+        self._structure: Any = None
+
+    def begin(self, theta: np.ndarray) -> tuple[np.ndarray, ...]:
+        """The leaves of the first state."""
+        with self._jax.enable_x64(True):
+            state = self._rule.init(self._jax.numpy.asarray(theta))
+            self._structure = self._jax.tree_util.tree_structure(state)
+            return self._leaves(state)
+
+    def step(
+        self, theta: np.ndarray, gradient: np.ndarray, leaves: tuple[np.ndarray, ...]
+    ) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
+        """The next parameters, and the leaves of the next state."""
+        if self._structure is None:
+            self.begin(theta)
+        with self._jax.enable_x64(True):
+            state = self._jax.tree_util.tree_unflatten(self._structure, leaves)
+            # optax goes downhill
+            updates, state = self._update(-gradient, state, theta)
+            return theta + np.asarray(updates), self._leaves(state)
+
+    def describe(self) -> str:
+        """What tells it from others: the form of its state, and a hash of its first three steps on a fixed slope."""
+        theta, leaves = np.zeros(4), self.begin(np.zeros(4))
+        for slope in np.array([[1.0, -2.0, 0.5, 3.0], [0.1, 4.0, -1.0, 2.0], [-1.0, 1.0, 0.25, 0.0]]):
+            theta, leaves = self.step(theta, slope, leaves)
+        return f"{self._structure}, steps {hashlib.sha256(theta.tobytes()).hexdigest()[:16]}"
+
+    def _leaves(self, state: Any) -> tuple[np.ndarray, ...]:
+        return tuple(np.asarray(leaf) for leaf in self._jax.tree_util.tree_leaves(state))

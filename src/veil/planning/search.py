@@ -1,0 +1,437 @@
+"""One search from beginning to end: from scratch or a checkpoint, within its limits, to a feasible `Solution`."""
+
+import hashlib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from jaxtyping import Float
+
+from ..common.checks import Defects, is_number
+from ..common.clock import Progress, Stopped, Watch
+from ..common.errors import CheckpointError
+from ..engine.return_range import check_feasible, max_return, return_extremes, return_slack
+from ..engine.returns import evaluate_returns
+from ..measure.evaluate import expected_return, opacity
+from ..measure.result import Opacity
+from ..policy.tables import Policy
+from ..problem.fingerprint import fingerprint
+from ..problem.problem import Problem
+from .ascent import Ascent, first_order_gain, lagrangian_slope, num_starts
+from .checkpoint import Checkpoint, read_checkpoint
+from .policy_class import Space, make_space
+from .primal_dual import PrimalDual, PrimalDualSettings
+from .solution import History, Solution, Status
+from .starts import make_starts, richest_table
+from .task import Task, Values, make_task, start_points
+from .values import EVALUATIONS, OBJECTIVES, Secrecy, final_opacity, make_secrecy
+
+# The first-order gain below which an answer is called converged, in bits.
+TOLERANCE_BITS = 1e-3
+# Seconds that the answer may take after the time is up or the search was interrupted.
+_CLOSING_SECONDS = 1.0
+# Candidates this close are as good as each other.
+_AS_GOOD_BITS = 1e-5
+# The least that an opacity is estimated from where there is no time for more.
+_FEW_SEQUENCES = 64
+# A slack above this share of the range of returns does not bind.
+_LOOSE = 1e-3
+
+
+class State(Protocol):
+    """Where a method stands; what it needs to go on can be written as arrays."""
+
+    @property
+    def iteration(self) -> int: ...  # noqa: D102
+    @property
+    def best(self) -> np.ndarray: ...  # noqa: D102
+    @property
+    def best_multiplier(self) -> np.ndarray: ...  # noqa: D102
+    @property
+    def best_score(self) -> float: ...  # noqa: D102
+    @property
+    def history(self) -> np.ndarray: ...  # noqa: D102
+    def arrays(self) -> dict[str, np.ndarray]: ...  # noqa: D102
+
+
+class Method(Protocol):
+    """A method as a sequence of states, each made from the one before and nothing else."""
+
+    def begin(self, known: Float[np.ndarray, "n T C A"] | None = None) -> Any: ...  # noqa: D102
+    def advance(self, state: Any, watch: Watch) -> Any: ...  # noqa: D102
+    def is_done(self, state: Any) -> bool: ...  # noqa: D102
+    def unpack(self, arrays: dict[str, np.ndarray]) -> Any: ...  # noqa: D102
+    def candidates(self, state: Any) -> Float[np.ndarray, "B T C A"]: ...  # noqa: D102
+
+
+@dataclass(frozen=True)
+class Options:
+    """The settings of a search, as `veil.solve` takes them."""
+
+    method: str = "ascent"
+    memory: Any = "markov"
+    goal: str = "opaque"
+    objective: Any = "entropy"
+    evaluation: Any = "auto"
+    per_start: bool = False
+    min_opacity: float | None = None
+    seed: int = 0
+    starts: int | None = None
+    start: Policy | None = None
+    sequences: int = 2000
+    time_limit: float | None = None
+    iterations: int | None = None
+    checkpoint: str | Path | None = None
+    checkpoint_every: float = 10.0
+    resume: str | Path | None = None
+    progress: "bool | Callable[[Progress], None] | None" = None
+    primal_dual: PrimalDualSettings = field(default_factory=PrimalDualSettings)
+
+    def __post_init__(self) -> None:
+        defects = Defects("solve")
+        for name, choices in (
+            ("method", ("ascent", "primal-dual")),
+            ("goal", ("opaque", "transparent")),
+            ("objective", OBJECTIVES),
+            ("evaluation", EVALUATIONS),
+        ):
+            if getattr(self, name) not in choices:
+                found, listed = getattr(self, name), ", ".join(map(repr, choices))
+                defects.add(f"{name} is {found!r}, expected one of {listed}")
+        for name, least in (("seed", 0), ("starts", 1), ("iterations", 0), ("sequences", 2)):
+            value = getattr(self, name)
+            whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+            if value is not None and not (whole and value >= least):
+                defects.add(f"{name} is {value!r}, expected a whole number, {least} or more")
+        for name in ("time_limit", "min_opacity", "checkpoint_every"):
+            value = getattr(self, name)
+            absent = value is None and name != "checkpoint_every"
+            if not (absent or (value is not None and is_number(value) and value >= 0)):
+                defects.add(f"{name} is {value!r}, expected a number, 0 or more")
+        if self.method == "primal-dual":
+            for defect in self.primal_dual.defects():
+                if not defect.startswith(("iterations ", "sequences ")):  # said above
+                    defects.add(defect)
+        defects.raise_if_any()
+
+    def identity(self, problem: Problem, space: Space) -> dict[str, Any]:
+        """What the result depends on: the same identity, the same result."""
+        start = None if self.start is None else hashlib.sha256(space.table_of(self.start).tobytes()).hexdigest()
+        names = ("method", "goal", "objective", "evaluation", "per_start", "min_opacity", "seed", "starts", "sequences")
+        settings = {name: getattr(self, name) for name in (*names, "iterations")}
+        own = {"primal_dual": self.primal_dual.describe()} if self.method == "primal-dual" else {}
+        return {"problem": fingerprint(problem), "memory": repr(space.memory), "start": start} | settings | own
+
+
+def search(problem: Problem, options: Options) -> Solution:
+    """The best policy that a method finds; see `veil.solve`.
+
+    **Raises:** `InfeasibleError` at once where no policy whatever reaches the threshold; `InputError`;
+    `CheckpointError`.
+    """
+    if options.min_opacity is None:
+        check_feasible(problem)
+    watch = Watch(options.time_limit, options.iterations, progress=options.progress)
+    space = make_space(problem, options.memory)
+    secrecy = make_secrecy(space, options.objective, options.evaluation, sequences=options.sequences, seed=options.seed)
+    task = make_task(
+        space,
+        goal=options.goal,
+        objective=options.objective,
+        per_start=options.per_start,
+        min_opacity=options.min_opacity,
+        secrecy=secrecy,
+    )
+    safe = richest_table(space, watch.check)
+    task = _within_rounding(task, safe)
+    if watch.time_left > 0 and _is_hopeless(task, safe):
+        return _unsearched(task, safe, options, watch, Status.INFEASIBLE)
+    limited = replace(task, secrecy=_Limited(secrecy, watch))
+    method = _make_method(limited, safe, options)
+    state, status = _run(method, limited, safe, options, watch)
+    if state is None:
+        return _unsearched(task, safe, options, watch, status)
+    return _answer(task, method, state, status, options, watch)
+
+
+class _Limited:
+    """A secrecy that keeps to the time of the search, whoever asks for it."""
+
+    def __init__(self, inner: Secrecy, watch: Watch):
+        self._inner, self._watch = inner, watch
+        self.kind, self.reason, self.cost_seconds = inner.kind, inner.reason, inner.cost_seconds
+
+    def __call__(self, tables: np.ndarray, check: Callable[[], None]) -> tuple[np.ndarray, np.ndarray]:
+        """See `Secrecy`."""
+        return self._inner(tables, self._watch.check)
+
+
+def _within_rounding(task: Task, safe: np.ndarray) -> Task:
+    """The task, with the largest return known for the class as its threshold where that is short of it by rounding alone.
+
+    Each class sums the same return in an order of its own, and all of the range may be asked for.
+    """
+    if task.threshold is None or task.is_free:
+        return task
+    reached = float(task.returns_by_start(safe).min())
+    within = reached < task.threshold <= reached + return_slack(task.space.problem)
+    return replace(task, threshold=reached) if within else task
+
+
+def _is_hopeless(task: Task, safe: np.ndarray) -> bool:
+    """Whether the stationary class was searched for its largest return alone, and that misses the threshold."""
+    single = task.num_constraints == 1 and task.min_opacity is None
+    return single and task.space.memory == "markov" and bool(np.any(task.slacks(safe[None]) < 0))
+
+
+def _make_method(task: Task, safe: np.ndarray, options: Options) -> Method:
+    if options.method == "primal-dual":
+        return PrimalDual(task, safe, options.primal_dual, options.seed, options.start, options.objective)
+    count = options.starts or num_starts(task)
+    known = safe[None] if options.start is None else np.stack([safe, task.space.table_of(options.start)])
+    return Ascent(task, make_starts(task.space, safe, count, options.seed, options.start), known)
+
+
+def _most_hidden(task: Task, safe: np.ndarray, options: Options) -> Float[np.ndarray, "n T C A"] | None:
+    """Where bits are to be kept, a table that keeps them: the first found on the way to the one that hides most.
+
+    It is what the search moves towards where it ends a little short. Its iterations are not counted.
+    """
+    if task.min_opacity is None:
+        return None
+    free = replace(task, min_opacity=None, threshold=None, sign=1.0)
+    method = _make_method(free, safe, replace(options, method="ascent"))
+    state, silent = method.begin(), Watch(None, options.iterations, progress=False)
+    limit = math.inf if options.iterations is None else options.iterations
+    while not method.is_done(state) and state.iteration < limit:
+        if np.all(task.slacks(state.best[None]) >= 0):
+            break
+        state = method.advance(state, silent)
+    uniform = task.space.softmax(np.zeros(task.space.shape))
+    return np.stack([uniform, *method.candidates(state)])
+
+
+def _run(method: Method, task: Task, safe: np.ndarray, options: Options, watch: Watch) -> tuple[Any, Status]:
+    """States one after the other, until the method ends, a limit is met or somebody interrupts.
+
+    The state is None where the time did not suffice for the first.
+    """
+    path = options.checkpoint or options.resume
+    identity = options.identity(task.space.problem, task.space) if path is not None else {}
+    checkpoint = None if path is None else Checkpoint(path, identity, options.checkpoint_every)
+    state, status = None, Status.CONVERGED
+    try:
+        if options.resume is not None:
+            state = _resumed(method, options.resume, identity, watch)
+        else:
+            state = method.begin(_most_hidden(task, safe, options))
+        while not method.is_done(state):
+            if options.iterations is not None and state.iteration >= options.iterations:
+                status = Status.ITERATION_LIMIT
+                break
+            watch.check()
+            state = method.advance(state, watch)
+            if checkpoint is not None and checkpoint.is_due:
+                checkpoint.write(state.arrays(), watch.seconds)
+    except Stopped:
+        status = Status.TIME_LIMIT
+    except KeyboardInterrupt:
+        status = Status.INTERRUPTED
+    finally:
+        watch.close()
+    if checkpoint is not None and state is not None:
+        checkpoint.write(state.arrays(), watch.seconds)
+    return state, status
+
+
+def _resumed(method: Method, path: str | Path, identity: dict[str, Any], watch: Watch) -> Any:
+    arrays, spent = read_checkpoint(path, identity)
+    try:
+        state = method.unpack(arrays)
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path} does not hold the state of this method: {error}") from error
+    watch.resume_after(spent)
+    return state
+
+
+def _answer(task: Task, method: Method, state: Any, status: Status, options: Options, watch: Watch) -> Solution:
+    """The best feasible candidate, evaluated anew as far as the time allows."""
+    space, closing = task.space, Watch(_seconds_left(status, options, watch))
+    tables, values = _candidates(task, method, state, closing)
+    found = [
+        _first_order(task, tables[one], values.part(np.array([one])), state.best_multiplier)
+        for one in range(len(tables))
+    ]
+    # Of those that are as good as the best, the one that is nearest to an optimum.
+    close = np.flatnonzero(values.order >= values.order.max() - _AS_GOOD_BITS)
+    chosen = min(close[::-1].tolist(), key=lambda one: found[one][0])
+    gap, multiplier = found[chosen]
+    policy = space.policy(tables[chosen])
+    hidden, value = _closing_opacity(task, tables[chosen], options, closing), expected_return(space.problem, policy)
+    feasible = _is_feasible(task, tables[chosen], hidden)
+    if status is Status.CONVERGED and not gap <= TOLERANCE_BITS:
+        status = Status.ITERATION_LIMIT
+    detail = task.secrecy.reason
+    if not feasible:
+        status, detail = Status.INFEASIBLE, _why_infeasible(task, tables[chosen])
+    own = {"primal_dual": method.describe()} if isinstance(method, PrimalDual) else {}
+    return Solution(
+        policy=policy,
+        policy_class=space.describe,
+        opacity=hidden,
+        expected_return=value,
+        threshold=_stated_threshold(task, value),
+        feasible=feasible,
+        status=status,
+        method=options.method,
+        goal=options.goal,
+        objective=options.objective,
+        detail=detail,
+        price_bits=float(multiplier.max(initial=0.0)) * task.price_unit,
+        stationarity_bits=gap,
+        iterations=state.iteration,
+        seconds=watch.seconds,
+        seed=options.seed,
+        needs_observations=space.needs_observations,
+        history=History.of(state.history),
+        settings={"memory": repr(space.memory), "evaluation": task.secrecy.kind, "starts": options.starts} | own,
+    )
+
+
+def _is_feasible(task: Task, table: np.ndarray, hidden: Opacity) -> bool:
+    """Whether the answer, evaluated by itself, meets the constraint; no tolerance.
+
+    Bits are those of the closing evaluation: exact, the lower end of a bracket, or the estimate of a sample.
+    """
+    if task.min_opacity is None:
+        return bool(np.all(task.slacks(table[None]) >= 0))
+    return hidden.bits >= task.min_opacity
+
+
+def _stated_threshold(task: Task, value: float) -> float | None:
+    """The threshold; the return itself where every policy earns the threshold but for rounding and this one less by that."""
+    return min(task.threshold, value) if task.is_free and task.threshold is not None else task.threshold
+
+
+def _first_order(task: Task, table: np.ndarray, values: Values, multiplier: np.ndarray) -> tuple[float, np.ndarray]:
+    """What the best first-order change promises, and the multiplier of the constraint at which it promises least.
+
+    That multiplier proves most; the promise is convex in it, so it is found by narrowing an interval. Where there are several
+    constraints those of the search are taken.
+    """
+
+    def gain(price: np.ndarray) -> float:
+        return first_order_gain(task, table, lagrangian_slope(values, price[None])[0])
+
+    if len(multiplier) != 1:
+        return gain(multiplier), multiplier
+    if values.slack[0, 0] > _LOOSE:  # a constraint that does not bind has no price
+        return gain(np.zeros(1)), np.zeros(1)
+    low, high = 0.0, 4 * float(multiplier[0]) + 4
+    for _ in range(80):
+        third = (high - low) / 3
+        if gain(np.array([low + third])) <= gain(np.array([high - third])):
+            high -= third
+        else:
+            low += third
+    best = min((np.array([low]), np.array([0.0]), multiplier), key=gain)
+    return gain(best), best
+
+
+def _seconds_left(status: Status, options: Options, watch: Watch) -> float:
+    """What the answer may take: nobody waits long for a search that was stopped."""
+    if status is Status.INTERRUPTED:
+        return _CLOSING_SECONDS
+    return math.inf if options.time_limit is None else max(0.0, watch.time_left) + _CLOSING_SECONDS
+
+
+def _candidates(task: Task, method: Method, state: Any, closing: Watch) -> tuple[np.ndarray, Values]:
+    """Tables that may be the answer, with their values; the best that is known, without slopes, where time is short."""
+    try:
+        tables = method.candidates(state)
+        if task.secrecy.cost_seconds * len(tables) < closing.time_left:
+            # Each by itself, as it was repaired: bits of several tables together round otherwise.
+            return tables, Values.joined([task.evaluate(table[None], closing.check) for table in tables])
+    except Stopped:
+        pass
+    space, best = task.space, state.best[None]
+    returns, unknown = evaluate_returns(space.problem, space.hidden, best, stationary=space.stationary)[0], np.nan
+    if task.min_opacity is None:
+        slack = task.slacks(best)
+    else:  # a table is only kept as the best once it was seen to be feasible
+        slack = np.array([[0.0 if np.isfinite(state.best_score) else -1.0]])
+    slope, slack_slope = np.full(best.shape, unknown), np.full((1, slack.shape[1], *space.shape), unknown)
+    return best, Values(np.array([state.best_score]), slope, slack, slack_slope, np.array([unknown]), returns)
+
+
+def _closing_opacity(task: Task, table: np.ndarray, options: Options, closing: Watch) -> Opacity:
+    """The opacity of the answer: as it was searched, or by what fits the time that is left."""
+    space, secrecy, left = task.space, task.secrecy, max(closing.time_left, 0.5 * _CLOSING_SECONDS)
+    cost = {"exact": 1 / 3, "bracket": 20 / secrecy.cost_seconds, "sampled": 10.0}[secrecy.kind] * secrecy.cost_seconds
+    if cost <= left:
+        return final_opacity(space, table, secrecy, options.seed, options.sequences)
+    policy, seed = space.policy(table), options.seed + 1
+    if secrecy.kind != "sampled":
+        return opacity(space.problem, policy, time_limit=left, seed=seed)
+    count = int(np.clip(options.sequences * left / secrecy.cost_seconds, _FEW_SEQUENCES, options.sequences))
+    return opacity(space.problem, policy, "sampled", sequences=count, seed=seed)
+
+
+def _unsearched(task: Task, safe: np.ndarray, options: Options, watch: Watch, status: Status) -> Solution:
+    """The policy of largest return that is known for the class: not enough, or all that there was time for."""
+    space = task.space
+    value = expected_return(space.problem, space.policy(safe))
+    hidden = _closing_opacity(task, safe, options, Watch(_seconds_left(status, options, watch)))
+    missed = not _is_feasible(task, safe, hidden)
+    status = Status.INFEASIBLE if missed else status
+    return Solution(
+        policy=space.policy(safe),
+        policy_class=space.describe,
+        opacity=hidden,
+        expected_return=value,
+        threshold=_stated_threshold(task, value),
+        feasible=not missed,
+        status=status,
+        method=options.method,
+        goal=options.goal,
+        objective=options.objective,
+        detail=_why_infeasible(task, safe) if missed else task.secrecy.reason,
+        seconds=watch.seconds,
+        seed=options.seed,
+        needs_observations=space.needs_observations,
+    )
+
+
+def _why_infeasible(task: Task, table: np.ndarray) -> str:
+    """Which constraint is missed, by how much, and which class of policies can meet it."""
+    if task.min_opacity is not None:
+        return f"no policy was found that hides {task.min_opacity:g} bits: ask for less, or allow more memory"
+    space, wanted, best = task.space, task.threshold, float(task.returns_by_start(table).min())
+    assert wanted is not None
+    text = f"the best return found for {space.describe} is {best:.6g}, below the threshold {wanted:.6g}"
+    if len(task.starts) > 1:
+        text += ", from the start state where it is least"
+    if not space.stationary or space.problem.return_over == "infinite":  # for ever, the best policy is stationary
+        return text
+    reached = _with_a_clock(task)
+    if reached >= wanted:
+        return f"{text}; policies with a clock reach {reached:.6g}: use memory='timed'"
+    if len(task.starts) == 1 or not return_extremes(space.problem).exact:
+        return text
+    return f"{text}; no policy reaches more than {reached:.6g} from every start state"
+
+
+def _with_a_clock(task: Task) -> float:
+    """The largest return of policies with a clock; with several start states, from that where it is least.
+
+    It is the largest from each of them at once, where the agent knows which model runs.
+    """
+    problem = task.space.problem
+    if len(task.starts) == 1:
+        return max_return(problem)
+    space = make_space(problem, "timed")
+    timed = replace(task, space=space, starts=start_points(space.hidden.start, space.hidden.state))
+    return float(timed.returns_by_start(richest_table(space)).min())

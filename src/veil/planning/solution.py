@@ -1,0 +1,119 @@
+"""What a solver answers: a policy, what it hides and earns, and how the search went."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from ..measure.result import Opacity
+
+
+class Status(Enum):
+    """How a search ended; the value is the message."""
+
+    CONVERGED = "converged: no small change of the policy improves it"
+    ITERATION_LIMIT = "iteration limit reached: the best policy so far is returned"
+    TIME_LIMIT = "time limit reached: the best policy so far is returned"
+    INTERRUPTED = "interrupted: the best policy so far is returned"
+    INFEASIBLE = "no policy of this class was found that meets the constraint"
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """One entry for each iteration, of the policy that led then.
+
+    **Attributes:** `iteration`; `opacity_bits` as it was evaluated (exact, the lower end of a bracket, or an estimate);
+    `expected_return`; `multiplier`, the price λ of the constraint (the largest where there are several); `step`, the step
+    size; `seconds` since the search began; `multipliers`, those of all K constraints, where the method keeps them.
+    """
+
+    iteration: Int[np.ndarray, " k"]
+    opacity_bits: Float[np.ndarray, " k"]
+    expected_return: Float[np.ndarray, " k"]
+    multiplier: Float[np.ndarray, " k"]
+    step: Float[np.ndarray, " k"]
+    seconds: Float[np.ndarray, " k"]
+    multipliers: Float[np.ndarray, "k K"]
+
+    def __len__(self) -> int:
+        return len(self.iteration)
+
+    @staticmethod
+    def of(rows: "list[tuple[float, ...]] | np.ndarray") -> "History":
+        """From rows (iteration, bits, return, multiplier, step, seconds, multipliers …)."""
+        table = np.asarray(rows, dtype=float)
+        table = table if table.ndim == 2 else table.reshape(-1, 6)
+        bits, returns, multiplier, step, seconds = table[:, 1:6].T
+        return History(table[:, 0].astype(np.int64), bits, returns, multiplier, step, seconds, table[:, 6:])
+
+    def rows(self) -> Float[np.ndarray, "k 6+K"]:
+        """The entries as one table."""
+        columns = (self.opacity_bits, self.expected_return, self.multiplier, self.step, self.seconds)
+        return np.column_stack([self.iteration.astype(float), *columns, self.multipliers])
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The best policy that a search found.
+
+    **Attributes:**
+
+    - `policy`; `policy_class`, the class that was searched, in words; `needs_observations`, whether the agent must see
+      what the watcher sees to play it.
+    - `opacity`, an `Opacity`; `expected_return`, exact.
+    - `threshold`, the return that was asked for, None where none was; `feasible`, whether the constraint is met.
+    - `status`, a `Status`; `detail`, what else there is to say.
+    - `price_bits`: λ, the bits that one more unit of return would cost, to first order, within the class.
+    - `stationarity_bits`: what the best first-order change of the policy promises; near 0 at a local optimum.
+    - `history`, `iterations`, `seconds`, `method`, `goal`, `objective`, `seed`, `settings`.
+    - `certificate`: the proof that comes with the answer; `certificate_note`: why there is none.
+    - `upper_bits`: what no policy of any kind with this return can pass, where the method proves it; `proof`: the game that
+      proves it, for `certify`.
+    """
+
+    policy: Any
+    policy_class: str
+    opacity: Opacity
+    expected_return: float
+    threshold: float | None
+    feasible: bool
+    status: Status
+    method: str
+    goal: str = "opaque"
+    objective: str = "entropy"
+    detail: str = ""
+    price_bits: float = 0.0
+    stationarity_bits: float = float("nan")
+    iterations: int = 0
+    seconds: float = 0.0
+    seed: int = 0
+    needs_observations: bool = False
+    history: History = field(default_factory=lambda: History.of([]))
+    settings: dict[str, Any] = field(default_factory=dict)
+    certificate: Any = None
+    certificate_note: str = ""
+    upper_bits: float = float("nan")
+    proof: Any = field(default=None, repr=False)
+
+    def summary(self) -> str:
+        """The answer in a few lines."""
+        limit = "" if self.threshold is None else f" (threshold {self.threshold:.6g})"
+        kept = "" if self.feasible else ", which does not meet the constraint"
+        lines = [
+            f"{self.opacity}",
+            f"return {self.expected_return:.6g}{limit}{kept}; searched: {self.policy_class}",
+            f"{self.method}, {self.status.name.lower().replace('_', ' ')} after {self.iterations} iterations and"
+            f" {self.seconds:.1f} s; one more unit of return costs {self.price_bits:.4g} bits",
+        ]
+        if self.detail:
+            lines.append(self.detail)
+        if self.needs_observations:
+            lines.append("only an agent that sees what the watcher sees can play this policy")
+        if self.certificate is not None:
+            lines.append(self.certificate.summary())
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"Solution({self.opacity.bits:.4f} bits, return {self.expected_return:.4g}, {self.status.name})"

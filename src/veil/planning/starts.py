@@ -1,0 +1,97 @@
+"""Where searches begin: near the uniform policy, random, bold in single cells, and near the policy of largest return."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from ..common.logs import natural_log
+from ..engine.return_range import max_return, threshold
+from ..policy.markov import MarkovPolicy
+from ..policy.tables import Policy
+from ..policy.timed import TimedPolicy
+from .best_returns import best_stationary_return, greedy_table
+from .policy_class import Space
+
+# Parameters of actions that a start all but rules out; far enough to be one policy, near enough to come back.
+_LEAST_SHARE = 0.02
+_BOLD = 3.0
+_MANY_STATES = 300
+
+
+def richest_table(space: Space, check: Callable[[], None] = lambda: None) -> Float[np.ndarray, "T C A"]:
+    """The table of largest return known for the class: by backward induction where it has a clock, else by a search.
+
+    Over many states the search would take longer than what comes after it: it then ends where `check` raises `Stopped`, or
+    well inside the threshold.
+    """
+    problem = space.problem
+    if space.stationary and space.hidden.num_states > _MANY_STATES:
+        wanted = threshold(problem)
+        enough = -np.inf if wanted is None else (wanted + max_return(problem)) / 2
+        return space.table_of(MarkovPolicy(best_stationary_return(problem, enough=enough, check=check)[1]))
+    if space.stationary:
+        return space.table_of(MarkovPolicy(best_stationary_return(problem)[1]))
+    return space.table_of(TimedPolicy(greedy_table(problem)))
+
+
+def logits(space: Space, table: Float[np.ndarray, "T C A"], share: float = _LEAST_SHARE) -> Float[np.ndarray, "T C A"]:
+    """Parameters of a table mixed with a share of the uniform one, so that no action is ruled out."""
+    uniform = space.available / space.available.sum(axis=1, keepdims=True)
+    return np.where(space.available, natural_log((1 - share) * table + share * uniform), 0.0)
+
+
+def make_starts(
+    space: Space, richest: Float[np.ndarray, "T C A"], count: int, seed: int, given: Policy | None = None
+) -> Float[np.ndarray, "B T C A"]:
+    """`count` starting parameters, the same for the same seed.
+
+    The policy given, if any; a nearly uniform one; a mixture of the richest table with the uniform one; then, three to
+    one, ones that are uniform but for one cell of consequence (a secret or a rewarding one) where one action is all but
+    fixed, since what is done there decides which local optimum is found, and random or rich ones.
+    """
+    generator = np.random.default_rng(seed)
+    starts = [] if given is None else [logits(space, space.table_of(given))]
+    anything, bold, rich = _random(space, generator), _bold(space, generator), _rich(space, richest)
+    starts += [next(anything), next(rich)]
+    while len(starts) < count:
+        source = bold if len(starts) % 4 else rich if len(starts) % 8 else anything
+        found = next(source, None)
+        starts.append(next(anything) if found is None else found)
+    return np.stack(starts[: max(count, 1)])
+
+
+def _random(space: Space, generator: np.random.Generator) -> Iterator[np.ndarray]:
+    for scale in _cycle((0.1, 0.5, 1.0, 1.5)):
+        yield scale * generator.normal(size=space.shape)
+
+
+def _rich(space: Space, richest: np.ndarray) -> Iterator[np.ndarray]:
+    for share in (0.5, 0.2, 0.8):
+        yield logits(space, richest, share)
+
+
+def _bold(space: Space, generator: np.random.Generator) -> Iterator[np.ndarray]:
+    cells = special_cells(space)
+    pairs = [(cell, action) for cell in cells for action in np.flatnonzero(space.available[cell])]
+    for index in generator.permutation(len(pairs)):
+        cell, action = pairs[index]
+        start = 0.01 * generator.normal(size=space.shape)
+        start[:, cell, action] += _BOLD
+        yield start
+
+
+def special_cells(space: Space) -> Int[np.ndarray, " k"]:
+    """Cells with a choice where the secret or the reward differs from what is usual."""
+    hidden = space.hidden
+    value = hidden.label.argmax(axis=1)
+    usual = np.bincount(value).argmax()
+    reward = hidden.reward.max(axis=1) + hidden.discount * hidden.terminal
+    special = (value != usual) | (reward != np.median(reward))
+    cells = np.unique(hidden.cell[special])
+    return cells[space.available[cells].sum(axis=1) > 1]
+
+
+def _cycle(values: tuple[float, ...]) -> Iterator[float]:
+    while True:
+        yield from values

@@ -1,0 +1,171 @@
+"""What a search maximises and must keep, for many tables at once: score, constraints, and their slopes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from ..common.errors import InputError
+from ..engine.return_range import return_extremes, return_slack, threshold
+from ..engine.returns import evaluate_returns, returns_from
+from .policy_class import Space
+from .values import Objective, Secrecy, make_secrecy
+
+Tables = Float[np.ndarray, "B T C A"]
+
+# A tree summed in another order differs by less than this; who must keep some bits keeps as many more.
+_SUMMED_BITS = 2e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """One evaluation of B tables. A table is feasible where all of its K slacks are 0 or more.
+
+    `score` is maximised; slacks are in units of the range of the constrained quantity, so that multipliers of different
+    problems are of one size. `secrecy` and `returns` are the two quantities in their own units.
+    """
+
+    score: Float[np.ndarray, " B"]
+    score_slope: Tables
+    slack: Float[np.ndarray, "B K"]
+    slack_slope: Float[np.ndarray, "B K T C A"]
+    secrecy: Float[np.ndarray, " B"]
+    returns: Float[np.ndarray, " B"]
+
+    @property
+    def feasible(self) -> np.ndarray:
+        """Which tables meet every constraint, `(B,)`; no tolerance."""
+        return np.all(self.slack >= 0, axis=1)
+
+    @property
+    def order(self) -> Float[np.ndarray, " B"]:
+        """By which to choose: what is feasible by its score, and before what is not, which goes by its worst slack."""
+        return np.where(self.feasible, self.score, -1e6 + np.min(self.slack, axis=1, initial=0.0))
+
+    def part(self, chosen: np.ndarray) -> "Values":
+        """Some of the tables."""
+        return Values(*(getattr(self, name)[chosen] for name in self.__dataclass_fields__))
+
+    @staticmethod
+    def joined(parts: "list[Values]") -> "Values":
+        """Of all the tables of several evaluations."""
+        names = Values.__dataclass_fields__
+        return Values(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Maximise the secrecy (or minimise it, or maximise the return) of the tables of one class under constraints.
+
+    **Attributes:** `sign`: +1 to hide, −1 to show (`goal="transparent"`); `threshold`, δ or None; `starts`, `(K, N)`: the
+    distributions from which the return must reach δ, one of them unless each start state has a constraint of its own;
+    `min_opacity`: where given, the return is maximised and the secrecy kept at this many bits; `unit`: the range of
+    returns, by which slacks are scaled; `is_free`: every policy earns δ but for rounding, which is then no constraint.
+    """
+
+    space: Space
+    secrecy: Secrecy
+    sign: float
+    threshold: float | None
+    starts: Float[np.ndarray, "K N"]
+    min_opacity: float | None
+    unit: float
+    is_free: bool = False
+
+    @property
+    def num_constraints(self) -> int:
+        """K."""
+        if self.min_opacity is not None:
+            return 1
+        return 0 if self.threshold is None or self.is_free else len(self.starts)
+
+    @property
+    def price_unit(self) -> float:
+        """What turns a multiplier of a scaled slack into bits for one unit of return (or return for one bit)."""
+        return 1 / self.unit if self.min_opacity is None else self.unit
+
+    def evaluate(self, tables: Tables, check: Callable[[], None] = lambda: None) -> Values:
+        """Score, slacks and slopes of each table."""
+        space = self.space
+        secrecy, slope = self.secrecy(tables, check)
+        returns, return_slope = evaluate_returns(space.problem, space.hidden, tables, stationary=space.stationary)
+        if self.min_opacity is not None:
+            slack, slack_slope = (secrecy - self._bits_kept)[:, None], slope[:, None]
+            return Values(returns / self.unit, return_slope / self.unit, slack, slack_slope, secrecy, returns)
+        slack, slack_slope = self._slacks(tables, returns, return_slope)
+        return Values(self.sign * secrecy, self.sign * slope, slack, slack_slope, secrecy, returns)
+
+    @property
+    def _bits_kept(self) -> float:
+        """Bits that a table must hide here so that it hides `min_opacity` however its sequences are summed."""
+        assert self.min_opacity is not None
+        if self.min_opacity == 0:
+            return -np.inf if self.secrecy.kind == "exact" else 0.0  # a sum of nothing may round below 0
+        return self.min_opacity + (_SUMMED_BITS if self.secrecy.kind == "exact" else 0.0)
+
+    def returns_by_start(self, table: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, " K"]:
+        """The return of one table from each of the distributions from which it is constrained."""
+        tables, space = np.repeat(table[None], len(self.starts), axis=0), self.space
+        return returns_from(space.problem, space.hidden, self.starts, tables, stationary=space.stationary)[0]
+
+    def slacks(self, tables: Tables) -> Float[np.ndarray, "B K"]:
+        """The slacks alone, without the secrecy where it is not constrained."""
+        if self.min_opacity is not None:
+            return self.evaluate(tables).slack
+        space = self.space
+        returns, slope = evaluate_returns(space.problem, space.hidden, tables, stationary=space.stationary)
+        return self._slacks(tables, returns, slope)[0]
+
+    def _slacks(self, tables: Tables, returns: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if self.threshold is None or self.is_free:
+            return np.zeros((len(tables), 0)), np.zeros((len(tables), 0, *self.space.shape))
+        if len(self.starts) == 1:
+            return (returns[:, None] - self.threshold) / self.unit, slope[:, None] / self.unit
+        space, count = self.space, len(self.starts)
+        values, slopes = returns_from(
+            space.problem,
+            space.hidden,
+            np.tile(self.starts, (len(tables), 1)),
+            np.repeat(tables, count, axis=0),
+            stationary=space.stationary,
+        )
+        values, slopes = values.reshape(-1, count), slopes.reshape(-1, count, *space.shape)
+        return (values - self.threshold) / self.unit, slopes / self.unit
+
+
+def make_task(
+    space: Space,
+    *,
+    goal: str = "opaque",
+    objective: Objective = "entropy",
+    per_start: bool = False,
+    min_opacity: float | None = None,
+    secrecy: Secrecy | None = None,
+) -> Task:
+    """The task of a problem for one class of policies."""
+    problem, hidden = space.problem, space.hidden
+    if min_opacity is not None and (goal != "opaque" or objective != "entropy"):
+        raise InputError(
+            "min_opacity", ["it constrains the entropy from below: use goal='opaque' and objective='entropy'"]
+        )
+    extremes, rounding = return_extremes(problem), return_slack(problem)
+    spread = extremes.largest - extremes.smallest
+    wanted = threshold(problem) if min_opacity is None else None
+    return Task(
+        space=space,
+        secrecy=secrecy or make_secrecy(space, objective),
+        sign=-1.0 if goal == "transparent" else 1.0,
+        threshold=wanted,
+        starts=start_points(hidden.start, hidden.state) if per_start else hidden.start[None],
+        min_opacity=min_opacity,
+        unit=spread if spread > rounding else 1.0,
+        is_free=wanted is not None and not per_start and wanted <= extremes.smallest + rounding,
+    )
+
+
+def start_points(start: np.ndarray, state: np.ndarray) -> Float[np.ndarray, "K N"]:
+    """For each start state of the model, how the hidden chain begins when it is the start."""
+    possible = np.unique(state[start > 0])
+    rows = np.stack([np.where(state == one, start, 0.0) for one in possible])
+    return rows / rows.sum(axis=1, keepdims=True)

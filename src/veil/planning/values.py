@@ -1,0 +1,277 @@
+"""How a solver evaluates many tables at once: the secrecy and its slope, exactly, by a window, or on fixed samples."""
+
+import math
+from collections.abc import Callable
+from typing import Literal, Protocol
+
+import numpy as np
+from jaxtyping import Float
+
+from ..common.errors import InputError, TooLargeError
+from ..common.logs import entropy_bits, log2_or_zero, surprisal_bits
+from ..engine.batch import BatchTree
+from ..engine.chain import Chain
+from ..engine.joint import DEFAULT_MEMORY, JointWalk
+from ..engine.size import tree_size
+from ..engine.window import Cut, Window
+from ..measure.bracket import end_gradient
+from ..measure.evaluate import opacity
+from ..measure.exact import Budget, exact_opacity
+from ..measure.result import Opacity
+from ..measure.sampled import sampled_gradient
+from .policy_class import Space
+
+Objective = Literal["entropy", "leakage", "guess"]
+OBJECTIVES = ("entropy", "leakage", "guess")
+Evaluation = Literal["auto", "exact", "bracket", "sampled"]
+EVALUATIONS = ("auto", "exact", "bracket", "sampled")
+
+# Forecast seconds of one gradient up to which `auto` enumerates all sequences, or takes a window of that size.
+_EXACT_SECONDS = 1.0
+_WINDOW_SECONDS = 0.3
+_WINDOW_STATES = 2000
+_BATCH_NUMBERS = 2**24
+# The sharpness of the smooth maximum that stands for the best guess: within Z^(1/p) of it.
+SHARPNESS = 64.0
+
+Slopes = Float[np.ndarray, "B T C A"]
+
+
+class Secrecy(Protocol):
+    """The secrecy of tables and its slope; larger is more opaque."""
+
+    kind: str
+    reason: str
+    cost_seconds: float
+
+    def __call__(self, tables: Slopes, check: Callable[[], None]) -> tuple[Float[np.ndarray, " B"], Slopes]:
+        """Values `(B,)` and slopes; `check` may raise to stop, and is called at least every second or so."""
+        ...
+
+
+def row_measure(objective: Objective) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    """The objective as a function of whole joint tables `(B, Y, Z)`, with its slope in each entry.
+
+    `entropy`: `H(Z|Y)`, slope `−log2 P(z|y)`. `leakage`: `−I(Z;Y) = H(Z|Y) − H(Z)`, slope `−log2 P(z|y) + log2 P(z)` (the
+    constants cancel). `guess`: minus a smooth maximum `Σ_y (Σ_z P(z,y)^p)^{1/p}`, which is at least the chance
+    `Σ_y max_z P(z,y)` of guessing right and at most `Z^{1/p}` times it.
+    """
+
+    def entropy(joint: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        slope = surprisal_bits(joint)
+        return np.einsum("byz,byz->b", joint, slope), slope
+
+    def leakage(joint: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        prior = joint.sum(axis=1, keepdims=True)
+        slope = surprisal_bits(joint) + log2_or_zero(prior)
+        return np.einsum("byz,byz->b", joint, slope), slope
+
+    def guess(joint: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        top = joint.max(axis=-1, keepdims=True)
+        shares = joint / np.where(top > 0, top, 1.0)
+        sums = np.sum(shares**SHARPNESS, axis=-1, keepdims=True)
+        roots = np.where(top > 0, sums, 1.0) ** (1 / SHARPNESS)
+        slope = shares ** (SHARPNESS - 1) * roots / np.where(top > 0, sums, 1.0)
+        return -np.sum(top * roots, axis=(1, 2)), -slope
+
+    return {"entropy": entropy, "leakage": leakage, "guess": guess}[objective]
+
+
+class _RowObjective:
+    """A `row_measure` fed by a walk, one policy at a time; the prior of a leakage is known beforehand."""
+
+    def __init__(self, objective: Objective, prior: np.ndarray):
+        self.total = 0.0
+        self._prior = log2_or_zero(prior) if objective == "leakage" else np.zeros(len(prior))
+        rows: Objective = "guess" if objective == "guess" else "entropy"
+        self._measure = row_measure(rows)
+
+    def __call__(self, joint: np.ndarray, events: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """See `engine.joint.Objective`."""
+        values, slope = self._measure(joint[None])
+        self.total += float(values[0]) + float(np.sum(joint @ self._prior))
+        return slope[0] + self._prior
+
+
+class BatchSecrecy:
+    """All sequences, for all policies side by side."""
+
+    kind = "exact"
+
+    def __init__(self, space: Space, objective: Objective):
+        self.tree = BatchTree(space.hidden, space.available, stationary=space.stationary)
+        self._measure = row_measure(objective)
+        self.reason = f"all {self.tree.num_sequences:,.0f} possible sequences, policies side by side"
+        self.cost_seconds = 4e-4 + 6e-8 * self.tree.places.size
+
+    def __call__(self, tables: Slopes, check: Callable[[], None]) -> tuple[np.ndarray, Slopes]:
+        """See `Secrecy`."""
+        return self.tree.evaluate(tables, self._measure, check)
+
+
+class WalkSecrecy:
+    """All sequences, one policy after the other: for trees and models that do not fit a batch."""
+
+    kind = "exact"
+
+    def __init__(self, space: Space, objective: Objective, seconds: float, sequences: str):
+        self._space = space
+        self._objective: Objective = objective
+        self.reason, self.cost_seconds = f"all {sequences} possible sequences", seconds
+
+    def __call__(self, tables: Slopes, check: Callable[[], None]) -> tuple[np.ndarray, Slopes]:
+        """See `Secrecy`."""
+        values, slopes = np.empty(len(tables)), np.empty(tables.shape)
+        for number, table in enumerate(tables):
+            check()
+            chain = self._space.chain(table)
+            size = tree_size(chain)
+            walk = JointWalk(chain, meet=size.meet, outer=size.outer)
+            objective = _RowObjective(self._objective, chain.prior)
+            found = walk.run(_Checked(objective, check), gradient=True)
+            assert found is not None
+            values[number], slopes[number] = objective.total, found
+        return values, slopes
+
+
+class _Checked:
+    """An objective that asks now and then whether to go on."""
+
+    def __init__(self, inner: _RowObjective, check: Callable[[], None]):
+        self._inner, self._check = inner, check
+
+    def __call__(self, joint: np.ndarray, events: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        self._check()
+        return self._inner(joint, events)
+
+
+class WindowSecrecy:
+    """The lower end of the bracket of one fixed window: what the policy hides at least, whatever the horizon."""
+
+    kind = "bracket"
+
+    def __init__(self, space: Space, radius: int, seconds: float):
+        self._space, self.radius, self.cost_seconds = space, radius, seconds
+        self.reason = f"the lower end of the bracket of {radius} steps around the secret's time"
+
+    def __call__(self, tables: Slopes, check: Callable[[], None]) -> tuple[np.ndarray, Slopes]:
+        """See `Secrecy`."""
+        values, slopes = np.empty(len(tables)), np.empty(tables.shape)
+        for number, table in enumerate(tables):
+            check()
+            values[number], slopes[number] = end_gradient(
+                self._space.chain(table), radius=self.radius, reveal=True, memory_bytes=DEFAULT_MEMORY
+            )
+        return values, slopes
+
+
+class SampleSecrecy:
+    """A sample average with common random numbers: the same draws for every table, so that tables can be compared."""
+
+    kind = "sampled"
+
+    def __init__(self, space: Space, objective: Objective, sequences: int, seed: int, reason: str):
+        self._space, self._sequences, self.seed = space, sequences, seed
+        self._objective: Objective = objective
+        self.reason = f"{sequences:,} sampled sequences, the same draws each time: {reason}"
+        hidden = space.hidden
+        entries = hidden.kernel.num_entries if hidden.kernel.is_sparse else hidden.num_states**2
+        self.cost_seconds = 3e-9 * hidden.horizon * sequences * entries
+
+    def __call__(self, tables: Slopes, check: Callable[[], None]) -> tuple[np.ndarray, Slopes]:
+        """See `Secrecy`."""
+        values, slopes = np.empty(len(tables)), np.empty(tables.shape)
+        for number, table in enumerate(tables):
+            check()
+            chain = self._space.chain(table)
+            found, slopes[number] = sampled_gradient(chain, sequences=self._sequences, seed=self.seed, check=check)
+            values[number] = found.bits
+            if self._objective == "leakage":
+                prior, slope = _prior_slope(chain)
+                values[number] -= prior
+                slopes[number] -= slope
+        return values, slopes
+
+
+def _prior_slope(chain: Chain) -> tuple[float, np.ndarray]:
+    """`H(Z)` and its slope in the table, exact: the slope of the prior's entropy in `P(z)` is `−log2 P(z)`."""
+    hidden, prior = chain.hidden, chain.prior
+    value = hidden.label @ -log2_or_zero(prior)
+    result = np.zeros(chain.table.shape)
+    for time in range(hidden.split_time - 1, -1, -1):
+        ahead = (hidden.kernel.stacked @ value).reshape(hidden.num_states, -1)
+        np.add.at(result[0 if chain.stationary else time], hidden.cell, chain.occupancies[time][:, None] * ahead)
+        value = chain.pull(value, time)
+    return float(entropy_bits(prior)), result
+
+
+def make_secrecy(
+    space: Space,
+    objective: Objective = "entropy",
+    evaluation: Evaluation = "auto",
+    *,
+    sequences: int = 2000,
+    seed: int = 0,
+) -> Secrecy:
+    """The evaluation that fits the class of policies: exact where a gradient takes about a second, then windows, then samples.
+
+    **Raises:** `InputError` where the evaluation asked for cannot serve the objective; `TooLargeError` where `"exact"`
+    would take more than five minutes a gradient.
+    """
+    hidden = space.hidden
+    uniform = np.broadcast_to(space.available / space.available.sum(axis=1, keepdims=True), space.shape)
+    chain = space.chain(np.ascontiguousarray(uniform))
+    small = hidden.num_states <= 50_000
+    size = tree_size(chain) if small and evaluation in ("auto", "exact") else None
+    seconds = size.seconds(chain, gradient=True) if size is not None and size.exact else math.inf
+    if evaluation == "exact" or (evaluation == "auto" and seconds <= _EXACT_SECONDS):
+        if seconds > 300:
+            exact_opacity(chain, Budget())  # refuses, and says what else there is
+            raise TooLargeError(
+                "one exact gradient takes more than five minutes: use evaluation='bracket' or 'sampled'"
+            )
+        assert size is not None
+        if not hidden.kernel.is_sparse and size.num_sequences * hidden.label.shape[1] <= _BATCH_NUMBERS:
+            return BatchSecrecy(space, objective)
+        return WalkSecrecy(space, objective, seconds, size.text())
+    if evaluation in ("auto", "bracket") and objective == "entropy" and hidden.num_states <= _WINDOW_STATES:
+        radius, cost = _window(chain)
+        if evaluation == "bracket" or radius >= 1:
+            return WindowSecrecy(space, radius, cost)
+    if evaluation == "bracket":
+        why = f"bounds the entropy only, not {objective!r}"
+        if objective == "entropy":
+            why = f"needs a chain of {_WINDOW_STATES} states or fewer, and this one has {hidden.num_states}"
+        raise InputError("evaluation", [f"'bracket' {why}: use 'exact' or 'sampled'"])
+    if objective == "guess":
+        raise InputError(
+            "objective",
+            ["'guess' needs all sequences, which are too many here: use objective='entropy' or a shorter horizon"],
+        )
+    why = "asked for" if evaluation == "sampled" else "too many sequences are possible to enumerate them"
+    return SampleSecrecy(space, objective, sequences, seed, why)
+
+
+def _window(chain: Chain) -> tuple[int, float]:
+    """The widest window whose gradient is forecast to take a fraction of a second, and that forecast."""
+    best = (0, 1e-3)
+    for radius in range(chain.hidden.horizon + 2):
+        cut = Cut(chain, Window.around(chain, radius), reveal=True)
+        size = tree_size(cut.chain)
+        seconds = size.seconds(cut.chain, gradient=True)
+        if not size.exact or seconds > _WINDOW_SECONDS:
+            break
+        best = (radius, seconds)
+    return best
+
+
+def final_opacity(
+    space: Space, table: Float[np.ndarray, "T C A"], secrecy: Secrecy, seed: int, sequences: int
+) -> Opacity:
+    """The opacity of the chosen table, as it was searched; an estimate is made on sequences that the search has not seen."""
+    policy, problem = space.policy(table), space.problem
+    if secrecy.kind == "exact":
+        return opacity(problem, policy, "exact")
+    if secrecy.kind == "bracket":
+        return opacity(problem, policy, "auto", time_limit=20, seed=seed + 1)
+    return opacity(problem, policy, "sampled", sequences=max(10 * sequences, 20_000), seed=seed + 1)

@@ -1,0 +1,1 @@
+"""Grid worlds: cells, moves, drawings and sensors."""

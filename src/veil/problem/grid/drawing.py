@@ -1,0 +1,125 @@
+"""Drawings of grids in ASCII: which cells hold what, with the line and column of every defect."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from ...common.checks import Defects
+from .sensors import Cell, Sensor
+
+SIGNS = {".": "floor", "#": "wall", "S": "start", "G": "goal", "?": "secret", "X": "absorbing"}
+_WORDS = tuple(SIGNS.values())
+_SETTINGS = {field.name for field in fields(Sensor)} - {"cells"}
+
+
+def read_drawing(
+    drawing: Any,
+    sensors: Mapping[str, Mapping[str, Any] | Sensor],
+    legend: Mapping[str, str | Sequence[str]],
+    defects: Defects,
+) -> tuple[int, int, dict[str, list[Cell]], list[Sensor]]:
+    """The number of rows and of columns, the cells of each of the words of `SIGNS`, and the sensors with their ranges.
+
+    **Arguments:** as for `GridWorld.from_ascii`; every defect is noted in `defects`.
+    """
+    drawn = _read_sensors(sensors, defects)
+    meaning = _read_legend(legend, drawn, defects)
+    places: dict[str, list[Cell]] = {key: [] for key in (*_WORDS, *drawn)}
+    tokens = _read_tokens(drawing, defects)
+    for row, line in enumerate(tokens):
+        for column, token in enumerate(line):
+            _place(token, row, column, meaning, places, defects)
+    ranged = [replace(sensor, cells=(*sensor.cells, *places.pop(sign))) for sign, sensor in drawn.items()]
+    return len(tokens), len(tokens[0]) if tokens else 0, places, ranged
+
+
+def _read_tokens(drawing: Any, defects: Defects) -> list[list[str]]:
+    if not isinstance(drawing, str) or not drawing.strip():
+        defects.add(f"the drawing is {drawing!r}, expected a string with one line a row")
+        return []
+    lines = [line.strip() for line in drawing.strip().splitlines()]
+    spaced = any(len(line.split()) > 1 for line in lines)
+    tokens = [line.split() if spaced else list(line) for line in lines]
+    for number, line in enumerate(tokens, 1):
+        if len(line) != len(tokens[0]):
+            defects.add(
+                f"line {number} has {len(line)} cells, expected {len(tokens[0])} as line 1 has:"
+                f" {'cells are what stands between blanks' if spaced else 'each character is a cell'}"
+            )
+    return tokens
+
+
+def _place(
+    token: str,
+    row: int,
+    column: int,
+    meaning: Mapping[str, Sequence[str]],
+    places: Mapping[str, list[Cell]],
+    defects: Defects,
+) -> None:
+    where = f"line {row + 1}, column {column + 1}"
+    found: dict[str, None] = {}
+    for character in token:
+        if character in meaning:
+            found.update(dict.fromkeys(meaning[character]))
+        else:
+            known = " ".join(meaning)
+            defects.add(
+                f"{where}: {character!r} has no meaning, expected one of {known}: describe it in sensors or legend"
+            )
+    if "wall" in found and len(found) > 1:
+        others = ", ".join(repr(key) for key in found if key != "wall")
+        defects.add(f"{where}: {token!r} is a wall and also {others}, expected a wall to stand alone")
+    for key in found:
+        places[key].append((row, column))
+
+
+def _read_sensors(given: Any, defects: Defects) -> dict[str, Sensor]:
+    if not isinstance(given, Mapping):
+        defects.add(f"sensors are {given!r}, expected a mapping from a character to the settings of a sensor")
+        return {}
+    sensors = {}
+    for sign, settings in given.items():
+        if not _good_sign(sign, "sensor", defects):
+            continue
+        if isinstance(settings, Sensor):
+            sensors[sign] = settings
+        elif not isinstance(settings, Mapping) or not set(settings) <= _SETTINGS:
+            defects.add(
+                f"sensor {sign!r} has the settings {settings!r}, expected a mapping with the keys"
+                f" {', '.join(sorted(_SETTINGS))}, or a Sensor"
+            )
+        else:
+            sensors[sign] = Sensor(**({"name": sign, "cells": ()} | dict(settings)))
+    return sensors
+
+
+def _read_legend(given: Any, sensors: Mapping[str, Sensor], defects: Defects) -> dict[str, tuple[str, ...]]:
+    meaning: dict[str, tuple[str, ...]] = {sign: (word,) for sign, word in SIGNS.items()}
+    meaning.update((sign, (sign,)) for sign in sensors)
+    if not isinstance(given, Mapping):
+        defects.add(f"legend is {given!r}, expected a mapping from a character to what it stands for")
+        return meaning
+    for sign, roles in given.items():
+        if not _good_sign(sign, "legend", defects):
+            continue
+        if sign in sensors:
+            defects.add(f"legend {sign!r} is the character of a sensor too, expected another character")
+            continue
+        listed = (roles,) if isinstance(roles, str) else tuple(roles)
+        for role in listed:
+            if role not in _WORDS and role not in sensors:
+                known = ", ".join((*_WORDS, *sensors))
+                defects.add(f"legend {sign!r} stands for {role!r}, expected a word or a sensor among {known}")
+        meaning[sign] = tuple(role for role in listed if role in _WORDS or role in sensors)
+    return meaning
+
+
+def _good_sign(sign: Any, what: str, defects: Defects) -> bool:
+    if not isinstance(sign, str) or len(sign) != 1 or sign.isspace():
+        defects.add(f"{what} {sign!r}: expected one character that is not a blank")
+        return False
+    if sign in SIGNS:
+        defects.add(f"{what} {sign!r}: the character means {SIGNS[sign]!r} in every drawing, expected another one")
+        return False
+    return True

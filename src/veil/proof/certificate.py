@@ -1,0 +1,221 @@
+"""The certificate: what is claimed of a policy and of all others, the witnesses that prove it, and its file."""
+
+import hashlib
+import json
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from ..common.errors import CertificateError
+from ..common.files import write_whole
+from .claim import HISTORY, down, up
+
+FORM = "veil-certificate-1"
+
+
+@dataclass(frozen=True, eq=False)
+class Witness:
+    """The watcher that proves the upper bound: what it remembers, how it guesses, and the price of return.
+
+    `first[e]` is its node after the first event, `following[t][node, e]` that after the next, -1 where it has none;
+    `costs[node, z] = −log2 q(z|node)` in the end, `Σ_z 2^−cost ≤ 1`, infinite where it calls z impossible. `price` is λ,
+    in bits a unit of return; `memory` says in words what it remembers.
+    """
+
+    first: Int[np.ndarray, " F"]
+    following: tuple[Int[np.ndarray, "n E"], ...]
+    costs: Float[np.ndarray, "n Z"]
+    price: float
+    memory: str
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """A claim about a policy and about all policies, with what is needed to check it.
+
+    **Attributes:**
+
+    - `goal` "opaque": the policy hides at least `lower` bits, and no policy of `bound_class` with return ≥ `threshold`
+      hides more than `upper`. "transparent": the policy hides at most `upper` bits, and no more than `lower` = 0 is
+      proven for all others.
+    - `expected_return` of the policy, within `return_error`; `feasible`: it reaches the threshold, but for rounding.
+    - `best_known`: what some policy of `bound_class` is known to hide: told by the solver, not proven here.
+    - `policy_class`, `bound_class`: who the policy is and who the others are, and what they must see.
+    - `window`, `prune`, `merge`: how the policy's opacity is bounded; `values`: what is earned after the horizon, for an
+      infinite return; `witness`: the watcher of the upper bound, None for "transparent".
+    - `problem_hash`, `policy_hash`, `versions`; `claim`: the claim in words; `seal`: a hash of what no computation checks.
+    """
+
+    goal: str
+    lower: float
+    upper: float
+    expected_return: float
+    return_error: float
+    threshold: float | None
+    feasible: bool
+    best_known: float | None
+    policy_class: str
+    bound_class: str
+    window: tuple[int, int]
+    prune: float
+    merge: int
+    problem_hash: str
+    policy_hash: str
+    versions: dict[str, str]
+    claim: str
+    seal: str
+    witness: Witness | None = None
+    values: Float[np.ndarray, "K S"] | None = None
+
+    @property
+    def gap(self) -> float:
+        """How far the bounds are apart, in bits."""
+        return self.upper - self.lower
+
+    @property
+    def price(self) -> float:
+        """λ: how many bits the bound falls for one more unit of return, to first order."""
+        return 0.0 if self.witness is None else self.witness.price
+
+    @property
+    def class_gap(self) -> float | None:
+        """The part of the gap that policies of a larger class are known to gain; None where nothing is known.
+
+        0 for a policy on the history: there is no larger class.
+        """
+        if self.best_known is None:
+            return None
+        return 0.0 if self.policy_class.startswith(HISTORY) else max(0.0, self.best_known - self.lower)
+
+    @property
+    def solver_gap(self) -> float | None:
+        """The part of the gap that a search may still close: all of it but the part of the class."""
+        return None if self.class_gap is None else max(0.0, self.gap - self.class_gap)
+
+    def summary(self) -> str:
+        """The claim in a few sentences, lower bounds rounded down and upper bounds up."""
+        lines = [self.claim, f"The policy: {self.policy_class}. The others: {self.bound_class}."]
+        if self.goal == "opaque" and self.feasible:
+            lines.insert(1, self._parts_of_the_gap())
+        return "\n".join(lines)
+
+    def _parts_of_the_gap(self) -> str:
+        if self.class_gap is None or self.solver_gap is None or self.best_known is None:
+            return f"How the gap of {up(self.gap)} bits divides is not known: no game was played."
+        if self.policy_class.startswith(HISTORY):
+            return f"The gap of {up(self.gap)} bits belongs to the solver: no class of policies is larger."
+        return (
+            f"Of the gap of {up(self.gap)} bits, {up(self.class_gap)} belong to the class of the policy (the solver knows one"
+            f" on the history that hides {down(self.best_known)}; how much of it a better policy of the same class would gain"
+            f" is open), and {up(self.solver_gap)} to the solver, between that and the bound."
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write `path`, JSON, and beside it the arrays, safetensors, named after their content; the same certificate
+        gives the same bytes. The JSON is written last: whoever reads it finds the arrays that belong to it.
+
+        **Raises:** `CertificateError` where it cannot be written.
+        """
+        path, content = Path(path), save(self._arrays, metadata={"veil": FORM})
+        head = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("witness", "values")}
+        name, old = f"{path.stem}.{_hash(content)[:12]}.safetensors", _named_arrays(path)
+        head |= {"form": FORM, "arrays": name, "arrays_sha256": _hash(content)}
+        if self.witness is not None:
+            head["witness"] = {"price": self.witness.price, "memory": self.witness.memory, "steps": self._steps[1]}
+        text = json.dumps(head, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)
+        try:
+            write_whole(path.parent / name, content)
+            write_whole(path, (text + "\n").encode())
+            if old is not None and old != name:
+                (path.parent / old).unlink(missing_ok=True)
+        except OSError as error:
+            raise CertificateError(f"cannot write the certificate to {path}: {error.strerror}") from error
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Certificate":
+        """The certificate in a file that `save` wrote, not yet verified.
+
+        **Raises:** `CertificateError` where a file is missing or damaged, saying which and how.
+        """
+        path = Path(path)
+        head = _read_head(path)
+        try:
+            place = path.parent / Path(head.pop("arrays")).name
+            content = place.read_bytes()
+            if _hash(content) != head.pop("arrays_sha256"):
+                raise CertificateError(
+                    f"{place} is damaged or belongs to another certificate: its hash is not that in {path}"
+                )
+            return _assembled(cls, head, load(content))
+        except CertificateError:
+            raise
+        except OSError as error:
+            raise CertificateError(f"the arrays of {path} cannot be read: {error}") from None
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError, SafetensorError) as error:
+            raise CertificateError(f"{path} is not a whole certificate: {type(error).__name__}: {error}") from None
+
+    @cached_property
+    def _steps(self) -> tuple[list[np.ndarray], list[int]]:
+        """The different tables of the graph, and which of them serves each time."""
+        tables: list[np.ndarray] = []
+        numbers: dict[bytes, int] = {}
+        order = []
+        for table in () if self.witness is None else self.witness.following:
+            key = hashlib.sha256(repr(table.shape).encode() + np.ascontiguousarray(table).tobytes()).digest()
+            if key not in numbers:
+                numbers[key] = len(tables)
+                tables.append(table)
+            order.append(numbers[key])
+        return tables, order
+
+    @property
+    def _arrays(self) -> dict[str, np.ndarray]:
+        arrays = {} if self.witness is None else {"first": self.witness.first, "costs": self.witness.costs}
+        if self.values is not None:
+            arrays["values"] = self.values
+        arrays |= {f"following.{number}": table for number, table in enumerate(self._steps[0])}
+        return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+
+
+def _hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _named_arrays(path: Path) -> str | None:
+    """The name of the arrays of the certificate that is there already, if there is one."""
+    try:
+        return Path(_read_head(path)["arrays"]).name
+    except (CertificateError, KeyError, TypeError):
+        return None
+
+
+def _read_head(path: Path) -> dict[str, Any]:
+    try:
+        head = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CertificateError(f"there is no certificate {path}") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise CertificateError(f"{path} cannot be read as a certificate: {error}") from None
+    if not isinstance(head, dict) or head.pop("form", None) != FORM:
+        raise CertificateError(f"{path} is not a certificate of the form {FORM!r}")
+    return head
+
+
+def _assembled(cls: type[Certificate], head: dict[str, Any], arrays: dict[str, np.ndarray]) -> Certificate:
+    witness = head.pop("witness", None)
+    known = {one.name for one in fields(cls)} - {"witness", "values"}
+    if set(head) != known:
+        raise CertificateError(
+            f"its fields are wrong: missing {sorted(known - set(head))}, unknown {sorted(set(head) - known)}"
+        )
+    if witness is not None:
+        following = tuple(arrays[f"following.{int(number)}"] for number in witness["steps"])
+        witness = Witness(arrays["first"], following, arrays["costs"], float(witness["price"]), str(witness["memory"]))
+    left, right = head.pop("window")
+    return cls(**head, window=(int(left), int(right)), witness=witness, values=arrays.get("values"))

@@ -1,0 +1,231 @@
+"""`certify`: makes a certificate for any policy; every number in it comes from the verifier's own functions."""
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from importlib.metadata import version
+from typing import Any, Literal
+
+import numpy as np
+
+from ..common.checks import Defects, is_number
+from ..common.clock import Progress, Watch
+from ..common.errors import TooLargeError
+from ..engine.return_range import check_feasible
+from ..engine.return_range import threshold as threshold_of
+from ..engine.returns import optimal_values
+from ..game.limits import Limits
+from ..game.pairs import DEFAULT_MEMORY
+from ..game.solve import GamePoint
+from ..policy.tables import check_fits
+from ..problem.fingerprint import fingerprint
+from ..problem.problem import Problem
+from .certificate import Certificate
+from .claim import ROUNDING, bound_words, claim_words, missing_return, policy_hash, policy_words, seal_of
+from .observers import Game, best_watcher
+from .verify import PolicyValues, policy_values
+from .world import FLOOR, UNIT, Patience, World
+
+_SECONDS = 60.0
+_POLICY_SHARE = 1 / 3  # of the time, for the policy's own opacity
+_EXACT_SHARE, _GRACE = 1 / 3, 0.5  # of that, to follow all histories, and seconds that this may take whatever the limit
+_MOST_MOVES = 2**23  # branches of a layer up to which histories are followed
+_PRUNINGS = (1e-12, 1e-10, 1e-8, 1e-7)
+_MERGINGS, _MERGE_PRUNE = (256, 1024, 4096, 16384), 1e-9  # histories that a layer keeps, and those too rare to count
+_SLACK = 2.0**-40  # bits that claims stay away from what is proven here: machines differ in their last digits
+
+
+def certify(
+    problem: Problem,
+    policy: Any,
+    time_limit: float | None = None,
+    gap: float = 1e-3,
+    *,
+    goal: Literal["opaque", "transparent"] = "opaque",
+    game: Game | None = None,
+    memory_bytes: int = DEFAULT_MEMORY,
+    progress: bool | Callable[[Progress], None] | None = None,
+) -> Certificate:
+    """Prove how much a policy hides, and that no policy whatever hides much more under the same threshold.
+
+    The lower bound is the policy's own opacity, exact where the observation tree fits and from a window around the secret
+    otherwise. The upper bound is proven by a watcher: its rule comes from the game, on the whole history where that fits
+    and on a bounded memory otherwise, and holds for all policies. With goal "transparent" a minimum is wanted, for which
+    the game has no bound: the certificate then holds the policy's own value and says so.
+
+    **Arguments:** `policy`: a Markov, timed, memory or history policy; `time_limit` in seconds, 60 by default: a third at
+    most goes to the policy's own opacity, the rest to the search of a rule, and one pass over the horizon, for the return,
+    is always made; `gap`: the search stops where it knows the best policy to this many bits; `game`: a game of this problem
+    that was already played, as `Solution.proof`, whose watcher is then used; `memory_bytes` for the game; `progress`: as
+    for `veil.solve`.
+
+    **Returns:** a `Certificate`, which `veil.verify(certificate, problem, policy)` accepts. Where there is no time for a
+    game, the bound is `log2 |Z|` or what the first event tells of the start. A keyboard interrupt ends the search with the
+    best proof so far; it is passed on where nothing is proven of the policy yet.
+
+    **Raises:** `InputError` where the policy does not fit; `InfeasibleError` where no policy reaches the threshold;
+    `CertificateError` where the verifier refuses the problem or the policy.
+    """
+    _check(policy, problem, goal, time_limit, gap)
+    if len(problem.models) == 1 or problem.secret_table.agent_knows:
+        check_feasible(problem)  # the bound is also about agents who know the model, who may earn more
+    limits, world = Limits.of(_SECONDS if time_limit is None else float(time_limit)), World(problem)
+    values = np.stack([optimal_values(one) for one in problem.models]) if problem.return_over == "infinite" else None
+    share = limits if goal == "transparent" else limits.share(_POLICY_SHARE)
+    found, how, whole = _PolicyPart(world, policy, values, goal).best(share, gap)
+    wanted, most = threshold_of(problem), world.most_bits
+    claim = Certificate(
+        goal=goal,
+        lower=max(0.0, found.lower - _SLACK),
+        upper=min(most, found.upper + _SLACK),
+        expected_return=found.expected_return,
+        return_error=2 * found.return_error + 8 * UNIT * abs(found.expected_return),
+        threshold=wanted,
+        feasible=True,
+        best_known=None,
+        policy_class=policy_words(problem, policy),
+        bound_class=bound_words(problem, goal),
+        **how,
+        problem_hash=fingerprint(problem),
+        policy_hash=policy_hash(policy),
+        versions={"veil": version("veil"), "numpy": np.__version__},
+        claim="",
+        seal="",
+        values=values,
+    )
+    claim = replace(claim, feasible=missing_return(claim) <= ROUNDING * (1 + abs(wanted or 0.0)))
+    if goal == "opaque":
+        limits = limits if whole else Limits.of(0.0)
+        with _telling(progress, limits) as tell:
+            watched = best_watcher(world, wanted, values, gap, limits, memory_bytes, game, tell)
+        known = watched.known
+        if known is not None and claim.feasible:
+            known = max(known, claim.lower)
+        upper = min(most, watched.upper + _SLACK)
+        claim = replace(claim, witness=watched.witness, upper=upper, best_known=known)
+    else:
+        claim = replace(claim, lower=0.0)
+    return replace(claim, claim=claim_words(claim), seal=seal_of(claim))
+
+
+@contextlib.contextmanager
+def _telling(
+    progress: bool | Callable[[Progress], None] | None, limits: Limits
+) -> Iterator[Callable[[GamePoint], None]]:
+    """What to call with how far a game is; the share that is done is that of the time."""
+    watch, seconds = Watch(progress=progress), max(1, round(limits.left))
+
+    def tell(point: GamePoint) -> None:
+        done = min(seconds, int(watch.seconds))
+        watch.tell(Progress("proving", done, seconds, point.lower, math.nan, point.price, watch.seconds))
+
+    try:
+        yield tell
+    finally:
+        watch.close()
+
+
+def _check(policy: Any, problem: Problem, goal: Any, time_limit: Any, gap: Any) -> None:
+    defects = Defects("certify")
+    if goal not in ("opaque", "transparent"):
+        defects.add(f"goal is {goal!r}, expected 'opaque' or 'transparent'")
+    if time_limit is not None and not (is_number(time_limit) and time_limit >= 0):
+        defects.add(f"time_limit is {time_limit!r}, expected seconds, 0 or more")
+    if not (is_number(gap) and gap >= 0):
+        defects.add(f"gap is {gap!r}, expected bits, 0 or more")
+    if hasattr(policy, "decisions") and policy.horizon != problem.horizon:
+        defects.add(f"the policy makes {policy.horizon} decisions, and the horizon is {problem.horizon}")
+    defects.raise_if_any()
+    if not hasattr(policy, "decisions"):
+        check_fits(policy, problem)
+
+
+class _PolicyPart:
+    """The search for the best bound on a policy's own opacity: exact if that fits, else a window, or merged histories."""
+
+    def __init__(self, world: World, policy: Any, values: Any, goal: str):
+        self.world, self.policy, self.values, self.goal = world, policy, values, goal
+        self.whole = (-1, world.horizon + 1)
+        self.found: tuple[PolicyValues, dict[str, Any]] | None = None
+
+    def best(self, limits: Limits, gap: float) -> tuple[PolicyValues, dict[str, Any], bool]:
+        """The values, how they were found, and whether the search went to its end without an interrupt."""
+        try:
+            if not self._try([self._way(FLOOR)], Patience(_MOST_MOVES, limits.share(_EXACT_SHARE).deadline + _GRACE)):
+                # The secret told outright: nothing is hidden, and only the return is left to find.
+                if not self._try([self._way(FLOOR, window=_around(self.world, 0))], Patience()):
+                    raise TooLargeError(
+                        "not even the return of the policy can be followed: the problem is too large to certify"
+                    )
+                self._widen(limits, gap)
+                self._merge(limits)
+            finished = True
+        except KeyboardInterrupt:
+            if self.found is None:
+                raise
+            finished = False
+        assert self.found is not None
+        return *self.found, finished
+
+    def _way(self, prune: float, merge: int = 0, window: tuple[int, int] | None = None) -> dict[str, Any]:
+        return {"window": self.whole if window is None else window, "prune": prune, "merge": merge}
+
+    def _try(self, ways: list[dict[str, Any]], patience: Patience) -> bool:
+        """Keep the values by the first way that fits, if they are better; says whether one fits."""
+        for how in ways:
+            try:
+                values = policy_values(
+                    self.world, self.policy, how["window"], how["prune"], self.values,
+                    goal=self.goal, merge=how["merge"], patience=patience,
+                )  # fmt: skip
+            except TooLargeError:
+                continue
+            if self.found is None or self._gain(values) > self._gain(self.found[0]):
+                self.found = values, how
+            return True
+        return False
+
+    def _gain(self, values: PolicyValues) -> float:
+        return values.lower if self.goal == "opaque" else -values.upper
+
+    def _widen(self, limits: Limits, gap: float) -> None:
+        """Wider and wider windows, while there is time and they gain."""
+        assert self.found is not None
+        for radius in range(self._first_radius(), self.world.horizon + 2):
+            begin, window, before = limits.left, _around(self.world, radius), self._gain(self.found[0])
+            ways = [self._way(prune, window=window) for prune in (FLOOR, *_PRUNINGS)]
+            if not self._try(ways, Patience(_MOST_MOVES, limits.deadline)):
+                break
+            # A window costs a few times what the one before it took.
+            following = 3 * (begin - limits.left)
+            small = before > 0 and self._gain(self.found[0]) - before < gap / 20
+            if window == self.whole or following > limits.left or (following > 2 and small):
+                break
+
+    def _first_radius(self) -> int:
+        """Where to begin: at the edge of its window the watcher is told the memory, which should then be small.
+
+        A policy on the history that was found for a stretch of times remembers nothing else on the other side of its end.
+        """
+        tables = getattr(self.policy, "following", ())
+        if self.world.problem.secret_table.time == 0:
+            alone = [time for time, table in enumerate(tables, 1) if table.max(initial=0) == 0]
+            return alone[0] if alone else 1
+        told_at = getattr(self.policy, "told_at", None)
+        return 1 if told_at is None else max(1, self.world.problem.secret_table.time - told_at)
+
+    def _merge(self, limits: Limits) -> None:
+        """The whole horizon with histories merged, more and more of them kept apart."""
+        assert self.found is not None
+        for most in _MERGINGS if self.found[1] != self._way(FLOOR) else ():
+            begin = limits.left
+            fits = self._try([self._way(_MERGE_PRUNE, most)], Patience(_MOST_MOVES, limits.deadline))
+            if not fits or 4 * (begin - limits.left) > limits.left:
+                break
+
+
+def _around(world: World, radius: int) -> tuple[int, int]:
+    time, horizon = world.problem.secret_table.time, world.horizon
+    left, right = max(time - radius, -1), min(time + radius, horizon + 1)
+    return (-1 if time == 0 else left, horizon + 1 if time == horizon else right)

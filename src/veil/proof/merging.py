@@ -1,0 +1,47 @@
+"""Histories that leave the watcher almost the same belief, made one: what the watcher then loses is charged in bits."""
+
+import math
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from ..common.logs import log2_of_count, log2_or_zero
+from .world import UNIT, group
+
+_TOLERANCES = (1e-6, 1e-4, 1e-3, 3e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.2, 0.5)
+
+
+def merge_histories(
+    history: Int[np.ndarray, " n"], code: Int[np.ndarray, " n"], mass: Float[np.ndarray, " n"], most: int, eta: float
+) -> tuple[Int[np.ndarray, " n"], float]:
+    """Number histories anew, at most about `most` of them, those with nearly the same belief alike; and the bits it costs.
+
+    `Σ_h P(h) KL(belief of h ‖ belief of its cluster)`, rounded up: the watcher cannot know more about anything that
+    follows from the hidden state by telling the histories of a cluster apart.
+
+    **Arguments:** entries in the order of `history`, numbered without gaps; `code`: a number for each hidden state; `eta`,
+    how far each weight may be from the true one, relative to it.
+    """
+    total = np.bincount(history, mass)
+    if len(total) <= most:
+        return history, 0.0
+    belief = mass / total[history]
+    begins = np.flatnonzero(np.diff(history, prepend=-1))
+    mix = np.random.default_rng(0).integers(1, 2**62, size=int(code.max()) + 1)
+    cluster = np.arange(len(total))
+    for tolerance in _TOLERANCES:
+        # A sum of random numbers stands for the rounded belief; two that meet by chance are merged, and charged, too.
+        key = np.add.reduceat(np.rint(belief / tolerance).astype(np.int64) * mix[code], begins)
+        cluster = np.unique(key, return_inverse=True)[1].ravel()
+        if cluster.max() < most:
+            break
+    merged = cluster[history]
+    _, number = group(merged, code)
+    together, around = np.bincount(number, mass)[number], np.bincount(merged, mass)[merged]
+    terms = mass * log2_or_zero(belief / (together / around))
+    # Sums of at most n weights are behind each ratio, two of them for the cluster and one for the history.
+    weight = math.fsum(mass.tolist())
+    error = UNIT * ((5 * len(terms) + 16) * weight + 16 * math.fsum(np.abs(terms).tolist()))
+    # The charge is a difference of two entropies of the code, each of which moves by as much as the weights may.
+    error += 2.1 * eta * weight * log2_of_count(int(code.max()) + 2)
+    return merged, max(0.0, math.fsum(terms.tolist())) + error

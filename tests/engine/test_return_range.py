@@ -1,0 +1,353 @@
+"""The largest and smallest returns: against every deterministic policy, by hand, and what thresholds ask of them."""
+
+import itertools
+import random
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import veil
+from tests.engine.chains import small_case
+from tests.random_problems import KINDS, random_spec, to_problem
+from veil.common.errors import InfeasibleError
+from veil.engine.chain import Chain
+from veil.engine.hidden import build
+from veil.engine.return_range import (
+    ReturnRange,
+    check_feasible,
+    max_return,
+    reaches,
+    return_extremes,
+    return_slack,
+    threshold,
+)
+from veil.engine.returns import evaluate_return
+from veil.planning.best_returns import best_stationary_return, greedy_table
+
+MOST_POLICIES = 600
+
+
+def choices(problem: veil.Problem, tables: int) -> list[np.ndarray]:
+    """The actions available in each row of so many tables."""
+    return [np.flatnonzero(row) for row in problem.available] * tables
+
+
+def deterministic_tables(problem: veil.Problem, tables: int) -> Iterator[np.ndarray]:
+    shape = (tables, problem.num_cells)
+    for actions in itertools.product(*choices(problem, tables)):
+        yield np.eye(problem.num_actions)[np.array(actions, dtype=int).reshape(shape)]
+
+
+def value(problem: veil.Problem, table: np.ndarray, *, stationary: bool = False) -> float:
+    return evaluate_return(problem, Chain(build(problem), table, stationary=stationary))[0]
+
+
+def tiny_problems(
+    kind: str, count: int, *, return_over: str = "horizon", blind: bool = False
+) -> Iterator[veil.Problem]:
+    """Random problems of a kind with a few decisions, whose deterministic policies can all be tried."""
+    found = 0
+    for seed in itertools.count():
+        rng = random.Random(f"extremes {kind} {seed}")
+        spec = random_spec(rng, kind, work=3_000)
+        infinite = return_over == "infinite"
+        if infinite and (spec.discount == 1 or any(any(model.terminal) for model in spec.models)):
+            continue
+        if (kind == "model" and not spec.secret.agent_knows) != blind or spec.num_states < 2 or spec.horizon < 1:
+            continue
+        problem = to_problem(spec, rng, return_over)
+        policies = np.prod([float(len(row)) for row in choices(problem, 1 if infinite else spec.horizon)])
+        if 4 <= policies <= MOST_POLICIES:
+            yield problem
+            found += 1
+            if found == count:
+                return
+
+
+# Against every policy
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_extremes_are_those_of_all_deterministic_policies(kind: str):
+    several, masked, longest = 0, 0, 0
+    for problem in tiny_problems(kind, 10):
+        returns = [value(problem, table) for table in deterministic_tables(problem, problem.horizon)]
+        assert max_return(problem) == pytest.approx(max(returns), abs=1e-12)
+        assert return_extremes(problem).smallest == pytest.approx(min(returns), abs=1e-12)
+        assert return_extremes(problem).exact
+        assert value(problem, greedy_table(problem)) == pytest.approx(max(returns), abs=1e-12)
+        assert value(problem, greedy_table(problem, smallest=True)) == pytest.approx(min(returns), abs=1e-12)
+        several += max(returns) > min(returns) + 1e-3
+        masked += not problem.available.all()
+        longest = max(longest, problem.horizon)
+    assert several > 5
+    assert masked > 0
+    assert longest > 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_extremes_for_ever_are_those_of_all_deterministic_stationary_policies(kind: str):
+    for problem in tiny_problems(kind, 6, return_over="infinite"):
+        returns = [value(problem, table, stationary=True) for table in deterministic_tables(problem, 1)]
+        assert max_return(problem) == pytest.approx(max(returns), abs=1e-11)
+        assert return_extremes(problem).smallest == pytest.approx(min(returns), abs=1e-11)
+        best, table = best_stationary_return(problem)
+        assert best == pytest.approx(max(returns), abs=1e-11)
+        assert value(problem, table[None], stationary=True) == best
+        greedy, worst = greedy_table(problem), greedy_table(problem, smallest=True)
+        assert greedy.shape == (problem.horizon, problem.num_cells, problem.num_actions)
+        assert value(problem, greedy) == pytest.approx(max(returns), abs=1e-11)
+        assert value(problem, worst[:1], stationary=True) == pytest.approx(min(returns), abs=1e-11)
+
+
+def best_with_memory(problem: veil.Problem) -> float:
+    """The largest return of an agent who remembers all, sees the state and infers the model from it."""
+    models, discount = problem.models, problem.discount
+    mask, dense = problem.model.available, [model.transitions for model in problem.models]
+
+    def ahead(time: int, state: int, belief: np.ndarray) -> float:
+        if time == problem.horizon:
+            return sum(b * model.terminal_rewards[state] for b, model in zip(belief, models, strict=True))
+        best = -np.inf
+        for action in np.flatnonzero(mask[state]):
+            total = sum(b * model.rewards[state, action] for b, model in zip(belief, models, strict=True))
+            for there in range(problem.num_states):
+                after = belief * [transitions[state, action, there] for transitions in dense]
+                if after.any():
+                    total += discount * ahead(time + 1, there, after)
+            best = max(best, total)
+        return best
+
+    weights = problem.secret_table.weights
+    assert weights is not None
+    starts = np.array([model.initial for model in models])
+    return float(sum(ahead(0, state, weights * starts[:, state]) for state in range(problem.num_states)))
+
+
+def test_an_agent_who_does_not_know_the_model_is_bounded():
+    """Greedy table ≤ the best table ≤ the best with memory ≤ the bound; over one decision all the same."""
+    loose, equal, short = 0, 0, 0
+    for problem in tiny_problems("model", 25, blind=True):
+        best = max(value(problem, table) for table in deterministic_tables(problem, problem.horizon))
+        worst = min(value(problem, table) for table in deterministic_tables(problem, problem.horizon))
+        remembering, greedy = best_with_memory(problem), value(problem, greedy_table(problem))
+        found = return_extremes(problem)
+        assert greedy <= best + 1e-12
+        assert best <= remembering + 1e-12
+        assert remembering <= found.largest + 1e-12
+        assert found.smallest <= worst + 1e-12
+        assert value(problem, greedy_table(problem, smallest=True)) >= worst - 1e-12
+        if found.exact:
+            assert found.largest == pytest.approx(best, abs=1e-12)
+            assert found.smallest == pytest.approx(worst, abs=1e-12)
+        loose += found.largest > remembering + 1e-6
+        equal += greedy > best - 1e-12
+        short += found.exact
+    assert loose > 0
+    assert short > 0
+    assert equal >= 24  # sweeps are a search, but on tiny problems a good one
+
+
+def two_models(horizon: int, **changes) -> veil.Problem:
+    """Left pays in one model, right in the other; nobody ever learns which it is."""
+    stay = np.ones((1, 2, 1))
+    models = [veil.Model(stay, [[1.0, 0.0]], 0, 0.5), veil.Model(stay, [[0.0, 1.0]], 0, 0.5)]
+    secret = veil.WhichModel([0.6, 0.4], agent_knows=changes.pop("agent_knows", False))
+    return veil.Problem(models, veil.Observer(np.ones((1, 1))), secret, horizon, **changes)
+
+
+def test_two_models_by_hand():
+    assert max_return(two_models(1)) == 0.6
+    assert return_extremes(two_models(1)).smallest == 0.4
+    assert max_return(two_models(2)) == pytest.approx(0.6 + 0.5)  # the bound; 0.9 is what there is
+    assert value(two_models(2), greedy_table(two_models(2))) == pytest.approx(0.9)
+    assert max_return(two_models(2, agent_knows=True)) == pytest.approx(1.5)
+    assert return_extremes(two_models(2, agent_knows=True)).exact
+    assert not return_extremes(two_models(2)).exact
+    forever = two_models(2, return_over="infinite")
+    assert max_return(forever) == pytest.approx(0.6 + 1)
+    assert best_stationary_return(forever)[0] == pytest.approx(1.2)
+    assert greedy_table(forever).tolist() == [[[1, 0]], [[1, 0]]]
+    assert greedy_table(forever, smallest=True).tolist() == [[[0, 1]], [[0, 1]]]
+
+
+def test_a_model_that_never_runs_leaves_no_doubt():
+    problem = two_models(3)
+    certain = problem.replace(secret=veil.WhichModel([0.0, 1.0]))
+    assert return_extremes(certain).exact
+    assert max_return(certain) == 1.75
+    assert value(certain, greedy_table(certain)) == 1.75
+
+
+def test_no_decisions_leave_the_terminal_rewards():
+    model = veil.Model(np.full((2, 2, 2), 0.5), np.ones((2, 2)), [0.25, 0.75], terminal_rewards=[4.0, 8.0])
+    problem = veil.Problem(model, veil.Observer(np.eye(2)), veil.LastState({1}), 0, "50%")
+    assert max_return(problem) == return_extremes(problem).smallest == threshold(problem) == 7
+    assert greedy_table(problem).shape == (0, 2, 2)
+    assert best_stationary_return(problem)[0] == 7
+    check_feasible(problem)
+
+
+def test_of_equal_actions_the_first_available_is_taken():
+    mask = [[False, True, True]]
+    model = veil.Model(np.array([[[0.0], [1.0], [1.0]]]), [[9.0, 1.0, 1.0]], 0, available=mask)
+    problem = veil.Problem(model, veil.Observer(np.ones((1, 1))), veil.LastState({0}), 2)
+    assert greedy_table(problem).tolist() == [[[0, 1, 0]], [[0, 1, 0]]]
+    assert max_return(problem) == 2
+
+
+@pytest.mark.parametrize(("name", "largest"), [("paper-last-state", 0.451), ("paper-initial-state", 0.555)])
+def test_the_known_largest_returns(name: str, largest: float):
+    assert round(max_return(veil.gallery.load(name)), 3) == largest
+
+
+# Thresholds
+
+
+def harvest(min_return: float | str | None = None) -> veil.Problem:
+    """Two decisions in a field: work, for 1, or leave for home; being home in the end pays 3.
+
+    With a clock: work, then leave, 4. Leaving with probability p each time: `2(1-p)² + 4p(1-p) + 3p = 2 + 3p - 2p²`,
+    at most 3.125, at p = 3/4; never leaving, the least, 2; no policy has less.
+    """
+    transitions = np.zeros((2, 2, 2))
+    transitions[0, 0, 0] = transitions[0, 1, 1] = transitions[1, :, 1] = 1
+    model = veil.Model(transitions, [[1.0, 0.0], [0.0, 0.0]], "field", 1.0, [0.0, 3.0], ["field", "home"])
+    return veil.Problem(model, veil.Observer(np.eye(2)), veil.LastState({"home"}), 2, min_return)
+
+
+def test_percentages_are_shares_of_the_range():
+    assert return_extremes(harvest()).smallest == 2
+    assert return_extremes(harvest()).largest == 4
+    assert threshold(harvest("25%")) == 2.5
+    assert threshold(harvest("0%")) == 2
+    assert threshold(harvest("100%")) == 4
+    assert threshold(harvest(3.3)) == 3.3
+    assert threshold(harvest()) is None
+
+
+def test_the_ends_of_a_range_are_its_ends():
+    """However they round: `s + 1 · (l − s)` is not l for a third of these pairs."""
+    off = 0
+    for low, high in np.random.default_rng(0).normal(size=(200, 2)):
+        found = ReturnRange(low, high, True)
+        assert found.at(1) == high
+        assert found.at(0) == low
+        assert found.at(0.25) == pytest.approx(0.75 * low + 0.25 * high)
+        off += low + (high - low) != high
+    assert off > 50
+
+
+@pytest.mark.parametrize("name", veil.gallery.names())
+def test_the_largest_return_counts_as_feasible(name: str):
+    problem = veil.gallery.load(name, min_return="100%")
+    assert threshold(problem) == max_return(problem)
+    check_feasible(problem)
+    assert reaches(problem, value(problem, greedy_table(problem)))
+    check_feasible(problem.replace(min_return=max_return(problem)))
+    check_feasible(problem.replace(min_return=None))
+    above = max_return(problem) + 2 * return_slack(problem)
+    assert not reaches(problem.replace(min_return=above), value(problem, greedy_table(problem)))
+
+
+def test_an_infeasible_threshold_is_refused_with_the_largest_return():
+    with pytest.raises(InfeasibleError, match=r"min_return is 4\.5, but no policy reaches more than 4: .*'90%'"):
+        check_feasible(harvest(4.5))
+    paper = veil.gallery.load("paper-last-state", min_return=0.6)
+    with pytest.raises(veil.VeilError, match=r"min_return is 0\.6, but no policy reaches more than 0\.4507:"):
+        check_feasible(paper)
+
+
+def test_the_message_tells_close_numbers_apart():
+    close = max_return(veil.gallery.load("paper-last-state")) + 1e-8
+    with pytest.raises(InfeasibleError, match=r"is 0\.45074983, but no policy reaches more than 0\.45074982:"):
+        check_feasible(veil.gallery.load("paper-last-state", min_return=close))
+
+
+def test_the_slack_follows_the_rewards():
+    assert return_slack(harvest()) == pytest.approx(1e-10 * (2 * 1 + 3))
+    assert return_slack(two_models(2)) == pytest.approx(1e-10 * 1.5)
+    assert return_slack(two_models(2, return_over="infinite")) == pytest.approx(1e-10 * 2)
+
+
+# Stationary policies
+
+
+def stationary_grid(problem: veil.Problem, points: int = 201) -> float:
+    """The largest return over a grid of all stationary policies in the only state with a choice."""
+    tables = np.array([[[1 - p, p], [1.0, 0.0]] for p in np.linspace(0, 1, points)])
+    return max(value(problem, table[None], stationary=True) for table in tables)
+
+
+def test_a_clock_reaches_what_no_stationary_policy_does():
+    problem = harvest(3.5)
+    check_feasible(problem)
+    assert reaches(problem, value(problem, greedy_table(problem)))
+    assert stationary_grid(problem) == pytest.approx(3.125, abs=1e-12)  # p = 3/4 is on the grid
+    best, table = best_stationary_return(problem)
+    assert best == pytest.approx(3.125, abs=1e-12)
+    assert not reaches(problem, best)
+    assert table[0, 1] == pytest.approx(0.75, abs=1e-6)
+    deterministic = max(value(problem, found, stationary=True) for found in deterministic_tables(problem, 1))
+    assert deterministic == 3  # chance is needed
+
+
+def test_certain_rows_come_out_certain_beside_uncertain_ones():
+    """A gate before the field: entering is best beyond doubt, leaving the field is best left to chance."""
+    transitions = np.zeros((3, 2, 3))
+    transitions[0, 0, 0] = transitions[0, 1, 1] = transitions[1, :, 1] = transitions[2, 0, 0] = transitions[2, 1, 2] = 1
+    model = veil.Model(transitions, [[1.0, 0.0], [0.0, -1.0], [0.0, 0.0]], 2, 1.0, [0.0, 3.0, 0.0])
+    problem = veil.Problem(model, veil.Observer(np.eye(3)), veil.LastState({1}), 3)
+    best, table = best_stationary_return(problem)
+    assert best == pytest.approx(3.125, abs=1e-12)
+    assert table[0, 1] == pytest.approx(0.75, abs=1e-6)
+    assert table[1:].tolist() == [[1, 0], [1, 0]]
+
+
+def best_of_many(problem: veil.Problem, seed: int) -> float:
+    """The largest return of every deterministic and of 500 random stationary policies."""
+    rng = np.random.default_rng(seed)
+    shape = (500, problem.num_cells, problem.num_actions)
+    drawn = rng.exponential(size=shape) ** rng.choice([1, 4], size=(500, 1, 1)) * problem.available
+    drawn /= drawn.sum(axis=2, keepdims=True)
+    tables = itertools.chain(deterministic_tables(problem, 1), drawn[:, None])
+    return max(value(problem, table, stationary=True) for table in tables)
+
+
+def test_the_search_beats_every_deterministic_stationary_policy_and_many_random_ones():
+    below = 0
+    for kind in KINDS:
+        for seed, problem in enumerate(tiny_problems(kind, 6, blind=kind == "model")):
+            best, table = best_stationary_return(problem)
+            assert value(problem, table[None], stationary=True) == best
+            veil.MarkovPolicy(table)  # a table of distributions
+            assert not table[~problem.available].any()
+            assert best >= best_of_many(problem, seed) - 1e-9
+            assert best <= max_return(problem) + 1e-12
+            below += return_extremes(problem).exact and best < max_return(problem) - 1e-6
+    assert below > 2
+
+
+def test_the_search_finds_the_same_again_and_needs_a_budget_that_makes_sense():
+    problem = veil.gallery.load("later-last-state")
+    first, again = best_stationary_return(problem), best_stationary_return(problem)
+    assert first[0] == again[0]
+    np.testing.assert_array_equal(first[1], again[1])
+    assert first[0] > 1.3609  # the best of forty random starts; the best deterministic greedy table has 1.348
+    assert best_stationary_return(problem, iterations=0, starts=1)[0] <= first[0]
+    with pytest.raises(veil.InputError, match="2 defects"):
+        best_stationary_return(problem, starts=0, iterations=1.5)  # type: ignore[arg-type]
+
+
+# To the last bit
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_largest_return_is_that_of_its_own_policy_to_the_last_bit(kind: str):
+    for seed in range(12):
+        problem = small_case(f"own {seed}", kind).problem
+        if not return_extremes(problem).exact:
+            continue
+        for smallest, end in ((False, max_return(problem)), (True, return_extremes(problem).smallest)):
+            assert veil.expected_return(problem, veil.TimedPolicy(greedy_table(problem, smallest=smallest))) == end

@@ -1,0 +1,90 @@
+"""Mutated scenario files: values, lines, blocks of lines and single characters are changed."""
+
+import random
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from tests.formats.scenarios import ALL
+from veil.formats.scenario.starters import GALLERY_GRIDS
+from veil.formats.scenario.writer import scenario_of, starter
+
+_VALUES = (
+    "0", "1", "-1", "3", "0.5", "1.5", "-0.1", "1e308", "1e-320", "inf", "nan", "9223372036854775808", "0xffffffffffffffffff",
+    "true", "false", '""', '"a"', '"0"', '"+"', '"80%"', '"-3%"', "[]", "{}", "[[]]", "[0, 0]", "[[0, 0]]", "[1, 2, 3]",
+    '["a", "go", "b"]', '["a", "go", { a = 1 }]', "{ a = 1 }", '{ where = "row=1" }', '{ where = "index<2 & (state=a)" }',
+    '{ where = "((" }', '{ drawn = "S" }', '"r0c0"', "1979-05-27", "07:32:00", '"markov"', '"timed"', "{ states = 1 }",
+    "{ observations = 2 }", "{ controller = 3 }", '{ zones = ["r0c0", [1]] }', '"last_state"', '"which_model"', '"automaton"',
+    '"initial_state"', '"state_at"', '"single"', '"infinite"', '"\\u0000"', '"../../etc/passwd"', '"model.pomdp"', "100000",
+    "99999999", '"""\n. S\n? G\n"""', "'''\nS?\n'''",
+)  # fmt: skip
+_LINES = (
+    "[grid]", "[graph]", "[file]", "[observer]", "[secret]", "[solve]", "[[models]]", "[models.grid]", "[models.graph]",
+    "[grid.legend]", "[grid.sensors.c]", "[observer.sensors.eye]", "[observer.emissions]", "[observer.action_emissions.go]",
+    "[observer.mutes.x]", "[secret.groups]", "[secret.labels]", "[solve.memory]", "[[grid.starts]]", "[[grid.goals]]",
+    "[[file.rewards]]", "cell = [0, 0]", "weight = 2", "reward = 1", "rows = 3", "columns = 3", "rest = 'x'", "noise = 0.1",
+    "variables = ['state']", "readings = 'single'", "sees_initial = false", "sees_actions = true", "states = [0, 1]",
+    "agent_sees_observations = true", "return_over = 'infinite'", "discount = 0.5", "goals_pay_last = true", "path = 'x.npz'",
+)  # fmt: skip
+_MARKS = "[]{}=,.\"'#\n\\ 0a?S.+-_é\x00\t%"
+
+
+def seeds() -> list[str]:
+    """The texts that mutations begin from."""
+    return [
+        *ALL.values(),
+        starter("grid"),
+        starter("graph"),
+        starter("file"),
+        *map(scenario_of, ("two-rooms", *GALLERY_GRIDS)),
+    ]
+
+
+@cache
+def seeds_once() -> list[str]:
+    """As `seeds`, made once."""
+    return seeds()
+
+
+def mutated(text: str, others: list[str], rng: random.Random) -> str:
+    """A text with a few changes: of values, lines, blocks of lines or single characters."""
+    for _ in range(rng.choice((1, 1, 1, 2, 2, 3, 5, 8))):
+        lines = text.split("\n")
+        at = rng.randrange(len(lines))
+        kind = rng.randrange(9)
+        if kind <= 2 and "=" in lines[at]:
+            lines[at] = lines[at].split("=", 1)[0] + "= " + rng.choice(_VALUES)
+        elif kind == 3:
+            del lines[at : at + rng.choice((1, 1, 1, 3))]
+        elif kind == 4:
+            lines.insert(at, rng.choice(lines))
+        elif kind == 5:
+            lines.insert(at, rng.choice(_LINES))
+        elif kind == 6:
+            other = rng.choice(others).split("\n")
+            begin = rng.randrange(len(other))
+            lines[at:at] = other[begin : begin + rng.randrange(1, 8)]
+        elif kind == 7 and text:
+            place = rng.randrange(len(text))
+            text = text[:place] + rng.choice(_MARKS) + text[place + rng.randrange(2) :]
+            continue
+        else:
+            place = rng.randrange(len(lines[at]) + 1)
+            words = lines[at].split(" ")
+            rng.shuffle(words)
+            lines[at] = (
+                " ".join(words) if rng.randrange(2) else lines[at][:place] + rng.choice(_VALUES) + lines[at][place:]
+            )
+        text = "\n".join(lines)
+    return text
+
+
+def put_model(folder: Path) -> None:
+    """The model file that some of the texts refer to."""
+    np.savez(
+        folder / "model.npz",
+        transitions=np.full((3, 2, 3), 1 / 3),
+        rewards=np.eye(3)[:, :2],
+        initial=np.eye(3)[0],
+    )

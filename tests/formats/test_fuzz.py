@@ -1,0 +1,32 @@
+"""A short run of the fuzzing of all readers; `make fuzz` is the long one."""
+
+import pytest
+
+from tests.formats import fuzz
+
+
+def test_mutated_files_are_read_or_refused():
+    outcome = fuzz.run(range(2100), seed=0, kinds=list(fuzz.KINDS))
+    assert not outcome.failures, outcome.summary()
+    for kind in fuzz.KINDS:  # neither too tame nor too wild
+        assert outcome.read[kind] > 5, outcome.summary()
+        assert outcome.refused[kind] > 100, outcome.summary()
+
+
+def test_an_input_is_the_same_whatever_ran_before():
+    kinds = list(fuzz.KINDS)
+    assert [fuzz.data_of(3, number, kinds) for number in (5, 6, 7)] == [
+        fuzz.data_of(3, number, kinds) for number in (7, 6, 5)
+    ][::-1]
+    assert fuzz.data_of(3, 0, kinds) != fuzz.data_of(4, 0, kinds)
+
+
+def test_what_escapes_is_told(monkeypatch: pytest.MonkeyPatch):
+    def broken(path: object) -> None:
+        raise ZeroDivisionError("on purpose")
+
+    kind = fuzz.KINDS["drn"]
+    monkeypatch.setitem(fuzz.KINDS, "drn", fuzz.Kind(kind.name, kind.make, broken))
+    outcome = fuzz.run(range(3), seed=0, kinds=["drn"])
+    assert [name for name, *_ in outcome.failures.values()] == ["drn"]
+    assert "ESCAPED from drn input 0, ZeroDivisionError" in outcome.summary()

@@ -1,0 +1,70 @@
+"""Every block of `docs/importing.md` runs in order: files are written, Python is executed, commands print what is shown."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+import veil
+from tests.cli.commands import veil as command
+from tests.formats.storm import stormpy
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "importing.md"
+BLOCK = re.compile(r"^```(\w+)(?: ([\w.]+))?\n(.*?)^```", re.MULTILINE | re.DOTALL)
+CODES = re.compile(r"\s+# exit code (\d+)(?: or (\d+))?$")
+
+
+def run_console(text: str) -> None:
+    """Each command with its exit code; the lines below it are among those that it prints."""
+    steps: list[tuple[str, list[str]]] = []
+    for line in text.splitlines():
+        if line.startswith("$ "):
+            steps.append((line[2:], []))
+        else:
+            steps[-1][1].append(line)
+    for line, shown in steps:
+        codes = CODES.search(line)
+        allowed = {int(code) for code in codes.groups() if code} if codes else {0}
+        name, *arguments = shlex.split(CODES.sub("", line))
+        assert name == "veil"
+        done = command(*arguments)
+        assert done.code in allowed, f"{line}: exit code {done.code}\n{done.err}"
+        for expected in shown:
+            assert expected in done.out.splitlines(), f"{line} does not print {expected!r}:\n{done.out}"
+
+
+def test_every_block_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    space: dict = {}
+    kinds = set()
+    for number, (kind, name, text) in enumerate(BLOCK.findall(DOCUMENT.read_text("utf-8"))):
+        kinds.add((kind, name))
+        if kind == "console":
+            run_console(text)
+        elif kind != "py":
+            Path(name).write_text(text, encoding="utf-8")
+        elif not name:
+            exec(compile(text, f"{DOCUMENT.name}, block {number}", "exec"), space)
+    assert {kind for kind, _ in kinds} >= {"py", "console", "prism", "drn", "pomdp", "toml"}
+    assert {name for kind, name in kinds if kind == "py"} == {"", "stormpy"}
+
+
+def test_the_blocks_that_need_storm_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    stormpy()
+    monkeypatch.chdir(tmp_path)
+    space: dict = {"veil": veil}
+    for kind, name, text in BLOCK.findall(DOCUMENT.read_text("utf-8")):
+        if kind == "prism":
+            Path(name).write_text(text, encoding="utf-8")
+        elif name == "stormpy":
+            exec(text, space)
+    assert space["solution"].feasible
+
+
+def test_every_reader_has_its_recipe():
+    from veil.formats.scenario.files import READERS
+
+    text = DOCUMENT.read_text("utf-8")
+    assert not [ending for ending in READERS if f"`{ending}`" not in text and f"`{ending}" not in text]
+    assert text.count("\n## ") >= 8

@@ -1,0 +1,217 @@
+"""PRISM programs through Storm: states, actions, rewards and observables are those of the program."""
+
+import re
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import veil
+from tests.cli.commands import veil as command
+from tests.formats.classics import DATA
+from tests.formats.storm import build, stormpy, value
+from veil.common.errors import InputError, MissingExtraError, ModelFileError
+from veil.formats.export import chain_to_drn
+from veil.formats.prism import _averaged, from_stormpy, load_prism
+
+OBSERVABLES = re.compile(r"pomdp.*endobservables", re.DOTALL)
+GRID, MAZE = DATA / "grid.prism", DATA / "maze.prism"
+
+
+def test_a_program_is_solved_with_its_secret_as_an_expression(tmp_path: Path):
+    stormpy()
+    read = load_prism(GRID, reward="cost").sensing({"east": ("x>=2", 0.9, 0.1), "door": ("door", 0.7)})
+    problem = read.problem("door & (x=3 | y>1)", 8, min_return="60%")
+    solution = veil.solve(problem, starts=1, iterations=4, certificate=False)
+    assert solution.feasible
+    assert solution.opacity.bits > 0
+    chain_to_drn(tmp_path / "chain.drn", problem, solution.policy)
+    chain = stormpy().build_model_from_drn(str(tmp_path / "chain.drn"))
+    assert value(chain, 'R{"reward"}=? [C<=8]') == pytest.approx(solution.expected_return, abs=1e-9)
+    secret = value(chain, 'P=? [F=8 "secret_secret"]')
+    assert veil.measures.joint_table(problem, solution.policy).prior[1] == pytest.approx(secret, abs=1e-9)
+
+
+@pytest.mark.parametrize(("program", "reward"), [(GRID, "cost"), (GRID, "other"), (MAZE, "energy")])
+@pytest.mark.parametrize("horizon", [1, 7, 30])
+def test_the_best_return_is_that_of_storm(program: Path, reward: str, horizon: int, tmp_path: Path):
+    # Storm answers about an MDP: one that sees its own states, as veil's agents do.
+    (tmp_path / "seen.prism").write_text(OBSERVABLES.sub("mdp\n", program.read_text()))
+    model = build(tmp_path / "seen.prism")
+    read = load_prism(program, reward=reward).observing("state")
+    expected = value(model, f'R{{"{reward}"}}max=? [C<={horizon}]')
+    assert veil.max_return(read.problem(veil.LastState([0]), horizon)) == pytest.approx(expected, abs=1e-9)
+
+
+def test_states_actions_and_variables():
+    stormpy()
+    read = load_prism(GRID, reward="cost")
+    model = read.model
+    assert (model.num_states, model.num_actions) == (32, 5)
+    assert set(model.actions.all()) == {"east", "west", "north", "open", "unlabelled"}
+    east = model.actions.find("east")
+    here, there = model.states.find("door=false,x=1,y=2"), model.states.find("door=false,x=2,y=2")
+    assert model.transitions[here, east, there] == 0.9
+    assert model.transitions[here, east, here] == 0.1
+    assert not model.available[model.states.find("door=true,x=3,y=0"), east]
+    assert np.array_equal(read.mask("x=3 & door"), read.mask('"goal"'))
+    assert set(read.states_where("x=3 & !door & y<=1")) == {model.states.find(f"door=false,x=3,y={y}") for y in (0, 1)}
+    paid = model.rewards[model.states.find("door=false,x=3,y=1")]
+    assert paid[model.actions.find("open")] == 2.5
+    assert paid[model.actions.find("west")] == 2
+    assert "rewards left out: other" in read.notes
+
+
+def test_observables_become_the_watcher():
+    stormpy()
+    read = load_prism(MAZE)
+    assert read.observer is not None
+    assert read.observer.sees_first
+    shown = read.observer.emissions.argmax(axis=1)
+    along, charging = read.variables["along"], read.variables["charging"]
+    for one in range(read.model.num_states):
+        same = (along == along[one]) & (charging == charging[one])
+        assert np.array_equal(shown == shown[one], same)
+    assert read.observer.observations[shown[0]] == "along=0, charging=false"
+    problem = read.problem('"vault"', 6, min_return="50%")
+    solution = veil.solve(problem, starts=2, iterations=10, certificate=False)
+    assert solution.feasible
+    assert 0 < solution.opacity.bits < 1
+    assert "observations  5: " in read.summary()
+
+
+def test_constants(tmp_path: Path):
+    stormpy()
+    path = tmp_path / "open.prism"
+    path.write_text(GRID.read_text().replace("const int N = 3", "const int N"))
+    for constants in ({"N": 2}, "N=2"):
+        assert load_prism(path, constants=constants, reward="cost").model.num_states == 18
+    with pytest.raises(ModelFileError, match="constants N are not defined"):
+        load_prism(path)
+    with pytest.raises(ModelFileError, match="Storm does not build it"):
+        load_prism(path, constants={"M": 2, "N": 1})
+
+
+SCENARIO = """
+horizon = 6
+min_return = "50%"
+
+[file]
+path = "open.prism"
+constants = { N = 2 }
+reward_model = "cost"
+
+[observer.sensors.east]
+states = { where = "x>=1 & !door" }
+detection = 0.9
+
+[secret]
+kind = "last_state"
+states = { where = "door & y=0" }
+"""
+
+
+def test_a_scenario_and_the_commands_take_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    stormpy()
+    monkeypatch.chdir(tmp_path)
+    Path("open.prism").write_text(GRID.read_text().replace("const int N = 3", "const int N"))
+    Path("walk.toml").write_text(SCENARIO)
+    problem = veil.load("walk.toml")
+    assert problem.num_states == 18
+    assert problem.observer.num_observations == 2
+    done = command("solve", "walk.toml", "--starts", "1", "--iterations", "2", "--no-certificate")
+    assert done.code in (0, 4), done.err
+    done = command("inspect", "open.prism")
+    assert done.code == 2
+    assert "constants N are not defined" in done.err
+    done = command("inspect", MAZE)
+    assert done.code == 0
+    assert "observations  5: " in done.out
+
+
+def test_rewards_of_transitions_are_averaged():
+    class Matrix:
+        def __init__(self, rows: list[list[tuple[int, float]]]):
+            self.rows = rows
+
+        def get_row(self, row: int) -> list:
+            return [type("Entry", (), {"column": c, "value": v})() for c, v in self.rows[row]]
+
+    chances = Matrix([[(0, 0.25), (1, 0.75)], [(1, 1.0)]])
+    assert _averaged(chances, Matrix([[(1, 4.0)], []]), 2).tolist() == [3.0, 0.0]
+
+
+BAD = {
+    "not a program": ("hello\n", ModelFileError, "Storm does not build it"),
+    "empty": ("", ModelFileError, "Storm does not build it"),
+    "cut short": (GRID.read_text()[:150], ModelFileError, "Storm does not build it"),
+    "an unknown variable": (GRID.read_text().replace("x<N", "z<N"), ModelFileError, "Storm does not build it"),
+    "probabilities of 1.7": (GRID.read_text().replace("0.1 : true", "0.8 : true"), InputError, "'east' of state 0 sums to 1.7"),
+    "continuous time": ("ctmc\nmodule m\n x : bool init false;\n <> true -> 2 : (x'=!x);\nendmodule\n", InputError, "CTMC"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_programs_that_are_refused(case: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    stormpy()
+    text, kind, words = BAD[case]
+    (tmp_path / "bad.prism").write_text(text)
+    with pytest.raises(kind, match=words):
+        load_prism(tmp_path / "bad.prism", reward="cost")
+    assert capfd.readouterr() == ("", "")  # Storm itself says nothing
+
+
+def test_wrong_rewards_and_no_choice_of_them():
+    stormpy()
+    with pytest.raises(InputError, match="choose one, reward='cost'"):
+        load_prism(GRID)
+    with pytest.raises(InputError, match="no rewards 'gold': known are 'cost', 'other'"):
+        load_prism(GRID, reward="gold")
+
+
+def test_a_model_that_stormpy_built():
+    read, again = from_stormpy(build(GRID), reward="cost"), load_prism(GRID, reward="cost")
+    assert np.array_equal(read.model.transitions, again.model.transitions)
+    assert np.array_equal(read.model.rewards, again.model.rewards)
+
+
+def test_without_stormpy_the_extra_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "stormpy", None)
+    with pytest.raises(MissingExtraError, match=r"veil\[prism\]"):
+        load_prism(GRID)
+
+
+def test_an_old_stormpy_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "stormpy", type(sys)("stormpy"))
+    with pytest.raises(MissingExtraError, match=r"expected 2\.0 or newer"):
+        load_prism(GRID)
+
+
+LARGE = """mdp
+const int N;
+module walker
+  x : [0..N-1] init 0;
+  y : [0..N-1] init 0;
+  [east] x<N-1 -> 0.9 : (x'=x+1) + 0.1 : true;
+  [north] y<N-1 -> 0.9 : (y'=y+1) + 0.1 : true;
+  [stay] true -> 1 : true;
+endmodule
+rewards "step" true : 1; endrewards
+"""
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_states_take_little_more_than_storm_itself(tmp_path: Path):
+    stormpy()
+    path = tmp_path / "large.prism"
+    path.write_text(LARGE)
+    spent = {}
+    for side in (100, 316):
+        begin = time.process_time()
+        read = load_prism(path, constants={"N": side})
+        spent[side] = time.process_time() - begin
+        assert read.model.num_states == side * side
+        assert len(read.states_where(f"x={side - 1} & y>3")) == side - 4
+    assert spent[316] < 3 * 10 * max(spent[100], 0.05)  # ten times the states: linear, with room for noise

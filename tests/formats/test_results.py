@@ -1,0 +1,167 @@
+"""Result folders: read back as written, refused with the place where they are not whole, complete or absent."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import veil
+from veil.formats.results.folder import (
+    DOCUMENT,
+    FORMAT,
+    Result,
+    check_writable,
+    plain,
+    read_result,
+    result_schema,
+    write_result,
+)
+
+
+@pytest.fixture(scope="module")
+def solved() -> tuple[veil.Problem, veil.Solution]:
+    problem = veil.gallery.load("two-rooms")
+    return problem, veil.solve(problem, starts=1, iterations=3, progress=False, certificate=False)
+
+
+@pytest.fixture
+def folder(solved: tuple[veil.Problem, veil.Solution], tmp_path: Path) -> Path:
+    write_result(tmp_path / "out", *solved, scenario="gallery:two-rooms", note="none was made")
+    return tmp_path / "out"
+
+
+def test_a_result_comes_back(solved: tuple[veil.Problem, veil.Solution], folder: Path):
+    problem, solution = solved
+    for path in (folder, folder / DOCUMENT):
+        found = read_result(path)
+        assert found.document.format == FORMAT
+        assert found.document.answer.opacity.bits == solution.opacity.bits
+        assert found.document.answer.expected_return == solution.expected_return
+        assert found.document.history.iteration == solution.history.iteration.tolist()
+        assert (found.policy().table == solution.policy.table).all()
+        assert found.scenario == "gallery:two-rooms"
+        assert found.certificate is None
+        assert found.document.problem.states == problem.num_states
+
+
+def test_scenario_and_result_move_together(solved: tuple[veil.Problem, veil.Solution], tmp_path: Path):
+    before = tmp_path / "before"
+    before.mkdir()
+    write_result(before / "out", *solved, scenario=str(before / "two.toml"))
+    os.rename(before, tmp_path / "after")
+    assert read_result(tmp_path / "after/out").scenario == str(tmp_path / "after/two.toml")
+
+
+def test_the_same_solution_gives_the_same_bytes(
+    solved: tuple[veil.Problem, veil.Solution], folder: Path, tmp_path: Path
+):
+    write_result(tmp_path / "two", *solved, scenario="gallery:two-rooms", note="none was made")
+    for path in folder.iterdir():
+        assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
+
+
+def test_the_document_follows_its_schema(folder: Path):
+    schema = result_schema()
+    document = json.loads((folder / DOCUMENT).read_text("utf-8"))
+    assert set(document) == set(schema["required"]) == set(schema["properties"])
+    assert schema["properties"]["format"]["const"] == FORMAT
+
+
+def test_values_as_json():
+    given = {
+        1: (np.float64(0.5), np.arange(2)),
+        "inf": np.array([np.inf, -np.inf, np.nan]),
+        "x": {None},
+        "p": Path("a"),
+    }
+    assert plain(given) == {"1": [0.5, [0, 1]], "inf": ["inf", "-inf", None], "x": [None], "p": "a"}
+
+
+def change(path: Path, function: Callable[[Any], Any]) -> None:
+    document = json.loads(path.read_text("utf-8"))
+    path.write_text(json.dumps(function(document)), encoding="utf-8")
+
+
+def without(key: str) -> Callable[[dict], dict]:
+    return lambda document: {name: value for name, value in document.items() if name != key}
+
+
+def deeply(*path: str, value: Any) -> Callable[[dict], dict]:
+    def changed(document: dict) -> dict:
+        inner = document
+        for key in path[:-1]:
+            inner = inner[key]
+        inner[path[-1]] = value
+        return document
+
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("function", "place"),
+    [
+        (without("answer"), "answer: Field required"),
+        (without("format"), "format"),
+        (deeply("format", value="veil-result-9"), "format"),
+        (deeply("more", value=1), "more: Extra inputs are not permitted"),
+        (deeply("answer", "opacity", "bits", value="many"), "answer.opacity.bits"),
+        (deeply("answer", "feasible", value="yes"), "answer.feasible"),
+        (deeply("answer", "iterations", value=1.5), "answer.iterations"),
+        (deeply("history", "iteration", value=[None]), "history.iteration.0"),
+        (deeply("files", value={}), "names no policy.safetensors"),
+        (deeply("files", value={"../evil": "0" * 64}), "files"),
+        (deeply("files", "policy.safetensors", value="0" * 64), "its SHA-256 differs"),
+        (deeply("files", "policy.safetensors", value="short"), "files.policy.safetensors"),
+        (deeply("files", "absent.bin", value="0" * 64), "absent.bin cannot be read"),
+        (lambda document: [document], "the document"),
+        (lambda _: None, "the document"),
+    ],
+)
+def test_a_wrong_document_is_refused_with_the_place(folder: Path, function: Callable, place: str):
+    change(folder / DOCUMENT, function)
+    with pytest.raises(veil.InputError, match=r"result\.json|out") as caught:
+        read_result(folder)
+    assert place in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"\xff\xfe", b"[" * 100_000, b'{"format": NaN}', b"1e999", b'"\\ud800"']
+)
+def test_what_is_no_json_is_refused(folder: Path, content: bytes):
+    (folder / DOCUMENT).write_bytes(content)
+    with pytest.raises(veil.InputError):
+        read_result(folder)
+
+
+def test_absent_and_mixed_results(folder: Path, tmp_path: Path):
+    with pytest.raises(veil.InputError, match="there is no result"):
+        read_result(tmp_path / "absent")
+    (folder / "history.csv").write_text("changed")
+    with pytest.raises(veil.InputError, match=r"history\.csv is not the file"):
+        read_result(folder)
+    assert isinstance(read_result(folder, check_files=False), Result)
+
+
+def test_a_failed_write_leaves_nothing(
+    solved: tuple[veil.Problem, veil.Solution], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "rename", full)
+    with pytest.raises(veil.InputError, match="No space left"):
+        write_result(tmp_path / "out", *solved)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_cannot_be_written_is_told_before(tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    for bad in (tmp_path / "file", tmp_path / "file" / "inside"):
+        with pytest.raises(veil.InputError, match="cannot be written"):
+            check_writable(bad)
+    check_writable(tmp_path / "new" / "folder")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -1,0 +1,55 @@
+"""The published form of scenario files: documented key by key, valid as JSON schema, and the reference up to date."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from veil.formats.scenario import schema as scenario_schema
+from veil.formats.scenario.reference import reference
+from veil.formats.scenario.schema import Table, schema
+
+TABLES = [form for form in vars(scenario_schema).values() if isinstance(form, type) and issubclass(form, Table)]
+
+
+def test_the_reference_is_up_to_date():
+    path = Path(__file__).parents[2] / "docs" / "scenario-reference.md"
+    remedy = "run: python -m veil.io.scenario_reference > docs/scenario-reference.md"
+    assert path.read_text(encoding="utf-8") == reference(), remedy
+
+
+@pytest.mark.parametrize("form", TABLES)
+def test_every_key_is_documented(form: type[Table]):
+    assert form.__doc__
+    assert not [name for name, field in form.model_fields.items() if not field.description]
+
+
+def test_the_reference_has_every_table_and_key():
+    text = reference()
+    for form in TABLES:
+        assert all(f"| `{name}` |" in text for name in form.model_fields)
+
+
+def test_the_schema_is_json_without_null():
+    found = schema()
+    assert found == json.loads(json.dumps(found))
+    assert '"null"' not in json.dumps(found)
+    assert found["required"] == ["horizon"]
+    assert set(found["properties"]) >= {"grid", "graph", "file", "models", "observer", "secret", "solve"}
+    assert found["additionalProperties"] is False
+
+
+def test_references_of_the_schema_lead_somewhere():
+    found = schema()
+
+    def walk(part: object) -> None:
+        if isinstance(part, dict):
+            if "$ref" in part:
+                assert part["$ref"].removeprefix("#/$defs/") in found["$defs"]
+            for value in part.values():
+                walk(value)
+        elif isinstance(part, list):
+            for value in part:
+                walk(value)
+
+    walk(found)

@@ -1,0 +1,117 @@
+"""Starters load as they are, the gallery survives being written, and what is written is what is read."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from veil.common.errors import InputError
+from veil.formats.arrays import save_arrays
+from veil.formats.scenario.load import load_scenario, read_scenario
+from veil.formats.scenario.text import Source
+from veil.formats.scenario.toml import key_of, text_of, to_toml
+from veil.formats.scenario.writer import scenario_of, starter
+from veil.problem import gallery
+from veil.problem.fingerprint import fingerprint
+from veil.problem.model import Model
+from veil.problem.observer import Observer
+from veil.problem.problem import Problem
+from veil.problem.secret import InitialState, LastState
+
+NAMES = [
+    "plain",
+    "two words",
+    "",
+    "a.b",
+    'a"b',
+    "a'b",
+    "back\\slash",
+    "ä 🙂",
+    "tab\t",
+    "\x7f",
+    "\x00\x1f",
+    "[x]",
+    "#",
+    "=",
+]
+
+
+@pytest.mark.parametrize("name", gallery.names())
+def test_the_gallery_survives_being_written(name: str):
+    problem = gallery.load(name)
+    text = scenario_of(name)
+    read = read_scenario(text, name="another").problem
+    assert fingerprint(read) == fingerprint(problem)
+    assert read.name == problem.name
+    assert (read.observer.silent, read.observer.sensors) == (problem.observer.silent, problem.observer.sensors)
+    assert text.startswith(f"# {gallery.describe(name)}")
+
+
+@pytest.mark.parametrize("name", gallery.names())
+def test_the_gallery_survives_being_written_as_graphs(name: str):
+    problem = gallery.load(name)
+    assert fingerprint(read_scenario(to_toml(problem)).problem) == fingerprint(problem)
+
+
+def test_an_unknown_name_is_refused():
+    with pytest.raises(InputError, match="two-rooms"):
+        scenario_of("two-room")
+    with pytest.raises(InputError, match="did you mean 'graph'"):
+        starter("grap")
+
+
+@pytest.mark.parametrize("kind", ["grid", "graph"])
+def test_starters_load(kind: str):
+    scenario = read_scenario(starter(kind))
+    assert scenario.problem.min_return is not None
+    assert scenario.settings["time_limit"] == 60
+    assert starter(kind).count("#") > 10
+
+
+def test_the_starter_of_a_file_loads_beside_a_model(tmp_path: Path):
+    save_arrays(tmp_path / "model.npz", gallery.load("two-rooms").model)
+    (tmp_path / "scenario.toml").write_text(starter("file"))
+    assert load_scenario(tmp_path / "scenario.toml").problem.observer.observations.all() == ("0", "tower")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_are_read_as_they_were_written(name: str):
+    assert Source("x", f"{key_of(name)} = {text_of(name)}\n").data == {name: name}
+
+
+def test_odd_names_in_every_place():
+    states, actions, seen = NAMES[3:9], NAMES[9:12], NAMES[6:11]
+    rng = np.random.default_rng(0)
+    model = Model(
+        rng.dirichlet(np.ones(6), size=(6, 3)),
+        rng.normal(size=(6, 3)),
+        rng.dirichlet(np.ones(6)),
+        0.9,
+        None,
+        states,
+        actions,
+    )
+    watcher = Observer(
+        rng.dirichlet(np.ones(5), size=(3, 6)), seen, silent=seen[0], sensors={"x y": {seen[1]: seen[0]}}
+    )
+    for secret in (LastState(states[:2]), InitialState({"a b": states[:3], "#": states[3:]})):
+        problem = Problem(model, watcher, secret, 2, "12.5%")
+        assert fingerprint(read_scenario(to_toml(problem, "a story\n\nof two")).problem) == fingerprint(problem)
+
+
+def test_a_name_that_is_no_text_is_refused():
+    model = Model(np.ones((1, 1, 1)), [0.0], [1.0], state_names=["\ud800"])
+    problem = Problem(model, Observer([[1.0]]), LastState([0]), 1)
+    with pytest.raises(InputError, match="UTF-8"):
+        to_toml(problem)
+
+
+def test_a_secret_of_somebody_else_is_refused():
+    class Other:
+        def resolve(self, models: object, horizon: int, defects: object) -> object:
+            return LastState([0]).resolve(models, horizon, defects)  # pyright: ignore[reportArgumentType]
+
+    model = Model(np.ones((1, 1, 1)), [0.0], [1.0])
+    problem = Problem(model, Observer([[1.0]]), Other(), 1)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(InputError, match="Other"):
+        to_toml(problem)

@@ -1,0 +1,374 @@
+"""The attack that is played: as often right as theory says, honest about its confidence, and what a wrong belief costs."""
+
+import numpy as np
+import pytest
+
+import veil
+from tests.engine.chains import small_case, small_cases
+from tests.engine.runs import MEMORIES, random_policy, remembering_cases
+from tests.random_problems import KINDS, Case
+from veil.measure import attack as module
+from veil.measure.attack import attack
+from veil.measure.attack_result import Estimate, fano_error
+from veil.policy.memory import MemoryPolicy
+
+
+def other_policy(case: Case, seed: int, *, sparse: bool = False) -> veil.MarkovPolicy:
+    """A random policy for the problem of a case; with `sparse` it never takes some actions."""
+    generator, available = np.random.default_rng(seed), case.problem.available
+    theta = 2 * generator.normal(size=available.shape)
+    kept = available & (generator.random(theta.shape) < 0.5)
+    taken = np.where(kept.any(axis=1, keepdims=True), kept, available) if sparse else available
+    return veil.MarkovPolicy.softmax(np.where(taken, theta, -np.inf))
+
+
+def within(estimate: Estimate | None, exact: float | None, rare: float = 2e-3) -> bool:
+    """Whether an estimate lies within 4.5 errors of the exact value; what is too rare to be met is in no error."""
+    assert estimate is not None
+    assert exact is not None
+    return abs(estimate.value - exact) < rare + 4.5 * estimate.std_error
+
+
+# A watcher who knows the policy
+
+
+@pytest.mark.parametrize("timed", [False, True], ids=["markov", "timed"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_score_is_what_the_joint_table_says(kind: str, timed: bool):
+    scores = []
+    for number, case in enumerate(small_cases(10, kind, timed=timed)):
+        table = veil.measures.joint_table(case.problem, case.policy)
+        found = attack(case.problem, case.policy, 4_000, seed=number)
+        assert found.accuracy.exact == pytest.approx(table.guess_probability, abs=1e-7)
+        assert found.exact_cross_entropy_bits == pytest.approx(table.bits, abs=1e-9)
+        assert found.blind_accuracy == pytest.approx(table.prior_guess_probability, abs=1e-8)
+        assert found.opacity == veil.opacity(case.problem, case.policy, seed=number)
+        assert within(found.accuracy, table.guess_probability)
+        assert within(found.finite_cross_entropy_bits, table.bits, rare=5e-3)
+        assert (found.infinite_share.value, found.impossible_share.value) == (0, 0)
+        assert (found.infinite_share.exact, found.impossible_share.exact) == (0, 0)
+        assert found.mistake is None
+        if found.accuracy.std_error > 3e-3:
+            scores.append((found.accuracy.value - table.guess_probability) / found.accuracy.std_error)
+    assert len(scores) > 3
+    assert abs(np.mean(scores)) < 4 / np.sqrt(len(scores))
+
+
+def test_no_guess_is_right_more_often_than_fano_allows():
+    for number, case in enumerate(small_cases(60)):
+        found = attack(case.problem, case.policy, 2, seed=number)
+        assert found.accuracy.exact is not None
+        assert found.fano_error <= 1 - found.accuracy.exact + 1e-12
+
+
+def test_confidence_is_what_it_claims():
+    """In every bin the guess is right as often as claimed, and the bins account for every run."""
+    bins = 0
+    for name in ("paper-last-state", "paper-initial-state", "two-rooms"):
+        problem = veil.gallery.load(name)
+        found = attack(problem, veil.MarkovPolicy.uniform(problem), 20_000, bins=8)
+        assert sum(one.count for one in found.calibration) == 20_000
+        mean = sum(one.count * one.achieved for one in found.calibration) / 20_000
+        assert mean == pytest.approx(found.accuracy.value, abs=1e-12)
+        for one in found.calibration:
+            assert one.low - 1e-9 <= one.claimed <= one.high + 1e-9
+            assert one.high - one.low == pytest.approx((1 - 1 / len(problem.secret_values)) / 8)
+            if one.count > 100:
+                spread = np.sqrt(one.claimed * (1 - one.claimed) / one.count)
+                assert abs(one.claimed - one.achieved) < 4.5 * spread + 1e-3
+                bins += 1
+        assert found.expected_calibration_error < 0.01
+    assert bins >= 8
+
+
+def test_accuracy_over_time_is_that_of_the_beliefs_then():
+    """Exactly, from the joint table: the best guess after t observations."""
+    problem = veil.gallery.load("paper-initial-state").replace(horizon=4)
+    policy = veil.MarkovPolicy.uniform(problem)
+    found = attack(problem, policy, 40_000)
+    table = veil.measures.joint_table(problem, policy)
+    for time in range(5):
+        _, group = np.unique(table.events[:, : time + 1], axis=0, return_inverse=True)
+        united = np.zeros((group.max() + 1, 4))
+        np.add.at(united, group.ravel(), table.probabilities)
+        exact = united.max(axis=1).sum()
+        assert found.accuracy_over_time[time] == pytest.approx(exact, abs=4.5 * np.sqrt(exact * (1 - exact) / 40_000))
+    assert found.accuracy_over_time[-1] == found.accuracy.value
+    with pytest.raises(ValueError, match="read-only"):
+        found.accuracy_over_time[0] = 1
+
+
+def test_a_watcher_who_sees_nothing_guesses_blindly():
+    problem = veil.gallery.load("two-rooms").replace(observer=veil.Observer(np.ones((2, 1))))
+    found = attack(problem, veil.MarkovPolicy([[0.75, 0.25], [1.0, 0.0]]), 2_000)
+    assert found.accuracy.exact == pytest.approx(found.blind_accuracy, abs=1e-12)
+    assert len(found.calibration) == 1
+
+
+def test_ties_are_drawn_evenly():
+    """A fair coin that nobody sees: right half the time whichever value is the true one."""
+    model = veil.Model(np.full((2, 1, 2), 0.5), np.zeros((2, 1)), [1.0, 0.0])
+    for secret in ({0}, {1}):
+        problem = veil.Problem(model, veil.Observer(np.ones((2, 1))), veil.LastState(secret), 3)
+        found = attack(problem, veil.MarkovPolicy.uniform(problem), 50)
+        assert (found.accuracy.value, found.accuracy.std_error, found.accuracy.exact) == (0.5, 0, 0.5)
+        assert found.fano_error == pytest.approx(0.5)
+    # What is equal on paper ties although rounding says otherwise, and nothing else does.
+    rows = np.array([[0.3, 0.1 + 0.2, 0.4 - 1e-16], [0.3, 0.1 + 0.2, 0.1], [0.5 - 1e-6, 0.5, 1e-6]])
+    np.testing.assert_array_equal(module._guesses(rows), [[0, 0, 1], [0.5, 0.5, 0], [0, 1, 0]])
+
+
+@pytest.mark.parametrize("name", list(MEMORIES))
+def test_policies_with_memory(name: str):
+    for seed, case in enumerate(remembering_cases(2, "last")):
+        policy = random_policy(case.problem, MEMORIES[name], seed)
+        table = veil.measures.joint_table(case.problem, policy)
+        found = attack(case.problem, policy, 4_000, seed=seed)
+        assert found.accuracy.exact == pytest.approx(table.guess_probability, abs=1e-7)
+        assert within(found.accuracy, table.guess_probability)
+        assert within(found.finite_cross_entropy_bits, table.bits, rare=5e-3)
+
+
+def test_no_decisions_and_no_first_observation():
+    model = veil.Model(np.eye(2)[:, None], np.zeros((2, 1)), [0.25, 0.75])
+    for first, right in ((True, 1.0), (False, 0.75)):
+        observer = veil.Observer(np.eye(2), sees_initial=first)
+        problem = veil.Problem(model, observer, veil.LastState({0}), 0)
+        found = attack(problem, veil.MarkovPolicy.uniform(problem), 3_000)
+        assert found.accuracy.exact == right
+        assert found.accuracy.value == pytest.approx(right, abs=0.04)
+        assert found.traces[0].posterior.shape == (1, 2)
+
+
+# Traces
+
+
+@pytest.mark.parametrize("sees_actions", [False, True], ids=["blind", "sees-actions"])
+def test_traces_follow_the_filter(sees_actions: bool):
+    for case in small_cases(12, sees_actions=sees_actions):
+        problem = case.problem
+        found = attack(problem, case.policy, 30, traces=4)
+        table = veil.measures.joint_table(problem, case.policy)
+        rows = dict(zip(table.sequences, table.posterior, strict=True))
+        assert len(found.traces) == 4
+        for trace in found.traces:
+            assert trace.posterior.shape == (problem.horizon + 1, len(problem.secret_values))
+            assert trace.impossible_at is None
+            np.testing.assert_allclose(trace.posterior[-1], rows[trace.observations], atol=1e-12)
+            assert trace.posterior[-1][problem.secret_values.index(trace.truth)] > 0
+
+
+# A watcher who is wrong about the policy
+
+
+def by_two_tables(problem: veil.Problem, policy, believed) -> dict[str, float]:
+    """Shares, bits and accuracy of the wrong watcher, from the joint tables under both policies."""
+    true, thought = veil.measures.joint_table(problem, policy), veil.measures.joint_table(problem, believed)
+    rows = dict(zip(thought.sequences, thought.posterior, strict=True))
+    blind = thought.prior
+    found: dict[str, float] = {"bits": 0.0, "infinite": 0.0, "impossible": 0.0, "right": 0.0, "finite": 0.0}
+    for sequence, joint in zip(true.sequences, true.probabilities, strict=True):
+        belief = rows.get(sequence)
+        guess = blind if belief is None else belief
+        best = np.flatnonzero(guess >= guess.max() - 1e-9)
+        found["right"] += joint[best].sum() / len(best)
+        found["impossible"] += joint.sum() if belief is None else 0.0
+        for z, chance in enumerate(joint):
+            claimed = 0.0 if belief is None else belief[z]
+            if chance and claimed:
+                found["finite"] += chance
+                found["bits"] -= chance * np.log2(claimed)
+            elif chance:
+                found["infinite"] += chance
+    return found
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["full", "sparse"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_wrong_belief_costs_what_the_two_tables_say(kind: str, sparse: bool):
+    infinite = 0
+    for number, case in enumerate(small_cases(12, kind, sees_actions=sparse)):
+        believed = other_policy(case, number, sparse=sparse)
+        expected = by_two_tables(case.problem, case.policy, believed)
+        found = attack(case.problem, case.policy, 4_000, observer_believes=believed, seed=number)
+        assert found.mistake is not None
+        assert found.accuracy.exact == pytest.approx(expected["right"], abs=1e-8)
+        assert found.infinite_share.exact == pytest.approx(expected["infinite"], abs=1e-9)
+        assert found.impossible_share.exact == pytest.approx(expected["impossible"], abs=1e-9)
+        assert within(found.accuracy, expected["right"])
+        assert within(found.infinite_share, expected["infinite"])
+        assert within(found.impossible_share, expected["impossible"])
+        if expected["infinite"] > 0:
+            infinite += 1
+            assert found.exact_cross_entropy_bits == found.mistake.bits == np.inf
+            assert found.infinite_share.value == 0 or found.cross_entropy_bits == np.inf
+        else:
+            assert found.exact_cross_entropy_bits == pytest.approx(expected["bits"], abs=1e-9)
+            assert found.mistake.bits == pytest.approx(expected["bits"] - found.opacity.bits, abs=1e-9)
+            assert found.mistake.bits > -1e-9
+            assert within(found.finite_cross_entropy_bits, expected["bits"], rare=1e-2)
+            assert within(found.mistake.finite_bits, found.mistake.exact_bits, rare=1e-2)
+            assert found.mistake.sampled_bits == pytest.approx(float(found.mistake.finite_bits or np.nan))
+        if found.finite_cross_entropy_bits is not None and expected["finite"] > 1e-9:
+            mean = expected["bits"] / expected["finite"]
+            assert found.finite_cross_entropy_bits.exact == pytest.approx(mean, abs=1e-9)
+        assert within(
+            found.mistake.knowing_accuracy, veil.measures.joint_table(case.problem, case.policy).guess_probability
+        )
+    assert infinite > 0 or not sparse
+
+
+def test_a_belief_that_is_right_after_all_costs_nothing():
+    """The same policy told in other words: as one with a clock, or with a memory that it does not use."""
+    for seed, case in enumerate(remembering_cases(4, "last")):
+        problem = case.problem
+        policy = veil.MarkovPolicy.uniform(problem)
+        knowing = attack(problem, policy, 500, seed=seed)
+        for believed in (
+            veil.TimedPolicy(np.tile(policy.probabilities, (problem.horizon, 1, 1))),
+            *(MemoryPolicy.lift(problem, MEMORIES[name], policy) for name in ("observation", "state", "controller")),
+        ):
+            found = attack(problem, policy, 500, observer_believes=believed, seed=seed)
+            assert found.mistake is not None
+            assert found.mistake.bits == pytest.approx(0, abs=1e-9)
+            assert found.accuracy.value == pytest.approx(knowing.accuracy.value, abs=1e-12)
+            np.testing.assert_allclose(found.accuracy_over_time, knowing.accuracy_over_time, atol=1e-12)
+            for first, second in zip(found.traces, knowing.traces, strict=True):
+                assert (first.observations, first.truth) == (second.observations, second.truth)
+                np.testing.assert_allclose(first.posterior, second.posterior, atol=1e-12)
+
+
+def certain_and_wrong(horizon: int = 2) -> tuple[veil.Problem, veil.MarkovPolicy, veil.MarkovPolicy]:
+    """Two rooms that are seen as they are; the agent crosses over, the watcher thinks that it stays."""
+    transitions = np.array([[[1, 0], [0, 1]], [[0, 1], [1, 0]]], dtype=float)
+    model = veil.Model(transitions, np.zeros((2, 2)), 0, action_names=["stay", "cross"])
+    problem = veil.Problem(model, veil.Observer(np.eye(2)), veil.LastState({0}), horizon)
+    return problem, veil.MarkovPolicy([[0, 1], [0, 1]]), veil.MarkovPolicy([[1, 0], [1, 0]])
+
+
+def test_what_was_held_impossible():
+    problem, crossing, staying = certain_and_wrong()
+    found = attack(problem, crossing, 20, observer_believes=staying)
+    assert found.impossible_share == Estimate(1.0, 0.0, 1.0)
+    assert found.infinite_share == Estimate(1.0, 0.0, 1.0)
+    assert found.finite_cross_entropy_bits is None
+    assert found.cross_entropy_bits == found.exact_cross_entropy_bits == np.inf
+    assert found.mistake is not None
+    assert found.mistake.finite_bits is None
+    assert found.mistake.bits == np.inf
+    # It falls back on what it thought before, "it will be in room 0", which after two crossings is true.
+    assert found.accuracy.value == found.accuracy.exact == 1
+    assert found.accuracy_over_time.tolist() == [1, 1, 1]
+    trace = found.traces[0]
+    assert trace.observations == ("o0", "o1", "o0")
+    assert (trace.impossible_at, trace.posterior.tolist()) == (1, [[0.0, 1.0]])
+    assert "surprise infinite in every run" in found.summary()
+    once = attack(problem.replace(horizon=1), crossing, 20, observer_believes=staying)
+    assert once.accuracy.value == once.accuracy.exact == 0
+
+
+def test_what_is_rare_is_not_forgotten_where_no_run_met_it():
+    """A belief that rules out what happens once in a million: infinite exactly, whatever the sample says."""
+    problem, _, staying = certain_and_wrong()
+    almost = veil.MarkovPolicy([[1 - 1e-6, 1e-6], [1, 0]])
+    found = attack(problem, almost, 50, observer_believes=staying)
+    assert found.cross_entropy_bits == 0
+    assert found.exact_cross_entropy_bits == np.inf
+    assert found.mistake is not None
+    assert (found.mistake.sampled_bits, found.mistake.bits) == (0, np.inf)
+    assert "surprise infinite: the truth had been ruled out in 0.0000 ± 0 (exactly 0.0000)" in found.summary()
+
+
+def test_no_watcher_is_better_than_one_who_knows():
+    for number, case in enumerate(small_cases(40)):
+        found = attack(case.problem, case.policy, 2, observer_believes=other_policy(case, number), seed=number)
+        table = veil.measures.joint_table(case.problem, case.policy)
+        assert found.accuracy.exact is not None
+        assert found.accuracy.exact <= table.guess_probability + 1e-9
+        assert found.fano_error <= 1 - found.accuracy.exact + 1e-9
+
+
+# Fano's inequality
+
+
+def test_fano_with_two_values_inverts_the_binary_entropy():
+    for error in (1e-6, 0.01, 0.11, 0.3, 0.49):
+        bits = -error * np.log2(error) - (1 - error) * np.log2(1 - error)
+        assert fano_error(bits, 2) == pytest.approx(error, rel=1e-9)
+    assert fano_error(1.0, 2) == 0.5
+    assert fano_error(0.0, 2) == fano_error(0.0, 1) == fano_error(1e-14, 1) == 0
+
+
+def test_fano_with_more_values_is_met_by_its_extreme_case():
+    """Right with probability 1 − e, else any of the others alike: there the inequality is an equation."""
+    for values in (3, 4, 10):
+        for error in (0.05, 0.3, 1 - 1 / values - 0.01):
+            row = np.array([1 - error] + [error / (values - 1)] * (values - 1))
+            assert fano_error(float(-row @ np.log2(row)), values) == pytest.approx(error, rel=1e-9)
+        assert fano_error(float(np.log2(values)), values) == pytest.approx(1 - 1 / values)
+
+
+# Settings, seeds and words
+
+
+def test_the_seed_decides():
+    problem = veil.gallery.load("paper-last-state")
+    policy = veil.MarkovPolicy.uniform(problem)
+    first, second, third = (attack(problem, policy, 500, seed=seed) for seed in (5, 5, 6))
+    assert first.summary() == second.summary()
+    assert first.calibration == second.calibration
+    assert first.cross_entropy_bits == second.cross_entropy_bits != third.cross_entropy_bits
+
+
+def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch):
+    problem = veil.gallery.load("paper-initial-state")
+    policy = veil.MarkovPolicy.uniform(problem)
+    believed = veil.MarkovPolicy.softmax(np.random.default_rng(0).normal(size=problem.available.shape))
+    whole = attack(problem, policy, 700, observer_believes=believed)
+    monkeypatch.setattr(module, "_AT_ONCE", 97)
+    parts = attack(problem, policy, 700, observer_believes=believed)
+    assert parts.accuracy == whole.accuracy
+    assert parts.cross_entropy_bits == pytest.approx(whole.cross_entropy_bits, abs=1e-12)
+    assert parts.exact_cross_entropy_bits == pytest.approx(whole.exact_cross_entropy_bits, abs=1e-12)
+
+
+def test_without_enumeration_there_is_no_exact_value(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "_MOST_EXACT", 10)
+    problem = veil.gallery.load("paper-last-state")
+    uniform = veil.MarkovPolicy.uniform(problem)
+    believed = veil.MarkovPolicy.softmax(np.random.default_rng(0).normal(size=problem.available.shape))
+    found = attack(problem, uniform, 2_000, observer_believes=believed)
+    assert found.accuracy.exact is found.infinite_share.exact is found.exact_cross_entropy_bits is None
+    assert found.mistake is not None
+    assert found.mistake.exact_bits is None
+    assert found.mistake.bits == found.mistake.sampled_bits > 0
+    assert "exactly" not in found.summary()
+
+
+def test_the_summary_says_it_in_words():
+    problem = veil.gallery.load("two-rooms")
+    found = attack(problem, veil.MarkovPolicy.uniform(problem), 1_000)
+    text = found.summary()
+    for part in (
+        "two-rooms: 1,000 simulated runs (seed 0)",
+        "knows the policy guesses one of 2 values",
+        "(exactly 0.8750)",
+        "0.5000 without watching",
+        "by Fano's inequality no watcher is wrong less often than 0.0945",
+        "opacity 0.4512 bits (exact)",
+        "right after each observation:",
+    ):
+        assert part in text
+    assert "mistake" not in text
+    wrong = attack(problem, veil.MarkovPolicy.uniform(problem), 100, observer_believes=veil.MarkovPolicy(np.eye(2)))
+    assert "the mistake costs" in wrong.summary()
+    assert "is wrong about the policy" in wrong.summary()
+
+
+def test_settings_that_make_no_sense_are_refused_together():
+    case = small_case(0, "last")
+    with pytest.raises(veil.InputError) as caught:
+        attack(case.problem, case.policy, 1, seed=-1, bins=0, traces=True)
+    assert [defect.split()[0] for defect in caught.value.defects] == ["episodes", "seed", "bins", "traces"]
+    with pytest.raises(veil.InputError, match="observer_believes, policy: its table"):
+        attack(case.problem, case.policy, observer_believes=veil.MarkovPolicy(np.ones((99, 1))))

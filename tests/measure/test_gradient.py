@@ -1,0 +1,388 @@
+"""Gradients: against the paper's own recursion and central differences, and finite where it is easy to go wrong."""
+
+import random
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+import veil
+from tests.oracle import ModelSpec, Spec, policy_row, read
+from tests.paper_recursion import all_sequences, paper_gradient
+from tests.random_problems import KINDS, floats, random_spec, to_policy, to_problem
+
+# The truncation error of a central difference is about 1e-10 here, its rounding error about 1e-11.
+STEP = 1e-5
+BOTH = (False, True)
+
+
+def relative_error(found: np.ndarray, expected: np.ndarray) -> float:
+    """The largest difference, measured by the largest entry: single entries may cancel to nothing."""
+    return float(np.abs(found - expected).max() / np.abs(expected).max())
+
+
+def central_differences(function, theta: np.ndarray) -> np.ndarray:
+    slope = np.zeros(theta.shape)
+    for index in np.ndindex(theta.shape):
+        step = np.zeros(theta.shape)
+        step[index] = STEP
+        slope[index] = (function(theta + step) - function(theta - step)) / (2 * STEP)
+    return slope
+
+
+def softmax(theta: np.ndarray, problem: veil.Problem) -> veil.MarkovPolicy | veil.TimedPolicy:
+    kind = veil.MarkovPolicy if theta.ndim == 2 else veil.TimedPolicy
+    return kind.softmax(theta, problem)
+
+
+def random_theta(problem: veil.Problem, timed: bool, seed: int, spread: float = 1.0) -> np.ndarray:
+    shape = (problem.num_cells, problem.num_actions)
+    return spread * np.random.default_rng(seed).normal(size=(problem.horizon, *shape) if timed else shape)
+
+
+# The paper's recursion
+
+
+def random_rows(rng: np.random.Generator, *shape: int, zeros: float) -> np.ndarray:
+    """Random distributions along the last axis with some exact zeros."""
+    weights = rng.gamma(0.7, size=shape) * (rng.random(shape) >= zeros)
+    weights[..., 0] += weights.sum(axis=-1) == 0
+    return weights / weights.sum(axis=-1, keepdims=True)
+
+
+def random_arrays(seed: int) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    states, actions, observations = (int(rng.integers(2, most)) for most in (7, 4, 5))
+    zeros = rng.choice([0.0, 0.3, 0.6])
+    return {
+        "transitions": random_rows(rng, states, actions, states, zeros=zeros),
+        "emissions": random_rows(rng, states, observations, zeros=zeros),
+        "initial": random_rows(rng, states, zeros=0.2),
+        "theta": rng.normal(size=(states, actions)),
+    }
+
+
+def paper_problem(arrays: dict[str, Any], secret, horizon: int) -> veil.Problem:
+    model = veil.Model(arrays["transitions"], np.zeros(arrays["theta"].shape), arrays["initial"])
+    kind = veil.InitialState() if secret == "initial" else veil.LastState(secret)
+    return veil.Problem(model, veil.Observer(arrays["emissions"]), kind, horizon)
+
+
+@pytest.mark.parametrize("secret", ["initial", {0, 1}])
+def test_the_paper_recursion_is_the_derivative_of_its_entropy(secret):
+    """The reference is itself checked, so that two equal mistakes cannot pass for agreement."""
+    arrays = random_arrays(3)
+    sequences = all_sequences(arrays["emissions"].shape[1], 3)
+
+    def entropy(theta: np.ndarray) -> float:
+        return paper_gradient(**{**arrays, "theta": theta}, sequences=sequences, secret=secret).bits
+
+    found = paper_gradient(**arrays, sequences=sequences, secret=secret)
+    assert found.joint.sum() == pytest.approx(1, abs=1e-12)
+    np.testing.assert_allclose(found.gradient, central_differences(entropy, arrays["theta"]), rtol=0, atol=1e-8)
+    assert np.abs(found.gradient).max() > 1e-3
+
+
+@pytest.mark.parametrize("secret", ["last", "initial"])
+@pytest.mark.parametrize("horizon", [0, 1, 2, 4])
+@pytest.mark.parametrize("seed", range(12))
+def test_equals_the_paper_recursion(seed: int, horizon: int, secret: str):
+    arrays = random_arrays(100 * horizon + seed)
+    inside = "initial" if secret == "initial" else {0, len(arrays["initial"]) // 2}
+    problem = paper_problem(arrays, inside, horizon)
+    expected = paper_gradient(**arrays, sequences=all_sequences(arrays["emissions"].shape[1], horizon), secret=inside)
+    value, gradient = veil.opacity_gradient(problem, arrays["theta"], method="exact")
+    assert value.bits == pytest.approx(expected.bits, abs=1e-12)
+    assert value.num_sequences == np.count_nonzero(expected.joint.sum(axis=1))
+    assert gradient.shape == arrays["theta"].shape
+    if np.abs(expected.gradient).max() > 1e-9:
+        assert relative_error(gradient, expected.gradient) < 1e-10
+    else:  # the policy does not matter (T = 0, or a secret that is certain): both are rounding errors
+        np.testing.assert_allclose(gradient, expected.gradient, rtol=0, atol=1e-13)
+
+
+def paper_grid(start: dict[tuple[int, int], float]) -> dict[str, Any]:
+    """The frozen reconstruction of the paper's grid (known-results.md), built here from its drawing alone."""
+    size, slip = 6, 0.1
+    moves = [(-1, 0), (0, 1), (1, 0), (0, -1)]
+    transitions = np.zeros((size * size, 5, size * size))
+    for row in range(size):
+        for column in range(size):
+            here = row * size + column
+
+            def target(move: int, row: int = row, column: int = column, here: int = here) -> int:
+                down, right = moves[move % 4]
+                inside = 0 <= row + down < size and 0 <= column + right < size
+                return (row + down) * size + column + right if inside else here
+
+            for move in range(4):
+                for turn, chance in ((0, 1 - 2 * slip), (1, slip), (-1, slip)):
+                    transitions[here, move, target(move + turn)] += chance
+            transitions[here, 4, here] = 1.0
+    sensors = [[(0, 0), (0, 1)], [(0, 5), (1, 5)], [(4, 0), (5, 0)], [(3, 3), (3, 4), (4, 3), (4, 4)]]
+    emissions = np.zeros((size * size, 5))
+    emissions[:, 0] = 1.0
+    for number, cells in enumerate(sensors, 1):
+        for row, column in cells:
+            emissions[row * size + column, [0, number]] = 0.1, 0.9
+    initial = np.zeros(size * size)
+    for (row, column), chance in start.items():
+        initial[row * size + column] = chance
+    return {"transitions": transitions, "emissions": emissions, "initial": initial}
+
+
+CORNERS = {(0, 0): 0.25, (0, 5): 0.25, (5, 0): 0.25, (5, 5): 0.25}
+SECRET_CELLS = {1 * 6 + 3, 4 * 6 + 2, 5 * 6 + 4}
+
+
+@pytest.mark.parametrize(
+    ("start", "secret", "horizon"), [({(3, 1): 1.0}, SECRET_CELLS, 7), (CORNERS, "initial", 5)], ids=["last", "initial"]
+)
+def test_equals_the_paper_recursion_on_the_grid_of_the_paper(start, secret, horizon: int):
+    theta = np.random.default_rng(7).normal(size=(36, 5))
+    arrays = {**paper_grid(start), "theta": theta}
+    problem = paper_problem(arrays, secret, horizon)
+    table = veil.measures.joint_table(problem, veil.MarkovPolicy.softmax(theta))
+    assert table.probabilities.sum() == pytest.approx(1, abs=1e-12)  # so these are all sequences
+    expected = paper_gradient(**arrays, sequences=table.events, secret=secret)
+    np.testing.assert_allclose(table.probabilities, expected.joint, rtol=1e-11, atol=0)
+    value, gradient = veil.opacity_gradient(problem, theta, method="exact")
+    assert value.bits == pytest.approx(expected.bits, abs=1e-12)
+    assert relative_error(gradient, expected.gradient) < 1e-10
+
+
+# Central differences
+
+
+@pytest.mark.parametrize("on_actions", BOTH, ids=["on states", "on actions"])
+@pytest.mark.parametrize("sees_actions", BOTH, ids=["", "sees actions"])
+@pytest.mark.parametrize("timed", BOTH, ids=["markov", "timed"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_equals_central_differences(kind: str, timed: bool, sees_actions: bool, on_actions: bool):
+    lively = 0
+    for seed in range(60):
+        rng = random.Random(f"{kind}{timed}{sees_actions}{on_actions}{seed}")
+        spec = random_spec(rng, kind, work=400, timed=timed, sees_actions=sees_actions, on_actions=on_actions)
+        problem = to_problem(spec, rng)
+        theta = random_theta(problem, timed, seed)
+        value, gradient = veil.opacity_gradient(problem, theta, method="exact")
+        assert value.bits == pytest.approx(veil.opacity(problem, softmax(theta, problem)).bits, abs=1e-13)
+        expected = central_differences(lambda t, p=problem: veil.opacity(p, softmax(t, p), method="exact").bits, theta)
+        np.testing.assert_allclose(gradient, expected, rtol=0, atol=1e-6)
+        assert not np.any(gradient[..., ~problem.available])
+        lively += np.abs(gradient).max(initial=0) > 1e-3
+        if lively == 3:  # many draws are dull (T = 0, one state, a secret that is certain); go on until these are not
+            return
+    pytest.fail("all draws were dull")
+
+
+@pytest.mark.parametrize("knows", BOTH, ids=["", "agent knows"])
+@pytest.mark.parametrize("kind", ["automaton", "model"])
+def test_equals_central_differences_where_the_agent_knows_more(kind: str, knows: bool):
+    rng = random.Random(17)
+    while True:
+        spec = random_spec(rng, kind, work=600, timed=False, sees_actions=False)
+        if spec.secret.agent_knows == knows and spec.horizon > 2 and spec.num_actions > 1 and spec.num_states > 2:
+            break
+    problem = to_problem(spec, rng)
+    theta = random_theta(problem, False, 1)
+    assert (theta.shape[0] > spec.num_states) == knows
+    _, gradient = veil.opacity_gradient(problem, theta, method="exact")
+    expected = central_differences(lambda t: veil.opacity(problem, softmax(t, problem), method="exact").bits, theta)
+    np.testing.assert_allclose(gradient, expected, rtol=0, atol=1e-6)
+
+
+# The return
+
+
+def forever(spec: Spec) -> Spec:
+    """The same problem with a discount below 1 and without terminal rewards, as an infinite return needs."""
+    models = tuple(replace(model, terminal=[0] * spec.num_states) for model in spec.models)
+    return replace(spec, discount=Fraction(4, 5), models=models)
+
+
+@pytest.mark.parametrize("timed", BOTH, ids=["markov", "timed"])
+@pytest.mark.parametrize("over", ["horizon", "infinite"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_return_gradient(kind: str, over: str, timed: bool):
+    largest = 0.0
+    for seed in range(4):
+        rng = random.Random(f"{kind}{over}{timed}{seed}")
+        spec = random_spec(rng, kind, work=2_000, timed=timed)
+        if over == "infinite":
+            secret = replace(spec.secret, agent_knows=spec.secret.agent_knows or (timed and kind == "model"))
+            spec = forever(replace(spec, secret=secret))
+        problem = to_problem(spec, rng, over)
+        theta = random_theta(problem, timed, seed)
+        value, gradient = veil.measures.return_gradient(problem, theta)
+        assert value == pytest.approx(veil.expected_return(problem, softmax(theta, problem)), abs=1e-13)
+        expected = central_differences(lambda t, p=problem: veil.expected_return(p, softmax(t, p)), theta)
+        np.testing.assert_allclose(gradient, expected, rtol=0, atol=1e-6)
+        assert not np.any(gradient[..., ~problem.available])
+        largest = max(largest, np.abs(gradient).max(initial=0))
+    assert largest > 1e-3
+
+
+def discounted_sum(spec: Spec, steps: int, last_values: list[np.ndarray] | None = None) -> float:
+    """`E[Σ_{t<steps} γ^t R]`, plus `γ^steps` times given values of the state reached, by pushing the law forward."""
+    law: dict[tuple[int, int, int], float] = {}
+    for k, model in enumerate(spec.models):
+        prior = spec.secret.weights[k] / spec.unit if spec.secret.kind == "model" else 1.0
+        for s, weight in enumerate(model.initial):
+            law[k, read(spec, 0, s), s] = prior * weight / spec.unit
+    total, factor = 0.0, 1.0
+    for time in range(steps):
+        following: dict[tuple[int, int, int], float] = {}
+        for (k, q, s), weight in law.items():
+            for a, chance in enumerate(policy_row(spec, time, k, q, s)):
+                total += factor * weight * chance / spec.unit * spec.models[k].rewards[s][a] / 10
+                for n, probability in enumerate(spec.models[k].transitions[s][a]):
+                    if chance * probability:
+                        target = (k, read(spec, q, n), n)
+                        mass = weight * chance * probability / spec.unit**2
+                        following[target] = following.get(target, 0.0) + mass
+        law, factor = following, factor * float(spec.discount)
+    if last_values is not None:
+        total += factor * sum(weight * last_values[k][s] for (k, _, s), weight in law.items())
+    return total
+
+
+def best_values(spec: Spec, model: ModelSpec) -> np.ndarray:
+    """The optimal discounted values by value iteration, until nothing is left of the discount."""
+    transitions, rewards = floats(spec, model.transitions), np.array(model.rewards) / 10
+    values = np.zeros(spec.num_states)
+    for _ in range(200):
+        actions = np.where(spec.available, rewards + float(spec.discount) * transitions @ values, -np.inf)
+        values = actions.max(axis=1)
+    return values
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_infinite_return(seed: int):
+    rng = random.Random(seed)
+    spec = forever(random_spec(rng, work=2_000))
+    problem = to_problem(spec, rng, "infinite")
+    policy = to_policy(spec, problem)
+    if spec.timed and spec.secret.kind == "model" and not spec.secret.agent_knows:
+        with pytest.raises(veil.InputError, match="which model"):
+            veil.expected_return(problem, policy)
+        return
+    if spec.timed:  # the agent goes on optimally after its last table
+        expected = discounted_sum(spec, spec.horizon, [best_values(spec, model) for model in spec.models])
+    else:
+        expected = discounted_sum(spec, 200)
+    assert veil.expected_return(problem, policy) == pytest.approx(expected, abs=1e-11)
+
+
+# Where it is easy to go wrong
+
+
+def assert_finite(problem: veil.Problem, theta: np.ndarray) -> tuple[veil.Opacity, np.ndarray]:
+    value, gradient = veil.opacity_gradient(problem, theta, method="exact")
+    total, slope = veil.measures.return_gradient(problem, theta)
+    numbers = [value.bits, value.lower, value.upper, value.prior_bits, value.leakage_bits, total]
+    assert np.isfinite(numbers).all()
+    assert gradient.shape == slope.shape == theta.shape
+    assert np.isfinite(gradient).all()
+    assert np.isfinite(slope).all()
+    return value, gradient
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_deterministic_policies(seed: int):
+    """θ of -inf keeps an action at zero: its own slope is zero, and nothing becomes NaN on the way."""
+    rng = random.Random(seed)
+    spec = random_spec(rng, work=2_000)
+    problem = to_problem(spec, rng)
+    actions = [[rng.choice(np.flatnonzero(row).tolist()) for row in problem.available] for _ in range(spec.horizon)]
+    if spec.timed:
+        policy = veil.TimedPolicy.deterministic(problem, np.reshape(actions, (spec.horizon, problem.num_cells)))
+    else:
+        row = actions[0] if actions else [int(np.argmax(row)) for row in problem.available]
+        policy = veil.MarkovPolicy.deterministic(problem, row)
+    theta = policy.logits()
+    assert (np.exp(theta) == policy.probabilities).all()
+    value, gradient = assert_finite(problem, theta)
+    assert value.bits == pytest.approx(veil.opacity(problem, policy, method="exact").bits, abs=1e-13)
+    assert not gradient.any()  # a softmax row with one entry left has nowhere to move to
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_policies_with_some_zeros(seed: int):
+    """Zeros that stay zero contribute nothing; the other coordinates agree with central differences."""
+    rng = random.Random(1_000 + seed)
+    spec = random_spec(rng, work=600)
+    problem = to_problem(spec, rng)
+    policy = to_policy(spec, problem)
+    theta = policy.logits()
+    _, gradient = assert_finite(problem, theta)
+    assert not gradient[np.isneginf(theta)].any()
+    expected = central_differences(lambda t: veil.opacity(problem, softmax(t, problem), method="exact").bits, theta)
+    np.testing.assert_allclose(gradient, expected, rtol=0, atol=1e-6)
+
+
+def small_problem(secret, horizon: int = 3, *, emissions=None, initial=(0.5, 0.5, 0.0), available=None) -> veil.Problem:
+    """Two states that mix and an absorbing third."""
+    transitions = np.array(
+        [[[0.5, 0.3, 0.2], [0.1, 0.9, 0.0]], [[0.7, 0.3, 0.0], [0.2, 0.2, 0.6]], [[0, 0, 1.0], [0, 0, 1.0]]]
+    )
+    if available is not None:
+        transitions = transitions * np.array(available)[:, :, None]
+    model = veil.Model(transitions, np.array([[1, 0], [0, 2], [0, 0.0]]), list(initial), available=available)
+    emissions = [[0.8, 0.2, 0.0], [0.3, 0.7, 0.0], [0.5, 0.5, 0.0]] if emissions is None else emissions
+    return veil.Problem(model, veil.Observer(emissions), secret, horizon)
+
+
+DEGENERATE = {
+    "never emitted": small_problem(veil.LastState({2})),
+    "absorbing everywhere": small_problem(veil.LastState({2}), initial=(0, 0, 1)),
+    "certain secret": small_problem(veil.LastState({0, 1, 2})),
+    "secret that cannot be": small_problem(veil.StateAt(0, {2})),
+    "one start": small_problem(veil.InitialState(), initial=(1, 0, 0)),
+    "masked": small_problem(veil.LastState({2}), available=[[True, False], [True, True], [False, True]]),
+    "all masked but one": small_problem(veil.LastState({2}), available=[[True, False], [False, True], [True, False]]),
+    "sees everything": small_problem(veil.LastState({2}), emissions=np.eye(3)),
+    "sees nothing": small_problem(veil.InitialState(), emissions=np.ones((3, 1))),
+    "T = 0": small_problem(veil.LastState({0}), 0),
+    "T = 0, initial state": small_problem(veil.InitialState(), 0),
+    "T = 1": small_problem(veil.LastState({0}), 1),
+    "T = 1, state at 0": small_problem(veil.StateAt(0, {0}), 1),
+}
+
+
+@pytest.mark.parametrize("timed", BOTH, ids=["markov", "timed"])
+@pytest.mark.parametrize("name", DEGENERATE)
+def test_degenerate_problems(name: str, timed: bool):
+    problem = DEGENERATE[name]
+    theta = random_theta(problem, timed, 5)
+    value, gradient = assert_finite(problem, theta)
+    expected = central_differences(lambda t: veil.opacity(problem, softmax(t, problem), method="exact").bits, theta)
+    np.testing.assert_allclose(gradient, expected, rtol=0, atol=1e-6)
+    if name in ("absorbing everywhere", "certain secret", "secret that cannot be", "one start"):
+        assert value.bits == 0
+        assert value.prior_bits == pytest.approx(0, abs=1e-14)
+        assert not gradient.any()
+    if name == "sees everything":
+        assert value.bits == 0
+    if name == "sees nothing":
+        assert value.bits == pytest.approx(1, abs=1e-14)
+        assert value.prior_bits == pytest.approx(1, abs=1e-14)
+        assert value.num_sequences == 1
+
+
+@pytest.mark.parametrize("size", [50.0, 800.0, 1e6])
+@pytest.mark.parametrize("name", ["never emitted", "masked", "T = 1"])
+def test_parameters_so_large_that_the_softmax_saturates(name: str, size: float):
+    problem = DEGENERATE[name]
+    assert_finite(problem, random_theta(problem, False, 2, spread=size))
+
+
+def test_gradient_of_a_policy_does_not_depend_on_a_shift_of_its_rows():
+    problem = DEGENERATE["never emitted"]
+    theta = random_theta(problem, False, 3)
+    _, gradient = veil.opacity_gradient(problem, theta, method="exact")
+    _, shifted = veil.opacity_gradient(problem, theta + np.array([[5.0], [-3.0], [700.0]]), method="exact")
+    assert relative_error(shifted, gradient) < 1e-12
+    np.testing.assert_allclose(gradient.sum(axis=1), 0, atol=1e-15)

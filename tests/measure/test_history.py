@@ -1,0 +1,169 @@
+"""Policies on the history measured: the same numbers as plain enumeration and as the game, and files that open again."""
+
+import importlib
+import random
+
+import numpy as np
+import pytest
+
+import veil
+from tests.game.plain_game import play_history
+from tests.policy.test_history import play
+from tests.random_problems import random_spec, to_policy, to_problem
+from veil.engine.chain import make_chain
+from veil.engine.hidden import build, event_name
+from veil.engine.moves import situations
+from veil.game.pairs import FullHistory, LastEvents, TailEvents, make_pairs
+from veil.game.solve import solve_game
+from veil.measure.exact import Budget, exact_opacity
+from veil.policy.files import save_table
+from veil.policy.history import Decisions, HistoryPolicy
+
+
+def case(seed: int):
+    """A random problem and a policy on one of several graphs."""
+    rng = random.Random(seed)
+    while True:
+        spec = random_spec(rng, work=3000)
+        problem = to_problem(spec, rng)
+        if make_pairs(build(problem), FullHistory()).num_pairs < 5000:
+            break
+    memory = (FullHistory(), LastEvents(1), LastEvents(2), LastEvents(0))[seed % 4]
+    result = solve_game(problem, memory, gap=0.05, iterations=10)
+    return spec, problem, result, result.policy(problem)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_opacity_and_return_are_those_of_plain_enumeration(seed):
+    _, problem, result, policy = case(seed)
+    bits, gained = play_history(problem, policy)
+    found = veil.opacity(problem, policy)
+    assert found.method == "exact"
+    assert found.bits == pytest.approx(bits, abs=1e-10)
+    assert veil.expected_return(problem, policy) == pytest.approx(gained, abs=1e-10)
+    assert result.expected_return == pytest.approx(gained, abs=1e-10)
+    if result.graph.is_tree:
+        assert found.bits == pytest.approx(result.lower, abs=1e-10)
+    assert found.bits <= result.upper + 1e-9
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_bracket_holds_the_exact_value(seed):
+    _, problem, _, policy = case(seed)
+    exact = veil.opacity(problem, policy, method="exact")
+    found = veil.opacity(problem, policy, method="bracket", width=0.0)
+    assert found.lower - 1e-9 <= exact.bits <= found.upper + 1e-9
+    assert found.prior_bits == pytest.approx(exact.prior_bits, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_few_histories_kept_apart_still_give_bounds(seed, monkeypatch):
+    module = importlib.import_module("veil.measure.history")
+    monkeypatch.setattr(module, "_FIRST_MOST", 2)
+    monkeypatch.setattr(module, "_LARGEST_MOST", 2)
+    _, problem, _, policy = case(seed)
+    exact = veil.opacity(problem, policy, method="exact").bits
+    found = veil.opacity(problem, policy, method="bracket")
+    assert found.lower - 1e-9 <= exact <= found.upper + 1e-9
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_chain_of_situations_agrees(seed):
+    """Every measure that works on chains works on the product: the table, the filter, an exact walk, the sample."""
+    _, problem, _, policy = case(seed)
+    exact = veil.opacity(problem, policy).bits
+    assert exact_opacity(make_chain(problem, policy), Budget()).bits == pytest.approx(exact, abs=1e-9)
+    table = veil.measures.joint_table(problem, policy)
+    assert table.probabilities.sum() == pytest.approx(1.0, abs=1e-9)
+    watcher = veil.ObserverFilter(problem, policy)
+    rng = np.random.default_rng(seed)
+    first = 0 if problem.observer.sees_first else 1
+    for row in rng.choice(len(table.events), size=min(5, len(table.events)), replace=False):
+        watcher.reset()
+        posterior = watcher.posterior
+        for time, event in enumerate(table.events[row]):
+            if time >= first:
+                posterior = watcher.update(event_name(problem, int(event), time))
+        assert posterior == pytest.approx(table.probabilities[row] / table.probabilities[row].sum(), abs=1e-9)
+    sampled = veil.opacity(problem, policy, method="sampled", sequences=2000)
+    assert abs(sampled.bits - exact) <= 6 * sampled.std_error + 1e-6
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_an_attack_on_a_policy_on_the_history(seed):
+    _, problem, _, policy = case(seed)
+    found = veil.attack(problem, policy, 400, seed=seed, traces=2)
+    assert found.accuracy.exact is not None
+    assert abs(found.accuracy.value - found.accuracy.exact) < 0.15
+    assert found.opacity.bits == pytest.approx(veil.opacity(problem, policy).bits, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_policy_of_a_table_plays_alike_on_a_graph(seed):
+    """A timed policy written as a policy on the watcher's blind graph: another way to the same numbers."""
+    rng = random.Random(seed)
+    spec = random_spec(rng, kind=("last", "at", "initial")[seed % 3], work=3000, timed=True)
+    problem = to_problem(spec, rng)
+    timed = to_policy(spec, problem)
+    pairs = make_pairs(build(problem), LastEvents(0))
+    names = situations(problem, build(problem))
+    decisions = [
+        Decisions(layer.node, names[layer.x], layer.z, timed.table[time][build(problem).cell[layer.x]])
+        for time, layer in enumerate(pairs.layers[:-1])
+    ]
+    policy = HistoryPolicy(pairs.graph.first, pairs.graph.following, decisions)
+    assert veil.opacity(problem, policy).bits == pytest.approx(veil.opacity(problem, timed, "exact").bits, abs=1e-9)
+    assert veil.expected_return(problem, policy) == pytest.approx(veil.expected_return(problem, timed), abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_policy_that_was_told_is_measured(seed):
+    rng = random.Random(seed)
+    while True:
+        problem = to_problem(random_spec(rng, kind="last", work=3000), rng)
+        if problem.horizon > 1:
+            break
+    pairs = make_pairs(build(problem), TailEvents(1), told_at=1)
+    result = solve_game(problem, gap=1e-2, iterations=50, pairs=pairs)
+    policy = result.policy(problem)
+    assert veil.expected_return(problem, policy) == pytest.approx(result.expected_return, abs=1e-10)
+    assert result.lower - 1e-9 <= veil.opacity(problem, policy).bits
+    play(problem, policy, np.random.default_rng(seed), seed)
+
+
+def test_files_open_as_what_they_were(tmp_path):
+    _, problem, _, policy = case(4)
+    policy.save(tmp_path / "one")
+    again = veil.load_policy(tmp_path / "one")
+    assert isinstance(again, HistoryPolicy)
+    again.save(tmp_path / "two")
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    assert veil.opacity(problem, again).bits == veil.opacity(problem, policy).bits
+
+
+def test_damaged_files_are_refused(tmp_path):
+    for head in ("{}", "[1]", '{"horizon": 1, "told_at": null, "executable": true, "arrays": [["|O", 1]]}', "nonsense",
+                 '{"horizon": 0, "told_at": null, "executable": true, "arrays": [["<i4", -1]]}'):  # fmt: skip
+        save_table(tmp_path / "policy", f"history {head}", np.zeros(4, dtype=np.uint8))
+        with pytest.raises(veil.VeilError, match="cannot be read as a history policy"):
+            veil.load_policy(tmp_path / "policy")
+
+
+def test_a_policy_for_another_problem_is_refused():
+    _, problem, _, policy = case(4)
+    with pytest.raises(veil.InputError, match="history policy"):
+        veil.opacity(problem.replace(horizon=problem.horizon + 1), policy)
+    with pytest.raises(veil.InputError, match="history policy"):
+        veil.expected_return(veil.gallery.load("paper-last-state"), policy)
+
+
+def test_over_an_infinite_horizon_it_plays_on_optimally():
+    problem = veil.gallery.load("two-rooms", min_return=None)
+    model = problem.model
+    paying = veil.Model(
+        model.matrices, np.array([[0.0, 0.5], [1.0, 0.0]]), model.initial, 0.9,
+        state_names=model.states.all(), action_names=model.actions.all(),
+    )  # fmt: skip
+    forever = problem.replace(model=paying, return_over="infinite", horizon=3)
+    result = solve_game(forever, gap=1e-2, iterations=50)
+    assert veil.expected_return(forever, result.policy(forever)) == pytest.approx(result.expected_return, abs=1e-10)

@@ -1,0 +1,289 @@
+"""Other ways to read the joint table: by hand, by brute force over the oracle's fractions, and their identities."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import veil
+from tests.engine.chains import small_case, small_cases
+from tests.oracle import Answer, evaluate
+from tests.random_problems import KINDS, Case
+
+
+def two_rooms_table() -> veil.measures.JointTable:
+    """`P(elsewhere, secret)`: 1/2 and 1/8 after silence, 0 and 3/8 after a beep."""
+    problem = veil.gallery.load("two-rooms")
+    return veil.measures.joint_table(problem, veil.MarkovPolicy.uniform(problem))
+
+
+def entropy_of_rows(rows: Iterable[Iterable[Fraction]]) -> float:
+    """`Σ -p log2(p / Σ row)`, in bits."""
+    total = 0.0
+    for row in map(list, rows):
+        mass = sum(row)
+        total += math.fsum(float(p) * math.log2(mass / p) for p in row if p)
+    return total
+
+
+def oracle_rows(answer: Answer) -> list[list[Fraction]]:
+    return [[row.get(z, Fraction(0)) for z in range(answer.num_values)] for row in answer.joint.values()]
+
+
+# By hand
+
+
+def test_two_rooms_by_hand():
+    table = two_rooms_table()
+    assert table.num_sequences == 2
+    assert dict(zip(table.sequences, table.probabilities.tolist(), strict=True)) == {
+        ("0", "0"): [0.5, 0.125],
+        ("0", "beep"): [0.0, 0.375],
+    }
+    np.testing.assert_allclose(table.prior, [0.5, 0.5])
+    assert table.prior_bits == 1
+    assert table.bits == pytest.approx(5 / 8 * math.log2(5) - 1, abs=1e-15)
+    assert table.guess_probability == 0.875
+    assert table.prior_guess_probability == 0.5
+    assert table.min_entropy_leakage_bits == pytest.approx(math.log2(1.75), abs=1e-15)
+    assert table.guessing_entropy == 1.125
+    assert table.asymmetric_bits() == pytest.approx(0.125 * math.log2(5), abs=1e-15)
+    assert table.asymmetric_bits("elsewhere") == pytest.approx(0.5 * math.log2(1.25), abs=1e-15)
+    assert table.probability_surer(0.7) == 1
+    assert table.probability_surer(0.9) == 0.375
+    assert table.probability_surer(0.5, "secret") == 0.375
+    assert table.probability_surer(0.5, "elsewhere") == 0.625
+    assert table.probability_surer(1.0) == 0
+
+
+def test_the_most_revealing_sequence_by_hand():
+    """A beep makes an even chance a certainty: one bit, with probability 3/8."""
+    first, second = two_rooms_table().revealing()
+    assert first.observations == ("0", "beep")
+    assert first.probability == 0.375
+    assert first.posterior == {"elsewhere": 0.0, "secret": 1.0}
+    assert first.gain_bits == 1
+    assert first.leaked_bits == 0.375
+    assert second.observations == ("0", "0")
+    assert second.gain_bits == pytest.approx(0.2 * math.log2(0.4) + 0.8 * math.log2(1.6), abs=1e-15)
+    assert second.posterior == pytest.approx({"elsewhere": 0.8, "secret": 0.2})
+
+
+# Against fractions
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_measures_are_those_of_the_fractions(kind: str):
+    for case in small_cases(25, kind):
+        table, answer = veil.measures.joint_table(case.problem, case.policy), evaluate(case.spec)
+        rows = oracle_rows(answer)
+        prior = [sum(column) for column in zip(*rows, strict=True)]
+        guess = sum(max(row) for row in rows)
+        assert table.guess_probability == pytest.approx(float(guess), abs=1e-12)
+        assert table.prior_guess_probability == pytest.approx(float(max(prior)), abs=1e-12)
+        assert table.min_entropy_leakage_bits == pytest.approx(math.log2(guess / max(prior)), abs=1e-11)
+        guesses = sum(n * p for row in rows for n, p in enumerate(sorted(row, reverse=True), 1))
+        assert table.guessing_entropy == pytest.approx(float(guesses), abs=1e-12)
+        assert table.bits == pytest.approx(answer.bits, abs=1e-12)
+        assert table.prior_bits == pytest.approx(answer.prior_bits, abs=1e-12)
+        for level in (0.0, 0.4, 0.6180339887, 0.95):
+            surer = sum(sum(row) for row in rows if max(row) > Fraction(level) * sum(row))
+            assert table.probability_surer(level) == pytest.approx(float(surer), abs=1e-12)
+            for z in range(answer.num_values):
+                surer = sum(sum(row) for row in rows if row[z] > Fraction(level) * sum(row))
+                assert table.probability_surer(level, z) == pytest.approx(float(surer), abs=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_identities(kind: str):
+    for case in small_cases(25, kind):
+        table = veil.measures.joint_table(case.problem, case.policy)
+        found = veil.opacity(case.problem, case.policy, method="exact")
+        names = case.problem.secret_values
+        assert table.bits == pytest.approx(found.bits, abs=1e-12)
+        assert table.num_sequences == found.num_sequences
+        # What is uncertain comes from the values of the secret, what is leaked from the sequences.
+        assert sum(map(table.asymmetric_bits, names)) == pytest.approx(found.bits, abs=1e-12)
+        assert table.asymmetric_bits() == table.asymmetric_bits(names[-1]) == table.asymmetric_bits(len(names) - 1)
+        everything = table.revealing(top=10**6)
+        assert len(everything) == table.num_sequences
+        assert sum(part.leaked_bits for part in everything) == pytest.approx(found.leakage_bits, abs=1e-12)
+        assert sum(part.probability for part in everything) == pytest.approx(1, abs=1e-12)
+        # Who sees more guesses better, and needs between one guess and all of them.
+        assert 1 / len(names) - 1e-12 <= table.prior_guess_probability <= table.guess_probability + 1e-12
+        assert table.min_entropy_leakage_bits >= -1e-12
+        assert 1 - 1e-12 <= table.guessing_entropy <= (len(names) + 1) / 2 + 1e-12
+        assert table.guess_probability >= 2**-(found.bits) - 1e-12  # Jensen: E[max] ≥ 2^-H
+
+
+def test_revealing_sequences_are_ordered_and_can_be_asked_for_otherwise():
+    case = small_case(3, "at", work=5_000)
+    table = veil.measures.joint_table(case.problem, case.policy)
+    assert table.num_sequences > 10
+    for by in ("leaked_bits", "gain_bits", "probability"):
+        values = [getattr(part, by) for part in table.revealing(top=10**6, by=by)]
+        assert values == sorted(values, reverse=True)
+        assert [getattr(part, by) for part in table.revealing(3, by=by)] == values[:3]
+    with pytest.raises(veil.InputError, match="by is 'beauty', expected one of"):
+        table.revealing(by="beauty")
+
+
+def test_revealing_sequences_are_written_as_the_watcher_does():
+    for sees_actions in (False, True):
+        case = small_case(2, "last", sees_actions=sees_actions, on_actions=False)
+        watcher = veil.ObserverFilter(case.problem, case.policy)
+        part = veil.measures.joint_table(case.problem, case.policy).revealing(1)[0]
+        for event in part.observations:
+            watcher.update(event)
+        assert watcher.posterior == pytest.approx(list(part.posterior.values()), abs=1e-12)
+
+
+def test_a_wrong_value_or_level_is_named():
+    table = two_rooms_table()
+    with pytest.raises(veil.InputError, match="unknown value 'vault': known are 'elsewhere', 'secret'"):
+        table.asymmetric_bits("vault")
+    with pytest.raises(veil.InputError, match="value 2 does not exist: there are 2 values"):
+        table.asymmetric_bits(2)
+    for level in (-0.1, 1.1, math.nan):
+        with pytest.raises(veil.InputError, match=r"level is .*, expected a probability"):
+            table.probability_surer(level)
+
+
+def test_a_table_too_large_is_refused():
+    problem = veil.gallery.load("paper-false-alarms")
+    with pytest.raises(veil.TooLargeError, match="48,828,125"):
+        veil.measures.joint_table(problem, veil.MarkovPolicy.uniform(problem))
+
+
+# Bits over time
+
+
+def bits_by_prefixes(case: Case) -> list[float]:
+    """`H(Z | o_0 … o_t)` by adding up the oracle's rows that begin alike."""
+    answer = evaluate(case.spec)
+    found = []
+    for time in range(case.spec.horizon + 1):
+        length = time + 1 if case.spec.sees_first else time
+        sums: dict[tuple, list[Fraction]] = defaultdict(lambda: [Fraction(0)] * answer.num_values)
+        for sequence, row in answer.joint.items():
+            start = sequence[:length]
+            sums[start] = [old + row.get(z, 0) for z, old in enumerate(sums[start])]
+        found.append(entropy_of_rows(sums.values()))
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bits_over_time_are_those_of_brute_force(kind: str):
+    falling = 0
+    for case in small_cases(20, kind, work=2_000):
+        bits = veil.measures.bits_over_time(case.problem, case.policy)
+        assert bits.shape == (case.spec.horizon + 1,)
+        np.testing.assert_allclose(bits, bits_by_prefixes(case), atol=1e-11)
+        assert (np.diff(bits) <= 1e-12).all()
+        assert bits[-1] == pytest.approx(veil.opacity(case.problem, case.policy, method="exact").bits, abs=1e-12)
+        falling += bits[0] - bits[-1] > 1e-3
+    assert falling >= 3
+
+
+def test_bits_over_time_are_those_of_shorter_problems_once_the_secret_is_fixed():
+    for case in small_cases(20, "initial", timed=False, work=2_000):
+        bits = veil.measures.bits_over_time(case.problem, case.policy)
+        for time in range(case.spec.horizon + 1):
+            shorter = case.problem.replace(horizon=time)
+            assert bits[time] == pytest.approx(veil.opacity(shorter, case.policy, method="exact").bits, abs=1e-12)
+
+
+# What a sensor costs
+
+
+def silent_case(seed: int, kind: str) -> tuple[veil.Problem, Case]:
+    """A random problem whose observation 0 means that nothing was seen, and two sensors over the others."""
+    case = small_case(seed, kind, work=2_000)
+    observer = case.problem.observer
+    size = observer.num_observations
+    sensors = {"odd": dict.fromkeys(range(1, size, 2), 0), "even": {o: o - 1 for o in range(2, size, 2)}}
+    named = veil.Observer(
+        observer.emissions, sees_actions=observer.sees_actions, sees_initial=observer.sees_initial, silent=0,
+        sensors=sensors,
+    )  # fmt: skip
+    return case.problem.replace(observer=named), case
+
+
+def bits_with(case: Case, emissions: np.ndarray) -> float:
+    observer = case.problem.observer
+    muted = veil.Observer(emissions, sees_actions=observer.sees_actions, sees_initial=observer.sees_initial)
+    return veil.opacity(case.problem.replace(observer=muted), case.policy, method="exact").bits
+
+
+def moved(emissions: np.ndarray, targets: dict[int, int]) -> np.ndarray:
+    """By hand: an observation with a target is shown as that."""
+    channel = np.eye(emissions.shape[-1])
+    for source, target in targets.items():
+        channel[source] = np.eye(len(channel))[target]
+    return emissions @ channel
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_cost_of_an_observation_is_what_muting_it_by_hand_saves(kind: str):
+    costly = 0
+    for seed in range(12):
+        problem, case = silent_case(seed, kind)
+        emissions = problem.observer.emissions
+        before = bits_with(case, emissions)
+        costs = veil.measures.observation_costs(problem, case.policy)
+        assert list(costs) == [f"o{o}" for o in range(1, problem.observer.num_observations)]
+        for observation, cost in enumerate(costs.values(), 1):
+            expected = bits_with(case, moved(emissions, {observation: 0})) - before
+            assert cost == pytest.approx(expected, abs=1e-12)
+            assert cost >= -1e-12
+            costly += cost > 1e-3
+    assert costly >= 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_cost_of_a_sensor_is_what_switching_it_off_by_hand_saves(kind: str):
+    for seed in range(12):
+        problem, case = silent_case(seed, kind)
+        emissions, sensors = problem.observer.emissions, problem.observer.sensors
+        costs = veil.measures.sensor_costs(problem, case.policy)
+        assert list(costs) == ["odd", "even"]
+        for sensor, cost in costs.items():
+            expected = bits_with(case, moved(emissions, sensors[sensor])) - bits_with(case, emissions)
+            assert cost == pytest.approx(expected, abs=1e-12)
+            assert cost >= -1e-12
+
+
+def test_the_sensor_of_two_rooms_costs_all_that_is_lost():
+    problem = veil.gallery.load("two-rooms")
+    policy = veil.MarkovPolicy.uniform(problem)
+    lost = 1 - veil.opacity(problem, policy, method="exact").bits
+    assert veil.measures.sensor_costs(problem, policy) == pytest.approx({"vault": lost}, abs=1e-12)
+    assert veil.measures.observation_costs(problem, policy) == pytest.approx({"beep": lost}, abs=1e-12)
+    # Shown as a beep instead, silence costs as much: what matters is that they can be told apart.
+    assert veil.measures.observation_costs(problem, policy, silent="beep") == pytest.approx({"0": lost}, abs=1e-12)
+
+
+def test_costs_pass_the_budget_on():
+    problem = veil.gallery.load("paper-last-state")
+    policy = veil.MarkovPolicy.uniform(problem)
+    with pytest.raises(veil.InputError, match="time_limit is -1"):
+        veil.measures.sensor_costs(problem, policy, time_limit=-1)
+    with pytest.raises(veil.TooLargeError):
+        veil.measures.observation_costs(problem, policy, time_limit=1e-6)
+
+
+def test_an_observer_without_sensors_or_silence_is_told_what_is_missing():
+    case = small_case(0, "last")
+    with pytest.raises(veil.InputError, match="it has no sensors: give them"):
+        veil.measures.sensor_costs(case.problem, case.policy)
+    with pytest.raises(veil.InputError, match="no silent observation to show"):
+        veil.measures.observation_costs(case.problem, case.policy)
+
+
+def test_an_unknown_silent_observation_is_a_users_fault():
+    problem = veil.gallery.load("two-rooms")
+    with pytest.raises(veil.InputError, match="unknown observation 'hush'"):
+        veil.measures.observation_costs(problem, veil.MarkovPolicy.uniform(problem), silent="hush")

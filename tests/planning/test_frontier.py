@@ -1,0 +1,193 @@
+"""The curve between hiding and return."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import veil
+from tests.engine.test_return_range import harvest
+from tests.planning.small_problems import random_problem, tiny_problem
+from tests.unproven import solve
+from veil.planning.frontier import Frontier, FrontierPoint, frontier
+from veil.planning.policy_class import make_space
+from veil.planning.starts import richest_table
+
+
+def largest(problem: veil.Problem, memory: str = "markov") -> float:
+    space = make_space(problem, memory)
+    return veil.expected_return(problem, space.policy(richest_table(space)))
+
+
+@pytest.fixture(scope="module")
+def curve() -> Frontier:
+    return frontier(random_problem(12), 7)
+
+
+def hold_in_order(problem: veil.Problem, found: Frontier, count: int) -> None:
+    assert len(found.points) == count
+    thresholds = np.array([point.threshold for point in found.points])
+    assert np.all(np.diff(thresholds) > 0)
+    np.testing.assert_allclose(np.diff(thresholds), np.diff(thresholds).mean(), rtol=1e-9)
+    assert np.all(np.diff(found.returns) >= -1e-12)
+    assert np.all(np.diff(found.bits) <= 0)
+    assert np.all(found.prices_bits >= 0)
+    for point in found.points:
+        assert veil.expected_return(problem, point.policy) == point.expected_return
+        assert point.expected_return >= point.threshold
+        assert veil.opacity(problem, point.policy, "exact").bits == point.opacity.bits
+        for other in found.points:  # who earns as much and hides more would serve here too
+            if other.expected_return >= point.threshold:
+                assert point.opacity.bits >= other.opacity.bits
+
+
+@pytest.mark.parametrize(("seed", "memory"), [(4, "markov"), (5, "timed"), (0, "markov")])
+def test_points_are_in_order_and_keep_what_they_claim(seed: int, memory: str):
+    problem = random_problem(seed)
+    found = frontier(problem, 5, memory=memory)
+    hold_in_order(problem, found, 5)
+    assert found.points[-1].threshold == largest(problem, memory)
+    assert found.policy_class == {"markov": "stationary Markov policies", "timed": "policies with a clock"}[memory]
+
+
+def test_the_curve_runs_from_the_freest_policy_to_the_largest_return(curve: Frontier):
+    problem = random_problem(12)
+    hold_in_order(problem, curve, 7)
+    free = solve(problem.replace(min_return=None))
+    assert curve.bits[0] == pytest.approx(free.opacity.bits, abs=1e-6)
+    assert curve.returns[-1] == pytest.approx(largest(problem), abs=1e-12)
+    assert curve.status is veil.Status.CONVERGED
+    assert curve.seconds > 0
+
+
+def test_each_point_is_as_good_as_a_search_of_its_own(curve: Frontier):
+    for point in curve.points[1:-1:2]:
+        alone = solve(random_problem(12).replace(min_return=point.threshold), starts=8, iterations=200)
+        assert point.opacity.bits >= alone.opacity.bits - 1e-3
+
+
+def test_prices_are_slopes_of_the_curve(curve: Frontier):
+    thresholds = np.array([point.threshold for point in curve.points])
+    slopes = -np.diff(curve.bits) / np.diff(thresholds)
+    # The curve of this problem is concave: each price lies between the slopes on both sides.
+    assert np.all(np.diff(slopes) > 0)
+    for index in range(1, 6):
+        low, high = slopes[index - 1], slopes[index]
+        assert low - 0.01 <= curve.prices_bits[index] <= high + 0.01
+    assert curve.prices_bits[0] == 0
+
+
+def test_no_bits_buy_more_than_the_largest_return(curve: Frontier):
+    assert curve.prices_bits[-1] == np.inf
+    assert np.all(np.isfinite(curve.prices_bits[:-1]))
+    assert curve.summary().splitlines()[-1].endswith("inf")
+
+
+def test_every_policy_reaches_its_threshold_without_tolerance():
+    for seed in (5, 31):
+        problem = random_problem(seed)
+        for point in frontier(problem, 4).points:
+            assert veil.expected_return(problem, point.policy) >= point.threshold
+
+
+def test_a_return_with_a_poor_local_maximum():
+    """A plain SQP method finds 0.3724 bits at a return of 2.6507, from every start."""
+    found = frontier(random_problem(16), 6)
+    point = [point for point in found.points if point.threshold <= 2.6507][-1]
+    assert point.opacity.bits >= 0.371
+
+
+def test_the_same_seed_gives_the_same_curve():
+    problem = tiny_problem(0)
+    first, again = (frontier(problem, 3, seed=2) for _ in range(2))
+    np.testing.assert_array_equal(first.bits, again.bits)
+    np.testing.assert_array_equal(first.returns, again.returns)
+    for one, other in zip(first.points, again.points, strict=True):
+        assert one.policy.table.tobytes() == other.policy.table.tobytes()
+
+
+def test_the_threshold_of_the_problem_is_not_used():
+    problem = tiny_problem(1)
+    plain, hard = frontier(problem, 3), frontier(problem.replace(min_return=1e9), 3)
+    np.testing.assert_array_equal(plain.bits, hard.bits)
+
+
+def test_where_a_clock_earns_more():
+    """Leaving at random earns 3.125 at most, with a clock 4; everything is seen, so nothing is hidden."""
+    stationary, timed = frontier(harvest(), 3), frontier(harvest(), 3, memory="timed")
+    assert stationary.returns[-1] == pytest.approx(3.125, abs=1e-9)
+    assert timed.returns[-1] == pytest.approx(4, abs=1e-9)
+    assert np.all(timed.bits == 0)
+
+
+@pytest.mark.slow
+def test_return_that_costs_nothing_is_one_point_many_times():
+    problem = random_problem(3)
+    model = veil.Model(
+        problem.model.matrices, np.ones((problem.num_states, problem.num_actions)), problem.model.initial
+    )
+    found = frontier(problem.replace(model=model, min_return=None), 3)
+    assert len(found.points) == 3
+    np.testing.assert_allclose(found.returns, problem.horizon)
+    assert np.ptp(found.bits) <= 1e-3
+
+
+def test_limits_are_honoured():
+    problem = random_problem(12)
+    none = frontier(problem, 30, time_limit=0.0)
+    assert none.points == ()
+    assert none.status is veil.Status.TIME_LIMIT
+    few = frontier(problem, 500, time_limit=1.0)
+    assert few.status is veil.Status.TIME_LIMIT
+    assert few.seconds < 4
+    assert len(few.points) < 500
+    for point in few.points:
+        assert point.expected_return >= point.threshold
+
+
+def test_an_interrupt_leaves_what_was_found():
+    calls = []
+
+    def stop(news) -> None:
+        calls.append(news)
+        if len(calls) == 900:
+            raise KeyboardInterrupt
+
+    found = frontier(random_problem(12), 8, progress=stop)
+    assert found.status is veil.Status.INTERRUPTED
+    assert 1 <= len(found.points) < 8
+
+
+def test_bad_input_is_refused():
+    problem = tiny_problem(0)
+    for points in (1, 0, 2.5, "many", True):
+        with pytest.raises(veil.InputError, match="points is"):
+            frontier(problem, points)  # type: ignore[arg-type]
+    for settings in ({"goal": "transparent"}, {"min_opacity": 0.1}):
+        with pytest.raises(veil.InputError, match="goal and min_opacity have no place"):
+            frontier(problem, **settings)  # type: ignore[arg-type]
+    with pytest.raises(veil.InputError, match="memory"):
+        frontier(problem, memory="much")
+    with pytest.raises(veil.InputError, match="objective"):
+        frontier(problem, objective="bits")
+
+
+@pytest.mark.parametrize("settings", [{"speed": 3}, {"time_limit": "long"}])
+def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any]):
+    with pytest.raises(veil.InputError):
+        frontier(tiny_problem(0), 2, **settings)
+
+
+def test_a_negative_limit_is_refused():
+    with pytest.raises(veil.InputError, match="time_limit"):
+        frontier(tiny_problem(0), 2, time_limit=-1.0)
+
+
+def test_the_summary_is_a_table(curve: Frontier):
+    lines = curve.summary().splitlines()
+    assert lines[0].startswith("stationary Markov policies: 7 points in ")
+    assert lines[0].endswith("converged")
+    assert len(lines) == 9
+    assert isinstance(curve.points[0], FrontierPoint)
+    assert f"{curve.points[3].opacity.bits:.4f}" in lines[5]
+    assert veil.frontier is frontier

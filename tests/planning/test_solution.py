@@ -1,0 +1,94 @@
+"""What a solver answers."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import veil
+import veil.planning.solve
+from tests.planning.small_problems import random_problem
+from tests.unproven import solve
+from veil.planning.solution import History, Solution, Status
+
+ROWS = [(1, 0.5, 0.1, 0.0, 0.2, 0.01), (2, 0.6, 0.2, 0.3, 0.1, 0.02)]
+
+
+def test_a_status_is_its_message():
+    assert {status.name for status in Status} == {
+        "CONVERGED", "ITERATION_LIMIT", "TIME_LIMIT", "INTERRUPTED", "INFEASIBLE",
+    }  # fmt: skip
+    assert all(isinstance(status.value, str) and len(status.value) > 20 for status in Status)
+    assert veil.Status is Status
+
+
+def test_a_history_is_its_rows():
+    history = History.of(ROWS)
+    assert len(history) == 2
+    assert history.iteration.tolist() == [1, 2]
+    assert history.iteration.dtype == np.int64
+    assert history.opacity_bits.tolist() == [0.5, 0.6]
+    assert history.seconds.tolist() == [0.01, 0.02]
+    np.testing.assert_array_equal(history.rows(), np.array(ROWS))
+    np.testing.assert_array_equal(History.of(history.rows()).rows(), history.rows())
+    assert len(History.of([])) == 0
+    assert History.of([]).rows().shape == (0, 6)
+
+
+def solution(**changes) -> Solution:
+    problem = random_problem(0)
+    policy = veil.MarkovPolicy.uniform(problem)
+    parts = {
+        "policy": policy, "policy_class": "stationary Markov policies", "opacity": veil.opacity(problem, policy, "exact"),
+        "expected_return": 0.25, "threshold": 0.2, "feasible": True, "status": Status.CONVERGED, "method": "ascent",
+        "iterations": 7, "seconds": 1.23, "price_bits": 0.5,
+    }  # fmt: skip
+    return Solution(**(parts | changes))
+
+
+def test_the_summary_says_what_was_found_and_how():
+    text = solution().summary()
+    for part in ("return 0.25 (threshold 0.2)", "stationary Markov policies", "ascent, converged after 7 iterations and 1.2 s",
+                 "0.5 bits"):  # fmt: skip
+        assert part in text
+    assert "does not meet" not in text
+    assert "only an agent" not in text
+    assert "threshold" not in solution(threshold=None).summary()
+    assert "does not meet the constraint" in solution(feasible=False, status=Status.INFEASIBLE).summary()
+    assert "only an agent that sees what the watcher sees" in solution(needs_observations=True).summary()
+    assert solution(detail="because").summary().splitlines()[3] == "because"
+    assert "time limit" in solution(status=Status.TIME_LIMIT).summary()
+    assert "return 0.25, CONVERGED" in repr(solution())
+
+
+def test_an_answer_does_not_change():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        solution().feasible = False  # type: ignore[misc]
+
+
+def test_a_search_fills_every_part():
+    problem = random_problem(7)
+    found = solve(problem, starts=4, iterations=60, seed=3, memory="timed")
+    assert isinstance(found.policy, veil.TimedPolicy)
+    assert found.policy_class == "policies with a clock"
+    assert found.method == "ascent"
+    assert found.goal == "opaque"
+    assert found.objective == "entropy"
+    assert found.seed == 3
+    assert found.threshold == problem.min_return
+    assert found.opacity.bits == veil.opacity(problem, found.policy, "exact").bits
+    assert found.iterations <= 60
+    assert len(found.history) == found.iterations
+    assert np.all(np.diff(found.history.seconds) >= 0)
+    assert found.seconds >= found.history.seconds[-1]
+    assert found.settings == {"memory": "'timed'", "evaluation": "exact", "starts": 4}
+    assert "possible sequences" in found.detail
+    assert not found.needs_observations
+    assert found.certificate is None
+    seen = problem.replace(agent_sees_observations=True)
+    assert solve(seen, memory=veil.ObservationMemory(1), starts=1, iterations=2).needs_observations
+
+
+def test_every_iteration_has_one_line_of_history():
+    found = solve(random_problem(7), starts=4, iterations=60)
+    assert found.history.iteration.tolist() == list(range(1, len(found.history) + 1))

@@ -1,0 +1,124 @@
+"""Where searches begin."""
+
+import numpy as np
+import pytest
+
+import veil
+from tests.engine.test_return_range import harvest
+from tests.planning.small_problems import drawn, random_problem
+from tests.policy.masked import AVAILABLE, masked_problem
+from veil.common.clock import Stopped
+from veil.engine.return_range import max_return, threshold
+from veil.planning import starts
+from veil.planning.best_returns import best_stationary_return
+from veil.planning.policy_class import make_space
+from veil.planning.starts import logits, make_starts, richest_table, special_cells
+
+MEMORIES = ["markov", "timed", veil.StateMemory(1), veil.StateMemory(1, clock=False), veil.Controller(2)]
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_the_richest_table_has_the_largest_return_known(memory):
+    for problem in (harvest(), random_problem(0), random_problem(1), masked_problem(3)):
+        space = make_space(problem, memory)
+        found = veil.expected_return(problem, space.policy(richest_table(space)))
+        largest = best_stationary_return(problem)[0] if space.stationary else max_return(problem)
+        assert found == pytest.approx(largest, abs=1e-12)
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_starts_are_the_same_for_the_same_seed(memory):
+    space = make_space(random_problem(2), memory)
+    richest = richest_table(space)
+    for count in (1, 2, 9, 40):
+        found = make_starts(space, richest, count, 3)
+        assert found.shape == (count, *space.shape)
+        assert np.isfinite(found).all()
+        np.testing.assert_array_equal(found, make_starts(space, richest, count, 3))
+    assert not np.array_equal(found, make_starts(space, richest, 40, 4))
+    np.testing.assert_array_equal(found[:9], make_starts(space, richest, 9, 3))
+    assert len(np.unique(found.reshape(40, -1), axis=0)) == 40
+
+
+def test_the_first_start_is_nearly_uniform_and_the_second_rich():
+    problem = random_problem(3)
+    space = make_space(problem)
+    richest = richest_table(space)
+    tables = space.softmax(make_starts(space, richest, 12, 0))
+    uniform = 1 / problem.num_actions
+    assert np.abs(tables[0] - uniform).max() < 0.2
+    np.testing.assert_allclose(tables[1], 0.5 * richest + 0.5 * uniform, atol=1e-12)
+    assert tables.max() < 0.99  # nothing is ruled out
+    assert tables.min() > 1e-4
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_a_given_policy_comes_first(memory):
+    problem = masked_problem(3)
+    space = make_space(problem, memory)
+    given = veil.MarkovPolicy.uniform(problem)
+    first = space.softmax(make_starts(space, richest_table(space), 4, 0, given))[0]
+    np.testing.assert_allclose(veil.opacity(problem, space.policy(first), "exact").bits,
+                               veil.opacity(problem, given, "exact").bits, atol=1e-12)  # fmt: skip
+    own = space.policy(drawn(space, 1)[0])
+    first = space.softmax(make_starts(space, richest_table(space), 1, 0, own))[0]
+    assert np.abs(first - own.table).max() < 0.02 + 1e-12
+
+
+def test_a_policy_of_a_larger_class_is_no_start():
+    problem = random_problem(3)
+    space = make_space(problem)
+    with pytest.raises(veil.InputError, match="clock"):
+        make_starts(
+            space, richest_table(space), 4, 0, veil.TimedPolicy(np.tile(richest_table(space), (problem.horizon, 1, 1)))
+        )
+
+
+def test_parameters_of_a_table_give_the_table_back_mixed():
+    space = make_space(masked_problem(2), "timed")
+    table = drawn(space, 1)[0]
+    uniform = AVAILABLE / AVAILABLE.sum(axis=1, keepdims=True)
+    for share in (0.02, 0.5):
+        found = logits(space, table, share)
+        assert np.isfinite(found).all()
+        np.testing.assert_allclose(space.softmax(found), (1 - share) * table + share * uniform, atol=1e-15)
+
+
+def test_cells_of_consequence_have_a_secret_or_a_reward_and_a_choice():
+    assert special_cells(make_space(masked_problem())).tolist() == []  # the pit is secret, but has no choice
+    secret_shaft = masked_problem(2, veil.LastState({"shaft"}))
+    assert special_cells(make_space(secret_shaft)).tolist() == [1]
+    assert special_cells(make_space(harvest())).tolist() == [0, 1]
+    paper = veil.gallery.load("paper-last-state")
+    found = set(special_cells(make_space(paper)))
+    wanted = {6 * row + column for row, column in [(0, 3), (3, 5), (1, 3), (4, 2), (5, 4)]}
+    assert found == wanted
+
+
+def test_bold_starts_settle_one_action_in_one_such_cell():
+    space = make_space(veil.gallery.load("paper-last-state"))
+    tables = space.softmax(make_starts(space, richest_table(space), 20, 0))
+    bold = [t for t in tables[2:] if np.count_nonzero(t.max(axis=-1) > 0.7) == 1]
+    assert len(bold) >= 12
+    cells = {int(np.argmax(t[0].max(axis=-1))) for t in bold}
+    assert cells.issubset(special_cells(space).tolist())
+    assert len(cells) > 2
+
+
+def test_the_search_for_the_richest_ends_when_told_and_where_it_is_enough(monkeypatch: pytest.MonkeyPatch):
+    space = make_space(random_problem(3), "markov")
+    whole = richest_table(space)
+    calls = []
+
+    def check() -> None:
+        calls.append(1)
+        if len(calls) > 2:
+            raise Stopped
+
+    np.testing.assert_array_equal(richest_table(space, check), whole)  # with few states it is never cut short
+    assert not calls
+    monkeypatch.setattr(starts, "_MANY_STATES", 0)
+    assert richest_table(space, check).shape == space.shape
+    assert len(calls) == 3
+    found = space.policy(richest_table(space))
+    assert veil.expected_return(space.problem, found) >= (threshold(space.problem) or 0.0)

@@ -1,0 +1,228 @@
+"""What a search maximises and must keep."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import veil
+from tests.engine.chains import small_case
+from tests.engine.test_return_range import two_models
+from tests.planning.small_problems import directions, drawn, random_problem
+from tests.random_problems import KINDS
+from veil.engine.return_range import return_extremes
+from veil.planning.policy_class import make_space
+from veil.planning.task import Values, make_task
+
+MEMORIES = ["markov", "timed", veil.StateMemory(1), veil.Controller(2)]
+
+
+def from_one_start(problem: veil.Problem, state: Any) -> veil.Problem:
+    """The same problem, but for where it begins."""
+    models = [
+        veil.Model(m.matrices, m.rewards, state, m.discount, m.terminal_rewards, available=m.available)
+        for m in problem.models
+    ]
+    return problem.replace(model=models if len(models) > 1 else models[0], min_return=None)
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_score_and_slack_are_bits_and_the_return_above_the_threshold(memory):
+    for seed in range(6):
+        problem = random_problem(seed)
+        space = make_space(problem, memory)
+        task, tables = make_task(space), drawn(space, 4, seed)
+        found = task.evaluate(tables)
+        extremes = return_extremes(problem)
+        assert task.unit == extremes.largest - extremes.smallest
+        assert task.num_constraints == 1
+        for number, table in enumerate(tables):
+            policy = space.policy(table)
+            bits, value = veil.opacity(problem, policy, "exact").bits, veil.expected_return(problem, policy)
+            assert found.score[number] == found.secrecy[number] == pytest.approx(bits, abs=1e-12)
+            assert found.returns[number] == pytest.approx(value, abs=1e-12)
+            slack = (found.returns[number] - problem.min_return) / task.unit
+            assert found.slack[number].tolist() == [slack]
+            assert found.feasible[number] == (found.returns[number] >= problem.min_return)
+        np.testing.assert_array_equal(task.slacks(tables), found.slack)
+
+
+def test_a_slack_of_nothing_is_feasible_and_less_is_not():
+    zero = np.zeros(3)
+    values = Values(zero, zero, np.array([[0.0, 1.0], [0.0, -1e-300], [0.5, 0.5]]), zero, zero, zero)
+    assert values.feasible.tolist() == [True, False, True]
+    assert values.part(np.array([1, 2])).feasible.tolist() == [False, True]
+
+
+def test_without_a_threshold_nothing_is_kept():
+    space = make_space(random_problem(0).replace(min_return=None))
+    task = make_task(space)
+    found = task.evaluate(drawn(space, 3))
+    assert task.num_constraints == 0
+    assert task.threshold is None
+    assert found.slack.shape == (3, 0)
+    assert found.slack_slope.shape == (3, 0, *space.shape)
+    assert found.feasible.all()
+
+
+def test_a_share_of_the_range_is_a_threshold():
+    problem = random_problem(1).replace(min_return="80%")
+    extremes = return_extremes(problem)
+    assert make_task(make_space(problem)).threshold == extremes.at(0.8)
+
+
+def test_to_show_is_to_hide_less():
+    space = make_space(random_problem(2))
+    tables = drawn(space, 3)
+    hide, show = make_task(space).evaluate(tables), make_task(space, goal="transparent").evaluate(tables)
+    np.testing.assert_array_equal(show.score, -hide.score)
+    np.testing.assert_array_equal(show.score_slope, -hide.score_slope)
+    np.testing.assert_array_equal(show.slack, hide.slack)
+    np.testing.assert_array_equal(show.secrecy, hide.secrecy)
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_a_constraint_for_each_start_state(memory):
+    several = 0
+    for seed in range(8):
+        problem = random_problem(seed)
+        space = make_space(problem, memory)
+        task, tables = make_task(space, per_start=True), drawn(space, 3, seed)
+        possible = np.flatnonzero(problem.model.initial > 0)
+        found = task.evaluate(tables)
+        assert task.num_constraints == len(possible)
+        assert found.slack.shape == (3, len(possible))
+        assert found.slack_slope.shape == (3, len(possible), *space.shape)
+        several += len(possible) > 1
+        if memory not in ("markov", "timed"):
+            continue  # what is remembered of a start that does not occur has no row
+        for number, table in enumerate(tables):
+            own = [veil.expected_return(from_one_start(problem, s), space.policy(table)) for s in possible]
+            np.testing.assert_allclose(
+                found.slack[number], (np.array(own) - problem.min_return) / task.unit, atol=1e-11
+            )
+        mean = found.slack @ problem.model.initial[possible]
+        np.testing.assert_allclose(mean, make_task(space).evaluate(tables).slack[:, 0], atol=1e-12)
+        np.testing.assert_array_equal(task.slacks(tables), found.slack)
+    assert several > 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_start_states_of_every_secret(kind: str):
+    """Whatever the hidden chain carries along, a start state begins as it would alone."""
+    for seed in range(6):
+        problem = small_case(f"start {seed}", kind, work=1_000).problem.replace(min_return="20%")
+        space = make_space(problem)
+        task, table = make_task(space, per_start=True), drawn(space, 1, seed)
+        weights = problem.secret_table.weights
+        chances = np.array([m.initial for m in problem.models]) * (
+            1 if weights is None else np.asarray(weights)[:, None]
+        )
+        possible = np.flatnonzero(chances.sum(axis=0) > 0)
+        assert task.num_constraints == len(possible)
+        if kind == "model":  # which model runs may depend on where it begins
+            mean = task.evaluate(table).slack[0] @ chances.sum(axis=0)[possible]
+            earned = veil.expected_return(problem, space.policy(table[0]))
+            assert mean == pytest.approx((earned - (task.threshold or 0.0)) / task.unit, abs=1e-11)
+            continue
+        own = [veil.expected_return(from_one_start(problem, s), space.policy(table[0])) for s in possible]
+        np.testing.assert_allclose(task.evaluate(table).slack[0] * task.unit + task.threshold, own, atol=1e-11)
+
+
+def test_two_models_begin_with_their_own_chances():
+    space = make_space(two_models(2, min_return=0.5))
+    task = make_task(space, per_start=True)
+    assert task.num_constraints == 1
+    assert task.evaluate(np.array([[[[1.0, 0.0]]]])).slack[0, 0] * task.unit == pytest.approx(0.9 - 0.5)
+
+
+def test_kept_bits_change_the_roles():
+    problem = random_problem(4)
+    space = make_space(problem)
+    task, tables = make_task(space, min_opacity=0.3), drawn(space, 5)
+    plain, found = make_task(space).evaluate(tables), task.evaluate(tables)
+    assert task.num_constraints == 1
+    np.testing.assert_array_equal(found.score, plain.returns / task.unit)
+    np.testing.assert_allclose(found.slack[:, 0], plain.secrecy - 0.3, rtol=0, atol=1e-11)  # a little is kept back
+    assert np.all(found.slack[:, 0] < plain.secrecy - 0.3)
+    np.testing.assert_array_equal(found.feasible, plain.secrecy >= 0.3)
+    np.testing.assert_array_equal(found.slack_slope[:, 0], plain.score_slope)
+    np.testing.assert_array_equal(task.slacks(tables), found.slack)
+    np.testing.assert_allclose(found.score_slope, plain.slack_slope[:, 0], rtol=1e-14)
+    assert task.price_unit == pytest.approx(1 / make_task(space).price_unit)
+
+
+def test_kept_bits_are_bits_of_what_is_hidden():
+    space = make_space(random_problem(4))
+    wrong: tuple[dict[str, Any], ...] = ({"goal": "transparent"}, {"objective": "leakage"}, {"objective": "guess"})
+    for settings in wrong:
+        with pytest.raises(veil.InputError, match="min_opacity"):
+            make_task(space, min_opacity=0.3, **settings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"per_start": True}, {"goal": "transparent"}, {"min_opacity": 0.2}, {"objective": "leakage"},
+     {"objective": "guess", "goal": "transparent", "per_start": True}],
+)  # fmt: skip
+@pytest.mark.parametrize("memory", ["markov", "timed", veil.StateMemory(1)])
+def test_slopes_by_central_differences(memory, settings: dict[str, Any]):
+    for seed in (0, 3):
+        space = make_space(random_problem(seed), memory)
+        task, table = make_task(space, **settings), drawn(space, 1, seed, sharp=0.5)
+        found = task.evaluate(table)
+        for change in directions(space, 3, seed):
+            high, low = task.evaluate(table + 1e-6 * change), task.evaluate(table - 1e-6 * change)
+            score = (high.score - low.score) / 2e-6
+            assert np.sum(found.score_slope * change) == pytest.approx(score[0], abs=3e-6)
+            slack = (high.slack - low.slack)[0] / 2e-6
+            np.testing.assert_allclose(np.tensordot(found.slack_slope[0], change, 3), slack, atol=3e-6)
+
+
+def test_a_return_that_cannot_vary_has_a_unit_too():
+    problem = random_problem(5)
+    model = veil.Model(
+        problem.model.matrices, np.zeros((problem.num_states, problem.num_actions)), problem.model.initial
+    )
+    space = make_space(problem.replace(model=model, min_return=0.0))
+    assert make_task(space).unit == 1
+    assert make_task(space).evaluate(drawn(space, 2)).feasible.all()
+
+
+def test_the_order_is_by_feasibility_first():
+    space = make_space(random_problem(4))
+    task, tables = make_task(space), drawn(space, 12)
+    values = task.evaluate(tables)
+    assert 0 < np.count_nonzero(values.feasible) < 12
+    assert values.order[values.feasible].min() > values.order[~values.feasible].max()
+    np.testing.assert_array_equal(values.order[values.feasible], values.score[values.feasible])
+    joined = Values.joined([task.evaluate(table[None]) for table in tables])
+    np.testing.assert_array_equal(joined.returns, values.returns)
+    np.testing.assert_array_equal(joined.feasible, values.feasible)
+    np.testing.assert_allclose(joined.score_slope, values.score_slope, atol=1e-12)
+
+
+def test_a_threshold_that_all_policies_reach_is_no_constraint():
+    problem = random_problem(4)
+    least = return_extremes(problem).smallest
+    for wanted, free in ((least, True), (least + 1e-3, False), ("0%", True), (None, False)):
+        task = make_task(make_space(problem.replace(min_return=wanted)))
+        assert task.is_free == free
+        assert task.num_constraints == (0 if free or wanted is None else 1)
+        assert task.slacks(drawn(task.space, 3)).shape == (3, task.num_constraints)
+
+
+def test_bits_that_are_kept_replace_the_threshold():
+    task = make_task(make_space(random_problem(4)), min_opacity=0.2)
+    assert task.threshold is None
+    assert not task.is_free
+
+
+@pytest.mark.parametrize("per_start", [False, True])
+def test_returns_by_start_are_those_of_the_slacks(per_start: bool):
+    for seed in range(6):
+        space = make_space(random_problem(seed))
+        task, table = make_task(space, per_start=per_start), drawn(space, 1, seed)[0]
+        assert task.threshold is not None
+        expected = (task.returns_by_start(table) - task.threshold) / task.unit
+        np.testing.assert_array_equal(task.slacks(table[None])[0], expected)

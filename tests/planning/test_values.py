@@ -1,0 +1,284 @@
+"""How secrecy is evaluated inside a search: each way against its definition and against the others."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import veil
+from tests.engine.chains import central_differences, small_case
+from tests.planning.small_problems import directions, drawn, random_problem
+from tests.random_problems import KINDS
+from veil.measure.bracket import end_gradient
+from veil.planning import values
+from veil.planning.policy_class import Space, make_space
+from veil.planning.values import (
+    OBJECTIVES,
+    SHARPNESS,
+    BatchSecrecy,
+    SampleSecrecy,
+    WalkSecrecy,
+    WindowSecrecy,
+    final_opacity,
+    make_secrecy,
+    row_measure,
+)
+
+
+def go_on() -> None:
+    """A check that never stops."""
+
+
+def joint_tables(count: int, rows: int, values: int, seed: int = 0, zeros: float = 0.0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    joint = rng.exponential(size=(count, rows, values)) ** 2 * (rng.random((count, rows, values)) >= zeros)
+    return joint / joint.sum(axis=(1, 2), keepdims=True)
+
+
+def entropy(p: np.ndarray) -> float:
+    kept = p[p > 0]
+    return -float(np.sum(kept * np.log2(kept)))
+
+
+# Measures of joint tables
+
+
+@pytest.mark.parametrize("zeros", [0.0, 0.4])
+def test_the_measures_are_what_they_are_called(zeros: float):
+    joint = joint_tables(6, 5, 3, zeros=zeros)
+    joint[0, 2] = 0  # a sequence that cannot occur
+    joint[0] /= joint[0].sum()
+    found = {name: row_measure(name)(joint)[0] for name in OBJECTIVES}
+    for index, table in enumerate(joint):
+        conditional, prior = entropy(table) - entropy(table.sum(axis=1)), entropy(table.sum(axis=0))
+        assert found["entropy"][index] == pytest.approx(conditional, abs=1e-12)
+        assert found["leakage"][index] == pytest.approx(conditional - prior, abs=1e-12)
+        chance = table.max(axis=1).sum()
+        assert chance - 1e-12 <= -found["guess"][index] <= chance * 3 ** (1 / SHARPNESS) + 1e-12
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_slopes_of_the_measures_by_central_differences(name):
+    joint = joint_tables(3, 4, 3, seed=1)
+    values, slopes = row_measure(name)(joint)
+    assert slopes.shape == joint.shape
+    for table, slope in zip(joint, slopes, strict=True):
+
+        def alone(at: np.ndarray) -> float:
+            at = at / at.sum() if name == "leakage" else at
+            return float(row_measure(name)(at[None])[0][0])
+
+        expected = central_differences(alone, table, 1e-7)
+        moved = slope - np.sum(slope * table) if name == "leakage" else slope  # its slope is along the simplex
+        np.testing.assert_allclose(moved, expected, rtol=1e-6, atol=2e-6)
+    assert values.shape == (3,)
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_slopes_stay_finite_beside_exact_zeros(name):
+    joint = joint_tables(4, 6, 3, seed=2, zeros=0.5)
+    joint[1, 0] = 0
+    values, slopes = row_measure(name)(joint)
+    assert np.isfinite(values).all()
+    assert np.isfinite(slopes).all()
+
+
+# Ways to evaluate
+
+
+def walk(space: Space, objective) -> WalkSecrecy:
+    return WalkSecrecy(space, objective, 1.0, "all")
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("memory", ["markov", "timed", veil.StateMemory(1), veil.Controller(2)])
+def test_one_after_the_other_is_side_by_side(memory, objective):
+    for seed, kind in enumerate(KINDS):
+        problem = small_case(f"walk {seed}", kind, work=1_000).problem
+        space = make_space(problem.replace(horizon=max(1, problem.horizon)), memory)
+        tables = drawn(space, 3, seed)
+        side, one = BatchSecrecy(space, objective)(tables, go_on), walk(space, objective)(tables, go_on)
+        np.testing.assert_allclose(one[0], side[0], atol=1e-12)
+        np.testing.assert_allclose(one[1], side[1], atol=1e-11)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_secrecy_is_what_the_measures_say_of_the_policy(objective):
+    for seed in range(6):
+        problem = random_problem(seed)
+        space = make_space(problem, "timed")
+        tables = drawn(space, 3, seed)
+        found = make_secrecy(space, objective)(tables, go_on)[0]
+        for table, value in zip(tables, found, strict=True):
+            policy = space.policy(table)
+            if objective == "guess":
+                chance = veil.measures.joint_table(problem, policy).guess_probability
+                assert -1e-12 <= -value - chance <= chance * (len(problem.secret_values) ** (1 / SHARPNESS) - 1) + 1e-12
+                continue
+            result = veil.opacity(problem, policy, "exact")
+            expected = result.bits if objective == "entropy" else -result.leakage_bits
+            assert value == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("memory", ["markov", "timed"])
+def test_slopes_of_secrecy_by_central_differences(objective, memory):
+    for seed in range(4):
+        space = make_space(random_problem(seed), memory)
+        secrecy, table = make_secrecy(space, objective), drawn(space, 1, seed, sharp=0.5)
+        slope = secrecy(table, go_on)[1][0]
+        for change in directions(space, 3, seed):
+            ends = secrecy(np.stack([table[0] + 1e-6 * change, table[0] - 1e-6 * change]), go_on)[0]
+            assert np.sum(slope * change) == pytest.approx((ends[0] - ends[1]) / 2e-6, abs=2e-6)
+
+
+def test_a_window_is_the_lower_end_of_its_bracket():
+    for seed in range(5):
+        space = make_space(random_problem(seed), "timed")
+        tables = drawn(space, 2, seed)
+        exact = BatchSecrecy(space, "entropy")(tables, go_on)[0]
+        widths, secrecy = [], WindowSecrecy(space, 0, 0.1)
+        for radius in range(space.hidden.horizon + 2):
+            secrecy = WindowSecrecy(space, radius, 0.1)
+            found, slopes = secrecy(tables, go_on)
+            for number, table in enumerate(tables):
+                value, slope = end_gradient(space.chain(table), radius=radius, reveal=True, memory_bytes=2**30)
+                assert found[number] == value
+                np.testing.assert_array_equal(slopes[number], slope)
+            assert np.all(found <= exact + 1e-12)
+            widths.append(exact - found)
+        assert np.all(np.diff(widths, axis=0) <= 1e-12)  # wider windows are closer
+        np.testing.assert_allclose(widths[-1], 0, atol=1e-12)
+        assert secrecy.kind == "bracket"
+        assert str(secrecy.radius) in secrecy.reason
+
+
+@pytest.mark.parametrize("objective", ["entropy", "leakage"])
+def test_samples_are_the_same_draws_each_time(objective):
+    space = make_space(random_problem(3))
+    tables = drawn(space, 3)
+    secrecy = SampleSecrecy(space, objective, 200, 5, "few")
+    values, slopes = secrecy(tables, go_on)
+    again = SampleSecrecy(space, objective, 200, 5, "few")(tables[[2, 0]], go_on)
+    np.testing.assert_array_equal(again[0], values[[2, 0]])
+    np.testing.assert_array_equal(again[1], slopes[[2, 0]])
+    other = SampleSecrecy(space, objective, 200, 6, "few")(tables, go_on)[0]
+    assert np.all(other != values)
+    assert secrecy.reason == "200 sampled sequences, the same draws each time: few"
+
+
+@pytest.mark.parametrize("objective", ["entropy", "leakage"])
+@pytest.mark.parametrize("memory", ["markov", "timed"])
+def test_samples_are_near_the_exact_value_and_slope_on_average(objective, memory):
+    for seed in range(3):
+        space = make_space(random_problem(seed + 10), memory)
+        tables = drawn(space, 1, seed, sharp=0.5)
+        exact, slope = BatchSecrecy(space, objective)(tables, go_on)
+        found = [SampleSecrecy(space, objective, 500, s, "")(tables, go_on) for s in range(40)]
+        values, slopes = np.array([f[0][0] for f in found]), np.stack([f[1][0] for f in found])
+        assert abs(values.mean() - exact[0]) <= 4.5 * values.std() / np.sqrt(40) + 1e-12
+        for change in directions(space, 6, seed):
+            along = np.sum(slopes * change, axis=(1, 2, 3))
+            assert abs(along.mean() - np.sum(slope[0] * change)) <= 4.5 * along.std() / np.sqrt(40) + 1e-9
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_the_prior_adds_to_a_leakage(kind: str):
+    """`−H(Z)` and its slope: the sampled leakage less the sampled entropy, which have their noise in common."""
+    problem = small_case(f"prior {kind}", kind, work=1_000).problem
+    space = make_space(problem.replace(horizon=max(2, problem.horizon)), "timed")
+    table = drawn(space, 1)
+    pair = [SampleSecrecy(space, name, 50, 0, "")(table, go_on) for name in ("leakage", "entropy")]
+    exact = [BatchSecrecy(space, name)(table, go_on) for name in ("leakage", "entropy")]
+    np.testing.assert_allclose(pair[0][0] - pair[1][0], exact[0][0] - exact[1][0], atol=1e-12)
+    added, expected = pair[0][1][0] - pair[1][1][0], exact[0][1][0] - exact[1][1][0]
+    for change in directions(space, 8):  # along which rows stay distributions
+        assert np.sum(added * change) == pytest.approx(np.sum(expected * change), abs=1e-11)
+
+
+def test_every_way_asks_whether_to_go_on():
+    class Enough(Exception):
+        pass
+
+    def check() -> None:
+        raise Enough
+
+    space = make_space(random_problem(0))
+    ways = [BatchSecrecy(space, "entropy"), walk(space, "entropy"), WindowSecrecy(space, 1, 0.1)]
+    for way in (*ways, SampleSecrecy(space, "entropy", 20, 0, "")):
+        with pytest.raises(Enough):
+            way(drawn(space, 1), check)
+        assert way.cost_seconds > 0
+
+
+# Which way is taken
+
+
+def kind_of(
+    monkeypatch: pytest.MonkeyPatch, objective: Any = "entropy", evaluation: Any = "auto", **limits: float
+) -> values.Secrecy:
+    with monkeypatch.context() as patched:
+        for name, value in limits.items():
+            patched.setattr(values, name, value)
+        return make_secrecy(make_space(random_problem(1)), objective, evaluation, sequences=300, seed=4)
+
+
+def test_the_way_that_fits_is_taken(monkeypatch: pytest.MonkeyPatch):
+    assert isinstance(kind_of(monkeypatch), BatchSecrecy)
+    assert isinstance(kind_of(monkeypatch, evaluation="exact", _EXACT_SECONDS=0), BatchSecrecy)
+    assert isinstance(kind_of(monkeypatch, _BATCH_NUMBERS=1), WalkSecrecy)
+    window = kind_of(monkeypatch, _EXACT_SECONDS=0)
+    assert isinstance(window, WindowSecrecy)
+    assert window.radius >= 1
+    sampled = kind_of(monkeypatch, _EXACT_SECONDS=0, _WINDOW_SECONDS=0)
+    assert isinstance(sampled, SampleSecrecy)
+    assert sampled.reason.startswith("300 sampled sequences")
+    assert "too many" in sampled.reason
+    assert sampled.seed == 4
+    asked = kind_of(monkeypatch, evaluation="sampled")
+    assert isinstance(asked, SampleSecrecy)
+    assert "asked for" in asked.reason
+    assert isinstance(kind_of(monkeypatch, evaluation="bracket", _WINDOW_SECONDS=0), WindowSecrecy)
+    assert isinstance(kind_of(monkeypatch, "leakage", _EXACT_SECONDS=0), SampleSecrecy)
+
+
+def test_what_cannot_be_evaluated_is_refused(monkeypatch: pytest.MonkeyPatch):
+    for objective in ("leakage", "guess"):
+        with pytest.raises(veil.InputError, match="'bracket' bounds the entropy only"):
+            kind_of(monkeypatch, objective, "bracket")
+    with pytest.raises(veil.InputError, match="'guess' needs all sequences"):
+        kind_of(monkeypatch, "guess", _EXACT_SECONDS=0)
+    with pytest.raises(veil.InputError, match="'guess' needs all sequences"):
+        kind_of(monkeypatch, "guess", "sampled")
+    noisy = random_problem(1).replace(observer=veil.Observer(np.full((random_problem(1).num_states, 4), 0.25)))
+    long = noisy.replace(horizon=60, secret=veil.LastState({0}))
+    with pytest.raises(veil.TooLargeError):
+        make_secrecy(make_space(long), "entropy", "exact")
+    assert make_secrecy(make_space(long)).kind == "bracket"
+
+
+def test_a_bracket_over_many_states_is_refused_for_what_it_is():
+    states = 2001
+    ring = veil.Model.from_entries(
+        [(f"s{s}", "go", f"s{(s + 1) % states}", 1.0) for s in range(states)], np.zeros((states, 1)), "s0"
+    )  # fmt: skip
+    problem = veil.Problem(ring, veil.Observer(np.ones((states, 1))), veil.LastState({0}), 3)
+    with pytest.raises(veil.InputError, match="states"):
+        make_secrecy(make_space(problem), "entropy", "bracket")
+
+
+def test_the_answer_is_evaluated_as_it_was_searched():
+    problem = random_problem(2)
+    space = make_space(problem)
+    table = drawn(space, 1)[0]
+    exact = veil.opacity(problem, space.policy(table), "exact")
+    found = {
+        name: final_opacity(space, table, make_secrecy(space, "entropy", name, sequences=100), 0, 100)
+        for name in ("exact", "bracket", "sampled")
+    }
+    assert found["exact"].bits == exact.bits
+    assert found["exact"].method == "exact"
+    assert found["bracket"].lower <= exact.bits <= found["bracket"].upper
+    assert found["sampled"].method == "sampled"
+    assert abs(found["sampled"].bits - exact.bits) < 5 * found["sampled"].std_error
+    np.testing.assert_allclose(found["sampled"].num_sequences, 20_000)

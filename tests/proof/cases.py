@@ -1,0 +1,78 @@
+"""Random problems with a threshold, and policies of every kind for them."""
+
+import random
+from dataclasses import replace
+
+import numpy as np
+
+import veil
+from tests.game.test_solve import small
+from tests.random_problems import random_spec, to_problem
+from veil.engine.hidden import build
+from veil.game.pairs import FullHistory, TailEvents, make_pairs
+from veil.game.solve import solve_game
+from veil.policy.history import HistoryPolicy
+from veil.policy.recall import recall
+
+KINDS = ("markov", "timed", "states", "zones", "controller", "observations", "history", "told")
+
+
+def seeing(problem: veil.Problem) -> veil.Problem:
+    return problem.replace(agent_sees_observations=True)
+
+
+def random_problem(seed: int, work: int = 1500, most_pairs: int = 5000) -> veil.Problem:
+    """A problem whose agent sees the observations, with a threshold that binds in most cases."""
+    _, problem, threshold = small(seed, work=work, most_pairs=most_pairs)
+    return seeing(problem).replace(min_return=threshold)
+
+
+def tiny_problem(seed: int) -> veil.Problem:
+    """A problem of few steps, small enough for fractions."""
+    rng = random.Random(seed)
+    while True:
+        problem = to_problem(random_spec(rng, work=150), rng)
+        if problem.horizon <= 3:
+            return seeing(problem)
+
+
+def table(rng: np.random.Generator, mask: np.ndarray, times: int | None) -> np.ndarray:
+    shape = mask.shape if times is None else (times, *mask.shape)
+    weights = rng.gamma(0.4, size=shape) * (rng.random(shape) < 0.8) * mask
+    weights = np.where(weights.sum(axis=-1, keepdims=True) > 0, weights, mask)
+    return weights / weights.sum(axis=-1, keepdims=True)
+
+
+def random_policy(problem: veil.Problem, kind: str, seed: int):
+    """A policy of a kind; None where the kind does not fit this problem."""
+    rng = np.random.default_rng(seed)
+    if kind in ("history", "told"):
+        return random_history(problem, rng, told=kind == "told")
+    if kind in ("markov", "timed"):
+        made = table(rng, problem.available, None if kind == "markov" else problem.horizon)
+        return veil.MarkovPolicy(made) if kind == "markov" else veil.TimedPolicy(made)
+    clock = bool(rng.random() < 0.5)
+    memory = {
+        "states": veil.StateMemory(int(rng.integers(1, 3)), clock),
+        "zones": veil.ZoneMemory([[0], [problem.num_states - 1]], clock),
+        "controller": veil.Controller(2, clock),
+        "observations": veil.ObservationMemory(int(rng.integers(1, 3)), clock),
+    }[kind]
+    rows = recall(problem, memory)
+    if not problem.horizon and clock:
+        return None
+    return veil.MemoryPolicy(memory, table(rng, rows.available, problem.horizon if clock else None))
+
+
+def random_history(problem: veil.Problem, rng: np.random.Generator, *, told: bool) -> HistoryPolicy:
+    """A policy on the history, drawn at random: the whole of it, or what came after a time and where the agent was then."""
+    time = int(rng.integers(0, problem.horizon + 1))
+    pairs = make_pairs(build(problem), TailEvents(time) if told else FullHistory(), told_at=time if told else None)
+    found = solve_game(problem.replace(min_return=None), iterations=1, gap=1e9, pairs=pairs).policy(problem)
+    decisions = [
+        replace(rows, probabilities=table(rng, problem.model.available[rows.situation % problem.num_states], None))
+        for rows in found.decisions
+    ]
+    return HistoryPolicy(
+        found.first, found.following, decisions, executable=found.executable, told_at=found.told_at, told=found.told
+    )

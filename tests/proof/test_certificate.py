@@ -1,0 +1,280 @@
+"""Certificates of random problems: they verify, they hold, no corruption of them passes, and their files are sound."""
+
+import inspect
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import veil
+from tests.oracle import evaluate
+from tests.proof.cases import KINDS, random_policy, random_problem, seeing
+from tests.proof.corruptions import WORDS, corrupt
+from tests.random_problems import random_case
+from tests.unproven import solve
+from veil.common.errors import CertificateError
+from veil.game.solve import solve_game
+from veil.policy.history import HistoryPolicy
+from veil.proof.certificate import Certificate
+from veil.proof.certify import certify
+from veil.proof.verify import policy_values, rule_bound, verify
+from veil.proof.world import FLOOR, World
+
+
+def check_that_it_holds(seed: int) -> None:
+    """A certificate for a random policy at its own return: verified, and around all that is known."""
+    problem = random_problem(seed, work=600, most_pairs=1500).replace(min_return=None)
+    rng = random.Random(seed)
+    policy = random_policy(problem, rng.choice(KINDS), seed) or random_policy(problem, "markov", seed)
+    world, whole = World(problem), (-1, problem.horizon + 1)
+    own = policy_values(world, policy, whole, FLOOR, None)
+    share = rng.choice((0.0, 1e-3, 0.1))
+    problem = problem.replace(min_return=own.expected_return - share * (1 + abs(own.expected_return)))
+    game = solve_game(problem, gap=1e-2, iterations=60)
+    certificate = certify(problem, policy, game=game)
+    verify(certificate, problem, policy)
+    assert certificate.feasible
+    assert certificate.lower <= own.upper
+    assert own.lower <= certificate.upper
+    assert certificate.upper <= world.most_bits
+    assert game.lower <= certificate.upper + 1e-9
+    for kind in KINDS:
+        other = random_policy(problem, kind, seed + 1)
+        if other is None:
+            continue
+        found = policy_values(World(problem), other, whole, FLOOR, None)
+        assert certificate.threshold is not None
+        missing = max(0.0, certificate.threshold - found.expected_return + found.return_error)
+        # The bound at its price is one for every policy: H ≤ U + λ (δ − V).
+        assert found.lower <= certificate.upper + certificate.price * missing + 1e-9
+    best = game.policy(problem)
+    own_best = certify(problem, best, game=game)
+    verify(own_best, problem, best)
+    assert own_best.lower == pytest.approx(game.lower, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_certificates_of_random_problems(seed):
+    check_that_it_holds(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(50))
+def test_certificates_of_many_random_problems(block):
+    for seed in range(1000 + 100 * block, 1100 + 100 * block):
+        check_that_it_holds(seed)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_the_lower_bound_is_below_exact_integers(seed):
+    case = random_case(3000 + seed)
+    answer = evaluate(case.spec)
+    found = policy_values(World(case.problem), case.policy, (-1, case.problem.horizon + 1), FLOOR, None)
+    assert found.lower <= answer.bits + 1e-15
+    assert answer.bits <= found.upper + 1e-15
+    assert abs(found.expected_return - float(answer.expected_return)) <= found.return_error + 1e-16
+
+
+def still_proven(claim: Certificate, problem: veil.Problem, policy) -> bool:
+    """Whether what a corrupted certificate claims is true by everything that can be computed about it."""
+    assert claim.witness is not None
+    world = World(problem)
+    found = policy_values(world, policy, (-1, problem.horizon + 1), FLOOR, None)
+    bound = rule_bound(world, claim.witness, claim.threshold, None)
+    near = abs(claim.expected_return - found.expected_return) <= claim.return_error
+    return claim.lower <= found.upper and claim.upper >= min(bound, world.most_bits) - 1e-12 and near
+
+
+ALWAYS_REJECTED = (*WORDS, "best_known", "memory", "feasible", "drop a step")
+
+
+def check_corruptions(seed: int, number: int) -> tuple[int, int]:
+    """Corruptions of one certificate; returns how many were rejected and how many were still proven."""
+    rng = random.Random(seed)
+    while True:
+        problem = random_problem(rng.randrange(10**6), work=300, most_pairs=800)
+        if problem.horizon:
+            break
+    policy = random_policy(problem, rng.choice(KINDS), seed) or random_policy(problem, "markov", seed)
+    certificate = certify(problem, policy, game=solve_game(problem, gap=1e-3, iterations=40))
+    verify(certificate, problem, policy)
+    rejected = kept = 0
+    for _ in range(number):
+        kind, wrong, other = corrupt(rng, certificate, policy)
+        try:
+            verify(wrong, problem, other)
+        except CertificateError:
+            rejected += 1
+        else:
+            assert kind not in ALWAYS_REJECTED, kind
+            assert kind in ("missing best_known", "missing values") or not kind.startswith("missing"), kind
+            assert still_proven(wrong, problem, other), kind
+            kept += 1
+    return rejected, kept
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_corruptions_are_rejected_or_still_proven(seed):
+    rejected, _ = check_corruptions(seed, 15)
+    assert rejected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(20))
+def test_many_corruptions(block):
+    for seed in range(1000 + 50 * block, 1050 + 50 * block):
+        check_corruptions(seed, 10)
+
+
+@pytest.fixture(scope="module")
+def paper() -> tuple[veil.Problem, HistoryPolicy, Certificate]:
+    problem = seeing(veil.gallery.load("paper-last-state"))
+    game = solve_game(problem, gap=2e-3)
+    policy = game.policy(problem)
+    return problem, policy, certify(problem, policy, game=game)
+
+
+def test_the_papers_certificate(paper):
+    problem, policy, certificate = paper
+    found = verify(certificate, problem, policy)
+    assert found.policy.lower >= certificate.lower > 0.996
+    assert certificate.gap <= 0.0021
+    assert certificate.summary().startswith("hides 0.998")
+    assert (
+        "no policy with return ≥ 0.3 can hide more than 1.0000, because of the attached observer"
+        in certificate.summary()
+    )
+    with pytest.raises(CertificateError, match="problem_hash"):
+        verify(certificate, problem.replace(horizon=9), policy)
+    with pytest.raises(CertificateError, match="policy_hash"):
+        verify(certificate, problem, veil.MarkovPolicy.uniform(problem))
+    with pytest.raises(CertificateError, match="lower bound"):
+        verify(replace(certificate, lower=certificate.lower + 1e-9), problem, policy)
+
+
+def test_both_parts_of_the_gap_are_told_apart():
+    problem = veil.gallery.load("later-last-state", horizon=6).replace(min_return="50%")
+    policy = solve(problem, starts=2, iterations=50).policy
+    certificate = certify(problem, policy, gap=5e-3)
+    verify(certificate, problem, policy)
+    assert certificate.class_gap is not None
+    assert certificate.solver_gap is not None
+    assert certificate.solver_gap <= 5.1e-3
+    assert certificate.class_gap + certificate.solver_gap == pytest.approx(certificate.gap)
+    assert "belong to the class of the policy" in certificate.summary()
+
+
+def test_an_infeasible_policy_is_said_to_be_one():
+    problem = veil.gallery.load("paper-last-state")
+    policy = veil.MarkovPolicy.uniform(problem)
+    certificate = certify(problem, policy, gap=0.1)
+    verify(certificate, problem, policy)
+    assert not certificate.feasible
+    assert "misses the threshold" in certificate.claim
+    with pytest.raises(CertificateError, match="feasible"):
+        verify(replace(certificate, feasible=True), problem, policy)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_transparency_has_no_certificate_but_bounds_that_hold(seed):
+    problem = random_problem(seed)
+    policy = random_policy(problem, KINDS[seed % len(KINDS)], seed) or random_policy(problem, "markov", seed)
+    certificate = certify(problem, policy, goal="transparent")
+    verify(certificate, problem, policy)
+    assert certificate.lower == 0.0
+    assert certificate.witness is None
+    assert "the game gives no certificate for a minimum" in certificate.claim
+    assert "nothing holds but that they hide 0 bits or more" in certificate.summary()
+    if certificate.upper > 1e-6:
+        with pytest.raises(CertificateError, match="upper bound"):
+            verify(_claiming(certificate, upper=certificate.upper - 1e-7), problem, policy)
+        with pytest.raises(CertificateError, match="only 0 is proven"):
+            verify(_claiming(certificate, lower=1e-7), problem, policy)
+
+
+def _claiming(certificate: Certificate, **changes) -> Certificate:
+    from veil.proof.claim import claim_words
+
+    changed = replace(certificate, **changes)
+    return replace(changed, claim=claim_words(changed))
+
+
+def test_files(paper, tmp_path):
+    problem, policy, certificate = paper
+    certificate.save(tmp_path / "one.json")
+    loaded = Certificate.load(tmp_path / "one.json")
+    verify(loaded, problem, policy)
+    loaded.save(tmp_path / "two.json")
+    one, two = ((tmp_path / name).read_text() for name in ("one.json", "two.json"))
+    assert one == two.replace("two.", "one.")
+    arrays = sorted(tmp_path.glob("*.safetensors"))
+    assert len(arrays) == 2
+    assert arrays[0].read_bytes() == arrays[1].read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir() if path.suffix == ".json") == ["one.json", "two.json"]
+    replace(certificate, witness=None).save(tmp_path / "one.json")
+    assert len(list(tmp_path.glob("one.*.safetensors"))) == 1  # that of the certificate before is gone
+
+
+def test_damaged_files_say_so(paper, tmp_path):
+    _, _, certificate = paper
+    path = tmp_path / "one.json"
+    certificate.save(path)
+    (arrays,) = tmp_path.glob("*.safetensors")
+    text, content = path.read_text(), arrays.read_bytes()
+    rng = random.Random(0)
+    for _ in range(40):
+        place = rng.randrange(len(content))
+        arrays.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        with pytest.raises(CertificateError, match="damaged or belongs to another"):
+            Certificate.load(path)
+    arrays.write_bytes(content[:100])
+    with pytest.raises(CertificateError, match="damaged"):
+        Certificate.load(path)
+    arrays.unlink()
+    with pytest.raises(CertificateError, match="cannot be read"):
+        Certificate.load(path)
+    arrays.write_bytes(content)
+    for wrong in ("", "{", "[]", "{}", '{"form": "other"}', text[: len(text) // 2], text.replace('"lower"', '"Lower"')):
+        path.write_text(wrong)
+        with pytest.raises(CertificateError):
+            Certificate.load(path)
+    path.unlink()
+    with pytest.raises(CertificateError, match="there is no certificate"):
+        Certificate.load(path)
+    with pytest.raises(CertificateError, match="cannot write"):
+        certificate.save(tmp_path / "nowhere" / "one.json")
+
+
+@pytest.mark.parametrize("place", range(60))
+def test_a_file_with_one_letter_changed_is_never_taken_for_the_same(paper, tmp_path, place):
+    problem, policy, certificate = paper
+    path = tmp_path / "one.json"
+    certificate.save(path)
+    text, rng = path.read_text(), random.Random(place)
+    spot = rng.randrange(len(text))
+    path.write_text(text[:spot] + rng.choice("0123456789x") + text[spot + 1 :])
+    try:
+        loaded = Certificate.load(path)
+        verify(loaded, problem, policy)
+    except CertificateError:
+        return
+    assert loaded.lower <= certificate.lower + 1e-12
+    assert loaded.upper >= certificate.upper - 1e-12
+
+
+def test_what_does_not_fit_is_refused():
+    problem = veil.gallery.load("paper-last-state")
+    with pytest.raises(veil.InputError, match="goal"):
+        certify(problem, veil.MarkovPolicy.uniform(problem), goal="secret")  # type: ignore[arg-type]
+    with pytest.raises(veil.InputError, match="shape"):
+        certify(problem, veil.MarkovPolicy(np.full((3, 2), 0.5)))
+    shorter = problem.replace(horizon=3, min_return=None)
+    policy = solve_game(shorter, iterations=1).policy(shorter)
+    with pytest.raises(veil.InputError, match="decisions"):
+        certify(problem, policy)
+
+
+def test_the_verifier_is_short_enough_to_be_read():
+    assert len(Path(inspect.getfile(policy_values)).read_text(encoding="utf-8").splitlines()) <= 300

@@ -1,0 +1,30 @@
+"""Every figure is drawn from stored results, whole, and with the same bytes each time."""
+
+from pathlib import Path
+
+import pytest
+from reproduction.figures import FIGURES
+
+from tests.reproduction.results import made_up
+from veil.report.style import save_figure
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_the_same_results_give_the_same_bytes(name: str, tmp_path: Path):
+    draw, words = FIGURES[name]
+    assert words
+    for turn in ("one", "two"):
+        save_figure(draw(made_up()), tmp_path / f"{turn}.png")
+    content = (tmp_path / "one.png").read_bytes()
+    assert content.startswith(b"\x89PNG")
+    assert content == (tmp_path / "two.png").read_bytes()
+    assert len(content) > 5000
+
+
+def test_a_quick_run_has_fewer_of_everything(tmp_path: Path):
+    results = made_up()
+    for name in ("later-last-4", "later-last-6", "later-initial-3"):
+        del results[name]
+    results["layouts"]["layouts"] = results["layouts"]["layouts"][:1]
+    for name, (draw, _) in FIGURES.items():
+        save_figure(draw(results), tmp_path / f"{name}.png")
