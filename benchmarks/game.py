@@ -1,4 +1,4 @@
-"""The game between agent and watcher: which method closes the gap, bounds beside policies, and horizon 60."""
+"""The game between agent and observer: which method closes the gap, bounds beside policies, and horizon 60."""
 
 from dataclasses import dataclass
 
@@ -62,7 +62,7 @@ two others are given the price it found, which spares them that search, and no c
 ### Proven bounds beside the best policies
 
 The best stationary policy that `veil.solve` finds with its defaults (at most {_limit(settings, MARKOV_SECONDS)}), the best
-policy on the history, and what is proven for all policies with this return; the game stops at a gap of {GAP} bits or after
+history policy, and what is proven for all policies with this return; the game stops at a gap of {GAP} bits or after
 {_limit(settings, BOUND_SECONDS)}. Opacity in bits; the certificate of the history policy is then verified.
 
 {bounds_text(settings)}

@@ -88,7 +88,7 @@ def climb_ladder(ladder: Ladder, quick: bool) -> list[Rung]:
     seconds = time.perf_counter() - begin
     words = "policies of state and full history (sees the observations)"
     rungs.append(Rung(words, "the game", game.lower, game.expected_return, seconds, game.stopped))
-    rungs.append(Rung("**no policy whatever hides more** (proven)", "the game", game.upper, None, seconds))
+    rungs.append(Rung("**no policy hides more** (proven)", "the game", game.upper, None, seconds))
     return rungs
 
 

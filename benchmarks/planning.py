@@ -215,7 +215,7 @@ gallery, at most {", ".join(f"{method.seconds:g} s ({method.words})" for method 
 
 Each class but the first is begun from the policy found for the class named (and from {STARTS - 1} start of its own), for at
 most {ITERATIONS} iterations; seconds are of that search alone, and a note says where a limit ended it. *Over stationary*:
-bits more than the stationary policy found. The last two rows are the game between agent and watcher: its best policy,
+bits more than the stationary policy found. The last two rows are the game between agent and observer: its best policy,
 and what is proven for all policies with this return.
 
 {chr(10).join(ladder_text(key, rungs) + chr(10) for key, rungs in found.items() if isinstance(key, Ladder))}

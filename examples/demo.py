@@ -38,7 +38,7 @@ def main() -> None:
     found = {}
     for name, settings in {
         "a stationary policy, as in the paper": {},
-        "a policy with a clock": {"memory": "timed"},
+        "a time-dependent policy": {"memory": "timed"},
         "all policies, by the game, to 0.001 bits": {"method": "game"},
     }.items():
         print(f"solving: {name} …", flush=True)

@@ -1,4 +1,4 @@
-"""First steps: load the paper's problem, measure a policy exactly, and see what the watcher learns and from what."""
+"""First steps: load the paper's problem, measure a policy exactly, and see what the observer learns and from what."""
 
 import time
 
@@ -24,7 +24,7 @@ def bars(values: np.ndarray) -> str:
 
 
 def show(problem: veil.Problem, name: str, policy: veil.MarkovPolicy | veil.TimedPolicy | veil.MemoryPolicy) -> None:
-    """What the watcher learns under one policy."""
+    """What the observer learns under one policy."""
     begin = time.perf_counter()
     hidden = veil.opacity(problem, policy)
     milliseconds = 1e3 * (time.perf_counter() - begin)
@@ -35,7 +35,7 @@ def show(problem: veil.Problem, name: str, policy: veil.MarkovPolicy | veil.Time
     print(
         f"  bits left as time goes by     {bars(veil.measures.bits_over_time(problem, policy))}  (t = 0 … {problem.horizon})"
     )
-    print(f"  the watcher's best guess is right with probability {table.guess_probability:.4f}")
+    print(f"  the observer's best guess is right with probability {table.guess_probability:.4f}")
     print(f"  it ends more than 90% sure with probability {table.probability_surer(0.9):.4f}")
     costs = ", ".join(f"{sensor} {bits:.4f}" for sensor, bits in veil.measures.sensor_costs(problem, policy).items())
     print(f"  bits that each sensor costs: {costs}")
@@ -55,7 +55,7 @@ def main() -> None:
     show(problem, "Solved policy", solution.policy)
     print("\nThe paper reports 0.930 bits at return 0.328, by sampled gradients on its own layout.")
 
-    print("\nThe watcher, live, along one sequence under the solved policy (probability of the secret):")
+    print("\nThe observer, live, along one sequence under the solved policy (probability of the secret):")
     watcher = veil.ObserverFilter(problem, solution.policy)
     for observation in ("0", "0", "g", "g", "0"):
         print(f"  sees {observation!r}: {watcher.update(observation)[1]:.3f}")

@@ -22,7 +22,7 @@ def beside(run: LaterRun, settings: Settings, times: Times) -> dict[str, Any]:
     problem, quick = gallery.load(run.problem, min_return=run.expected_return), settings.quick
     with times.of("stationary policy"):
         markov = search(problem, settings.seed, **(_QUICK_MARKOV if quick else _MARKOV))
-    with times.of("policy with a clock"):
+    with times.of("time-dependent policy"):
         limits = _QUICK_TIMED if quick else _TIMED
         timed = search(problem, settings.seed, memory="timed", start=markov.policy, **limits)
     with times.of("proof (the game)"):

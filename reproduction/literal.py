@@ -6,7 +6,7 @@ forward messages, which hold o_0. So the "posterior" of the text is
     p(s_0|y) = μ_0(s_0) β_0(s_0) / P(y),      and its number   −Σ_y P(y) Σ_{s_0} p(s_0|y) log2 p(s_0|y).
 
 These p do not sum to one, some are above one, and the number is no entropy: it may be negative. Made to sum to one they are
-`P(s_0|o_1 … o_T)`, and the number is the opacity against a watcher who does not see o_0.
+`P(s_0|o_1 … o_T)`, and the number is the opacity against an observer who does not see o_0.
 """
 
 from collections.abc import Callable
@@ -55,7 +55,7 @@ class LiteralObjective:
 class LiteralSecrecy:
     """The number as something to maximise: what the paper's algorithm climbs where its formulas are followed to the letter.
 
-    **Arguments:** `space` of the problem whose watcher does not see o_0, since the weights of the suffixes are its joint
+    **Arguments:** `space` of the problem whose observer does not see o_0, since the weights of the suffixes are its joint
     table; `readings` as for `LiteralObjective`. See `solve.values.Secrecy`.
     """
 
@@ -77,7 +77,7 @@ class LiteralSecrecy:
 
 
 def literal_bits(unseen: Problem, policy: Policy, readings: Float[np.ndarray, "Z O"]) -> float:
-    """The number of a policy, exact, from the problem whose watcher does not see o_0."""
+    """The number of a policy, exact, from the problem whose observer does not see o_0."""
     objective = LiteralObjective(readings)
     _walk(make_chain(unseen, policy)).run(objective)
     return objective.bits
@@ -92,7 +92,7 @@ def first_readings(problem: Problem) -> Float[np.ndarray, "Z O"]:
 def sampled_literal_bits(problem: Problem, policy: Policy, seed: int, sequences: int) -> tuple[float, float]:
     """The number estimated as the paper does, `−(1/M) Σ_k Σ_{s_0} p log2 p` over sampled y, and its standard error.
 
-    **Arguments:** `problem`: the one whose watcher sees o_0.
+    **Arguments:** `problem`: the one whose observer sees o_0.
     """
     chain = make_chain(problem, policy)
     events = draw_events(chain, sequences, np.random.default_rng([seed, 3]))

@@ -58,7 +58,7 @@ def measure(
 ) -> dict[str, Any]:
     """The numbers of a policy.
 
-    **Arguments:** `game`: one of this problem that was played; its watcher proves the upper bound; `seed`, `sequences` of
+    **Arguments:** `game`: one of this problem that was played; its observer proves the upper bound; `seed`, `sequences` of
     the sampled estimates.
 
     **Returns:** `bits`, `return`: exact; `sampled_bits`, `sampled_return` with their `…_error`s; `lower`, `upper`: the

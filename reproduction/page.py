@@ -281,7 +281,7 @@ def _later(results: Results) -> str:
         table.markdown(table.LATER_HEADINGS, table.later_rows(results)),
         _prose(
             f"""On {better} of {len(runs)} the best stationary policy of ours hides more than the published one at the same
-            return or a better one. *Any memory*: the best policy on the whole history, which needs to see what the watcher
+            return or a better one. *Any memory*: the best policy on the whole history, which needs to see what the observer
             sees. Our wall times are on [the page of times]({PREFIX}-times.md). The published initial-state policies were
             trained with a gradient that has a defect (a buffer is not cleared between two passes), so those rows are partly a
             win over a defect."""
@@ -308,7 +308,7 @@ def times_page(times: dict[str, dict[str, float]], words: dict[str, str]) -> str
 Measured in the run that wrote [the reproduction]({PREFIX}.md), one process with one thread. Where the wall time is much longer
 than the processor time, others used the machine. These numbers change from run to run, which is why they are not on that page.
 
-The later grid, published against ours (stationary policy alone, then with the policy with a clock, the proof and all measures):
+The later grid, published against ours (stationary policy alone, then with the time-dependent policy, proof and measures):
 
 {table.markdown(["published policy", "their time", "ours"], theirs)}
 

@@ -1,4 +1,4 @@
-"""The initial-state number in three readings: the watcher sees o_0; it does not; and the paper's formulas as they stand."""
+"""The initial-state number in three readings: the observer sees o_0; it does not; and the paper's formulas as they stand."""
 
 from typing import Any
 
@@ -23,10 +23,10 @@ _ITERATIONS, _QUICK_ITERATIONS = 800, 40
 def read(planned: dict[str, Any], converged: dict[str, Any], settings: Settings, times: Times) -> dict[str, Any]:
     """Policies found under each reading, each measured under all three.
 
-    **Arguments:** `planned`, `converged`: the pieces of the initial-state problem whose watcher sees o_0.
+    **Arguments:** `planned`, `converged`: the pieces of the initial-state problem whose observer sees o_0.
 
     **Returns:** `policies`: for each its name in `words`, the three numbers and the return; `unseen`: the best policy
-    against a watcher who does not see o_0, as `measure` gives it; `literal`: the largest literal number that the paper's
+    against an observer who does not see o_0, as `measure` gives it; `literal`: the largest literal number that the paper's
     algorithm (exact gradients of the literal formulas) found, with a sampled estimate.
     """
     with times.of("o_0 not seen"):

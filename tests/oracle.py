@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Literal
 
-Event = int | tuple[int, int]  # an observation; or (action, observation) where the watcher sees actions
+Event = int | tuple[int, int]  # an observation; or (action, observation) where the observer sees actions
 Hidden = tuple[int, int, int, int]  # (model, automaton state, value of the secret or -1 while it is open, state)
 OPEN = -1
 

@@ -1,4 +1,4 @@
-"""The paper's way to let the watcher see actions: a larger model over `S ∪ (S × A)`, built by hand as an ordinary one.
+"""The paper's way to let the observer see actions: a larger model over `S ∪ (S × A)`, built by hand as an ordinary one.
 
 The paper leaves open what a state of `S × A` is, so both readings are here. Arrivals: `s_0`, then pairs (s', a) of a state
 and the action that led there, over the same horizon. Choices: states and pairs (s, a) of a state and the action just

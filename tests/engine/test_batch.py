@@ -160,7 +160,7 @@ def test_one_policy_of_many_does_not_touch_the_others():
 
 
 def stay_or_leave(horizon: int) -> veil.Problem:
-    """Four ways out of a room and one way to stay; the watcher hears the door. Uniform play stays for T steps with 0.2^T."""
+    """Four ways out of a room and one way to stay; the observer hears the door. Uniform play stays for T steps with 0.2^T."""
     transitions = np.zeros((3, 5, 3))
     transitions[0, 0, 0] = transitions[1:, :, 2] = 1
     transitions[0, 1:, 1] = 1

@@ -1,4 +1,4 @@
-"""What the watcher believes, live."""
+"""What the observer believes, live."""
 
 from collections import defaultdict
 
@@ -82,7 +82,7 @@ def test_before_anything_is_seen_the_posterior_is_the_prior():
 
 
 def test_a_forecast_follows_the_policy():
-    """Sure of `office` at time 0, the watcher expects the vault with the probability that the policy goes there."""
+    """Sure of `office` at time 0, the observer expects the vault with the probability that the policy goes there."""
     problem = veil.gallery.load("two-rooms")
     for chance in (0.0, 0.3, 1.0):
         watcher = veil.ObserverFilter(problem, veil.MarkovPolicy([[1 - chance, chance], [0.5, 0.5]]))
@@ -90,7 +90,7 @@ def test_a_forecast_follows_the_policy():
 
 
 def test_a_value_already_fixed_is_kept_while_the_state_moves_on():
-    """A start that shows itself once and is forgotten by the state: the watcher does not forget."""
+    """A start that shows itself once and is forgotten by the state: the observer does not forget."""
     model = veil.Model(np.full((2, 1, 2), 0.5), np.zeros((2, 1)), [0.5, 0.5])
     observer = veil.Observer(np.eye(2))
     problem = veil.Problem(model, observer, veil.InitialState(), horizon=3)

@@ -214,7 +214,7 @@ def seen(kind: str, count: int, on_actions: bool) -> list[Case]:
 @pytest.mark.parametrize("on_actions", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_seen_actions_have_the_law_of_the_augmented_model(kind: str, on_actions: bool):
-    """The state `(s', a)` shows the watcher both: same entropy, same number of sequences, same slope."""
+    """The state `(s', a)` shows the observer both: same entropy, same number of sequences, same slope."""
     open_secrets = 0
     for case in seen(kind, 30, on_actions):
         table = case.policy.table

@@ -295,7 +295,7 @@ def test_bits_over_time_end_with_the_opacity_and_never_rise(name: str):
 
 @pytest.mark.parametrize("name", ["state", "zones", "controller"])
 def test_the_cost_of_an_observation_is_asked_of_the_same_table(name: str):
-    """The rows do not depend on the watcher, unless the agent remembers what it shows."""
+    """The rows do not depend on the observer, unless the agent remembers what it shows."""
     (case,) = remembering_cases(1, "last", sees_actions=False, on_actions=False)
     policy = random_policy(case.problem, MEMORIES[name])
     before = veil.opacity(case.problem, policy, "exact").bits

@@ -129,5 +129,5 @@ def test_what_cannot_be_sampled_is_refused():
     model = veil.Model(np.full((2, 2, 2), 0.5), [0.0, 1.0], 0, discount=0.9)
     forever = veil.Problem(model, veil.Observer(np.eye(2)), veil.LastState({1}), 3, return_over="infinite")
     chain = make_chain(forever, veil.MarkovPolicy.uniform(forever))
-    with pytest.raises(veil.InputError, match=r"goes on for ever .* use the exact value and gradient"):
+    with pytest.raises(veil.InputError, match=r"goes on over an infinite horizon .* use the exact value and gradient"):
         sampled_return_gradient(forever, chain, draw_runs(chain, 10, np.random.default_rng(0)))

@@ -179,7 +179,7 @@ def test_proportional_histories_become_one_row_of_the_same_value(kind: str):
         np.testing.assert_allclose(merged_slope, slope, atol=1e-9)
         rows = Rows()
         JointWalk(chain_of(case), merge_tolerance=1e-9).run(rows)
-        # The coin tells the watcher nothing, so the rows that are left are those without it; roots are not merged.
+        # The coin tells the observer nothing, so the rows that are left are those without it; roots are not merged.
         assert merged.number <= rows.number * (2 if case.spec.horizon == 0 else 1)
         smaller += plain.number >= 4 * merged.number
     assert smaller >= 5
@@ -253,7 +253,7 @@ def test_merging_by_hand():
 
 
 def test_merging_of_backward_messages_weighs_them_with_the_prior():
-    """Messages that differ only where the state cannot be are the same to the watcher."""
+    """Messages that differ only where the state cannot be are the same to the observer."""
     block = rows_of([1.0, 1.0], [[1.0, 0.5, 0.0], [1.0, 0.5, 0.0]])
     merged, place = Merging(1e-6).apply(block, np.array([0.5, 0.5, 0.0]))
     assert place is not None

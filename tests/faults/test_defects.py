@@ -449,7 +449,7 @@ ONE_DEFECT: dict[str, tuple[Callable[[], Any], list[str]]] = {
         lambda: veil.opacity(problem(), veil.MarkovPolicy.uniform(problem()), method="magic"),  # type: ignore[arg-type]
         ["method is 'magic'", "'exact'"],
     ),
-    # what the watcher is shown
+    # what the observer is shown
     "unknown observation": (
         lambda: veil.ObserverFilter(problem(), markov(HALF, HALF, HALF)).update("alrm"),
         ["time 0", "'alrm'", "did you mean 'alarm'"],

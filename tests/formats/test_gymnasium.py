@@ -28,7 +28,7 @@ def environment(family: str) -> Any:
 
 
 def is_east(columns: int) -> Any:
-    """A watcher's camera: in which half of a grid."""
+    """An observer's camera: in which half of a grid."""
     return lambda state: "east" if state % columns >= columns / 2 else "west"
 
 
@@ -133,7 +133,7 @@ def test_what_the_summary_says():
     ):
         assert words in text
     assert len(text.splitlines()) < 24
-    assert "none: the source has no watcher" in from_gymnasium(newest("CliffWalking")).summary()
+    assert "none: the source has no observer" in from_gymnasium(newest("CliffWalking")).summary()
 
 
 @pytest.mark.parametrize(

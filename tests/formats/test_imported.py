@@ -1,4 +1,4 @@
-"""What importers return: watchers, sensors, rewards and problems by expressions, and the summary."""
+"""What importers return: observers, sensors, rewards and problems by expressions, and the summary."""
 
 from typing import Any
 
@@ -99,7 +99,7 @@ def test_problems():
     assert read.problem(veil.StateAt(2, [1]), 3).secret_values
     other = Observer(np.eye(4))
     assert read.problem("x=3", 2, observer=other).observer is other
-    with pytest.raises(InputError, match=r"has no watcher: give observer="):
+    with pytest.raises(InputError, match=r"has no observer: give observer="):
         line().problem("x=3", 5)
     with pytest.raises(InputError, match=r"emission row \(state 's0'\) sums to 0\.5"):
         line().observing([{"a": 0.5}, "a", "a", "a"]).problem("x=3", 2)

@@ -169,7 +169,7 @@ def test_several_grids_share_their_sensors():
     problem = read_scenario(text).problem
     assert len(problem.models) == 2
     assert problem.secret_values == ("model 0", "model 1")
-    with pytest.raises(ScenarioError, match=r"entry 2: its watcher differs"):
+    with pytest.raises(ScenarioError, match=r"entry 2: its observer differs"):
         read_scenario(text.replace("{ slip = 0.3 }", "{ sensors = { c = {}, d = {} } }"))
 
 

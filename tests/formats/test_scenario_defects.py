@@ -98,7 +98,7 @@ CASES = [
     ("terminal state", changed(GRAPH, "market = 0.1", "none = 0.1"), ["[graph.terminal_rewards] none", "unknown state"]),
     ("too many actions", "horizon = 1\n[graph]\ninitial = 'a'\ntransitions = [" + "".join(f"['a', 'x{i}', 'a']," for i in range(300)) + "]", ["[graph]", "300 actions", "256"]),
     ("infinite return undiscounted", "return_over = 'infinite'\n" + GRAPH.replace("0.95", "1"), ["line 1, return_over", "discount below 1"]),
-    # Watchers.
+    # Observers.
     ("nothing is seen", re.sub(r"\[observer\].*?\[secret\]", "[secret]", GRAPH, flags=re.DOTALL), ["observer", "emissions"]),
     ("emission above one", changed(GRAPH, "car = 0.8", "car = 0.8, parcel = 0.7"), ["[observer.emissions.bridge]", "1.5", "expected 1"]),
     ("state of an emission", changed(GRAPH, "bridge = { car", "brdge = { car"), ["line 28, [observer.emissions.brdge]", "'bridge'"]),

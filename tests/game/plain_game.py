@@ -23,12 +23,12 @@ Remember = Callable[[tuple[int, ...]], tuple[int, ...]]
 
 
 def everything(history: tuple[int, ...]) -> tuple[int, ...]:
-    """The watcher who remembers the whole history."""
+    """The observer who remembers the whole history."""
     return history
 
 
 def last(length: int) -> Remember:
-    """The watcher who remembers the last events only."""
+    """The observer who remembers the last events only."""
     return lambda history: history[max(0, len(history) - length) :]
 
 
@@ -181,7 +181,7 @@ def _settle(hidden: Hidden, time: int, x: int, z: int) -> int:
 
 
 def play_history(problem: veil.Problem, policy: HistoryPolicy) -> tuple[float, float]:
-    """Opacity and return of a policy on the history, against a watcher who remembers everything, by plain enumeration."""
+    """Opacity and return of a history policy, against an observer who remembers everything, by plain enumeration."""
     names = situations(problem, build(problem))
 
     def node(history: tuple[int, ...]) -> Any:

@@ -30,7 +30,7 @@ def case(seed: int, kinds=("last", "initial", "automaton", "model")) -> tuple[ve
 
 
 def history_bits(problem: veil.Problem, result) -> float:
-    """`H(Z|Y)` of a result's policy against a watcher who remembers everything, by plain enumeration."""
+    """`H(Z|Y)` of a result's policy against an observer who remembers everything, by plain enumeration."""
     return play_history(problem, result.policy(problem))[0]
 
 

@@ -1,7 +1,7 @@
 """No violations: on random small problems no policy known exceeds the game's upper bound, and its own policy keeps the lower.
 
 Values of policies come from elsewhere: those of tables from the oracle in exact fractions or from exact enumeration, those
-of policies on the history from plain dictionaries.
+of history policies from plain dictionaries.
 """
 
 import random
@@ -85,7 +85,7 @@ def check(found: Found) -> None:
     if result.graph.is_tree:
         assert result.lower == pytest.approx(own, abs=ROUNDING)
     else:
-        assert own <= result.lower + ROUNDING  # the watcher who remembers all knows more than one who forgets
+        assert own <= result.lower + ROUNDING  # the observer who remembers all knows more than one who forgets
     for name, bits in found.policies:
         assert bits <= result.upper + ROUNDING, f"{name} hides {bits}, and the game says at most {result.upper}"
 

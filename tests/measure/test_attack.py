@@ -29,7 +29,7 @@ def within(estimate: Estimate | None, exact: float | None, rare: float = 2e-3) -
     return abs(estimate.value - exact) < rare + 4.5 * estimate.std_error
 
 
-# A watcher who knows the policy
+# An observer who knows the policy
 
 
 @pytest.mark.parametrize("timed", [False, True], ids=["markov", "timed"])
@@ -158,11 +158,11 @@ def test_traces_follow_the_filter(sees_actions: bool):
             assert trace.posterior[-1][problem.secret_values.index(trace.truth)] > 0
 
 
-# A watcher who is wrong about the policy
+# An observer who is wrong about the policy
 
 
 def by_two_tables(problem: veil.Problem, policy, believed) -> dict[str, float]:
-    """Shares, bits and accuracy of the wrong watcher, from the joint tables under both policies."""
+    """Shares, bits and accuracy of the wrong observer, from the joint tables under both policies."""
     true, thought = veil.measures.joint_table(problem, policy), veil.measures.joint_table(problem, believed)
     rows = dict(zip(thought.sequences, thought.posterior, strict=True))
     blind = thought.prior
@@ -239,7 +239,7 @@ def test_a_belief_that_is_right_after_all_costs_nothing():
 
 
 def certain_and_wrong(horizon: int = 2) -> tuple[veil.Problem, veil.MarkovPolicy, veil.MarkovPolicy]:
-    """Two rooms that are seen as they are; the agent crosses over, the watcher thinks that it stays."""
+    """Two rooms that are seen as they are; the agent crosses over, the observer thinks that it stays."""
     transitions = np.array([[[1, 0], [0, 1]], [[0, 1], [1, 0]]], dtype=float)
     model = veil.Model(transitions, np.zeros((2, 2)), 0, action_names=["stay", "cross"])
     problem = veil.Problem(model, veil.Observer(np.eye(2)), veil.LastState({0}), horizon)
@@ -354,7 +354,7 @@ def test_the_summary_says_it_in_words():
         "knows the policy guesses one of 2 values",
         "(exactly 0.8750)",
         "0.5000 without watching",
-        "by Fano's inequality no watcher is wrong less often than 0.0945",
+        "by Fano's inequality no observer is wrong less often than 0.0945",
         "opacity 0.4512 bits (exact)",
         "right after each observation:",
     ):

@@ -107,7 +107,7 @@ def test_a_mixing_chain_is_bracketed_at_a_horizon_that_no_tree_reaches():
 
 
 def cycle(horizon: int, initial) -> veil.Problem:
-    """Four states in a ring; each step stays or advances, with probability 1/2; the watcher sees the parity."""
+    """Four states in a ring; each step stays or advances, with probability 1/2; the observer sees the parity."""
     transitions = np.zeros((4, 1, 4))
     for state in range(4):
         transitions[state, 0, [state, (state + 1) % 4]] = 0.5

@@ -1,4 +1,4 @@
-"""Policies on the history measured: the same numbers as plain enumeration and as the game, and files that open again."""
+"""history policies measured: the same numbers as plain enumeration and as the game, and files that open again."""
 
 import importlib
 import random
@@ -100,7 +100,7 @@ def test_an_attack_on_a_policy_on_the_history(seed):
 
 @pytest.mark.parametrize("seed", range(30))
 def test_a_policy_of_a_table_plays_alike_on_a_graph(seed):
-    """A timed policy written as a policy on the watcher's blind graph: another way to the same numbers."""
+    """A timed policy written as a policy on the observer's blind graph: another way to the same numbers."""
     rng = random.Random(seed)
     spec = random_spec(rng, kind=("last", "at", "initial")[seed % 3], work=3000, timed=True)
     problem = to_problem(spec, rng)

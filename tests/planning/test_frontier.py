@@ -47,7 +47,7 @@ def test_points_are_in_order_and_keep_what_they_claim(seed: int, memory: str):
     found = frontier(problem, 5, memory=memory)
     hold_in_order(problem, found, 5)
     assert found.points[-1].threshold == largest(problem, memory)
-    assert found.policy_class == {"markov": "stationary Markov policies", "timed": "policies with a clock"}[memory]
+    assert found.policy_class == {"markov": "stationary Markov policies", "timed": "time-dependent policies"}[memory]
 
 
 def test_the_curve_runs_from_the_freest_policy_to_the_largest_return(curve: Frontier):

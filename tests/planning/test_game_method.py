@@ -43,7 +43,7 @@ def test_a_policy_on_the_first_steps_is_made_one_for_all():
     policy = lasting(problem, first.policy)
     assert policy.horizon == 7
     assert lasting(short, first.policy) is first.policy
-    # What comes later can only tell the watcher more, and the return of the rest is the best from where the first ended.
+    # What comes later can only tell the observer more, and the return of the rest is the best from where the first ended.
     assert veil.opacity(problem, policy, method="exact").bits <= first.opacity.bits + 1e-9
     most = veil.max_return(problem)
     assert veil.expected_return(problem, policy) <= most + 1e-9

@@ -12,7 +12,7 @@ from veil.policy.memory import MemoryPolicy
 
 CLASSES = {
     "stationary Markov policies": "markov",
-    "policies with a clock": "timed",
+    "time-dependent policies": "timed",
     "policies with memory of the last observation": ObservationMemory(1, clock=False),
     "policies with memory of the last 2 observations and a clock": ObservationMemory(2),
     "policies with memory of the last state and a clock": StateMemory(1),

@@ -94,7 +94,7 @@ def test_the_unit_of_the_reward_does_not_matter():
 def test_a_problem_solved_by_hand():
     """Two rooms: the iterates tend to the optimum from outside, and the answer is feasible all the same.
 
-    In the vault with chance p, which is the return, the watcher hears nothing with chance `q = 1 − 3p/4`, and then
+    In the vault with chance p, which is the return, the observer hears nothing with chance `q = 1 − 3p/4`, and then
     knows that it is the vault with chance `p/4q`: `H = q h(p/4q)`, `−dH/dp = log2(q/(1−p)) − log2(4q/p)/4`.
     """
     found = solve(veil.gallery.load("two-rooms"), method="primal-dual")

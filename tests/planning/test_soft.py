@@ -129,7 +129,7 @@ def test_the_fixed_point_is_what_its_own_policy_earns(discount: float, temperatu
 
 
 def test_steps_end_where_nothing_is_forgotten():
-    """Two states that change places for ever: differences between them shrink by the discount and no faster."""
+    """Two states that change places over an infinite horizon: differences between them shrink by the discount and no faster."""
     transitions = np.zeros((2, 1, 2))
     transitions[[0, 1], 0, [1, 0]] = 1
     found = soft_action_values(veil.Model(transitions, [1.0, 0.0], 0), 0.3, 0.99)

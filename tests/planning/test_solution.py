@@ -55,7 +55,7 @@ def test_the_summary_says_what_was_found_and_how():
     assert "only an agent" not in text
     assert "threshold" not in solution(threshold=None).summary()
     assert "does not meet the constraint" in solution(feasible=False, status=Status.INFEASIBLE).summary()
-    assert "only an agent that sees what the watcher sees" in solution(needs_observations=True).summary()
+    assert "only an agent that sees what the observer sees" in solution(needs_observations=True).summary()
     assert solution(detail="because").summary().splitlines()[3] == "because"
     assert "time limit" in solution(status=Status.TIME_LIMIT).summary()
     assert "return 0.25, CONVERGED" in repr(solution())
@@ -70,7 +70,7 @@ def test_a_search_fills_every_part():
     problem = random_problem(7)
     found = solve(problem, starts=4, iterations=60, seed=3, memory="timed")
     assert isinstance(found.policy, veil.TimedPolicy)
-    assert found.policy_class == "policies with a clock"
+    assert found.policy_class == "time-dependent policies"
     assert found.method == "ascent"
     assert found.goal == "opaque"
     assert found.objective == "entropy"

@@ -1,4 +1,4 @@
-"""Policies on the history: played step by step they do what was promised; files give the same policy back."""
+"""history policies: played step by step they do what was promised; files give the same policy back."""
 
 import random
 

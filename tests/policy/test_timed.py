@@ -1,4 +1,4 @@
-"""Policies with a clock."""
+"""Time-dependent policies."""
 
 import numpy as np
 import pytest

@@ -129,7 +129,7 @@ MANY = {
     "no threshold": build(min_return=None),
     "a share as threshold": build(min_return="25%"),
     "a share of nothing": build(min_return="0%"),
-    "for ever": build(return_over="infinite", terminal_rewards=None),
+    "over an infinite horizon": build(return_over="infinite", terminal_rewards=None),
     "the agent sees": build(agent_sees_observations=True),
 }
 

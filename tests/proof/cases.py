@@ -65,7 +65,7 @@ def random_policy(problem: veil.Problem, kind: str, seed: int):
 
 
 def random_history(problem: veil.Problem, rng: np.random.Generator, *, told: bool) -> HistoryPolicy:
-    """A policy on the history, drawn at random: the whole of it, or what came after a time and where the agent was then."""
+    """A history policy, drawn at random: the whole of it, or what came after a time and where the agent was then."""
     time = int(rng.integers(0, problem.horizon + 1))
     pairs = make_pairs(build(problem), TailEvents(time) if told else FullHistory(), told_at=time if told else None)
     found = solve_game(problem.replace(min_return=None), iterations=1, gap=1e9, pairs=pairs).policy(problem)

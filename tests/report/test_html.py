@@ -24,7 +24,7 @@ SECTIONS = (
     "revealing",
     "convergence",
     "frontier",
-    "watcher",
+    "observer",
     "certificate",
     "settings",
 )
@@ -137,7 +137,7 @@ def test_a_certificate_is_told_in_words(paper: veil.Problem, solved: veil.Soluti
     claim = Claim(0.9, 0.95, "hides 0.9 of <1> bits.\nThe policy: a test.")
     text = make_report(paper, solved, certificate=claim)
     assert "<p>The policy hides 0.9 of &lt;1&gt; bits.</p><p>The policy: a test.</p>" in text
-    assert "no policy whatever can keep more than 0.9500 bits" in text
+    assert "no policy can keep more than 0.9500 bits" in text
     assert data_of(text)["convergence"]["upper"] == 0.95
     rounded = data_of(make_report(paper, solved, certificate=Claim(0.9, 0.95001, "hides")))
     assert rounded["frontier"]["upper_text"] == "0.9501"  # an upper bound is rounded up

@@ -1,4 +1,4 @@
-"""Runs as the watcher sees them, and the sequences that tell most: the numbers of the filter and of the joint table."""
+"""Runs as the observer sees them, and the sequences that tell most: the numbers of the filter and of the joint table."""
 
 import numpy as np
 import pytest

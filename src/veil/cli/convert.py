@@ -110,7 +110,7 @@ def _write_drn(target: Path, model: "Model", observer: "Observer | None") -> tup
 
     if observer is not None and (observer.on_actions or (observer.emissions.max(axis=1) < 1).any()):
         save_drn(target, model)
-        return ("the watcher is left out: in this format each state shows one observation for certain",)
+        return ("the observer is left out: in this format each state shows one observation for certain",)
     save_drn(target, model, observer)
     return ()
 

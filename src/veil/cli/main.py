@@ -62,7 +62,7 @@ def veil(
         bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Print the version and leave.")
     ] = False,
 ) -> None:
-    """Plan under observation: keep a secret from a watcher, measure what leaks, prove how good the answer is.
+    """Plan under observation: keep a secret from an observer, measure what leaks, prove how good the answer is.
 
     Begin with: veil new patrol, then veil solve patrol.toml
     """

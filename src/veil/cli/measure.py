@@ -128,7 +128,7 @@ def _show_measured(document: dict[str, Any], hidden: str, reason: str) -> None:
 
 
 def event_text(event: Any) -> str:
-    """What a watcher writes down, as `veil observe` reads it."""
+    """What an observer writes down, as `veil observe` reads it."""
     return event if isinstance(event, str) else ",".join(event)
 
 
@@ -260,7 +260,7 @@ def _show_inspected(found: dict[str, Any]) -> None:
             ("models", None if found["models"] == 1 else found["models"]),
             ("transitions", f"{found['transitions']:,}, {100 * found['density']:.3g}% of all"),
             ("hidden states", found["hidden_states"]),
-            ("observations", f"{found['observations']}; the watcher sees {' and '.join(sees) or 'neither actions nor start'}"),
+            ("observations", f"{found['observations']}; the observer sees {' and '.join(sees) or 'neither actions nor start'}"),
             ("horizon", found["horizon"]),
             ("secret", f"{found['secret']} at time {found['secret_time']}: {', '.join(found['secret_values'][:8])}"),
             ("prior", f"{found['prior_bits']:.6f} bits under the uniform policy"),

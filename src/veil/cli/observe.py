@@ -1,4 +1,4 @@
-"""`veil observe`, `veil simulate` and `veil attack`: see a policy as the watcher does."""
+"""`veil observe`, `veil simulate` and `veil attack`: see a policy as the observer does."""
 
 import json
 import sys
@@ -41,8 +41,8 @@ def observe(
 ) -> None:
     """Watch along: read observations from standard input, one a line, and print the posterior after each at once.
 
-    Where the watcher sees actions, a line is ACTION,OBSERVATION, the first observation alone. An empty line begins a new
-    run. A line that cannot be is reported, and the watcher believes what it believed before.
+    Where the observer sees actions, a line is ACTION,OBSERVATION, the first observation alone. An empty line begins a new
+    run. A line that cannot be is reported, and the observer believes what it believed before.
 
     Exit codes: 0, 2 where a line was not understood, 130 after Ctrl-C.
 
@@ -131,7 +131,7 @@ class _Lines:
         self._columns = [max(8, len(value)) for value in watcher.values]
 
     def step(self, step: dict[str, Any]) -> None:
-        """Print what the watcher believes now, and on standard error why a line was refused."""
+        """Print what the observer believes now, and on standard error why a line was refused."""
         if "error" in step:
             print(f"line {step['line']}: {step['error']}", file=sys.stderr, flush=True)
         seen = "(new run)" if "new_run" in step else "(refused)" if "error" in step else step["observation"]
@@ -184,11 +184,11 @@ def simulate(
         Path | None, typer.Option("--output", "-o", help="CSV file, one line a step.", show_default=False)
     ] = None,
     observations_only: Annotated[
-        bool, typer.Option("--observations", help="Only what the watcher sees, one a line, as veil observe reads it.")
+        bool, typer.Option("--observations", help="Only what the observer sees, one a line, as veil observe reads it.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Play a policy: states, actions, what the watcher sees, and the secret of each run.
+    """Play a policy: states, actions, what the observer sees, and the secret of each run.
 
     Example: veil simulate patrol.toml patrol-result --observations | veil observe patrol.toml patrol-result
     """
@@ -267,7 +267,7 @@ def attack(
     believes: Annotated[
         str | None,
         typer.Option(
-            metavar="POLICY", help="The policy that the watcher thinks is acting.", show_default="the true one"
+            metavar="POLICY", help="The policy that the observer thinks is acting.", show_default="the true one"
         ),
     ] = None,
     seed: SeedOption = 0,

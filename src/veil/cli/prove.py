@@ -37,7 +37,7 @@ def certify(
     goal: Annotated[Literal["opaque", "transparent"], typer.Option(help="What the policy is for.")] = "opaque",
     as_json: JsonOption = False,
 ) -> None:
-    """Prove how much a policy hides, and that no policy whatever hides much more under the same threshold.
+    """Prove how much a policy hides, and that no policy hides much more under the same threshold.
 
     The file is checked by `veil verify`, which shares no code with what made it.
 

@@ -44,7 +44,7 @@ MemoryOption = Annotated[
 ]
 ObjectiveOption = Annotated[
     Literal["entropy", "leakage", "guess"] | None,
-    typer.Option(help="H(Z|Y), I(Z;Y), or the watcher's chance of guessing right.", show_default="entropy"),
+    typer.Option(help="H(Z|Y), I(Z;Y), or the observer's chance of guessing right.", show_default="entropy"),
 ]
 EvaluationOption = Annotated[
     Literal["auto", "exact", "bracket", "sampled"] | None,

@@ -1,4 +1,4 @@
-"""The hidden chain under a policy: the transitions that the watcher reckons with, and slopes back to the policy."""
+"""The hidden chain under a policy: the transitions that the observer reckons with, and slopes back to the policy."""
 
 from functools import cached_property
 from threading import Lock
@@ -15,7 +15,7 @@ from .hidden import Hidden, build
 from .kernel import Matrix
 from .remember import remember
 
-_MOST_NUMBERS = 2**26  # of mixed transitions kept for a policy with a clock: 512 MiB
+_MOST_NUMBERS = 2**26  # of mixed transitions kept for a time-dependent policy: 512 MiB
 
 
 class Chain:
@@ -43,7 +43,7 @@ class Chain:
             weights = self.weights(time)
             found = tuple(self.hidden.kernel.mix(weights * channel.actions) for channel in self.hidden.channels)
             if len(self._matrices) * self._numbers > _MOST_NUMBERS:
-                self._matrices.clear()  # a long policy with a clock: rebuild rather than hoard
+                self._matrices.clear()  # a long time-dependent policy: rebuild rather than hoard
             self._matrices[key] = found
         return found
 
@@ -84,7 +84,7 @@ class Chain:
 def make_chain(problem: Problem, policy: Policy | HistoryPolicy) -> Chain:
     """The hidden chain of a problem under a policy that fits it; raises `InputError` where it does not.
 
-    For a policy on the history its states are the situations of all times that the policy reaches.
+    For a history policy its states are the situations of all times that the policy reaches.
     """
     if isinstance(policy, HistoryPolicy):
         product, rows = follow(problem, policy).chain_parts()

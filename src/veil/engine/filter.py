@@ -1,4 +1,4 @@
-"""What the watcher believes, live: the posterior over the secret, updated one observation at a time."""
+"""What the observer believes, live: the posterior over the secret, updated one observation at a time."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from .messages import first_message, next_messages
 
 
 class ObserverFilter:
-    """A watcher that knows the model and the policy and takes in observations one by one.
+    """An observer that knows the model and the policy and takes in observations one by one.
 
     Before the secret's time τ the posterior is a forecast, `P(z | o_0 … o_t)` of a value still to come; from τ on it is
     what is known of a value already fixed.
@@ -64,7 +64,7 @@ class ObserverFilter:
     def update(self, observation: Any) -> Float[np.ndarray, " Z"]:
         """Take in the next observation and return the posterior over the secret, `(Z,)`.
 
-        **Arguments:** `observation`: its name or index; a pair (action, observation) where the watcher sees actions
+        **Arguments:** `observation`: its name or index; a pair (action, observation) where the observer sees actions
         (the first observation, at time 0, comes alone).
 
         **Raises:** `ImpossibleObservationError` where the model and the policy give it probability zero after what was
@@ -105,7 +105,9 @@ class ObserverFilter:
         action = None
         if observer.sees_actions and time > 0:
             if not isinstance(observation, tuple) or len(observation) != 2:
-                defects.add(f"{observation!r} at time {time}: the watcher sees actions, expected (action, observation)")
+                defects.add(
+                    f"{observation!r} at time {time}: the observer sees actions, expected (action, observation)"
+                )
                 defects.raise_if_any()
             action = self.problem.model.actions.find_or_note(observation[0], f"time {time}", defects)
             observation = observation[1]

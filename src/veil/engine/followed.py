@@ -1,6 +1,6 @@
-"""What a policy on the history reaches: the situations of each time, the steps between them, and one chain of them all.
+"""What a history policy reaches: the situations of each time, the steps between them, and one chain of them all.
 
-For the watcher everything that the policy reads is hidden. A situation is (node of the policy's graph, hidden state, value
+For the observer everything that the policy reads is hidden. A situation is (node of the policy's graph, hidden state, value
 of the secret once it is settled, newest event); only those are kept that the policy itself reaches. Laid side by side over
 all times they are the states of one chain, in which the newest event tells what was emitted and one table serves all times.
 """
@@ -196,7 +196,7 @@ class _Follower:
         self.used += len(pair)
         if self.used > _MOST_NUMBERS:
             raise TooLargeError(
-                f"the policy on the history reaches more than {_MOST_NUMBERS:,} transitions by time {time + 1} of"
+                f"the history policy reaches more than {_MOST_NUMBERS:,} transitions by time {time + 1} of"
                 f" {self.hidden.horizon}: a policy on fewer nodes, or a shorter horizon"
             )
         event = moves.event[move]

@@ -1,4 +1,4 @@
-"""One hidden chain for every problem: the model, times what else is hidden, with what the watcher receives of it."""
+"""One hidden chain for every problem: the model, times what else is hidden, with what the observer receives of it."""
 
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
@@ -16,7 +16,7 @@ from .kernel import Kernel, make_kernel
 class Channel:
     """Actions that emit alike: `emission[x', e]` is the probability of event e after one of them has led to x'.
 
-    One channel serves all actions unless the watcher sees them or emissions depend on them. This is the paper's
+    One channel serves all actions unless the observer sees them or emissions depend on them. This is the paper's
     augmentation of the states by `S × A`, folded into the step instead of into the state.
     """
 
@@ -26,12 +26,12 @@ class Channel:
 
 @dataclass(frozen=True, eq=False)
 class Hidden:
-    """The hidden chain that the watcher filters, before a policy is chosen.
+    """The hidden chain that the observer filters, before a policy is chosen.
 
     A hidden state x is `(model index, private memory, state)`, restricted to what can be reached. `root[x, e]` is
     `P(x_0 = x, first event = e)`, one column where nothing is received at time 0. `cell[x]` is what
     the agent can tell of x, a row of the policy's table. The secret is a split: `label[x, z]` of the hidden state at
-    `split_time`. `reveals_last`: the watcher is told `x_T` in the end, as in the lower end of a bracket.
+    `split_time`. `reveals_last`: the observer is told `x_T` in the end, as in the lower end of a bracket.
     """
 
     kernel: Kernel
@@ -172,7 +172,7 @@ def _seen_with(action: int, emission: np.ndarray, num_actions: int) -> np.ndarra
 
 
 def event_name(problem: Problem, event: int, time: int) -> str | tuple[str, str]:
-    """How the watcher would write an event down: an observation, or a pair (action, observation)."""
+    """How the observer would write an event down: an observation, or a pair (action, observation)."""
     observer = problem.observer
     if time == 0 or not observer.sees_actions:
         return observer.observations[event]

@@ -21,7 +21,7 @@ NOTHING = "(nothing)"
 
 @dataclass(frozen=True, eq=False)
 class InducedHMM:
-    """What the watcher watches: a hidden chain that emits one symbol a step.
+    """What the observer watches: a hidden chain that emits one symbol a step.
 
     `start` `(M,)`, `transitions` `(M, M)` sparse, `emissions` `(M, E)`; `rewards` `(M,)`, the expected reward of the
     decision in each state, and `terminal_rewards` `(M,)`, what the last state pays. A symbol is an observation, or a pair
@@ -77,12 +77,12 @@ class InducedHMM:
 
 
 def induced_hmm(problem: Problem, policy: Policy | HistoryPolicy) -> InducedHMM:
-    """The hidden Markov model that the watcher sees when a policy is played.
+    """The hidden Markov model that the observer sees when a policy is played.
 
     A state is a hidden state of the problem (with what the agent remembers), and, where symbols depend on the action or
-    show it, which kind of action led there; a policy with a clock adds the time.
+    show it, which kind of action led there; a time-dependent policy adds the time.
 
-    Cost: linear in the transitions, times T for a policy with a clock.
+    Cost: linear in the transitions, times T for a time-dependent policy.
 
     **Raises:** `InputError` where the policy does not fit; `TooLargeError` beyond two million states.
     """
@@ -145,7 +145,7 @@ def _assemble(problem: Problem, chain: Chain, opening: bool) -> InducedHMM:
 
 
 def _absorbing_ends(transitions: sp.csr_array) -> sp.csr_array:
-    """The transitions with a step to itself where there is none: the last situations of a policy on the history."""
+    """The transitions with a step to itself where there is none: the last situations of a history policy."""
     ends = np.flatnonzero(np.diff(transitions.indptr) == 0)
     loops = sp.csr_array((np.ones(len(ends)), (ends, ends)), shape=transitions.shape)
     return sp.csr_array(transitions + loops)

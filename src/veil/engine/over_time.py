@@ -1,4 +1,4 @@
-"""What the watcher believes of the secret after each event of many given sequences, in one pass forward."""
+"""What the observer believes of the secret after each event of many given sequences, in one pass forward."""
 
 from collections.abc import Iterator
 

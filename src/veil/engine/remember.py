@@ -1,4 +1,4 @@
-"""The hidden chain in product with what the agent remembers: for the watcher, memory is one more thing that is hidden.
+"""The hidden chain in product with what the agent remembers: for the observer, memory is one more thing that is hidden.
 
 A memory of observations takes the emission into the step, `P((w',x')|(w,x),a) = P(x'|x,a) b_a(e|x')` where w' is w
 with e: the newest event of w' then tells what was emitted, whatever the action was, and one channel serves all actions.

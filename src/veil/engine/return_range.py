@@ -44,8 +44,8 @@ def return_extremes(problem: Problem) -> ReturnRange:
     """The smallest and the largest expected return over all policies, by backward induction over the actions available.
 
     `Q_t(s,a) = R(s,a) + γ Σ_s' P(s'|s,a) max_a' Q_{t+1}(s',a')`, from the terminal rewards on; over an infinite horizon
-    its fixed point. Exact, and reached by a policy with a clock (for ever: by a stationary one), unless several models
-    may run and the agent does not know which. Each end is the return of that policy as it is evaluated, so that rounding
+    its fixed point. Exact, and reached by a time-dependent policy (over an infinite horizon: by a stationary
+    one), unless several models may run and the agent does not know which. Each end is the return of that policy as it is evaluated, so that rounding
     leaves no gap between what can be reached and what can be asked for.
 
     An agent that does not know the model cannot act on it, so what is best in each model is then only a bound. It is taken
@@ -89,7 +89,7 @@ def threshold(problem: Problem) -> float | None:
 def return_slack(problem: Problem) -> float:
     """How far two returns of a problem may differ by rounding: 1e-10 of the largest sum of rewards' magnitudes.
 
-    `max|R| Σ_{t<T} γ^t + γ^T max|R_T|`, or `max|R| / (1 − γ)` for ever.
+    `max|R| Σ_{t<T} γ^t + γ^T max|R_T|`, or `max|R| / (1 − γ)` over an infinite horizon.
     """
     reward = max(float(np.abs(model.rewards).max()) for model in problem.models)
     last = max(float(np.abs(model.terminal_rewards).max()) for model in problem.models)
@@ -107,10 +107,10 @@ def reaches(problem: Problem, expected_return: float) -> bool:
 
 
 def check_feasible(problem: Problem) -> None:
-    """Raise `InfeasibleError` where it is proven that no policy whatever reaches the threshold.
+    """Raise `InfeasibleError` where it is proven that no policy reaches the threshold.
 
     A threshold equal to the largest return passes. Passing is no promise for a smaller class of policies: stationary
-    ones may all miss a threshold that a policy with a clock reaches (`best_stationary_return`).
+    ones may all miss a threshold that a time-dependent policy reaches (`best_stationary_return`).
     """
     if reaches(problem, max_return(problem)):
         return
@@ -214,7 +214,7 @@ def _pooled(
 def known_actions(problem: Problem, models: Sequence[Model], times: int) -> Int[np.ndarray, "T C"]:
     """The best actions where the agent knows all that pays: in each cell those of its model and state.
 
-    `times` is the horizon; for ever, how many copies of the same table are wanted.
+    `times` is the horizon; over an infinite horizon, how many copies of the same table are wanted.
     """
     if not problem.secret_table.agent_knows:
         models = [models[int(np.argmax(_prior(problem)))]]  # the only model that runs

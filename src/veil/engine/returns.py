@@ -1,4 +1,4 @@
-"""The expected return of a policy and its slope in the policy's table, exact, over the horizon or for ever."""
+"""The expected return of a policy and its slope in the policy's table, exact, over the horizon or over an infinite horizon."""
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,10 +16,10 @@ from .kernel import Matrix
 def evaluate_return(problem: Problem, chain: Chain) -> tuple[float, Float[np.ndarray, "T C A"]]:
     """The expected return and `∂V/∂π_t(a|c)` (the policy-gradient theorem: `γ^t P(x_t = x) Q_t(x,a)`, summed over x in c).
 
-    Over the horizon: `V = E[Σ_{t<T} γ^t R(s_t,a_t) + γ^T R_T(s_T)]`. For ever: the discounted sum; a policy with a clock
+    Over the horizon: `V = E[Σ_{t<T} γ^t R(s_t,a_t) + γ^T R_T(s_T)]`. For ever: the discounted sum; a time-dependent policy
     plays optimally for the return once its last table is used up.
 
-    Cost: `O(T · nnz(P))`; for ever, two linear solves.
+    Cost: `O(T · nnz(P))`; over an infinite horizon, two linear solves.
     """
     values, slopes = evaluate_returns(problem, chain.hidden, chain.table[None], stationary=chain.stationary)
     return float(values[0]), slopes[0]
@@ -137,7 +137,7 @@ def values_afterwards(problem: Problem, hidden: Hidden) -> Float[np.ndarray, " N
     if len(problem.models) > 1 and not problem.secret_table.agent_knows:
         raise InputError(
             "return over an infinite horizon",
-            ["a policy with a clock plays on optimally after its last table, and an agent who does not know which model"
+            ["a time-dependent policy plays on optimally after its last table, and an agent who does not know which model"
              " runs cannot: use a Markov policy, WhichModel(agent_knows=True), or return_over='horizon'"],
         )  # fmt: skip
     values = np.stack([optimal_values(model) for model in problem.models])

@@ -24,7 +24,7 @@ def sampled_return_gradient(
 
     Cost: `O(T · n)`.
 
-    **Raises:** `InputError` where returns go on for ever, or where there are fewer than two runs.
+    **Raises:** `InputError` where returns go on over an infinite horizon, or where there are fewer than two runs.
     """
     _check(problem, runs)
     hidden, number = chain.hidden, len(runs)
@@ -50,7 +50,7 @@ def _check(problem: Problem, runs: Runs) -> None:
     if problem.return_over == "infinite":
         raise InputError(
             "sampled return",
-            ["the return goes on for ever (return_over='infinite') and a run ends at the horizon, expected"
+            ["the return goes on over an infinite horizon (return_over='infinite') and a run ends at the horizon, expected"
              " return_over='horizon': use the exact value and gradient, veil.measures.return_gradient"],
         )  # fmt: skip
     if len(runs) < 2:

@@ -16,7 +16,7 @@ class Runs:
     """Independent runs of a chain.
 
     **Attributes:** `states`, `(n, T+1)`, the hidden states `x_0 … x_T`; `actions`, `(n, T)`, indices of the chain's
-    actions (of a controller: its pairs of action and next node); `events`, `(n, T+1)`, what the watcher receives, in
+    actions (of a controller: its pairs of action and next node); `events`, `(n, T+1)`, what the observer receives, in
     column 0 the first event (0 where nothing is received then).
     """
 

@@ -77,7 +77,7 @@ class Direction(Protocol):
 class Merging:
     """Rows whose scaled messages agree to `tolerance` become one, and what that may have changed is added up.
 
-    Merging two histories hides from the watcher which of them occurred, so it can only raise H; by the data-processing
+    Merging two histories hides from the observer which of them occurred, so it can only raise H; by the data-processing
     inequality it raises H by at most `I(X_t; branch | merged) = Σ_i w_i KL(p_i || p̄)`, the sum kept in `error_bits`.
     """
 
@@ -142,7 +142,7 @@ class Prefixes:
     """Histories from the first observation to that of time `end`, as `α` messages scaled to sum to one.
 
     `α_0(x) = μ_0(x) b_x(o_0)`, `α_{t+1}(x') = Σ_x α_t(x) K_t^e(x,x')` (the paper's forward messages); a scaled row is the
-    watcher's belief, its weight the probability of the history.
+    observer's belief, its weight the probability of the history.
     """
 
     chain: Chain

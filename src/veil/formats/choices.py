@@ -83,7 +83,7 @@ def model_of(
 
 
 def observer_of(observation: Int[np.ndarray, " S"], names: Sequence[str] | None = None) -> Observer:
-    """The watcher that sees the observation class of each state, from time 0 on; classes are 0, 1, …."""
+    """The observer that sees the observation class of each state, from time 0 on; classes are 0, 1, …."""
     count = int(observation.max()) + 1 if names is None else len(names)
     check_emissions(len(observation) * count, len(observation), count)
     emissions = np.zeros((len(observation), count))

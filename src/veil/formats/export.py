@@ -27,7 +27,7 @@ def policy_document(problem: Problem, policy: Policy | HistoryPolicy) -> dict[st
 
     Fields: `format` (`"veil-policy-table-1"`), `problem`, `kind`, `horizon`, `actions`, and `tables`: one for each time, or
     one for all (`"time": null`), each with `rows`: `{"row": name, "probabilities": {action: probability}}`, zeros left out.
-    The rows of a policy on the history are `"node N: state"`, and `graph` says to which node the events lead.
+    The rows of a history policy are `"node N: state"`, and `graph` says to which node the events lead.
 
     **Raises:** `InputError` where the policy does not fit the problem.
     """
@@ -90,7 +90,7 @@ def chain_to_drn(path: str | Path, problem: Problem, policy: Policy | HistoryPol
     The labels hold for the state at the secret's time; what Storm cannot read in a label is written as `_`. A start
     spread over several states becomes a first step of its own, without reward. Rewards of decisions are the reward model
     `reward`, those of the last state `terminal`: without discount the expected return is `R{"reward"}=? [C<=T]` and
-    `R{"terminal"}=? [I=T]` together, with T + 1 in place of T where the start is spread. What the watcher sees is not
+    `R{"terminal"}=? [I=T]` together, with T + 1 in place of T where the start is spread. What the observer sees is not
     part of the file: it is in what is returned.
 
     **Raises:** `InputError` where the policy does not fit; `ModelFileError` where it cannot be written.
@@ -127,7 +127,7 @@ class Agent:
 
     `state` is what the environment shows of the state: its index in the problem's model (Gymnasium's own numbers, for
     models that `from_gymnasium` made), or its name. Where the policy remembers observations, `observation` is what the
-    watcher saw. Policies with a clock end with the horizon.
+    observer saw. Time-dependent policies end with the horizon.
 
     **Raises:** `InputError` where the policy does not fit the problem.
     """

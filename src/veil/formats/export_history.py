@@ -1,4 +1,4 @@
-"""Policies on the history as documents: the graph of what was seen, and the choices at each of its nodes."""
+"""history policies as documents: the graph of what was seen, and the choices at each of its nodes."""
 
 from typing import Any
 

@@ -43,9 +43,9 @@ def from_gymnasium(
     **Arguments:**
 
     - `env`: an environment, or the name of one, with `options` for `gymnasium.make`.
-    - `observe`: what the watcher sees: the name of a variable or a tuple of them (`"row"`, `("row", "col")`); a
+    - `observe`: what the observer sees: the name of a variable or a tuple of them (`"row"`, `("row", "col")`); a
       function of the state's index, a mapping from names or indices, or a list, giving the name of an observation or a
-      mapping from names to probabilities; or an `Observer`. None: no watcher yet.
+      mapping from names to probabilities; or an `Observer`. None: no observer yet.
     - `noise`: the probability of a wrong reading, any other one. `otherwise`: what is seen where a mapping is silent.
     - `initial`: as for `Model`; by default `env.unwrapped.initial_state_distrib`.
     - `state_names`: a list, or a function of the index; `action_names`; `variables`: name -> values, or a function of

@@ -1,4 +1,4 @@
-"""What every importer returns: the model, the watcher if there is one, what the states mean, and what was changed."""
+"""What every importer returns: the model, the observer if there is one, what the states mean, and what was changed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -67,7 +67,7 @@ class Imported:
         sees_initial: bool = True,
         otherwise: str | None = SILENT,
     ) -> "Imported":
-        """The same model under another watcher.
+        """The same model under another observer.
 
         **Arguments:** `observe`: an `Observer`; the names of one or more variables that it sees; or a function, mapping
         or list as for `veil.formats.sensing.observer_from`. `noise`: the probability of a wrong reading.
@@ -148,12 +148,12 @@ class Imported:
         **Arguments:** `secret`: one of veil's secrets; or an expression, for `LastState` of the states where it is
         true. `observer`: in place of the model's own. `more`: as for `Problem`.
 
-        **Raises:** `InputError`; also where there is no watcher.
+        **Raises:** `InputError`; also where there is no observer.
         """
         watcher = self.observer if observer is None else observer
         if watcher is None:
             remedy = "give observer=…, or use .observing(…) or .sensing(…)"
-            raise InputError(f"problem from {self.source}", [f"the {self.kind} has no watcher: {remedy}"])
+            raise InputError(f"problem from {self.source}", [f"the {self.kind} has no observer: {remedy}"])
         wanted = LastState(self.states_where(secret)) if isinstance(secret, str) else secret
         return Problem(self.model, watcher, wanted, horizon, min_return, name=name or self.source, **more)
 
@@ -191,7 +191,7 @@ class Imported:
     def _watching(self) -> str:
         watcher = self.observer
         if watcher is None:
-            return "none: the source has no watcher"
+            return "none: the source has no observer"
         first = "" if watcher.sees_first else "; none at time 0"
         of = "of (action, next state)" if watcher.on_actions else "of the state"
         share = 100 * np.count_nonzero(watcher.emissions) / watcher.emissions.size
@@ -201,7 +201,7 @@ class Imported:
     def _variable(self, name: str) -> np.ndarray:
         if name not in self.variables:
             known = ", ".join(map(repr, self.variables))
-            raise InputError("watcher", [f"unknown variable {name!r}: known are {known}"])
+            raise InputError("observer", [f"unknown variable {name!r}: known are {known}"])
         return self.variables[name]
 
     def _amounts(self, rewards: Mapping[str, float]) -> np.ndarray:

@@ -26,7 +26,7 @@ def load_prism(
 ) -> Imported:
     """The model of a PRISM program: `mdp`, `dtmc`, or `pomdp` with observables.
 
-    Actions are the labels of the commands; the observables of a `pomdp` become a watcher that sees them from time 0 on.
+    Actions are the labels of the commands; the observables of a `pomdp` become an observer that sees them from time 0 on.
     The variables of each state, and the program's labels, can be used in expressions: `.states_where("x=3 & door")`.
 
     **Arguments:** `constants`: values for undefined constants, as `{"N": 4}` or `"N=4"`; `reward`: which reward structure,

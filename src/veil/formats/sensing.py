@@ -1,4 +1,4 @@
-"""Watchers for models from elsewhere: what is seen of each state, by its variables, its name or a function, and noise."""
+"""Observers for models from elsewhere: what is seen of each state, by its variables, its name or a function, and noise."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -18,7 +18,7 @@ Observe = Callable[[int], Seen] | Mapping[Any, Seen] | Sequence[Seen]
 def observer_from_values(
     columns: Sequence[tuple[str, np.ndarray]], sees_actions: bool = False, sees_initial: bool = True
 ) -> Observer:
-    """The watcher that sees the exact values of some variables.
+    """The observer that sees the exact values of some variables.
 
     **Arguments:** `columns`: pairs of a variable's name and its values, `(S,)` each.
 
@@ -38,7 +38,7 @@ def observer_from(
     *,
     otherwise: str | None = SILENT,
 ) -> Observer:
-    """The watcher that a function, a mapping or a list describes.
+    """The observer that a function, a mapping or a list describes.
 
     **Arguments:**
 
@@ -76,7 +76,7 @@ def observer_from(
 
 
 def noisy(observer: Observer, share: float) -> Observer:
-    """The watcher whose reading is wrong with a probability `share`, and then any other observation, all alike.
+    """The observer whose reading is wrong with a probability `share`, and then any other observation, all alike.
 
     **Raises:** `InputError` unless `share` is a probability and there are two observations or more.
     """
@@ -84,7 +84,7 @@ def noisy(observer: Observer, share: float) -> Observer:
     if not is_number(share) or not 0 <= share <= 1:
         raise InputError("noise", [f"share is {share!r}, expected a probability in [0, 1]"])
     if size < 2:
-        raise InputError("noise", [f"the watcher has {size} observation, expected two or more to confuse"])
+        raise InputError("noise", [f"the observer has {size} observation, expected two or more to confuse"])
     check_emissions(size * size, size, size)
     channel = np.full((size, size), share / (size - 1))
     np.fill_diagonal(channel, 1 - share)
@@ -96,7 +96,7 @@ def check_emissions(numbers: int, states: int, observations: int) -> None:
     if numbers > MOST_EMISSIONS:
         raise TooLargeError(
             f"emissions of {states} states and {observations} observations would take {numbers * 8 / 2**30:.1f} GiB,"
-            f" expected at most {MOST_EMISSIONS * 8 / 2**30:.1f}: let the watcher see less, in fewer observations"
+            f" expected at most {MOST_EMISSIONS * 8 / 2**30:.1f}: let the observer see less, in fewer observations"
         )
 
 

@@ -4,9 +4,9 @@ For the last state (any secret settled at time T) and a stretch of k steps, s = 
 
     max H(Z | X_s, O_{s+1:T})  ≤  max H(Z|Y)  ≤  max H(Z | O_{s+1:T})
 
-over policies with return ≥ δ. On the right the watcher forgets all before s; on the left it is told X_s, after which what
+over policies with return ≥ δ. On the right the observer forgets all before s; on the left it is told X_s, after which what
 came before says no more. Either is a game on a public graph of k steps, so it costs what k costs, whatever T is. For a
-secret settled at time 0 the stretch is the first k steps: on the right the watcher stops looking, on the left it is told
+secret settled at time 0 the stretch is the first k steps: on the right the observer stops looking, on the left it is told
 X_k, and the agent plays on for the return alone. Both ends close as k grows where the agent can mix within k steps.
 """
 
@@ -132,7 +132,7 @@ def _entropy(pairs: Pairs, messages: sp.csr_array) -> float:
 class LongGameResult:
     """Bounds on the largest opacity over all policies with return ≥ threshold, and the two games that prove them.
 
-    `told` gives the policy and the lower bound (its opacity is at least that), `forgetful` the watcher's rule and the upper
+    `told` gives the policy and the lower bound (its opacity is at least that), `forgetful` the observer's rule and the upper
     bound. Their stretches are `told_steps` and `forgetful_steps` long. `problem` is what the game `told` was played on: the
     problem itself, or for a secret settled at time 0 its first steps, after which the agent plays for the return alone.
     """
@@ -155,7 +155,7 @@ class LongGameResult:
 
 @dataclass(frozen=True, eq=False)
 class _Side:
-    """One of the two games of a stretch: what it is played on, what the watcher remembers, when it is told."""
+    """One of the two games of a stretch: what it is played on, what the observer remembers, when it is told."""
 
     problem: Problem
     memory: Memory
@@ -297,7 +297,7 @@ def _lengthen(
 
 
 def _sides(problem: Problem, length: int) -> tuple[_Side, _Side]:
-    """The games of a stretch: first the one whose watcher is told the hidden state, then the one who forgets."""
+    """The games of a stretch: first the one whose observer is told the hidden state, then the one who forgets."""
     time, horizon = problem.secret_table.time, problem.horizon
     if length == horizon:
         whole = _Side(problem, FullHistory(), None)

@@ -1,4 +1,4 @@
-"""The pairs (what the watcher remembers, hidden state) that some policy can reach, and the steps between them.
+"""The pairs (what the observer remembers, hidden state) that some policy can reach, and the steps between them.
 
 On a public graph, the observation tree or an automaton, the agent's decision problem is one over the pairs (node, x):
 flows and backward inductions are sparse products over them.
@@ -68,7 +68,7 @@ def make_pairs(
 ) -> Pairs:
     """The graph of a memory and its pairs, grown together from the start: only what some policy can reach.
 
-    **Arguments:** `told_at`: a time at which the watcher is told the hidden state, None for never. `check` is called before
+    **Arguments:** `told_at`: a time at which the observer is told the hidden state, None for never. `check` is called before
     each layer: what it raises ends the making.
 
     Cost: linear in the transitions between pairs, about 50 ns each.
@@ -120,7 +120,7 @@ def make_pairs(
 
 
 def _tell(hidden: Hidden, layer: Layer, sizes: list[int]) -> tuple[np.ndarray, Layer]:
-    """The layer after the watcher is told x: a node for each (node, x); the size of the layer is set to their number."""
+    """The layer after the observer is told x: a node for each (node, x); the size of the layer is set to their number."""
     key = layer.node.astype(np.int64) * hidden.num_states + layer.x
     possible = np.zeros((sizes[-1], hidden.num_states), dtype=bool)
     possible.ravel()[key] = True

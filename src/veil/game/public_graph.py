@@ -1,7 +1,7 @@
-"""What the watcher remembers, as a graph in layers, and the ways in which such a graph can grow.
+"""What the observer remembers, as a graph in layers, and the ways in which such a graph can grow.
 
-The watcher's memory at time t is a node; an event leads from a node of layer t to a node of layer t + 1. Where no two
-histories lead to the same node the graph is the observation tree and the watcher remembers all; otherwise it is an
+The observer's memory at time t is a node; an event leads from a node of layer t to a node of layer t + 1. Where no two
+histories lead to the same node the graph is the observation tree and the observer remembers all; otherwise it is an
 automaton, which may change with time.
 """
 
@@ -16,10 +16,10 @@ from ..engine.moves import number_true
 
 @dataclass(frozen=True, eq=False)
 class PublicGraph:
-    """The watcher's memory: `first[e]` is the node after the first event, `following[t][node, e]` that after the next.
+    """The observer's memory: `first[e]` is the node after the first event, `following[t][node, e]` that after the next.
 
     -1 marks what no policy makes possible. `sizes[t]` is the number of nodes of layer t = 0 … T. `is_tree`: no two
-    histories share a node. `kind` names the memory in words. `told_at`: at this time the watcher is told the hidden state,
+    histories share a node. `kind` names the memory in words. `told_at`: at this time the observer is told the hidden state,
     and `told[node, x]` is its node from then on; `following` and `sizes` are those after the telling.
     """
 
@@ -53,7 +53,7 @@ class Memory(Protocol):
 
 
 class FullHistory:
-    """The watcher remembers everything: the observation tree."""
+    """The observer remembers everything: the observation tree."""
 
     kind = "the whole history"
     is_tree = True
@@ -68,7 +68,7 @@ class FullHistory:
 
 
 class LastEvents:
-    """The watcher remembers the time and the last `length` events; with length 0 only the time."""
+    """The observer remembers the time and the last `length` events; with length 0 only the time."""
 
     is_tree = False
 
@@ -97,7 +97,7 @@ class LastEvents:
 
 
 class TailEvents:
-    """The watcher forgets everything up to the event of time `begin`, and remembers all that comes after it."""
+    """The observer forgets everything up to the event of time `begin`, and remembers all that comes after it."""
 
     is_tree = False
 

@@ -1,7 +1,7 @@
-"""Automata made of beliefs: the watcher keeps a cluster of beliefs, and what the merging may have hidden is accounted for.
+"""Automata made of beliefs: the observer keeps a cluster of beliefs, and what the merging may have hidden is accounted for.
 
 Let a policy play on the nodes M of a graph, and let C be any finer memory (C_t tells M_t). Merging histories into C hides
-from the watcher at most what it loses about the hidden state at each step,
+from the observer at most what it loses about the hidden state at each step,
 
     H(Z|C_T) − Σ_t I(X_{t+1}; C_t, O_{t+1} | C_{t+1})  ≤  H(Z|Y)  ≤  H(Z|C_T),
 
@@ -41,7 +41,7 @@ class RefinedGameResult:
     """Bounds on the largest opacity over all policies with return ≥ threshold.
 
     `lower` is a proven bound on the opacity of the policy of `best`: its entropy on the graph less `lost_bits` (0 where the
-    search ended before a policy was measured). `upper` is that of `bounding`, the game whose watcher does best. Both
+    search ended before a policy was measured). `upper` is that of `bounding`, the game whose observer does best. Both
     remember a cluster of beliefs.
     """
 
@@ -269,7 +269,7 @@ def hides_at_least(
     prune_below: float = 1e-8,
     check: Callable[[], None] = lambda: None,
 ) -> Hides:
-    """What a policy on a graph hides from a watcher who remembers everything, by following beliefs and merging the nearest.
+    """What a policy on a graph hides from an observer who remembers everything, by following beliefs and merging the nearest.
 
     Histories in the same node whose beliefs agree to a tolerance are merged, the smallest tolerance of a ladder at which at
     most `most` of them remain in a layer; each merging is charged what it loses about the hidden state. Histories rarer than
@@ -323,7 +323,7 @@ def _children(messages: sp.csr_array, step: sp.csr_array, num_pairs: int) -> tup
 
 
 def clustered_graph(game: Game, tables: Tables, nodes: int, check: Callable[[], None] = lambda: None) -> PublicGraph:
-    """A graph of at most `nodes` a layer whose nodes are clusters of the beliefs that a policy leads a watcher to.
+    """A graph of at most `nodes` a layer whose nodes are clusters of the beliefs that a policy leads an observer to.
 
     **Arguments:** `tables`, a policy on the pairs of `game`. A little of a uniform choice is mixed in, so that every history
     that some policy makes possible has a belief and a place. `check` is called at each time: what it raises ends it.

@@ -1,4 +1,4 @@
-"""The watcher's side of the game: inference rules as costs, and the bound on every policy that each of them proves."""
+"""The observer's side of the game: inference rules as costs, and the bound on every policy that each of them proves."""
 
 from collections.abc import Callable, Iterator
 

@@ -1,4 +1,4 @@
-"""The game between agent and watcher: the most that any policy can hide, found and proven, on any public graph.
+"""The game between agent and observer: the most that any policy can hide, found and proven, on any public graph.
 
 In the flows `P(pair, action)` the problem is concave: maximise `H(Z|M_T)` subject to flow equations and `V ≥ δ`. The
 method is an accelerated mirror ascent in its form of dual averaging. With weights `a_k`, `A_k = Σ a_i`:
@@ -6,9 +6,9 @@ method is an accelerated mirror ascent in its form of dual averaging. With weigh
     y_k = (1 − a_k/A_k) x_{k−1} + (a_k/A_k) z_{k−1},     C_k = C_{k−1} − a_k log2 q(·; y_k),
     z_k = argmax over feasible z of  E_z[C_k] − KL(z ‖ uniform),     x_k = (1 − a_k/A_k) x_{k−1} + (a_k/A_k) z_k
 
-where q(·; y) is the watcher's posterior under y, KL that of trajectories, and z_k comes from one soft backward induction
+where q(·; y) is the observer's posterior under y, KL that of trajectories, and z_k comes from one soft backward induction
 for each trial of the price λ of return. A step is accepted while `A_k H(x_k)` is not below the soft value, which proves
-`max H − H(x_k) ≤ T log2(A) / A_k` up to what is let pass. The mean of the posteriors, weighted by a_k, is the watcher's
+`max H − H(x_k) ≤ T log2(A) / A_k` up to what is let pass. The mean of the posteriors, weighted by a_k, is the observer's
 rule; backward induction turns it into an upper bound on all policies, and the two bounds close on each other.
 """
 
@@ -39,7 +39,7 @@ _RETURN_SHARE = 0.02  # share of the gap that a surplus of return may cost
 _CHECK_EVERY = 5
 _PRICE_TRIES = 60
 _ROUNDING = 1e-9
-_BLIND_SHARE = 0.2  # of the time, for the game of a watcher who remembers nothing
+_BLIND_SHARE = 0.2  # of the time, for the game of an observer who remembers nothing
 _LAST_BOUND_SECONDS = 1.0  # what the bound that ends a game may take after the time is up
 
 
@@ -60,9 +60,9 @@ class GameResult:
 
     `lower` is `H(Z|M_T)` of the policy `tables` on the graph; on the observation tree (`graph.is_tree`) that is its exact
     opacity, on an automaton its opacity may be less. `upper` bounds the opacity of every policy with return ≥ threshold,
-    whatever it remembers; where the watcher is told the hidden state (`graph.told_at`) it bounds what can be hidden from
-    such a watcher only, and `lower` what the policy hides from any. `tables[t]` is `(A, pairs of layer t)`. `costs` is the
-    watcher's rule, `−log2 q(z|m)`, infinite where q is 0; `price` is λ. `executable` is False where the policy acts on more
+    whatever it remembers; where the observer is told the hidden state (`graph.told_at`) it bounds what can be hidden from
+    such an observer only, and `lower` what the policy hides from any. `tables[t]` is `(A, pairs of layer t)`. `costs` is the
+    observer's rule, `−log2 q(z|m)`, infinite where q is 0; `price` is λ. `executable` is False where the policy acts on more
     than the agent knows (an automaton or a model index with `agent_knows=False`): `lower` then holds for agents who know
     it, `upper` for all.
     """
@@ -88,7 +88,7 @@ class GameResult:
 
     @property
     def graph(self) -> PublicGraph:
-        """What the watcher remembers."""
+        """What the observer remembers."""
         return self.pairs.graph
 
     def policy(self, problem: Problem) -> HistoryPolicy:
@@ -130,10 +130,10 @@ def solve_game(
 ) -> GameResult:
     """The largest `H(Z|M_T)` over all policies with return ≥ threshold, between two proven bounds.
 
-    The policies know the hidden state (the state, the start, the secret's automaton, which model runs) and the watcher's
-    memory; no causal policy of any kind does better against a watcher of this memory.
+    The policies know the hidden state (the state, the start, the secret's automaton, which model runs) and the observer's
+    memory; no causal policy of any kind does better against an observer of this memory.
 
-    **Arguments:** `memory`: what the watcher remembers, everything by default; `threshold`: δ, that of the problem by
+    **Arguments:** `memory`: what the observer remembers, everything by default; `threshold`: δ, that of the problem by
     default; `gap`: the search stops where the bounds are this near, or at `time_limit` seconds, `iterations`, or where
     `should_stop()` says so; a keyboard interrupt also ends it with the best so far. `pairs`: those of the memory, where
     they are already made. Whatever the limit, once the pairs are made a feasible policy and a bound are returned: two
@@ -156,7 +156,7 @@ def solve_game(
             )
         except OutOfTime as end:
             raise TooLargeError(
-                f"the pairs of the game were not all made in time ({end}): a watcher of bounded memory, or a"
+                f"the pairs of the game were not all made in time ({end}): an observer of bounded memory, or a"
                 " longer time_limit"
             ) from None
     ascent = _Ascent(Game(problem, pairs), threshold, limits)
@@ -273,7 +273,7 @@ class _Prices:
 
 @dataclass(frozen=True, eq=False)
 class _Bound:
-    """A rule of the watcher with its price and what they prove; one object, so that no interrupt can part them."""
+    """A rule of the observer with its price and what they prove; one object, so that no interrupt can part them."""
 
     upper: float
     price: float
@@ -304,7 +304,7 @@ class _Ascent:
 
     @property
     def lower(self) -> float:
-        """What the current policy hides from a watcher of this memory."""
+        """What the current policy hides from an observer of this memory."""
         return conditional_entropy_bits(self.point.outcome.joint)
 
     @property
@@ -368,7 +368,7 @@ class _Ascent:
             self._offer(complete(self.rules / self.total, self._cover, self.game), self.cumulative / self.total)
 
     def bound_simply(self, gap: float) -> None:
-        """Bounds that need no search on this graph: even odds, the first event, a watcher who remembers nothing."""
+        """Bounds that need no search on this graph: even odds, the first event, an observer who remembers nothing."""
         for rule in simple_rules(self.game):
             if self.limits.reason is not None:
                 return

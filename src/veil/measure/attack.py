@@ -1,4 +1,4 @@
-"""The best inference attack, played: a watcher guesses the secret of simulated runs, and the score stands beside theory."""
+"""The best inference attack, played: an observer guesses the secret of simulated runs, and the score stands beside theory."""
 
 from functools import cached_property
 
@@ -40,13 +40,13 @@ def attack(
 ) -> Attack:
     """Play the best attack on the secret against simulated runs of a policy.
 
-    The watcher computes its exact posterior `P(z|y)` and guesses the most probable value (maximum a posteriori; values
-    that tie are drawn evenly). No watcher who knows the policy guesses right more often. With `observer_believes` its
+    The observer computes its exact posterior `P(z|y)` and guesses the most probable value (maximum a posteriori; values
+    that tie are drawn evenly). No observer who knows the policy guesses right more often. With `observer_believes` its
     posterior comes from another policy than the one that acts; where it sees what it held impossible, it falls back on
     what it believed before it saw anything.
 
     **Arguments:** `policy`: who acts, Markov, timed, with memory or on the history; `episodes`: simulated runs, 2 or more;
-    `observer_believes`: the policy that the watcher thinks is acting, by default the true one; `seed`; `bins` of the
+    `observer_believes`: the policy that the observer thinks is acting, by default the true one; `seed`; `bins` of the
     calibration table; `traces`: how many runs to show in full.
 
     Cost: one pass forward along the runs, `O(T · episodes · nnz(P))`, after the secret's time once for each of its
@@ -106,7 +106,7 @@ def _believed_chain(problem: Problem, believed: Policy | HistoryPolicy) -> Chain
 
 
 class _Watcher:
-    """The posterior of a watcher who reckons with a chain, and the guess it makes of it."""
+    """The posterior of an observer who reckons with a chain, and the guess it makes of it."""
 
     def __init__(self, chain: Chain):
         self.chain = chain
@@ -145,7 +145,7 @@ def _guesses(posterior: Float[np.ndarray, "*n Z"]) -> Float[np.ndarray, "*n Z"]:
 
 
 class _Watched:
-    """What the watcher makes of the runs, chunk by chunk, at every time."""
+    """What the observer makes of the runs, chunk by chunk, at every time."""
 
     def __init__(self, watcher: _Watcher, chain: Chain, runs: Runs):
         label, split = chain.hidden.label, chain.hidden.split_time
@@ -170,12 +170,12 @@ class _Watched:
 
 
 def _costs_bits(posterior: Float[np.ndarray, "n Z"], truth: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-    """`-log2 P(z|y)` of the true values; infinite where the watcher had ruled them out."""
+    """`-log2 P(z|y)` of the true values; infinite where the observer had ruled them out."""
     return code_lengths_bits(posterior[np.arange(len(truth)), truth])
 
 
 class _Rule:
-    """What the watcher's rule earns exactly, summed over all sequences that the acting policy makes possible."""
+    """What the observer's rule earns exactly, summed over all sequences that the acting policy makes possible."""
 
     def __init__(self, watcher: _Watcher, table: JointTable, *, same: bool):
         joint = table.probabilities
@@ -244,7 +244,7 @@ def _trace(watcher: ObserverFilter, events: Int[np.ndarray, " L"], truth: int) -
 
 
 def _mistake(chain: Chain, runs: Runs, watched: _Watched, hidden_bits: Opacity, table: _Rule | None) -> Mistake:
-    """The watcher against one who knows the policy, on the same runs."""
+    """The observer against one who knows the policy, on the same runs."""
     knowing = _Watcher(chain).posteriors(runs.events)
     finite = watched.finite
     # Run by run the difference varies less than either term; its mean is the divergence of the two posteriors.

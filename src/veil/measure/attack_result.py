@@ -1,4 +1,4 @@
-"""What an attack on the secret brought: how often the guess was right, how surprised the watcher was, in words too."""
+"""What an attack on the secret brought: how often the guess was right, how surprised the observer was, in words too."""
 
 from dataclasses import dataclass
 
@@ -35,7 +35,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class CalibrationBin:
-    """Runs in which the watcher claimed a confidence between `low` and `high`.
+    """Runs in which the observer claimed a confidence between `low` and `high`.
 
     **Attributes:** `count` of runs; `claimed`, the mean confidence; `achieved`, how often the guess was right.
     """
@@ -49,9 +49,9 @@ class CalibrationBin:
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """One run as the watcher lived it.
+    """One run as the observer lived it.
 
-    **Attributes:** `observations`, as the watcher writes them down; `truth`, the true value of the secret; `posterior`,
+    **Attributes:** `observations`, as the observer writes them down; `truth`, the true value of the secret; `posterior`,
     `(T+1, Z)`, row t what it believes after the observation at time t (at time 0 the prior, where none comes then);
     `impossible_at`: the time of an observation that it held impossible, where the posterior ends, else None.
     """
@@ -64,7 +64,7 @@ class Trace:
 
 @dataclass(frozen=True)
 class Mistake:
-    """What it costs a watcher to be wrong about the policy, against one who knows it, on the same runs.
+    """What it costs an observer to be wrong about the policy, against one who knows it, on the same runs.
 
     **Attributes:** `sampled_bits`: its cross-entropy minus that of the other; infinite where some run had been ruled
     out; `finite_bits`: the same over the other runs, None where there are none; `exact_bits`: cross-entropy minus
@@ -89,18 +89,18 @@ class Attack:
 
     **Attributes:**
 
-    - `accuracy`: how often the guess of the secret was right; its `exact` is `Σ_y P(ẑ(y), y)`, for a watcher who knows
+    - `accuracy`: how often the guess of the secret was right; its `exact` is `Σ_y P(ẑ(y), y)`, for an observer who knows
       the policy the guess probability of the joint table. `blind_accuracy`: the same for a guess without watching.
     - `accuracy_over_time`, `(T+1,)`: of the guess after the observation at each time.
     - `finite_cross_entropy_bits`: the mean of `-log2 P(z|y)` over the runs in which it is finite, None where in none;
-      `infinite_share`: of runs in which the watcher gave the true value probability zero; among them
+      `infinite_share`: of runs in which the observer gave the true value probability zero; among them
       `impossible_share`: of runs whose observations it held impossible.
-    - `opacity`: of the policy, beside which the cross-entropy stands: equal on average for a watcher who knows the policy,
+    - `opacity`: of the policy, beside which the cross-entropy stands: equal on average for an observer who knows the policy,
       above for any other.
-    - `fano_error`: no watcher is wrong less often, by Fano's inequality from the opacity (an estimate where that is one).
+    - `fano_error`: no observer is wrong less often, by Fano's inequality from the opacity (an estimate where that is one).
     - `calibration`: bins of claimed confidence, those that occur.
     - `traces`: a few runs in full.
-    - `mistake`: what it costs the watcher to be wrong about the policy; None where it knows it.
+    - `mistake`: what it costs the observer to be wrong about the policy; None where it knows it.
     """
 
     problem: str
@@ -162,13 +162,13 @@ class Attack:
     def _who(self) -> str:
         knows = "knows the policy" if self.mistake is None else "is wrong about the policy"
         return (
-            f"{self.problem}: {self.episodes:,} simulated runs (seed {self.seed}); a watcher who {knows} guesses one of"
+            f"{self.problem}: {self.episodes:,} simulated runs (seed {self.seed}); an observer who {knows} guesses one of"
             f" {len(self.secret_values)} values of the secret"
         )
 
     def _fano(self) -> str:
         source = "estimated " if self.opacity.method == "sampled" else ""
-        return f"by Fano's inequality no watcher is wrong less often than {self.fano_error:.4f} ({source}opacity)"
+        return f"by Fano's inequality no observer is wrong less often than {self.fano_error:.4f} ({source}opacity)"
 
     def _surprise(self) -> str:
         beside = f"; opacity {self.opacity.bits:.4f} bits ({self.opacity.method})"

@@ -65,7 +65,7 @@ def opacity(
     time_limit: float | None = None,
     merge_tolerance: float = 0.0,
 ) -> Opacity:
-    """How many bits of the secret stay hidden: `H(Z|Y)` under a policy that the watcher knows.
+    """How many bits of the secret stay hidden: `H(Z|Y)` under a policy that the observer knows.
 
     **Arguments:**
 
@@ -76,7 +76,7 @@ def opacity(
     - `width`: of the bracket, in bits.
     - `sequences`, `std_error`, `seed`: of the sample; with `std_error` it grows until its standard error is that small.
     - `memory_bytes`: for messages, 2 GiB by default. `time_limit`: seconds; 300 for exact, 60 for a bracket, 20 for auto.
-    - `merge_tolerance`: exact only; above 0, histories that leave the watcher the same belief to this tolerance are
+    - `merge_tolerance`: exact only; above 0, histories that leave the observer the same belief to this tolerance are
       merged, and the result is a bracket that bounds the effect.
 
     **Returns:** an `Opacity`.
@@ -135,9 +135,9 @@ def opacity_gradient(
 
 
 def expected_return(problem: Problem, policy: Policy | HistoryPolicy) -> float:
-    """The expected return of a policy, exact: over the horizon, or for ever where `return_over="infinite"`.
+    """The expected return of a policy, exact: over the horizon, or over an infinite horizon where `return_over="infinite"`.
 
-    A policy with a clock plays optimally for the return after the horizon in the second case.
+    A time-dependent policy plays optimally for the return after the horizon in the second case.
     """
     if isinstance(policy, HistoryPolicy):
         return history_return(problem, policy)

@@ -111,7 +111,7 @@ def refuse_if_too_large(
         f"the exact value needs {size.text()} observation sequences over {hidden.num_states} hidden states and"
         f" {hidden.horizon} steps, {need} where the budget is {limit}. Instead: method='bracket' (proven bounds),"
         " method='sampled' (an estimate with its error), method='auto' (chooses), merge_tolerance=1e-9 (merges histories"
-        " that leave the watcher the same belief, where many do), a shorter horizon, or"
+        " that leave the observer the same belief, where many do), a shorter horizon, or"
         f" {'time_limit' if late else 'memory_bytes'}=… to allow more"
     )
 

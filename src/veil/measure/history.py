@@ -1,8 +1,8 @@
-"""The opacity of a policy on the history: its observation sequences one by one, or merged where they are too many.
+"""The opacity of a history policy: its observation sequences one by one, or merged where they are too many.
 
 Messages are sparse, a row for each history and a column for each situation that the policy reaches at that time, so that
 on a graph that is the observation tree they hold no more than the pairs of the game do. Where histories C are merged,
-what that may have hidden from the watcher is charged (`solve/game_refine.py` derives it):
+what that may have hidden from the observer is charged (`solve/game_refine.py` derives it):
 
     H(Z|C_T) − Σ_t I(X_{t+1}; C_t, O_{t+1} | C_{t+1})  ≤  H(Z|Y)  ≤  H(Z|C_T).
 """
@@ -42,7 +42,7 @@ class _Histories:
 
 
 def history_opacity(problem: Problem, policy: HistoryPolicy, method: str, budget: Budget, width: float) -> Opacity:
-    """`H(Z|Y)` of a policy on the history: `"exact"`, `"bracket"`, or `"auto"` for the first that fits the budget.
+    """`H(Z|Y)` of a history policy: `"exact"`, `"bracket"`, or `"auto"` for the first that fits the budget.
 
     Cost: exact, the numbers of all messages (on the observation tree the situations, about 100 ns each); a bracket keeps
     more and more histories apart until the width or the time is reached.
@@ -62,7 +62,7 @@ def history_opacity(problem: Problem, policy: HistoryPolicy, method: str, budget
 
 
 def history_return(problem: Problem, policy: HistoryPolicy) -> float:
-    """The expected return, over the horizon or for ever: the policy then plays on optimally for the return after T."""
+    """The expected return, over the horizon or an infinite one; after T the policy then acts optimally for the return."""
     followed = follow(problem, policy)
     forever = problem.return_over == "infinite"
     return followed.earned(values_afterwards(problem, followed.hidden) if forever else followed.hidden.terminal)

@@ -33,9 +33,9 @@ Event = str | tuple[str, str]
 
 @dataclass(frozen=True)
 class RevealingSequence:
-    """One observation sequence and what it tells the watcher.
+    """One observation sequence and what it tells the observer.
 
-    **Attributes:** `observations`: as the watcher writes them down; `probability`; `posterior`: value of the secret to
+    **Attributes:** `observations`: as the observer writes them down; `probability`; `posterior`: value of the secret to
     probability; `gain_bits`: `KL(P(z|y) || P(z))`, what it tells; `leaked_bits`: probability times gain, its share of
     the leakage `I(Z;Y)`.
     """
@@ -98,7 +98,7 @@ class JointTable:
 
     @property
     def guess_probability(self) -> float:
-        """The probability that the watcher's best guess is right, `Σ_y max_z P(z,y)` (Bayes vulnerability)."""
+        """The probability that the observer's best guess is right, `Σ_y max_z P(z,y)` (Bayes vulnerability)."""
         return float(self.probabilities.max(axis=1).sum())
 
     @property
@@ -127,7 +127,7 @@ class JointTable:
         return float(self.probabilities[:, column] @ surprisal_bits(self.probabilities)[:, column])
 
     def probability_surer(self, level: float, value: str | int | None = None) -> float:
-        """The probability that the watcher ends with a posterior above `level`, for any value or for a given one."""
+        """The probability that the observer ends with a posterior above `level`, for any value or for a given one."""
         if not 0 <= level <= 1:
             raise InputError("probability_surer", [f"level is {level!r}, expected a probability in [0, 1]"])
         certainty = self.posterior.max(axis=1) if value is None else self.posterior[:, self._value(value)]
@@ -135,11 +135,11 @@ class JointTable:
 
     @property
     def sequences(self) -> list[tuple[Event, ...]]:
-        """Every sequence as the watcher writes it down; the row order of `probabilities`."""
+        """Every sequence as the observer writes it down; the row order of `probabilities`."""
         return [self._names(row) for row in self.events]
 
     def revealing(self, top: int = 10, *, by: str = "leaked_bits") -> list[RevealingSequence]:
-        """The sequences that tell the watcher most.
+        """The sequences that tell the observer most.
 
         **Arguments:** `top`: how many; `by`: `"leaked_bits"` (share of the leakage), `"gain_bits"` (what the sequence
         tells when it occurs) or `"probability"`.

@@ -14,7 +14,7 @@ class Opacity:
 
     - `bits`: the conditional entropy; the lower end of a bracket; the estimate of a sample.
     - `lower`, `upper`: proven bounds, equal for an exact value (but for rounding of about 1e-13 bits).
-    - `prior_bits`: `H(Z)`, what the watcher lacks before it sees anything.
+    - `prior_bits`: `H(Z)`, what the observer lacks before it sees anything.
     - `method`: `"exact"`, `"bracket"` or `"sampled"`.
     - `num_sequences`: observation sequences that are possible (exact; counting ends near 1e18), that were met in the
       widest window (bracket), or that were drawn (sampled).
@@ -33,7 +33,7 @@ class Opacity:
 
     @property
     def leakage_bits(self) -> float:
-        """`I(Z;Y) = H(Z) − H(Z|Y)`: what the watcher learns."""
+        """`I(Z;Y) = H(Z) − H(Z|Y)`: what the observer learns."""
         learnt = self.prior_bits - self.bits
         return 0.0 if -1e-12 < learnt < 0 else learnt  # rounding; a sampled estimate may truly exceed the prior
 

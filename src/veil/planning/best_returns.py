@@ -34,7 +34,7 @@ _STARTS, _ITERATIONS = 6, 500  # of that search
 
 
 def greedy_table(problem: Problem, *, smallest: bool = False) -> Float[np.ndarray, "T C A"]:
-    """A deterministic policy with a clock whose return is the largest (or smallest) that there is.
+    """A deterministic time-dependent policy whose return is the largest (or smallest) that there is.
 
     One row for each cell of the problem and each decision; of equally good actions the first is taken.
 
@@ -42,7 +42,7 @@ def greedy_table(problem: Problem, *, smallest: bool = False) -> Float[np.ndarra
     return as a stationary policy and as one with a clock, which plays on optimally; the smallest as a stationary one.
 
     Where the agent does not know which of several models runs, a table that no change at a single time improves, found
-    by sweeps from each model's own best table and from the best for the prior; for ever, the result of
+    by sweeps from each model's own best table and from the best for the prior; over an infinite horizon, the result of
     `best_stationary_return`. Its return bounds the largest from below, as `max_return` does from above.
 
     Cost: `O(T · nnz(P))`, times the sweeps for unknown models.
@@ -69,11 +69,11 @@ def best_stationary_return(
 
     Over an infinite horizon the best policy is stationary, and this is it. Over a finite one the stationary maximum is
     not a convex problem, may need random choices and may lie below `max_return`: this is the best that a search found,
-    a **lower bound** on the stationary maximum, and exact where it meets `max_return`. The same holds for ever where
-    the agent does not know which model runs.
+    a **lower bound** on the stationary maximum, and exact where it meets `max_return`. The same holds over an infinite
+    horizon where the agent does not know which model runs.
 
     The search climbs the exact slope of the return: L-BFGS on softmax parameters from several tables (the best
-    table of single times, the time-average of the best policy with a clock, uniform, random), then steps towards the best
+    table of single times, the time-average of the best time-dependent policy, uniform, random), then steps towards the best
     actions, so that deterministic rows become exactly so.
 
     **Arguments:** `starts`, how many of these tables are climbed from, sharp and spread ones in turn; `iterations` of

@@ -24,7 +24,7 @@ class Space:
 
     **Attributes:** `memory`, as it was asked for; `hidden`: the chain, in product with what the agent remembers;
     `stationary`: whether one table serves all times; `shape` of a table; `available`, `(C, A)`: which entries of a row
-    may be positive; `describe`: the class in words; `needs_observations`: whether the agent must see what the watcher
+    may be positive; `describe`: the class in words; `needs_observations`: whether the agent must see what the observer
     sees to play such a policy.
     """
 
@@ -90,7 +90,7 @@ def make_space(problem: Problem, memory: "str | Memory" = "markov") -> Space:
         memory, stationary, needs = found.memory, not memory.clock, memory.needs_observations
     elif isinstance(memory, str) and memory in ("markov", "timed"):
         stationary, needs = memory == "markov", False
-        words = "stationary Markov policies" if stationary else "policies with a clock"
+        words = "stationary Markov policies" if stationary else "time-dependent policies"
         hidden, available = build(problem), problem.available
     else:
         raise InputError("memory", [f"it is {memory!r}, expected 'markov', 'timed', or one of {CHOICES}"])

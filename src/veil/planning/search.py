@@ -129,7 +129,7 @@ class Options:
 def search(problem: Problem, options: Options) -> Solution:
     """The best policy that a method finds; see `veil.solve`.
 
-    **Raises:** `InfeasibleError` at once where no policy whatever reaches the threshold; `InputError`;
+    **Raises:** `InfeasibleError` at once where no policy reaches the threshold; `InputError`;
     `CheckpointError`.
     """
     if options.min_opacity is None:
@@ -414,18 +414,18 @@ def _why_infeasible(task: Task, table: np.ndarray) -> str:
     text = f"the best return found for {space.describe} is {best:.6g}, below the threshold {wanted:.6g}"
     if len(task.starts) > 1:
         text += ", from the start state where it is least"
-    if not space.stationary or space.problem.return_over == "infinite":  # for ever, the best policy is stationary
+    if not space.stationary or space.problem.return_over == "infinite":  # there the best policy is stationary
         return text
     reached = _with_a_clock(task)
     if reached >= wanted:
-        return f"{text}; policies with a clock reach {reached:.6g}: use memory='timed'"
+        return f"{text}; time-dependent policies reach {reached:.6g}: use memory='timed'"
     if len(task.starts) == 1 or not return_extremes(space.problem).exact:
         return text
     return f"{text}; no policy reaches more than {reached:.6g} from every start state"
 
 
 def _with_a_clock(task: Task) -> float:
-    """The largest return of policies with a clock; with several start states, from that where it is least.
+    """The largest return of time-dependent policies; with several start states, from that where it is least.
 
     It is the largest from each of them at once, where the agent knows which model runs.
     """

@@ -1,4 +1,4 @@
-"""The paper's baseline: policies that trade return against their own randomness, and know nothing of the watcher."""
+"""The paper's baseline: policies that trade return against their own randomness, and know nothing of the observer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -56,8 +56,8 @@ def soft_policy(
     - `horizon`: `"infinite"` gives a stationary `MarkovPolicy`, and terminal rewards play no part; `"finite"` takes the
       problem's decisions and terminal rewards and gives a `TimedPolicy`.
 
-    Cost: `O(nnz(P))` a step; for ever at most about `28 / (1 − γ)` steps, until the values are proven right to 1e-12 of
-    the largest that they could be (or to what rounding allows, where γ is very near 1).
+    Cost: `O(nnz(P))` a step; over an infinite horizon at most about `28 / (1 − γ)` steps, until the values are
+    proven right to 1e-12 of the largest that they could be (or to what rounding allows, where γ is very near 1).
 
     **Raises:** `InputError`; also where several models may run and the agent does not know which, since the baseline
     has no values to act on then.

@@ -61,7 +61,7 @@ class Solution:
     **Attributes:**
 
     - `policy`; `policy_class`, the class that was searched, in words; `needs_observations`, whether the agent must see
-      what the watcher sees to play it.
+      what the observer sees to play it.
     - `opacity`, an `Opacity`; `expected_return`, exact.
     - `threshold`, the return that was asked for, None where none was; `feasible`, whether the constraint is met.
     - `status`, a `Status`; `detail`, what else there is to say.
@@ -110,7 +110,7 @@ class Solution:
         if self.detail:
             lines.append(self.detail)
         if self.needs_observations:
-            lines.append("only an agent that sees what the watcher sees can play this policy")
+            lines.append("only an agent that sees what the observer sees can play this policy")
         if self.certificate is not None:
             lines.append(self.certificate.summary())
         return "\n".join(lines)

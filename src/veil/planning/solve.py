@@ -61,7 +61,7 @@ def solve(
     progress: bool | Callable[[Progress], None] | None = None,
     **primal_dual: Any,
 ) -> Solution:
-    """The policy that leaves the watcher most uncertain while the expected return stays at `problem.min_return` or above.
+    """The policy that leaves the observer most uncertain while the expected return stays at `problem.min_return` or above.
 
     **Arguments:**
 
@@ -73,7 +73,7 @@ def solve(
     - `memory`: what the policy may depend on: `"markov"`, the state; `"timed"`, state and time; `ObservationMemory(k)`,
       `StateMemory(k)`, `ZoneMemory(zones)`, `Controller(nodes)`.
     - `goal`: `"opaque"` hides, `"transparent"` shows, under the same constraint.
-    - `objective`: `"entropy"`, `H(Z|Y)`; `"leakage"`, `I(Z;Y)`; `"guess"`, the watcher's chance of guessing right.
+    - `objective`: `"entropy"`, `H(Z|Y)`; `"leakage"`, `I(Z;Y)`; `"guess"`, the observer's chance of guessing right.
     - `evaluation`: how values are found during the search; the answer says which was used.
     - `per_start`: the return must reach the threshold from every start state, not only on average.
     - `min_opacity`: bits to keep hidden; the return is then maximised instead, and `problem.min_return` not used.

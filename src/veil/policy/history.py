@@ -1,6 +1,6 @@
-"""Policies on the history: what to do in each situation, given what the watcher can remember of the events so far.
+"""history policies: what to do in each situation, given what the observer can remember of the events so far.
 
-The agent must see the events that the watcher sees. Its situation is (model that runs, private memory of the secret,
+The agent must see the events that the observer sees. Its situation is (model that runs, private memory of the secret,
 state, value of the secret once it is settled); it keeps track of all of these from the states it passes through.
 """
 
@@ -200,8 +200,8 @@ class HistoryPlayer:
     def act(self, state: str | int, observation: Any = None) -> int:
         """Enter a state, take in what was observed there, and choose the next action.
 
-        **Arguments:** `state` and `observation`, by name or index; None where nothing arrives (at time 0, if the watcher
-        does not see the start). Where the watcher sees actions, the observation alone is given: the agent knows its action.
+        **Arguments:** `state` and `observation`, by name or index; None where nothing arrives (at time 0, if the observer
+        does not see the start). Where the observer sees actions, the observation alone is given: the agent knows its action.
 
         **Returns:** the index of the action.
 
@@ -243,7 +243,7 @@ class HistoryPlayer:
             return 0
         if observation is None:
             raise InputError(
-                "observation", [f"it is missing at time {self._time}: the policy reads what the watcher sees"]
+                "observation", [f"it is missing at time {self._time}: the policy reads what the observer sees"]
             )
         shown = _find(observer.observations, observation, self._time)
         return self._action * observer.num_observations + shown if observer.sees_actions and self._time else shown

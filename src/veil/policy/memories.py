@@ -35,10 +35,10 @@ class _Memory:
 
 @dataclass(frozen=True)
 class ObservationMemory(_Memory):
-    """The last k events that the watcher received, the newest included; the agent must see them too.
+    """The last k events that the observer received, the newest included; the agent must see them too.
 
     **Arguments:** `k` ≥ 1; `clock`, whether the table also depends on the time. An event is an observation, or a pair
-    (action, observation) where the watcher sees actions. Before k events have come the memory holds what there is.
+    (action, observation) where the observer sees actions. Before k events have come the memory holds what there is.
 
     **Raises:** `InputError`; also, with a problem, unless `Problem(..., agent_sees_observations=True)`.
     """
@@ -136,7 +136,7 @@ class ZoneMemory(_Memory):
 
 @dataclass(frozen=True)
 class Controller(_Memory):
-    """A small controller whose nodes mean what they come to mean: they are chosen by the policy, hidden from the watcher.
+    """A small controller whose nodes mean what they come to mean: they are chosen by the policy, hidden from the observer.
 
     The policy is a distribution over pairs (action, next node), given the node and what the agent can tell of the
     situation. It starts in node 0.

@@ -45,7 +45,7 @@ class Player:
         """Enter a state, take in what was observed there, and choose the next action.
 
         **Arguments:** `state`: of the model, by name or index; `observation`: needed where observations are remembered
-        (at time 0 only if one comes then), by name or index; where the watcher sees actions, it or the pair (action,
+        (at time 0 only if one comes then), by name or index; where the observer sees actions, it or the pair (action,
         observation).
 
         **Returns:** the index of the action.

@@ -19,7 +19,7 @@ class Record(Protocol):
     """A memory bound to a problem: its values are the numbers below `size`.
 
     Where `nodes` is above 1 the agent chooses its next memory itself, together with the action, among that many.
-    `reads_events` tells whether the memory depends on what the watcher receives.
+    `reads_events` tells whether the memory depends on what the observer receives.
     """
 
     size: int
@@ -49,7 +49,7 @@ def make_record(problem: Problem, memory: Memory) -> Record:
 
 
 def span(problem: Problem, memory: Memory) -> int | None:
-    """For how many steps a memory is kept: the horizon, or without end where the policy acts for ever."""
+    """For how many steps a memory is kept: the horizon, or without end where the policy acts over an infinite horizon."""
     return None if problem.return_over == "infinite" and not memory.clock else problem.horizon
 
 

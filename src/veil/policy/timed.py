@@ -1,4 +1,4 @@
-"""Policies with a clock: one table of action probabilities for each decision."""
+"""Time-dependent policies: one table of action probabilities for each decision."""
 
 from pathlib import Path
 from typing import Any

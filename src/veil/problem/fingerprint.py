@@ -21,7 +21,7 @@ _FORM = "veil problem, form 1"  # to be changed with the way anything is written
 def fingerprint(problem: Problem) -> str:
     """SHA-256 of the content of a problem, in hexadecimal.
 
-    The content is what decides the answer: the models with the names of states and actions, what the watcher receives
+    The content is what decides the answer: the models with the names of states and actions, what the observer receives
     and when, with the names of observations, the secret as resolved against the models, the horizon, the return and its
     threshold, and whether the agent sees the observations. Not part of it: the problem's display name, and the
     observer's notes on which observation is silent and which sensor reports what, which only `sensor_costs` and

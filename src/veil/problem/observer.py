@@ -1,4 +1,4 @@
-"""The watcher: what it can see of a state or of a step, and how to blunt its sensors."""
+"""The observer: what it can see of a state or of a step, and how to blunt its sensors."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -11,14 +11,14 @@ from ..common.errors import InputError
 
 
 class Observer:
-    """Sensors that show the watcher one observation a step, with known probabilities.
+    """Sensors that show the observer one observation a step, with known probabilities.
 
     **Arguments:**
 
     - `emissions`: `b_s(o) = P(o_t = o | s_t = s)`, `(S, O)`; or `P(o_{t+1} = o | a_t = a, s_{t+1} = s)`, `(A, S, O)`, as
       in POMDP files, and then there is no observation at time 0.
     - `observation_names`: distinct strings; `o0, o1, …` by default.
-    - `sees_actions`: whether the watcher also sees each action; the event of step t+1 is then `(a_t, o_{t+1})`. This has
+    - `sees_actions`: whether the observer also sees each action; the event of step t+1 is then `(a_t, o_{t+1})`. This has
       the law of the paper's augmentation of the states by `S × A`, without the larger model.
     - `sees_initial`: whether it receives `o_0`, or begins to watch at t = 1.
     - `silent`: the observation that means "nothing seen", which a muted sensor shows instead.
@@ -64,7 +64,7 @@ class Observer:
 
     @property
     def sees_first(self) -> bool:
-        """Whether an observation `o_0` reaches the watcher."""
+        """Whether an observation `o_0` reaches the observer."""
         return self.sees_initial and not self.on_actions
 
     def check(self, states: Names, actions: Names, defects: Defects) -> None:
@@ -86,7 +86,7 @@ class Observer:
         check_distributions(self.emissions, row, entry, defects)
 
     def garbled(self, channel: Any, observation_names: Sequence[str] | None = None) -> "Observer":
-        """The watcher behind a noisy channel: observation o is received as o' with probability `channel[o, o']`.
+        """The observer behind a noisy channel: observation o is received as o' with probability `channel[o, o']`.
 
         **Arguments:** `channel`, `(O, O')`, rows sum to one; `observation_names` of the `O'` new observations.
         """
@@ -101,7 +101,7 @@ class Observer:
         return Observer(self.emissions @ array, observation_names, self.sees_actions, self.sees_initial)
 
     def without(self, observations: str | int | Iterable[str | int], *, silent: str | int | None = None) -> "Observer":
-        """The watcher to whom these observations are shown as the silent one.
+        """The observer to whom these observations are shown as the silent one.
 
         **Raises:** `InputError` where no silent observation is known.
         """
@@ -119,7 +119,7 @@ class Observer:
         return self._redirected({self.find(o): target for o in muted})
 
     def without_sensor(self, sensor: str) -> "Observer":
-        """The watcher with one sensor switched off: every reading that reports it is shown without that report."""
+        """The observer with one sensor switched off: every reading that reports it is shown without that report."""
         if sensor not in self.sensors:
             known = ", ".join(map(repr, self.sensors)) or "none"
             raise InputError("observer", [f"unknown sensor {sensor!r}: known are {known}"])

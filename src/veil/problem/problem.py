@@ -1,4 +1,4 @@
-"""What is asked: a model, a watcher, a secret, a horizon and the return that must be kept."""
+"""What is asked: a model, an observer, a secret, a horizon and the return that must be kept."""
 
 import re
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ class Problem:
       the smallest to the largest attainable return; None for no threshold.
     - `return_over`: `"horizon"`: `E[Σ_{t<T} γ^t R(s_t,a_t) + γ^T R_T(s_T)]`; `"infinite"`: the discounted sum over all
       times, as the paper defines the value, with discount below 1 and no terminal rewards.
-    - `agent_sees_observations`: whether the agent itself receives what the watcher sees.
+    - `agent_sees_observations`: whether the agent itself receives what the observer sees.
     - `name`: shown in results.
     - `layout`: where the states lie in a picture, for a grid; no number depends on it.
 

@@ -1,4 +1,4 @@
-"""The secrets: what the watcher wants to know, each as a label of the hidden state at one time."""
+"""The secrets: what the observer wants to know, each as a label of the hidden state at one time."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

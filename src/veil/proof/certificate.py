@@ -21,7 +21,7 @@ FORM = "veil-certificate-1"
 
 @dataclass(frozen=True, eq=False)
 class Witness:
-    """The watcher that proves the upper bound: what it remembers, how it guesses, and the price of return.
+    """The observer that proves the upper bound: what it remembers, how it guesses, and the price of return.
 
     `first[e]` is its node after the first event, `following[t][node, e]` that after the next, -1 where it has none;
     `costs[node, z] = −log2 q(z|node)` in the end, `Σ_z 2^−cost ≤ 1`, infinite where it calls z impossible. `price` is λ,
@@ -48,7 +48,7 @@ class Certificate:
     - `best_known`: what some policy of `bound_class` is known to hide: told by the solver, not proven here.
     - `policy_class`, `bound_class`: who the policy is and who the others are, and what they must see.
     - `window`, `prune`, `merge`: how the policy's opacity is bounded; `values`: what is earned after the horizon, for an
-      infinite return; `witness`: the watcher of the upper bound, None for "transparent".
+      infinite return; `witness`: the observer of the upper bound, None for "transparent".
     - `problem_hash`, `policy_hash`, `versions`; `claim`: the claim in words; `seal`: a hash of what no computation checks.
     """
 
@@ -87,7 +87,7 @@ class Certificate:
     def class_gap(self) -> float | None:
         """The part of the gap that policies of a larger class are known to gain; None where nothing is known.
 
-        0 for a policy on the history: there is no larger class.
+        0 for a history policy: there is no larger class.
         """
         if self.best_known is None:
             return None

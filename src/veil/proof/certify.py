@@ -47,17 +47,17 @@ def certify(
     memory_bytes: int = DEFAULT_MEMORY,
     progress: bool | Callable[[Progress], None] | None = None,
 ) -> Certificate:
-    """Prove how much a policy hides, and that no policy whatever hides much more under the same threshold.
+    """Prove how much a policy hides, and that no policy hides much more under the same threshold.
 
     The lower bound is the policy's own opacity, exact where the observation tree fits and from a window around the secret
-    otherwise. The upper bound is proven by a watcher: its rule comes from the game, on the whole history where that fits
+    otherwise. The upper bound is proven by an observer: its rule comes from the game, on the whole history where that fits
     and on a bounded memory otherwise, and holds for all policies. With goal "transparent" a minimum is wanted, for which
     the game has no bound: the certificate then holds the policy's own value and says so.
 
     **Arguments:** `policy`: a Markov, timed, memory or history policy; `time_limit` in seconds, 60 by default: a third at
     most goes to the policy's own opacity, the rest to the search of a rule, and one pass over the horizon, for the return,
     is always made; `gap`: the search stops where it knows the best policy to this many bits; `game`: a game of this problem
-    that was already played, as `Solution.proof`, whose watcher is then used; `memory_bytes` for the game; `progress`: as
+    that was already played, as `Solution.proof`, whose observer is then used; `memory_bytes` for the game; `progress`: as
     for `veil.solve`.
 
     **Returns:** a `Certificate`, which `veil.verify(certificate, problem, policy)` accepts. Where there is no time for a
@@ -204,9 +204,9 @@ class _PolicyPart:
                 break
 
     def _first_radius(self) -> int:
-        """Where to begin: at the edge of its window the watcher is told the memory, which should then be small.
+        """Where to begin: at the edge of its window the observer is told the memory, which should then be small.
 
-        A policy on the history that was found for a stretch of times remembers nothing else on the other side of its end.
+        A history policy that was found for a stretch of times remembers nothing else on the other side of its end.
         """
         tables = getattr(self.policy, "following", ())
         if self.world.problem.secret_table.time == 0:

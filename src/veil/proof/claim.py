@@ -47,7 +47,7 @@ def policy_hash(policy: Any) -> str:
     return digest.hexdigest()
 
 
-HISTORY = "a policy on the history"
+HISTORY = "a history policy"
 
 
 def policy_words(problem: Problem, policy: Any) -> str:
@@ -59,11 +59,11 @@ def policy_words(problem: Problem, policy: Any) -> str:
         told = "" if policy.told is None else ", and remembers where it was at one time"
         if not policy.executable:
             return f"{HISTORY} that also acts on what the agent does not know: nobody can play it as it is"
-        return f"{HISTORY}; its agent sees {known} and all that the watcher sees{told}"
+        return f"{HISTORY}; its agent sees {known} and all that the observer sees{told}"
     memory = getattr(policy, "memory", None)
     clock = " and the time" if getattr(policy, "timed", False) else ""
     if memory is not None:
-        seen = " and all that the watcher sees" if memory.needs_observations else ""
+        seen = " and all that the observer sees" if memory.needs_observations else ""
         return f"a policy with {memory.name}; its agent sees {known}{clock}{seen}"
     return f"{'a policy with a clock' if clock else 'a stationary Markov policy'}; its agent sees {known}{clock}"
 
@@ -76,7 +76,9 @@ def bound_words(problem: Problem, goal: str) -> str:
         )
     more = len(problem.models) > 1 or len(problem.secret_table.memory_names) > 1
     hidden = ", the model that runs and the state of the secret's automaton" if more else ""
-    return f"all policies, whatever they remember, even if they know the state, the start{hidden} and all that the watcher sees"
+    return (
+        f"all policies, with any memory, even if they know the state, the start{hidden} and all that the observer sees"
+    )
 
 
 def claim_words(claim: Any) -> str:
@@ -123,7 +125,7 @@ def check_claim(claim: Any, problem: Problem, policy: Any) -> None:
             )
     if claim.goal not in ("opaque", "transparent") or (claim.goal == "opaque") != (claim.witness is not None):
         raise CertificateError(
-            f"goal: it is {claim.goal!r}, with{'out' if claim.witness is None else ''} a watcher's rule"
+            f"goal: it is {claim.goal!r}, with{'out' if claim.witness is None else ''} an observer's rule"
         )
     if isinstance(problem.min_return, str) and not (
         isinstance(claim.threshold, float) and math.isfinite(claim.threshold)
@@ -144,7 +146,7 @@ def check_claim(claim: Any, problem: Problem, policy: Any) -> None:
     if claim.best_known is not None and not claim.best_known <= claim.upper + 1e-9:
         raise CertificateError(f"best_known: {claim.best_known} passes the upper bound {claim.upper}")
     if claim.seal != seal_of(claim):
-        raise CertificateError("seal: best_known, the versions or the words for the watcher's memory were changed")
+        raise CertificateError("seal: best_known, the versions or the words for the observer's memory were changed")
     if claim.claim != claim_words(claim):
         raise CertificateError(f"claim: the words are {claim.claim!r}, and the numbers say {claim_words(claim)!r}")
 

@@ -1,4 +1,4 @@
-"""Histories that leave the watcher almost the same belief, made one: what the watcher then loses is charged in bits."""
+"""Histories that leave the observer almost the same belief, made one: what the observer then loses is charged in bits."""
 
 import math
 
@@ -16,7 +16,7 @@ def merge_histories(
 ) -> tuple[Int[np.ndarray, " n"], float]:
     """Number histories anew, at most about `most` of them, those with nearly the same belief alike; and the bits it costs.
 
-    `Σ_h P(h) KL(belief of h ‖ belief of its cluster)`, rounded up: the watcher cannot know more about anything that
+    `Σ_h P(h) KL(belief of h ‖ belief of its cluster)`, rounded up: the observer cannot know more about anything that
     follows from the hidden state by telling the histories of a cluster apart.
 
     **Arguments:** entries in the order of `history`, numbered without gaps; `code`: a number for each hidden state; `eta`,

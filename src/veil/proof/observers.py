@@ -1,6 +1,6 @@
-"""The search for a watcher: the one whose rule proves the smallest bound on all policies, within a time.
+"""The search for an observer: the one whose rule proves the smallest bound on all policies, within a time.
 
-Rules that need no search come first, so that there is a proof whatever the time; then the game of a watcher who remembers
+Rules that need no search come first, so that there is a proof whatever the time; then the game of an observer who remembers
 nothing, which is worth the largest prior entropy that a policy attains; then the game on the whole history, or on a bounded
 memory where that does not fit. Each rule counts for what the verifier's own induction finds.
 """
@@ -28,7 +28,7 @@ from .world import World
 Game = GameResult | LongGameResult | RefinedGameResult | EnclosedGame
 
 _MARGIN = 2.0**-39  # bits added to each cost, for Kraft's inequality to hold with room to spare
-_BLIND_SHARE = 0.3  # of the time, for the watcher who remembers nothing
+_BLIND_SHARE = 0.3  # of the time, for the observer who remembers nothing
 _GAME_SHARE = 0.65  # of the time, for games whose induction cannot be foreseen
 _INDUCTION = 2.5e-7  # seconds that the verifier's induction takes for each move
 _LEAST_GAME = 1e-7  # and that the shortest game takes, for each
@@ -36,7 +36,7 @@ _LEAST_GAME = 1e-7  # and that the shortest game takes, for each
 
 @dataclass(frozen=True, eq=False)
 class Watched:
-    """A watcher, the bound it proves, and the most that the games know some policy to hide; None where none was played."""
+    """An observer, the bound it proves, and the most that the games know some policy to hide; None where none was played."""
 
     witness: Witness
     upper: float
@@ -53,7 +53,7 @@ def best_watcher(
     game: Game | None,
     tell: Callable[[GamePoint], None] = lambda _: None,
 ) -> Watched:
-    """The watcher with the smallest bound that is found in the time; a keyboard interrupt ends the search with the best.
+    """The observer with the smallest bound that is found in the time; a keyboard interrupt ends the search with the best.
 
     **Arguments:** `wanted`, δ; `values`, what is earned after the horizon; `gap`, bits at which a game ends; `game`: one
     that was already played, instead of playing; `tell` is called with how far a game is.
@@ -72,7 +72,7 @@ def best_watcher(
 
 
 class _Search:
-    """The best watcher so far, which is replaced as one, so that no interrupt can part rule and bound."""
+    """The best observer so far, which is replaced as one, so that no interrupt can part rule and bound."""
 
     def __init__(self, world: World, wanted: float | None, values: Any, gap: float, limits: Limits, memory_bytes: int):
         self.world, self.problem, self.wanted, self.values = world, world.problem, wanted, values
@@ -81,7 +81,7 @@ class _Search:
         self.tell: Callable[[GamePoint], None] = lambda _: None
 
     def offer(self, witness: Witness, hidden: float | None = None) -> None:
-        """Keep a watcher if the verifier's induction finds less for it, and what its game knows to be hidden."""
+        """Keep an observer if the verifier's induction finds less for it, and what its game knows to be hidden."""
         bound, best = rule_bound(self.world, witness, self.wanted, self.values), self.best
         known = max((bits for bits in (best.known, hidden) if bits is not None), default=None)
         if bound < best.upper:
@@ -122,7 +122,7 @@ class _Search:
             return None
 
     def _solved(self, memory: Memory, limits: Limits, gap: float, kept: float) -> GameResult | None:
-        """The game of a watcher with this memory, `kept` seconds a move before the end; None where that cannot be."""
+        """The game of an observer with this memory, `kept` seconds a move before the end; None where that cannot be."""
         try:
             pairs = make_pairs(build(self.problem), memory, self.memory_bytes, check=limits.check)
         except (TooLargeError, OutOfTime):
@@ -136,7 +136,7 @@ class _Search:
         )
 
     def _induction(self, nodes: int) -> float:
-        """How many seconds the verifier's induction takes at most against a watcher of so many nodes a layer."""
+        """How many seconds the verifier's induction takes at most against an observer of so many nodes a layer."""
         world = self.world
         carried = world.values if world.problem.secret_table.time < world.horizon else 1
         return _INDUCTION * world.horizon * len(world.chance) * nodes * carried
@@ -153,12 +153,12 @@ def _parts(game: Game) -> Iterator[GameResult | LongGameResult | RefinedGameResu
 
 
 def _even_odds(world: World) -> Witness:
-    """The watcher who remembers nothing and holds every value for equally likely: `log2 |Z|`."""
+    """The observer who remembers nothing and holds every value for equally likely: `log2 |Z|`."""
     return _unmoved(world, np.zeros(_first_events(world), dtype=np.int32), np.full((1, world.values), 1 / world.values))
 
 
 def _first_event(world: World) -> Witness:
-    """For a secret settled at time 0: the watcher who stops looking after the first event: `H(Z|O_0)`."""
+    """For a secret settled at time 0: the observer who stops looking after the first event: `H(Z|O_0)`."""
     x, event, mass = world.start
     shape = _first_events(world), world.values
     joint = np.bincount(event * world.values + world.label[x], mass, shape[0] * shape[1]).reshape(shape)
@@ -169,7 +169,7 @@ def _first_event(world: World) -> Witness:
 
 
 def _unmoved(world: World, first: np.ndarray, rule: np.ndarray) -> Witness:
-    """A watcher who stays in the node that the first event led to."""
+    """An observer who stays in the node that the first event led to."""
     table = np.repeat(np.arange(len(rule), dtype=np.int32)[:, None], world.events, axis=1)
     costs = code_lengths_bits(rule) + _MARGIN
     words = "nothing" if len(rule) == 1 else "the first event"
@@ -182,14 +182,14 @@ def _first_events(world: World) -> int:
 
 
 def _witness(problem: Problem, game: GameResult | LongGameResult | RefinedGameResult) -> Witness:
-    """The watcher of a game, over the whole horizon: one who stops looking stays where it is."""
+    """The observer of a game, over the whole horizon: one who stops looking stays where it is."""
     if isinstance(game, LongGameResult):
         game = game.forgetful
     elif isinstance(game, RefinedGameResult):
         game = game.bounding
     graph = game.graph
     if graph.told is not None:
-        raise InputError("game", ["its watcher is told the hidden state, which proves nothing about others"])
+        raise InputError("game", ["its observer is told the hidden state, which proves nothing about others"])
     following = list(graph.following)
     if len(following) < problem.horizon:
         observer = problem.observer

@@ -1,7 +1,7 @@
 """The verifier: recomputes from the problem and the policy alone what a certificate claims, and rounds outward.
 
-It shares no code with the solvers and the engine: one forward pass plays the policy against the watcher, one backward
-induction plays every policy against the watcher's rule. `docs/guarantees.md` derives the error bounds.
+It shares no code with the solvers and the engine: one forward pass plays the policy against the observer, one backward
+induction plays every policy against the observer's rule. `docs/guarantees.md` derives the error bounds.
 """
 
 import math
@@ -20,7 +20,7 @@ from .merging import merge_histories
 from .world import FLOOR, UNIT, Patience, World, defect_of, demand, gamma, group
 
 _AT_ONCE = 2**21  # moves that the backward induction follows at a time
-_FOREVER = 20_000  # steps at most of a sum that goes on for ever
+_FOREVER = 20_000  # steps at most of a sum that goes on over an infinite horizon
 
 
 class Play:
@@ -122,10 +122,10 @@ def policy_values(
 ) -> PolicyValues:
     """Play a policy: its return over the whole horizon, its opacity in a window of times around the secret.
 
-    **Arguments:** `window`, (a, b): at time a ≥ 0 the watcher is told x and the agent's memory, at b ≤ T again, which
+    **Arguments:** `window`, (a, b): at time a ≥ 0 the observer is told x and the agent's memory, at b ≤ T again, which
     bounds the opacity from below; with goal "transparent" it forgets instead, which bounds it from above. `prune`: weights
     below are left out of the window. `merge`: how many histories a layer keeps apart, all where 0. `values`, `(K, S)`: what
-    a policy with a clock earns after T, for an infinite return.
+    a time-dependent policy earns after T, for an infinite return.
     """
     horizon, (left, right), forever = world.horizon, window, world.problem.return_over == "infinite"
     demand(-1 <= left <= world.problem.secret_table.time <= right, f"window: {window} is not around the secret")

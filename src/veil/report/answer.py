@@ -53,9 +53,9 @@ def verdict(problem: Problem, answer: Answer) -> str:
     """What was found, in one sentence."""
     found, opacity = answer.solution, answer.solution.opacity
     if found.goal == "transparent":
-        told = f"The watcher learns {bits_text(opacity.leakage_bits)} of the {bits_text(opacity.prior_bits)} bits of the secret"
+        told = f"The observer learns {bits_text(opacity.leakage_bits)} of the secret's {bits_text(opacity.prior_bits)} bits"
     else:
-        told = f"The policy keeps {_hidden(opacity)} of {bits_text(opacity.prior_bits)} bits from the watcher"
+        told = f"The policy keeps {_hidden(opacity)} of {bits_text(opacity.prior_bits)} bits from the observer"
     gained = number_text(found.expected_return)
     if found.threshold is None:
         earned = f"earning {gained}"
@@ -68,12 +68,12 @@ def verdict(problem: Problem, answer: Answer) -> str:
     elif found.goal == "transparent":
         proven = f"proven: it hides at most {upper_text(answer.claim.upper)} bits"
     else:
-        proven = f"no policy whatever can keep more than {upper_text(answer.claim.upper)} bits under the same demand"
+        proven = f"no policy can keep more than {upper_text(answer.claim.upper)} bits under the same demand"
     return f"{told}, {earned}; {proven}."
 
 
 def question(problem: Problem) -> str:
-    """What the watcher wants to know, in words."""
+    """What the observer wants to know, in words."""
     table = problem.secret_table
     kinds = {
         "LastState": f"Is the last state, at time {table.time}, a secret one?",

@@ -21,7 +21,7 @@ _QUICK_SETTINGS: dict[str, Any] = {"points": 6, "starts": 6, "iterations": 60}
 
 
 def sweep(problem: Problem, solution: Solution, points: int | None = None, **settings: Any) -> Frontier | None:
-    """The curve of the class that a solution is from, for its picture; None for a policy on the history.
+    """The curve of the class that a solution is from, for its picture; None for a history policy.
 
     **Arguments:** `points`: how many; None: six where that takes a moment, else None is returned. `settings`: as for
     `veil.frontier`.

@@ -88,14 +88,14 @@ def make_report(
     parts = {
         "title": _safe(f"{problem.name}: report"),
         "name": _safe(problem.name),
-        "question": _safe(f"What the watcher wants to know: {question(problem)}"),
+        "question": _safe(f"What the observer wants to know: {question(problem)}"),
         "verdict": _safe(verdict(problem, found)),
         "tiles": _tiles(found, revealing),
         **_captions(material, data, len(sample.events)),
         "revealing_note": _safe(revealing.how),
         "revealing": _revealing_table(problem, revealing),
         "watcher_note": _safe(_watcher_note(problem)),
-        "watcher": _watcher_table(material),
+        "observer": _watcher_table(material),
         "certificate": _certificate(found),
         "settings": _settings(problem, found, seed),
         "css": page.joinpath("page.css").read_text("utf-8"),
@@ -134,7 +134,7 @@ def _tiles(answer: Answer, revealing: Revealing) -> str:
     about = "" if revealing.exact else "about "
     tiles = [
         ("Hidden", f"{bits_text(opacity.bits)} bits", f"of {bits_text(opacity.prior_bits)}, {opacity.method}"),
-        ("Leaked", f"{bits_text(opacity.leakage_bits)} bits", "what the watcher learns"),
+        ("Leaked", f"{bits_text(opacity.leakage_bits)} bits", "what the observer learns"),
         ("A right guess", f"{about}{revealing.guess:.1%}", f"{revealing.prior_guess:.1%} before watching"),
         ("Expected return", number_text(found.expected_return), asked),
     ]
@@ -165,8 +165,8 @@ def _captions(material: Material, data: dict[str, Any], drawn: int) -> dict[str,
         "policy_caption": _safe(f"{arrows}{averaged}{part} The policy: {search.policy_class}."),
         "occupancy_caption": _safe(f"The probability of being in each state at each time.{part}"),
         "belief_caption": _safe(
-            f"Sampled runs; the last two are those, of {drawn:,} drawn, in which the watcher ended surest of the truth and"
-            f" surest of something else. Colour: where the watcher thinks the agent is, given all it has seen.{part}"
+            f"Sampled runs; the last two are those, of {drawn:,} drawn, in which the observer ended surest of the truth and"
+            f" surest of something else. Colour: where the observer thinks the agent is, given all it has seen.{part}"
         ),
         "convergence_caption": _safe(
             f"{search.method}: {search.iterations:,} iterations in {search.seconds:.1f} s; {search.status.value}."

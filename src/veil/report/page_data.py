@@ -137,7 +137,7 @@ def _runs(material: Material) -> list[dict[str, Any]]:
 
 
 def _lines(values: tuple[str, ...], run: Watched, times: list[int]) -> list[dict[str, Any]]:
-    """The posterior of each value; of many, the true one and those that the watcher thought likeliest."""
+    """The posterior of each value; of many, the true one and those that the observer thought likeliest."""
     weight = run.posterior.sum(axis=0)
     if run.secret is not None:
         weight[run.secret] = np.inf

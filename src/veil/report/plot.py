@@ -96,7 +96,7 @@ def occupancy(problem: Problem, policy: Any) -> "Figure":
 
 
 def belief(problem: Problem, policy: Any, observations: Sequence[Any] | None = None, *, seed: int = 0) -> "Figure":
-    """What the watcher believes along a run: the posterior over the secret, and where it thinks the agent is.
+    """What the observer believes along a run: the posterior over the secret, and where it thinks the agent is.
 
     **Arguments:** `observations`: what it received, as `ObserverFilter.update` takes it, one an entry; None: a run is
     drawn with `seed`, and where the agent truly is is marked.
@@ -169,7 +169,7 @@ def frontier(frontier: Any, chosen: Any = None) -> "Figure":
 
 
 def observer(problem: Problem) -> "Figure":
-    """The watcher: what its sensors cover, and with what probability each observation comes from where.
+    """The observer: what its sensors cover, and with what probability each observation comes from where.
 
     States that emit alike share a row; more than thirty kinds of rows, or 24 observations, are cut.
     """
@@ -314,7 +314,7 @@ def _belief_table(figure: Any, problem: Problem, run: Watched, order: np.ndarray
 
 
 def _where(run: Watched) -> str:
-    return "Where the watcher thinks the agent is" + ("" if run.states is None else " (dot: where it is)")
+    return "Where the observer thinks the agent is" + ("" if run.states is None else " (dot: where it is)")
 
 
 def _level(axes: Any, value: float, text: str, colour: str) -> None:

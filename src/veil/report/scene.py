@@ -113,9 +113,9 @@ def drawn_layout(problem: Problem) -> Layout | None:
 
 
 def sensor_ranges(problem: Problem) -> tuple[Range, ...]:
-    """What each sensor of the watcher covers, from the rates at which it reports; one that reports alike everywhere: all.
+    """What each sensor of the observer covers, from the rates at which it reports; one that reports alike everywhere: all.
 
-    A watcher that names no sensors is taken to have one for each observation but the silent one; where that makes more
+    An observer that names no sensors is taken to have one for each observation but the silent one; where that makes more
     than a picture can tell apart, none.
     """
     observer = problem.observer

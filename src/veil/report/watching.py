@@ -1,4 +1,4 @@
-"""Runs as the watcher sees them: what it receives, what it believes after each event, and where it thinks the agent is."""
+"""Runs as the observer sees them: what it receives, what it believes after each event, and where it thinks the agent is."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ _WORK = 1.5e8  # numbers that drawing and filtering those may pass through
 
 @dataclass(frozen=True, eq=False)
 class Watched:
-    """One run and what the watcher makes of it.
+    """One run and what the observer makes of it.
 
     **Attributes:** `title`; `observations`, one a time, None where nothing is received at time 0; `posterior`,
     `(T+1, Z)`; `belief`, `(T+1, S)`, where it thinks the agent is; `states` `(T+1,)` and `secret`, what is true, None
@@ -42,9 +42,9 @@ class Watched:
 
 @dataclass(frozen=True)
 class Revealing:
-    """The observation sequences that tell the watcher most, and in words how they were found.
+    """The observation sequences that tell the observer most, and in words how they were found.
 
-    `guess`: the chance that the watcher's best guess is right, `prior_guess` the same before it sees anything.
+    `guess`: the chance that the observer's best guess is right, `prior_guess` the same before it sees anything.
     """
 
     sequences: tuple[RevealingSequence, ...]
@@ -62,7 +62,7 @@ def event_text(event: Any) -> str:
 
 
 def watch(behaviour: Behaviour, observations: Sequence[Any], *, title: str = "run") -> Watched:
-    """What the watcher believes along given observations: as many as it has received so far, up to the whole run.
+    """What the observer believes along given observations: as many as it has received so far, up to the whole run.
 
     **Raises:** `ImpossibleObservationError`, `InputError` as `ObserverFilter.update`.
     """

@@ -27,7 +27,7 @@ def load_drn(
 ) -> Imported:
     """The model in a DRN file of Storm (`storm … --exportbuild model.drn`).
 
-    Actions are the labels of the choices. The observations of a POMDP become a watcher that sees them from time 0 on.
+    Actions are the labels of the choices. The observations of a POMDP become an observer that sees them from time 0 on.
     Where Storm wrote the valuation of each state as a comment, variables can be used in expressions.
 
     **Arguments:** `reward`: which rewards to use, where there are several; `discount`; `rescale`: a row that misses 1 by at

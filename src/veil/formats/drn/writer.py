@@ -106,7 +106,7 @@ def _shown(observer: Observer) -> np.ndarray:
     if observer.on_actions or not np.isin(observer.emissions, (0.0, 1.0)).all():
         raise InputError(
             "writing a DRN file",
-            ["the watcher draws its observations or they depend on actions, expected one observation for each state"],
+            ["the observer draws its observations or they depend on actions, expected one observation for each state"],
         )
     return observer.emissions.argmax(axis=1)
 

@@ -29,7 +29,7 @@ def load_pomdp(
 
     **Arguments:**
 
-    - `sees_actions`: whether the watcher sees the actions too.
+    - `sees_actions`: whether the observer sees the actions too.
     - `rescale`: a row of probabilities that misses 1 by at most this is divided by its sum, and a note says so; 0
       refuses it. (Rows within 1e-9 are used as given, as everywhere.)
     - `limit`: how many numbers transitions, observations and rewards may each expand to, wildcards written out.

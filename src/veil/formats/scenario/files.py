@@ -116,7 +116,7 @@ def _inside(given: str, path: Path_, notes: Notes, folder: Path, allow_outside: 
 
 
 def _as_watcher(observer: Observer | None) -> Callable[[bool, bool], Observer] | None:
-    """The file's watcher, to which the scenario adds whether it sees actions and the start."""
+    """The file's observer, to which the scenario adds whether it sees actions and the start."""
     if observer is None:
         return None
 

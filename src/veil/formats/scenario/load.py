@@ -196,7 +196,7 @@ class _Reader:
         return make_file(table, path, self._notes, self._folder, self._allow_outside)
 
     def _check_same_watcher(self, worlds: Sequence[World]) -> None:
-        """One watcher sees whichever model runs: worlds that bring different ones leave open which."""
+        """One observer sees whichever model runs: worlds that bring different ones leave open which."""
         first, table = worlds[0], self._tables.observer
         own = table is not None and (table.sensors or table.variables)
         if own or (table is not None and (table.emissions is not None or table.action_emissions is not None)):
@@ -213,7 +213,7 @@ class _Reader:
             if not same:
                 self._notes.add(
                     ("models", number),
-                    "its watcher differs from that of entry 1, expected one for all: say it in [observer]",
+                    "its observer differs from that of entry 1, expected one for all: say it in [observer]",
                 )
 
 

@@ -1,4 +1,4 @@
-"""The watcher, the secret and the solver settings of a scenario, made from its tables against its world."""
+"""The observer, the secret and the solver settings of a scenario, made from its tables against its world."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -37,7 +37,7 @@ _PRIMAL_DUAL = ("step", "multiplier_step", "gradients", "optimizer")
 
 
 def make_observer(table: Watcher | None, world: World, notes: Notes) -> Observer | None:
-    """The watcher of a scenario; None with every defect noted."""
+    """The observer of a scenario; None with every defect noted."""
     table = Watcher.model_validate({}) if table is None else table
     before = len(notes)
     own = "the grid's sensors" if world.grid is not None and world.grid.sensors else "the file's observations"
@@ -50,11 +50,11 @@ def make_observer(table: Watcher | None, world: World, notes: Notes) -> Observer
     drawn = world.grid is not None and bool(world.grid.sensors)
     if len(ways) + drawn > 1:
         found = " and ".join(([own] if drawn else []) + ways)
-        notes.add(("observer", ways[-1]), f"found {found}, expected one way to say what the watcher sees")
+        notes.add(("observer", ways[-1]), f"found {found}, expected one way to say what the observer sees")
     elif not ways and world.observer is None:
         notes.add(
             ("observer",),
-            "nothing says what the watcher sees, expected emissions, action_emissions or sensors in [observer]",
+            "nothing says what the observer sees, expected emissions, action_emissions or sensors in [observer]",
         )
     for key in ("observations", "rest", "silent", "mutes"):
         if getattr(table, key) and table.emissions is None and table.action_emissions is None:
@@ -112,7 +112,7 @@ def _check_readings(sensors: Sequence[Sensor], covered: np.ndarray, independent:
 def _check_emissions(rows: float, observations: float) -> None:
     if rows * observations > MOST_EMISSIONS:
         raise TooLargeError(
-            f"the watcher's table would have {rows:,.0f} rows of {observations:,.0f} observations, expected at most"
+            f"the observer's table would have {rows:,.0f} rows of {observations:,.0f} observations, expected at most"
             f" {MOST_EMISSIONS:,} numbers: use fewer states or observations"
         )
 

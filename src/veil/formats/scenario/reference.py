@@ -34,7 +34,7 @@ _HEAD = f"""# Scenario files
 
 <!-- Written by `python -m veil.io.scenario_reference` from the schema; edit src/veil/io/scenario_schema.py instead. -->
 
-A scenario is one problem in one [TOML](https://toml.io) file: a world (`[grid]`, `[graph]` or `[file]`), a watcher
+A scenario is one problem in one [TOML](https://toml.io) file: a world (`[grid]`, `[graph]` or `[file]`), an observer
 (`[observer]`), what it wants to know (`[secret]`), the number of decisions (`horizon`) and the return that must be kept
 (`min_return`); and, in `[solve]`, how to solve it. `veil.load("scenario.toml")` gives the problem; the JSON schema, for
 editors, is `veil.formats.scenario.schema.schema()`. Nothing in a file is executed. Unknown keys are refused.
@@ -65,7 +65,7 @@ the states: those of a PRISM program or DRN file, `row` and `column` in a grid, 
 **Weights** (of starts, of models) are relative: they are used as they are where they sum to 1, else divided by their sum.
 
 **Limits**: a file has at most {MOST_BYTES:,} bytes; a grid {forms.MOST_CELLS:,} cells; a graph {MOST_STATES:,} states,
-{MOST_ACTIONS:,} actions and {MOST_TRANSITIONS:,} transitions; a watcher's table {MOST_EMISSIONS:,} numbers, and independent
+{MOST_ACTIONS:,} actions and {MOST_TRANSITIONS:,} transitions; an observer's table {MOST_EMISSIONS:,} numbers, and independent
 sensors {MOST_READINGS:,} combinations of readings; the horizon is at most {forms.MOST_DECISIONS:,}. Larger models go into
 a `[file]`. Model files lie in the scenario's folder or below it, symbolic links followed, unless the reader allows others.
 """

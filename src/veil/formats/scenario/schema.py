@@ -201,7 +201,7 @@ class Watcher(Table):
         " observation of the start.",
     )
     variables: Annotated[list[Name], Field(max_length=16)] | None = Field(
-        None, description="In a world with variables: the watcher sees the values of these, as `x=3, door=open`."
+        None, description="In a world with variables: the observer sees the values of these, as `x=3, door=open`."
     )
     noise: Chance = Field(
         0.0, description="Probability that a reading is wrong, and then any other observation, all alike."
@@ -278,7 +278,7 @@ class MemoryTable(Table):
     """What the policy may remember. Give one of the first four."""
 
     observations: Annotated[int, Field(ge=1, le=1000)] | None = Field(
-        None, description="The last k events that the watcher received; the agent must see them too."
+        None, description="The last k events that the observer received; the agent must see them too."
     )
     states: Annotated[int, Field(ge=1, le=1000)] | None = Field(
         None, description="The k states before the current one."
@@ -315,7 +315,7 @@ class Settings(Table):
     )
     goal: Literal["opaque", "transparent"] = Field("opaque", description="Hide the secret, or show it.")
     objective: Literal["entropy", "leakage", "guess"] = Field(
-        "entropy", description="H(Z|Y), I(Z;Y), or the watcher's chance of guessing right."
+        "entropy", description="H(Z|Y), I(Z;Y), or the observer's chance of guessing right."
     )
     evaluation: Literal["auto", "exact", "bracket", "sampled"] = Field("auto", description="How values are found.")
     per_start: bool = Field(False, description="Whether the return must reach the threshold from every start.")
@@ -339,7 +339,7 @@ class Settings(Table):
 
 
 class ScenarioFile(Table):
-    """A problem of veil: a world, a watcher, a secret, a horizon and the return that must be kept."""
+    """A problem of veil: a world, an observer, a secret, a horizon and the return that must be kept."""
 
     name: Name | None = Field(None, description="Shown in results; the file's name by default.")
     description: str = Field("", max_length=100_000, description="Free text: the story.")
@@ -352,7 +352,9 @@ class ScenarioFile(Table):
     return_over: Literal["horizon", "infinite"] = Field(
         "horizon", description="Whether the return counts over the horizon, or over all times (discount below 1)."
     )
-    agent_sees_observations: bool = Field(False, description="Whether the agent itself receives what the watcher sees.")
+    agent_sees_observations: bool = Field(
+        False, description="Whether the agent itself receives what the observer sees."
+    )
     grid: Grid | None = Field(None, description="The world as a grid.")
     graph: Graph | None = Field(None, description="The world as a graph.")
     file: ModelFile | None = Field(None, description="The world from a model file.")
@@ -362,7 +364,7 @@ class ScenarioFile(Table):
     observer: Watcher | None = Field(None, description="Who watches.")
     secret: Secret | None = Field(
         None,
-        description="What the watcher wants to know; in a grid whether the last state is a secret cell by default.",
+        description="What the observer wants to know; in a grid whether the last state is a secret cell by default.",
     )
     solve: Settings | None = Field(None, description="How to solve it.")
 

@@ -1,7 +1,7 @@
 """The texts of the starters and of the drawn problems of the gallery."""
 
 _GRID = '''\
-# A scenario of veil: a world, a watcher, a secret, a horizon and the return that must be kept.
+# A scenario of veil: a world, an observer, a secret, a horizon and the return that must be kept.
 # Every key is explained in docs/scenario-reference.md.
 
 name = "night-watch"
@@ -37,7 +37,7 @@ detection = 0.8
 # "A" = { is = "start", weight = 3 }           # three times as likely as a start S
 
 [observer]
-sees_actions = false   # whether the watcher sees the moves too
+sees_actions = false   # whether the observer sees the moves too
 sees_initial = true    # whether it watches from the start, or from the first move on
 
 [secret]
@@ -50,7 +50,7 @@ seed = 0
 '''
 
 _GRAPH = """\
-# A scenario of veil: a world, a watcher, a secret, a horizon and the return that must be kept.
+# A scenario of veil: a world, an observer, a secret, a horizon and the return that must be kept.
 # Every key is explained in docs/scenario-reference.md.
 
 name = "parcel"

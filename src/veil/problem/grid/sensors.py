@@ -45,7 +45,7 @@ def sensor_observer(
     sees_actions: bool = False,
     sees_initial: bool = True,
 ) -> Observer:
-    """The watcher behind the sensors.
+    """The observer behind the sensors.
 
     **Arguments:** `covered`, `(S, sensors)`, which states are in range of which sensor; the rest as for `GridWorld`.
 
@@ -69,7 +69,7 @@ def sensor_observer(
     table = np.array([[law.get(reading, 0.0) for reading in alphabet] for law in laws])
     names = {r: JOIN.join(s.name for j, s in enumerate(sensors) if r >> j & 1) or SILENT for r in alphabet}
     # A reading whose rest cannot occur keeps its own name: nothing else would be shown by the other name, so muting
-    # the sensor tells the watcher the same either way.
+    # the sensor tells the observer the same either way.
     muted = {
         sensor.name: {names[r]: names[r ^ 1 << j] for r in alphabet if r >> j & 1 and r ^ 1 << j in names}
         for j, sensor in enumerate(sensors)

@@ -189,7 +189,7 @@ class GridWorld:
         )
 
     def observer(self, sees_actions: bool = False, sees_initial: bool = True) -> Observer:
-        """The watcher behind the sensors.
+        """The observer behind the sensors.
 
         **Raises:** `TooLargeError` where the sensors have more combinations of readings than a table can hold.
         """

@@ -54,7 +54,7 @@ function beliefFigure() {
   const choices = make("div", { class: "choices", role: "group", "aria-label": "Which run" }, host);
   const columns = make("div", { class: "columns" }, host);
   const left = make("div", { class: "scene" }, columns), right = make("div", {}, columns);
-  const world = drawWorld(left, "Where the watcher thinks the agent is", { heat: "belief" });
+  const world = drawWorld(left, "Where the observer thinks the agent is", { heat: "belief" });
   const now = make("p", { class: "now", "aria-live": "polite" }, right);
   const chartHost = make("div", { class: "charts" }, right), bars = make("div", { class: "bars" }, right);
   let run = null, frame = null, chart = null, rows = [];
@@ -81,7 +81,7 @@ function beliefFigure() {
     [...choices.children].forEach((button, i) => button.setAttribute("aria-pressed", i === number));
     chartHost.replaceChildren(); bars.replaceChildren();
     const verticals = data.split > 0 && data.split < data.horizon ? [{ x: data.split, text: "the secret's time", colour: "muted" }] : [];
-    chart = lineChart(chartHost, "What the watcher believes of the secret, by time", {
+    chart = lineChart(chartHost, "What the observer believes of the secret, by time", {
       series: run.lines.map((l) => ({ x: run.times, y: l.y, colour: l.colour, name: l.name, wide: l.true, marks: run.times.length <= 40 })),
       x: "time", y: "P(secret | seen so far)", low: 0, high: 1, verticals, height: 210,
     });
@@ -95,7 +95,7 @@ function beliefFigure() {
     control.go(0);
   }
   data.runs.forEach((one, number) => make("button", { type: "button" }, choices, one.title).addEventListener("click", () => choose(number)));
-  sceneKey(left, [{ ramp: "belief", text: "likelier to the watcher" }, { sign: "○", colour: "ink", text: "where the agent is" }], false);
+  sceneKey(left, [{ ramp: "belief", text: "likelier to the observer" }, { sign: "○", colour: "ink", text: "where the agent is" }], false);
   choose(0);
   done("belief");
 }
