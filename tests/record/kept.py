@@ -148,12 +148,20 @@ def policy_exports(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in ("two-rooms", "badge-doors"):
         of = veil.gallery.load(name)
-        for kind, policy in {"markov": markov(of), "timed": timed(of)}.items():
+        policies = {"markov": markov(of), "timed": timed(of), "controller": remembering(of, "controller")}
+        for kind, policy in policies.items():
             inside = folder / f"{name}-{kind}"
             inside.mkdir()
             policy.save(inside / "it.safetensors")
             found[f"{name}-{kind}"] = exported(inside, inside / "it.safetensors", f"gallery:{name}")
     return found
+
+
+@case("policy-exports-history", search=True)
+@in_folder
+def history_exports(folder: Path) -> dict[str, Any]:
+    veil_command("solve", _ROOMS, "--method", "game", "--no-certificate", "--quiet", "-o", folder / "result")
+    return {"course": exported(folder, folder / "result", _ROOMS)}
 
 
 @case("result-folder", search=True)
