@@ -1,6 +1,7 @@
 """The order of the rooms: data flows down the list, imports point up it only; and logarithms have one home."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,6 +29,9 @@ LOGARITHMS = {"log", "log2", "log10", "log1p", "logaddexp", "logaddexp2", "logsu
               "rel_entr", "kl_div", "entropy"}  # fmt: skip
 NUMERIC = {"numpy", "scipy", "math", "jax", "cmath"}
 
+# An entry of a registry: imported when it is first used.
+REGISTERED = re.compile(r"veil(\.\w+)+:\w+")
+
 MODULES = {
     ".".join(("veil", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__"): path
     for path in sorted(SOURCE.rglob("*.py"))
@@ -54,6 +58,8 @@ def imports(tree: ast.AST, module: str, is_package: bool) -> Iterator[tuple[int,
                 node.lineno,
                 str(name.value) if isinstance(name, ast.Constant) else "a name that only running it tells",
             )
+        elif isinstance(node, ast.Constant) and REGISTERED.fullmatch(str(node.value)):
+            yield node.lineno, str(node.value).replace(":", ".")
 
 
 def room(name: str) -> str | None:
@@ -135,6 +141,7 @@ def test_every_module_was_walked():
         ("veil.engine.tree", "import importlib\nimportlib.import_module('veil.planning')"),
         ("veil.engine.tree", "import importlib\nimportlib.import_module(name)"),
         ("veil.measure.exact", "from veil import solve"),
+        ("veil.problem.model", "Registry('method', 'veil.methods', {'ascent': 'veil.planning.ascent:Ascent'})"),
         (VERIFIER, "from ..engine.hidden import build"),
         (VERIFIER, "import jax.numpy as jnp"),
     ],

@@ -67,3 +67,7 @@ class MissingExtraError(VeilError, ImportError):
 
 class CertificateError(VeilError, ValueError):
     """A certificate that does not hold, does not belong to its problem or policy, or cannot be read; says what failed."""
+
+
+class PluginError(VeilError):
+    """A package that adds to veil through an entry point cannot be loaded, or adds a name that is taken; names the package."""
