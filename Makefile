@@ -9,7 +9,7 @@ JOBS ?= 1
 # One BLAS thread a test worker: two workers with two threads each are slower than either.
 TEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: help setup demo test test-all check lint bench fuzz reproduce examples browser clean
+.PHONY: help setup demo test test-all check lint bench fuzz reproduce docs browser clean
 
 help:  ## What there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -39,13 +39,17 @@ lint: $(READY)  ## ruff and pyright
 check: lint test  ## What runs before each commit
 
 fuzz: $(READY)  ## Mutated files through all readers: INPUTS=200000 SEED=0 JOBS=1
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.io.fuzz $(INPUTS) --seed $(SEED) --jobs $(JOBS)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.formats.fuzz $(INPUTS) --seed $(SEED) --jobs $(JOBS)
 
 bench: $(READY)  ## Benchmarks, side by side in one run; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
 
 reproduce: $(READY)  ## Run the paper's experiments into out/reproduction; ARGS="--quick", or ARGS="--write-docs docs"
 	$(BIN)/veil reproduce paper -o out/reproduction $(ARGS)
+
+docs: $(READY)  ## Build the documentation site into out/site; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "open out/site/index.html"
 
 browser:  ## Install Chromium, in which a test opens the report (Debian and Ubuntu)
 	command -v chromium >/dev/null || { \

@@ -12,8 +12,8 @@ import pytest
 from tests.cli.commands import Done, veil
 
 ROOT = Path(__file__).parents[2]
-# `docs/importing.md` needs model files; tests/io/test_importing.py runs it beside them.
-PAGES = [path for path in sorted((ROOT / "docs").glob("*.md")) if path.name != "importing.md"]
+# `docs/importing.md` needs model files; tests/formats/test_importing.py runs it beside them.
+PAGES = [path for path in sorted((ROOT / "docs").rglob("*.md")) if path.name != "importing.md"]
 DOCUMENTS = [path for path in (ROOT / "README.md", *PAGES) if "```console" in path.read_text("utf-8")]
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 CODES = re.compile(r"\s+# exit code (\d+)(?: or (\d+))?$")
