@@ -97,7 +97,7 @@ def test_the_scenario_decides_unless_told_otherwise(home: Path):
     path.write_text(path.read_text("utf-8") + '\n[solve]\nmemory = "timed"\nseed = 5\ncertificate = false\n', "utf-8")
     found = veil("solve", path, *QUICK, "--json").json
     assert found["answer"]["seed"] == 5
-    assert "clock" in found["answer"]["policy_class"]
+    assert found["answer"]["policy_class"] == "time-dependent policies"
     assert found["certificate"] is None
     assert veil("solve", path, *QUICK, "--seed", "6", "--json").json["answer"]["seed"] == 6
 
@@ -154,7 +154,7 @@ def test_an_interrupted_proof_leaves_the_policy(monkeypatch: pytest.MonkeyPatch)
     def certify(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("veil.api.certify", certify)
+    monkeypatch.setattr("veil.planning.solve.certify", certify)
     done = veil("solve", "rooms.toml", *QUICK)
     assert done.code == shared.INTERRUPTED
     found = read_result("rooms-result")
@@ -166,7 +166,7 @@ def test_a_proof_that_does_not_fit_is_said(monkeypatch: pytest.MonkeyPatch):
     def certify(*_: Any, **__: Any) -> None:
         raise package.TooLargeError("far too many histories")
 
-    monkeypatch.setattr("veil.api.certify", certify)
+    monkeypatch.setattr("veil.planning.solve.certify", certify)
     done = veil("solve", "rooms.toml", *QUICK)
     assert "no certificate: far too many histories" in done.out
     assert read_result("rooms-result").document.certificate_note == "far too many histories"

@@ -231,10 +231,10 @@ def test_a_clock_over_models_needs_an_agent_who_knows_which():
 
 
 @pytest.mark.parametrize("kind", ["automaton", "initial", "at"])
-def test_the_secret_does_not_change_the_return_for_ever(kind: str):
+def test_the_secret_does_not_change_the_return_over_an_infinite_horizon(kind: str):
     checked = 0
     for seed in range(30):
-        rng = random.Random(f"over an infinite horizon {seed}")
+        rng = random.Random(f"infinite {seed}")
         spec = random_spec(rng, kind, work=2_000)
         if spec.discount == 1 or any(spec.models[0].terminal) or spec.secret.agent_knows:
             continue

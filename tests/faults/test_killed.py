@@ -15,7 +15,7 @@ import json, os, random, signal, sys, time
 from pathlib import Path
 import numpy as np
 import veil
-from veil.problem.files import write_whole
+from veil.common.files import write_whole
 
 folder, kills, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 settings = json.loads(sys.argv[4])

@@ -14,7 +14,7 @@ TABLES = [form for form in vars(scenario_schema).values() if isinstance(form, ty
 
 def test_the_reference_is_up_to_date():
     path = Path(__file__).parents[2] / "docs" / "scenario-reference.md"
-    remedy = "run: python -m veil.io.scenario_reference > docs/scenario-reference.md"
+    remedy = "run: python -m veil.formats.scenario.reference > docs/scenario-reference.md"
     assert path.read_text(encoding="utf-8") == reference(), remedy
 
 

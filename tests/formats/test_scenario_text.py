@@ -122,8 +122,8 @@ def test_values_are_shown_short():
 # Texts of nearly 1 MiB, each made to cost as much as it can; `n` entries of each where it is cut short.
 HOSTILE = r'''
 import resource, time
-from veil.io.scenario import read_scenario
-from veil.problem.errors import VeilError
+from veil.formats.scenario.load import read_scenario
+from veil.common.errors import VeilError
 
 GRAPH = "horizon = 1\n[graph]\ninitial = 's0'\ntransitions = ["
 REST = "]\n[observer]\nrest = 'n'\n[observer.emissions]\n[secret]\nkind = 'last_state'\nstates = 's0'\n"

@@ -43,7 +43,7 @@ def test_a_class_is_named_in_words(words: str):
     found = make_space(problem(), CLASSES[words])
     assert found.describe == words
     assert found.needs_observations == isinstance(found.memory, ObservationMemory)
-    assert found.stationary == ("clock" not in words)
+    assert found.stationary == ("clock" not in words and "time-dependent" not in words)
 
 
 def test_the_shapes_agree(space: Space):

@@ -57,7 +57,7 @@ def test_why_there_is_no_proof(problem: veil.Problem, monkeypatch: pytest.Monkey
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("veil.api.certify", interrupted)
+    monkeypatch.setattr("veil.planning.solve.certify", interrupted)
     solution = veil.solve(problem, **QUICK)
     assert solution.status is veil.Status.INTERRUPTED
     assert solution.certificate_note == "the proof was interrupted"

@@ -15,8 +15,8 @@ from veil.proof.verify import verify
 
 _MAKE = """
 import sys, veil
-from veil.certify.issue import certify
-from veil.solve.game import solve_game
+from veil.proof.certify import certify
+from veil.game.solve import solve_game
 problem = veil.gallery.load("paper-initial-state", horizon=5).replace(min_return="50%")
 game = solve_game(problem, gap=0.0, iterations=15)
 for number, policy in enumerate((game.policy(problem), veil.MarkovPolicy.uniform(problem))):
@@ -26,7 +26,7 @@ for number, policy in enumerate((game.policy(problem), veil.MarkovPolicy.uniform
 _SAVE_FOR_EVER = """
 import sys
 from pathlib import Path
-from veil.certify.certificate import Certificate
+from veil.proof.certificate import Certificate
 folder = Path(sys.argv[1])
 both = [Certificate.load(folder / name / "one.json") for name in ("old", "new")]
 print("ready", flush=True)

@@ -45,8 +45,8 @@ def return_extremes(problem: Problem) -> ReturnRange:
 
     `Q_t(s,a) = R(s,a) + γ Σ_s' P(s'|s,a) max_a' Q_{t+1}(s',a')`, from the terminal rewards on; over an infinite horizon
     its fixed point. Exact, and reached by a time-dependent policy (over an infinite horizon: by a stationary
-    one), unless several models may run and the agent does not know which. Each end is the return of that policy as it is evaluated, so that rounding
-    leaves no gap between what can be reached and what can be asked for.
+    one), unless several models may run and the agent does not know which. Each end is the return of that policy as it is
+    evaluated, so that rounding leaves no gap between what can be reached and what can be asked for.
 
     An agent that does not know the model cannot act on it, so what is best in each model is then only a bound. It is taken
     one step less loosely, since the first action in a state serves all models: `Σ_s max_a Σ_k w_k μ_k(s) Q_{k,0}(s,a)`,
