@@ -16,7 +16,7 @@ from veil.formats.scenario.load import Scenario, load, load_scenario, read_scena
 from veil.formats.scenario.toml import to_toml
 from veil.policy.memories import Controller, ObservationMemory, StateMemory, ZoneMemory
 from veil.problem.fingerprint import fingerprint
-from veil.problem.grid.world.world import GridWorld, Sensor
+from veil.problem.grid.world import GridWorld, Sensor
 from veil.problem.model import Model
 from veil.problem.observer import Observer
 from veil.problem.problem import Problem

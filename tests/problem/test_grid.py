@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from veil.common.errors import InputError, TooLargeError
-from veil.problem.grid.world.world import GridWorld, Sensor
+from veil.problem.grid.world import GridWorld, Sensor
 from veil.problem.secret import InitialState, LastState
 
 NORTH, SOUTH, WEST, EAST, STAY = range(5)

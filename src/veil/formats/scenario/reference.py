@@ -32,7 +32,7 @@ _TABLES: tuple[tuple[str, type[forms.Table]], ...] = (
 
 _HEAD = f"""# Scenario files
 
-<!-- Written by `python -m veil.formats.scenario.reference` from the schema; edit src/veil/formats/scenario/schema.py instead. -->
+<!-- Written by `python -m veil.formats.scenario.reference` from formats/scenario/schema.py: edit that file instead. -->
 
 A scenario is one problem in one [TOML](https://toml.io) file: a world (`[grid]`, `[graph]` or `[file]`), an observer
 (`[observer]`), what it wants to know (`[secret]`), the number of decisions (`horizon`) and the return that must be kept
