@@ -6,15 +6,17 @@ WORKERS ?= auto
 INPUTS ?= 200000
 SEED ?= 0
 JOBS ?= 1
-# One BLAS thread a test worker: two workers with two threads each are slower than either.
+ARGS ?=
+# One BLAS thread per test worker: two workers with two threads each are slower than either.
 TEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
+.DEFAULT_GOAL := help
 .PHONY: help setup demo test test-all check lint bench fuzz reproduce docs browser clean
 
-help:  ## What there is
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+help:  ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(READY)  ## Make the virtual environment
+setup: $(READY)  ## Create the virtual environment .venv with everything the tests need
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("veil needs Python 3.11 or newer, found " + sys.version.split()[0] + ": run make PYTHON=python3.12")'
@@ -22,39 +24,39 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-demo: $(READY)  ## Solve the paper's problem, prove the answer, stand it beside the paper, write the report
+demo: $(READY)  ## Solve the paper's problem, certify the solution, compare it with the paper, write the report
 	$(BIN)/python examples/demo.py
 
-test: $(READY)  ## All tests but the long runs
+test: $(READY)  ## Run the tests, except those marked slow (WORKERS=2 sets the number of processes)
 	$(TEST) -m "not slow"
 
-test-all: $(READY)  ## All tests, long runs too
+test-all: $(READY)  ## Run all tests, slow ones included
 	$(TEST)
 
-lint: $(READY)  ## ruff and pyright
+lint: $(READY)  ## Run ruff and pyright
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
-check: lint test  ## What runs before each commit
+check: lint test  ## Run lint and test; do this before each commit
 
-fuzz: $(READY)  ## Mutated files through all readers: INPUTS=200000 SEED=0 JOBS=1
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.formats.fuzz $(INPUTS) --seed $(SEED) --jobs $(JOBS)
-
-bench: $(READY)  ## Benchmarks, side by side in one run; writes benchmarks/RESULTS.md
-	$(BIN)/python -m benchmarks
-
-reproduce: $(READY)  ## Run the paper's experiments into out/reproduction; ARGS="--quick", or ARGS="--write-docs docs"
-	$(BIN)/veil reproduce paper -o out/reproduction $(ARGS)
-
-docs: $(READY)  ## Build the documentation site into out/site; a warning is an error
+docs: $(READY)  ## Build the documentation site in out/site; warnings are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo "open out/site/index.html"
 
-browser:  ## Install Chromium, in which a test opens the report (Debian and Ubuntu)
+browser:  ## Install Chromium, which the tests of the report need (Debian and Ubuntu)
 	command -v chromium >/dev/null || { \
 	  if [ "$$(id -u)" -eq 0 ]; then as_root=; else as_root=sudo; fi; \
 	  $$as_root apt-get update -qq && $$as_root apt-get install -y -qq --no-install-recommends chromium; }
 
-clean:  ## Remove what setup and tests made
+fuzz: $(READY)  ## Feed mutated files to every reader (INPUTS=200000 SEED=0 JOBS=1)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.formats.fuzz $(INPUTS) --seed $(SEED) --jobs $(JOBS)
+
+bench: $(READY)  ## Run the benchmarks and write benchmarks/RESULTS.md
+	$(BIN)/python -m benchmarks
+
+reproduce: $(READY)  ## Run the paper's experiments, output in out/reproduction (ARGS="--quick" or ARGS="--write-docs docs")
+	$(BIN)/veil reproduce paper -o out/reproduction $(ARGS)
+
+clean:  ## Delete the virtual environment, caches and output
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis out

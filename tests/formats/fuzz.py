@@ -1,8 +1,8 @@
 """Fuzzing of all readers: mutated files are read or refused with `VeilError`; nothing else may escape, no warning either.
 
-`python -m tests.io.fuzz 200000 --seed 0 [--jobs 2] [--kind pomdp]` tries as many inputs as wanted. Input number i of a seed
-is always the same, whatever ran before it, so a failure is found again with `--seed S --only i`. Failures are saved in
-`out/fuzz`, one for each place in the code, and make the exit code 1.
+`python -m tests.formats.fuzz 200000 --seed 0 [--jobs 2] [--kind pomdp]` tries that many inputs. Input number i of a seed
+is always the same, so `--seed S --only i` repeats a failure. Failures are saved in `out/fuzz`, one for each place in the
+code, and make the exit code 1.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What tests need of Storm: skipped, with the way to install it, where stormpy is missing."""
+"""Storm for tests; they are skipped, and say so, on platforms for which stormpy has no wheels."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 
 def stormpy() -> Any:
     """The package; the test is skipped where it is not installed."""
-    return pytest.importorskip("stormpy", reason="this needs stormpy: pip install 'veil[prism]'")
+    return pytest.importorskip("stormpy", reason="stormpy is not installed: pip install 'veil[prism]'")
 
 
 def build(program: Path) -> Any:

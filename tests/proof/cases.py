@@ -44,14 +44,14 @@ def table(rng: np.random.Generator, mask: np.ndarray, times: int | None) -> np.n
 
 
 def random_policy(problem: veil.Problem, kind: str, seed: int):
-    """A policy of a kind; None where the kind does not fit this problem."""
+    """A policy of a kind, stationary where there are no decisions to tell apart."""
     rng = np.random.default_rng(seed)
     if kind in ("history", "told"):
         return random_history(problem, rng, told=kind == "told")
     if kind in ("markov", "timed"):
         made = table(rng, problem.available, None if kind == "markov" else problem.horizon)
         return veil.MarkovPolicy(made) if kind == "markov" else veil.TimedPolicy(made)
-    clock = bool(rng.random() < 0.5)
+    clock = bool(rng.random() < 0.5) and problem.horizon > 0
     memory = {
         "states": veil.StateMemory(int(rng.integers(1, 3)), clock),
         "zones": veil.ZoneMemory([[0], [problem.num_states - 1]], clock),
@@ -59,8 +59,6 @@ def random_policy(problem: veil.Problem, kind: str, seed: int):
         "observations": veil.ObservationMemory(int(rng.integers(1, 3)), clock),
     }[kind]
     rows = recall(problem, memory)
-    if not problem.horizon and clock:
-        return None
     return veil.MemoryPolicy(memory, table(rng, rows.available, problem.horizon if clock else None))
 
 

@@ -27,7 +27,7 @@ def check_that_it_holds(seed: int) -> None:
     """A certificate for a random policy at its own return: verified, and around all that is known."""
     problem = random_problem(seed, work=600, most_pairs=1500).replace(min_return=None)
     rng = random.Random(seed)
-    policy = random_policy(problem, rng.choice(KINDS), seed) or random_policy(problem, "markov", seed)
+    policy = random_policy(problem, rng.choice(KINDS), seed)
     world, whole = World(problem), (-1, problem.horizon + 1)
     own = policy_values(world, policy, whole, FLOOR, None)
     share = rng.choice((0.0, 1e-3, 0.1))
@@ -42,8 +42,6 @@ def check_that_it_holds(seed: int) -> None:
     assert game.lower <= certificate.upper + 1e-9
     for kind in KINDS:
         other = random_policy(problem, kind, seed + 1)
-        if other is None:
-            continue
         found = policy_values(World(problem), other, whole, FLOOR, None)
         assert certificate.threshold is not None
         missing = max(0.0, certificate.threshold - found.expected_return + found.return_error)
@@ -97,7 +95,7 @@ def check_corruptions(seed: int, number: int) -> tuple[int, int]:
         problem = random_problem(rng.randrange(10**6), work=300, most_pairs=800)
         if problem.horizon:
             break
-    policy = random_policy(problem, rng.choice(KINDS), seed) or random_policy(problem, "markov", seed)
+    policy = random_policy(problem, rng.choice(KINDS), seed)
     certificate = certify(problem, policy, game=solve_game(problem, gap=1e-3, iterations=40))
     verify(certificate, problem, policy)
     rejected = kept = 0
@@ -180,7 +178,7 @@ def test_an_infeasible_policy_is_said_to_be_one():
 @pytest.mark.parametrize("seed", range(20))
 def test_transparency_has_no_certificate_but_bounds_that_hold(seed):
     problem = random_problem(seed)
-    policy = random_policy(problem, KINDS[seed % len(KINDS)], seed) or random_policy(problem, "markov", seed)
+    policy = random_policy(problem, KINDS[seed % len(KINDS)], seed)
     certificate = certify(problem, policy, goal="transparent")
     verify(certificate, problem, policy)
     assert certificate.lower == 0.0

@@ -1,11 +1,18 @@
-"""Answers to look at, found once: on the paper's grid, on a graph, and on a problem whose names mean harm."""
+"""Solutions to show, found once: on the paper's grid, on a graph, and on a problem with hostile names; and a browser."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 import veil
 from tests.report.worlds import hostile
 from veil.planning.solution import Solution
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
 @pytest.fixture(scope="session")
@@ -33,3 +40,41 @@ def timed(courier: veil.Problem) -> veil.TimedPolicy:
 def hostile_solution() -> tuple[veil.Problem, Solution]:
     problem = hostile()
     return problem, veil.solve(problem, starts=2, iterations=8, certificate=False)
+
+
+@pytest.fixture(scope="module")  # not for the session: while Playwright runs, no other test can start an event loop
+def chromium() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on this machine: `make browser` installs it")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(chromium: Browser) -> Iterator[Callable[..., Page]]:
+    """Opens a file in a window of its own.
+
+    Until the test ends, an error or warning in the console, or a request for anything but the file, fails the test.
+    """
+    contexts: list[BrowserContext] = []
+    complaints: list[str] = []
+
+    def open_file(path: Path, *, width: int = 1280, dark: bool = False) -> Page:
+        context = chromium.new_context(
+            viewport={"width": width, "height": 900}, is_mobile=width < 600, color_scheme="dark" if dark else "light"
+        )
+        contexts.append(context)
+        page, address = context.new_page(), path.resolve().as_uri()
+        page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda asked: None if asked.url in (address, "data:,") else complaints.append(asked.url))
+        page.goto(address)
+        page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        return page
+
+    yield open_file
+    for context in contexts:
+        context.close()
+    assert complaints == []
