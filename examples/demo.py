@@ -1,4 +1,4 @@
-"""The main job, from the problem to the page: solve the paper's problem, prove the answer, compare, report."""
+"""From the problem to the report: solve the paper's problem, prove the answer, compare, report."""
 
 import time
 from pathlib import Path
@@ -9,9 +9,9 @@ from veil.report.html import write_report
 
 GRID = """
      0 1 2 3 4 5
-  0  b b . G . r      b, r, y, g  ranges of four sensors, each sees with probability 0.9
+  0  b b . G . r      b, r, y, g  ranges of four sensors, each detects with probability 0.9
   1  . . . ? . r      G           goals, 0.1 for each decision taken there
-  2  . . . . . .      ?           secret cells: is the robot on one of them in the end?
+  2  . . . . . .      ?           secret cells: is the robot on one of them at the end?
   3  . S . g g G      S           start; moves slip to either side with probability 0.1
   4  y . ? g g .
   5  y . . . ? .      ten decisions, expected return at least 0.3
@@ -20,7 +20,7 @@ FOLDER = Path("out") / "demo"
 
 
 def row(name: str, bits: float | None, returned: float | None, bound: float | None, seconds: float | None) -> None:
-    """A line of the table; what is not known is left blank."""
+    """A line of the table; unknown values are left blank."""
     cells = (
         "" if bits is None else f"{bits:.4f}",
         "" if returned is None else f"{returned:.4f}",
@@ -37,14 +37,14 @@ def main() -> None:
     problem = veil.gallery.load("paper-last-state")
     found = {}
     for name, settings in {
-        "a stationary policy, as in the paper": {},
-        "a time-dependent policy": {"memory": "timed"},
-        "all policies, by the game, to 0.001 bits": {"method": "game"},
+        "stationary policy, as in the paper": {},
+        "time-dependent policy": {"memory": "timed"},
+        "history policy, by the game (gap 0.001)": {"method": "game"},
     }.items():
         print(f"solving: {name} …", flush=True)
         begin = time.perf_counter()
         found[name] = veil.solve(problem, **settings), time.perf_counter() - begin
-    print(f"\n  {'':<44}{'bits':>8}{'return':>9}{'at most':>9}{'time':>9}")
+    print(f"\n  {'':<44}{'bits':>8}{'return':>9}{'bound':>9}{'time':>9}")
     row("the paper, its layout, sampled", 0.930, 0.328, None, None)
     for point in veil.soft.soft_sweep(problem, temperatures=(0.02, 0.03)):
         row(
@@ -57,19 +57,17 @@ def main() -> None:
     for name, (solution, seconds) in found.items():
         row(name, solution.opacity.bits, solution.expected_return, solution.certificate.upper, seconds)
 
-    solution, _ = found["a stationary policy, as in the paper"]
+    solution, _ = found["stationary policy, as in the paper"]
     begin = time.perf_counter()
     veil.verify(solution.certificate, problem, solution.policy)
     print(f"\nThe stationary policy {solution.certificate.summary()}")
-    print(
-        f"The certificate was verified, in {time.perf_counter() - begin:.1f} s, by code that shares nothing with the solver."
-    )
+    print(f"The certificate was verified in {time.perf_counter() - begin:.1f} s; the verifier imports no solver.")
 
     print("\nthe trade-off between return and bits …", flush=True)
     curve = veil.frontier(problem, points=8, starts=8)
     write_result(FOLDER, problem, solution, scenario="gallery:paper-last-state", certificate=solution.certificate)
     write_report(FOLDER / "report.html", problem, solution, frontier=curve)
-    print(f"\nThe report, one page that opens in any browser: {(FOLDER / 'report.html').resolve()}")
+    print(f"\nReport (HTML): {(FOLDER / 'report.html').resolve()}")
     print(f"Policy, history and certificate: {FOLDER.resolve()}")
 
 

@@ -1,4 +1,4 @@
-"""First steps: load the paper's problem, measure a policy exactly, and see what the observer learns and from what."""
+"""First steps: load the paper's problem, measure a policy exactly, and see which observations reveal the secret."""
 
 import time
 
@@ -8,9 +8,9 @@ import veil
 
 GRID = """
      0 1 2 3 4 5
-  0  b b . G . r      b, r, y, g  ranges of four sensors, each sees with probability 0.9
+  0  b b . G . r      b, r, y, g  ranges of four sensors, each detects with probability 0.9
   1  . . . ? . r      G           goals, 0.1 for each decision taken there
-  2  . . . . . .      ?           secret cells: is the robot on one of them in the end?
+  2  . . . . . .      ?           secret cells: is the robot on one of them at the end?
   3  . S . g g G      S           start; moves slip to either side with probability 0.1
   4  y . ? g g .
   5  y . . . ? .
@@ -24,7 +24,7 @@ def bars(values: np.ndarray) -> str:
 
 
 def show(problem: veil.Problem, name: str, policy: veil.MarkovPolicy | veil.TimedPolicy | veil.MemoryPolicy) -> None:
-    """What the observer learns under one policy."""
+    """Print what the observer learns under one policy."""
     begin = time.perf_counter()
     hidden = veil.opacity(problem, policy)
     milliseconds = 1e3 * (time.perf_counter() - begin)
@@ -33,15 +33,16 @@ def show(problem: veil.Problem, name: str, policy: veil.MarkovPolicy | veil.Time
     print(f"  {hidden}")
     print(f"  {hidden.method}, in {milliseconds:.1f} ms: {hidden.reason}")
     print(
-        f"  bits left as time goes by     {bars(veil.measures.bits_over_time(problem, policy))}  (t = 0 … {problem.horizon})"
+        f"  remaining bits over time      {bars(veil.measures.bits_over_time(problem, policy))}  (t = 0 … {problem.horizon})"
     )
     print(f"  the observer's best guess is right with probability {table.guess_probability:.4f}")
-    print(f"  it ends more than 90% sure with probability {table.probability_surer(0.9):.4f}")
+    print(f"  P(posterior > 0.9) = {table.probability_surer(0.9):.4f}")
     costs = ", ".join(f"{sensor} {bits:.4f}" for sensor, bits in veil.measures.sensor_costs(problem, policy).items())
-    print(f"  bits that each sensor costs: {costs}")
-    for told in table.revealing(2):
-        seen = " ".join(map(str, told.observations))
-        print(f"  revealing: {seen}  (probability {told.probability:.4f}, secret {told.posterior['secret']:.3f})")
+    print(f"  bits leaked through each sensor: {costs}")
+    for sequence in table.revealing(2):
+        seen = " ".join(map(str, sequence.observations))
+        chance, posterior = sequence.probability, sequence.posterior["secret"]
+        print(f"  revealing: {seen}  (probability {chance:.4f}, posterior of the secret {posterior:.3f})")
 
 
 def main() -> None:
@@ -55,10 +56,10 @@ def main() -> None:
     show(problem, "Solved policy", solution.policy)
     print("\nThe paper reports 0.930 bits at return 0.328, by sampled gradients on its own layout.")
 
-    print("\nThe observer, live, along one sequence under the solved policy (probability of the secret):")
-    watcher = veil.ObserverFilter(problem, solution.policy)
+    print("\nThe observer's posterior of the secret along one sequence, under the solved policy:")
+    observer = veil.ObserverFilter(problem, solution.policy)
     for observation in ("0", "0", "g", "g", "0"):
-        print(f"  sees {observation!r}: {watcher.update(observation)[1]:.3f}")
+        print(f"  sees {observation!r}: {observer.update(observation)[1]:.3f}")
 
 
 if __name__ == "__main__":

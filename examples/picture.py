@@ -1,4 +1,4 @@
-"""The picture of the README: the paper's grid, what wears the secret away over time, and what each sensor costs."""
+"""The picture of the README: the paper's grid, the remaining uncertainty over time, the leakage through each sensor."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import veil
 from veil.engine.chain import Chain
 from veil.engine.hidden import build
 
-# Okabe and Ito's colours, which stay apart for all kinds of colour vision.
+# Okabe and Ito's colours, which can be distinguished with all kinds of colour vision.
 COLOURS = {"b": "#0072B2", "r": "#D55E00", "y": "#E69F00", "g": "#009E73"}
 OUT = Path(__file__).parents[1] / "docs" / "figures" / "at-a-glance.png"
 
@@ -49,13 +49,13 @@ def main() -> None:
         over_time.plot(times, bits, "o-", color=colour, markersize=4, label=f"{name}: return {gained:.3f}")
         over_time.axhline(prior, color=colour, linestyle=":", linewidth=1)
         over_time.annotate(f"{bits[-1]:.3f}", (times[-1], bits[-1]), (0, -13), textcoords="offset points", ha="center")
-    over_time.set(ylim=(0, 1.02), xlabel="observations seen, t", ylabel="bits left, H(Z | o₀ … oₜ)")
-    over_time.set_title("How the secret wears away (dotted: before any)", fontsize=10)
+    over_time.set(ylim=(0, 1.02), xlabel="time t", ylabel="H(Z | o₀ … oₜ), bits")
+    over_time.set_title("Remaining uncertainty over time (dotted: prior)", fontsize=10)
     over_time.legend(frameon=False, loc="center", bbox_to_anchor=(0.5, 0.62))
     costs = veil.measures.sensor_costs(problem, policies["solved"])
     cost.bar(list(costs), [1e3 * bits for bits in costs.values()], color=[COLOURS[name] for name in costs], alpha=0.8)
-    cost.set(ylabel="thousandths of a bit")
-    cost.set_title("What each sensor costs (solved)", fontsize=10)
+    cost.set(ylabel="millibits")
+    cost.set_title("Information leaked through each sensor (solved)", fontsize=10)
     for axes in (over_time, cost):
         axes.spines[["top", "right"]].set_visible(False)
     OUT.parent.mkdir(parents=True, exist_ok=True)

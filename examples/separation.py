@@ -1,13 +1,13 @@
-"""Memory is worth something, provably: what no stationary policy can hide, and a policy with memory that hides it.
+"""Memory provably helps: an upper bound over all stationary policies, and a policy with memory that exceeds it.
 
     door ──go──▶ yard        A guard starts at the door and takes three decisions. Each decision taken at the door pays
-    door ◀──go── yard        1, and 2.5 must be reached on average. Is the guard in the yard in the end? A sensor in
+    door ◀──go── yard        1, and the expected return must be 2.5. Is the guard in the yard at the end? A sensor in
      ↺ stay      ↺ stay      the yard beeps with probability 1/2 at each time the guard is there.
 
-Both sides are certified. A stationary policy is a point (p, q) of the unit square, the chances of leaving the door and the
-yard: branch and bound with interval arithmetic covers the whole square. The policy with memory, which
-remembers its own last two states and has no clock, is evaluated in fractions. A certificate says how much more any policy
-could hide.
+Both sides are proven. A stationary policy is a point (p, q) of the unit square, the probabilities of leaving the door and
+the yard: branch and bound with interval arithmetic covers the whole square. The policy with memory, which
+remembers its own last two states and does not depend on time, is evaluated in fractions. A certificate bounds what any
+policy can hide.
 """
 
 import math
@@ -21,8 +21,8 @@ import numpy as np
 import veil
 
 HORIZON, MIN_RETURN = 3, 2.5
-MEMORY = veil.StateMemory(2, clock=False)  # the two states before; no clock
-_LOG_ERROR = 4  # units in the last place that NumPy's logarithm may be off by
+MEMORY = veil.StateMemory(2, clock=False)  # the two previous states; independent of time
+_LOG_ERROR = 4  # error bound of NumPy's logarithm, in units in the last place
 _MOST_ROUNDS = 60
 
 
@@ -96,7 +96,7 @@ def entropy(joint: list[list[Interval]]) -> Interval:
 
 
 def markov_joint(p: Interval, q: Interval) -> Iterator[tuple[Interval, Interval]]:
-    """`P(door in the end, y)` and `P(yard in the end, y)` for every y, over boxes of stationary policies."""
+    """`P(door at the end, y)` and `P(yard at the end, y)` for every y, over boxes of stationary policies."""
     for heard in product((False, True), repeat=HORIZON):
         door, yard = ONE, Interval.exactly(0.0)
         for beep in heard:
@@ -124,11 +124,11 @@ def markov_return(p: Interval, q: Interval) -> np.ndarray:
 
 
 def bound_markov(known: float, width: float) -> tuple[float, int]:
-    """What no stationary policy with enough return exceeds, by branch and bound over the unit square.
+    """An upper bound on the opacity of every feasible stationary policy, by branch and bound over the unit square.
 
     **Arguments:** `known`: bits that some stationary policy hides; boxes that stay within `width` above are not split.
 
-    **Returns:** the bound, proven whatever `known` is, and how many boxes were looked at.
+    **Returns:** the bound, which holds for every value of `known`, and the number of boxes evaluated.
     """
     low, high = np.zeros((1, 2)), np.ones((1, 2))
     bound, looked, bits = 0.0, 0, np.ones(1)
@@ -155,7 +155,7 @@ WAITED = "door (coming from door, door)"
 
 
 def waiting_policy(problem: veil.Problem, leaves: float = 0.5) -> veil.MemoryPolicy:
-    """Stay; but at the door, where both states before were the door too, leave with a chance of one half."""
+    """Stay; but at the door, where both states before were the door too, leave with probability 1/2."""
     names = veil.MemoryPolicy.row_names(problem, MEMORY)
     table = np.tile([1.0, 0.0], (len(names), 1))
     table[names.index(WAITED)] = [1 - leaves, leaves]
@@ -187,7 +187,7 @@ def exact_side(problem: veil.Problem, policy: veil.MemoryPolicy) -> tuple[list[l
 
 
 def main() -> None:
-    """Both sides and what lies between them."""
+    """Both bounds and their difference."""
     problem = guard_problem()
     markov = veil.solve(problem, seed=0, progress=False)
     upper, boxes = bound_markov(markov.opacity.bits, 5e-4)
@@ -201,15 +201,15 @@ def main() -> None:
     print(
         f"best stationary policy found                   {markov.opacity.bits:.6f} bits, return {markov.expected_return:.4f}"
     )
-    upper = math.ceil(1e6 * upper) / 1e6  # what is printed must hold too
-    print(f"no stationary policy hides more than           {upper:.6f} bits ({boxes:,} boxes cover all of them)")
+    upper = math.ceil(1e6 * upper) / 1e6  # the printed number is rounded up and holds too
+    print(f"upper bound over stationary policies           {upper:.6f} bits ({boxes:,} boxes cover all of them)")
     lower = math.floor(1e6 * float(proven.low)) / 1e6
-    print(f"a policy that remembers two states hides       {lower:.6f} bits, return {gained:.4f}")
+    print(f"lower bound of the policy with memory          {lower:.6f} bits, return {gained:.4f}")
     certificate = veil.certify(problem, policy, gap=1e-4)
     veil.verify(certificate, problem, policy)
     most = math.ceil(1e6 * certificate.upper) / 1e6
-    print(f"no policy of any kind hides more than          {most:.6f} bits (its certificate, verified)")
-    print(f"so memory is worth, provably, at least         {lower - upper:.6f} bits")
+    print(f"upper bound over all policies                  {most:.6f} bits (its certificate, verified)")
+    print(f"so memory provably gains at least              {lower - upper:.6f} bits")
 
 
 if __name__ == "__main__":

@@ -101,8 +101,8 @@ def later_figure(results: Results) -> "Figure":
     kinds: tuple[tuple[str, str, str, Callable[[Any, Any], float]], ...] = (
         ("published", "s", GREY, lambda run, found: run.bits),
         ("ours, stationary", "o", BLUE, lambda run, found: found["markov"]["bits"]),
-        ("ours, with a clock", "^", GREEN, lambda run, found: found["timed"]["bits"]),
-        ("ours, any memory", "D", ORANGE, lambda run, found: found["history_bits"]),
+        ("ours, time-dependent", "^", GREEN, lambda run, found: found["timed"]["bits"]),
+        ("ours, history", "D", ORANGE, lambda run, found: found["history_bits"]),
     )
     for place, run in enumerate(runs):
         found = results[run.key]
@@ -110,7 +110,7 @@ def later_figure(results: Results) -> "Figure":
             [place, place], [run.bits, found["upper"]], color="0.85", linewidth=5, zorder=1, solid_capstyle="butt"
         )
         axes.plot([place - 0.22, place + 0.22], [found["upper"]] * 2, color=VERMILION, linewidth=1.6, zorder=2,
-                  label="proven bound, any policy" if place == 0 else None)  # fmt: skip
+                  label="proven upper bound, all policies" if place == 0 else None)  # fmt: skip
     for words, marker, colour, value in kinds:
         heights = [value(run, results[run.key]) for run in runs]
         axes.plot(range(len(runs)), heights, marker, color=colour, markersize=5, label=words, zorder=3)

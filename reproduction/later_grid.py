@@ -14,7 +14,7 @@ _TIMED, _QUICK_TIMED = {"starts": 4}, {"starts": 1, "iterations": 40}
 
 
 def beside(run: LaterRun, settings: Settings, times: Times) -> dict[str, Any]:
-    """The best stationary policy, the best with a clock and the game, all at the return of a published policy.
+    """The best stationary policy, the best time-dependent one and the game, all at the return of a published policy.
 
     **Returns:** `markov` and `timed`, as `measure` gives them; `history_bits`: what the best policy with any memory is
     known to hide; `upper`: what none can pass.

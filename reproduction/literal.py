@@ -1,4 +1,4 @@
-"""The paper's initial-state formulas as they stand, in which `P(y|s_0)` leaves out the first reading.
+"""The paper's initial-state formulas as printed, in which `P(y|s_0)` leaves out the first reading.
 
 Equation for β: `β_0(i) = P(o_1 … o_T | s_0 = i)`, and the text then takes `P(y|s_0 = i) = β_0(i)`, while `P(y)` comes from the
 forward messages, which hold o_0. So the "posterior" of the text is
@@ -59,7 +59,7 @@ class LiteralSecrecy:
     table; `readings` as for `LiteralObjective`. See `solve.values.Secrecy`.
     """
 
-    kind, reason, cost_seconds = "exact", "the paper's formulas as they stand", 0.03
+    kind, reason, cost_seconds = "exact", "the paper's formulas as printed", 0.03
 
     def __init__(self, space: Space, readings: Float[np.ndarray, "Z O"]):
         self._space, self._readings = space, readings

@@ -51,13 +51,13 @@ def _head(settings: Settings) -> str:
         _prose(
             f"""Every experiment of *Information-Theoretic Opacity-Enforcement in Markov Decision Processes* (IJCAI 2024), from
             the scenario to the figures. This page and its figures are written by `{asked}` and are the same each time it
-            runs with this seed on the same machine; wall times, which are not, have
-            [a page of their own]({PREFIX}-times.md). {short}"""
+            runs with this seed on the same machine; wall times, which vary, are on
+            [a separate page]({PREFIX}-times.md). {short}"""
         ),
         _prose(
             """Opacity is in bits. *Exact* values enumerate every observation sequence. *Sampled* ones are estimated from
             20,000 runs, ± one standard error. A *certificate* [a, b] is proven and was verified: this policy hides at least
-            a bits, and no policy of any kind with that return hides more than b."""
+            a bits, and every policy with that return hides at most b."""
         ),
     )
 
@@ -65,8 +65,8 @@ def _head(settings: Settings) -> str:
 def _numbers(results: Results) -> str:
     points = [_beside(paper, results) for paper in PAPER]
     points.append(
-        """The layout of the paper's grid is not known (see below), so equal digits are not to be expected; what has to agree
-        is the picture as a whole."""
+        """The layout of the paper's grid is not known (see below), so the digits cannot be expected to agree; the overall
+        picture should."""
     )
     return _sections(
         "## The paper's numbers beside ours",
@@ -76,7 +76,7 @@ def _numbers(results: Results) -> str:
 
 
 def _beside(paper: PaperResult, results: Results) -> str:
-    """How a number of the paper lies to ours, and to what is proven on the reconstruction."""
+    """How the paper's number compares with ours, and with what is proven on the reconstruction."""
     found = results[f"planned-{paper.key}"]
     best, climbed = found["at_threshold"], results[f"convergence-{paper.key}"]["answer"]
     text = f"""*{_capital(paper.words)}*: the paper reports {paper.bits:.3f}. On the reconstruction its algorithm reaches
@@ -87,11 +87,11 @@ def _beside(paper: PaperResult, results: Results) -> str:
         text += f" At the paper's own return, {paper.expected_return:.3f}, ours is {same['bits']:.3f}."
         if same["bits"] < paper.bits <= upper:
             text += f""" That is less than the paper's: no stationary policy was found that hides as much on the reconstruction,
-                and what is proven, at most {table.at_most(upper)}, is for policies with any memory."""
+                and the proven upper bound, {table.at_most(upper)}, holds for policies with any memory."""
     if paper.bits > upper:
-        text += f""" No policy whatever hides {paper.bits:.3f} bits there (proven: at most {table.at_most(upper)}), so the
-            paper's grid differs from the reconstruction in this, or its number, an estimate without a stated error, is a
-            little high."""
+        text += f""" No policy hides {paper.bits:.3f} bits there (proven: at most {table.at_most(upper)}), so the
+            paper's grid differs from the reconstruction, or its number, an estimate without a stated error, is
+            slightly too high."""
     return text
 
 
@@ -106,10 +106,10 @@ def _convergence(results: Results) -> str:
         "## Convergence of the primal-dual method",
         _picture("convergence"),
         _prose(
-            f"""The paper's algorithm as it stands: softmax policy, plain steps, gradients of opacity and return from
-            {settings["sequences"]:,} sampled runs an iteration, η = {settings["step"]:g}; the paper gives no step sizes. Lines
-            are exact values of the iterates, dots what 1,000 fresh runs show, which is what the paper draws. The last
-            iterates: {"; ".join(ends)}. Iterates go to and fro across the threshold; the table above has the best one that
+            f"""The paper's algorithm without changes: softmax policy, plain steps, gradients of opacity and return from
+            {settings["sequences"]:,} sampled runs per iteration, η = {settings["step"]:g}; the paper gives no step sizes. Lines
+            are exact values of the iterates, dots are estimates from 1,000 new runs, as in the paper. The last
+            iterates: {"; ".join(ends)}. The iterates oscillate around the threshold; the table above has the best one that
             meets it exactly."""
         ),
     )
@@ -127,9 +127,9 @@ def _baseline(results: Results) -> str:
         _picture("baseline"),
         table.markdown(table.BASELINE_HEADINGS, table.baseline_rows(results)),
         _prose(
-            f"""Soft value iteration with discount 0.9, τ in reward a nat. Last state: at most {most:.3f} bits, {below} the
+            f"""Soft value iteration with discount 0.9, τ in reward per nat. Last state: at most {most:.3f} bits, {below} the
             paper's {BASELINE_BELOW_BITS:g}; the threshold {THRESHOLD:g} is {since} (paper: {BASELINE_FAILS_FROM:g}). Initial
-            state: between {min(initial):.3f} and {max(initial):.3f} bits. The certificates' upper ends are those of the table
+            state: between {min(initial):.3f} and {max(initial):.3f} bits. The certificates' upper bounds are those of the table
             above, since they hold for all policies."""
         ),
     )
@@ -141,7 +141,7 @@ def _conclusions(results: Results) -> str:
     points = [
         f"""*{_capital(paper.words)}*: ours hides more than the baseline at every τ, at an equal or better return, on
         **{counts[f"{paper.key}_holds"]} of {total}** layouts; one policy at return ≥ {THRESHOLD:g} hides more than the baseline
-        at every τ, whatever that earns, on {counts[f"{paper.key}_tops"]} of {total}."""
+        at every τ, regardless of that policy's return, on {counts[f"{paper.key}_tops"]} of {total}."""
         for paper in PAPER
     ]
     return _sections(
@@ -154,9 +154,9 @@ def _conclusions(results: Results) -> str:
         "\n".join(map(_point, points)),
         table.markdown(table.CONTEST_HEADINGS, table.contest_rows(results)),
         _prose(
-            """*Least lead*: the smallest over τ of our bits less the baseline's, ours being the best found that earns at
-            least as much. Searches are shorter here than for the first table, so ours may be a little less on the
-            reconstruction too."""
+            """*Least lead*: the minimum over τ of our bits minus the baseline's, where ours is the best policy found with at
+            least the same return. Searches are shorter here than for the first table, so our values may be slightly lower,
+            on the reconstruction too."""
         ),
     )
 
@@ -173,16 +173,16 @@ def _layout(results: Results) -> str:
         "\n".join(["```text", *RECONSTRUCTION.drawing(), "```"]),
         _prose(
             """b, r, y, g: sensor ranges; G or flag: goal; ?: secret; S or disc: start of the last-state problem; dots: the
-            four corners. It meets what the text states:"""
+            four corners. It satisfies every statement of the text:"""
         ),
         table.markdown(["the text", "the reconstruction"], _constraints(overlap), right=False),
-        "Not stated, and chosen: the discount (1 for the return), how many cells a range has, where everything is.",
+        "Not stated, and therefore chosen: the discount (1 for the return), the size of each range, all positions.",
         "### How much depends on it",
         _picture("layouts"),
         _prose(
             f"""{results["layouts"]["drawn"]:,} layouts were drawn at random; the first
             {len(results["layouts"]["layouts"])} that meet all of the above are used. In each, three of the corners lie in
-            ranges of their own and one is uncovered: with all four covered no policy could hide more than `H(S_0|O_0)` = 0.2
+            separate ranges and one is uncovered: with all four covered no policy could hide more than $H(S_0\\mid O_0) = 0.2$
             bits, and the paper reports {PAPER[1].bits}. One to three goals, two to four secrets, ranges of two to four cells;
             goals, secrets and start may lie in a range."""
         ),
@@ -196,7 +196,7 @@ def _constraints(overlap: float) -> list[list[str]]:
     return [
         ["6×6 cells, corners (0,0), (0,5), (5,0), (5,5)", "the same; the text names no walls, and there are none"],
         [
-            "four moves and staying; 0.1 to each side; who hits the boundary stays put",
+            "four moves and staying; 0.1 to each side; a move into the boundary stays in place",
             "the same; staying does not slip",
         ],
         [f"four sensors with distinct ranges, detection {DETECTION:g}, else nothing", "four disjoint ranges"],
@@ -208,7 +208,7 @@ def _constraints(overlap: float) -> list[list[str]]:
         ["a fixed start for the last state; the corners, equally likely, for the initial state", "(3, 1); the corners"],
         [
             "initial states give different readings with high probability",
-            f"two corners read alike with probability {overlap:.2f} at most",
+            f"two corners give the same reading with probability {overlap:.2f} at most",
         ],
         ["the baseline stays below 0.4 bits and misses δ from τ = 0.03 on", "it does: the table of the baseline"],
     ]
@@ -223,8 +223,8 @@ def _sensitivity(results: Results) -> str:
         for paper in PAPER
         if (own := [found[paper.key]["ours"][0]["bits"] for _, found in table.contests(results)[1:]])
     ]
-    text = f"""So the numbers depend on the layout (ours, {"; ".join(spans)} bits; no policy passes 0.3722 for the initial state
-        where three corners are covered and o_0 is seen)"""
+    text = f"""So the numbers depend on the layout (ours, {"; ".join(spans)} bits; 0.3722 is an upper bound for the
+        initial state where three corners are covered and $o_0$ is seen)"""
     return text + (
         """, and the conclusions do not: on every layout, for both opacities, ours hides more than every baseline policy at
         an equal or better return."""
@@ -236,26 +236,26 @@ def _sensitivity(results: Results) -> str:
 def _readings(results: Results) -> str:
     found = results["readings"]
     unseen, literal = found["unseen"], found["literal"]
-    verdict = "negative, which no entropy is" if literal["literal"] < 0 else "no entropy all the same"
+    verdict = "negative, which an entropy cannot be" if literal["literal"] < 0 else "not an entropy either"
     readings = (
-        """1. **o_0 is seen**: `H(S_0|O_0 … O_T)`, the definition of the paper's problem, and ours everywhere else on this
-        page.""",
-        f"""2. **o_0 is not seen**: `H(S_0|O_1 … O_T)`, which the paper's formulas give once their posterior is made to sum to
-        one. The best stationary policy found hides {table.bits(unseen["bits"])} bits (sampled
+        """1. **$o_0$ is seen**: $H(S_0\\mid O_0,\\dots,O_T)$, the definition in the paper, and the one used everywhere
+        else on this page.""",
+        f"""2. **$o_0$ is not seen**: $H(S_0\\mid O_1,\\dots,O_T)$, which the paper's formulas give if their posterior is
+        normalised. The best stationary policy found hides {table.bits(unseen["bits"])} bits (sampled
         {table.estimate(unseen["sampled_bits"], unseen["sampled_bits_error"])}, certificate
         {table.enclosure(unseen["lower"], unseen["upper"])}) at return {unseen["return"]:.4f}.""",
-        f"""3. **The formulas as they stand**: `μ_0(s_0) β_0(s_0) / P(y)`, β without o_0 over P(y) with it. This is not a
-        distribution, and its "entropy" is not one. Climbing it with the paper's algorithm and exact gradients ends at
-        {table.bits(literal["literal"])} (sampled {table.estimate(literal["sampled"], literal["sampled_error"])}) at return
-        {literal["return"]:.4f}: {verdict}.""",
+        f"""3. **The formulas as printed**: $\\mu_0(s_0)\\, \\beta_0(s_0) / P(y)$, with β without $o_0$ and $P(y)$ with it.
+        This is not a distribution, so its "entropy" is not an entropy. Maximising it with the paper's algorithm and exact
+        gradients ends at {table.bits(literal["literal"])} (sampled
+        {table.estimate(literal["sampled"], literal["sampled_error"])}) at return {literal["return"]:.4f}: {verdict}.""",
     )
     near = min(("seen", "unseen", "literal"), key=lambda name: abs(_largest(results, name) - PAPER[1].bits))
     words = {"seen": "first", "unseen": "second", "literal": "third"}[near]
     return _sections(
         "## The initial-state number in three readings",
         _prose(
-            """The paper defines β with the reading of its own time but computes it without, so its `P(y|s_0)` leaves out
-            o_0. Three readings:"""
+            """The paper defines β with the observation at its own time but computes it without, so its $P(y\\mid s_0)$ omits
+            $o_0$. Three readings:"""
         ),
         "\n".join(_prose(text, "   ") for text in readings),
         table.markdown(table.READING_HEADINGS, table.reading_rows(results)),
@@ -280,11 +280,11 @@ def _later(results: Results) -> str:
         _picture("later"),
         table.markdown(table.LATER_HEADINGS, table.later_rows(results)),
         _prose(
-            f"""On {better} of {len(runs)} the best stationary policy of ours hides more than the published one at the same
-            return or a better one. *Any memory*: the best policy on the whole history, which needs to see what the observer
+            f"""On {better} of {len(runs)} our best stationary policy hides more than the published one at the same
+            return or a higher one. *History*: the best history policy, whose agent must see what the observer
             sees. Our wall times are on [the page of times]({PREFIX}-times.md). The published initial-state policies were
-            trained with a gradient that has a defect (a buffer is not cleared between two passes), so those rows are partly a
-            win over a defect."""
+            trained with a gradient that has a defect (a buffer is not cleared between two passes), so those rows partly
+            compare with a defect."""
         ),
     )
 
@@ -306,7 +306,7 @@ def times_page(times: dict[str, dict[str, float]], words: dict[str, str]) -> str
 # Wall times of the reproduction
 
 Measured in the run that wrote [the reproduction]({PREFIX}.md), one process with one thread. Where the wall time is much longer
-than the processor time, others used the machine. These numbers change from run to run, which is why they are not on that page.
+than the processor time, the machine was shared. These numbers vary from run to run, so they are not on that page.
 
 The later grid, published against ours (stationary policy alone, then with the time-dependent policy, proof and measures):
 

@@ -1,4 +1,4 @@
-"""The initial-state number in three readings: the observer sees o_0; it does not; and the paper's formulas as they stand."""
+"""The initial-state number in three readings: the observer sees o_0; it does not; and the paper's formulas as printed."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from .measured import SEQUENCES, kept_policy, measure, play_game, search
 from .store import Settings, Times
 
 PROBLEM = "paper-initial-state"
-LITERAL = "best found for the formulas as they stand"
+LITERAL = "best found for the formulas as printed"
 _GAP, _QUICK_GAP = 1e-3, 1e-2
 _QUICK = {"starts": 3, "iterations": 60}
 _ITERATIONS, _QUICK_ITERATIONS = 800, 40
@@ -31,7 +31,7 @@ def read(planned: dict[str, Any], converged: dict[str, Any], settings: Settings,
     """
     with times.of("o_0 not seen"):
         unseen, hidden = _unseen(settings)
-    with times.of("the formulas as they stand"):
+    with times.of("the formulas as printed"):
         literal = _literal_policy(settings)
     bits, error = sampled_literal_bits(gallery.load(PROBLEM), literal, settings.seed, SEQUENCES)
     policies = {

@@ -25,7 +25,7 @@ def estimate(value: float, error: float) -> str:
 
 
 def enclosure(lower: float, upper: float) -> str:
-    """What a certificate proves, rounded outwards; what is outside by less than a millionth is not shown."""
+    """What a certificate proves, rounded outwards; differences below a millionth are not shown."""
     return f"[{at_least(lower)}, {at_most(upper)}]"
 
 
@@ -93,8 +93,8 @@ def _met(value: float) -> str:
 
 
 LATER_HEADINGS = [
-    "published policy", "return", "published", "their time", "ours, stationary", "sampled", "certificate", "with a clock",
-    "any memory", "proven bound",
+    "published policy", "return", "published", "their time", "ours, stationary", "sampled", "certificate", "time-dependent",
+    "history", "proven upper bound",
 ]  # fmt: skip
 
 
@@ -110,7 +110,7 @@ def later_rows(results: Results) -> Rows:
     return rows
 
 
-READING_HEADINGS = ["policy", "1: o_0 seen", "2: o_0 not seen", "3: formulas as they stand", "return"]
+READING_HEADINGS = ["policy", "1: $o_0$ seen", "2: $o_0$ not seen", "3: formulas as printed", "return"]
 
 
 def reading_rows(results: Results) -> Rows:

@@ -17,9 +17,9 @@ _BEST_BITS = 0.43103730951498503
 
 @guarded
 def doctor(as_json: JsonOption = False) -> None:
-    """Check the installation: versions, devices, precision, and a self-test against values worked out by hand.
+    """Check the installation: versions, devices, precision, and a self-test against known values.
 
-    Exit codes: 0 all is well, 1 the self-test failed.
+    Exit codes: 0 all checks passed, 1 the self-test failed.
 
     Example: veil doctor
     """
@@ -35,7 +35,7 @@ def doctor(as_json: JsonOption = False) -> None:
             [check["what"], check["found"], check["expected"], "ok" if check["passed"] else "WRONG"] for check in checks
         ]
         print_table(["check", "found", "expected", ""], rows)
-        print("all is well" if healthy else "the self-test failed: reinstall veil and its packages")
+        print("all checks passed" if healthy else "the self-test failed: reinstall veil and its packages")
     stop(SOLVED if healthy else SELF_TEST_FAILED)
 
 
@@ -72,9 +72,9 @@ def _checks() -> list[dict[str, Any]]:
     problem = gallery.load("two-rooms")
     uniform = MarkovPolicy.uniform(problem)
     best = MarkovPolicy([[0.25, 0.75], [0.25, 0.75]])
-    watcher = ObserverFilter(problem, uniform)
-    watcher.update("0")
-    after_silence = watcher.update("0")
+    observer = ObserverFilter(problem, uniform)
+    observer.update("0")
+    after_silence = observer.update("0")
     return [
         _check("float64 rounding", float(np.finfo(np.zeros(1).dtype).eps), 2.0**-52, 0.0),
         _check("bits hidden by the uniform policy", opacity(problem, uniform, "exact").bits, _UNIFORM_BITS, 1e-14),
