@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 
 from veil import gallery
-from veil.common.clock import Watch
 from veil.measure.evaluate import opacity
 from veil.planning.policy_class import make_space
 from veil.planning.primal_dual import PrimalDual, PrimalDualSettings, PrimalDualState
@@ -67,10 +66,9 @@ class Climb:
 
     def steps(self, every: int = 1):
         """Go on to the end; stops before the first iteration and after each `every` to be looked at."""
-        watch = Watch(progress=False)
         yield self.state.iteration
         while not self.method.is_done(self.state):
-            self.state = self.method.advance(self.state, watch)
+            self.state = self.method.advance(self.state)
             if self.state.iteration % every == 0:
                 yield self.state.iteration
 

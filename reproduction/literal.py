@@ -14,6 +14,7 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Float
 
+from veil.common.clock import Clock
 from veil.common.logs import log2_or_zero, natural_log, row_sums
 from veil.engine.chain import Chain, make_chain
 from veil.engine.joint import JointWalk
@@ -64,11 +65,11 @@ class LiteralSecrecy:
     def __init__(self, space: Space, readings: Float[np.ndarray, "Z O"]):
         self._space, self._readings = space, readings
 
-    def __call__(self, tables: np.ndarray, check: Callable[[], None]) -> tuple[np.ndarray, np.ndarray]:
+    def __call__(self, tables: np.ndarray, clock: Clock) -> tuple[np.ndarray, np.ndarray]:
         """Values and slopes of each table."""
         values, slopes = np.empty(len(tables)), np.empty(tables.shape)
         for number, table in enumerate(tables):
-            check()
+            clock.check()
             objective = LiteralObjective(self._readings)
             slope = _walk(self._space.chain(table)).run(objective, gradient=True)
             assert slope is not None

@@ -1,123 +1,196 @@
-"""Limits of time, and what is told of a search: to a function, on a line, or not at all."""
+"""Time limits, stop requests and interrupts, and what is reported of a search: to a function, on a line, or not at all."""
 
+import math
 import sys
 from types import SimpleNamespace
 
 import pytest
 
-from veil.common import clock as watch_module
-from veil.common.clock import Progress, Stopped, Watch
+import veil
+from veil.common.clock import UNLIMITED, Clock, OutOfTime, Progress, Stop, interruptible, too_large_if_late
 
 
 def news(iteration: int = 5) -> Progress:
     return Progress("climbing", iteration, 10, 0.25, 0.5, 1.5, 3.0)
 
 
-class Clock:
-    """A clock that is set by hand."""
+class Time:
+    """A time source that is set by hand."""
 
     def __init__(self) -> None:
         self.now = 100.0
 
-    def monotonic(self) -> float:
+    def __call__(self) -> float:
         return self.now
 
 
 @pytest.fixture
-def clock(monkeypatch) -> Clock:
-    found = Clock()
-    monkeypatch.setattr(watch_module, "clock", found)
-    return found
+def time() -> Time:
+    return Time()
 
 
-def test_it_stops_when_the_time_is_up(clock: Clock):
-    watch = Watch(time_limit=2.0)
-    clock.now += 1.9
-    watch.check()
-    assert watch.time_left == pytest.approx(0.1)
-    clock.now += 0.2
-    with pytest.raises(Stopped):
-        watch.check()
+# Deadlines.
 
 
-def test_without_a_limit_it_never_stops(clock: Clock):
-    watch = Watch()
-    clock.now += 1e9
-    watch.check()
-    assert watch.seconds == 1e9
+def test_it_stops_at_the_deadline(time: Time):
+    clock = Clock(2.0, now=time)
+    time.now += 1.75
+    clock.check()
+    assert (clock.spent, clock.left) == (1.75, 0.25)
+    time.now += 0.25
+    with pytest.raises(OutOfTime) as end:
+        clock.check()
+    assert end.value.reason is clock.reason is Stop.TIME_LIMIT
+    time.now += 5
+    assert clock.left == 0.0
 
 
-def test_seconds_before_an_interruption_count_but_not_against_the_limit(clock: Clock):
-    watch = Watch(time_limit=5.0)
-    watch.resume_after(100.0)
-    clock.now += 1.0
-    assert watch.seconds == 101.0
-    assert watch.time_left == 4.0
+@pytest.mark.parametrize("limit", [None, math.inf])
+def test_without_a_limit_it_never_stops(time: Time, limit: float | None):
+    clock = Clock(limit, now=time)
+    time.now += 1e9
+    clock.check(ahead=1e300)
+    assert (clock.spent, clock.left) == (1e9, math.inf)
 
 
-def test_a_function_is_told_everything_and_nothing_is_drawn(clock: Clock, capsys):
+@pytest.mark.parametrize("limit", [0.0, -1.0])
+def test_a_deadline_that_has_already_passed(time: Time, limit: float):
+    clock = Clock(limit, now=time)
+    assert clock.left == 0.0
+    with pytest.raises(OutOfTime):
+        clock.check()
+    assert clock.or_unlimited() is UNLIMITED
+    with pytest.raises(OutOfTime):
+        clock.share(0.5).check()
+
+
+def test_a_limit_that_is_not_a_number_is_refused():
+    with pytest.raises(AssertionError):
+        Clock(math.nan)
+
+
+def test_work_that_would_pass_the_deadline_is_not_begun(time: Time):
+    clock = Clock(10.0, now=time)
+    clock.check(ahead=10.0)
+    with pytest.raises(OutOfTime):
+        clock.check(ahead=10.5)
+
+
+def test_seconds_before_an_interruption_count_but_not_against_the_limit(time: Time):
+    clock = Clock(5.0, now=time)
+    clock.resume_after(100.0)
+    time.now += 1.0
+    assert (clock.spent, clock.left) == (101.0, 4.0)
+
+
+def test_a_share_is_a_part_of_what_is_left(time: Time):
+    whole = Clock(10.0, now=time)
+    time.now += 2.0
+    part = whole.share(0.25, more=1.0)
+    assert (part.time_limit, part.left, part.spent) == (3.0, 3.0, 0.0)
+    assert Clock(now=time).share(0.1).left == math.inf
+    assert whole.or_unlimited() is whole
+
+
+# Stop requests, interrupts, iterations.
+
+
+def test_a_stop_request_reaches_every_share(time: Time):
+    asked = False
+    clock = Clock(10.0, stop=lambda: asked, now=time)
+    inner = clock.share(0.5).share(0.5)
+    inner.check()
+    asked = True
+    for one in (clock, inner, clock.silent()):
+        with pytest.raises(OutOfTime) as end:
+            one.check()
+        assert end.value.reason is Stop.REQUESTED
+    time.now += 100
+    assert clock.reason is Stop.REQUESTED
+
+
+def test_an_interrupt_becomes_the_same_exception():
+    with pytest.raises(OutOfTime, match="interrupted") as end, interruptible():
+        raise KeyboardInterrupt
+    assert end.value.reason is Stop.INTERRUPTED
+
+
+def test_work_without_a_partial_result_is_too_large():
+    with pytest.raises(veil.TooLargeError, match="the tree"), too_large_if_late("the tree"):
+        Clock(0.0).check()
+
+
+def test_iterations():
+    assert Clock().allows(10**9)
+    assert [Clock(iterations=2).allows(iteration) for iteration in (0, 1, 2)] == [True, True, False]
+    assert Clock(iterations=2).share().iterations is None
+    assert Clock().share(iterations=3).iterations == Clock(iterations=3).silent().iterations == 3
+
+
+# Progress.
+
+
+def test_a_function_is_told_everything_and_nothing_is_drawn(time: Time, capsys):
     told: list[Progress] = []
-    watch = Watch(progress=told.append)
-    clock.now += 10
-    watch.tell(news(1))
-    watch.tell(news(2))
-    watch.close()
+    with Clock(progress=told.append, now=time) as clock:
+        time.now += 10
+        clock.report(news(1))
+        clock.report(news(2))
+        clock.silent().report(news(3))
+        clock.share().report(news(4))
     assert [one.iteration for one in told] == [1, 2]
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_line_is_drawn_after_two_seconds_ten_times_a_second_and_wiped(clock: Clock, capsys):
-    watch = Watch(progress=True)
-    clock.now += 1.9
-    watch.tell(news())
-    assert capsys.readouterr().err == ""
-    clock.now += 0.2
-    watch.tell(news())
-    line = capsys.readouterr().err
-    assert line.startswith("\r")
-    assert "\n" not in line
-    for part in ("climbing", " 50%", "0.2500 bits", "return 0.5", "λ 1.5"):
-        assert part in line
-    clock.now += 0.05
-    watch.tell(news())
-    assert capsys.readouterr().err == ""
-    clock.now += 0.06
-    watch.tell(news(10))
-    assert "100%" in capsys.readouterr().err
-    watch.close()
+def test_a_line_is_drawn_after_two_seconds_ten_times_a_second_and_erased(time: Time, capsys):
+    with Clock(progress=True, now=time) as clock:
+        time.now += 1.9
+        clock.report(news())
+        assert capsys.readouterr().err == ""
+        time.now += 0.2
+        clock.report(news())
+        line = capsys.readouterr().err
+        assert line.startswith("\r")
+        assert "\n" not in line
+        for part in ("climbing", " 50%", "0.2500 bits", "return 0.5", "λ 1.5"):
+            assert part in line
+        time.now += 0.05
+        clock.report(news())
+        assert capsys.readouterr().err == ""
+        time.now += 0.06
+        clock.report(news(10))
+        assert "100%" in capsys.readouterr().err
     assert capsys.readouterr().err.strip(" \r") == ""
 
 
-def test_a_line_fits_a_narrow_terminal(clock: Clock, capsys, monkeypatch):
+def test_a_line_fits_a_narrow_terminal(time: Time, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
-    watch = Watch(progress=True)
-    clock.now += 3
-    watch.tell(news())
+    clock = Clock(progress=True, now=time)
+    time.now += 3
+    clock.report(news())
     assert len(capsys.readouterr().err) == 40
 
 
 @pytest.mark.parametrize("progress", [None, False])
-def test_silence_where_nobody_watches(clock: Clock, capsys, progress: bool | None):
-    watch = Watch(progress=progress)
-    clock.now += 10
-    watch.tell(news())
-    watch.close()
+def test_nothing_is_drawn_without_a_terminal(time: Time, capsys, progress: bool | None):
+    with Clock(progress=progress, now=time) as clock:
+        time.now += 10
+        clock.report(news())
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_line_is_drawn_on_a_terminal(clock: Clock, monkeypatch):
+def test_a_line_is_drawn_on_a_terminal(time: Time, monkeypatch):
     written: list[str] = []
     terminal = SimpleNamespace(isatty=lambda: True, write=written.append, flush=lambda: None)
     monkeypatch.setattr(sys, "stderr", terminal)
-    watch = Watch()
-    clock.now += 3
-    watch.tell(news())
+    clock = Clock(progress=None, now=time)
+    time.now += 3
+    clock.report(news())
     assert "climbing" in "".join(written)
 
 
-def test_no_standard_error_at_all(clock: Clock, monkeypatch):
+def test_no_standard_error_at_all(time: Time, monkeypatch):
     monkeypatch.setattr(sys, "stderr", None)
-    watch = Watch()
-    clock.now += 3
-    watch.tell(news())
-    watch.close()
+    with Clock(progress=None, now=time) as clock:
+        time.now += 3
+        clock.report(news())

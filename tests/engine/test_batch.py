@@ -7,6 +7,7 @@ import veil
 from tests.engine.chains import small_case
 from tests.policy.masked import knowing_problem, masked_problem
 from tests.random_problems import KINDS
+from veil.common.clock import Clock, OutOfTime
 from veil.engine import batch
 from veil.engine.batch import BatchTree
 from veil.engine.size import tree_size
@@ -113,7 +114,7 @@ def test_threads_and_parts_change_no_bit(objective, monkeypatch: pytest.MonkeyPa
             patched.setattr(batch, "_AT_ONCE", 1)  # one policy at a time, as the threads have it
             values, slopes = tree.evaluate(tables, row_measure(objective))
             patched.setattr(batch, "_WORTH_A_THREAD", -1)
-            found = tree.evaluate(tables, row_measure(objective), lambda seen=checked: seen.append(1))
+            found = tree.evaluate(tables, row_measure(objective), Clock(stop=lambda seen=checked: bool(seen.append(1))))
         np.testing.assert_array_equal(found[0], values)
         np.testing.assert_array_equal(found[1], slopes)
         assert len(checked) == 7
@@ -123,19 +124,13 @@ def test_threads_and_parts_change_no_bit(objective, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("workers", [False, True])
-def test_a_check_that_raises_stops_the_work(workers: bool, monkeypatch: pytest.MonkeyPatch):
-    class Enough(Exception):
-        pass
-
-    def check() -> None:
-        raise Enough
-
+def test_a_deadline_stops_the_work(workers: bool, monkeypatch: pytest.MonkeyPatch):
     if workers:
         monkeypatch.setattr(batch, "_AT_ONCE", 1)
         monkeypatch.setattr(batch, "_WORTH_A_THREAD", -1)
     space = make_space(masked_problem(3))
-    with pytest.raises(Enough):
-        tree_of(space).evaluate(drawn(space, 3), MEASURE, check)
+    with pytest.raises(OutOfTime):
+        tree_of(space).evaluate(drawn(space, 3), MEASURE, Clock(0.0))
 
 
 def test_the_tree_has_the_sequences_of_the_uniform_policy():

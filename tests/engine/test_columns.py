@@ -17,6 +17,7 @@ from tests.engine.passes import (
 )
 from tests.engine.test_sequences import mixing_chain
 from tests.random_problems import KINDS
+from veil.common.clock import Clock, OutOfTime
 from veil.common.logs import surprisal_bits
 from veil.engine import chain as chain_module
 from veil.engine import columns, kernel
@@ -166,14 +167,13 @@ def test_a_check_that_raises_ends_the_work(cores: int, monkeypatch: pytest.Monke
     events = any_sequences(chain, 64 * 20, np.random.default_rng(0))
     calls = []
 
-    def check() -> None:
+    def stop() -> bool:
         calls.append(1)
-        if len(calls) > 3:
-            raise TimeoutError
+        return len(calls) > 3
 
     worked = []
     lane = columns._Lane
     monkeypatch.setattr(columns, "_Lane", lambda *parts: worked.append(1) or lane(*parts))
-    with pytest.raises(TimeoutError):
-        ColumnPass(chain, events, gradient=False, memory_bytes=PLENTY, check=check)
+    with pytest.raises(OutOfTime):
+        ColumnPass(chain, events, gradient=False, memory_bytes=PLENTY, clock=Clock(stop=stop))
     assert len(worked) == 3

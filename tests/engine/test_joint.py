@@ -1,6 +1,6 @@
 """The joint table: histories meet continuations at the split, from whichever side it is walked."""
 
-import time as clock
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +10,7 @@ import veil
 from tests.engine.chains import chain_of, on_sparse_kernel, small_case, small_cases, total_and_slope, total_of
 from tests.oracle import evaluate
 from tests.random_problems import KINDS, Case
+from veil.common.clock import Clock, OutOfTime
 from veil.common.logs import log2_of_count
 from veil.engine import joint as joint_module
 from veil.engine.chain import Chain, make_chain
@@ -194,11 +195,11 @@ def test_a_deadline_stops_the_join_of_many_pairs(monkeypatch: pytest.MonkeyPatch
     def slow(joint: np.ndarray, events) -> None:
         nonlocal calls
         calls += 1
-        clock.sleep(0.002)
+        time.sleep(0.002)
 
     model = veil.Model(np.full((2, 1, 2), 0.5), np.zeros((2, 1)), 0)
     problem = veil.Problem(model, veil.Observer(np.full((2, 2), 0.5)), veil.LastState({0}), horizon=8)
     chain = make_chain(problem, veil.MarkovPolicy.uniform(problem))
-    with pytest.raises(veil.TooLargeError):
-        JointWalk(chain, meet=7, deadline=clock.monotonic() + 0.05).run(slow)
+    with pytest.raises(OutOfTime):
+        JointWalk(chain, meet=7, clock=Clock(0.05)).run(slow)
     assert calls < 128

@@ -241,15 +241,15 @@ def test_a_bracket_comes_with_the_slope_of_its_lower_end(width: float):
 
 
 def test_the_slope_of_a_pruned_window_keeps_to_the_time_limit(monkeypatch: pytest.MonkeyPatch):
-    deadlines = []
+    limits = []
 
     class Watched(JointWalk):
         def run(self, *args, **kwargs):
-            deadlines.append(self.deadline)
+            limits.append(self.clock.time_limit)
             return super().run(*args, **kwargs)
 
     monkeypatch.setattr(bracket, "JointWalk", Watched)
     problem = veil.gallery.load("two-rooms")
     bracket_gradient(make_chain(problem, veil.MarkovPolicy.uniform(problem)), Budget(time_limit=100.0), width=0.0)
-    assert len(deadlines) > 2
-    assert all(map(math.isfinite, deadlines))
+    assert len(limits) > 2
+    assert all(map(math.isfinite, limits))

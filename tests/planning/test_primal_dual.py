@@ -8,7 +8,6 @@ import pytest
 
 import veil
 from tests.unproven import solve
-from veil.common.clock import Watch
 from veil.planning.policy_class import make_space
 from veil.planning.primal_dual import PrimalDual, PrimalDualSettings
 from veil.planning.starts import richest_table
@@ -47,7 +46,7 @@ def test_two_steps_are_those_of_the_paper():
     state = method.begin()
     theta, price = state.theta[0], 0.0
     for _ in range(3):
-        state = method.advance(state, Watch())
+        state = method.advance(state)
         hidden, slope = veil.opacity_gradient(problem, theta)
         value, value_slope = veil.measures.return_gradient(problem, theta)
         row = state.history[-1]
@@ -64,7 +63,7 @@ def test_sampled_gradients_are_those_of_the_paper_on_average():
     for per_start in (False, True):
         method = make_method(problem, per_start, gradients="sampled", sequences=3000)
         table = method.task.space.softmax(np.random.default_rng(0).normal(size=method.task.space.shape))
-        drawn = [method._sampled(table, iteration, Watch()) for iteration in range(60)]
+        drawn = [method._sampled(table, iteration) for iteration in range(60)]
         exact = method.task.evaluate(table[None])
         for name in ("score", "slack", "score_slope", "slack_slope"):
             values = np.stack([getattr(one, name)[0] for one in drawn])
@@ -225,7 +224,7 @@ def test_adam_by_name_and_as_an_object():
 def test_the_state_of_adam_is_in_double_precision():
     pytest.importorskip("optax")
     method = make_method(veil.gallery.load("two-rooms"), optimizer="adam")
-    state = method.advance(method.begin(), Watch())
+    state = method.advance(method.begin())
     assert state.theta.dtype == np.float64
     assert sorted(leaf.dtype.name for leaf in state.optimizer) == ["float64", "float64", "int32"]
 

@@ -7,7 +7,7 @@ import veil
 from tests.engine.test_return_range import harvest
 from tests.planning.small_problems import drawn, random_problem
 from tests.policy.masked import AVAILABLE, masked_problem
-from veil.common.clock import Stopped
+from veil.common.clock import Clock
 from veil.engine.return_range import max_return, threshold
 from veil.planning import starts
 from veil.planning.best_returns import best_stationary_return
@@ -110,15 +110,15 @@ def test_the_search_for_the_richest_ends_when_told_and_where_it_is_enough(monkey
     whole = richest_table(space)
     calls = []
 
-    def check() -> None:
+    def stop() -> bool:
         calls.append(1)
-        if len(calls) > 2:
-            raise Stopped
+        return len(calls) > 2
 
-    np.testing.assert_array_equal(richest_table(space, check), whole)  # with few states it is never cut short
+    clock = Clock(stop=stop)
+    np.testing.assert_array_equal(richest_table(space, clock), whole)  # with few states it is never cut short
     assert not calls
     monkeypatch.setattr(starts, "_MANY_STATES", 0)
-    assert richest_table(space, check).shape == space.shape
+    assert richest_table(space, clock).shape == space.shape
     assert len(calls) == 3
     found = space.policy(richest_table(space))
     assert veil.expected_return(space.problem, found) >= (threshold(space.problem) or 0.0)

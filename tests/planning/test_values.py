@@ -9,6 +9,7 @@ import veil
 from tests.engine.chains import central_differences, small_case
 from tests.planning.small_problems import directions, drawn, random_problem
 from tests.random_problems import KINDS
+from veil.common.clock import UNLIMITED, Clock, OutOfTime
 from veil.measure.bracket import end_gradient
 from veil.planning import values
 from veil.planning.policy_class import Space, make_space
@@ -23,10 +24,6 @@ from veil.planning.values import (
     make_secrecy,
     row_measure,
 )
-
-
-def go_on() -> None:
-    """A check that never stops."""
 
 
 def joint_tables(count: int, rows: int, values: int, seed: int = 0, zeros: float = 0.0) -> np.ndarray:
@@ -97,7 +94,7 @@ def test_one_after_the_other_is_side_by_side(memory, objective):
         problem = small_case(f"walk {seed}", kind, work=1_000).problem
         space = make_space(problem.replace(horizon=max(1, problem.horizon)), memory)
         tables = drawn(space, 3, seed)
-        side, one = BatchSecrecy(space, objective)(tables, go_on), walk(space, objective)(tables, go_on)
+        side, one = BatchSecrecy(space, objective)(tables, UNLIMITED), walk(space, objective)(tables, UNLIMITED)
         np.testing.assert_allclose(one[0], side[0], atol=1e-12)
         np.testing.assert_allclose(one[1], side[1], atol=1e-11)
 
@@ -108,7 +105,7 @@ def test_secrecy_is_what_the_measures_say_of_the_policy(objective):
         problem = random_problem(seed)
         space = make_space(problem, "timed")
         tables = drawn(space, 3, seed)
-        found = make_secrecy(space, objective)(tables, go_on)[0]
+        found = make_secrecy(space, objective)(tables, UNLIMITED)[0]
         for table, value in zip(tables, found, strict=True):
             policy = space.policy(table)
             if objective == "guess":
@@ -126,9 +123,9 @@ def test_slopes_of_secrecy_by_central_differences(objective, memory):
     for seed in range(4):
         space = make_space(random_problem(seed), memory)
         secrecy, table = make_secrecy(space, objective), drawn(space, 1, seed, sharp=0.5)
-        slope = secrecy(table, go_on)[1][0]
+        slope = secrecy(table, UNLIMITED)[1][0]
         for change in directions(space, 3, seed):
-            ends = secrecy(np.stack([table[0] + 1e-6 * change, table[0] - 1e-6 * change]), go_on)[0]
+            ends = secrecy(np.stack([table[0] + 1e-6 * change, table[0] - 1e-6 * change]), UNLIMITED)[0]
             assert np.sum(slope * change) == pytest.approx((ends[0] - ends[1]) / 2e-6, abs=2e-6)
 
 
@@ -136,11 +133,11 @@ def test_a_window_is_the_lower_end_of_its_bracket():
     for seed in range(5):
         space = make_space(random_problem(seed), "timed")
         tables = drawn(space, 2, seed)
-        exact = BatchSecrecy(space, "entropy")(tables, go_on)[0]
+        exact = BatchSecrecy(space, "entropy")(tables, UNLIMITED)[0]
         widths, secrecy = [], WindowSecrecy(space, 0, 0.1)
         for radius in range(space.hidden.horizon + 2):
             secrecy = WindowSecrecy(space, radius, 0.1)
-            found, slopes = secrecy(tables, go_on)
+            found, slopes = secrecy(tables, UNLIMITED)
             for number, table in enumerate(tables):
                 value, slope = end_gradient(space.chain(table), radius=radius, reveal=True, memory_bytes=2**30)
                 assert found[number] == value
@@ -158,11 +155,11 @@ def test_samples_are_the_same_draws_each_time(objective):
     space = make_space(random_problem(3))
     tables = drawn(space, 3)
     secrecy = SampleSecrecy(space, objective, 200, 5, "few")
-    values, slopes = secrecy(tables, go_on)
-    again = SampleSecrecy(space, objective, 200, 5, "few")(tables[[2, 0]], go_on)
+    values, slopes = secrecy(tables, UNLIMITED)
+    again = SampleSecrecy(space, objective, 200, 5, "few")(tables[[2, 0]], UNLIMITED)
     np.testing.assert_array_equal(again[0], values[[2, 0]])
     np.testing.assert_array_equal(again[1], slopes[[2, 0]])
-    other = SampleSecrecy(space, objective, 200, 6, "few")(tables, go_on)[0]
+    other = SampleSecrecy(space, objective, 200, 6, "few")(tables, UNLIMITED)[0]
     assert np.all(other != values)
     assert secrecy.reason == "200 sampled sequences, the same draws each time: few"
 
@@ -173,8 +170,8 @@ def test_samples_are_near_the_exact_value_and_slope_on_average(objective, memory
     for seed in range(3):
         space = make_space(random_problem(seed + 10), memory)
         tables = drawn(space, 1, seed, sharp=0.5)
-        exact, slope = BatchSecrecy(space, objective)(tables, go_on)
-        found = [SampleSecrecy(space, objective, 500, s, "")(tables, go_on) for s in range(40)]
+        exact, slope = BatchSecrecy(space, objective)(tables, UNLIMITED)
+        found = [SampleSecrecy(space, objective, 500, s, "")(tables, UNLIMITED) for s in range(40)]
         values, slopes = np.array([f[0][0] for f in found]), np.stack([f[1][0] for f in found])
         assert abs(values.mean() - exact[0]) <= 4.5 * values.std() / np.sqrt(40) + 1e-12
         for change in directions(space, 6, seed):
@@ -188,26 +185,20 @@ def test_what_the_prior_adds_to_a_leakage(kind: str):
     problem = small_case(f"prior {kind}", kind, work=1_000).problem
     space = make_space(problem.replace(horizon=max(2, problem.horizon)), "timed")
     table = drawn(space, 1)
-    pair = [SampleSecrecy(space, name, 50, 0, "")(table, go_on) for name in ("leakage", "entropy")]
-    exact = [BatchSecrecy(space, name)(table, go_on) for name in ("leakage", "entropy")]
+    pair = [SampleSecrecy(space, name, 50, 0, "")(table, UNLIMITED) for name in ("leakage", "entropy")]
+    exact = [BatchSecrecy(space, name)(table, UNLIMITED) for name in ("leakage", "entropy")]
     np.testing.assert_allclose(pair[0][0] - pair[1][0], exact[0][0] - exact[1][0], atol=1e-12)
     added, expected = pair[0][1][0] - pair[1][1][0], exact[0][1][0] - exact[1][1][0]
     for change in directions(space, 8):  # along which rows stay distributions
         assert np.sum(added * change) == pytest.approx(np.sum(expected * change), abs=1e-11)
 
 
-def test_every_way_asks_whether_to_go_on():
-    class Enough(Exception):
-        pass
-
-    def check() -> None:
-        raise Enough
-
+def test_every_evaluation_checks_the_clock():
     space = make_space(random_problem(0))
     ways = [BatchSecrecy(space, "entropy"), walk(space, "entropy"), WindowSecrecy(space, 1, 0.1)]
     for way in (*ways, SampleSecrecy(space, "entropy", 20, 0, "")):
-        with pytest.raises(Enough):
-            way(drawn(space, 1), check)
+        with pytest.raises(OutOfTime):
+            way(drawn(space, 1), Clock(0.0))
         assert way.cost_seconds > 0
 
 

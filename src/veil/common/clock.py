@@ -1,20 +1,47 @@
-"""When to stop and what to tell meanwhile: time and iteration limits, interrupts, the progress line."""
+"""One clock for everything that can take a second: deadline, stop request, iteration limit, progress line."""
 
+import contextlib
+import copy
 import math
 import shutil
 import sys
-import time as clock
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
+
+from .errors import TooLargeError
+
+# A progress line appears after this many seconds, and is redrawn no more often than every `_REDRAW_SECONDS`.
+_PATIENT_SECONDS, _REDRAW_SECONDS = 2.0, 0.1
+_BAR_WIDTH, _LINE_WIDTH = 24, 100
 
 
-class Stopped(Exception):
-    """Raised inside an evaluation when the time is up."""
+class Stop(StrEnum):
+    """Why work has to end before it is done; the values are the words that results report."""
+
+    TIME_LIMIT = "time limit"
+    REQUESTED = "stop requested"
+    INTERRUPTED = "interrupted"
+
+
+class OutOfTime(Exception):
+    """Raised by `Clock.check` where work has to end; `reason` says why.
+
+    It never leaves the package: whoever catches it returns the best result so far, or raises `TooLargeError`.
+    """
+
+    def __init__(self, reason: Stop):
+        super().__init__(str(reason))
+        self.reason = reason
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What a search can tell of itself at any moment."""
+    """How far a search is: iteration `iteration` of at most `of`, and the values of its best policy so far.
+
+    `expected_return` is NaN where the search has none to report.
+    """
 
     phase: str
     iteration: int
@@ -26,74 +53,142 @@ class Progress:
 
     @property
     def values(self) -> str:
-        """The numbers in words; a proof has no return of its own."""
+        """The numbers in words."""
         earned = "" if math.isnan(self.expected_return) else f"return {self.expected_return:.4g}  "
         return f"{self.opacity_bits:.4f} bits  {earned}λ {self.multiplier:.3g}"
 
 
-class Watch:
-    """The clock of one search.
+ProgressOption = bool | Callable[[Progress], None] | None
 
-    **Arguments:** `time_limit`: seconds from now, None for no limit; `iterations`: the most that are made, None for the
-    method's own number; `progress`: True to draw a line on standard error once two seconds have passed, a function to be
-    called instead, False for silence, None to draw where a person watches.
+
+class Clock:
+    """How long some work may take, and what is reported meanwhile.
+
+    Inner loops call `check()`, which raises `OutOfTime`; inner searches get a part of the time by `share`. As a context
+    manager a clock erases its progress line at the end.
+
+    **Arguments:** `time_limit`: seconds from now, `math.inf` or None for no limit; with 0 or less the deadline has already
+    passed. `iterations`: the most that the search makes, None for its own number. `stop`: a function that returns True
+    once the caller wants the work to end. `progress`: True draws a line on standard error after two seconds, a function is
+    called with each `Progress` instead, False does neither, None draws where standard error is a terminal. `now`: the time
+    source, in seconds.
     """
 
     def __init__(
         self,
         time_limit: float | None = None,
+        *,
         iterations: int | None = None,
-        progress: "bool | Callable[[Progress], None] | None" = None,
+        stop: Callable[[], bool] | None = None,
+        progress: ProgressOption = False,
+        now: Callable[[], float] = time.monotonic,
     ):
-        self._begin = clock.monotonic()
-        self._deadline = math.inf if time_limit is None else clock.monotonic() + time_limit
+        self.time_limit = math.inf if time_limit is None else time_limit
+        assert not math.isnan(self.time_limit)
         self.iterations = iterations
-        self._tell = progress if callable(progress) else None
-        self._draw = progress is True or (progress is None and sys.stderr is not None and sys.stderr.isatty())
-        self._drawn = False
-        self._last = clock.monotonic()
+        self._stop, self._now = stop, now
+        self._begin = now()
+        self._deadline = self._begin + self.time_limit
+        self._report = progress if callable(progress) else None
+        self._draws = progress is True or (progress is None and sys.stderr is not None and sys.stderr.isatty())
+        self._drawn: float | None = None
 
     @property
-    def seconds(self) -> float:
-        """Since the search began, time before an interruption included."""
-        return clock.monotonic() - self._begin
+    def spent(self) -> float:
+        """Seconds since the clock was started, those before `resume_after` included."""
+        return self._now() - self._begin
+
+    @property
+    def left(self) -> float:
+        """Seconds until the deadline, 0 after it."""
+        return max(0.0, self._deadline - self._now())
+
+    @property
+    def reason(self) -> Stop | None:
+        """Why to end now; None to continue."""
+        if self._stop is not None and self._stop():
+            return Stop.REQUESTED
+        return Stop.TIME_LIMIT if self._now() >= self._deadline else None
+
+    def check(self, ahead: float = 0.0) -> None:
+        """Raise `OutOfTime` where the work has to end now, or would pass the deadline with `ahead` more seconds of it."""
+        reason = self.reason
+        if reason is None and ahead and ahead > self.left:
+            reason = Stop.TIME_LIMIT
+        if reason is not None:
+            raise OutOfTime(reason)
+
+    def allows(self, iteration: int) -> bool:
+        """Whether the search may go beyond an iteration."""
+        return self.iterations is None or iteration < self.iterations
 
     def resume_after(self, seconds: float) -> None:
-        """Count the seconds that the search took before it was interrupted."""
+        """Count the seconds that the search took before it was interrupted; the deadline does not move."""
         self._begin -= seconds
 
-    @property
-    def time_left(self) -> float:
-        """Seconds until the limit."""
-        return self._deadline - clock.monotonic()
+    def share(self, part: float = 1.0, *, more: float = 0.0, iterations: int | None = None) -> "Clock":
+        """A silent clock for inner work: a part of the time that is left and `more` seconds, the same stop function."""
+        assert part > 0
+        return Clock(part * self.left + more, iterations=iterations, stop=self._stop, now=self._now)
 
-    def check(self) -> None:
-        """Raise `Stopped` when the time is up."""
-        if clock.monotonic() > self._deadline:
-            raise Stopped
+    def silent(self) -> "Clock":
+        """This clock without progress reports."""
+        clock = copy.copy(self)
+        clock._report, clock._draws = None, False
+        return clock
 
-    def tell(self, news: Progress) -> None:
-        """Pass on how far the search is; lines are drawn ten times a second at most."""
-        if self._tell is not None:
-            self._tell(news)
-        now = clock.monotonic()
-        if not self._draw or self.seconds < 2 or now - self._last < 0.1:
+    def or_unlimited(self) -> "Clock":
+        """This clock; one without a limit where no time was given at all, for work that is done in any case."""
+        return self if self.time_limit > 0 else UNLIMITED
+
+    def report(self, news: Progress) -> None:
+        """Pass on how far the search is."""
+        if self._report is not None:
+            self._report(news)
+        now = self._now()
+        recent = self._drawn is not None and now - self._drawn < _REDRAW_SECONDS
+        if not self._draws or recent or self.spent < _PATIENT_SECONDS:
             return
-        self._last, self._drawn = now, True
+        self._drawn = now
         share = min(1.0, news.iteration / max(1, news.of))
-        bar = "█" * round(24 * share) + "░" * (24 - round(24 * share))
+        full = round(_BAR_WIDTH * share)
+        bar = "█" * full + "░" * (_BAR_WIDTH - full)
         line = f"{news.phase:>8} {bar} {100 * share:3.0f}%  {news.values}  {news.seconds:.0f} s"
-        width = _width()
+        width = _line_width()
         sys.stderr.write(f"\r{line[:width]:<{width}}")
         sys.stderr.flush()
 
-    def close(self) -> None:
-        """Wipe the line."""
-        if self._drawn:
-            sys.stderr.write("\r" + " " * _width() + "\r")
+    def __enter__(self) -> "Clock":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._drawn is not None:
+            sys.stderr.write("\r" + " " * _line_width() + "\r")
             sys.stderr.flush()
 
 
-def _width() -> int:
-    """Of the line; one that wraps could not be drawn over."""
-    return min(100, shutil.get_terminal_size((101, 24)).columns - 1)
+UNLIMITED = Clock()
+"""The clock of work that nobody limits."""
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Turn a keyboard interrupt into `OutOfTime`, for searches that return their best result so far."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise OutOfTime(Stop.INTERRUPTED) from None
+
+
+@contextlib.contextmanager
+def too_large_if_late(message: str) -> Iterator[None]:
+    """Turn `OutOfTime` into `TooLargeError(message)`, for work that has no result until it is done."""
+    try:
+        yield
+    except OutOfTime:
+        raise TooLargeError(message) from None
+
+
+def _line_width() -> int:
+    """Columns of the progress line: one that wraps could not be drawn over."""
+    return min(_LINE_WIDTH, shutil.get_terminal_size((_LINE_WIDTH + 1, 24)).columns - 1)

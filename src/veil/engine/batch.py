@@ -14,6 +14,7 @@ from functools import cache, cached_property
 import numpy as np
 from jaxtyping import Float, Int
 
+from ..common.clock import UNLIMITED, Clock
 from .chain import Chain, sum_by_cell
 from .hidden import Hidden
 from .kernel import DenseKernel
@@ -99,14 +100,14 @@ class BatchTree:
 
     @one_blas_thread
     def evaluate(
-        self, tables: Float[np.ndarray, "B T C A"], measure: Measure, check: Callable[[], None] = lambda: None
+        self, tables: Float[np.ndarray, "B T C A"], measure: Measure, clock: Clock = UNLIMITED
     ) -> tuple[Float[np.ndarray, " B"], Float[np.ndarray, "B T C A"]]:
-        """The value of a measure for each policy and its slope in each table; `check` is called now and then."""
+        """The value of a measure for each policy and its slope in each table; `clock` is checked before each part."""
         step = max(1, _AT_ONCE // self.numbers)  # what is worked on at a time stays in the cache
         parts = [tables[begin : begin + step] for begin in range(0, len(tables), step)]
 
         def work(part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            check()
+            clock.check()
             return _Pass(self, part).evaluate(measure)
 
         # Threads pay where NumPy works long enough between two turns of the interpreter.

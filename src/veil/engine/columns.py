@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
 
+from ..common.clock import UNLIMITED, Clock
 from ..common.logs import natural_log, posteriors
 from .chain import Chain, Slopes
 from .kernel import SparseKernel
@@ -32,7 +33,7 @@ class ColumnPass:
 
     The interface is that of `SequencePass`. Lanes of up to 64 sequences are worked on by as many threads as there are cores.
     Where the messages of a lane do not fit its share of the memory, every k-th is kept and the rest computed again.
-    `check` is called before each lane and ends the work by raising.
+    `clock` is checked before each lane.
     """
 
     @one_blas_thread
@@ -43,10 +44,10 @@ class ColumnPass:
         *,
         gradient: bool,
         memory_bytes: int,
-        check: Callable[[], None] = lambda: None,
+        clock: Clock = UNLIMITED,
     ):
         assert isinstance(chain.hidden.kernel, SparseKernel)
-        self._check = check
+        self._clock = clock
         self.slopes = Slopes(chain) if gradient else None
         self.label = chain.hidden.label
         turned = _Turned(chain)
@@ -73,7 +74,7 @@ class ColumnPass:
 
     def _each(self, work: Callable, items: list) -> list:
         def checked(item: Any) -> Any:
-            self._check()
+            self._clock.check()
             return work(item)
 
         if self._workers == 1:

@@ -5,7 +5,6 @@ secret's time. Meeting in the middle needs the messages of about `√Y` historie
 and one multiplication for each pair and state; the adjoint is two more products of the same shape.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -13,10 +12,11 @@ from typing import Protocol
 import numpy as np
 from jaxtyping import Float
 
+from ..common.clock import UNLIMITED, Clock
 from ..common.logs import row_sums
 from .chain import Chain, Slopes
 from .threads import one_blas_thread
-from .tree import Block, Merging, Prefixes, Pruning, Suffixes, check_deadline, walk
+from .tree import Block, Merging, Prefixes, Pruning, Suffixes, walk
 
 DEFAULT_MEMORY = 2 * 2**30
 # Numbers of the joint table made at a time: small enough to stay in the cache while logarithms are taken.
@@ -43,7 +43,7 @@ class JointWalk:
 
     One side of the meeting time is enumerated and kept, the other is walked depth-first in blocks and joined with it.
 
-    **Arguments:** `merge_tolerance`: see `Merging`; `memory_bytes`: budget for the messages; `deadline`: see `walk`;
+    **Arguments:** `merge_tolerance`: see `Merging`; `memory_bytes`: budget for the messages; `clock`: see `walk`;
     `keep_events`: whether the sequences themselves are kept; `meet`: the time at which the sides meet, by default half
     the horizon; `outer`: which side is walked, `"prefixes"` or `"suffixes"`; `prune_below`: see `Pruning`.
 
@@ -56,7 +56,7 @@ class JointWalk:
     chain: Chain
     merge_tolerance: float = 0.0
     memory_bytes: int = DEFAULT_MEMORY
-    deadline: float = math.inf
+    clock: Clock = UNLIMITED
     keep_events: bool = False
     meet: int | None = None
     outer: str = "prefixes"
@@ -101,7 +101,7 @@ class JointWalk:
 
     def _walk(self, direction: Prefixes | Suffixes, leaf: Callable, with_slopes: bool) -> np.ndarray | None:
         rows = self._rows_at_once(direction.levels)
-        return walk(direction, leaf, rows_at_once=rows, with_slopes=with_slopes, deadline=self.deadline)
+        return walk(direction, leaf, rows_at_once=rows, with_slopes=with_slopes, clock=self.clock)
 
     def _collect(self, direction: Prefixes | Suffixes) -> list[Block]:
         blocks: list[Block] = []
@@ -119,7 +119,7 @@ class JointWalk:
                 continue
             step = max(1, _AT_ONCE // (values * inner.matrix.shape[1]))
             for begin in range(0, len(block), step):
-                check_deadline(self.deadline)
+                self.clock.check()
                 part = block.part(begin, min(begin + step, len(block)))
                 rows = part.true.reshape(-1, block.message.shape[2])
                 cotangent = self._pairs(rows @ inner.matrix, part, inner.block, objective, forward=forward)

@@ -10,8 +10,6 @@ taken in the unscaled messages, where they are free of the scale: `H` is homogen
 `∂H/∂α` depends on the posterior alone.
 """
 
-import math
-import time as clock
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -19,7 +17,7 @@ from typing import Protocol
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..common.errors import TooLargeError
+from ..common.clock import UNLIMITED, Clock
 from ..common.logs import divergence_bits
 from .chain import Chain, Slopes, sum_over
 
@@ -323,7 +321,7 @@ def walk(
     *,
     rows_at_once: int,
     with_slopes: bool = False,
-    deadline: float = math.inf,
+    clock: Clock = UNLIMITED,
 ) -> np.ndarray | None:
     """Walk a tree depth-first in blocks and hand each block of leaves to `leaf`.
 
@@ -332,12 +330,12 @@ def walk(
     order each time.
 
     **Arguments:** `rows_at_once`: parents extended at a time; memory is bounded by this times the levels.
-    `deadline`: a `time.monotonic()` after which `TooLargeError` is raised.
+    `clock` is checked before each block.
     """
     stack = [_Frame(direction.root(), 0)]
     while stack:
         frame = stack[-1]
-        check_deadline(deadline)
+        clock.check()
         if frame.level < direction.levels and frame.position < len(frame.block):
             if frame.slope is None and with_slopes:
                 frame.slope = np.zeros_like(frame.block.message)
@@ -361,12 +359,6 @@ def walk(
             slope = np.zeros_like(frame.block.message) if frame.slope is None else frame.slope
             parent.slope[begin:end] = pull_back(slope)
     return None
-
-
-def check_deadline(deadline: float) -> None:
-    """Raise `TooLargeError` after the deadline, a `time.monotonic()`."""
-    if clock.monotonic() > deadline:
-        raise TooLargeError("the observation tree outgrew its time limit: raise time_limit, or shorten the horizon")
 
 
 def _rows(messages: Float[np.ndarray, "n V N"]) -> Float[np.ndarray, "nV N"]:

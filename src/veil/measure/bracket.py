@@ -1,20 +1,18 @@
 """Proven bounds on the opacity at any horizon: windows around the secret's time, deepened until they are narrow."""
 
-import math
-import time as clock
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 
-from ..common.errors import TooLargeError
+from ..common.clock import UNLIMITED, Clock, OutOfTime, too_large_if_late
 from ..common.logs import entropy_bits, log2_of_count
 from ..engine.chain import Chain
 from ..engine.joint import JointWalk
 from ..engine.size import TreeSize, tree_size
 from ..engine.window import Cut, Window
-from .exact import Budget, EntropyObjective
+from .exact import LATE, Budget, EntropyObjective
 from .result import Opacity
 
 # Rounding in the sums of a tree; the ends of a bracket are moved outwards by it.
@@ -69,15 +67,15 @@ def bracket_gradient(
 ) -> tuple[Opacity, Float[np.ndarray, "T C A"]]:
     """A bracket of the wanted width and the slope of its lower end, at the window it reached, in the policy's table."""
     best = _deepest(chain, budget, width, None)
-    deadline = clock.monotonic() + 3 * budget.time_limit  # a slope takes about three times a value
-    _, slope = end_gradient(
-        chain,
-        radius=best.radius,
-        reveal=True,
-        memory_bytes=budget.memory_bytes,
-        deadline=deadline,
-        prune_below=best.pruned_below,
-    )
+    with too_large_if_late(LATE):
+        _, slope = end_gradient(
+            chain,
+            radius=best.radius,
+            reveal=True,
+            memory_bytes=budget.memory_bytes,
+            clock=Clock(3 * budget.time_limit),  # a slope takes about three times a value
+            prune_below=best.pruned_below,
+        )
     return _result(chain, best, reason), slope
 
 
@@ -109,19 +107,19 @@ def deepen(chain: Chain, budget: Budget, *, width: float) -> Iterator[Bounds]:
     alone, and what one took tells what the next will take. The first that no longer fits is tried without its rarest
     histories.
     """
-    end = clock.monotonic() + budget.time_limit
+    clock = Clock(budget.time_limit)
     best = Bounds(0.0, float(entropy_bits(chain.prior)) + _ROUNDING_BITS, 0, 0)
     yield best
     pace = 0.0  # seconds taken over seconds forecast
     for radius in range(chain.hidden.horizon + 2):
         pair = _Pair.around(chain, radius)
-        begin = clock.monotonic()
-        if pair.exact and pair.seconds * max(pace, 0.5) <= end - begin:
+        begin = clock.spent
+        if pair.exact and pair.seconds * max(pace, 0.5) <= clock.left:
             try:
-                lower, upper, lost, sequences = pair.evaluate(budget, 0.0, end)
-            except TooLargeError:
+                lower, upper, lost, sequences = pair.evaluate(budget, 0.0, clock)
+            except OutOfTime:
                 return
-            pace = (clock.monotonic() - begin) / pair.seconds if pair.seconds > _TELLING_SECONDS else pace
+            pace = (clock.spent - begin) / pair.seconds if pair.seconds > _TELLING_SECONDS else pace
             best = best.improved(lower, upper, radius, sequences, 0.0)
             yield best
             if best.width <= width or pair.window.is_whole(chain):
@@ -129,8 +127,8 @@ def deepen(chain: Chain, budget: Budget, *, width: float) -> Iterator[Bounds]:
             continue
         for below in _PRUNINGS:
             try:
-                lower, upper, lost, sequences = pair.evaluate(budget, below, end)
-            except TooLargeError:
+                lower, upper, lost, sequences = pair.evaluate(budget, below, clock)
+            except OutOfTime:
                 return
             if upper < best.upper or lower > best.lower:
                 best = best.improved(lower, upper, radius, sequences, below)
@@ -162,20 +160,20 @@ class _Pair:
     def seconds(self) -> float:
         return sum(size.seconds(cut.chain, gradient=False) for cut, size in zip(self.cuts, self.sizes, strict=True))
 
-    def evaluate(self, budget: Budget, below: float, end: float) -> tuple[float, float, float, int]:
+    def evaluate(self, budget: Budget, below: float, clock: Clock) -> tuple[float, float, float, int]:
         """Lower and upper bound, the bits that pruning may have hidden, and the sequences met."""
         most = log2_of_count(self.cuts[0].chain.hidden.label.shape[1])
         lower, upper = EntropyObjective(), EntropyObjective()
-        _walk(self.cuts[0], budget.memory_bytes, end, below).run(lower)
-        walk = _walk(self.cuts[1], budget.memory_bytes, end, below)
+        _walk(self.cuts[0], budget.memory_bytes, clock, below).run(lower)
+        walk = _walk(self.cuts[1], budget.memory_bytes, clock, below)
         walk.run(upper)
         lost = walk.lost_mass * most
         return lower.bits - _ROUNDING_BITS, upper.bits + lost + _ROUNDING_BITS, lost, int(walk.num_sequences)
 
 
-def _walk(cut: Cut, memory_bytes: int, deadline: float, prune_below: float) -> JointWalk:
+def _walk(cut: Cut, memory_bytes: int, clock: Clock, prune_below: float) -> JointWalk:
     size = tree_size(cut.chain)
-    return JointWalk(cut.chain, 0.0, memory_bytes, deadline, meet=size.meet, outer=size.outer, prune_below=prune_below)
+    return JointWalk(cut.chain, 0.0, memory_bytes, clock, meet=size.meet, outer=size.outer, prune_below=prune_below)
 
 
 def end_gradient(
@@ -184,7 +182,7 @@ def end_gradient(
     radius: int,
     reveal: bool,
     memory_bytes: int,
-    deadline: float = math.inf,
+    clock: Clock = UNLIMITED,
     prune_below: float = 0.0,
 ) -> tuple[float, Float[np.ndarray, "T C A"]]:
     """One end of the bracket of a given radius, and its slope in the policy's table.
@@ -194,5 +192,5 @@ def end_gradient(
     """
     cut = Cut(chain, Window.around(chain, radius), reveal=reveal)
     objective = EntropyObjective()
-    slope = cut.run(_walk(cut, memory_bytes, deadline, prune_below), objective)
+    slope = cut.run(_walk(cut, memory_bytes, clock, prune_below), objective)
     return objective.bits, slope

@@ -1,6 +1,5 @@
 """`opacity` and `opacity_gradient`: one door for every method, which says in the result what it did and why."""
 
-import time as clock
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -8,6 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..common.checks import Defects, as_floats, is_number
+from ..common.clock import Clock
 from ..engine.chain import Chain, make_chain
 from ..engine.joint import DEFAULT_MEMORY
 from ..engine.returns import evaluate_return
@@ -171,11 +171,11 @@ def _auto(chain: Chain, settings: _Settings) -> Opacity:
         return exact_opacity(chain, settings.budget, reason=reason)
     if method == "sampled":
         return replace(_sampled(chain, settings), reason=f"sampled: {reason}")
-    begin = clock.monotonic()
+    clock = Clock()
     bracket = bracket_opacity(chain, settings.budget, width=settings.width)
     if bracket.upper - bracket.lower <= settings.width:
         return replace(bracket, reason=f"bracket: {reason}; {bracket.reason} reach the width")
-    spent = clock.monotonic() - begin
+    spent = clock.spent
     sample = _sampled(chain, settings)
     return replace(
         sample,

@@ -1,6 +1,5 @@
 """Exact opacity and its gradient: every possible observation sequence, once."""
 
-import time as clock
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -8,16 +7,20 @@ import numpy as np
 from jaxtyping import Float
 
 from ..common.checks import Defects, is_number
+from ..common.clock import Clock, too_large_if_late
 from ..common.errors import TooLargeError
 from ..common.logs import entropy_bits, surprisal_bits
 from ..engine.chain import Chain
-from ..engine.joint import DEFAULT_MEMORY, JointWalk
+from ..engine.joint import DEFAULT_MEMORY, JointWalk, Objective
 from ..engine.size import TreeSize, naive_bound, tree_size
 from .result import Opacity
 
 EXACT_SECONDS = 300.0
 # Trees this small are walked without counting them first.
 _SMALL = 20_000
+# A forecast is right within about this factor; a walk that takes longer is ended.
+_OVERRUN = 3
+LATE = "the observation tree outgrew its time limit: raise time_limit, or shorten the horizon"
 
 
 @dataclass(frozen=True)
@@ -64,19 +67,26 @@ class EntropyObjective:
 
 def exact_opacity(chain: Chain, budget: Budget, *, reason: str = "") -> Opacity:
     """`H(Z|Y)` by enumeration. Cost: rows of the tree times `nnz(P)`. Raises `TooLargeError` before the work starts."""
-    walk = prepare(chain, budget, gradient=False)
     objective = EntropyObjective()
-    walk.run(objective)
+    walk, _ = walk_all(chain, budget, objective)
     return _result(chain, walk, objective, reason)
 
 
 def exact_gradient(chain: Chain, budget: Budget, *, reason: str = "") -> tuple[Opacity, Float[np.ndarray, "T C A"]]:
     """`H(Z|Y)` and its slope in the policy's table, by the adjoint recursion: about three times the cost of the value."""
-    walk = prepare(chain, budget, gradient=True)
     objective = EntropyObjective()
-    slope = walk.run(objective, gradient=True)
+    walk, slope = walk_all(chain, budget, objective, gradient=True)
     assert slope is not None
     return _result(chain, walk, objective, reason), slope
+
+
+def walk_all(
+    chain: Chain, budget: Budget, objective: Objective, *, gradient: bool = False, keep_events: bool = False
+) -> tuple[JointWalk, Float[np.ndarray, "T C A"] | None]:
+    """Feed all possible sequences to an objective, if they fit the budget: the walk, and the objective's slope if asked."""
+    walk = prepare(chain, budget, gradient=gradient, keep_events=keep_events)
+    with too_large_if_late(LATE):
+        return walk, walk.run(objective, gradient=gradient)
 
 
 def prepare(chain: Chain, budget: Budget, *, gradient: bool, keep_events: bool = False) -> JointWalk:
@@ -86,9 +96,8 @@ def prepare(chain: Chain, budget: Budget, *, gradient: bool, keep_events: bool =
         size = tree_size(chain)
         refuse_if_too_large(chain, size, budget, gradient=gradient, keep_events=keep_events)
         meet, outer = size.meet, size.outer
-    # The forecast is rough; a tree that proves it wrong by a factor is stopped in its tracks.
-    deadline = clock.monotonic() + 3 * budget.time_limit
-    return JointWalk(chain, budget.merge_tolerance, budget.memory_bytes, deadline, keep_events, meet, outer)
+    clock = Clock(_OVERRUN * budget.time_limit)
+    return JointWalk(chain, budget.merge_tolerance, budget.memory_bytes, clock, keep_events, meet, outer)
 
 
 def refuse_if_too_large(

@@ -7,7 +7,6 @@ what that may have hidden from the observer is charged (`solve/game_refine.py` d
     H(Z|C_T) − Σ_t I(X_{t+1}; C_t, O_{t+1} | C_{t+1})  ≤  H(Z|Y)  ≤  H(Z|C_T).
 """
 
-import time as clock
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
 
+from ..common.clock import Clock
 from ..common.errors import TooLargeError
 from ..common.logs import conditional_entropy_bits, entropy_bits, mean_log_ratio_bits
 from ..engine.beliefs import merge_beliefs
@@ -100,12 +100,12 @@ def _prior(joint: np.ndarray) -> float:
 
 def _layers(followed: Followed, budget: Budget) -> Iterator[_Histories]:
     """The histories of each time, all apart."""
-    deadline = clock.monotonic() + budget.time_limit
+    clock = Clock(budget.time_limit)
     here = _first(followed)
     yield here
     for time, matrix in enumerate(followed.matrices()):
         need = _BYTES * _products(here.messages, matrix)
-        if need > budget.memory_bytes or clock.monotonic() > deadline:
+        if need > budget.memory_bytes or clock.reason is not None:
             raise TooLargeError(
                 f"the exact value of this policy needs {num_rows(here.messages):,} histories at time {time} of"
                 f" {followed.hidden.horizon} and more after it, beyond the budget of {budget.memory_bytes / 2**30:.2g} GiB"
@@ -146,15 +146,15 @@ def _extended(
 
 def _bracket(followed: Followed, budget: Budget, width: float) -> Opacity:
     """Bounds from histories merged by their beliefs, more of them kept apart each time."""
-    begin, most = clock.monotonic(), _FIRST_MOST
+    clock, most = Clock(budget.time_limit), _FIRST_MOST
     lower, upper, rows, prior = 0.0, np.inf, 0, 0.0
     while True:
-        start = clock.monotonic()
+        begin = clock.spent
         bits, lost, joint, largest = _merged(followed, most)
         prior = _prior(joint)
         lower, upper, rows = max(lower, bits - lost), min(upper, bits), max(rows, largest)
-        spent = clock.monotonic() - start
-        late = clock.monotonic() - begin + 3 * spent > budget.time_limit
+        # Twice as many histories take up to three times as long.
+        late = 3 * (clock.spent - begin) > clock.left
         if upper - lower <= width or late or largest < most or most >= _LARGEST_MOST:
             break
         most *= 2

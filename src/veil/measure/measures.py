@@ -25,7 +25,7 @@ from ..policy.tables import Policy
 from ..problem.observer import Observer
 from ..problem.problem import Problem
 from .evaluate import return_gradient as return_gradient
-from .exact import EXACT_SECONDS, Budget, exact_opacity, prepare
+from .exact import EXACT_SECONDS, Budget, exact_opacity, walk_all
 from .history import history_table
 
 Event = str | tuple[str, str]
@@ -189,9 +189,8 @@ def joint_table(
     if isinstance(policy, HistoryPolicy):
         return JointTable(problem, *history_table(problem, policy, Budget(memory_bytes, time_limit)))
     chain = make_chain(problem, policy)
-    walk = prepare(chain, Budget(memory_bytes, time_limit), gradient=False, keep_events=True)
     collected = _Collect()
-    walk.run(collected)
+    walk_all(chain, Budget(memory_bytes, time_limit), collected, keep_events=True)
     return JointTable(problem, np.concatenate(collected.rows), np.concatenate(collected.events))
 
 

@@ -1,13 +1,13 @@
 """Opacity estimated from sampled observation sequences, with its standard error and an unbiased gradient."""
 
 import itertools
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from ..common.checks import Defects, is_number
+from ..common.clock import UNLIMITED, Clock
 from ..common.logs import entropy_bits, log2_of_count, log2_or_zero
 from ..engine.chain import Chain
 from ..engine.columns import ColumnPass
@@ -42,7 +42,7 @@ def sequence_pass(
     gradient: bool,
     memory_bytes: int,
     pad_to: int = 0,
-    check: Callable[[], None] = lambda: None,
+    clock: Clock = UNLIMITED,
 ) -> SequencePass | ColumnPass | DevicePass:
     """Posteriors along sequences by the pass that suits chain and machine.
 
@@ -51,7 +51,7 @@ def sequence_pass(
     if on_accelerator(chain):
         return DevicePass(chain, events, pad_to=pad_to)
     if chain.hidden.kernel.is_sparse:
-        return ColumnPass(chain, events, gradient=gradient, memory_bytes=memory_bytes, check=check)
+        return ColumnPass(chain, events, gradient=gradient, memory_bytes=memory_bytes, clock=clock)
     return SequencePass(chain, events, gradient=gradient, memory_bytes=memory_bytes)
 
 
@@ -95,21 +95,21 @@ def sampled_gradient(
     seed: int = 0,
     memory_bytes: int = DEFAULT_MEMORY,
     reason: str = "",
-    check: Callable[[], None] = lambda: None,
+    clock: Clock = UNLIMITED,
 ) -> tuple[Opacity, Float[np.ndarray, "T C A"]]:
     """The sampled opacity and an unbiased estimate of its slope in the policy's table.
 
     The slope is that of `(1/M) Σ_k [h(y_k) + stop(h(y_k) − b_k) · log P(y_k)]` with `b_k` the mean of `h` over the *other*
     sequences of its chunk: independent of `y_k`, so the estimate stays unbiased, and of lower variance as a rule.
-    `check` is called now and then and ends the work by raising.
+    `clock` is checked before each chunk.
     """
     generator = np.random.default_rng(seed)
     sizes = chunk_sizes(chain, sequences, memory_bytes)
     slope, tally = np.zeros(chain.table.shape), _Tally()
     for size in sizes:
         events = draw_events(chain, size, generator)
-        check()
-        run = sequence_pass(chain, events, gradient=True, memory_bytes=memory_bytes, pad_to=max(sizes), check=check)
+        clock.check()
+        run = sequence_pass(chain, events, gradient=True, memory_bytes=memory_bytes, pad_to=max(sizes), clock=clock)
         result = run.result
         bits = entropy_bits(result.posterior)
         baseline = (float(result.count @ bits) - bits) / (size - 1)

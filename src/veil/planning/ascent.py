@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..common.clock import Progress, Watch
+from ..common.clock import Progress
 from ..policy.tables import softmax_pull_back
 from .task import Task, Values
 
@@ -115,9 +115,9 @@ class Ascent:
             history=np.zeros((0, 6)),
         )
 
-    def advance(self, state: State, watch: Watch) -> State:
+    def advance(self, state: State) -> State:
         """One iteration further."""
-        return _advance(self.task, state, watch)
+        return _advance(self.task, state)
 
     def is_done(self, state: State) -> bool:
         """Whether the last phase is over."""
@@ -153,27 +153,27 @@ def lengths(task: Task, iterations: int | None) -> tuple[int, int, int]:
     return climb, settle, iterations - climb - settle
 
 
-def _advance(task: Task, state: State, watch: Watch) -> State:
-    length = lengths(task, watch.iterations)
+def _advance(task: Task, state: State) -> State:
+    length = lengths(task, task.clock.iterations)
     if state.phase in (CLIMB, SETTLE):
-        after = _climb(task, state, watch, length[state.phase])
+        after = _climb(task, state, length[state.phase])
     else:
-        after = _polish(task, state, watch)
+        after = _polish(task, state)
     if after.phase < DONE and after.inside >= length[after.phase]:
-        after = _next_phase(task, after, watch)
+        after = _next_phase(task, after)
         while after.phase < DONE and length[after.phase] == 0:
-            after = _next_phase(task, after, watch)
+            after = _next_phase(task, after)
     return after
 
 
-def _next_phase(task: Task, state: State, watch: Watch) -> State:
+def _next_phase(task: Task, state: State) -> State:
     """Keep the best for the next phase."""
     phase = state.phase + 1
     if phase == POLISH and task.secrecy.kind == "sampled":
         phase = DONE  # a line search would climb the noise of the sample
     if phase == DONE:
         return replace(state, phase=DONE)
-    values = task.evaluate(task.space.softmax(state.theta), watch.check)
+    values = task.evaluate(task.space.softmax(state.theta))
     kept = _distinct(values, state.multiplier, _SETTLED if phase == SETTLE else 1)
     theta = state.theta[kept]
     after = replace(
@@ -185,7 +185,7 @@ def _next_phase(task: Task, state: State, watch: Watch) -> State:
         square=np.zeros_like(theta),
         multiplier=state.multiplier[kept],
     )
-    return _sorted_out(task, after, watch) if phase == POLISH else after
+    return _sorted_out(task, after) if phase == POLISH else after
 
 
 def _first_multipliers(task: Task, starts: int) -> Float[np.ndarray, "B K"]:
@@ -227,10 +227,10 @@ def lagrangian_slope(values: Values, pull: Float[np.ndarray, "B K"]) -> Float[np
     return values.score_slope + np.einsum("bk,bktca->btca", pull, values.slack_slope)
 
 
-def _climb(task: Task, state: State, watch: Watch, length: int) -> State:
+def _climb(task: Task, state: State, length: int) -> State:
     """One step of Adam for every start."""
     tables = task.space.softmax(state.theta)
-    values = task.evaluate(tables, watch.check)
+    values = task.evaluate(tables)
     pull = np.maximum(0.0, state.multiplier - state.penalty * values.slack)
     gradient = softmax_pull_back(tables, lagrangian_slope(values, pull))
     count = state.inside + 1
@@ -251,12 +251,10 @@ def _climb(task: Task, state: State, watch: Watch, length: int) -> State:
         square=square,
         multiplier=pull if count % _MULTIPLIER_EVERY == 0 else state.multiplier,
     )
-    return _noted(task, after, tables, values, pull, rate, watch)
+    return _noted(task, after, tables, values, pull, rate)
 
 
-def _noted(
-    task: Task, state: State, tables: np.ndarray, values: Values, pull: np.ndarray, rate: float, watch: Watch
-) -> State:
+def _noted(task: Task, state: State, tables: np.ndarray, values: Values, pull: np.ndarray, rate: float) -> State:
     """With the best feasible table so far and one more line of history, that of the table that leads."""
     leader = int(np.argmax(values.order))
     if values.feasible[leader] and values.score[leader] > state.best_score:
@@ -266,11 +264,11 @@ def _noted(
     # What is best but for a slight infeasibility is worth more than what is feasible by chance.
     state = replace(state, leading=tables[int(np.argmax(_merit(values, pull, state.penalty)))])
     multiplier = float(pull[leader].max(initial=0.0)) * task.price_unit
-    row = (state.iteration, values.secrecy[leader], values.returns[leader], multiplier, rate, watch.seconds)
-    watch.tell(
+    row = (state.iteration, values.secrecy[leader], values.returns[leader], multiplier, rate, task.clock.spent)
+    task.clock.report(
         Progress(
-            _PHASES[state.phase], state.iteration, sum(lengths(task, watch.iterations)), float(row[1]), float(row[2]),
-            multiplier, watch.seconds,
+            _PHASES[state.phase], state.iteration, sum(lengths(task, task.clock.iterations)), float(row[1]), float(row[2]),
+            multiplier, task.clock.spent,
         )
     )  # fmt: skip
     return replace(state, history=np.vstack([state.history, row]))
@@ -291,16 +289,16 @@ def _metric(task: Task, table: np.ndarray) -> np.ndarray:
     return 1 / (np.maximum(visited, 1e-6)[..., None] * np.maximum(table, 1e-9))
 
 
-def _polish(task: Task, state: State, watch: Watch) -> State:
+def _polish(task: Task, state: State) -> State:
     """One step of L-BFGS on the augmented Lagrangian of the one policy that is left."""
     space, multiplier, penalty = task.space, state.multiplier, state.penalty
     tables = space.softmax(state.theta)
-    values = task.evaluate(tables, watch.check)
+    values = task.evaluate(tables)
     pull = np.maximum(0.0, multiplier - penalty * values.slack)
     slope = lagrangian_slope(values, pull)
     gradient = softmax_pull_back(tables, slope)[0].ravel()
     gap = first_order_gain(task, tables[0], slope[0])
-    state = _noted(task, replace(state, iteration=state.iteration + 1), tables, values, pull, 0.0, watch)
+    state = _noted(task, replace(state, iteration=state.iteration + 1), tables, values, pull, 0.0)
     metric = np.where(space.available, _metric(task, tables[0]), 0.0).ravel()
     metric[(state.theta[0] <= _CLOSED).ravel()] = 0.0
     direction = _quasi_newton(gradient, metric, state.changes, state.turns)
@@ -308,12 +306,12 @@ def _polish(task: Task, state: State, watch: Watch) -> State:
     direction *= min(1.0, _LONGEST_STEP / max(longest, 1e-300))
     promised = float(gradient @ direction)
     merit = float(_merit(values, multiplier, penalty)[0])
-    step, found = _line_search(task, state, direction.reshape(space.shape), merit, promised, watch)
+    step, found = _line_search(task, state, direction.reshape(space.shape), merit, promised)
     moved = replace(state, inside=state.inside + 1, gap=gap)
     if found is None:
         if len(state.changes):  # the memory misleads: begin anew from the metric alone
             return replace(moved, changes=state.changes[:0], turns=state.turns[:0])
-        return _next_multiplier(task, moved, pull, values, watch, done=True)
+        return _next_multiplier(task, moved, pull, values, done=True)
     theta, new_tables, new_values = found
     new_pull = np.maximum(0.0, multiplier - penalty * new_values.slack)
     new_gradient = softmax_pull_back(new_tables, lagrangian_slope(new_values, new_pull))[0].ravel()
@@ -324,14 +322,14 @@ def _polish(task: Task, state: State, watch: Watch) -> State:
     gained = float(_merit(new_values, multiplier, penalty)[0]) - merit
     moved = replace(moved, theta=theta, changes=changes, turns=turns)
     if gained < 1e-9 or moved.inside % _MULTIPLIER_EVERY == 0:
-        return _next_multiplier(task, moved, new_pull, new_values, watch, done=gained < 1e-9)
+        return _next_multiplier(task, moved, new_pull, new_values, done=gained < 1e-9)
     return moved
 
 
-def _sorted_out(task: Task, state: State, watch: Watch) -> State:
+def _sorted_out(task: Task, state: State) -> State:
     """Close the actions that are hardly taken and do not pay, and open those that would: the rest is well conditioned."""
     tables = task.space.softmax(state.theta)
-    values = task.evaluate(tables, watch.check)
+    values = task.evaluate(tables)
     slope = lagrangian_slope(values, np.maximum(0.0, state.multiplier - state.penalty * values.slack))[0]
     gain = slope - np.sum(tables[0] * slope, axis=-1, keepdims=True)
     theta = state.theta - state.theta.max(axis=-1, keepdims=True)
@@ -341,7 +339,7 @@ def _sorted_out(task: Task, state: State, watch: Watch) -> State:
     return replace(state, theta=theta, changes=state.changes[:0], turns=state.turns[:0])
 
 
-def _next_multiplier(task: Task, state: State, pull: np.ndarray, values: Values, watch: Watch, *, done: bool) -> State:
+def _next_multiplier(task: Task, state: State, pull: np.ndarray, values: Values, *, done: bool) -> State:
     """Take over the multipliers that hold at the optimum of the augmented Lagrangian; end where nothing moves any more."""
     violated = float(np.max(-values.slack, initial=0.0))
     # Of a constraint with a price nothing is left unused; one without has a slack of any size.
@@ -350,7 +348,7 @@ def _next_multiplier(task: Task, state: State, pull: np.ndarray, values: Values,
         return replace(state, multiplier=pull, phase=DONE)
     penalty = min(1e4, 2 * state.penalty) if violated > 1e-4 else state.penalty
     after = replace(state, multiplier=pull, penalty=penalty)
-    return _sorted_out(task, after, watch) if done or state.inside % _SORT_EVERY == 0 else after
+    return _sorted_out(task, after) if done or state.inside % _SORT_EVERY == 0 else after
 
 
 def _quasi_newton(
@@ -374,7 +372,7 @@ def _quasi_newton(
 
 
 def _line_search(
-    task: Task, state: State, direction: np.ndarray, merit: float, promised: float, watch: Watch
+    task: Task, state: State, direction: np.ndarray, merit: float, promised: float
 ) -> tuple[float, tuple[np.ndarray, np.ndarray, Values] | None]:
     """A step along the direction that keeps a share of what it promises; None where there is none."""
     step = 1.0
@@ -382,7 +380,7 @@ def _line_search(
         theta = state.theta + step * direction
         theta = np.maximum(theta - theta.max(axis=-1, keepdims=True), _LOWEST)
         tables = task.space.softmax(theta)
-        values = task.evaluate(tables, watch.check)
+        values = task.evaluate(tables)
         gained = float(_merit(values, state.multiplier, state.penalty)[0]) - merit
         if gained >= 1e-4 * step * promised:
             return step, (theta, tables, values)

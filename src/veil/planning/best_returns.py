@@ -1,7 +1,7 @@
 """Policies of large return, whatever the observer sees: the greedy time-dependent table and the best stationary one found."""
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import zip_longest
 
 import numpy as np
@@ -9,7 +9,7 @@ from jaxtyping import Float
 from scipy.optimize import minimize
 
 from ..common.checks import Defects
-from ..common.clock import Stopped
+from ..common.clock import UNLIMITED, Clock, OutOfTime
 from ..common.logs import natural_log
 from ..engine.chain import Chain
 from ..engine.hidden import Hidden, build
@@ -63,7 +63,7 @@ def best_stationary_return(
     iterations: int = _ITERATIONS,
     seed: int = 0,
     enough: float = np.inf,
-    check: Callable[[], None] = lambda: None,
+    clock: Clock = UNLIMITED,
 ) -> tuple[float, Float[np.ndarray, "C A"]]:
     """A stationary policy of large return: its return and its table.
 
@@ -77,8 +77,8 @@ def best_stationary_return(
     actions, so that deterministic rows become exactly so.
 
     **Arguments:** `starts`, how many of these tables are climbed from, sharp and spread ones in turn; `iterations` of
-    each climb; `seed` of the random ones; `enough`, a return at which the search ends; `check`, called before each
-    evaluation, ends it too by raising `Stopped`.
+    each climb; `seed` of the random ones; `enough`, a return at which the search ends; `clock`, checked before
+    each evaluation, ends it too.
 
     Cost: `O(starts · iterations · T · nnz(P))`; it ends early where the return meets `max_return`.
     """
@@ -87,14 +87,14 @@ def best_stationary_return(
         if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
             defects.add(f"{name} is {value!r}, expected a whole number, {least} or more")
     defects.raise_if_any()
-    return _search_stationary(problem, problem.models, starts, iterations, seed, enough, check)
+    return _search_stationary(problem, problem.models, starts, iterations, seed, enough, clock)
 
 
 class _Climber:
     """The return of stationary tables and its slope, for models that may have other rewards than the problem's."""
 
-    def __init__(self, problem: Problem, models: Sequence[Model], check: Callable[[], None] = lambda: None):
-        self.problem, self.check = problem, check
+    def __init__(self, problem: Problem, models: Sequence[Model], clock: Clock = UNLIMITED):
+        self.problem, self.clock = problem, clock
         self.best = -np.inf, uniform_table(problem)
         if models is not problem.models:
             self.problem = problem.replace(model=models if len(models) > 1 else models[0])
@@ -103,7 +103,7 @@ class _Climber:
         self.scale = return_slack(self.problem) / ROUNDING or 1.0
 
     def value_and_slope(self, table: Float[np.ndarray, "C A"]) -> tuple[float, Float[np.ndarray, "C A"]]:
-        self.check()
+        self.clock.check()
         value, slope = evaluate_return(self.problem, Chain(self.hidden, table[None], stationary=True))
         if value > self.best[0]:
             self.best = value, table
@@ -168,12 +168,12 @@ def _search_stationary(
     iterations: int,
     seed: int,
     enough: float = np.inf,
-    check: Callable[[], None] = lambda: None,
+    clock: Clock = UNLIMITED,
 ) -> tuple[float, np.ndarray]:
-    climber = _Climber(problem, models, check)
+    climber = _Climber(problem, models, clock)
     largest = max_return(climber.problem) - return_slack(climber.problem)
     best = climber.best
-    with contextlib.suppress(Stopped):
+    with contextlib.suppress(OutOfTime):
         tables = _stationary_starts(climber, seed)
         for table in tables:
             best = max(best, (climber.value_and_slope(table)[0], table), key=_value)

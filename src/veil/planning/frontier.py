@@ -1,8 +1,7 @@
 """The frontier: how many bits can be kept for each return, as a curve with the price of return along it."""
 
 import math
-import time as clock
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..common.checks import Defects, is_number
-from ..common.clock import Progress
+from ..common.clock import Clock, ProgressOption
 from ..engine.returns import evaluate_returns
 from ..measure.result import Opacity
 from ..policy.memories import Memory
@@ -88,7 +87,7 @@ def frontier(
     memory: "str | Memory" = "markov",
     seed: int = 0,
     time_limit: float | None = None,
-    progress: bool | Callable[[Progress], None] | None = None,
+    progress: ProgressOption = None,
     **settings: Any,
 ) -> Frontier:
     """The most that can be hidden for each return, from where return costs nothing to the largest return of the class.
@@ -115,18 +114,17 @@ def frontier(
     for name in sorted(set(settings) - set(_SETTINGS) - {"goal", "min_opacity"}):
         defects.add(f"there is no setting {name!r}, expected {', '.join(_SETTINGS)}")
     defects.raise_if_any()
-    begin = clock.monotonic()
-    end = math.inf if time_limit is None else begin + time_limit
-    sweep = _Sweep(problem, Options(memory=memory, seed=seed, progress=progress, **settings), end)
+    clock = Clock(time_limit)
+    sweep = _Sweep(problem, Options(memory=memory, seed=seed, progress=progress, **settings), clock)
     found = sweep.run(points)
-    return Frontier(tuple(found), sweep.policy_class, sweep.status, clock.monotonic() - begin)
+    return Frontier(tuple(found), sweep.policy_class, sweep.status, clock.spent)
 
 
 class _Sweep:
     """The searches of one curve, each begun from what its neighbours found."""
 
-    def __init__(self, problem: Problem, options: Options, end: float):
-        self._problem, self._options, self._end = problem, options, end
+    def __init__(self, problem: Problem, options: Options, clock: Clock):
+        self._problem, self._options, self._clock = problem, options, clock
         self.status = Status.CONVERGED
         space = make_space(problem, options.memory)
         self.policy_class = space.describe
@@ -157,7 +155,7 @@ class _Sweep:
         return list(_cleaned(found, thresholds))
 
     def _search(self, threshold: float | None, start: Policy | None) -> Solution | None:
-        left = self._end - clock.monotonic()
+        left = self._clock.left
         if left <= 0:
             self.status = Status.TIME_LIMIT
             return None

@@ -1,11 +1,10 @@
 """The game as a solver: the best policy with any memory, with the bound that proves how good it is."""
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
-from ..common.clock import Progress, Watch
+from ..common.clock import Clock, Progress, ProgressOption
 from ..common.errors import TooLargeError
 from ..common.logs import entropy_bits
 from ..engine.return_range import best_action_values, check_feasible
@@ -34,7 +33,7 @@ def search_game(
     gap: float | None = None,
     time_limit: float | None = None,
     iterations: int | None = None,
-    progress: bool | Callable[[Progress], None] | None = None,
+    progress: ProgressOption = None,
 ) -> Solution:
     """The globally best opacity over all policies, between two proven bounds, on the full tree or by finite memory.
 
@@ -44,25 +43,23 @@ def search_game(
     **Raises:** `InfeasibleError` where no policy reaches the threshold.
     """
     check_feasible(problem)
-    watch = Watch(time_limit, iterations, progress=progress)
+    clock = Clock(time_limit, iterations=iterations, progress=progress)
     steps = 10_000 if iterations is None else iterations
 
     def tell(point: GamePoint) -> None:
-        watch.tell(Progress("the game", point.iteration, steps, point.lower, math.nan, point.price, point.seconds))
+        clock.report(Progress("the game", point.iteration, steps, point.lower, math.nan, point.price, point.seconds))
 
-    limit = math.inf if time_limit is None else time_limit
-    try:
-        result = solve_game(problem, gap=gap or 1e-3, time_limit=limit, iterations=steps, callback=tell)
-        return _from_tree(problem, result, watch)
-    except TooLargeError:
-        limit = 600.0 if time_limit is None else max(0.0, watch.time_left)
-        enclosed = enclose_game(problem, gap=gap or 0.05, time_limit=limit, callback=tell)
-        return _from_enclosure(problem, enclosed, watch)
-    finally:
-        watch.close()
+    with clock:
+        try:
+            result = solve_game(problem, gap=gap or 1e-3, time_limit=clock.left, iterations=steps, callback=tell)
+            return _from_tree(problem, result, clock)
+        except TooLargeError:
+            limit = 600.0 if time_limit is None else clock.left
+            enclosed = enclose_game(problem, gap=gap or 0.05, time_limit=limit, callback=tell)
+            return _from_enclosure(problem, enclosed, clock)
 
 
-def _from_tree(problem: Problem, result: GameResult, watch: Watch) -> Solution:
+def _from_tree(problem: Problem, result: GameResult, clock: Clock) -> Solution:
     opacity = Opacity(
         bits=result.lower,
         lower=result.lower,
@@ -73,10 +70,10 @@ def _from_tree(problem: Problem, result: GameResult, watch: Watch) -> Solution:
         reason="the game on the whole observation tree",
     )
     bound = result.upper, result.stopped, result
-    return _solution(problem, result, result.policy(problem), opacity, bound, _TREE, watch)
+    return _solution(problem, result, result.policy(problem), opacity, bound, _TREE, clock)
 
 
-def _from_enclosure(problem: Problem, enclosed: EnclosedGame, watch: Watch) -> Solution:
+def _from_enclosure(problem: Problem, enclosed: EnclosedGame, clock: Clock) -> Solution:
     """The policy of whichever way has proven more for it."""
     stretches, refined = enclosed.stretches, enclosed.refined
     if refined is None or (stretches is not None and stretches.lower >= refined.lower):
@@ -94,7 +91,7 @@ def _from_enclosure(problem: Problem, enclosed: EnclosedGame, watch: Watch) -> S
         reason="the game by finite memory: the tree does not fit",
     )
     policy = lasting(problem, result.policy(played))
-    return _solution(problem, result, policy, opacity, (enclosed.upper, enclosed.stopped, enclosed), _LONG, watch)
+    return _solution(problem, result, policy, opacity, (enclosed.upper, enclosed.stopped, enclosed), _LONG, clock)
 
 
 def lasting(problem: Problem, policy: HistoryPolicy) -> HistoryPolicy:
@@ -135,7 +132,7 @@ def _solution(
     opacity: Opacity,
     bound: tuple[float, str, GameResult | EnclosedGame],
     words: str,
-    watch: Watch,
+    clock: Clock,
 ) -> Solution:
     upper, stopped, proof = bound
     rows = [(point.iteration, point.lower, np.nan, point.price, np.nan, point.seconds) for point in result.history]
@@ -154,7 +151,7 @@ def _solution(
         detail=detail,
         price_bits=result.price,
         iterations=result.iterations,
-        seconds=watch.seconds,
+        seconds=clock.spent,
         needs_observations=True,
         history=History.of(rows),
         upper_bits=upper,

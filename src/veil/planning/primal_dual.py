@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..common.checks import Defects, is_number
-from ..common.clock import Progress, Watch
+from ..common.clock import Progress
 from ..common.errors import InputError
 from ..engine.chain import Chain
 from ..engine.returns import evaluate_returns
@@ -174,11 +174,11 @@ class PrimalDual:
         """Whether all iterations were made."""
         return state.iteration >= self.settings.iterations or not state.theta.size
 
-    def advance(self, state: PrimalDualState, watch: Watch) -> PrimalDualState:
+    def advance(self, state: PrimalDualState) -> PrimalDualState:
         """One step of the policy, one of the multipliers."""
         table = self.task.space.softmax(state.theta)
-        exact = None if self._only_samples else self.task.evaluate(table[None], watch.check)
-        sampled = self._sampled(table, state.iteration, watch) if self.settings.gradients == "sampled" else None
+        exact = None if self._only_samples else self.task.evaluate(table[None])
+        sampled = self._sampled(table, state.iteration) if self.settings.gradients == "sampled" else None
         values = sampled or exact
         assert values is not None
         slope = values.score_slope[0] + self._unit * np.einsum("k,ktca->tca", state.multiplier, values.slack_slope[0])
@@ -195,23 +195,23 @@ class PrimalDual:
             multiplier=np.maximum(0.0, state.multiplier - self.multiplier_step * surplus),
             optimizer=leaves,
         )
-        return self._noted(after, table, exact or values, state.multiplier, watch)
+        return self._noted(after, table, exact or values, state.multiplier)
 
     @cached_property
     def _only_samples(self) -> bool:
         """Whether exact values, to follow the search by, cost more than the sampled gradients."""
         return self.settings.gradients == "sampled" and self.task.secrecy.cost_seconds > _FOLLOWED_SECONDS
 
-    def _sampled(self, table: np.ndarray, iteration: int, watch: Watch) -> Values:
+    def _sampled(self, table: np.ndarray, iteration: int) -> Values:
         """Opacity, returns and their slopes from fresh runs, a stream of random numbers for each iteration."""
         task, space, sequences = self.task, self.task.space, self.settings.sequences
         secrecy = SampleSecrecy(space, self._objective, sequences, _stream(self._seed, iteration), "")
-        bits, slope = secrecy(table[None], watch.check)
+        bits, slope = secrecy(table[None], task.clock)
         chain, rows = space.chain(table), () if task.threshold is None else task.starts
         share = max(2, sequences // max(1, len(rows)))
         slack, slack_slope = np.zeros((1, len(rows))), np.zeros((1, len(rows), *space.shape))
         for number, start in enumerate(rows):
-            watch.check()
+            task.clock.check()
             generator = np.random.default_rng([self._seed, iteration, 1 + number])
             begun = _begun_at(chain, start)
             value, _, value_slope = sampled_return_gradient(space.problem, begun, draw_runs(begun, share, generator))
@@ -221,7 +221,7 @@ class PrimalDual:
         return Values(task.sign * bits, task.sign * slope, slack, slack_slope, bits, returns)
 
     def _noted(
-        self, state: PrimalDualState, table: np.ndarray, values: Values, multiplier: np.ndarray, watch: Watch
+        self, state: PrimalDualState, table: np.ndarray, values: Values, multiplier: np.ndarray
     ) -> PrimalDualState:
         """With the best feasible table so far, and one more line of history."""
         # Estimates of the return are not trusted with feasibility.
@@ -229,10 +229,10 @@ class PrimalDual:
         if feasible and values.score[0] > state.best_score:
             state = replace(state, best=table, best_score=float(values.score[0]))
         price = float(multiplier.max(initial=0.0))
-        bits, returned = float(values.secrecy[0]), float(values.returns[0])
-        row = (state.iteration, bits, returned, price, self.step, watch.seconds, *multiplier)
-        watch.tell(
-            Progress("climbing", state.iteration, self.settings.iterations, bits, returned, price, watch.seconds)
+        bits, returned, clock = float(values.secrecy[0]), float(values.returns[0]), self.task.clock
+        row = (state.iteration, bits, returned, price, self.step, clock.spent, *multiplier)
+        clock.report(
+            Progress("climbing", state.iteration, self.settings.iterations, bits, returned, price, clock.spent)
         )
         # The newest multipliers are the nearest to those of the optimum, whenever the best table was met.
         return replace(state, best_multiplier=multiplier * self._unit, history=np.vstack([state.history, row]))

@@ -1,8 +1,6 @@
 """One search from beginning to end: from scratch or a checkpoint, within its limits, to a feasible `Solution`."""
 
 import hashlib
-import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -11,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..common.checks import Defects, is_number
-from ..common.clock import Progress, Stopped, Watch
+from ..common.clock import Clock, OutOfTime, ProgressOption, Stop, interruptible
 from ..common.errors import CheckpointError
 from ..engine.return_range import check_feasible, max_return, return_extremes, return_slack
 from ..engine.returns import evaluate_returns
@@ -27,7 +25,7 @@ from .primal_dual import PrimalDual, PrimalDualSettings
 from .solution import History, Solution, Status
 from .starts import make_starts, richest_table
 from .task import Task, Values, make_task, start_points
-from .values import EVALUATIONS, OBJECTIVES, Secrecy, final_opacity, make_secrecy
+from .values import EVALUATIONS, OBJECTIVES, final_opacity, make_secrecy
 
 # The first-order gain below which an answer is called converged, in bits.
 TOLERANCE_BITS = 1e-3
@@ -61,7 +59,7 @@ class Method(Protocol):
     """A method as a sequence of states, each made from the one before and nothing else."""
 
     def begin(self, known: Float[np.ndarray, "n T C A"] | None = None) -> Any: ...  # noqa: D102
-    def advance(self, state: Any, watch: Watch) -> Any: ...  # noqa: D102
+    def advance(self, state: Any) -> Any: ...  # noqa: D102
     def is_done(self, state: Any) -> bool: ...  # noqa: D102
     def unpack(self, arrays: dict[str, np.ndarray]) -> Any: ...  # noqa: D102
     def candidates(self, state: Any) -> Float[np.ndarray, "B T C A"]: ...  # noqa: D102
@@ -87,7 +85,7 @@ class Options:
     checkpoint: str | Path | None = None
     checkpoint_every: float = 10.0
     resume: str | Path | None = None
-    progress: "bool | Callable[[Progress], None] | None" = None
+    progress: ProgressOption = None
     primal_dual: PrimalDualSettings = field(default_factory=PrimalDualSettings)
 
     def __post_init__(self) -> None:
@@ -134,7 +132,7 @@ def search(problem: Problem, options: Options) -> Solution:
     """
     if options.min_opacity is None:
         check_feasible(problem)
-    watch = Watch(options.time_limit, options.iterations, progress=options.progress)
+    clock = Clock(options.time_limit, iterations=options.iterations, progress=options.progress)
     space = make_space(problem, options.memory)
     secrecy = make_secrecy(space, options.objective, options.evaluation, sequences=options.sequences, seed=options.seed)
     task = make_task(
@@ -145,28 +143,16 @@ def search(problem: Problem, options: Options) -> Solution:
         min_opacity=options.min_opacity,
         secrecy=secrecy,
     )
-    safe = richest_table(space, watch.check)
+    safe = richest_table(space, clock)
     task = _within_rounding(task, safe)
-    if watch.time_left > 0 and _is_hopeless(task, safe):
-        return _unsearched(task, safe, options, watch, Status.INFEASIBLE)
-    limited = replace(task, secrecy=_Limited(secrecy, watch))
+    if clock.left > 0 and _is_hopeless(task, safe):
+        return _unsearched(task, safe, options, clock, Status.INFEASIBLE)
+    limited = replace(task, clock=clock)
     method = _make_method(limited, safe, options)
-    state, status = _run(method, limited, safe, options, watch)
+    state, status = _run(method, limited, safe, options)
     if state is None:
-        return _unsearched(task, safe, options, watch, status)
-    return _answer(task, method, state, status, options, watch)
-
-
-class _Limited:
-    """A secrecy that keeps to the time of the search, whoever asks for it."""
-
-    def __init__(self, inner: Secrecy, watch: Watch):
-        self._inner, self._watch = inner, watch
-        self.kind, self.reason, self.cost_seconds = inner.kind, inner.reason, inner.cost_seconds
-
-    def __call__(self, tables: np.ndarray, check: Callable[[], None]) -> tuple[np.ndarray, np.ndarray]:
-        """See `Secrecy`."""
-        return self._inner(tables, self._watch.check)
+        return _unsearched(task, safe, options, clock, status)
+    return _answer(task, method, state, status, options, clock)
 
 
 def _within_rounding(task: Task, safe: np.ndarray) -> Task:
@@ -202,19 +188,18 @@ def _most_hidden(task: Task, safe: np.ndarray, options: Options) -> Float[np.nda
     """
     if task.min_opacity is None:
         return None
-    free = replace(task, min_opacity=None, threshold=None, sign=1.0)
+    free = replace(task, min_opacity=None, threshold=None, sign=1.0, clock=task.clock.silent())
     method = _make_method(free, safe, replace(options, method="ascent"))
-    state, silent = method.begin(), Watch(None, options.iterations, progress=False)
-    limit = math.inf if options.iterations is None else options.iterations
-    while not method.is_done(state) and state.iteration < limit:
+    state = method.begin()
+    while not method.is_done(state) and task.clock.allows(state.iteration):
         if np.all(task.slacks(state.best[None]) >= 0):
             break
-        state = method.advance(state, silent)
+        state = method.advance(state)
     uniform = task.space.softmax(np.zeros(task.space.shape))
     return np.stack([uniform, *method.candidates(state)])
 
 
-def _run(method: Method, task: Task, safe: np.ndarray, options: Options, watch: Watch) -> tuple[Any, Status]:
+def _run(method: Method, task: Task, safe: np.ndarray, options: Options) -> tuple[Any, Status]:
     """States one after the other, until the method ends, a limit is met or somebody interrupts.
 
     The state is None where the time did not suffice for the first.
@@ -222,44 +207,41 @@ def _run(method: Method, task: Task, safe: np.ndarray, options: Options, watch: 
     path = options.checkpoint or options.resume
     identity = options.identity(task.space.problem, task.space) if path is not None else {}
     checkpoint = None if path is None else Checkpoint(path, identity, options.checkpoint_every)
-    state, status = None, Status.CONVERGED
+    state, status, clock = None, Status.CONVERGED, task.clock
     try:
-        if options.resume is not None:
-            state = _resumed(method, options.resume, identity, watch)
-        else:
-            state = method.begin(_most_hidden(task, safe, options))
-        while not method.is_done(state):
-            if options.iterations is not None and state.iteration >= options.iterations:
-                status = Status.ITERATION_LIMIT
-                break
-            watch.check()
-            state = method.advance(state, watch)
-            if checkpoint is not None and checkpoint.is_due:
-                checkpoint.write(state.arrays(), watch.seconds)
-    except Stopped:
-        status = Status.TIME_LIMIT
-    except KeyboardInterrupt:
-        status = Status.INTERRUPTED
-    finally:
-        watch.close()
+        with clock, interruptible():
+            if options.resume is not None:
+                state = _resumed(method, options.resume, identity, clock)
+            else:
+                state = method.begin(_most_hidden(task, safe, options))
+            while not method.is_done(state):
+                if not clock.allows(state.iteration):
+                    status = Status.ITERATION_LIMIT
+                    break
+                clock.check()
+                state = method.advance(state)
+                if checkpoint is not None and checkpoint.is_due:
+                    checkpoint.write(state.arrays(), clock.spent)
+    except OutOfTime as end:
+        status = Status.INTERRUPTED if end.reason is Stop.INTERRUPTED else Status.TIME_LIMIT
     if checkpoint is not None and state is not None:
-        checkpoint.write(state.arrays(), watch.seconds)
+        checkpoint.write(state.arrays(), clock.spent)
     return state, status
 
 
-def _resumed(method: Method, path: str | Path, identity: dict[str, Any], watch: Watch) -> Any:
+def _resumed(method: Method, path: str | Path, identity: dict[str, Any], clock: Clock) -> Any:
     arrays, spent = read_checkpoint(path, identity)
     try:
         state = method.unpack(arrays)
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path} does not hold the state of this method: {error}") from error
-    watch.resume_after(spent)
+    clock.resume_after(spent)
     return state
 
 
-def _answer(task: Task, method: Method, state: Any, status: Status, options: Options, watch: Watch) -> Solution:
+def _answer(task: Task, method: Method, state: Any, status: Status, options: Options, clock: Clock) -> Solution:
     """The best feasible candidate, evaluated anew as far as the time allows."""
-    space, closing = task.space, Watch(_seconds_left(status, options, watch))
+    space, closing = task.space, _closing_clock(status, clock)
     tables, values = _candidates(task, method, state, closing)
     found = [
         _first_order(task, tables[one], values.part(np.array([one])), state.best_multiplier)
@@ -293,7 +275,7 @@ def _answer(task: Task, method: Method, state: Any, status: Status, options: Opt
         price_bits=float(multiplier.max(initial=0.0)) * task.price_unit,
         stationarity_bits=gap,
         iterations=state.iteration,
-        seconds=watch.seconds,
+        seconds=clock.spent,
         seed=options.seed,
         needs_observations=space.needs_observations,
         history=History.of(state.history),
@@ -341,21 +323,20 @@ def _first_order(task: Task, table: np.ndarray, values: Values, multiplier: np.n
     return gain(best), best
 
 
-def _seconds_left(status: Status, options: Options, watch: Watch) -> float:
-    """What the answer may take: nobody waits long for a search that was stopped."""
-    if status is Status.INTERRUPTED:
-        return _CLOSING_SECONDS
-    return math.inf if options.time_limit is None else max(0.0, watch.time_left) + _CLOSING_SECONDS
+def _closing_clock(status: Status, clock: Clock) -> Clock:
+    """The time that the answer may take: nobody waits long for a search that was stopped."""
+    return Clock(_CLOSING_SECONDS + (0.0 if status is Status.INTERRUPTED else clock.left))
 
 
-def _candidates(task: Task, method: Method, state: Any, closing: Watch) -> tuple[np.ndarray, Values]:
+def _candidates(task: Task, method: Method, state: Any, closing: Clock) -> tuple[np.ndarray, Values]:
     """Tables that may be the answer, with their values; the best that is known, without slopes, where time is short."""
     try:
         tables = method.candidates(state)
-        if task.secrecy.cost_seconds * len(tables) < closing.time_left:
+        if task.secrecy.cost_seconds * len(tables) < closing.left:
             # Each by itself, as it was repaired: bits of several tables together round otherwise.
-            return tables, Values.joined([task.evaluate(table[None], closing.check) for table in tables])
-    except Stopped:
+            task = replace(task, clock=closing)
+            return tables, Values.joined([task.evaluate(table[None]) for table in tables])
+    except OutOfTime:
         pass
     space, best = task.space, state.best[None]
     returns, unknown = evaluate_returns(space.problem, space.hidden, best, stationary=space.stationary)[0], np.nan
@@ -367,9 +348,9 @@ def _candidates(task: Task, method: Method, state: Any, closing: Watch) -> tuple
     return best, Values(np.array([state.best_score]), slope, slack, slack_slope, np.array([unknown]), returns)
 
 
-def _closing_opacity(task: Task, table: np.ndarray, options: Options, closing: Watch) -> Opacity:
+def _closing_opacity(task: Task, table: np.ndarray, options: Options, closing: Clock) -> Opacity:
     """The opacity of the answer: as it was searched, or by what fits the time that is left."""
-    space, secrecy, left = task.space, task.secrecy, max(closing.time_left, 0.5 * _CLOSING_SECONDS)
+    space, secrecy, left = task.space, task.secrecy, max(closing.left, 0.5 * _CLOSING_SECONDS)
     cost = {"exact": 1 / 3, "bracket": 20 / secrecy.cost_seconds, "sampled": 10.0}[secrecy.kind] * secrecy.cost_seconds
     if cost <= left:
         return final_opacity(space, table, secrecy, options.seed, options.sequences)
@@ -380,11 +361,11 @@ def _closing_opacity(task: Task, table: np.ndarray, options: Options, closing: W
     return opacity(space.problem, policy, "sampled", sequences=count, seed=seed)
 
 
-def _unsearched(task: Task, safe: np.ndarray, options: Options, watch: Watch, status: Status) -> Solution:
+def _unsearched(task: Task, safe: np.ndarray, options: Options, clock: Clock, status: Status) -> Solution:
     """The policy of largest return that is known for the class: not enough, or all that there was time for."""
     space = task.space
     value = expected_return(space.problem, space.policy(safe))
-    hidden = _closing_opacity(task, safe, options, Watch(_seconds_left(status, options, watch)))
+    hidden = _closing_opacity(task, safe, options, _closing_clock(status, clock))
     missed = not _is_feasible(task, safe, hidden)
     status = Status.INFEASIBLE if missed else status
     return Solution(
@@ -399,7 +380,7 @@ def _unsearched(task: Task, safe: np.ndarray, options: Options, watch: Watch, st
         goal=options.goal,
         objective=options.objective,
         detail=_why_infeasible(task, safe) if missed else task.secrecy.reason,
-        seconds=watch.seconds,
+        seconds=clock.spent,
         seed=options.seed,
         needs_observations=space.needs_observations,
     )

@@ -1,13 +1,11 @@
 """`veil.solve`: one door to every method, which joins the search with the proof."""
 
-import time as clock
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 from ..common.checks import Defects, is_number
-from ..common.clock import Progress
+from ..common.clock import Clock, ProgressOption
 from ..common.errors import InputError, VeilError
 from ..policy.memories import Memory
 from ..policy.tables import Policy
@@ -58,7 +56,7 @@ def solve(
     gap: float | None = None,
     certificate: bool = True,
     certificate_time_limit: float = 20.0,
-    progress: bool | Callable[[Progress], None] | None = None,
+    progress: ProgressOption = None,
     **primal_dual: Any,
 ) -> Solution:
     """The policy that leaves the observer most uncertain while the expected return stays at `problem.min_return` or above.
@@ -114,7 +112,7 @@ def solve(
         progress=progress,
         primal_dual=settings,
     )
-    begin = clock.monotonic()
+    clock = Clock(time_limit)
     if certificate and time_limit is not None:
         options = replace(options, time_limit=time_limit * (1 - _SHARE_OF_PROOF))
     if method == "game":
@@ -126,10 +124,7 @@ def solve(
         solution = search(problem, options)
     if not certificate:
         return replace(solution, certificate_note="it was not asked for")
-    left = certificate_time_limit
-    if time_limit is not None:
-        left = min(left, max(0.0, time_limit - (clock.monotonic() - begin)))
-    return _with_proof(problem, solution, options, left)
+    return _with_proof(problem, solution, options, min(certificate_time_limit, clock.left))
 
 
 def _with_proof(problem: Problem, solution: Solution, options: Options, seconds: float) -> Solution:

@@ -1,10 +1,11 @@
 """Where searches begin: near the uniform policy, random, bold in single cells, and near the policy of largest return."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 from jaxtyping import Float, Int
 
+from ..common.clock import UNLIMITED, Clock
 from ..common.logs import natural_log
 from ..engine.return_range import max_return, threshold
 from ..policy.markov import MarkovPolicy
@@ -19,17 +20,17 @@ _BOLD = 3.0
 _MANY_STATES = 300
 
 
-def richest_table(space: Space, check: Callable[[], None] = lambda: None) -> Float[np.ndarray, "T C A"]:
+def richest_table(space: Space, clock: Clock = UNLIMITED) -> Float[np.ndarray, "T C A"]:
     """The table of largest return known for the class: by backward induction where it has a clock, else by a search.
 
-    Over many states the search would take longer than what comes after it: it then ends where `check` raises `Stopped`, or
-    well inside the threshold.
+    Over many states the search would take longer than what comes after it: it then ends at the `clock`'s deadline, or well
+    inside the threshold.
     """
     problem = space.problem
     if space.stationary and space.hidden.num_states > _MANY_STATES:
         wanted = threshold(problem)
         enough = -np.inf if wanted is None else (wanted + max_return(problem)) / 2
-        return space.table_of(MarkovPolicy(best_stationary_return(problem, enough=enough, check=check)[1]))
+        return space.table_of(MarkovPolicy(best_stationary_return(problem, enough=enough, clock=clock)[1]))
     if space.stationary:
         return space.table_of(MarkovPolicy(best_stationary_return(problem)[1]))
     return space.table_of(TimedPolicy(greedy_table(problem)))

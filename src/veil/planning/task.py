@@ -1,11 +1,11 @@
 """What a search maximises and must keep, for many tables at once: score, constraints, and their slopes."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 
+from ..common.clock import UNLIMITED, Clock
 from ..common.errors import InputError
 from ..engine.return_range import return_extremes, return_slack, threshold
 from ..engine.returns import evaluate_returns, returns_from
@@ -61,7 +61,8 @@ class Task:
     **Attributes:** `sign`: +1 to hide, −1 to show (`goal="transparent"`); `threshold`, δ or None; `starts`, `(K, N)`: the
     distributions from which the return must reach δ, one of them unless each start state has a constraint of its own;
     `min_opacity`: where given, the return is maximised and the secrecy kept at this many bits; `unit`: the range of
-    returns, by which slacks are scaled; `is_free`: every policy earns δ but for rounding, which is then no constraint.
+    returns, by which slacks are scaled; `is_free`: every policy earns δ but for rounding, which is then no constraint;
+    `clock`: checked by every evaluation.
     """
 
     space: Space
@@ -72,6 +73,7 @@ class Task:
     min_opacity: float | None
     unit: float
     is_free: bool = False
+    clock: Clock = UNLIMITED
 
     @property
     def num_constraints(self) -> int:
@@ -85,10 +87,10 @@ class Task:
         """What turns a multiplier of a scaled slack into bits for one unit of return (or return for one bit)."""
         return 1 / self.unit if self.min_opacity is None else self.unit
 
-    def evaluate(self, tables: Tables, check: Callable[[], None] = lambda: None) -> Values:
+    def evaluate(self, tables: Tables) -> Values:
         """Score, slacks and slopes of each table."""
         space = self.space
-        secrecy, slope = self.secrecy(tables, check)
+        secrecy, slope = self.secrecy(tables, self.clock)
         returns, return_slope = evaluate_returns(space.problem, space.hidden, tables, stationary=space.stationary)
         if self.min_opacity is not None:
             slack, slack_slope = (secrecy - self._bits_kept)[:, None], slope[:, None]

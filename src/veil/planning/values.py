@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 import numpy as np
 from jaxtyping import Float
 
+from ..common.clock import Clock
 from ..common.errors import InputError, TooLargeError
 from ..common.logs import entropy_bits, log2_or_zero, surprisal_bits
 from ..engine.batch import BatchTree
@@ -44,8 +45,8 @@ class Secrecy(Protocol):
     reason: str
     cost_seconds: float
 
-    def __call__(self, tables: Slopes, check: Callable[[], None]) -> tuple[Float[np.ndarray, " B"], Slopes]:
-        """Values `(B,)` and slopes; `check` may raise to stop, and is called at least every second or so."""
+    def __call__(self, tables: Slopes, clock: Clock) -> tuple[Float[np.ndarray, " B"], Slopes]:
+        """Values `(B,)` and slopes; `clock` is checked every second or so."""
         ...
 
 
@@ -104,9 +105,9 @@ class BatchSecrecy:
         self.reason = f"all {self.tree.num_sequences:,.0f} possible sequences, policies side by side"
         self.cost_seconds = 4e-4 + 6e-8 * self.tree.places.size
 
-    def __call__(self, tables: Slopes, check: Callable[[], None]) -> tuple[np.ndarray, Slopes]:
+    def __call__(self, tables: Slopes, clock: Clock) -> tuple[np.ndarray, Slopes]:
         """See `Secrecy`."""
-        return self.tree.evaluate(tables, self._measure, check)
+        return self.tree.evaluate(tables, self._measure, clock)
 
 
 class WalkSecrecy:
@@ -119,30 +120,19 @@ class WalkSecrecy:
         self._objective: Objective = objective
         self.reason, self.cost_seconds = f"all {sequences} possible sequences", seconds
 
-    def __call__(self, tables: Slopes, check: Callable[[], None]) -> tuple[np.ndarray, Slopes]:
+    def __call__(self, tables: Slopes, clock: Clock) -> tuple[np.ndarray, Slopes]:
         """See `Secrecy`."""
         values, slopes = np.empty(len(tables)), np.empty(tables.shape)
         for number, table in enumerate(tables):
-            check()
+            clock.check()
             chain = self._space.chain(table)
             size = tree_size(chain)
-            walk = JointWalk(chain, meet=size.meet, outer=size.outer)
+            walk = JointWalk(chain, clock=clock, meet=size.meet, outer=size.outer)
             objective = _RowObjective(self._objective, chain.prior)
-            found = walk.run(_Checked(objective, check), gradient=True)
+            found = walk.run(objective, gradient=True)
             assert found is not None
             values[number], slopes[number] = objective.total, found
         return values, slopes
-
-
-class _Checked:
-    """An objective that asks now and then whether to go on."""
-
-    def __init__(self, inner: _RowObjective, check: Callable[[], None]):
-        self._inner, self._check = inner, check
-
-    def __call__(self, joint: np.ndarray, events: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        self._check()
-        return self._inner(joint, events)
 
 
 class WindowSecrecy:
@@ -154,13 +144,13 @@ class WindowSecrecy:
         self._space, self.radius, self.cost_seconds = space, radius, seconds
         self.reason = f"the lower end of the bracket of {radius} steps around the secret's time"
 
-    def __call__(self, tables: Slopes, check: Callable[[], None]) -> tuple[np.ndarray, Slopes]:
+    def __call__(self, tables: Slopes, clock: Clock) -> tuple[np.ndarray, Slopes]:
         """See `Secrecy`."""
         values, slopes = np.empty(len(tables)), np.empty(tables.shape)
         for number, table in enumerate(tables):
-            check()
+            clock.check()
             values[number], slopes[number] = end_gradient(
-                self._space.chain(table), radius=self.radius, reveal=True, memory_bytes=DEFAULT_MEMORY
+                self._space.chain(table), radius=self.radius, reveal=True, memory_bytes=DEFAULT_MEMORY, clock=clock
             )
         return values, slopes
 
@@ -178,13 +168,13 @@ class SampleSecrecy:
         entries = hidden.kernel.num_entries if hidden.kernel.is_sparse else hidden.num_states**2
         self.cost_seconds = 3e-9 * hidden.horizon * sequences * entries
 
-    def __call__(self, tables: Slopes, check: Callable[[], None]) -> tuple[np.ndarray, Slopes]:
+    def __call__(self, tables: Slopes, clock: Clock) -> tuple[np.ndarray, Slopes]:
         """See `Secrecy`."""
         values, slopes = np.empty(len(tables)), np.empty(tables.shape)
         for number, table in enumerate(tables):
-            check()
+            clock.check()
             chain = self._space.chain(table)
-            found, slopes[number] = sampled_gradient(chain, sequences=self._sequences, seed=self.seed, check=check)
+            found, slopes[number] = sampled_gradient(chain, sequences=self._sequences, seed=self.seed, clock=clock)
             values[number] = found.bits
             if self._objective == "leakage":
                 prior, slope = _prior_slope(chain)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..common.checks import Defects, is_number
-from ..common.clock import Progress, Watch
+from ..common.clock import Clock, Progress, ProgressOption
 from ..common.errors import TooLargeError
 from ..engine.return_range import check_feasible
 from ..engine.return_range import threshold as threshold_of
@@ -45,7 +45,7 @@ def certify(
     goal: Literal["opaque", "transparent"] = "opaque",
     game: Game | None = None,
     memory_bytes: int = DEFAULT_MEMORY,
-    progress: bool | Callable[[Progress], None] | None = None,
+    progress: ProgressOption = None,
 ) -> Certificate:
     """Prove how much a policy hides, and that no policy hides much more under the same threshold.
 
@@ -110,20 +110,16 @@ def certify(
 
 
 @contextlib.contextmanager
-def _telling(
-    progress: bool | Callable[[Progress], None] | None, limits: Limits
-) -> Iterator[Callable[[GamePoint], None]]:
+def _telling(progress: ProgressOption, limits: Limits) -> Iterator[Callable[[GamePoint], None]]:
     """What to call with how far a game is; the share that is done is that of the time."""
-    watch, seconds = Watch(progress=progress), max(1, round(limits.left))
+    seconds = max(1, round(limits.left))
+    with Clock(progress=progress) as clock:
 
-    def tell(point: GamePoint) -> None:
-        done = min(seconds, int(watch.seconds))
-        watch.tell(Progress("proving", done, seconds, point.lower, math.nan, point.price, watch.seconds))
+        def tell(point: GamePoint) -> None:
+            done = min(seconds, int(clock.spent))
+            clock.report(Progress("proving", done, seconds, point.lower, math.nan, point.price, clock.spent))
 
-    try:
         yield tell
-    finally:
-        watch.close()
 
 
 def _check(policy: Any, problem: Problem, goal: Any, time_limit: Any, gap: Any) -> None:
