@@ -1,4 +1,4 @@
-"""The ladder: what a clock and memory add to a stationary policy, up to the best policy of all and the proven bound."""
+"""The ladder: what time-dependence and memory add to a stationary policy, up to the best policy of all and the proven bound."""
 
 import time
 from dataclasses import dataclass
@@ -86,9 +86,9 @@ def climb_ladder(ladder: Ladder, quick: bool) -> list[Rung]:
     begin = time.perf_counter()
     game = solve_game(problem, threshold=ladder.min_return, gap=_GAP, time_limit=5.0 if quick else _GAME_SECONDS)
     seconds = time.perf_counter() - begin
-    words = "policies of state and full history (sees the observations)"
+    words = "history policies (see the observations)"
     rungs.append(Rung(words, "the game", game.lower, game.expected_return, seconds, game.stopped))
-    rungs.append(Rung("**no policy hides more** (proven)", "the game", game.upper, None, seconds))
+    rungs.append(Rung("**proven upper bound over all policies**", "the game", game.upper, None, seconds))
     return rungs
 
 

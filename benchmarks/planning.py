@@ -1,4 +1,4 @@
-"""Planning: which way to climb, time to nearly the best, what a clock and memory add, and cold starts."""
+"""Planning: which way to climb, time to nearly the best, what time-dependence and memory add, and cold starts."""
 
 import json
 import math

@@ -17,7 +17,7 @@ def beside(run: LaterRun, settings: Settings, times: Times) -> dict[str, Any]:
     """The best stationary policy, the best time-dependent one and the game, all at the return of a published policy.
 
     **Returns:** `markov` and `timed`, as `measure` gives them; `history_bits`: what the best policy with any memory is
-    known to hide; `upper`: what none can pass.
+    known to hide; `upper`: the proven upper bound.
     """
     problem, quick = gallery.load(run.problem, min_return=run.expected_return), settings.quick
     with times.of("stationary policy"):

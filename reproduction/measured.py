@@ -29,7 +29,7 @@ _PATIENCE = 3600.0  # seconds: enough for every tree here, so that no proof depe
 def search(problem: Problem, seed: int, **settings: Any) -> Solution:
     """The default search, in silence and without a certificate, which the tables take from the game.
 
-    **Raises:** `KeyboardInterrupt` where somebody interrupted it: the best so far must not be kept as the result.
+    **Raises:** `KeyboardInterrupt` where it was interrupted: the best so far must not be kept as the result.
     """
     found = solve(problem, seed=seed, certificate=False, progress=False, **settings)
     if found.status is Status.INTERRUPTED:

@@ -46,7 +46,7 @@ def contest(problem: Problem, limits: dict[str, Any], seed: int) -> dict[str, An
     **Returns:** `baseline`: temperature, bits and return of each; `ours`: bits and return of each policy of ours, that of
     the threshold first; `beaten`: for each temperature by how many bits the best of ours that earns as much is ahead
     (negative: behind); `holds`: whether every one is positive; `tops`: whether the one policy of the threshold hides more
-    than the baseline at every temperature, whatever that earns; `most`: the largest return of any policy.
+    than the baseline at every temperature, regardless of its return; `most`: the largest return of any policy.
     """
     baseline = [_soft(problem, tau) for tau in PAPER_TEMPERATURES]
     ours = [_ours(problem, THRESHOLD, limits, seed)]

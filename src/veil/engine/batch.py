@@ -54,6 +54,11 @@ class BatchTree:
     **Arguments:** `hidden`, with a dense kernel; `available`, `(C, A)`; `stationary`: whether tables serve all times.
 
     Cost of an evaluation for B policies: B times that of a single pass less what lies between its products.
+
+    Example: three policies (B = 3) of `two-rooms` with horizon 2; N = 2, Z = 2, the secret's time is 2. Of the four possible
+    sequences, two histories and two continuations meet at time 1. Forward messages have the shapes `(3, 1, 1, 2)` and
+    `(3, 1, 2, 2)`: policies, values of the secret, nodes, hidden states. Backward messages carry the secret, `(3, 2, 1, 2)` and
+    `(3, 2, 2, 2)`. Their product at time 1, `(3, 2, 4)`, holds the joint tables `(3, 4, 2)`, which `places` selects.
     """
 
     def __init__(self, hidden: Hidden, available: np.ndarray, *, stationary: bool):

@@ -173,7 +173,17 @@ class Prefixes:
         return np.sum(slope * self.chain.hidden.label.T, axis=1) if self._lifts_at(0) else slope[:, 0]
 
     def expand(self, block: Block, level: int) -> tuple[Block, PullBack]:
-        """One observation more."""
+        """The children of a block: each history extended by each event that can follow it, ordered by event.
+
+        n nodes with messages `(n, V, N)` are moved one step, `(n, V, N)` for each channel; this gives the probability of
+        each event, `(n, E)`, and m ≤ n·E children with messages `(m, V, N)`.
+
+        Example: `two-rooms` with the uniform policy has N = 2 (office, vault) and E = 2 (silence, beep); the vault beeps
+        with probability 0.75. The root has one node, silence at time 0: weight `[1]`, message `[[[1, 0]]]`. Moved one step it
+        is `[[[0.5, 0.5]]]`, and the events have the probabilities `[[0.625, 0.375]]`. So there are two children, with
+        weights `[0.625, 0.375]` and messages `[[[0.8, 0.2]], [[0, 1]]]`: silence leaves the vault with probability 0.2, a
+        beep makes it certain.
+        """
         hidden = self.chain.hidden
         matrices, channels, shape = self.chain.matrices(level), hidden.channels, block.message.shape
         ahead = [_rows(block.message) @ matrix for matrix in matrices]
