@@ -29,7 +29,15 @@ RETIRED = {
     r"no policy passes|can pass|all memory": "proven upper bound",
 }
 DOCUMENTS = [
-    *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "CITATION.cff", "mkdocs.yml", "Makefile", "benchmarks/RESULTS.md"),
+    *(
+        "README.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "CITATION.cff",
+        "mkdocs.yml",
+        "Makefile",
+        "benchmarks/RESULTS.md",
+    ),
     *(path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "docs").rglob("*.md"))),
     *(path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "examples").rglob("*.*"))),
 ]

@@ -37,7 +37,7 @@ _COMMANDS: dict[Any, str] = {
     observe: "Watch along: observations in, posteriors out.",
     simulate: "Play a policy.",
     certify: "Prove how good a policy is.",
-    verify: "Check such a proof.",
+    verify: "Check a certificate.",
     convert: "Convert models and policies between formats.",
     schema: "The JSON schema of scenario files.",
     reproduce: "Run the paper's experiments.",

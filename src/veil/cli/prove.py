@@ -1,4 +1,4 @@
-"""`veil certify` and `veil verify`: prove how good a policy is, and check such a proof."""
+"""`veil certify` and `veil verify`: make and check certificates of how good a policy is."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal

@@ -28,7 +28,7 @@ class Stop(StrEnum):
 class OutOfTime(Exception):
     """Raised by `Clock.check` where work has to end; `reason` says why.
 
-    It never leaves the package: whoever catches it returns the best result so far, or raises `TooLargeError`.
+    It never leaves the package: the caller that catches it returns the best result so far, or raises `TooLargeError`.
     """
 
     def __init__(self, reason: Stop):
@@ -168,7 +168,7 @@ class Clock:
 
 
 UNLIMITED = Clock()
-"""The clock of work that nobody limits."""
+"""The clock of work without limits."""
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def write_whole(path: str | Path, content: bytes) -> None:
-    """Write a file so that whoever looks, at whatever moment, finds the old one, the new one, or none.
+    """Write a file atomically: at every moment there is the old file, the new one, or none, never a part of one.
 
     **Raises:** `OSError`, and no partial file is left.
     """

@@ -16,8 +16,8 @@ from .kernel import Matrix
 def evaluate_return(problem: Problem, chain: Chain) -> tuple[float, Float[np.ndarray, "T C A"]]:
     """The expected return and `∂V/∂π_t(a|c)` (the policy-gradient theorem: `γ^t P(x_t = x) Q_t(x,a)`, summed over x in c).
 
-    Over the horizon: `V = E[Σ_{t<T} γ^t R(s_t,a_t) + γ^T R_T(s_T)]`. For ever: the discounted sum; a time-dependent policy
-    plays optimally for the return once its last table is used up.
+    Over the horizon: `V = E[Σ_{t<T} γ^t R(s_t,a_t) + γ^T R_T(s_T)]`. Over an infinite horizon: the discounted sum; a
+    time-dependent policy plays optimally for the return once its last table is used up.
 
     Cost: `O(T · nnz(P))`; over an infinite horizon, two linear solves.
     """

@@ -1,4 +1,4 @@
-"""What the observer remembers, as a graph in layers, and the ways in which such a graph can grow.
+"""What the observer remembers, as a graph in layers, and the ways in which that graph can grow.
 
 The observer's memory at time t is a node; an event leads from a node of layer t to a node of layer t + 1. Where no two
 histories lead to the same node the graph is the observation tree and the observer remembers all; otherwise it is an

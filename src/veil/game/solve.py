@@ -8,7 +8,7 @@ method is an accelerated mirror ascent in its form of dual averaging. With weigh
 
 where q(·; y) is the observer's posterior under y, KL that of trajectories, and z_k comes from one soft backward induction
 for each trial of the price λ of return. A step is accepted while `A_k H(x_k)` is not below the soft value, which proves
-`max H − H(x_k) ≤ T log2(A) / A_k` up to what is let pass. The mean of the posteriors, weighted by a_k, is the observer's
+`max H − H(x_k) ≤ T log2(A) / A_k` up to the accumulated slack. The mean of the posteriors, weighted by a_k, is the observer's
 rule; backward induction turns it into an upper bound on all policies, and the two bounds close on each other.
 """
 
@@ -60,7 +60,7 @@ class GameResult:
 
     `lower` is `H(Z|M_T)` of the policy `tables` on the graph; on the observation tree (`graph.is_tree`) that is its exact
     opacity, on an automaton its opacity may be less. `upper` bounds the opacity of every policy with return ≥ threshold,
-    whatever it remembers; where the observer is told the hidden state (`graph.told_at`) it bounds what can be hidden from
+    with any memory; where the observer is told the hidden state (`graph.told_at`) it bounds what can be hidden from
     such an observer only, and `lower` what the policy hides from any. `tables[t]` is `(A, pairs of layer t)`. `costs` is the
     observer's rule, `−log2 q(z|m)`, infinite where q is 0; `price` is λ. `executable` is False where the policy acts on more
     than the agent knows (an automaton or a model index with `agent_knows=False`): `lower` then holds for agents who know
@@ -136,7 +136,7 @@ def solve_game(
     **Arguments:** `memory`: what the observer remembers, everything by default; `threshold`: δ, that of the problem by
     default; `gap`: the search stops where the bounds are this near, or at `time_limit` seconds, `iterations`, or where
     `should_stop()` says so; a keyboard interrupt also ends it with the best so far. `pairs`: those of the memory, where
-    they are already made. Whatever the limit, once the pairs are made a feasible policy and a bound are returned: two
+    they are already made. Under every limit, once the pairs are made a feasible policy and a bound are returned: two
     passes forward and three backward are always made.
 
     Cost: an iteration takes two to six soft backward inductions, each about 10 ns a (pair, action).

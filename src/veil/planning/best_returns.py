@@ -1,4 +1,4 @@
-"""Policies of large return, whatever the observer sees: the greedy time-dependent table and the best stationary one found."""
+"""Policies of large return, regardless of the observer: the greedy time-dependent table and the best stationary one found."""
 
 import contextlib
 from collections.abc import Sequence
@@ -39,7 +39,8 @@ def greedy_table(problem: Problem, *, smallest: bool = False) -> Float[np.ndarra
     One row for each cell of the problem and each decision; of equally good actions the first is taken.
 
     Over an infinite horizon the best action does not depend on the time: the same table T times. It is the largest
-    return as a stationary policy and as one with a clock, which plays on optimally; the smallest as a stationary one.
+    return as a stationary policy and as a time-dependent one, which acts optimally afterwards; the smallest, as a
+    stationary one.
 
     Where the agent does not know which of several models runs, a table that no change at a single time improves, found
     by sweeps from each model's own best table and from the best for the prior; over an infinite horizon, the result of

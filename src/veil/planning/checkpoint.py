@@ -23,7 +23,7 @@ _STALE_SECONDS = 600.0
 
 
 class Checkpoint:
-    """Writes the state of a search now and then.
+    """Writes the state of a search periodically.
 
     **Arguments:** `path`; `identity`: what a run must have in common with the one that wrote the file: the problem's
     fingerprint and every setting that the result depends on; `every`: seconds between two files.

@@ -69,7 +69,7 @@ class Solution:
     - `stationarity_bits`: what the best first-order change of the policy promises; near 0 at a local optimum.
     - `history`, `iterations`, `seconds`, `method`, `goal`, `objective`, `seed`, `settings`.
     - `certificate`: the proof that comes with the answer; `certificate_note`: why there is none.
-    - `upper_bits`: what no policy of any kind with this return can pass, where the method proves it; `proof`: the game that
+    - `upper_bits`: the upper bound over all policies with this return, where the method proves one; `proof`: the game that
       proves it, for `certify`.
     """
 

@@ -1,4 +1,4 @@
-"""Where the states lie in a picture: the cells of a grid, for whoever draws a problem; no number depends on it."""
+"""Where the states lie in a picture: the cells of a grid, for drawing only; no number depends on it."""
 
 from dataclasses import dataclass
 

@@ -118,7 +118,7 @@ class Certificate:
 
     def save(self, path: str | Path) -> None:
         """Write `path`, JSON, and beside it the arrays, safetensors, named after their content; the same certificate
-        gives the same bytes. The JSON is written last: whoever reads it finds the arrays that belong to it.
+        gives the same bytes. The JSON is written last, so a reader that finds it also finds its arrays.
 
         **Raises:** `CertificateError` where it cannot be written.
         """

@@ -1,6 +1,6 @@
 """The search for an observer: the one whose rule proves the smallest bound on all policies, within a time.
 
-Rules that need no search come first, so that there is a proof whatever the time; then the game of an observer who remembers
+Rules that need no search come first, so that there is a proof within any time limit; then the game of an observer who remembers
 nothing, which is worth the largest prior entropy that a policy attains; then the game on the whole history, or on a bounded
 memory where that does not fit. Each rule counts for what the verifier's own induction finds.
 """

@@ -61,7 +61,7 @@ def number_text(value: float, digits: int = 4) -> str:
 
 
 def new_figure(width: float = COLUMN, height: float = 2.6) -> "Figure":
-    """An empty figure that belongs to nobody's session.
+    """An empty figure outside any pyplot session.
 
     **Raises:** `InputError` where matplotlib is not installed.
     """

@@ -125,7 +125,7 @@ def average_rewards(
     """`R(s, a) = Σ_{s'} P(s'|s,a) Σ_o O(o|a,s') R(a,s,s',o)` for one action.
 
     **Arguments:** the transitions of the action, entry by entry in order of rows; `emissions`, where rewards depend on
-    observations. A state whose rewards are all alike gets exactly that number, whatever its probabilities round to.
+    observations. A state whose rewards are all equal gets exactly that number, however its probabilities are rounded.
 
     Cost: the number of (transition, observation) pairs that can occur, times the patterns of wildcards.
     """
