@@ -46,10 +46,13 @@ def from_gymnasium(
     - `observe`: what the observer sees: the name of a variable or a tuple of them (`"row"`, `("row", "col")`); a
       function of the state's index, a mapping from names or indices, or a list, giving the name of an observation or a
       mapping from names to probabilities; or an `Observer`. None: no observer yet.
-    - `noise`: the probability of a wrong reading, any other one. `otherwise`: what is seen where a mapping is silent.
+    - `noise`: the probability of a wrong reading, uniform over the others.
+    - `sees_actions`: whether the observer also sees each action.
+    - `otherwise`: the observation of states that a mapping does not name.
+    - `discount`: as for `Model`.
     - `initial`: as for `Model`; by default `env.unwrapped.initial_state_distrib`.
     - `state_names`: a list, or a function of the index; `action_names`; `variables`: name -> values, or a function of
-      the index. Known by themselves for FrozenLake and CliffWalking (`row`, `col`) and Taxi (and `passenger`,
+      the index. Set automatically for FrozenLake and CliffWalking (`row`, `col`) and Taxi (and `passenger`,
       `destination`).
 
     **Raises:** `InputError` where there is no table or it is not understood; `MissingExtraError` where a name is given

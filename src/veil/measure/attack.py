@@ -45,9 +45,14 @@ def attack(
     posterior comes from another policy than the one that acts; where it sees what it held impossible, it falls back on
     what it believed before it saw anything.
 
-    **Arguments:** `policy`: who acts, Markov, timed, with memory or on the history; `episodes`: simulated runs, 2 or more;
-    `observer_believes`: the policy that the observer thinks is acting, by default the true one; `seed`; `bins` of the
-    calibration table; `traces`: how many runs to show in full.
+    **Arguments:**
+
+    - `policy`: the policy that acts.
+    - `episodes`: number of simulated runs, 2 or more.
+    - `observer_believes`: the policy that the observer assumes; the true one by default.
+    - `seed`: random seed.
+    - `bins`: of the calibration table.
+    - `traces`: number of runs to show in full.
 
     Cost: one pass forward along the runs, `O(T · episodes · nnz(P))`, after the secret's time once for each of its
     values; and that of `opacity(method="auto")`. Exact values stand beside the sampled ones where at most 500,000

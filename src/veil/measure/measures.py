@@ -201,7 +201,9 @@ def bits_over_time(
     memory_bytes: int = DEFAULT_MEMORY,
     time_limit: float = EXACT_SECONDS,
 ) -> Float[np.ndarray, " T+1"]:
-    """`H(Z | o_0 … o_t)` for t = 0 … T: how the secret wears away; never rising, the last entry is the opacity.
+    """The remaining uncertainty over time: `H(Z | o_0 … o_t)` for t = 0 … T, non-increasing; the last entry is the opacity.
+
+    **Arguments:** `memory_bytes`, `time_limit`: as for `opacity(method="exact")`, for each of the trees.
 
     Cost: one tree for each t, together less than twice that of the last where the trees grow geometrically.
     """
@@ -220,10 +222,12 @@ def bits_over_time(
 def observation_costs(
     problem: Problem, policy: Policy, *, silent: str | int | None = None, **budget: Any
 ) -> dict[str, float]:
-    """The bits that each observation costs: how much the opacity rises when it is shown as the silent one instead.
+    """Information leaked through each observation, in bits: the rise of the opacity if the silent one is shown instead.
 
-    **Arguments:** `silent`: the observation that means "nothing seen"; the observer's own by default; the rest as for
-    `opacity(method="exact")`.
+    **Arguments:**
+
+    - `silent`: the observation that means "nothing seen"; the observer's own by default.
+    - `budget`: `memory_bytes`, `time_limit` and `merge_tolerance`, as for `opacity(method="exact")`.
     """
     observer = problem.observer
     target = observer.silent if silent is None else observer.find(silent)
@@ -233,9 +237,11 @@ def observation_costs(
 
 
 def sensor_costs(problem: Problem, policy: Policy, **budget: Any) -> dict[str, float]:
-    """The bits that each sensor costs: how much the opacity rises when it is switched off.
+    """Information leaked through each sensor, in bits: how much the opacity rises when the sensor is switched off.
 
-    The observer must know its sensors, as one built by a `GridWorld` does.
+    The observer must define its sensors, as those of a `GridWorld` do.
+
+    **Arguments:** `budget`: `memory_bytes`, `time_limit` and `merge_tolerance`, as for `opacity(method="exact")`.
     """
     observer = problem.observer
     if not observer.sensors:

@@ -38,9 +38,9 @@ class Opacity:
         return 0.0 if -1e-12 < learnt < 0 else learnt  # rounding; a sampled estimate may truly exceed the prior
 
     def interval(self, confidence: float = 0.95) -> tuple[float, float]:
-        """An interval that holds `H(Z|Y)` with the given probability: the proven bounds, narrowed by a sample's error.
+        """An interval that contains `H(Z|Y)` with probability `confidence`: the proven bounds, narrowed by a sample's error.
 
-        The sampled part rests on the central limit theorem; `lower` and `upper` alone are proven.
+        The sampled part relies on the central limit theorem; only `lower` and `upper` are proven.
         """
         if not 0 < confidence < 1:
             raise InputError("interval", [f"confidence is {confidence!r}, expected a probability between 0 and 1"])

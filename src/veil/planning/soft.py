@@ -25,8 +25,11 @@ _ERROR = 1e-12  # of soft values, as a share of the largest that there could be
 class SoftPoint:
     """One temperature of the baseline.
 
-    **Attributes:** `temperature`, reward per nat; `opacity` and `expected_return` of its policy on the problem itself;
-    `feasible`, whether that return meets the problem's threshold.
+    **Attributes:**
+
+    - `temperature`: reward per nat.
+    - `opacity`, `expected_return`: of its policy, on the problem itself.
+    - `feasible`: whether that return meets the problem's threshold.
     """
 
     temperature: float
@@ -81,8 +84,11 @@ def soft_sweep(
 ) -> list[SoftPoint]:
     """The baseline at several temperatures: what its stationary policies hide and what they earn on the problem.
 
-    **Arguments:** `temperatures`, the paper's ten by default; `discount` of the soft values only, the return is the
-    problem's own; `method` of `veil.opacity`.
+    **Arguments:**
+
+    - `temperatures`: the paper's ten by default.
+    - `discount`: of the soft values only; the return has the problem's own.
+    - `method`: of `veil.opacity`.
     """
     return [_point(problem, temperature, discount, method) for temperature in temperatures]
 
@@ -95,6 +101,8 @@ def _point(problem: Problem, temperature: float, discount: float | None, method:
 
 def soft_action_values(model: Model, temperature: float, discount: float) -> Float[np.ndarray, "S A"]:
     """The fixed point `Q` of soft value iteration over an infinite horizon, -inf for actions that are not available.
+
+    **Arguments:** `model`; `temperature` ≥ 0, reward per nat; `discount` in [0, 1).
 
     One step is `F(v)`, with `d = F(v) − v`. The soft maximum grows with its arguments, and raising all of v by c raises
     F by γc, so the fixed point lies between `F(v) + γ/(1−γ) min d` and `F(v) + γ/(1−γ) max d`, for any v. Steps go on

@@ -54,11 +54,16 @@ def certify(
     and on a bounded memory otherwise, and holds for all policies. With goal "transparent" a minimum is wanted, for which
     the game has no bound: the certificate then holds the policy's own value and says so.
 
-    **Arguments:** `policy`: a Markov, timed, memory or history policy; `time_limit` in seconds, 60 by default: a third at
-    most goes to the policy's own opacity, the rest to the search of a rule, and one pass over the horizon, for the return,
-    is always made; `gap`: the search stops where it knows the best policy to this many bits; `game`: a game of this problem
-    that was already played, as `Solution.proof`, whose observer is then used; `memory_bytes` for the game; `progress`: as
-    for `veil.solve`.
+    **Arguments:**
+
+    - `policy`: a Markov, time-dependent, memory or history policy.
+    - `time_limit`: seconds, 60 by default. At most a third is used for the policy's own opacity, the rest for the search
+      for a rule; one pass over the horizon, for the return, is always made.
+    - `goal`: `"opaque"` or `"transparent"`, as for `veil.solve`.
+    - `gap`: the search for a rule ends when its bounds are this many bits apart.
+    - `game`: a game of this problem that was already solved (`Solution.proof`), whose observer is then used.
+    - `memory_bytes`: for the game.
+    - `progress`: as for `veil.solve`.
 
     **Returns:** a `Certificate`, which `veil.verify(certificate, problem, policy)` accepts. Where there is no time for a
     game, the bound is `log2 |Z|` or what the first event tells of the start. A keyboard interrupt ends the search with the

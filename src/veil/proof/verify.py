@@ -260,9 +260,18 @@ class Verification:
 
 
 def verify(certificate: Certificate, problem: Problem, policy: Any) -> Verification:
-    """Check a certificate against the problem and the policy; returns what was recomputed.
+    """Check a certificate against the problem and the policy: recompute its bounds and its return, rounding outward.
 
-    **Raises:** `CertificateError` saying what failed, the most basic first; nothing in the certificate is trusted.
+    **Arguments:**
+
+    - `certificate`: from `veil.certify`, `Solution.certificate` or `Certificate.load`; no number in it is trusted.
+    - `problem`, `policy`: what it is about; they must have the hashes that the certificate states.
+
+    Cost: one forward pass of the policy over its histories and one backward induction over the observer's graph.
+
+    **Returns:** a `Verification` with the recomputed numbers.
+
+    **Raises:** `CertificateError` saying what failed, the most basic defect first.
     """
     check_claim(certificate, problem, policy)
     try:
