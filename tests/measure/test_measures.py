@@ -12,6 +12,7 @@ import veil
 from tests.engine.chains import small_case, small_cases
 from tests.oracle import Answer, evaluate
 from tests.random_problems import KINDS, Case
+from veil.engine.chain import make_chain
 
 
 def two_rooms_table() -> veil.measures.JointTable:
@@ -57,6 +58,20 @@ def test_two_rooms_by_hand():
     assert table.probability_surer(0.5, "secret") == 0.375
     assert table.probability_surer(0.5, "elsewhere") == 0.625
     assert table.probability_surer(1.0) == 0
+
+
+def test_a_sampled_table_has_exact_posteriors_and_the_true_prior():
+    problem = veil.gallery.load("two-rooms")
+    exact = two_rooms_table()
+    chain = make_chain(problem, veil.MarkovPolicy.uniform(problem))
+    events = exact.events[[1, 1, 1, 0]]  # three of four drawn runs with the same observations
+    found = veil.measures.sampled_table(problem, chain, events)
+    assert found.num_sequences == 2
+    assert found.events.tolist() == exact.events.tolist()
+    np.testing.assert_allclose(found.posterior, exact.posterior)
+    np.testing.assert_allclose(found.probabilities.sum(axis=1), [0.25, 0.75])
+    np.testing.assert_allclose(found.prior, [0.5, 0.5])  # not that of the sample
+    assert found.revealing(by="gain_bits")[0].gain_bits == pytest.approx(1)
 
 
 def test_the_most_revealing_sequence_by_hand():

@@ -1,4 +1,4 @@
-"""The verdict in one sentence, for every way a search can end, and answers read back from a folder."""
+"""The verdict in two sentences, for every way a search can end, and answers read back from a folder."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,36 +7,39 @@ import pytest
 
 import veil
 from veil.formats.results.folder import read_result, write_result
-from veil.report.answer import Answer, Claim, bits_text, make_answer, question, upper_text, verdict
+from veil.report.answer import Answer, Claim, bits_text, lower_text, make_answer, question, upper_text, verdict
 
 
-def told(problem: veil.Problem, solution: veil.Solution, claim: Claim | None = None) -> str:
-    return verdict(problem, Answer(solution, claim, "", None))
+def told(solution: veil.Solution, claim: Claim | None = None) -> str:
+    return verdict(Answer(solution, claim, "", None))
 
 
-def test_a_verdict_is_one_sentence_with_the_numbers(paper: veil.Problem, solved: veil.Solution):
-    text = told(paper, solved, Claim(0.93, 0.98761, "…"))
-    assert text.count(". ") == 0
-    assert f"keeps {solved.opacity.bits:.4f} of {solved.opacity.prior_bits:.4f} bits" in text
-    assert "where 0.3 is asked for" in text
-    assert "no policy can keep more than 0.9877 bits" in text
-    assert "nothing is proven" in told(paper, solved)
+def test_a_verdict_is_two_sentences_with_the_numbers(solved: veil.Solution):
+    text = told(solved, Claim(0.93, 0.98761, "…"))
+    measured, proven = text.split(". ")
+    assert f"hides {solved.opacity.bits:.4f} of the secret's {solved.opacity.prior_bits:.4f} bits" in measured
+    assert "(required: at least 0.3)" in measured
+    assert proven == "Proven upper bound over all policies that meet the requirement: 0.9877 bits."
+    assert told(solved).endswith(". No bound is proven.")
 
 
-def test_other_endings(paper: veil.Problem, solved: veil.Solution):
-    assert "but earns" in told(paper, replace(solved, feasible=False, expected_return=0.1))
-    assert "asked for" not in told(paper, replace(solved, threshold=None))
+def test_other_endings(solved: veil.Solution):
+    assert "return 0.1, below the required 0.3." in told(replace(solved, feasible=False, expected_return=0.1))
+    free = told(replace(solved, threshold=None), Claim(0.9, 1.0, "…"))
+    assert "required" not in free
+    assert free.endswith("Proven upper bound over all policies: 1.0000 bits.")
     sampled = replace(solved.opacity, method="sampled", std_error=0.01)
-    assert "(± 0.01, estimated)" in told(paper, replace(solved, opacity=sampled))
-    bracket = replace(solved.opacity, method="bracket", lower=0.1, upper=0.2)
-    assert "0.1000 to 0.2000" in told(paper, replace(solved, opacity=bracket))
-    open_ = told(paper, replace(solved, goal="transparent"), Claim(0.0, 0.5, "…"))
+    assert "(± 0.01, estimated)" in told(replace(solved, opacity=sampled))
+    bracket = replace(solved.opacity, method="bracket", lower=0.10009, upper=0.20001)
+    assert "0.1000 to 0.2001" in told(replace(solved, opacity=bracket))
+    open_ = told(replace(solved, goal="transparent"), Claim(0.0, 0.5, "…"))
     assert "The observer learns" in open_
-    assert "it hides at most 0.5000 bits" in open_
+    assert "the policy hides at most 0.5000 bits" in open_
 
 
 def test_bounds_are_rounded_outwards():
     assert upper_text(0.12341) == "0.1235"
+    assert lower_text(0.12349) == "0.1234"
     assert bits_text(-1e-9) == "0.0000"
 
 
@@ -55,7 +58,8 @@ def test_a_folder_gives_the_same_answer(paper: veil.Problem, solved: veil.Soluti
     assert (again.status, again.seed, again.threshold) == (solved.status, solved.seed, solved.threshold)
     assert again.policy.probabilities == pytest.approx(solved.policy.probabilities, abs=0)
     assert again.history.opacity_bits == pytest.approx(solved.history.opacity_bits, abs=0)
-    assert verdict(paper, found) == told(paper, solved)
+    assert verdict(found) == told(solved)
+    assert make_answer(paper, found) is found
 
 
 def test_what_does_not_belong_together(
@@ -65,4 +69,4 @@ def test_what_does_not_belong_together(
     with pytest.raises(veil.InputError, match="about another problem"):
         make_answer(courier, read_result(tmp_path / "out"))
     with pytest.raises(veil.InputError, match="expected a Solution"):
-        make_answer(paper, solved.policy)
+        make_answer(paper, solved.policy)  # type: ignore[arg-type]

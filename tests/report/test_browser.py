@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import veil
-from tests.report.worlds import large
+from tests.report.problems import large
 from veil.report.html import write_report
 
 FIGURES = ("policy", "occupancy", "belief", "convergence", "frontier")

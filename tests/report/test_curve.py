@@ -29,11 +29,11 @@ def rooms() -> veil.Problem:
 
 def test_a_file_of_the_command(rooms: veil.Problem, tmp_path: Path):
     (tmp_path / "curve.json").write_text(document(rooms))
-    points, words = read_curve(rooms, tmp_path / "curve.json")
+    points, policy_class = read_curve(rooms, tmp_path / "curve.json")
     assert points == [(0.5, 0.4), (1.0, 0.1)]
-    assert "stationary Markov policies" in words
+    assert policy_class == "stationary Markov policies"
     (tmp_path / "curve.csv").write_text("threshold,expected_return,opacity_bits,price_bits\n0,0.5,0.4,0\n1,1.0,0.1,2\n")
-    assert read_curve(rooms, str(tmp_path / "curve.csv"))[0] == points
+    assert read_curve(rooms, str(tmp_path / "curve.csv")) == (points, "")
 
 
 def test_the_threshold_is_no_part_of_a_curve(rooms: veil.Problem, tmp_path: Path):
@@ -56,7 +56,7 @@ def test_another_problem_no_points_no_file(rooms: veil.Problem, courier: veil.Pr
     with pytest.raises(veil.InputError, match="no points"):
         read_curve(rooms, tmp_path / "empty.json")
     (tmp_path / "odd.json").write_text(document(rooms, points=[{"expected_return": "inf", "opacity_bits": 1}]))
-    with pytest.raises(veil.InputError, match="no finite numbers"):
+    with pytest.raises(veil.InputError, match="not finite numbers"):
         read_curve(rooms, tmp_path / "odd.json")
     with pytest.raises(veil.InputError, match="cannot be read"):
         read_curve(rooms, tmp_path / "missing.json")

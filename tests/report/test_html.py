@@ -9,13 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from jinja2 import UndefinedError
 
 import veil
+from tests.report.problems import HARM, large
 from tests.report.test_packing import unpack
-from tests.report.worlds import HARM, large
 from veil.report.answer import Claim
 from veil.report.behaviour import behave
-from veil.report.html import make_report, write_report
+from veil.report.html import _pages, make_report, write_report
 
 SECTIONS = (
     "policy",
@@ -67,7 +68,7 @@ def test_every_part_is_there(page: str, paper: veil.Problem, solved: veil.Soluti
     elements = Elements(page)
     ids = {attributes.get("id") for _, attributes in elements.found}
     assert set(SECTIONS) <= ids
-    assert f"keeps {solved.opacity.bits:.4f} of" in elements.text
+    assert f"hides {solved.opacity.bits:.4f} of" in elements.text
     assert "There is no certificate: it was not asked for." in elements.text
     assert "stationary Markov policies" in elements.text
     assert veil.__version__ in elements.text
@@ -95,11 +96,11 @@ def test_the_numbers_are_the_library_s(page: str, paper: veil.Problem, solved: v
     assert data["frontier"]["chosen"] == pytest.approx([solved.expected_return, solved.opacity.bits], abs=1e-6)
     assert len(data["runs"]) == 4
     run = data["runs"][0]
-    watcher = veil.ObserverFilter(paper, solved.policy)
+    observer = veil.ObserverFilter(paper, solved.policy)
     for time, event in enumerate(run["seen"]):
-        expected = watcher.update(event)
+        expected = observer.update(event)
         assert [line["y"][time] for line in run["lines"]] == pytest.approx(expected, abs=1e-5)
-    assert unpack(run["belief"], 36)[-1] == pytest.approx(watcher.belief, abs=1e-4)
+    assert unpack(run["belief"], 36)[-1] == pytest.approx(observer.belief, abs=1e-4)
 
 
 def test_the_revealing_sequences_are_listed(page: str, paper: veil.Problem, solved: veil.Solution):
@@ -110,6 +111,15 @@ def test_the_revealing_sequences_are_listed(page: str, paper: veil.Problem, solv
         assert f"{one.probability:.3g}" in row
         assert f"{one.gain_bits:.4f}" in row
         assert f"{max(one.posterior.values()):.1%}" in row
+
+
+def test_a_sample_is_called_one(page: str, paper: veil.Problem, solved: veil.Solution, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("veil.report.observing._SECONDS", 1e-9)
+    text = Elements(make_report(paper, solved)).text
+    assert "share of the sample" in text
+    assert "among 400 sampled runs" in text
+    assert "share of the sample" not in page
+    assert "among all 2,579 possible sequences" in page
 
 
 def test_the_same_inputs_give_the_same_bytes(paper: veil.Problem, solved: veil.Solution, tmp_path: Path, page: str):
@@ -133,11 +143,17 @@ def test_names_stay_names(hostile_solution: tuple[veil.Problem, veil.Solution], 
     assert data_of(text)["policy"]["actions"] == [HARM[0] + "!", HARM[2] + "!"]
 
 
+def test_a_name_that_is_not_given_is_an_error():
+    with pytest.raises(UndefinedError, match="missing"):
+        _pages().from_string("{{ missing }}").render()
+
+
 def test_a_certificate_is_told_in_words(paper: veil.Problem, solved: veil.Solution):
     claim = Claim(0.9, 0.95, "hides 0.9 of <1> bits.\nThe policy: a test.")
     text = make_report(paper, solved, certificate=claim)
-    assert "<p>The policy hides 0.9 of &lt;1&gt; bits.</p><p>The policy: a test.</p>" in text
-    assert "no policy can keep more than 0.9500 bits" in text
+    assert "<p>The policy hides 0.9 of &lt;1&gt; bits.</p>\n<p>The policy: a test.</p>" in text
+    assert "Proven upper bound over all policies that meet the requirement: 0.9500 bits" in text
+    assert "0.9000 – 0.9500" in text
     assert data_of(text)["convergence"]["upper"] == 0.95
     rounded = data_of(make_report(paper, solved, certificate=Claim(0.9, 0.95001, "hides")))
     assert rounded["frontier"]["upper_text"] == "0.9501"  # an upper bound is rounded up
@@ -166,7 +182,7 @@ def test_policies_with_memory_and_on_the_history(courier: veil.Problem, solved: 
     game = veil.solve(rooms, method="game", certificate=False)
     text = make_report(rooms, game)
     assert data_of(text)["horizon"] == 1
-    assert f"The policy keeps {game.opacity.bits:.4f}" in text
+    assert f"The policy hides {game.opacity.bits:.4f}" in text
 
 
 def test_a_long_run_is_thinned_out(solved: veil.Solution):

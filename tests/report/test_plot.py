@@ -7,7 +7,7 @@ import pytest
 from matplotlib.figure import Figure
 
 import veil
-from tests.report.worlds import hostile
+from tests.report.problems import hostile
 from veil.report import plot
 from veil.report.behaviour import behave
 
@@ -83,13 +83,13 @@ def test_a_graph_s_occupancy_is_a_table(courier: veil.Problem, timed: veil.Timed
 def test_beliefs_are_the_filter_s(paper: veil.Problem, solved: veil.Solution):
     seen = ["0", "0", "g", "g", "0"]
     figure = plot.belief(paper, solved.policy, seen)
-    watcher = veil.ObserverFilter(paper, solved.policy)
-    expected = np.array([watcher.update(event) for event in seen])
+    observer = veil.ObserverFilter(paper, solved.policy)
+    expected = np.array([observer.update(event) for event in seen])
     for value in (0, 1):
         (line,) = artists(figure, f"posterior {value}")
         assert line.get_ydata() == pytest.approx(expected[:, value])
     maps = artists(figure, "heat")
-    assert np.asarray(maps[-1].get_array()).ravel() == pytest.approx(watcher.belief)
+    assert np.asarray(maps[-1].get_array()).ravel() == pytest.approx(observer.belief)
     assert not artists(figure, "agent")  # where it truly is is not known from observations
     assert "2\ng" in texts(figure)
 

@@ -28,7 +28,7 @@ def test_the_paper_s_grid(paper: veil.Problem):
     assert scene.places[paper.model.states.find("r3c1")].tolist() == [1.5, 3.5]
 
 
-def test_ranges_follow_the_watcher(paper: veil.Problem):
+def test_ranges_follow_the_observer(paper: veil.Problem):
     muted = paper.replace(observer=paper.observer.without_sensor("b"))
     assert len(sensor_ranges(muted)[0].states) == muted.num_states  # it reports nowhere, so it tells no states apart
     assert make_scene(muted).is_grid

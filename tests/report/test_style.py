@@ -10,7 +10,7 @@ import matplotlib
 import pytest
 
 import veil
-from tests.report.worlds import HARM
+from tests.report.problems import HARM
 from veil.report import plot
 from veil.report.style import (
     BLUE,

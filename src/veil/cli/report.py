@@ -57,16 +57,16 @@ def report(
 
     found = read_result(result)
     problem = _problem(found, scenario)
-    solution = make_answer(problem, found).solution
-    curve = _curve(found, problem, solution, frontier, points)
+    answer = make_answer(problem, found)
+    curve = _curve(found, problem, answer.solution, frontier, points)
     place = found.folder / REPORT if output is None else output
-    write_report(place, problem, found, frontier=curve, runs=runs, sequences=sequences, seed=seed)
+    write_report(place, problem, answer, frontier=curve, runs=runs, sequences=sequences, seed=seed)
     written = [place]
     for ending, folder in zip(_ENDINGS, (pdf, png, svg), strict=True):
         if folder is not None:
             from ..report.figures import write_figures
 
-            written += write_figures(folder, ending, problem, found, frontier=curve, seed=seed)
+            written += write_figures(folder, ending, problem, answer, frontier=curve, seed=seed)
     if as_json:
         print_json({"report": str(place), "files": [str(path) for path in written]})
         return

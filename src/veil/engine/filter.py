@@ -71,36 +71,11 @@ class ObserverFilter:
         seen before (the filter keeps its state); `InputError` where there is no such observation; `VeilError` beyond
         the horizon.
         """
-        time = 0 if self._time is None else self._time + 1
-        if time > self.problem.horizon:
-            raise VeilError(
-                f"the horizon is {self.problem.horizon}: there is no observation at time {time}; reset() first"
-            )
-        event = self._event(observation, time)
-        if time == 0:
-            rows = first_message(self._chain, event)[None]
-        else:
-            rows = next_messages(self._chain, self._rows, event, time - 1)
-        if rows.sum() == 0:
-            raise ImpossibleObservationError(
-                f"observation {observation!r} at time {time} is impossible under the model and the policy after what was"
-                f" seen before; possible are {', '.join(map(repr, self._possible(time)))}"
-            )
-        self._enter(time, rows)
-        return self.posterior
+        return self.advance(self.event(observation))
 
-    def _enter(self, time: int, rows: np.ndarray) -> None:
-        rows = rows / rows.sum()
-        if time == self._chain.hidden.split_time:
-            rows = self._chain.hidden.label.T * rows  # from here on one row for each value of the secret
-        self._time, self._rows = time, rows
-
-    def _joint(self, rows: np.ndarray, time: int) -> np.ndarray:
-        """`P(z)` up to scale, in rows that are to be summed."""
-        split = self._chain.hidden.split_time
-        return np.diag(rows.sum(axis=1)) if time >= split else rows @ self._chain.forecasts[time]
-
-    def _event(self, observation: Any, time: int) -> int:
+    def event(self, observation: Any) -> int:
+        """The number of an observation as the next event, for `advance`; arguments and errors as for `update`."""
+        time = self._next_time()
         observer, defects = self.problem.observer, Defects("observation")
         action = None
         if observer.sees_actions and time > 0:
@@ -115,6 +90,40 @@ class ObserverFilter:
         defects.raise_if_any()
         assert found is not None
         return found if action is None else action * observer.num_observations + found
+
+    def advance(self, event: int) -> Float[np.ndarray, " Z"]:
+        """As `update`, for an event by its number."""
+        time = self._next_time()
+        if time == 0:
+            rows = first_message(self._chain, event)[None]
+        else:
+            rows = next_messages(self._chain, self._rows, event, time - 1)
+        if rows.sum() == 0:
+            raise ImpossibleObservationError(
+                f"observation {event_name(self.problem, event, time)!r} at time {time} is impossible under the model and the"
+                f" policy after what was seen before; possible are {', '.join(map(repr, self._possible(time)))}"
+            )
+        self._enter(time, rows)
+        return self.posterior
+
+    def _next_time(self) -> int:
+        time = 0 if self._time is None else self._time + 1
+        if time > self.problem.horizon:
+            raise VeilError(
+                f"the horizon is {self.problem.horizon}: there is no observation at time {time}; reset() first"
+            )
+        return time
+
+    def _enter(self, time: int, rows: np.ndarray) -> None:
+        rows = rows / rows.sum()
+        if time == self._chain.hidden.split_time:
+            rows = self._chain.hidden.label.T * rows  # from here on one row for each value of the secret
+        self._time, self._rows = time, rows
+
+    def _joint(self, rows: np.ndarray, time: int) -> np.ndarray:
+        """`P(z)` up to scale, in rows that are to be summed."""
+        split = self._chain.hidden.split_time
+        return np.diag(rows.sum(axis=1)) if time >= split else rows @ self._chain.forecasts[time]
 
     def _possible(self, time: int) -> list:
         hidden = self._chain.hidden

@@ -20,6 +20,7 @@ from ..common.logs import (
 from ..engine.chain import Chain, make_chain
 from ..engine.hidden import event_name
 from ..engine.joint import DEFAULT_MEMORY
+from ..engine.over_time import posteriors_over_time
 from ..policy.history import HistoryPolicy
 from ..policy.tables import Policy
 from ..problem.observer import Observer
@@ -62,14 +63,16 @@ class _Collect:
 
 @dataclass(frozen=True, eq=False)
 class JointTable:
-    """`P(z,y)` for every possible observation sequence y, and what can be read from it.
+    """`P(z,y)` for every possible observation sequence y, or for those of a sample, and what can be read from it.
 
-    **Attributes:** `probabilities`, `(Y, Z)`; `events`, `(Y, L)`, the sequences as numbers.
+    **Attributes:** `probabilities`, `(Y, Z)`; `events`, `(Y, L)`, the sequences as numbers; `known_prior`, `(Z,)`: `P(z)`
+    where the rows are a sample, whose own sum only estimates it.
     """
 
     problem: Problem
     probabilities: Float[np.ndarray, "Y Z"]
     events: Int[np.ndarray, "Y L"]
+    known_prior: Float[np.ndarray, " Z"] | None = None
 
     @property
     def num_sequences(self) -> int:
@@ -79,7 +82,7 @@ class JointTable:
     @property
     def prior(self) -> Float[np.ndarray, " Z"]:
         """`P(z)`."""
-        return self.probabilities.sum(axis=0)
+        return self.probabilities.sum(axis=0) if self.known_prior is None else self.known_prior
 
     @cached_property
     def posterior(self) -> Float[np.ndarray, "Y Z"]:
@@ -192,6 +195,17 @@ def joint_table(
     collected = _Collect()
     walk_all(chain, Budget(memory_bytes, time_limit), collected, keep_events=True)
     return JointTable(problem, np.concatenate(collected.rows), np.concatenate(collected.events))
+
+
+def sampled_table(problem: Problem, chain: Chain, events: Int[np.ndarray, "n T+1"]) -> JointTable:
+    """The table of the sequences that were drawn: the posterior of each is exact, its probability the share of the draws.
+
+    Cost: one forward pass over the sequences.
+    """
+    *_, posterior = posteriors_over_time(chain, events)
+    distinct, first, count = np.unique(events, axis=0, return_index=True, return_counts=True)
+    share = count[:, None] / len(events)
+    return JointTable(problem, share * posterior[first], distinct, chain.prior)
 
 
 def bits_over_time(

@@ -1,4 +1,4 @@
-"""The answer that a report is about, from a solution or a result folder, and the verdict on it in one sentence."""
+"""The answer that a report is about, from a solution or a result folder, and the verdict on it in two sentences."""
 
 import math
 from dataclasses import dataclass
@@ -23,6 +23,12 @@ class Claim:
     upper: float
     summary: str
 
+    @property
+    def sentences(self) -> list[str]:
+        """The claim in words, line by line."""
+        subject = "The policy " if self.summary.startswith("hides") else ""
+        return f"{subject}{self.summary}".splitlines()
+
 
 @dataclass(frozen=True, eq=False)
 class Answer:
@@ -34,13 +40,15 @@ class Answer:
     version: str | None
 
 
-def make_answer(problem: Problem, given: Any, certificate: Any = None) -> Answer:
-    """The answer in a `Solution` or in a result that was read.
+def make_answer(problem: Problem, given: Solution | Result | Answer, certificate: Any = None) -> Answer:
+    """The answer in a `Solution` or in a result that was read; an `Answer` as it is.
 
-    **Arguments:** `certificate`: of the policy, where the solution brings none.
+    **Arguments:** `certificate`: of the policy, where the solution has none.
 
     **Raises:** `InputError` on anything else, and where the result is about another problem.
     """
+    if isinstance(given, Answer):
+        return given
     if isinstance(given, Result):
         return _of_result(problem, given, certificate)
     if not isinstance(given, Solution):
@@ -49,27 +57,35 @@ def make_answer(problem: Problem, given: Any, certificate: Any = None) -> Answer
     return Answer(given, _claim(proof), getattr(given, "certificate_note", ""), None)
 
 
-def verdict(problem: Problem, answer: Answer) -> str:
-    """What was found, in one sentence."""
-    found, opacity = answer.solution, answer.solution.opacity
+def verdict(answer: Answer) -> str:
+    """What was found, and what is proven, in two sentences."""
+    found = answer.solution
+    return f"{_measured(found)}, {_earned(found)}. {_proven(answer)}."
+
+
+def _measured(found: Solution) -> str:
+    opacity = found.opacity
     if found.goal == "transparent":
-        told = f"The observer learns {bits_text(opacity.leakage_bits)} of the secret's {bits_text(opacity.prior_bits)} bits"
-    else:
-        told = f"The policy keeps {_hidden(opacity)} of {bits_text(opacity.prior_bits)} bits from the observer"
-    gained = number_text(found.expected_return)
+        return f"The observer learns {bits_text(opacity.leakage_bits)} of the secret's {bits_text(opacity.prior_bits)} bits"
+    return f"The policy hides {_hidden(opacity)} of the secret's {bits_text(opacity.prior_bits)} bits from the observer"
+
+
+def _earned(found: Solution) -> str:
+    earned = f"with expected return {number_text(found.expected_return)}"
     if found.threshold is None:
-        earned = f"earning {gained}"
-    elif found.feasible:
-        earned = f"earning {gained} where {number_text(found.threshold)} is asked for"
-    else:
-        earned = f"but earns {gained}, less than the {number_text(found.threshold)} that is asked for"
-    if answer.claim is None:
-        proven = "nothing is proven of other policies"
-    elif found.goal == "transparent":
-        proven = f"proven: it hides at most {upper_text(answer.claim.upper)} bits"
-    else:
-        proven = f"no policy can keep more than {upper_text(answer.claim.upper)} bits under the same demand"
-    return f"{told}, {earned}; {proven}."
+        return earned
+    required = number_text(found.threshold)
+    return f"{earned} (required: at least {required})" if found.feasible else f"{earned}, below the required {required}"
+
+
+def _proven(answer: Answer) -> str:
+    claim, found = answer.claim, answer.solution
+    if claim is None:
+        return "No bound is proven"
+    if found.goal == "transparent":
+        return f"Proven: the policy hides at most {upper_text(claim.upper)} bits"
+    which = "" if found.threshold is None else " that meet the requirement"
+    return f"Proven upper bound over all policies{which}: {upper_text(claim.upper)} bits"
 
 
 def question(problem: Problem) -> str:
@@ -135,8 +151,13 @@ def _number(value: Any) -> float:
 
 
 def bits_text(value: float) -> str:
-    """Bits to four digits; no minus before a nought."""
+    """Bits to four digits, without a negative zero."""
     return f"{round(value, 4) + 0.0:.4f}"
+
+
+def lower_text(value: float) -> str:
+    """Rounded down, as a lower bound must be."""
+    return f"{np.floor(value * 1e4) / 1e4:.4f}" if math.isfinite(value) else number_text(value)
 
 
 def upper_text(value: float) -> str:
@@ -148,5 +169,5 @@ def _hidden(opacity: Opacity) -> str:
     if opacity.method == "sampled":
         return f"about {bits_text(opacity.bits)} (± {opacity.std_error:.2g}, estimated)"
     if opacity.upper - opacity.lower > 5e-5:
-        return f"{bits_text(opacity.lower)} to {bits_text(opacity.upper)}"
+        return f"{lower_text(opacity.lower)} to {upper_text(opacity.upper)}"
     return bits_text(opacity.bits)

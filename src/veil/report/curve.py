@@ -21,10 +21,10 @@ _QUICK_SETTINGS: dict[str, Any] = {"points": 6, "starts": 6, "iterations": 60}
 
 
 def sweep(problem: Problem, solution: Solution, points: int | None = None, **settings: Any) -> Frontier | None:
-    """The curve of the class that a solution is from, for its picture; None for a history policy.
+    """The frontier of the class that a solution is from, for its picture; None for a history policy.
 
-    **Arguments:** `points`: how many; None: six where that takes a moment, else None is returned. `settings`: as for
-    `veil.frontier`.
+    **Arguments:** `points`: how many; None: six where that takes about a second, otherwise no curve is computed.
+    `settings`: as for `veil.frontier`.
     """
     policy = solution.policy
     if isinstance(policy, HistoryPolicy) or solution.goal != "opaque":
@@ -40,30 +40,29 @@ def sweep(problem: Problem, solution: Solution, points: int | None = None, **set
 
 
 def read_curve(problem: Problem, given: Frontier | str | Path) -> tuple[Points, str]:
-    """Points (return, bits), and a sentence on where they are from.
+    """Points (return, bits), and the policy class they are of in words, empty where the file does not say.
 
-    **Raises:** `InputError` where the file cannot be read, is no curve, or is about another problem.
+    **Raises:** `InputError` where the file cannot be read, is not a curve, or is about another problem.
     """
     if isinstance(given, Frontier):
-        points = [(float(x), float(y)) for x, y in zip(given.returns, given.bits, strict=True)]
-        return points, _sentence(len(points), given.policy_class)
+        return [(float(x), float(y)) for x, y in zip(given.returns, given.bits, strict=True)], given.policy_class
     path = Path(given)
     try:
         if path.stat().st_size > _MOST_BYTES:
-            raise InputError(str(path), [f"it is larger than {_MOST_BYTES:,} bytes, which no curve is"])
+            raise InputError(str(path), [f"it has more than {_MOST_BYTES:,} bytes, too many for a curve"])
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(str(path), [f"it cannot be read: {getattr(error, 'strerror', None) or error}"]) from None
     try:
-        rows, words = _of_csv(text) if path.suffix == ".csv" else _of_json(path, text, problem)
+        rows, policy_class = _of_csv(text) if path.suffix == ".csv" else _of_json(path, text, problem)
         points = [(float(row["expected_return"]), float(row["opacity_bits"])) for row in rows[:_MOST_POINTS]]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(str(path), [f"it is not a curve that veil frontier -o wrote: {error!r}"]) from None
     if not points or not all(math.isfinite(number) for point in points for number in point):
-        raise InputError(str(path), ["it has no points, or points that are no finite numbers"])
-    return points, words or _sentence(len(points), "")
+        raise InputError(str(path), ["it has no points, or points that are not finite numbers"])
+    return points, policy_class
 
 
 def _of_csv(text: str) -> tuple[list[Any], str]:
@@ -76,15 +75,10 @@ def _of_json(path: Path, text: str, problem: Problem) -> tuple[list[Any], str]:
         raise KeyError("format")
     if document["problem"]["fingerprint"] != _threshold_free(problem, document["problem"]["fingerprint"]):
         raise InputError(str(path), [f"the curve is about another problem than {problem.name!r}"])
-    return document["points"], _sentence(len(document["points"]), str(document["policy_class"]))
+    return document["points"], str(document["policy_class"])
 
 
 def _threshold_free(problem: Problem, wanted: str) -> str:
     """The fingerprint of the problem; a curve does not depend on the threshold, so one without it is as good."""
     own = fingerprint(problem)
     return own if own == wanted else fingerprint(problem.replace(min_return=None))
-
-
-def _sentence(count: int, policy_class: str) -> str:
-    among = f" among {policy_class}" if policy_class else ""
-    return f"The most that was found to be hidden for each return{among}: {count} points. The diamond is this policy."

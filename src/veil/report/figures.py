@@ -4,9 +4,11 @@ from pathlib import Path
 from typing import Any
 
 from ..common.errors import InputError
+from ..formats.results.folder import Result
+from ..planning.solution import Solution
 from ..problem.problem import Problem
 from . import plot
-from .answer import make_answer
+from .answer import Answer, make_answer
 from .curve import read_curve
 
 
@@ -14,7 +16,7 @@ def write_figures(
     folder: str | Path,
     ending: str,
     problem: Problem,
-    answer: Any,
+    answer: Solution | Result | Answer,
     *,
     frontier: Any = None,
     seed: int = 0,

@@ -8,10 +8,10 @@ import scipy.sparse as sp
 
 from .answer import Answer, upper_text
 from .behaviour import Behaviour
+from .observing import ObservedRun, event_text
 from .packing import pack_bytes, pack_frames, pack_shares
 from .scene import Scene
 from .style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, YELLOW, colours
-from .watching import Watched, event_text
 
 # The page has its own shades of each colour for light and dark paper.
 _VARIABLES = {BLUE: "blue", VERMILION: "vermilion", ORANGE: "orange", GREEN: "green", PURPLE: "purple", SKY: "sky",
@@ -24,21 +24,23 @@ _MOST_NAMED = 2500  # as many cells as the page draws one by one
 
 @dataclass(frozen=True, eq=False)
 class Material:
-    """All that a page is made of. `curve`: points (return, bits) of a frontier, with `curve_note` about them."""
+    """All that the figures show. `curve`: points (return, bits) of a frontier."""
 
     scene: Scene
     behaviour: Behaviour
     answer: Answer
-    runs: list[Watched]
+    runs: list[ObservedRun]
     curve: list[tuple[float, float]]
-    curve_note: str
 
 
 def page_data(material: Material) -> dict[str, Any]:
     """The document, with plain lists and numbers only."""
+    problem = material.behaviour.problem
+    silent = problem.observer.silent
     return {
-        "horizon": material.behaviour.problem.horizon,
-        "split": material.behaviour.problem.secret_table.time,
+        "horizon": problem.horizon,
+        "split": problem.secret_table.time,
+        "silent": None if silent is None else problem.observer.observations[silent],
         "scene": _scene(material.scene),
         "policy": _policy(material.scene, material.behaviour),
         "occupancy": _occupancy(material.scene, material.behaviour),
@@ -136,7 +138,7 @@ def _runs(material: Material) -> list[dict[str, Any]]:
     return found
 
 
-def _lines(values: tuple[str, ...], run: Watched, times: list[int]) -> list[dict[str, Any]]:
+def _lines(values: tuple[str, ...], run: ObservedRun, times: list[int]) -> list[dict[str, Any]]:
     """The posterior of each value; of many, the true one and those that the observer thought likeliest."""
     weight = run.posterior.sum(axis=0)
     if run.secret is not None:
@@ -173,7 +175,7 @@ def _frontier(material: Material) -> dict[str, Any]:
 
 
 def _demands(answer: Answer) -> dict[str, Any]:
-    """The return that was asked for, and the bits that no policy can pass, as a number and rounded up in words."""
+    """The required return and the proven upper bound over all policies, as a number and as text, rounded up."""
     claim = answer.claim if answer.solution.goal == "opaque" else None
     return {
         "threshold": answer.solution.threshold,

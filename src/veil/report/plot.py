@@ -10,6 +10,8 @@ from ..common.errors import InputError
 from ..problem.problem import Problem
 from .answer import upper_text
 from .behaviour import behave
+from .draw import darker, draw_legend, draw_policy, draw_scene
+from .observing import ObservedRun, event_text, observe, sample_run
 from .scene import Scene, drawn_layout, make_scene
 from .style import (
     BLUE,
@@ -28,8 +30,6 @@ from .style import (
     save_figure,
     words,
 )
-from .watching import Watched, event_text, sample_run, watch
-from .world import darker, draw_legend, draw_policy, draw_world
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -62,9 +62,9 @@ def policy(problem: Problem, policy: Any, time: int | None = None) -> "Figure":
     behaviour = behave(problem, policy)
     _check_time(problem, time)
     scene = make_scene(problem, behaviour.visits)
-    figure = _world_figure(scene)
+    figure = _scene_figure(scene)
     axes = figure.subplots()
-    draw_world(axes, scene)
+    draw_scene(axes, scene)
     draw_policy(axes, scene, behaviour, time)
     draw_legend(axes, scene)
     when = "" if time is None else f", decision {time}"
@@ -107,7 +107,7 @@ def belief(problem: Problem, policy: Any, observations: Sequence[Any] | None = N
     if observations is None:
         run = sample_run(behaviour, seed)
     else:
-        run = watch(behaviour, observations)
+        run = observe(behaviour, observations)
     times = _some_times(len(run.posterior) - 1, 4)
     layout = drawn_layout(problem)
     order = _top_states(run.belief)
@@ -177,7 +177,7 @@ def observer(problem: Problem) -> "Figure":
     rows, table = _emission_kinds(problem)
     figure = new_figure(PAGE, max(2.6, min(6.0, 0.9 + 0.2 * len(rows))))
     left, right = figure.subplots(1, 2, width_ratios=(1.1, 1))
-    draw_world(left, scene)
+    draw_scene(left, scene)
     draw_legend(left, scene)
     columns = min(table.shape[1], _MOST_COLUMNS)
     right.imshow(table[:, :columns], aspect="auto", cmap=_shades(GREY), vmin=0, vmax=1, gid="emissions")
@@ -191,7 +191,7 @@ def observer(problem: Problem) -> "Figure":
     return figure
 
 
-def _world_figure(scene: Scene) -> "Figure":
+def _scene_figure(scene: Scene) -> "Figure":
     width, height = scene.size
     if not scene.is_grid:
         width, height = width + 0.5, height + 0.35
@@ -221,7 +221,7 @@ def _maps(scene: Scene, values: np.ndarray, times: list[int], what: str, colour:
     panels = np.atleast_1d(figure.subplots(down, across, squeeze=False)).ravel()
     top = float(values[times].max())
     for axes, time in zip(panels, times, strict=False):
-        draw_world(axes, scene, heat=values[time], top=top, heat_colour=colour, ranges=False)
+        draw_scene(axes, scene, heat=values[time], top=top, heat_colour=colour, ranges=False)
         axes.set_title(f"t = {time}", fontsize=SMALL)
     for axes in panels[len(times) :]:
         axes.set_axis_off()
@@ -262,7 +262,7 @@ def _left_out(all_: int, shown: int) -> str:
     return f" ({shown} of {all_:,})" if shown < all_ else ""
 
 
-def _posterior_lines(axes: Any, problem: Problem, run: Watched) -> None:
+def _posterior_lines(axes: Any, problem: Problem, run: ObservedRun) -> None:
     names, times = problem.secret_values, np.arange(len(run.posterior))
     for value, colour in zip(range(len(names))[:7], colours(list(names)), strict=False):
         true = run.secret == value
@@ -287,11 +287,11 @@ def _top_states(table: np.ndarray) -> np.ndarray:
     return order[total[order] > 0]
 
 
-def _belief_maps(figure: Any, scene: Scene, run: Watched, times: list[int]) -> None:
+def _belief_maps(figure: Any, scene: Scene, run: ObservedRun, times: list[int]) -> None:
     panels = np.atleast_1d(figure.subplots(1, len(times))).ravel()
     top = float(run.belief[times].max())
     for axes, time in zip(panels, times, strict=True):
-        draw_world(axes, scene, heat=run.belief[time], top=top, heat_colour=PURPLE, ranges=False)
+        draw_scene(axes, scene, heat=run.belief[time], top=top, heat_colour=PURPLE, ranges=False)
         if run.states is not None:
             x, y = scene.places[run.states[time]]
             axes.plot([x], [y], zorder=7, **_AGENT)
@@ -300,7 +300,7 @@ def _belief_maps(figure: Any, scene: Scene, run: Watched, times: list[int]) -> N
     _colour_bar(figure, list(panels), top, "P(state)", PURPLE)
 
 
-def _belief_table(figure: Any, problem: Problem, run: Watched, order: np.ndarray) -> None:
+def _belief_table(figure: Any, problem: Problem, run: ObservedRun, order: np.ndarray) -> None:
     axes = figure.subplots()
     top = float(run.belief[:, order].max())
     axes.imshow(run.belief[:, order].T, aspect="auto", cmap=_shades(PURPLE), vmin=0, vmax=top, gid="belief")
@@ -313,7 +313,7 @@ def _belief_table(figure: Any, problem: Problem, run: Watched, order: np.ndarray
     _colour_bar(figure, [axes], top, "P(state)", PURPLE)
 
 
-def _where(run: Watched) -> str:
+def _where(run: ObservedRun) -> str:
     return "Where the observer thinks the agent is" + ("" if run.states is None else " (dot: where it is)")
 
 

@@ -1,13 +1,14 @@
 // Line charts, the player with its slider, keys to colours.
-function ticks(low, high, wanted) {
+function ticks(low, high, wanted, whole) {
   const rough = (high - low || 1) / wanted, power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((k) => k * power).find((s) => s >= rough * 0.999);
+  const fine = [1, 2, 5, 10].map((k) => k * power).find((s) => s >= rough * 0.999), step = whole ? Math.max(1, fine) : fine;
   const found = [];
   for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * step; k++) found.push(k * step);
   return found.map((value) => ({ value, text: String(Number(value.toPrecision(6))) }));
 }
 
-// options: series [{x, y, colour, name, marks, line, wide}], levels [{y, text, colour}], verticals, x, y (labels), low, high, height.
+// options: series [{x, y, colour, name, marks, line, wide}], levels [{y, text, colour, from}], verticals, x, y (labels), low, high,
+// height, whole (x has whole numbers only). A level holds from x = `from` on, everywhere without it.
 function lineChart(parent, label, options) {
   const width = Math.max(300, Math.min(620, parent.clientWidth || 480)), height = options.height || 230;
   const left = 52, right = 14, top = 26, bottom = 42;
@@ -25,7 +26,7 @@ function lineChart(parent, label, options) {
     make("path", { d: `M${left} ${Y(t.value).toFixed(1)}H${width - right}`, class: "guide" }, svg);
     make("text", { x: left - 7, y: Y(t.value) + 4, "text-anchor": "end", "font-size": 12, fill: "var(--muted)" }, svg, t.text);
   }
-  for (const t of ticks(x0, x1, Math.max(3, Math.floor(width / 90))))
+  for (const t of ticks(x0, x1, Math.max(3, Math.floor(width / 90)), options.whole))
     make("text", { x: X(t.value), y: height - bottom + 18, "text-anchor": "middle", "font-size": 12, fill: "var(--muted)" }, svg, t.text);
   make("path", { d: `M${left} ${height - bottom}H${width - right}`, class: "axis" }, svg);
   make("text", { x: left - 44, y: 13, "font-size": 12.5 }, svg, options.y);
@@ -36,7 +37,8 @@ function lineChart(parent, label, options) {
     make("text", { x: X(v.x) + (beyond ? -5 : 5), y: height - bottom - 7, "text-anchor": beyond ? "end" : "start", "font-size": 11.5, fill: "var(--muted)" }, svg, v.text);
   }
   for (const l of options.levels || []) {
-    make("path", { d: `M${left} ${Y(l.y).toFixed(1)}H${width - right}`, stroke: tint(l.colour), "stroke-dasharray": "6 4", fill: "none", "stroke-width": 1.4, class: "level" }, svg);
+    const begin = l.from == null ? left : Math.max(left, X(l.from));
+    make("path", { d: `M${begin.toFixed(1)} ${Y(l.y).toFixed(1)}H${width - right}`, stroke: tint(l.colour), "stroke-dasharray": "6 4", fill: "none", "stroke-width": 1.4, class: "level" }, svg);
     make("text", { x: width - right, y: 13, "text-anchor": "end", "font-size": 12, fill: tint(l.colour) }, svg, `╌ ${l.text}`);
   }
   for (const s of options.series) {

@@ -1,4 +1,4 @@
-// Helpers to draw with, and the world: cells or nodes, what sensors cover, marks, heat, arrows.
+// Helpers to draw with, and the scene: cells or nodes, sensor ranges, marks, heat, arrows.
 const data = JSON.parse(document.getElementById("data").textContent);
 const scene = data.scene;
 const NS = "http://www.w3.org/2000/svg";
@@ -45,13 +45,13 @@ function canvas(parent, label) {
   const pad = scene.grid ? 0.03 : 0.7;
   const width = scene.width + (scene.grid ? 0.06 : 0.4), height = scene.height + (scene.grid ? 0.06 : 0.35);
   const svg = make("svg", { viewBox: `${-pad} ${-(scene.grid ? 0.03 : 0.55)} ${width} ${height}`, role: "img", "aria-label": label }, parent);
-  const most = scene.grid ? 5.2 * width : 7 * width; // rem: small worlds are not blown up
+  const most = (scene.grid ? 5.2 : 6) * width; // rem: small scenes are not blown up
   svg.style.maxWidth = `min(100%, ${most}rem, ${(34 * width) / height}rem)`;
   return svg;
 }
 
-// The world on its own; options: heat (name of a colour), plain (no ranges, no marks, for thumbnails).
-function drawWorld(parent, label, options) {
+// The scene without the policy; options: heat (name of a colour), plain (no ranges, no marks, for thumbnails).
+function drawScene(parent, label, options) {
   const svg = canvas(parent, label), shapes = [];
   const heat = options.heat;
   const base = make("g", {}, svg);
@@ -167,7 +167,7 @@ const roles = (i) => MARKS.filter(([role]) => scene[role].includes(i)).length;
 function drawNames(svg) {
   const small = count > 15;
   for (let i = 0; i < count; i++)
-    make("text", { x: places[2 * i], y: places[2 * i + 1] + NODE + (small ? 0.17 : 0.25), "font-size": small ? 0.15 : 0.19, "text-anchor": "middle", "paint-order": "stroke", stroke: "var(--paper)", "stroke-width": 0.05 }, svg, short(scene.names[i], small ? 11 : 18));
+    make("text", { x: places[2 * i], y: places[2 * i + 1] + NODE + (small ? 0.17 : 0.25), "font-size": small ? 0.14 : 0.16, "text-anchor": "middle", "paint-order": "stroke", stroke: "var(--paper)", "stroke-width": 0.05 }, svg, short(scene.names[i], small ? 11 : 18));
 }
 
 // The policy: arrows whose length grows with the probability; a dot for staying.

@@ -18,7 +18,7 @@ _LEAST_ARROW = 0.02
 _MOST_MARKED_CELLS = 900  # of a grid whose cells are large enough for letters
 
 
-def draw_world(
+def draw_scene(
     axes: "Axes",
     scene: Scene,
     *,

@@ -1,0 +1,142 @@
+"""Runs as the observer sees them: the observations, its posterior and its belief after each, and the revealing sequences."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from ..common.errors import InputError, TooLargeError
+from ..engine.filter import ObserverFilter
+from ..engine.hidden import event_name
+from ..engine.over_time import posteriors_over_time
+from ..engine.sampling import Runs, draw_runs
+from ..measure.measures import JointTable, RevealingSequence, joint_table, sampled_table
+from .behaviour import Behaviour
+
+_MEMORY, _SECONDS = 2**28, 10.0  # limits of the table of all sequences: a report should take seconds
+_DRAWN = 400  # runs drawn, of which the extremes are shown: enough for one in a hundred to be among them
+_WORK = 1.5e8  # entries of all messages of those runs, about a second of filtering
+
+
+@dataclass(frozen=True, eq=False)
+class ObservedRun:
+    """One run and what the observer concludes from it.
+
+    **Attributes:** `title`; `observations`, one per time, None where nothing is received at time 0; `posterior`,
+    `(T+1, Z)`, of the secret; `belief`, `(T+1, S)`, of the agent's state; `states` `(T+1,)` and `secret`, the true ones,
+    None where only the observations are known.
+    """
+
+    title: str
+    observations: tuple[Any, ...]
+    posterior: Float[np.ndarray, "T+1 Z"]
+    belief: Float[np.ndarray, "T+1 S"]
+    states: Int[np.ndarray, " T+1"] | None = None
+    secret: int | None = None
+
+
+def event_text(event: Any) -> str:
+    """An event as one piece of text; empty for None."""
+    if event is None:
+        return ""
+    return " · ".join(event) if isinstance(event, tuple) else str(event)
+
+
+def observe(behaviour: Behaviour, observations: Sequence[Any], *, title: str = "run") -> ObservedRun:
+    """What the observer concludes from given observations: those received so far, up to the whole run.
+
+    **Raises:** `ImpossibleObservationError`, `InputError` as `ObserverFilter.update`.
+    """
+    problem, given = behaviour.problem, list(observations)
+    most = problem.horizon + problem.observer.sees_first
+    if len(given) > most:
+        raise InputError("observations", [f"found {len(given)}, expected at most {most}: the horizon is reached then"])
+    if not given and problem.observer.sees_first:
+        raise InputError("observations", ["found none, expected at least one"])
+    observer = ObserverFilter(problem, behaviour.policy)
+    return _observed(behaviour, observer, (observer.event(one) for one in given), title)
+
+
+@dataclass(frozen=True, eq=False)
+class SampledRuns:
+    """Runs that were drawn: `runs`, those to show; `events`, `(n, T+1)`, of all of them."""
+
+    runs: list[ObservedRun]
+    events: Int[np.ndarray, "n T+1"]
+
+
+def sample_runs(behaviour: Behaviour, count: int, seed: int = 0) -> SampledRuns:
+    """The first `count - 2` of some runs, and of all that were drawn the most revealing and the most misleading one.
+
+    These are the runs in which the posterior probability of the true value ends largest and smallest.
+
+    **Arguments:** `count`: how many to show, two or more.
+    """
+    problem, chain = behaviour.problem, behaviour.chain
+    hidden = chain.hidden
+    step = (problem.horizon + 1) * hidden.num_states * len(problem.secret_values)
+    drawn = draw_runs(chain, int(np.clip(_WORK // step, max(count, 8), _DRAWN)), np.random.default_rng(seed))
+    *_, final = posteriors_over_time(chain, drawn.events)
+    values = hidden.label[drawn.states[:, hidden.split_time]].argmax(axis=1)
+    on_truth = final[np.arange(len(values)), values]
+    chosen = [(run, f"Run {run + 1}") for run in range(count - 2)]
+    chosen += [(int(on_truth.argmax()), "Most revealing"), (int(on_truth.argmin()), "Most misleading")]
+    return SampledRuns(_shown(behaviour, drawn, chosen), drawn.events)
+
+
+def sample_run(behaviour: Behaviour, seed: int = 0) -> ObservedRun:
+    """One run, drawn with a seed."""
+    return _shown(behaviour, draw_runs(behaviour.chain, 1, np.random.default_rng(seed)), [(0, "Run 1")])[0]
+
+
+def _shown(behaviour: Behaviour, drawn: Runs, chosen: list[tuple[int, str]]) -> list[ObservedRun]:
+    """The runs of the given numbers, under the given titles."""
+    hidden, observer = behaviour.chain.hidden, ObserverFilter(behaviour.problem, behaviour.policy)
+    first = 0 if behaviour.problem.observer.sees_first else 1
+    found = []
+    for run, title in chosen:
+        seen = _observed(behaviour, observer, drawn.events[run, first:].tolist(), title)
+        value = int(hidden.label[drawn.states[run, hidden.split_time]].argmax())
+        found.append(replace(seen, states=hidden.state[drawn.states[run]], secret=value))
+    return found
+
+
+def _observed(behaviour: Behaviour, observer: ObserverFilter, events: Iterable[int], title: str) -> ObservedRun:
+    problem, state = behaviour.problem, behaviour.chain.hidden.state
+    names: list[Any] = []
+    posterior, belief = [], []
+
+    def note(name: Any) -> None:
+        names.append(name)
+        posterior.append(observer.posterior)
+        belief.append(np.bincount(state, weights=observer.belief, minlength=problem.num_states))
+
+    observer.reset()
+    if not problem.observer.sees_first:
+        note(None)
+    for event in events:
+        observer.advance(event)
+        note(event_name(problem, event, len(names)))
+    return ObservedRun(title, tuple(names), np.array(posterior), np.array(belief))
+
+
+@dataclass(frozen=True, eq=False)
+class Revealing:
+    """The observation sequences that reveal most: `sequences`, out of `table`; `exact`, whether that holds all of them."""
+
+    sequences: list[RevealingSequence]
+    table: JointTable
+    exact: bool
+
+
+def most_revealing(behaviour: Behaviour, sample: SampledRuns, top: int) -> Revealing:
+    """The sequences that contribute most to the leakage; where not all can be listed, the most telling of a sample."""
+    try:
+        table = joint_table(behaviour.problem, behaviour.policy, memory_bytes=_MEMORY, time_limit=_SECONDS)
+    except TooLargeError:
+        table = sampled_table(behaviour.problem, behaviour.chain, sample.events)
+        # Shares of a few hundred draws are too coarse to rank by: what a sequence tells is exact.
+        return Revealing(table.revealing(top, by="gain_bits"), table, False)
+    return Revealing(table.revealing(top), table, True)
