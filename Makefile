@@ -56,7 +56,7 @@ bench: $(READY)  ## Run the benchmarks and write benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
 
 reproduce: $(READY)  ## Run the paper's experiments, output in out/reproduction (ARGS="--quick" or ARGS="--write-docs docs")
-	$(BIN)/veil reproduce paper -o out/reproduction $(ARGS)
+	$(BIN)/veil reproduce paper $(ARGS)
 
 clean:  ## Delete the virtual environment, caches and output
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis out

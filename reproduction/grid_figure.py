@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from veil.report.style import BLUE, DARK, GREEN, GREY, ORANGE, VERMILION
 
-from .layouts import LETTERS, Layout
+from .layouts import LETTERS, PaperGrid
 from .published import CORNERS, GRID
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _COLOURS = dict(zip(LETTERS, (BLUE, VERMILION, ORANGE, GREEN), strict=True))
 
 
-def draw_grid(axes: "Axes", layout: Layout, *, small: bool = False) -> None:
+def draw_grid(axes: "Axes", layout: PaperGrid, *, small: bool = False) -> None:
     """Draw a layout: b, r, y, g ranges, flags for goals, "?" for secrets, a disc for the start, dots for the corners."""
     scale = 0.42 if small else 1.0
     for letter, cells in zip(LETTERS, layout.ranges, strict=True):

@@ -32,7 +32,7 @@ _GOALS, _SECRETS = (1, 2, 3), (2, 3, 4)
 
 
 @dataclass(frozen=True)
-class Layout:
+class PaperGrid:
     """Where everything is on the 6×6 grid; `ranges` are the cells of the sensors b, r, y and g."""
 
     goals: tuple[Cell, ...]
@@ -80,9 +80,9 @@ class Layout:
         }
 
     @staticmethod
-    def from_document(document: dict) -> "Layout":
+    def from_document(document: dict) -> "PaperGrid":
         """The layout that `document` wrote."""
-        return Layout(
+        return PaperGrid(
             _cells(document["goals"]),
             _cells(document["secrets"]),
             _cells([document["start"]])[0],
@@ -95,7 +95,7 @@ def _cells(listed: list) -> tuple[Cell, ...]:
 
 
 # The frozen reconstruction of the gallery, cell by cell; a test holds the two together.
-RECONSTRUCTION = Layout(
+RECONSTRUCTION = PaperGrid(
     goals=((0, 3), (3, 5)),
     secrets=((1, 3), (4, 2), (5, 4)),
     start=(3, 1),
@@ -103,7 +103,7 @@ RECONSTRUCTION = Layout(
 )
 
 
-def draw_layout(generator: np.random.Generator) -> Layout | None:
+def draw_layout(generator: np.random.Generator) -> PaperGrid | None:
     """One layout that meets what the text states of the picture; None where the blocks drawn do not fit.
 
     Four disjoint ranges, three of which hold a corner each while the fourth corner is uncovered: so corners give different
@@ -125,7 +125,7 @@ def draw_layout(generator: np.random.Generator) -> Layout | None:
     start = next(cell for cell in others if cell not in CORNERS)
     others.remove(start)
     goals, secrets = others[:num_goals], others[num_goals : num_goals + num_secrets]
-    return Layout(tuple(sorted(goals)), tuple(sorted(secrets)), start, tuple(ranges))
+    return PaperGrid(tuple(sorted(goals)), tuple(sorted(secrets)), start, tuple(ranges))
 
 
 def _block(generator: np.random.Generator, corner: Cell | None) -> tuple[Cell, ...]:
@@ -138,7 +138,7 @@ def _block(generator: np.random.Generator, corner: Cell | None) -> tuple[Cell, .
     return tuple((row, column) for row in range(top, top + height) for column in range(left, left + width))
 
 
-def defects(layout: Layout) -> list[str]:
+def defects(layout: PaperGrid) -> list[str]:
     """What of the paper's text a layout does not meet, in words; empty for an admissible one. Cheap conditions first.
 
     The threshold can be reached from the start and from the corners; the start in two different corners is told apart by
@@ -172,7 +172,7 @@ def reading_overlap(problem: Problem) -> float:
     return float(np.max(agree - np.diag(np.diag(agree)))) if len(starts) > 1 else 0.0
 
 
-def admissible_layouts(seed: int) -> Iterator[tuple[int, Layout]]:
+def admissible_layouts(seed: int) -> Iterator[tuple[int, PaperGrid]]:
     """Admissible layouts other than the reconstruction, one after the other, each with how many were drawn so far."""
     generator, drawn = np.random.default_rng([seed, 20240803]), 0
     while True:

@@ -14,7 +14,7 @@ from veil.report.style import new_figure, save_figure
 
 from . import baseline, convergence, later_grid, planned, readings, sensitivity
 from .figures import FIGURES
-from .layouts import RECONSTRUCTION, Layout
+from .layouts import RECONSTRUCTION, PaperGrid
 from .page import PREFIX, page, times_page
 from .published import LATER, PAPER
 from .store import Settings, Store, Times
@@ -82,21 +82,21 @@ def _read(settings: Settings, done: Results, times: Times) -> Any:
 
 def _compare(number: int, settings: Settings, done: Results, times: Times) -> Any:
     """The comparison on a layout; number 0 is the reconstruction itself."""
-    layout = Layout.from_document(done["layouts"]["layouts"][number - 1]) if number else RECONSTRUCTION
+    layout = PaperGrid.from_document(done["layouts"]["layouts"][number - 1]) if number else RECONSTRUCTION
     return sensitivity.repeat(layout, settings, times)
 
 
 @one_blas_thread
 def run(folder: Path, settings: Settings, tell: Callable[[str], None]) -> tuple[Store, Results]:
-    """Every piece that is not in the folder yet, one after the other.
+    """Run every piece that is not in the folder yet, in order.
 
     **Arguments:** `tell`: called with lines about the progress.
 
-    **Returns:** the store, and the results of all pieces by name; they do not depend on how often the run was stopped.
+    **Returns:** the store, and the results of all pieces by name; they do not depend on interruptions.
 
     **Raises:** `InputError` where matplotlib, which draws the figures in the end, is not installed.
     """
-    new_figure()  # refuses here, before any work, where matplotlib is missing
+    new_figure()  # raises before any work where matplotlib is missing
     store, listed = Store(folder, settings), pieces(settings)
     store.prepare()
     done = {piece.name: result for piece in listed if (result := store.read(piece.name)) is not None}
@@ -116,15 +116,13 @@ def run(folder: Path, settings: Settings, tell: Callable[[str], None]) -> tuple[
 
 
 def plan_lines(folder: Path, settings: Settings) -> list[str]:
-    """What a run would do, without doing it: the pieces, those that are there already, and how long the rest takes."""
+    """What a run would do: the pieces, which of them are done, and how long the others take."""
     store = Store(folder, settings)
     lines, left = [], []
     for piece in pieces(settings):
         there = store.read(piece.name) is not None
         left += [] if there else [piece]
-        lines.append(
-            f"{piece.name:<20} {'there already' if there else _about(piece.estimate(settings)):<14} {piece.words}"
-        )
+        lines.append(f"{piece.name:<20} {'done' if there else _about(piece.estimate(settings)):<14} {piece.words}")
     return [*lines, _forecast(len(lines) - len(left), left, settings, _pace() if left else 1.0)]
 
 
@@ -161,13 +159,13 @@ def _pace() -> float:
 
 
 def _forecast(num_done: int, left: list[Piece], settings: Settings, pace: float) -> str:
-    kept = f"; {num_done} of {num_done + len(left)} parts are there already" if num_done else ""
     kind = "a quick run" if settings.quick else "the full run"
     if not left:
-        return f"{kind}: all {num_done} parts are there already, only the tables and figures are made"
+        return f"{kind}: all {num_done} parts are done; only the tables and figures are written"
     seconds = pace * sum(piece.estimate(settings) for piece in left)
-    took = f"{_about(seconds)} where a core of this machine is free"
-    return f"{kind}: {len(left)} part{'s' if len(left) > 1 else ''}, {took}{kept}; if it is stopped, the same command goes on"
+    done = f" ({num_done} of {num_done + len(left)} are done)" if num_done else ""
+    parts = f"{len(left)} part{'s' if len(left) > 1 else ''} to run{done}"
+    return f"{kind}: {parts}, {_about(seconds)} on a free core; after an interruption the same command resumes it"
 
 
 def _about(seconds: float) -> str:

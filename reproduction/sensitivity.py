@@ -8,7 +8,7 @@ from veil.measure.evaluate import expected_return, opacity
 from veil.planning.soft import PAPER_TEMPERATURES, soft_policy
 from veil.problem.problem import Problem
 
-from .layouts import SOFT_DISCOUNT, Layout, admissible_layouts
+from .layouts import SOFT_DISCOUNT, PaperGrid, admissible_layouts
 from .measured import search
 from .published import THRESHOLD
 from .store import Settings, Times
@@ -26,7 +26,7 @@ def draw(settings: Settings, times: Times) -> dict[str, Any]:
     return {"layouts": [layout.document() for _, layout in found], "drawn": found[-1][0]}
 
 
-def repeat(layout: Layout, settings: Settings, times: Times) -> dict[str, Any]:
+def repeat(layout: PaperGrid, settings: Settings, times: Times) -> dict[str, Any]:
     """Ours against the baseline on one layout, for both opacities; see `contest`."""
     found: dict[str, Any] = {}
     limits = _QUICK_SEARCH if settings.quick else _SEARCH

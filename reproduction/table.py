@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from .layouts import Layout
+from .layouts import PaperGrid
 from .published import LATER, PAPER, THRESHOLD
 
 Results = dict[str, Any]
@@ -189,10 +189,10 @@ def conclusions(results: Results) -> dict[str, int]:
     return counts | {"layouts": len(found)}
 
 
-def drawings(results: Results) -> list[tuple[str, Layout]]:
+def drawings(results: Results) -> list[tuple[str, PaperGrid]]:
     """The other layouts, by name."""
     listed = results["layouts"]["layouts"]
-    return [(str(number), Layout.from_document(document)) for number, document in enumerate(listed, 1)]
+    return [(str(number), PaperGrid.from_document(document)) for number, document in enumerate(listed, 1)]
 
 
 def markdown(headings: Sequence[str], rows: Rows, *, right: bool = True) -> str:

@@ -1,6 +1,7 @@
 """`veil reproduce`: the plan, a run of made-up parts, and faults of the user."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,11 @@ import pytest
 from reproduction.run import Piece
 
 from reproduction import run as module
-from tests.cli.commands import veil
+from tests.cli.commands import process, veil
 from tests.reproduction.results import made_up
 from veil.cli import shared
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -29,7 +32,7 @@ def test_the_plan_runs_nothing(home: Path):
     assert done.code == shared.SOLVED, done.err
     assert "the primal-dual method" in done.out
     assert "the full run" in done.out
-    assert not (home / "reproduction").exists()
+    assert sorted(path.name for path in home.iterdir()) == ["rooms.toml"]
     assert "a quick run" in veil("reproduce", "paper", "--plan", "--quick", "--json").json["plan"][-1]
 
 
@@ -46,8 +49,11 @@ def test_a_run_writes_tables_and_figures(home: Path):
 
 
 @pytest.mark.usefixtures("instant")
-def test_one_document_on_demand():
+def test_one_document_on_demand(home: Path):
     done = veil("reproduce", "paper", "--quick", "--seed", "5", "--json")
+    assert (
+        home / "out/reproduction/reproduction.md"
+    ).exists()  # the default; `reproduction` is the folder of the source
     document = done.json
     assert (document["quick"], document["seed"]) == (True, 5)
     assert document["conclusions"]["last_holds"] == 3
@@ -76,3 +82,24 @@ def test_an_interrupt_is_130(monkeypatch: pytest.MonkeyPatch):
 
     monkeypatch.setattr(module, "pieces", lambda settings: [Piece("baseline", "", interrupt, 1.0, 1.0)])
     assert veil("reproduce", "paper").code == shared.INTERRUPTED
+
+
+def test_it_runs_from_any_folder_with_the_checkout_s_veil(home: Path):
+    done = process("reproduce", "paper", "--plan", "--quick", cwd=home, PYTHONPATH=str(ROOT / "src"))
+    assert done.code == shared.SOLVED, done.err
+    assert "a quick run" in done.out
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_an_installed_veil_looks_in_the_working_folder(home: Path, inside: bool, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("veil.cli.reproduce.__file__", str(home / "lib" / "python" / "veil" / "cli" / "reproduce.py"))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    if inside:
+        monkeypatch.chdir(ROOT)
+        assert veil("reproduce", "paper", "--plan").code == shared.SOLVED
+        assert str(ROOT) in sys.path
+        return
+    done = veil("reproduce", "paper", "--plan")
+    assert done.code == shared.BAD_INPUT
+    assert "no checkout of veil's repository" in done.err
+    assert "clone the repository" in done.err

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from reproduction.layouts import RECONSTRUCTION, Layout, admissible_layouts, defects, draw_layout, reading_overlap
+from reproduction.layouts import RECONSTRUCTION, PaperGrid, admissible_layouts, defects, draw_layout, reading_overlap
 from reproduction.published import CORNERS
 
 import veil
@@ -12,7 +12,7 @@ from veil.problem.fingerprint import fingerprint
 
 
 @pytest.fixture(scope="module")
-def drawn() -> list[tuple[int, Layout]]:
+def drawn() -> list[tuple[int, PaperGrid]]:
     return list(itertools.islice(admissible_layouts(seed=0), 2))
 
 
@@ -26,7 +26,7 @@ def test_the_reconstruction_is_admissible():
     assert reading_overlap(RECONSTRUCTION.initial_state()) == pytest.approx(0.1)
 
 
-def test_drawn_layouts_are_admissible(drawn: list[tuple[int, Layout]]):
+def test_drawn_layouts_are_admissible(drawn: list[tuple[int, PaperGrid]]):
     for _, layout in drawn:
         problem = layout.last_state()
         sweep = veil.soft.soft_sweep(problem)
@@ -40,24 +40,26 @@ def test_drawn_layouts_are_admissible(drawn: list[tuple[int, Layout]]):
         assert veil.max_return(layout.initial_state()) >= 0.3
 
 
-def test_the_same_seed_draws_the_same_layouts(drawn: list[tuple[int, Layout]]):
+def test_the_same_seed_draws_the_same_layouts(drawn: list[tuple[int, PaperGrid]]):
     assert next(admissible_layouts(seed=0)) == drawn[0]
     assert drawn[0][1] != drawn[1][1]
 
 
-def test_a_layout_survives_its_document(drawn: list[tuple[int, Layout]]):
+def test_a_layout_survives_its_document(drawn: list[tuple[int, PaperGrid]]):
     for _, layout in drawn:
-        assert Layout.from_document(layout.document()) == layout
+        assert PaperGrid.from_document(layout.document()) == layout
         assert len(layout.drawing()) == 6
 
 
 def test_what_is_wrong_with_a_layout_is_said():
-    far = Layout(((0, 5),), ((2, 2),), (5, 0), RECONSTRUCTION.ranges)
+    far = PaperGrid(((0, 5),), ((2, 2),), (5, 0), RECONSTRUCTION.ranges)
     assert "cannot be reached" in defects(far)[0]
     ranges = (((0, 0), (0, 5)), ((2, 2),), ((3, 3),), ((4, 4),))
-    alike = Layout(RECONSTRUCTION.goals, RECONSTRUCTION.secrets, RECONSTRUCTION.start, ranges)
+    alike = PaperGrid(RECONSTRUCTION.goals, RECONSTRUCTION.secrets, RECONSTRUCTION.start, ranges)
     assert "same first reading" in defects(alike)[0]
-    rich = Layout((*RECONSTRUCTION.goals, (3, 2)), RECONSTRUCTION.secrets, RECONSTRUCTION.start, RECONSTRUCTION.ranges)
+    rich = PaperGrid(
+        (*RECONSTRUCTION.goals, (3, 2)), RECONSTRUCTION.secrets, RECONSTRUCTION.start, RECONSTRUCTION.ranges
+    )
     assert "the baseline meets the threshold at τ = 0.03" in defects(rich)[0]
 
 

@@ -8,6 +8,7 @@ import pytest
 from reproduction.literal import LiteralSecrecy, first_readings, literal_bits, sampled_literal_bits
 
 import veil
+from veil.common.clock import UNLIMITED
 from veil.planning.policy_class import make_space
 
 
@@ -64,8 +65,8 @@ def test_the_slope(policy: veil.MarkovPolicy):
     table, step = policy.probabilities[None, None], 1e-6
     change = np.random.default_rng(7).normal(size=table.shape)
     change -= change.mean(axis=-1, keepdims=True)
-    value, slope = secrecy(table, lambda: None)
-    ahead, behind = (secrecy(table + sign * step * change, lambda: None)[0][0] for sign in (1, -1))
+    value, slope = secrecy(table, UNLIMITED)
+    ahead, behind = (secrecy(table + sign * step * change, UNLIMITED)[0][0] for sign in (1, -1))
     assert value[0] == pytest.approx(literal_bits(unseen, policy, first_readings(unseen)), abs=1e-12)
     assert np.vdot(slope, change) == pytest.approx((ahead - behind) / (2 * step), rel=1e-6)
 

@@ -76,7 +76,7 @@ def test_progress_is_told(tmp_path: Path, made: list[str]):
     assert "about" in lines[0]
     assert lines[-1].startswith(f"{len(made)}/{len(made)} the words of ")
     run(tmp_path, Settings(), lines.append)
-    assert "are there already" in lines[-1]
+    assert "parts are done" in lines[-1]
     times = json.loads((tmp_path / TIMES).read_text("utf-8"))
     assert set(times["baseline"]) == {"all", "processor", "search"}
 

@@ -1,5 +1,6 @@
-"""`veil reproduce`: the experiments of the paper, from the scenario to the tables and figures, with one command."""
+"""`veil reproduce`: run the paper's experiments, which lie in the checkout beside the package, with one command."""
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,29 +15,30 @@ def reproduce(
         Literal["paper"], typer.Argument(metavar="paper", help="What to reproduce: the paper.", show_default=False)
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for results, tables and figures.")] = Path(
-        "reproduction"
+        "out/reproduction"
     ),
     quick: Annotated[
         bool, typer.Option("--quick", help="A short run, under two minutes: fewer starts, iterations and layouts.")
     ] = False,
     seed: SeedOption = 0,
-    plan: Annotated[
-        bool, typer.Option("--plan", help="Say what would be done and how long it takes, no more.")
-    ] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Only list the parts and estimate the time they take.")] = False,
     write_docs: Annotated[
         Path | None,
-        typer.Option(help="Folder that gets the page and its figures as well, as docs.", show_default=False),
+        typer.Option(help="Folder to write the page and its figures to as well, such as docs.", show_default=False),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Run every experiment of the paper and put its numbers beside ours.
+    """Run every experiment of the paper and compare its numbers with ours.
 
-    The convergence of the primal-dual method, the comparison with entropy-regularised policies, the authors' later grid, other
-    layouts of the grid, and the initial-state number in three readings. Each part is kept as it is ready: a run that was
-    stopped goes on where it was when it is started again. The same seed gives the same tables and figures.
+    The experiments: convergence of the primal-dual method, comparison with entropy-regularised policies, the authors' later
+    grid, other layouts of the grid, and the initial-state number in three readings. Each part is saved when it is done, so
+    an interrupted run is resumed by the same command. The same seed gives the same tables and figures.
 
-    Example: veil reproduce paper --quick -o reproduction
+    The experiments are not part of the installed package: run this in a checkout of veil's repository.
+
+    Example: veil reproduce paper --quick
     """
+    _make_importable()
     from reproduction.run import plan_lines, run, write_pages
     from reproduction.store import Settings
 
@@ -53,6 +55,24 @@ def reproduce(
         print_json(_document(results, settings, paths))
     else:
         _show(results, paths)
+
+
+def _make_importable() -> None:
+    """Put the checkout that holds the package `reproduction` on Python's path: that of this veil, else the working folder.
+
+    **Raises:** `InputError` where there is none.
+    """
+    from ..common.errors import InputError
+
+    checkouts = Path(__file__).resolve().parents[3], Path.cwd()
+    for checkout in checkouts:
+        if (checkout / "reproduction" / "run.py").is_file() and (checkout / "pyproject.toml").is_file():
+            if str(checkout) not in sys.path:
+                sys.path.insert(0, str(checkout))
+            return
+    missing = f"there is no checkout of veil's repository here ({checkouts[1]})"
+    remedy = "clone the repository, run make setup there, then make reproduce"
+    raise InputError("reproduce", [f"{missing}, and the experiments are not part of the installed package: {remedy}"])
 
 
 def _document(results: dict[str, Any], settings: Any, paths: list[Path]) -> dict[str, Any]:
@@ -80,7 +100,7 @@ def _document(results: dict[str, Any], settings: Any, paths: list[Path]) -> dict
 def _show(results: dict[str, Any], paths: list[Path]) -> None:
     from reproduction import table
 
-    print_table(table.PAPER_HEADINGS, table.paper_rows(results), title="The paper's numbers beside ours")
+    print_table(table.PAPER_HEADINGS, table.paper_rows(results), title="The paper's numbers and ours")
     print()
     print_table(table.LATER_HEADINGS, table.later_rows(results), title="The authors' later grid")
     print()
@@ -94,4 +114,4 @@ def _show(results: dict[str, Any], paths: list[Path]) -> None:
     )
     for page in paths:
         if page.name == "reproduction.md":
-            print(f"written: {page}, with its figures and wall times beside it")
+            print(f"wrote {page}, with its figures and wall times beside it")
