@@ -11,7 +11,7 @@ from veil.planning.soft import PAPER_TEMPERATURES, soft_policy
 from veil.problem.grid.sensors import Cell, Sensor
 from veil.problem.grid.world import GridWorld
 from veil.problem.problem import Problem
-from veil.problem.secret import InitialState
+from veil.problem.secrets.initial_state import InitialState
 
 from .published import (
     BASELINE_BELOW_BITS,

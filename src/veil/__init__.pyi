@@ -35,11 +35,11 @@ from .problem.grid.world import Sensor as Sensor
 from .problem.model import Model as Model
 from .problem.observer import Observer as Observer
 from .problem.problem import Problem as Problem
-from .problem.secret import Automaton as Automaton
-from .problem.secret import InitialState as InitialState
-from .problem.secret import LastState as LastState
-from .problem.secret import StateAt as StateAt
-from .problem.secret import WhichModel as WhichModel
+from .problem.secrets.automaton import Automaton as Automaton
+from .problem.secrets.initial_state import InitialState as InitialState
+from .problem.secrets.last_state import LastState as LastState
+from .problem.secrets.state_at import StateAt as StateAt
+from .problem.secrets.which_model import WhichModel as WhichModel
 from .proof.certificate import Certificate as Certificate
 from .proof.certify import certify as certify
 from .proof.verify import verify as verify

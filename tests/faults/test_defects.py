@@ -199,7 +199,7 @@ ONE_DEFECT: dict[str, tuple[Callable[[], Any], list[str]]] = {
     ),
     "entry given twice": (
         lambda: veil.Model.from_entries(entries(("hall", "walk", "hall", 0.3)), {}, "hall"),
-        ["entry 3", "repeats entry 1", "'hall'", "'walk'"],
+        ["entry 3", "given before", "'hall'", "'walk'"],
     ),
     "entry with an unknown state": (
         lambda: veil.Model.from_entries(
@@ -282,7 +282,7 @@ ONE_DEFECT: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "empty secret at a time": (with_secret(veil.StateAt(1, [])), ["StateAt", "no states", "expected at least one"]),
     "start in two groups": (
         with_secret(veil.InitialState({"left": ["hall"], "right": ["office", "hall"]})),
-        ["InitialState", "'hall'", "'left'", "'right'", "expected one"],
+        ["InitialState", "'hall'", "'left'", "'right'", "expected each state in one group"],
     ),
     "start in no group": (
         with_secret(veil.InitialState({"right": ["office"]})),

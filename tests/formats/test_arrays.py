@@ -15,7 +15,7 @@ from veil.problem.fingerprint import fingerprint
 from veil.problem.model import Model
 from veil.problem.observer import Observer
 from veil.problem.problem import Problem
-from veil.problem.secret import LastState
+from veil.problem.secrets.last_state import LastState
 
 
 @pytest.mark.parametrize("seed", range(20))

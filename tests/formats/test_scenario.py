@@ -20,7 +20,11 @@ from veil.problem.grid.world import GridWorld, Sensor
 from veil.problem.model import Model
 from veil.problem.observer import Observer
 from veil.problem.problem import Problem
-from veil.problem.secret import Automaton, InitialState, LastState, StateAt, WhichModel
+from veil.problem.secrets.automaton import Automaton
+from veil.problem.secrets.initial_state import InitialState
+from veil.problem.secrets.last_state import LastState
+from veil.problem.secrets.state_at import StateAt
+from veil.problem.secrets.which_model import WhichModel
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "scenarios").glob("*.toml"))
 

@@ -10,7 +10,8 @@ import tomllib
 import pytest
 
 from tests.formats.fuzz_scenario import seeds
-from veil.formats.scenario.text import Source, near, shown
+from veil.common.suggest import suggestion
+from veil.formats.scenario.text import Source, shown
 
 TEXT = """\
 # a comment with = and [brackets]
@@ -115,8 +116,8 @@ def test_values_are_shown_short():
     assert shown({"a": 1}) == "a table with the keys 'a'"
     assert shown({}) == "an empty table"
     assert shown(True) == "true"
-    assert near("x", []) == "there are none"
-    assert near("stat", ["start", "secret"]) == "did you mean 'start'?"
+    assert suggestion("x", []) == "there are none"
+    assert suggestion("stat", ["start", "secret"]) == "did you mean 'start'?"
 
 
 # Texts of nearly 1 MiB, each made to cost as much as it can; `n` entries of each where it is cut short.

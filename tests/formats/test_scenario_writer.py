@@ -16,7 +16,8 @@ from veil.problem.fingerprint import fingerprint
 from veil.problem.model import Model
 from veil.problem.observer import Observer
 from veil.problem.problem import Problem
-from veil.problem.secret import InitialState, LastState
+from veil.problem.secrets.initial_state import InitialState
+from veil.problem.secrets.last_state import LastState
 
 NAMES = [
     "plain",
@@ -106,12 +107,11 @@ def test_a_name_that_is_no_text_is_refused():
         to_toml(problem)
 
 
-def test_a_secret_of_somebody_else_is_refused():
-    class Other:
-        def resolve(self, models: object, horizon: int, defects: object) -> object:
-            return LastState([0]).resolve(models, horizon, defects)  # pyright: ignore[reportArgumentType]
+def test_a_kind_that_is_not_registered_is_refused():
+    class Other(LastState):
+        kind = "other"
 
     model = Model(np.ones((1, 1, 1)), [0.0], [1.0])
-    problem = Problem(model, Observer([[1.0]]), Other(), 1)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(InputError, match="Other"):
-        to_toml(problem)
+    for secret, words in ((Other([0]), "Other.*entry points"), (type("LastState", (LastState,), {})([0]), "LastState")):
+        with pytest.raises(InputError, match=words):
+            to_toml(Problem(model, Observer([[1.0]]), secret, 1))

@@ -9,7 +9,11 @@ import pytest
 from veil.common.errors import InputError
 from veil.problem import gallery
 from veil.problem.problem import Problem
-from veil.problem.secret import Automaton, InitialState, LastState, StateAt, WhichModel
+from veil.problem.secrets.automaton import Automaton
+from veil.problem.secrets.initial_state import InitialState
+from veil.problem.secrets.last_state import LastState
+from veil.problem.secrets.state_at import StateAt
+from veil.problem.secrets.which_model import WhichModel
 
 NAMES = (
     "two-rooms",

@@ -8,7 +8,8 @@ import pytest
 
 from veil.common.errors import InputError, TooLargeError
 from veil.problem.grid.world import GridWorld, Sensor
-from veil.problem.secret import InitialState, LastState
+from veil.problem.secrets.initial_state import InitialState
+from veil.problem.secrets.last_state import LastState
 
 NORTH, SOUTH, WEST, EAST, STAY = range(5)
 
@@ -234,7 +235,7 @@ def test_many_sensors_apart_are_no_burden():
 def test_too_many_combinations_are_refused():
     sensors = [Sensor(f"s{column}", [(0, column)], 0.9, 0.01) for column in range(17)]
     world = GridWorld(1, 20, starts=(0, 0), sensors=sensors)
-    with pytest.raises(TooLargeError, match=r"17 sensors may report or not .* readings='single'"):
+    with pytest.raises(TooLargeError, match=r"17 of them may report or not .* readings='single'"):
         world.observer()
 
 
@@ -361,11 +362,11 @@ BAD_WORLDS = [
     ),
     (
         {"sensors": [Sensor("a", [(0, 1)], 0.9), Sensor("b", [], 0.9, 0.2)], "readings": "single"},
-        "a cell in range of sensor 'a' has a report with probability 1.1 in all, expected at most 1",
+        "a state in range of sensor 'a' has a report with probability 1.1 in all, expected at most 1",
     ),
     (
         {"sensors": [Sensor("a", [], 0.9, 0.6), Sensor("b", [], 0.9, 0.6)], "readings": "single"},
-        "a cell in no range has a report with probability 1.2 in all, expected at most 1",
+        "a state in no range has a report with probability 1.2 in all, expected at most 1",
     ),
 ]
 

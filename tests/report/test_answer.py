@@ -7,7 +7,7 @@ import pytest
 
 import veil
 from veil.formats.results.folder import read_result, write_result
-from veil.report.answer import Answer, Claim, bits_text, lower_text, make_answer, question, upper_text, verdict
+from veil.report.answer import Answer, Claim, bits_text, lower_text, make_answer, upper_text, verdict
 
 
 def told(solution: veil.Solution, claim: Claim | None = None) -> str:
@@ -45,7 +45,8 @@ def test_bounds_are_rounded_outwards():
 
 @pytest.mark.parametrize("name", veil.gallery.names())
 def test_every_secret_has_its_question(name: str):
-    assert question(veil.gallery.load(name)).endswith("?")
+    problem = veil.gallery.load(name)
+    assert problem.secret.describe(problem).endswith("?")
 
 
 def test_a_folder_gives_the_same_answer(paper: veil.Problem, solved: veil.Solution, tmp_path: Path):

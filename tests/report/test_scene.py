@@ -5,7 +5,7 @@ import pytest
 
 import veil
 from veil.report import scene as scenes
-from veil.report.scene import MOST_NODES, make_scene, secret_states, sensor_ranges
+from veil.report.scene import MOST_NODES, make_scene, sensor_ranges
 
 
 def names(problem: veil.Problem, mask: np.ndarray) -> set[str]:
@@ -43,10 +43,11 @@ def test_walls_are_what_no_state_holds():
 
 
 def test_what_the_secret_speaks_of(courier: veil.Problem):
-    assert names(courier, secret_states(courier)) == {"quay", "station", "mill", "farm"}
+    assert names(courier, courier.secret.marked_states(courier)) == {"quay", "station", "mill", "farm"}
     doors = veil.gallery.load("badge-doors")
-    assert names(doors, secret_states(doors)) == {"lab", "yard"}
-    assert not secret_states(veil.gallery.load("network-probe")).any()
+    assert names(doors, doors.secret.marked_states(doors)) == {"lab", "yard"}
+    probe = veil.gallery.load("network-probe")
+    assert not probe.secret.marked_states(probe).any()
 
 
 def test_a_graph_has_its_edges(courier: veil.Problem):

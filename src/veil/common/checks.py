@@ -1,6 +1,5 @@
 """Checks shared by all constructors: collect every defect, then raise once."""
 
-import difflib
 import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -8,11 +7,12 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from .errors import InputError
+from .errors import Defect, InputError, Place, VeilError
+from .suggest import suggestion
 
 # A row of probabilities may miss 1 by what a few roundings leave; it is used as given, never renormalised.
 SUM_TOLERANCE = 1e-9
-_MOST_LISTED = 20
+MOST_LISTED = 20
 
 
 class Defects:
@@ -20,27 +20,59 @@ class Defects:
 
     def __init__(self, subject: str):
         self.subject = subject
-        self._found: list[str] = []
+        self._found: list[Defect] = []
         self._more = 0
 
-    def add(self, defect: str) -> None:
-        """Note one defect; beyond twenty they are only counted."""
-        if len(self._found) < _MOST_LISTED:
-            self._found.append(defect)
+    def add(self, message: str, *at: str | int, where: str = "") -> None:
+        """Note one defect; beyond twenty they are only counted.
+
+        **Arguments:** `message`: found against expected, and the remedy; `at`: the names and indices that lead to the value
+        within the subject, as `"groups", "port"`, so that a reader of files can name the line; `where`: the same in words.
+        """
+        if len(self._found) < MOST_LISTED:
+            self._found.append(Defect(message, at, where))
         else:
             self._more += 1
+
+    def take(self, error: VeilError, *at: str | int, where: str = "") -> None:
+        """Note every defect of an error that a part of the subject raised."""
+        part = self.under(*at, where=where)
+        for defect in error.found if isinstance(error, InputError) else (Defect(str(error)),):
+            part.add(defect.message, *defect.at, where=defect.where)
+
+    def under(self, *at: str | int, where: str = "") -> "Defects":
+        """The same collection, for a part of the subject to which `at` leads."""
+        return _Part(self, at, where)
 
     def __len__(self) -> int:
         return len(self._found) + self._more
 
     def __bool__(self) -> bool:
-        return bool(self._found)
+        return len(self) > 0
 
     def raise_if_any(self) -> None:
         """Raise `InputError` with all defects noted so far, if there are any."""
         if self._found:
             rest = [f"… and {self._more} more of the same kinds"] if self._more else []
-            raise InputError(self.subject, self._found + rest)
+            raise InputError(self.subject, [*self._found, *rest])
+
+
+class _Part(Defects):
+    """Notes in the collection of the whole, each with the way to the part before its own."""
+
+    def __init__(self, whole: Defects, at: Place, where: str):
+        super().__init__(whole.subject)
+        self._whole, self._at, self._where = whole, at, where
+
+    def add(self, message: str, *at: str | int, where: str = "") -> None:
+        words = ", ".join(part for part in (self._where, where) if part)
+        self._whole.add(message, *self._at, *at, where=words)
+
+    def __len__(self) -> int:
+        return len(self._whole)
+
+    def raise_if_any(self) -> None:
+        self._whole.raise_if_any()
 
 
 def frozen(array: np.ndarray) -> np.ndarray:
@@ -76,7 +108,7 @@ def check_shape(array: np.ndarray, expected: Sequence[int | str], what: str, def
 def check_finite(array: np.ndarray, place: Callable[..., str], defects: Defects) -> bool:
     """Whether all entries are finite; `place(*index)` names the place of an entry."""
     bad = np.argwhere(~np.isfinite(array))
-    for index in bad[: _MOST_LISTED + 1]:
+    for index in bad[: MOST_LISTED + 1]:
         defects.add(f"{place(*index)} is {array[tuple(index)]}, expected a finite number")
     return len(bad) == 0
 
@@ -87,10 +119,10 @@ def check_distributions(
     """Note every entry that is not a probability and every row (last axis) that does not sum to one."""
     if not check_finite(rows, entry_name, defects):
         return
-    for index in np.argwhere((rows < 0) | (rows > 1 + SUM_TOLERANCE))[: _MOST_LISTED + 1]:
+    for index in np.argwhere((rows < 0) | (rows > 1 + SUM_TOLERANCE))[: MOST_LISTED + 1]:
         defects.add(f"{entry_name(*index)} is {rows[tuple(index)]:.17g}, expected a probability in [0, 1]")
     sums = rows.sum(axis=-1)
-    for index in np.argwhere(np.abs(sums - 1) > SUM_TOLERANCE)[: _MOST_LISTED + 1]:
+    for index in np.argwhere(np.abs(sums - 1) > SUM_TOLERANCE)[: MOST_LISTED + 1]:
         found = sums[tuple(index)]
         defects.add(f"{row_name(*index)} sums to {found:.12g}, expected 1: divide it by its sum if that is meant")
 
@@ -150,30 +182,34 @@ class Names:
 
     def find(self, key: object) -> int:
         """The index of a name or an index; raises `KeyError` with a full sentence when there is none."""
-        if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
-            if 0 <= key < self.size:
-                return int(key)
-            raise KeyError(f"{self.kind} {int(key)} does not exist: indices run from 0 to {self.size - 1}")
-        if isinstance(key, str):
-            if self._names is None:
-                digits = key.removeprefix(self._prefix)
-                if key.startswith(self._prefix) and digits.isdecimal() and int(digits) < self.size:
-                    return int(digits)
-            elif key in self._index:
-                return self._index[key]
-            near = difflib.get_close_matches(key, self._names or (), n=3)
-            hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"known are {self._some()}"
-            raise KeyError(f"unknown {self.kind} {key!r}: {hint}")
-        raise KeyError(f"{self.kind} {key!r} is a {type(key).__name__}, expected a name or an index")
+        index = self._index_of(key)
+        if index is None:
+            raise KeyError(self._unknown(key))
+        return index
 
     def find_or_note(self, key: object, where: str, defects: Defects) -> int | None:
-        """`find`, with the defect noted in place of an exception."""
-        try:
-            return self.find(key)
-        except KeyError as error:
-            defects.add(f"{where}: {error.args[0]}")
-            return None
+        """`find`, with the defect noted in place of an exception; `where`, if any, is written before it."""
+        index = self._index_of(key)
+        if index is None:
+            # Beyond the defects that are listed no message is needed, and suggestions take time.
+            message = self._unknown(key) if len(defects) < MOST_LISTED else ""
+            defects.add(f"{where}: {message}" if where else message)
+        return index
 
-    def _some(self) -> str:
-        shown = ", ".join(repr(self[index]) for index in range(min(self.size, 6)))
-        return shown + (", …" if self.size > 6 else "")
+    def _index_of(self, key: object) -> int | None:
+        if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
+            return int(key) if 0 <= key < self.size else None
+        if not isinstance(key, str):
+            return None
+        if self._names is not None:
+            return self._index.get(key)
+        digits = key.removeprefix(self._prefix)
+        is_one = key.startswith(self._prefix) and digits.isdecimal() and int(digits) < self.size
+        return int(digits) if is_one else None
+
+    def _unknown(self, key: object) -> str:
+        if isinstance(key, str):
+            return f"unknown {self.kind} {key!r}: {suggestion(key, [self[i] for i in range(min(self.size, 1001))])}"
+        if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
+            return f"{self.kind} {int(key)} does not exist: indices run from 0 to {self.size - 1}"
+        return f"{self.kind} {key!r} is a {type(key).__name__}, expected a name or an index"

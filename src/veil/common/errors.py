@@ -1,6 +1,20 @@
 """Errors: every fault a user can cause, under one base class."""
 
 from collections.abc import Iterable
+from typing import NamedTuple
+
+Place = tuple[str | int, ...]
+
+
+class Defect(NamedTuple):
+    """One thing that is wrong: the message, the names and indices that lead to the value, and the same way in words."""
+
+    message: str
+    at: Place = ()
+    where: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.message}" if self.where else self.message
 
 
 class VeilError(Exception):
@@ -10,12 +24,14 @@ class VeilError(Exception):
 class InputError(VeilError, ValueError):
     """Something handed to veil is not what it must be; lists every defect found, not only the first.
 
-    **Attributes:** `defects`, one sentence each: what, where, found against expected, the remedy.
+    **Attributes:** `defects`, one sentence each: what, where, found against expected, the remedy; `found`, the same with the
+    place of each.
     """
 
-    def __init__(self, subject: str, defects: Iterable[str]):
+    def __init__(self, subject: str, defects: Iterable[str | Defect]):
         self.subject = subject
-        self.defects = tuple(defects)
+        self.found = tuple(defect if isinstance(defect, Defect) else Defect(defect) for defect in defects)
+        self.defects = tuple(map(str, self.found))
         if len(self.defects) == 1:
             text = f"{subject}: {self.defects[0]}"
         else:

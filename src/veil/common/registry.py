@@ -1,11 +1,11 @@
 """Registries: named entries of one kind, veil's own and those that installed packages add through entry points."""
 
-import difflib
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from .errors import InputError, PluginError
+from .suggest import suggestion
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -62,9 +62,9 @@ class Registry(Generic[T]):
 
     def unknown(self, name: object) -> str:
         """What to say of a name that is not there: what there is, and what may have been meant."""
-        near = difflib.get_close_matches(name, self.names(), n=1) if isinstance(name, str) else []
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        return f"{self.kind} is {name!r}, expected one of {', '.join(map(repr, self.names()))}{hint}"
+        hint = suggestion(name, self.names())
+        more = f"; {hint}" if hint.startswith("did") else ""
+        return f"{self.kind} is {name!r}, expected one of {', '.join(map(repr, self.names()))}{more}"
 
     def _load(self, name: str) -> T:
         if name not in self._points:

@@ -1,6 +1,5 @@
 """Boolean expressions over the variables of a state, as `x=3 & door=open | !(y<2)`: parsed by hand, nothing is executed."""
 
-import difflib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from ..common.errors import InputError
+from ..common.suggest import suggestion
 
 _MOST_CHARACTERS = 10_000
 _TOKEN = re.compile(
@@ -137,7 +137,7 @@ class Expression:
                 while waiting and waiting[-1].text != "(":
                     output.append(waiting.pop())
                 if not waiting:
-                    raise self._error(part.column, "')' closes nothing, expected '(' before it")
+                    raise self._error(part.column, "unmatched ')'")
                 waiting.pop()
             else:
                 sign = _Part("sign", "negate", part.column) if wants_value and part.text == "-" else part
@@ -202,13 +202,14 @@ class Expression:
         return _Value("truth", equal if text == "=" else ~equal, f"…{text}…")
 
     def _equal(self, sign: _Part, left: _Value, right: _Value, variables: Mapping[str, np.ndarray]) -> Any:
-        if left.kind != "text":
+        if right.kind == "text":
             left, right = right, left
         if left.kind == "text" and right.kind in ("word", "quoted", "text"):
             wanted = right.content if right.kind == "text" else right.text
             if right.kind != "text" and not (left.content == wanted).any():
                 known = sorted(set(left.content.tolist()))
-                raise self._error(right.content.column, f"{left.text!r} is never {_unknown(right.text, known)}")
+                hint = suggestion(right.text, known)
+                raise self._error(right.content.column, f"{left.text!r} is never {right.text!r}: {hint}")
             return np.asarray(left.content == wanted)
         for side in (left, right):
             if side.kind in ("word", "quoted"):
@@ -226,7 +227,8 @@ class Expression:
         if value.kind in ("quoted", "word") and value.text in labels:
             return np.asarray(labels[value.text], dtype=bool)
         if value.kind == "quoted":
-            raise self._error(value.content.column, f"unknown label {_unknown(value.text, sorted(labels))}")
+            hint = suggestion(value.text, sorted(labels))
+            raise self._error(value.content.column, f"unknown label {value.text!r}: {hint}")
         if value.kind == "word":
             raise self._unknown_name(value, variables)
         message = f"{value.text!r} is a {value.kind}, expected something true or false, such as {value.text}=1"
@@ -240,15 +242,9 @@ class Expression:
         return value.content
 
     def _unknown_name(self, value: _Value, variables: Mapping[str, np.ndarray]) -> InputError:
-        return self._error(value.content.column, f"unknown variable {_unknown(value.text, sorted(variables))}")
+        hint = suggestion(value.text, sorted(variables))
+        return self._error(value.content.column, f"unknown variable {value.text!r}: {hint}")
 
     def _error(self, column: int, message: str) -> InputError:
         shown = self.text if len(self.text) <= 60 else self.text[:57] + "…"
         return InputError(f"expression {shown!r}", [f"column {column}: {message}"])
-
-
-def _unknown(name: str, known: list[str]) -> str:
-    """The name, with the nearest known ones, or the first few."""
-    near = difflib.get_close_matches(name, known[:10_000], n=3)
-    some = ", ".join(map(repr, known[:6])) + (", …" if len(known) > 6 else "")
-    return f"{name!r}: " + (f"did you mean {' or '.join(map(repr, near))}?" if near else f"known are {some or 'none'}")

@@ -14,7 +14,8 @@ from ..problem.grid.sensors import Sensor, sensor_observer
 from ..problem.model import Model
 from ..problem.observer import Observer
 from ..problem.problem import Problem
-from ..problem.secret import LastState, Secret
+from ..problem.secrets.last_state import LastState
+from ..problem.secrets.secret import Secret
 from .expressions import Expression
 from .sensing import SILENT, Observe, noisy, observer_from, observer_from_values
 

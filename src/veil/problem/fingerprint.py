@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from .model import Model
 from .observer import Observer
 from .problem import Problem
-from .secret import SecretTable
+from .secrets.secret import SecretTable
 
 _FORM = "veil problem, form 1"  # to be changed with the way anything is written
 

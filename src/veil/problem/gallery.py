@@ -11,7 +11,8 @@ from .grid.world import GridWorld, Sensor
 from .model import Model
 from .observer import Observer
 from .problem import Problem
-from .secret import InitialState, LastState
+from .secrets.initial_state import InitialState
+from .secrets.last_state import LastState
 
 
 def names() -> tuple[str, ...]:

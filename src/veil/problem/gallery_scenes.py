@@ -7,7 +7,10 @@ from .grid.world import GridWorld
 from .model import Model
 from .observer import Observer
 from .problem import Problem
-from .secret import Automaton, InitialState, StateAt, WhichModel
+from .secrets.automaton import Automaton
+from .secrets.initial_state import InitialState
+from .secrets.state_at import StateAt
+from .secrets.which_model import WhichModel
 
 _SILENT = "0"
 

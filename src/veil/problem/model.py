@@ -63,8 +63,8 @@ class Model:
         self.matrices: tuple[sp.csr_array, ...] = matrices
         self.num_states = int(np.diff(matrices[0].indptr).size)
         self.num_actions: int = len(matrices)
-        self.states = Names("state", self.num_states, state_names, "s", defects)
-        self.actions = Names("action", self.num_actions, action_names, "a", defects)
+        self.states = Names("state", self.num_states, state_names, "s", defects.under("states"))
+        self.actions = Names("action", self.num_actions, action_names, "a", defects.under("actions"))
         defects.raise_if_any()  # the messages below use the names
         self.available: Bool[np.ndarray, "S A"] = self._check_available(available, defects)
         self._check_transitions(defects)
@@ -104,14 +104,14 @@ class Model:
             state_names = list(dict.fromkeys(name for s, _, n, _ in listed for name in (s, n)))
         if action_names is None:
             action_names = list(dict.fromkeys(a for _, a, _, _ in listed))
-        states = Names("state", len(state_names), state_names, "s", defects)
-        actions = Names("action", len(action_names), action_names, "a", defects)
+        states = Names("state", len(state_names), state_names, "s", defects.under("states"))
+        actions = Names("action", len(action_names), action_names, "a", defects.under("actions"))
         if not len(states) or not len(actions):
             defects.add("there are no entries, expected at least one for each state")
         defects.raise_if_any()
         matrices, available = _matrices_from_entries(listed, states, actions, defects)
         if isinstance(rewards, Mapping):
-            rewards = _rewards_from_mapping(rewards, states, actions, defects)
+            rewards = _rewards_from_mapping(rewards, states, actions, defects.under("rewards"))
         defects.raise_if_any()
         return cls(
             matrices, rewards, initial, discount, terminal_rewards, state_names, action_names, available=available
@@ -152,9 +152,8 @@ class Model:
             if not check_shape(mask, (self.num_states, self.num_actions), "available", defects):
                 defects.raise_if_any()
         for state in np.flatnonzero(~mask.any(axis=1))[:_LISTED]:
-            defects.add(
-                f"state {self.states[state]!r} has no available action, expected at least one: add a stay action"
-            )
+            found = f"state {self.states[state]!r} has no available action"
+            defects.add(f"{found}, expected at least one: add a stay action", "transitions")
         mask.flags.writeable = False
         return mask
 
@@ -174,13 +173,12 @@ class Model:
             off = self.available[:, action] & (np.abs(sums - 1) > SUM_TOLERANCE) & np.isfinite(sums)
             for state in np.flatnonzero(off)[:_LISTED]:
                 remedy = ": mark the action as not available there, or give its row" if sums[state] == 0 else ""
-                defects.add(f"{self._row(state, action)} sums to {sums[state]:.12g}, expected 1{remedy}")
+                row = _row(self.states[state], self.actions[action])
+                defects.add(f"{row} sums to {sums[state]:.12g}, expected 1{remedy}")
             taken = ~self.available[:, action] & (np.diff(matrix.indptr) > 0)
             for state in np.flatnonzero(taken)[:_LISTED]:
-                defects.add(f"{self._row(state, action)} has entries, expected none: the action is not available there")
-
-    def _row(self, state: int, action: int) -> str:
-        return f"transition row (state {self.states[state]!r}, action {self.actions[action]!r})"
+                row = _row(self.states[state], self.actions[action])
+                defects.add(f"{row} has entries, expected none: the action is not available there")
 
     def _check_rewards(self, rewards: Any, defects: Defects) -> np.ndarray:
         array = as_floats(rewards, "rewards", defects)
@@ -198,7 +196,8 @@ class Model:
         if terminal_rewards is None:
             return frozen(np.zeros(self.num_states))
         if isinstance(terminal_rewards, Mapping):
-            terminal_rewards = self._vector_from_mapping(terminal_rewards, "terminal rewards", defects)
+            part = defects.under("terminal_rewards", where="terminal rewards")
+            terminal_rewards = self._vector_from_mapping(terminal_rewards, part)
         array = as_floats(terminal_rewards, "terminal rewards", defects)
         if array is None or not check_shape(array, (self.num_states,), "terminal rewards", defects):
             return np.zeros(0)
@@ -210,20 +209,27 @@ class Model:
         if isinstance(initial, (str, int, np.integer)) and not isinstance(initial, bool):
             initial = {initial: 1.0}
         if isinstance(initial, Mapping):
-            initial = self._vector_from_mapping(initial, what, defects)
+            initial = self._vector_from_mapping(initial, defects.under("initial", where=what))
         array = as_floats(initial, what, defects)
         if array is None or len(defects) > before or not check_shape(array, (self.num_states,), what, defects):
             return np.zeros(0)
-        check_distributions(array, lambda: what, lambda s: f"{what} (state {self.states[s]!r})", defects)
+        check_distributions(
+            array, lambda: what, lambda s: f"{what} (state {self.states[s]!r})", defects.under("initial")
+        )
         return frozen(array)
 
-    def _vector_from_mapping(self, mapping: Mapping[Any, float], what: str, defects: Defects) -> np.ndarray:
+    def _vector_from_mapping(self, mapping: Mapping[Any, float], defects: Defects) -> np.ndarray:
         vector = np.zeros(self.num_states)
         for key, value in mapping.items():
-            state = self.states.find_or_note(key, what, defects)
+            part = defects.under(str(key))
+            state = self.states.find_or_note(key, "", part)
             if state is not None:
-                vector[state] += _as_number(value, f"{what} (state {key!r})", defects)
+                vector[state] += _as_number(value, f"state {key!r}", part)
         return vector
+
+
+def _row(state: str, action: str) -> str:
+    return f"transition row (state {state!r}, action {action!r})"
 
 
 def _as_number(value: Any, what: str, defects: Defects) -> float:
@@ -300,23 +306,29 @@ def _matrices_from_entries(
     columns: list[list[int]] = [[] for _ in range(len(actions))]
     values: list[list[float]] = [[] for _ in range(len(actions))]
     seen: dict[tuple[int, int, int], int] = {}
+    totals: dict[tuple[int, int], tuple[int, float]] = {}  # for a pair (state, action): its first entry, and the sum
     available = np.zeros((len(states), len(actions)), dtype=bool)
     for number, (state, action, following, probability) in enumerate(listed):
-        s = states.find_or_note(state, f"entry {number}", defects)
-        a = actions.find_or_note(action, f"entry {number}", defects)
-        n = states.find_or_note(following, f"entry {number}", defects)
+        part = defects.under("transitions", number, where=f"entry {number}")
+        s = states.find_or_note(state, "", part)
+        a = actions.find_or_note(action, "", part)
+        n = states.find_or_note(following, "", part)
         if s is None or a is None or n is None:
             continue
-        first = seen.setdefault((s, a, n), number)
-        if first != number:
-            defects.add(
-                f"entry {number} (state {state!r}, action {action!r}, next state {following!r}) repeats entry {first}:"
-                " give one entry with the sum"
-            )
+        if seen.setdefault((s, a, n), number) != number:
+            found = f"(state {state!r}, action {action!r}, next state {following!r})"
+            part.add(f"{found} was given before: give one entry with the sum")
+            continue
         rows[a].append(s)
         columns[a].append(n)
         values[a].append(probability)
-        available[s, a] = True
+        first, total = totals.get((s, a), (number, 0.0))
+        totals[s, a] = (first, total + probability)
+    available[tuple(np.array(list(totals), dtype=int).reshape(-1, 2).T)] = True
+    if all(0 <= entry[3] <= 1 for entry in listed):  # else the model names the entry that is no probability
+        for (s, a), (number, total) in totals.items():
+            if abs(total - 1) > SUM_TOLERANCE:
+                defects.add(f"{_row(states[s], actions[a])} sums to {total:.12g}, expected 1", "transitions", number)
     size = (len(states), len(states))
     return [sp.csr_array((v, (r, c)), shape=size) for v, r, c in zip(values, rows, columns, strict=True)], available
 
@@ -328,11 +340,11 @@ def _rewards_from_mapping(rewards: Mapping[Any, float], states: Names, actions: 
         if len(pair) != 2:
             defects.add(f"reward key {key!r} is not understood, expected (state, action) or state")
             continue
-        state = states.find_or_note(pair[0], f"reward {key!r}", defects)
-        action = None if pair[1] is None else actions.find_or_note(pair[1], f"reward {key!r}", defects)
+        part = defects.under(*(str(name) for name in pair if name is not None), where=f"reward {key!r}")
+        state = states.find_or_note(pair[0], "", part)
+        action = None if pair[1] is None else actions.find_or_note(pair[1], "", part)
         if state is not None:
-            where = f"reward {key!r}"
-            table[state, slice(None) if action is None else action] += _as_number(value, where, defects)
+            table[state, slice(None) if action is None else action] += _as_number(value, "the value", part)
     return table
 
 
@@ -341,16 +353,19 @@ def check_same_shape(models: Sequence[Model]) -> None:
     defects = Defects("models")
     first = models[0]
     for number, model in enumerate(models[1:], 1):
+        at = ("models", number)
         if (model.num_states, model.num_actions) != (first.num_states, first.num_actions):
             defects.add(
                 f"model {number} has {model.num_states} states and {model.num_actions} actions, expected"
-                f" {first.num_states} and {first.num_actions} as model 0 has"
+                f" {first.num_states} and {first.num_actions} as model 0 has",
+                *at,
             )
         elif model.states.all() != first.states.all() or model.actions.all() != first.actions.all():
-            defects.add(f"model {number} names its states or actions differently from model 0, expected the same names")
+            found = f"model {number} names its states or actions differently from model 0"
+            defects.add(f"{found}, expected the same names", *at)
         elif not np.array_equal(model.available, first.available):
-            defects.add(f"model {number} makes other actions available than model 0, expected the same")
+            defects.add(f"model {number} makes other actions available than model 0, expected the same", *at)
         if model.discount != first.discount:
-            defects.add(f"model {number} has discount {model.discount:g}, expected {first.discount:g} as model 0 has")
-    if defects:
-        defects.raise_if_any()
+            found = f"model {number} has discount {model.discount:g}"
+            defects.add(f"{found}, expected {first.discount:g} as model 0 has", *at)
+    defects.raise_if_any()

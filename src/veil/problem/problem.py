@@ -11,7 +11,7 @@ from ..common.errors import InputError
 from .layout import Layout
 from .model import Model, check_same_shape
 from .observer import Observer
-from .secret import Secret, SecretTable, WhichModel
+from .secrets.secret import Secret, SecretTable
 
 _PERCENTAGE = re.compile(r"\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))\s*%\s*")
 
@@ -151,24 +151,27 @@ class Problem:
     def _check_parts(self, defects: Defects) -> SecretTable | None:
         model = self.model
         if self.return_over not in ("horizon", "infinite"):
-            defects.add(f"return_over is {self.return_over!r}, expected 'horizon' or 'infinite'")
+            defects.add(f"return_over is {self.return_over!r}, expected 'horizon' or 'infinite'", "return_over")
         if self.return_over == "infinite":
             if model.discount >= 1:
-                defects.add(f"return_over='infinite' needs a discount below 1, found {model.discount:g}")
+                needed = "return_over='infinite' needs a discount below 1"
+                defects.add(f"{needed}, found {model.discount:g}", "return_over")
             if any(m.terminal_rewards.any() for m in self.models):
-                defects.add("return_over='infinite' has no last state to pay for: leave terminal_rewards out")
+                none = "return_over='infinite' has no last state to pay for"
+                defects.add(f"{none}: leave terminal_rewards out", "return_over")
         if isinstance(self.observer, Observer):
-            self.observer.check(model.states, model.actions, defects)
+            self.observer.check(model.states, model.actions, defects.under("observer"))
         else:
-            defects.add(f"observer is a {type(self.observer).__name__}, expected a veil.Observer")
-        if not hasattr(self.secret, "resolve"):
-            defects.add(
-                f"secret is a {type(self.secret).__name__}, expected one of veil's secrets, as LastState({{…}})"
-            )
+            defects.add(f"observer is a {type(self.observer).__name__}, expected a veil.Observer", "observer")
+        if not isinstance(self.secret, Secret):
+            found = f"secret is a {type(self.secret).__name__}"
+            defects.add(f"{found}, expected one of veil's secrets, as LastState({{…}})", "secret")
             return None
-        if len(self.models) > 1 and not isinstance(self.secret, WhichModel):
-            defects.add(f"{len(self.models)} models are given, which only the secret WhichModel can use")
-        return self.secret.resolve(self.models, self.horizon, defects)
+        if len(self.models) > 1 and not self.secret.several_models:
+            found = f"{len(self.models)} models are given"
+            defects.add(f"{found}, which only a secret such as WhichModel can use", "secret")
+        part = defects.under("secret", where=f"secret {type(self.secret).__name__}")
+        return self.secret.resolve(self.models, self.horizon, part)
 
 
 def _check_models(model: Any, defects: Defects) -> tuple[Model, ...]:
@@ -182,7 +185,7 @@ def _check_models(model: Any, defects: Defects) -> tuple[Model, ...]:
 
 def _check_horizon(horizon: Any, defects: Defects) -> int:
     if not isinstance(horizon, (int, np.integer)) or isinstance(horizon, bool) or horizon < 0:
-        defects.add(f"horizon is {horizon!r}, expected a whole number of decisions, 0 or more")
+        defects.add(f"horizon is {horizon!r}, expected a whole number of decisions, 0 or more", "horizon")
         return -1
     return int(horizon)
 
@@ -198,12 +201,12 @@ def _check_min_return(min_return: Any, defects: Defects) -> float | str | None:
             return np.format_float_positional(abs(share), trim="-") + "%"  # abs: no "-0%"
         defects.add(
             f"min_return is {min_return!r}, expected a percentage from 0% to 100%: how far it lies on the way from the"
-            " smallest to the largest attainable return"
+            " smallest to the largest attainable return",
+            "min_return",
         )
-    elif not is_number(min_return):
-        defects.add(f"min_return is {min_return!r}, expected a number or None, or a percentage such as '80%'")
-    elif not np.isfinite(min_return):
-        defects.add(f"min_return is {min_return!r}, expected a finite number or None, or a percentage such as '80%'")
+    elif not is_number(min_return) or not np.isfinite(min_return):
+        expected = "a finite number or None, or a percentage such as '80%'"
+        defects.add(f"min_return is {min_return!r}, expected {expected}", "min_return")
     else:
         return float(min_return)
     return None

@@ -88,19 +88,6 @@ def _proven(answer: Answer) -> str:
     return f"Proven upper bound over all policies{which}: {upper_text(claim.upper)} bits"
 
 
-def question(problem: Problem) -> str:
-    """What the observer wants to know, in words."""
-    table = problem.secret_table
-    kinds = {
-        "LastState": f"Is the last state, at time {table.time}, a secret one?",
-        "StateAt": f"Is the state at time {table.time} a secret one?",
-        "InitialState": "Where did it start?",
-        "Automaton": "Does the run do what the automaton looks for?",
-        "WhichModel": "Which of the models is running?",
-    }
-    return kinds.get(type(problem.secret).__name__, "What is the secret?")
-
-
 def _of_result(problem: Problem, result: Result, certificate: Any) -> Answer:
     document, found = result.document, result.document.answer
     if document.problem.fingerprint != fingerprint(problem):

@@ -19,7 +19,7 @@ from ..planning.frontier import Frontier
 from ..planning.solution import Solution
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
-from .answer import Answer, bits_text, lower_text, make_answer, question, upper_text, verdict
+from .answer import Answer, bits_text, lower_text, make_answer, upper_text, verdict
 from .behaviour import behave
 from .curve import read_curve
 from .observing import event_text, most_revealing, sample_runs
@@ -85,7 +85,7 @@ def make_report(
     material = Material(make_scene(problem, behaviour.visits), behaviour, found, sample.runs, curve)
     return _pages().get_template("report.html.jinja").render(
         problem=problem,
-        question=question(problem),
+        question=problem.secret.describe(problem),
         verdict=verdict(found),
         answer=found,
         found=found.solution,

@@ -9,7 +9,6 @@ from jaxtyping import Bool, Float, Int
 
 from ..problem.layout import Layout
 from ..problem.problem import Problem
-from ..problem.secret import Automaton, InitialState
 from .placing import place
 
 MOST_NODES = 40  # of a graph that is still legible; of more states the most visited are shown
@@ -103,7 +102,15 @@ def make_scene(problem: Problem, importance: Float[np.ndarray, " S"] | None = No
         places = place(part)
         edges = np.argwhere(part.toarray() > 0)
     return Scene(
-        problem, shown, places, layout, sensor_ranges(problem), starts, paid > 0, secret_states(problem), edges
+        problem,
+        shown,
+        places,
+        layout,
+        sensor_ranges(problem),
+        starts,
+        paid > 0,
+        problem.secret.marked_states(problem),
+        edges,
     )
 
 
@@ -131,21 +138,6 @@ def sensor_ranges(problem: Problem) -> tuple[Range, ...]:
         inside = rates > (low + high) / 2 if high > low else np.ones(len(rates), dtype=bool)
         found.append(Range(name, np.flatnonzero(inside), high, low))
     return tuple(found)
-
-
-def secret_states(problem: Problem) -> Bool[np.ndarray, " S"]:
-    """The states that the secret speaks of: the secret ones, the starts it tells apart, those an automaton names."""
-    secret, states = problem.secret, problem.model.states
-    label = problem.secret_table.label
-    marked = np.zeros(problem.num_states, dtype=bool)
-    if isinstance(secret, Automaton):
-        named = [states.find(key) for key, letter in secret.labels.items() if letter != secret.default_label]
-        marked[named] = True
-    elif isinstance(secret, InitialState):
-        marked = (label[0, 0] >= 0) & _any_start(problem)
-    elif len(problem.models) == 1:
-        marked = label[0, 0] == 1
-    return marked
 
 
 def _any_start(problem: Problem) -> Bool[np.ndarray, " S"]:

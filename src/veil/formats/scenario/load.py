@@ -1,6 +1,5 @@
 """Scenario files: one problem a TOML file, with the settings to solve it; read, checked and never executed."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,26 +8,23 @@ from typing import Any
 
 import numpy as np
 
+from ...common.checks import Defects
 from ...common.errors import InputError
+from ...problem.observer import Observer
 from ...problem.problem import Problem
-from .defects import read_tables
-from .files import make_file
-from .parts import make_observer, make_secret, make_settings
-from .schema import MOST_CELLS, Graph, Grid, ModelFile, OneOfSeveral, ScenarioFile, Table, WhichModelSecret
-from .text import Notes, Path_, Source, read_text
-from .worlds import MOST_TRANSITIONS, World, make_graph, make_grid
+from ...problem.secrets.registry import SECRETS
+from .files import read_file
+from .forms import read_secret_form, read_tables
+from .models import MOST_TRANSITIONS, ScenarioModel, read_graph, read_grid
+from .observer import read_observer, ways_given
+from .parts import make_settings
+from .schema import MOST_CELLS, Graph, Grid, ModelFile, ObserverTable, OneOfSeveral, SecretForm
+from .secret import read_secret
+from .text import ScenarioDefects, Source, check_values, read_text
+from .types import Table
 
-_KINDS = ("grid", "graph", "file")
+_MODELS = ("grid", "graph", "file")
 MOST_MATRICES = 512  # actions of all models together
-# Where the part stands of which the problem as a whole complains.
-_PLACES = {
-    "min_return": ("min_return",),
-    "horizon": ("horizon",),
-    "return_over": ("return_over",),
-    "secret": ("secret",),
-    "emission": ("observer",),
-}
-_ONE_MODEL = re.compile(r"model ([0-9]+) ")
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,34 +77,51 @@ def read_scenario(
 
     **Raises:** `ScenarioError`, as `load`.
     """
-    notes = Notes(Source(source, text))
-    tables = read_tables(notes)
-    reader = _Reader(tables, notes, None if folder is None else Path(folder), allow_outside)
-    problem, settings = reader.build(tables.name or name or "scenario")
-    return Scenario(problem, MappingProxyType(settings), tables.description, source)
+    read = Source(source, text)
+    return build_scenario(read, name=name, folder=None if folder is None else Path(folder), allow_outside=allow_outside)
+
+
+def build_scenario(source: Source, *, name: str, folder: Path | None = None, allow_outside: bool = False) -> Scenario:
+    """A scenario from parsed tables; arguments and errors as for `read_scenario`."""
+    defects = ScenarioDefects(source)
+    check_values(source.data, defects)
+    defects.raise_if_any()
+    reader = _Reader(source.data, defects, folder, allow_outside)
+    problem = reader.problem(reader.tables.name or name or "scenario")
+    settings = make_settings(reader.tables.solve, problem, reader.first, defects.under("solve"))
+    defects.raise_if_any()
+    assert problem is not None
+    return Scenario(problem, MappingProxyType(settings), reader.tables.description, source.name)
 
 
 class _Reader:
-    """Makes a problem of checked tables, noting every defect on the way."""
+    """Makes a problem of the tables of a file, noting every defect on the way."""
 
-    def __init__(self, tables: ScenarioFile, notes: Notes, folder: Path | None, allow_outside: bool):
-        self._tables, self._notes, self._folder, self._allow_outside = tables, notes, folder, allow_outside
-        notes.written_at = self._written_at
+    def __init__(self, data: Mapping[str, Any], defects: Defects, folder: Path | None, allow_outside: bool):
+        self.tables, self._wrong = read_tables(data, defects)
+        self._defects, self._folder, self._allow_outside = defects, folder, allow_outside
+        self._secret_form: SecretForm | None = None
+        if "secret" not in self._wrong:
+            self._secret_form = read_secret_form(self.tables.secret, defects.under("secret"))
+        self._models = [] if self._wrong & {*_MODELS, "models"} else self._read_models()
+        self.first = self._models[0] if self._models else None
 
-    def build(self, name: str) -> tuple[Problem, dict[str, Any]]:
-        tables, notes = self._tables, self._notes
-        worlds = self._worlds()
-        notes.raise_if_any()  # the other parts name states, which are not known without a world
-        world = worlds[0]
-        observer = make_observer(tables.observer, world, notes)
-        self._check_same_watcher(worlds)
-        secret = make_secret(tables.secret, tables.models, world, notes)
-        notes.raise_if_any()
-        assert observer is not None
-        assert secret is not None
+    def problem(self, name: str) -> Problem | None:
+        """The problem; None with every defect noted."""
+        tables, defects, first = self.tables, self._defects, self.first
+        if first is None:
+            return None
+        observer = self._observer(first)
+        form = self._secret_form
+        secret = None if form is None else read_secret(form, tables.models, first, defects)
+        models = [found.model for found in self._models]
+        if defects or observer is None or secret is None:
+            if secret is not None and "horizon" not in self._wrong:
+                secret.resolve(models, tables.horizon, defects.under("secret"))
+            return None
         try:
-            problem = Problem(
-                [made.model for made in worlds] if len(worlds) > 1 else world.model,
+            return Problem(
+                models if len(models) > 1 else models[0],
                 observer,
                 secret,
                 tables.horizon,
@@ -116,114 +129,122 @@ class _Reader:
                 tables.return_over,
                 agent_sees_observations=tables.agent_sees_observations,
                 name=name,
-                layout=None if world.grid is None else world.grid.layout,
+                layout=None if first.grid is None else first.grid.layout,
             )
         except InputError as error:
-            for defect in error.defects:
-                notes.add(_place(defect), defect)
-            notes.raise_if_any()
-            raise
-        settings = make_settings(tables.solve, problem, world, notes)
-        notes.raise_if_any()
-        return problem, settings
+            defects.take(error)
+            return None
 
-    def _worlds(self) -> list[World]:
-        tables, notes = self._tables, self._notes
-        given = [kind for kind in _KINDS if getattr(tables, kind) is not None]
+    def _read_models(self) -> list[ScenarioModel]:
+        """The model, or every one of `[[models]]`; none where one of them has defects."""
+        tables, defects, before = self.tables, self._defects, len(self._defects)
+        given = [kind for kind in _MODELS if getattr(tables, kind) is not None]
         if len(given) > 1:
-            notes.add((given[1],), f"found beside [{given[0]}], expected one world: [grid], [graph] or [file]")
+            defects.add(f"found beside [{given[0]}], expected one model: [grid], [graph] or [file]", given[1])
         if not given and not tables.models:
-            notes.add((), "there is no world, expected a table [grid], [graph] or [file]")
-        several = isinstance(tables.secret, WhichModelSecret)
-        if tables.models and not several:
-            notes.add(("models",), 'found [[models]], which only the secret with kind = "which_model" can use')
-        if several and len(tables.models) < 2:
-            notes.add(("secret", "kind"), f"which_model needs two [[models]] or more, found {len(tables.models)}")
-        notes.raise_if_any()
+            defects.add("there is no model, expected a table [grid], [graph] or [file]")
+        if self._secret_form is not None:
+            several = SECRETS.get(self._secret_form.kind).several_models
+            if tables.models and not several:
+                only = 'which only a secret such as kind = "which_model" can use'
+                defects.add(f"found [[models]], {only}", "models")
+            if several and len(tables.models) < 2:
+                needed = f"{self._secret_form.kind} needs two [[models]] or more"
+                defects.add(f"{needed}, found {len(tables.models)}", "secret", "kind")
+        if len(defects) > before:
+            return []
         planned = [self._planned(number, model) for number, model in enumerate(tables.models)]
-        planned = planned or [(getattr(tables, given[0]), (given[0],))]
+        planned = planned or [(getattr(tables, given[0]), defects.under(given[0]))]
         self._check_bulk([table for table, _ in planned])
-        notes.raise_if_any()
-        worlds = [self._world(table, path) for table, path in planned if table is not None]
-        return [world for world in worlds if world is not None]
+        if len(defects) > before:
+            return []
+        found = [self._read_model(table, part) for table, part in planned if table is not None]
+        models = [model for model in found if model is not None]
+        return models if len(models) == len(planned) else []
 
-    def _planned(self, number: int, model: OneOfSeveral) -> tuple[Table | None, Path_]:
-        """The table of one of several models, with what it takes over from the common one, and its place."""
-        own = [kind for kind in _KINDS if getattr(model, kind) is not None]
-        common = [kind for kind in _KINDS if getattr(self._tables, kind) is not None]
+    def _planned(self, number: int, model: OneOfSeveral) -> tuple[Table | None, Defects]:
+        """The table of one of several models, with what it takes over from the common one, and its defects."""
+        own = [kind for kind in _MODELS if getattr(model, kind) is not None]
+        common = [kind for kind in _MODELS if getattr(self.tables, kind) is not None]
         kind = (own or common or [""])[0]
+        part = self._defects.under("models", number)
         if len(own) > 1 or not kind:
-            found = " and ".join(own) or "none"
-            self._notes.add(("models", number), f"found {found}, expected one of grid, graph and file")
-            return None, ()
-        table, base = getattr(model, kind), getattr(self._tables, kind)
-        if table is None or base is None:
-            return (base, (kind,)) if table is None else (table, ("models", number, kind))
+            part.add(f"found {' and '.join(own) or 'none'}, expected one of grid, graph and file")
+            return None, part
+        table, base = getattr(model, kind), getattr(self.tables, kind)
+        if table is None:
+            return base, self._defects.under(kind)
+        if base is None:
+            return table, part.under(kind)
         changes = {key: getattr(table, key) for key in table.model_fields_set}
-        return base.model_copy(update=changes), ("models", number, kind)
-
-    def _written_at(self, path: Path_) -> Path_:
-        """What one of several models takes over stands in the common table."""
-        if len(path) < 4 or path[0] != "models" or not isinstance(path[1], int):
-            return path
-        own = getattr(self._tables.models[path[1]], str(path[2]), None)
-        taken_over = own is not None and path[3] not in own.model_fields_set and hasattr(self._tables, str(path[2]))
-        return path[2:] if taken_over and getattr(self._tables, str(path[2])) is not None else path
+        return base.model_copy(update=changes), _Merged(set(changes), part.under(kind), self._defects.under(kind))
 
     def _check_bulk(self, tables: Sequence[Table | None]) -> None:
         """Several models multiply what one file can ask for."""
         graphs = [table for table in tables if isinstance(table, Graph)]
+        where = ("models",) if self.tables.models else ("graph", "transitions")
         steps = sum(len(step.following) for table in graphs for step in table.transitions)
         if steps > MOST_TRANSITIONS:
-            where = ("models",) if self._tables.models else ("graph", "transitions")
-            self._notes.add(where, f"found {steps:,} transitions in all, expected at most {MOST_TRANSITIONS:,}")
+            found = f"found {steps:,} transitions in all"
+            self._defects.add(
+                f"{found}, expected at most {MOST_TRANSITIONS:,}: put a large model into a [file]", *where
+            )
         actions = sum(len({step.action for step in table.transitions}) for table in graphs)
         if actions > MOST_MATRICES:
-            self._notes.add(("models",), f"found {actions:,} actions in all, expected at most {MOST_MATRICES:,}")
+            self._defects.add(f"found {actions:,} actions in all, expected at most {MOST_MATRICES:,}", *where)
         cells = sum(_cells(table) for table in tables if isinstance(table, Grid))
         if cells > 2 * MOST_CELLS and len(tables) > 1:
-            self._notes.add(("models",), f"found about {cells:,} cells in all, expected at most {MOST_CELLS:,}")
+            found = f"found about {cells:,} cells in all"
+            self._defects.add(f"{found}, expected at most {2 * MOST_CELLS:,}: put large models into files", "models")
 
-    def _world(self, table: Table, path: Path_) -> World | None:
+    def _read_model(self, table: Table, defects: Defects) -> ScenarioModel | None:
         if isinstance(table, Grid):
-            return make_grid(table, path, self._notes)
+            return read_grid(table, defects)
         if isinstance(table, Graph):
-            return make_graph(table, path, self._notes)
+            return read_graph(table, defects)
         assert isinstance(table, ModelFile)
         if self._folder is None:
-            self._notes.add((*path, "path"), "found a model file, but this text has no folder to look in")
+            defects.add("found a model file, but this text has no folder to look in", "path")
             return None
-        return make_file(table, path, self._notes, self._folder, self._allow_outside)
+        return read_file(table, self._folder, self._allow_outside, defects)
 
-    def _check_same_watcher(self, worlds: Sequence[World]) -> None:
-        """One observer sees whichever model runs: worlds that bring different ones leave open which."""
-        first, table = worlds[0], self._tables.observer
-        own = table is not None and (table.sensors or table.variables)
-        if own or (table is not None and (table.emissions is not None or table.action_emissions is not None)):
-            return
-        for number, other in enumerate(worlds[1:], 1):
-            mine, its = first.observer, other.observer
-            if first.grid is not None and other.grid is not None:
-                same = (first.grid.sensors, first.grid.readings) == (other.grid.sensors, other.grid.readings)
-            elif mine is None or its is None:
-                same = mine is its
-            else:
-                one, two = mine(False, True), its(False, True)
-                same = one.observations.all() == two.observations.all() and np.array_equal(one.emissions, two.emissions)
-            if not same:
-                self._notes.add(
-                    ("models", number),
-                    "its observer differs from that of entry 1, expected one for all: say it in [observer]",
-                )
+    def _observer(self, first: ScenarioModel) -> Observer | None:
+        if "observer" in self._wrong:
+            return None
+        table = self.tables.observer or ObserverTable.model_validate({})
+        if not ways_given(table):
+            for number, other in enumerate(self._models[1:], 1):
+                if not _same_observer(first, other):
+                    differs = "its observer differs from that of entry 1"
+                    self._defects.add(f"{differs}, expected one for all: say it in [observer]", "models", number)
+        return read_observer(table, first, self._defects.under("observer"))
 
 
-def _place(defect: str) -> Path_:
-    """The key of which a defect of the whole problem speaks."""
-    model = _ONE_MODEL.match(defect)
-    if model:
-        return ("models", int(model[1]))
-    return next((where for start, where in _PLACES.items() if defect.startswith(start)), ())
+class _Merged(Defects):
+    """The defects of a table of one of several models, whose keys stand in its own table or in the common one."""
+
+    def __init__(self, own: set[str], in_own: Defects, in_common: Defects):
+        super().__init__(in_own.subject)
+        self._own, self._in_own, self._in_common = own, in_own, in_common
+
+    def add(self, message: str, *at: str | int, where: str = "") -> None:
+        part = self._in_common if at and at[0] not in self._own else self._in_own
+        part.add(message, *at, where=where)
+
+    def __len__(self) -> int:
+        return len(self._in_own)
+
+
+def _same_observer(first: ScenarioModel, other: ScenarioModel) -> bool:
+    """Whether two models bring the same observer: one observer sees whichever of them runs."""
+    if first.grid is not None and other.grid is not None:
+        return (first.grid.sensors, first.grid.readings) == (other.grid.sensors, other.grid.readings)
+    if first.observer is None or other.observer is None:
+        return first.observer is other.observer and first.grid is other.grid
+    one, two = first.observer(False, True), other.observer(False, True)
+    return one.observations.all() == two.observations.all() and np.array_equal(one.emissions, two.emissions)
 
 
 def _cells(grid: Grid) -> int:
+    """How many cells a grid has at most."""
     return len(grid.drawing) // 2 if grid.drawing is not None else (grid.rows or 0) * (grid.columns or 0)

@@ -3,12 +3,14 @@
 import inspect
 from typing import Any
 
+from ...problem.secrets.registry import SECRETS
 from . import schema as forms
-from .parts import MOST_EMISSIONS, MOST_READINGS
+from .models import MOST_ACTIONS, MOST_STATES, MOST_TRANSITIONS
+from .observer import MOST_EMISSIONS, MOST_READINGS
 from .text import MOST_BYTES
-from .worlds import MOST_ACTIONS, MOST_STATES, MOST_TRANSITIONS
+from .types import Table
 
-_TABLES: tuple[tuple[str, type[forms.Table]], ...] = (
+_TABLES: tuple[tuple[str, type[Table]], ...] = (
     ("The top of the file", forms.ScenarioFile),
     ("`[grid]`", forms.Grid),
     ("`[grid.sensors.CHARACTER]`", forms.DrawnSensor),
@@ -19,13 +21,9 @@ _TABLES: tuple[tuple[str, type[forms.Table]], ...] = (
     ("`[[file.rewards]]`", forms.PaidStates),
     ("`[[file.terminal_rewards]]`", forms.FinalStates),
     ("`[[models]]`", forms.OneOfSeveral),
-    ("`[observer]`", forms.Watcher),
-    ("`[observer.sensors.NAME]`", forms.WatchingSensor),
-    ('`[secret]` with `kind = "last_state"`', forms.LastStateSecret),
-    ('`[secret]` with `kind = "initial_state"`', forms.InitialStateSecret),
-    ('`[secret]` with `kind = "state_at"`', forms.StateAtSecret),
-    ('`[secret]` with `kind = "automaton"`', forms.AutomatonSecret),
-    ('`[secret]` with `kind = "which_model"`', forms.WhichModelSecret),
+    ("`[observer]`", forms.ObserverTable),
+    ("`[observer.sensors.NAME]`", forms.StateSensor),
+    *((f'`[secret]` with `kind = "{kind}"`', forms.secret_form(kind)) for kind in SECRETS.builtin),
     ("`[solve]`", forms.Settings),
     ("`[solve.memory]`", forms.MemoryTable),
 )
@@ -98,26 +96,13 @@ def _default(field: dict[str, Any]) -> str:
     return f"`{str(value).lower() if isinstance(value, bool) else repr(value).replace(chr(39), chr(34))}`"
 
 
-_FORMS = {
-    "states": "states",
-    "cell": "`[row, column]`",
-    "transition": "transition",
-    "emission": "observation, or table",
-    "start": "state, list, or table",
-    "reward": "number, or table",
-    "meaning": "word, list, or table",
-    "threshold": "number, or percentage",
-    "edge": "list of three names",
-    "constant": "truth value, number or name",
-    "name": "text",
-}
 _TYPES = {"boolean": "true or false", "integer": "whole number", "number": "number", "string": "text"}
 
 
 def _form(field: dict[str, Any]) -> str:
     """What a value looks like, in a few words."""
     if "x-form" in field:
-        return _FORMS[field["x-form"]]
+        return str(field["x-form"])
     if "const" in field:
         return f'`"{field["const"]}"`'
     if "enum" in field:

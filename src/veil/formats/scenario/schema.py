@@ -1,23 +1,31 @@
 """The form of a scenario file: one pydantic model a table, each key with its meaning, and the JSON schema of it all."""
 
-from typing import Annotated, Any, Literal
+from functools import cache
+from types import GenericAlias
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag, create_model
 
+from ...problem.secrets.registry import SECRETS
+from ...problem.secrets.secret import Key
+from ...problem.secrets.secret import States as StatesKey
 from .types import (
     Cell,
-    Chance,
     Constant,
-    Edge,
     Emission,
     Finite,
+    Form,
     Meaning,
     Name,
+    Probability,
     Reward,
     Start,
     States,
+    Table,
     Threshold,
     Transition,
+    Weight,
+    listed,
 )
 
 MOST_DECISIONS = 100_000
@@ -26,20 +34,14 @@ MOST_MODELS = 64
 MOST_SENSORS = 200
 
 
-class Table(BaseModel):
-    """What all tables share: no unknown keys, no conversions, nothing changes afterwards."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
 class DrawnSensor(Table):
     """A sensor of a grid. The key is the character that marks its range in the drawing."""
 
     name: Name | None = Field(
         None, description="Shown in the observations; the character by default. Without `+`, not `0`."
     )
-    detection: Chance = Field(0.9, description="Probability of a report when the agent is in range.")
-    false_alarm: Chance = Field(0.0, description="Probability of a report when the agent is not in range.")
+    detection: Probability = Field(0.9, description="Probability of a report when the agent is in range.")
+    false_alarm: Probability = Field(0.0, description="Probability of a report when the agent is not in range.")
     cells: list[Cell] = Field([], description="Cells of its range beside those drawn. A range may reach over walls.")
 
 
@@ -54,9 +56,7 @@ class StartCell(Table):
     """A start of a grid, given by its cell."""
 
     cell: Cell = Field(description="Where it is.")
-    weight: float = Field(
-        1.0, gt=0, allow_inf_nan=False, description="How likely it is, against the weights of the other starts."
-    )
+    weight: Weight = Field(1.0, description="How likely it is, against the weights of the other starts.")
 
 
 class Grid(Table):
@@ -97,7 +97,7 @@ class Grid(Table):
     goals_pay_last: bool = Field(False, description="Whether the last state pays the same rewards too.")
     slip: float = Field(0.1, ge=0, le=0.5, description="Probability of slipping to each side. `stay` does not slip.")
     stay: bool = Field(True, description="Whether there is an action that stays in place.")
-    discount: Chance = Field(1.0, description="What a reward one step later is worth.")
+    discount: Probability = Field(1.0, description="What a reward one step later is worth.")
 
 
 class Graph(Table):
@@ -122,7 +122,7 @@ class Graph(Table):
     terminal_rewards: dict[Name, Finite] = Field(
         {}, description="Paid once for the last state: `state = number`. Else 0."
     )
-    discount: Chance = Field(1.0, description="What a reward one step later is worth.")
+    discount: Probability = Field(1.0, description="What a reward one step later is worth.")
 
 
 class PaidStates(Table):
@@ -151,7 +151,7 @@ class ModelFile(Table):
     initial: Start | None = Field(None, description="Where it starts, in place of what the file says; as in `[graph]`.")
     rewards: list[PaidStates] | None = Field(None, description="Rewards, in place of those of the file; they add up.")
     terminal_rewards: list[FinalStates] | None = Field(None, description="Rewards of the last state; they add up.")
-    discount: Chance | None = Field(None, description="The discount, in place of the file's.")
+    discount: Probability | None = Field(None, description="The discount, in place of the file's.")
 
 
 class OneOfSeveral(Table):
@@ -172,24 +172,22 @@ class OneOfSeveral(Table):
     file: ModelFile | None = Field(None, description="In place of `[file]`.")
 
 
-class WatchingSensor(Table):
+class StateSensor(Table):
     """A sensor over states, for worlds that are not drawn. The key is its name, shown in the observations."""
 
     states: States = Field(description="Its range.")
-    detection: Chance = Field(0.9, description="Probability of a report when the agent is in range.")
-    false_alarm: Chance = Field(0.0, description="Probability of a report when the agent is not in range.")
+    detection: Probability = Field(0.9, description="Probability of a report when the agent is in range.")
+    false_alarm: Probability = Field(0.0, description="Probability of a report when the agent is not in range.")
 
 
-class Watcher(Table):
+class ObserverTable(Table):
     """Who watches, and what it sees: the sensors of the grid, sensors over states, or tables of probabilities."""
 
     sees_actions: bool = Field(False, description="Whether it sees each action too.")
     sees_initial: bool = Field(
         True, description="Whether it receives the observation of the start, or begins one step later."
     )
-    sensors: dict[Name, WatchingSensor] = Field(
-        {}, max_length=MOST_SENSORS, description="Sensors over states, by name."
-    )
+    sensors: dict[Name, StateSensor] = Field({}, max_length=MOST_SENSORS, description="Sensors over states, by name.")
     readings: Literal["independent", "single"] = Field("independent", description="For `sensors`, as in `[grid]`.")
     emissions: dict[Name, Emission] | None = Field(
         None,
@@ -203,7 +201,7 @@ class Watcher(Table):
     variables: Annotated[list[Name], Field(max_length=16)] | None = Field(
         None, description="In a world with variables: the observer sees the values of these, as `x=3, door=open`."
     )
-    noise: Chance = Field(
+    noise: Probability = Field(
         0.0, description="Probability that a reading is wrong, and then any other observation, all alike."
     )
     observations: list[Name] | None = Field(
@@ -218,60 +216,52 @@ class Watcher(Table):
     )
 
 
-class LastStateSecret(Table):
-    """Is the last state one of these?"""
+class SecretForm(Table):
+    """The table of a secret: `kind`, and the keys of that kind."""
 
-    kind: Literal["last_state"] = Field(description="Which secret.")
-    states: States | None = Field(None, description="The states; in a grid the secret cells by default.")
-
-
-class InitialStateSecret(Table):
-    """Where did it start?"""
-
-    kind: Literal["initial_state"] = Field(description="Which secret.")
-    groups: Annotated[dict[Name, States], Field(max_length=10_000)] | None = Field(
-        None, description="Which group of starts, `group = states`; each start for itself by default."
-    )
+    kind: str = Field(description="Which secret.")
 
 
-class StateAtSecret(Table):
-    """Is the state at one time one of these?"""
+@cache
+def secret_form(kind: str) -> type[SecretForm]:
+    """The form of a `[secret]` table of one kind, from the keys that its class declares.
 
-    kind: Literal["state_at"] = Field(description="Which secret.")
-    time: int = Field(ge=0, le=MOST_DECISIONS, description="The time, from 0 to the horizon.")
-    states: States | None = Field(None, description="The states; in a grid the secret cells by default.")
-
-
-class AutomatonSecret(Table):
-    """Does a finite automaton accept the run? It reads a label of each state, the first and the last included."""
-
-    kind: Literal["automaton"] = Field(description="Which secret.")
-    labels: dict[Name, States] = Field(max_length=1000, description="Which states have which label: `label = states`.")
-    default_label: Name | None = Field(
-        None, description="The label of all other states; without it each must have one."
-    )
-    initial: Name = Field(description="The automaton's state before it reads the first label.")
-    accepting: list[Name] = Field(description="Its accepting states.")
-    transitions: list[Edge] = Field(
-        max_length=20_000, description='Entries `["automaton state", "label", "next automaton state"]`.'
-    )
-    otherwise: Name | None = Field(
-        None, description='Where to go where there is no entry: `"stay"`, or a state. Without it each must be given.'
-    )
-    agent_knows: bool = Field(False, description="Whether the policy may depend on the automaton's state.")
+    **Raises:** `InputError` for an unknown kind, `PluginError` where the package that adds it cannot be loaded.
+    """
+    secret = SECRETS.get(kind)
+    keys: dict[str, Any] = {"kind": (Literal[kind], Field(description="Which secret."))}
+    keys |= {key.name: _field(key) for key in secret.keys}
+    first = (secret.__doc__ or "").strip().split("\n\n")[0]
+    return create_model(f"{secret.__name__}Secret", __base__=SecretForm, __doc__=first, **keys)
 
 
-class WhichModelSecret(Table):
-    """Which of the `[[models]]` is running?"""
+def _field(key: Key) -> tuple[Any, Any]:
+    if get_origin(key.form) in (list, dict):
+        limits = Field(max_length=None if key.most is None else int(key.most))
+    elif key.form in (int, float):
+        limits = Field(ge=key.least, le=key.most)
+    else:
+        limits = Field()
+    form: Any = Annotated[_annotation(key.form), limits]
+    if key.is_needed:
+        return form, Field(description=key.help)
+    if isinstance(key.default, (bool, int, float, str)):
+        return form, Field(key.default, description=key.help)
+    return form | None, Field(None, description=key.help)
 
-    kind: Literal["which_model"] = Field(description="Which secret.")
-    agent_knows: bool = Field(False, description="Whether the policy may depend on the model that runs.")
 
-
-Secret = Annotated[
-    LastStateSecret | InitialStateSecret | StateAtSecret | AutomatonSecret | WhichModelSecret,
-    Field(discriminator="kind"),
-]
+def _annotation(form: Any) -> Any:
+    """A form that a secret declares as pydantic reads it: strings are names, states have their forms in files."""
+    if get_origin(form) is Annotated:
+        inner, expected = get_args(form)
+        return Annotated[_annotation(inner), Form(expected, f"`{expected}`")]
+    if form == StatesKey:
+        return States
+    origin: Any = get_origin(form)
+    parts = tuple(_annotation(argument) for argument in get_args(form))
+    if origin is tuple:
+        return Annotated[tuple[parts], listed]
+    return GenericAlias(origin, parts) if origin in (list, dict) else {str: Name, float: Finite}.get(form, form)
 
 
 class MemoryTable(Table):
@@ -299,7 +289,7 @@ def _memory_form(value: Any) -> str:
 
 
 # The tags under which pydantic reports defects of a value with two forms; they are no keys of the file.
-FORMS = ("table", "word", "last_state", "initial_state", "state_at", "automaton", "which_model")
+FORMS = ("table", "word")
 Memory = Annotated[
     Annotated[Literal["markov", "timed"], Tag("word")] | Annotated[MemoryTable, Tag("table")],
     Discriminator(_memory_form),
@@ -361,8 +351,8 @@ class ScenarioFile(Table):
     models: Annotated[list[OneOfSeveral], Field(max_length=MOST_MODELS)] = Field(
         [], description="Several worlds over the same states, for the secret `which_model`."
     )
-    observer: Watcher | None = Field(None, description="Who watches.")
-    secret: Secret | None = Field(
+    observer: ObserverTable | None = Field(None, description="Who watches.")
+    secret: dict[str, Any] | None = Field(
         None,
         description="What the observer wants to know; in a grid whether the last state is a secret cell by default.",
     )
@@ -370,11 +360,13 @@ class ScenarioFile(Table):
 
 
 def schema() -> dict[str, Any]:
-    """The JSON schema (draft 2020-12) of a scenario file, for editors and `veil schema`."""
+    """The JSON schema (draft 2020-12) of a scenario file, for editors and `veil schema`; installed packages included."""
+    forms = [secret_form(kind) for kind in SECRETS]
+    field = ScenarioFile.model_fields["secret"]
+    secret: Any = Annotated[Union[*forms], Discriminator("kind")]
+    whole = create_model("Scenario", __base__=ScenarioFile, __doc__=ScenarioFile.__doc__, secret=(secret, field))
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "veil scenario"}
-    return head | {
-        key: value for key, value in _without_null(ScenarioFile.model_json_schema()).items() if key != "title"
-    }
+    return head | {key: value for key, value in _without_null(whole.model_json_schema()).items() if key != "title"}
 
 
 def _without_null(part: Any) -> Any:

@@ -1,16 +1,17 @@
-"""The text of a scenario file: read within limits, parsed, with the line of every key and words for every place."""
+"""The text of a scenario file: read within limits, parsed, and its defects, each with its line and key."""
 
-import difflib
+import math
 import os
 import re
 import stat
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from ...common.errors import ScenarioError
-from .types import is_real
+from ...common.checks import MOST_LISTED, Defects
+from ...common.errors import Defect, Place, ScenarioError
+from ...common.suggest import shortened
+from .lines import STRING, key_lines
 
 MOST_BYTES = 2**20
 # What the parser of the standard library takes more than a second for, in a file of 1 MiB, is refused unread: keys of
@@ -19,23 +20,9 @@ _MOST_PARTS = 12
 _MOST_ENTRIES = 260_000
 _MOST_DEPTH = 12
 _MOST_TABLES = 1_000
-_MOST_SUGGESTIONS_FROM = 300
-MOST_LISTED = 20
 
-Path_ = tuple[str | int, ...]
-
-# Strings and comments; an unclosed one runs to the end, so that the scan never looks at a character twice.
-_STRING = (
-    r'"""(?:[^"\\]++|\\.|"{1,2}+(?!"))*+"{0,5}'
-    r"|'''(?:[^']++|'{1,2}+(?!'))*+'{0,5}"
-    r'|"(?:[^"\\\n]++|\\.)*+"?'
-    r"|'[^'\n]*+'?"
-)
-_HIDDEN = re.compile(rf"(?:{_STRING})|#[^\n]*+", re.DOTALL)
+_HIDDEN = re.compile(rf"(?:{STRING})|#[^\n]*+", re.DOTALL)
 _KEY_LIKE = re.compile(r"[\w\-. \t]+")
-_TOKEN = re.compile(
-    rf"(?P<string>{_STRING})|#[^\n]*+|(?P<mark>[\[\]{{}},=.\n])|(?P<word>[^\s\[\]{{}},=#.\"']+)", re.DOTALL
-)
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -48,10 +35,10 @@ class Source:
     def __init__(self, name: str, text: str):
         self.name = name
         self.data = _parse(name, text)
-        self._lines: dict[Path_, int] = {}
-        self._scan = _Walk(text).statements()
+        self._lines: dict[Place, int] = {}
+        self._scan = key_lines(text)
 
-    def line(self, path: Path_) -> int | None:
+    def line(self, path: Place) -> int | None:
         """The line of a key or entry, or of the nearest table that holds it; None for the file as a whole."""
         path = self._existing(path)
         # The scan goes on only as far as the path: most defects that are shown stand near the beginning.
@@ -63,7 +50,7 @@ class Source:
                 self._lines.setdefault(*found)  # a table is where it is first named
         return self._lines.get(path)
 
-    def _existing(self, path: Path_) -> Path_:
+    def _existing(self, path: Place) -> Place:
         """As much of a path as there is in the file."""
         found: Any = self.data
         for length, part in enumerate(path):
@@ -76,20 +63,26 @@ class Source:
             found = cast(Any, found)[part]
         return path
 
-    def place(self, path: Path_) -> str:
-        """Where a key stands, as `line 12, [grid] slip`."""
-        line = self.line(path)
-        return ", ".join(part for part in (f"line {line}" if line else "", self._words(path)) if part)
+    def place(self, path: Place) -> str:
+        """Where a key stands, as `line 12, [grid] slip`; what leads into a plain value ends at that value."""
+        known = len(self._existing(path))
+        is_value = known and not isinstance(self._get(path[:known]), (dict, list))
+        words, line = self._words(path[:known] if is_value else path), self.line(path)
+        return ", ".join(part for part in (f"line {line}" if line else "", words) if part)
 
-    def _words(self, path: Path_) -> str:
+    def _get(self, path: Place) -> Any:
+        found: Any = self.data
+        for part in path:
+            found = found[part]
+        return found
+
+    def _words(self, path: Place) -> str:
         first = next((i for i, part in enumerate(path) if isinstance(part, int)), len(path))
         keys = [_written(str(part)) for part in path[:first]]
         rest = "".join(
             f" entry {part + 1}" if isinstance(part, int) else f", {_written(part)}" for part in path[first:]
         )
-        found: Any = self.data
-        for part in path[:first]:
-            found = found.get(part) if isinstance(found, dict) else None
+        found = self._get(path[:first]) if self._existing(path[:first]) == path[:first] else None
         if isinstance(found, dict) and keys:
             return f"[{'.'.join(keys)}]{rest}"
         if isinstance(found, list) and found and isinstance(found[0], dict) and len(keys) == 1:
@@ -98,39 +91,34 @@ class Source:
         return f"{table}{keys[-1]}{rest}" if keys else rest
 
 
-class Notes:
-    """The defects of a file: each with its place; raised all at once.
-
-    **Attributes:** `written_at`: where a value stands that was taken over from another table; by default where it is used.
-    """
+class ScenarioDefects(Defects):
+    """The defects of a file, each with its place; raised all at once, in the order of their lines."""
 
     def __init__(self, source: Source):
+        super().__init__(source.name)
         self.source = source
-        self.written_at: Callable[[Path_], Path_] = lambda path: path
-        self._found: list[str] = []
-        self._more = 0
+        self._placed: list[tuple[int, Defect]] = []
 
-    def add(self, path: Path_, defect: str) -> None:
-        """Note a defect of the value at a path."""
-        if len(self._found) < MOST_LISTED:
-            place = self.source.place(self.written_at(path))
-            text = f"{place}: {_short(defect, 2000)}" if place else _short(defect, 2000)
-            if text not in self._found:
-                self._found.append(text)
-        else:
+    def add(self, message: str, *at: str | int, where: str = "") -> None:
+        """Note a defect of the value at a place; `where` says in other words what the line and key tell."""
+        if len(self._placed) == MOST_LISTED:
             self._more += 1
-
-    def __bool__(self) -> bool:
-        return bool(self._found)
+            return
+        line, place = self.source.line(at), self.source.place(at)
+        text = shortened(message, 2000)
+        found = (line or 0, Defect(f"{place}: {text}" if place else text, at))
+        if found not in self._placed:
+            self._placed.append(found)
 
     def __len__(self) -> int:
-        return len(self._found) + self._more
+        return len(self._placed) + self._more
 
     def raise_if_any(self) -> None:
         """Raise `ScenarioError` with all that was noted, if anything was."""
-        if self._found:
+        if self._placed:
             rest = [f"… and {self._more} more"] if self._more else []
-            raise ScenarioError(self.source.name, self._found + rest)
+            found = [defect for _, defect in sorted(self._placed, key=lambda placed: placed[0])]
+            raise ScenarioError(self.subject, [*found, *rest])
 
 
 def read_text(path: Path) -> str:
@@ -165,7 +153,7 @@ def read_text(path: Path) -> str:
 def shown(value: Any) -> str:
     """A value of a file as a message shows it: short, and never itself a cause of trouble."""
     if isinstance(value, dict):
-        keys = ", ".join(_short(repr(key), 40) for key in list(value)[:4])
+        keys = ", ".join(shortened(repr(key), 40) for key in list(value)[:4])
         return f"a table with the keys {keys}{', …' if len(value) > 4 else ''}" if value else "an empty table"
     if isinstance(value, list):
         return (
@@ -175,27 +163,11 @@ def shown(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, int) and value.bit_length() > 64:
         return f"a whole number of {value.bit_length()} bits"
-    return _short(repr(value), 80)
-
-
-def near(name: str, known: Iterable[str]) -> str:
-    """What may have been meant, or what there is."""
-    listed = list(known)
-    close: Sequence[str] = []
-    if len(listed) <= _MOST_SUGGESTIONS_FROM and len(name) <= 40:
-        close = difflib.get_close_matches(name, listed, n=2, cutoff=0.6)
-    if close:
-        return f"did you mean {' or '.join(_short(repr(item), 60) for item in close)}?"
-    some = ", ".join(_short(repr(item), 60) for item in listed[:12])
-    return f"known are {some}{', …' if len(listed) > 12 else ''}" if listed else "there are none"
-
-
-def _short(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
+    return shortened(repr(value), 80)
 
 
 def _written(key: str) -> str:
-    return key if _BARE.fullmatch(key) else _short(f'"{key}"', 60)
+    return key if _BARE.fullmatch(key) else shortened(f'"{key}"', 60)
 
 
 def _parse(name: str, text: str) -> dict[str, Any]:
@@ -205,7 +177,7 @@ def _parse(name: str, text: str) -> dict[str, Any]:
     except RecursionError:
         raise ScenarioError(name, ["lists or tables are nested too deeply, expected a few levels"]) from None
     except ValueError as error:  # a number of thousands of digits is a plain ValueError
-        raise ScenarioError(name, [f"it is not TOML: {_short(str(error), 300)}"]) from None
+        raise ScenarioError(name, [f"it is not TOML: {shortened(str(error), 300)}"]) from None
     return data
 
 
@@ -221,126 +193,32 @@ def _check_bulk(name: str, text: str) -> None:
         raise ScenarioError(name, [f"{defect}: put a large model into a file of its own, [file]"])
 
 
-def check_values(source: Source, notes: Notes) -> None:
+def check_values(data: dict[str, Any], defects: Defects) -> None:
     """Note every value that no scenario can hold: dates, numbers that are not finite or beyond 64 bits, deep nests."""
-    if len(source.data) > _MOST_TABLES:
-        notes.add((), f"it has {len(source.data):,} keys and tables at its top, expected a dozen")
+    if len(data) > _MOST_TABLES:
+        defects.add(f"it has {len(data):,} keys and tables at its top, expected a dozen")
         return
-    pending: list[tuple[Path_, Any]] = [((), source.data)]
+    pending: list[tuple[Place, Any]] = [((), data)]
     while pending:
-        path, value = pending.pop()
+        place, value = pending.pop()
         if isinstance(value, (dict, list)):
-            if len(path) >= _MOST_DEPTH:
-                notes.add(path, f"is nested {len(path)} levels deep, expected at most {_MOST_DEPTH}")
+            if len(place) >= _MOST_DEPTH:
+                defects.add(f"is nested {len(place)} levels deep, expected at most {_MOST_DEPTH}", *place)
                 continue
             items = value.items() if isinstance(value, dict) else enumerate(value)
             # Plain text and small numbers, nearly everything in a large file, need no second look.
             pending.extend(
-                ((*path, key), item)
+                ((*place, key), item)
                 for key, item in items
                 if not (type(item) is str or (type(item) is int and -(2**31) < item < 2**31))
             )
         elif isinstance(value, bool):
             continue
         elif isinstance(value, int) and value.bit_length() > 63:
-            notes.add(path, f"found {shown(value)}, expected a number within 64 bits")
+            defects.add(f"found {shown(value)}, expected a number within 64 bits", *place)
         elif isinstance(value, (int, float)):
-            if not is_real(value):
-                notes.add(path, f"found {value}, expected a finite number")
+            if not math.isfinite(value):
+                defects.add(f"found {value}, expected a finite number", *place)
         elif not isinstance(value, str):
-            notes.add(
-                path, f"found the {type(value).__name__} {value}, expected text, a number, true, false or a table"
-            )
-
-
-class _Walk:
-    """One pass over the tokens of a text that the parser has accepted: the path of every key and entry, with its line."""
-
-    def __init__(self, text: str):
-        self._text = text
-        self._tokens = (found for found in _TOKEN.finditer(text) if found.lastgroup is not None)
-        self._word, self._start = "", 0
-        self._counted, self._line = 0, 1
-        self._advance()
-
-    def statements(self) -> Iterator[tuple[Path_, int]]:
-        table: Path_ = ()
-        counts: dict[Path_, int] = {}
-        while self._word:
-            if self._word == "\n":
-                self._advance()
-            elif self._word == "[":
-                line = self._line_here()
-                self._advance()
-                several = self._word == "["
-                if several:
-                    self._advance()
-                table = self._resolved(self._key("]"), counts)
-                self._advance()
-                if several:
-                    self._advance()
-                    counts[table] = counts.get(table, -1) + 1
-                    table = (*table, counts[table])
-                for length in range(1, len(table) + 1):
-                    yield table[:length], line
-            else:
-                yield from self._pair(table)
-
-    def _pair(self, table: Path_) -> Iterator[tuple[Path_, int]]:
-        line = self._line_here()
-        path = (*table, *self._key("="))
-        self._advance()
-        for length in range(len(table) + 1, len(path) + 1):
-            yield path[:length], line
-        yield from self._value(path)
-
-    def _value(self, path: Path_) -> Iterator[tuple[Path_, int]]:
-        opening = self._word
-        if opening not in ("[", "{"):
-            while self._word and self._word not in (",", "]", "}", "\n"):
-                self._advance()  # a number with a point and a date with a blank are several tokens
-            return
-        self._advance()
-        number = 0
-        while self._word and self._word not in ("]", "}"):
-            if self._word in ("\n", ","):
-                self._advance()
-            elif opening == "{":
-                yield from self._pair(path)
-            else:
-                yield (*path, number), self._line_here()
-                yield from self._value((*path, number))
-                number += 1
-        self._advance()
-
-    def _key(self, end: str) -> Path_:
-        parts: list[str] = []
-        while self._word and self._word != end:
-            if self._word != ".":
-                parts.append(_unquoted(self._word))
-            self._advance()
-        return tuple(parts)
-
-    def _resolved(self, key: Path_, counts: dict[Path_, int]) -> Path_:
-        """The key of a header with the number of the entry after each list of tables on the way."""
-        path: Path_ = ()
-        for position, part in enumerate(key):
-            path = (*path, part)
-            if position < len(key) - 1 and path in counts:
-                path = (*path, counts[path])
-        return path
-
-    def _advance(self) -> None:
-        found = next(self._tokens, None)
-        self._word, self._start = (found.group(), found.start()) if found is not None else ("", len(self._text))
-
-    def _line_here(self) -> int:
-        self._line += self._text.count("\n", self._counted, self._start)
-        self._counted = self._start
-        return self._line
-
-
-def _unquoted(token: str) -> str:
-    if token[:1] == '"':
-        return str(tomllib.loads(f"x = {token}")["x"])  # with its escapes
-    return token[1:-1] if token[:1] == "'" else token
+            found = f"found the {type(value).__name__} {value}"
+            defects.add(f"{found}, expected text, a number, true, false or a table", *place)

@@ -1,8 +1,9 @@
-"""Any problem as the text of a scenario: a graph with every number written so that it is read back bit by bit."""
+"""Any problem as the text of a scenario: a graph with every number written so that it is read back bit for bit."""
 
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,14 @@ from ...common.errors import InputError
 from ...problem.model import Model
 from ...problem.observer import Observer
 from ...problem.problem import Problem
-from ...problem.secret import Automaton, InitialState, LastState, StateAt, WhichModel
+from ...problem.secrets.registry import SECRETS
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _WIDTH = 110
+
+
+class _Row(dict[str, Any]):
+    """A table that is written on one line, `{ key = value, … }`."""
 
 
 def to_toml(problem: Problem, story: str = "") -> str:
@@ -23,16 +28,16 @@ def to_toml(problem: Problem, story: str = "") -> str:
 
     **Arguments:** `problem`; `story`, written above it as a comment.
 
-    **Raises:** `InputError` where a secret is none of veil's own, or a name cannot be written in UTF-8.
+    **Raises:** `InputError` where the secret is of a kind that is not registered, or a name cannot be written in UTF-8.
     """
-    parts = [*_comment(story), *_head(problem), "", *_worlds(problem), *_watcher(problem.observer, problem.model), ""]
-    text = "\n".join([*parts, *_secret(problem)]) + "\n"
+    comment = [f"# {line}".rstrip() for line in story.splitlines()] + ([""] if story else [])
+    tables = _head(problem) | _models(problem) | {"observer": _observer(problem.observer, problem.model)}
+    text = "\n".join([*comment, *_lines(tables | {"secret": _secret(problem)})]) + "\n"
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise InputError(
-            "scenario", [f"the name {error.object[error.start]!r} cannot be written in UTF-8: rename it"]
-        ) from None
+        name = error.object[error.start]
+        raise InputError("scenario", [f"the name {name!r} cannot be written in UTF-8: rename it"]) from None
     return text
 
 
@@ -46,196 +51,158 @@ def key_of(name: str) -> str:
     return name if _BARE.fullmatch(name) else text_of(name)
 
 
-def _number(value: Any) -> str:
-    return repr(float(value))  # the shortest text that reads back as the same number
+def _lines(table: Mapping[str, Any], header: str = "") -> list[str]:
+    """The lines of a table: its plain keys first, then the tables and lists of tables in it."""
+    inner = {key: value for key, value in table.items() if type(value) is dict or _is_list_of_tables(value)}
+    plain = {key: value for key, value in table.items() if key not in inner}
+    lines = ["", f"[{header}]"] if header and (plain or not inner) else []
+    lines += [f"{key_of(key)} = {_value(value)}" for key, value in plain.items()]
+    for key, value in inner.items():
+        name = f"{header}.{key_of(key)}" if header else key_of(key)
+        if isinstance(value, dict):
+            lines += _lines(value, name)
+        else:
+            for entry in value:
+                heading, *rest = _lines(entry, name)[1:]
+                lines += ["", f"[{heading}]", *rest]
+    return lines
 
 
-def _truth(value: bool) -> str:
-    return "true" if value else "false"
+def _is_list_of_tables(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(type(item) is dict for item in value)
 
 
-def _list(items: Iterable[str]) -> str:
-    """A list on one line, or with as many items a line as fit."""
-    items = list(items)
+def _value(value: Any) -> str:
+    if isinstance(value, str):
+        return text_of(value)
+    if isinstance(value, (bool, np.bool_)):
+        return "true" if value else "false"
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{key_of(key)} = {_value(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, Iterable):
+        return _list(list(value))
+    return (
+        str(int(value)) if isinstance(value, Integral) else repr(float(value))
+    )  # the shortest that reads back the same
+
+
+def _list(values: Sequence[Any]) -> str:
+    """A list of lists with one of them on each line; any other on one line, or with as many items a line as fit."""
+    items = [_value(value) for value in values]
     short = f"[{', '.join(items)}]"
-    if len(short) <= _WIDTH:
+    rows = bool(values) and isinstance(values[0], (list, tuple))
+    if len(short) <= _WIDTH and not rows:
         return short
     lines, line = [], ""
     for item in items:
-        if line and len(line) + len(item) + 2 > _WIDTH:
+        if line and (rows or len(line) + len(item) + 2 > _WIDTH):
             lines.append(line)
             line = ""
         line += f"{' ' if line else ''}{item},"
     return "[\n" + "".join(f"  {each}\n" for each in [*lines, line]) + "]"
 
 
-def _names(names: Iterable[str]) -> str:
-    return _list(text_of(name) for name in names)
-
-
-def _row(row: Mapping[str, float]) -> str:
-    return "{ " + ", ".join(f"{key_of(name)} = {_number(value)}" for name, value in row.items()) + " }"
-
-
-def _comment(story: str) -> list[str]:
-    return [f"# {line}".rstrip() for line in story.splitlines()] + ([""] if story else [])
-
-
-def _head(problem: Problem) -> list[str]:
-    lines = [f"name = {text_of(problem.name)}", f"horizon = {problem.horizon}"]
+def _head(problem: Problem) -> dict[str, Any]:
+    head: dict[str, Any] = {"name": problem.name, "horizon": problem.horizon}
     if problem.min_return is not None:
-        wanted = problem.min_return
-        lines.append(f"min_return = {text_of(wanted) if isinstance(wanted, str) else _number(wanted)}")
+        head["min_return"] = problem.min_return
     if problem.return_over != "horizon":
-        lines.append(f"return_over = {text_of(problem.return_over)}")
-    if problem.agent_sees_observations:
-        lines.append("agent_sees_observations = true")
-    return lines
+        head["return_over"] = problem.return_over
+    return head | ({"agent_sees_observations": True} if problem.agent_sees_observations else {})
 
 
-def _worlds(problem: Problem) -> list[str]:
+def _models(problem: Problem) -> dict[str, Any]:
     """One graph; or, of several, what they share as a graph and the rest in `[[models]]`."""
     graphs = [_graph(model) for model in problem.models]
     if len(graphs) == 1:
-        return _tables("graph", graphs[0])
-    shared = {key: lines for key, lines in graphs[0].items() if all(graph.get(key) == lines for graph in graphs)}
-    table = problem.secret_table
-    result = _tables("graph", shared)
+        return {"graph": graphs[0]}
+    shared = {key: value for key, value in graphs[0].items() if all(graph.get(key) == value for graph in graphs)}
+    names, weights = problem.secret_table.value_names, problem.secret_table.weights
+    is_uniform = weights is None or all(weight == 1 / len(graphs) for weight in weights.tolist())
+    models = []
     for number, graph in enumerate(graphs):
-        result += ["[[models]]", f"name = {text_of(table.value_names[number])}"]
-        if isinstance(problem.secret, WhichModel) and problem.secret.weights is not None and table.weights is not None:
-            result.append(f"weight = {_number(table.weights[number])}")
-        result += ["", *_tables("models.graph", {key: lines for key, lines in graph.items() if key not in shared})]
-    return result
+        weight = {} if is_uniform or weights is None else {"weight": weights[number]}
+        own = {key: value for key, value in graph.items() if key not in shared}
+        models.append({"name": names[number]} | weight | {"graph": own})
+    return {"graph": shared, "models": models}
 
 
-def _tables(name: str, graph: Mapping[str, list[str]]) -> list[str]:
-    """A graph as tables: its plain keys first, then the keys that are tables of their own."""
-    plain = [line for key, lines in graph.items() if key not in ("rewards", "terminal_rewards") for line in lines]
-    result = [f"[{name}]", *plain, ""]
-    for key in ("rewards", "terminal_rewards"):
-        if graph.get(key):
-            result += [f"[{name}.{key}]", *graph[key], ""]
-    return result
-
-
-def _graph(model: Model) -> dict[str, list[str]]:
+def _graph(model: Model) -> dict[str, Any]:
     states, actions = model.states.all(), model.actions.all()
-    starts = {states[s]: model.initial[s] for s in np.flatnonzero(model.initial).tolist()}
-    single = len(starts) == 1 and set(starts.values()) == {1.0}
-    entries = []
+    transitions = []
     for s, state in enumerate(states):
         for a in np.flatnonzero(model.available[s]).tolist():
             matrix = model.matrices[a]
             span = slice(matrix.indptr[s], matrix.indptr[s + 1])
-            row = {states[n]: p for n, p in zip(matrix.indices[span].tolist(), matrix.data[span].tolist(), strict=True)}
-            sure = len(row) == 1 and set(row.values()) == {1.0}
-            entries.append(
-                f"  [{text_of(state)}, {text_of(actions[a])}, {text_of(next(iter(row))) if sure else _row(row)}],"
-            )
-    rewards = [line for s in range(len(states)) for line in _reward(model, s, states, actions)]
-    terminal = [
-        f"{key_of(states[s])} = {_number(model.terminal_rewards[s])}"
-        for s in np.flatnonzero(model.terminal_rewards).tolist()
-    ]
-    return {
-        "states": [f"states = {_names(states)}"],
-        "actions": [f"actions = {_names(actions)}"],
-        "initial": [f"initial = {text_of(next(iter(starts))) if single else _row(starts)}"],
-        "discount": [] if model.discount == 1 else [f"discount = {_number(model.discount)}"],
-        "transitions": ["transitions = [", *entries, "]"],
+            row = zip(matrix.indices[span].tolist(), matrix.data[span].tolist(), strict=True)
+            transitions.append([state, actions[a], _sure_or_row({states[n]: p for n, p in row})])
+    rewards = {state: paid for s, state in enumerate(states) if (paid := _reward(model, s, actions)) is not None}
+    terminal = {states[s]: model.terminal_rewards[s] for s in np.flatnonzero(model.terminal_rewards).tolist()}
+    graph: dict[str, Any] = {
+        "states": list(states),
+        "actions": list(actions),
+        "initial": _sure_or_row({states[s]: model.initial[s] for s in np.flatnonzero(model.initial).tolist()}),
+        "discount": model.discount,
+        "transitions": transitions,
         "rewards": rewards,
         "terminal_rewards": terminal,
     }
+    return {key: value for key, value in graph.items() if value != {} and not (key == "discount" and value == 1)}
 
 
-def _reward(model: Model, s: int, states: Sequence[str], actions: Sequence[str]) -> list[str]:
+def _sure_or_row(row: Mapping[str, float]) -> str | _Row:
+    """The one name that has all the probability, or the table of probabilities."""
+    return next(iter(row)) if list(row.values()) == [1.0] else _Row(row)
+
+
+def _reward(model: Model, s: int, actions: Sequence[str]) -> float | _Row | None:
     taken = np.flatnonzero(model.available[s])
     paid = model.rewards[s, taken]
     if not paid.any():
-        return []
+        return None
     if len(set(paid.tolist())) == 1:
-        return [f"{key_of(states[s])} = {_number(paid[0])}"]
-    row = {actions[a]: value for a, value in zip(taken.tolist(), paid.tolist(), strict=True) if value}
-    return [f"{key_of(states[s])} = {_row(row)}"]
+        return float(paid[0])
+    return _Row({actions[a]: value for a, value in zip(taken.tolist(), paid.tolist(), strict=True) if value})
 
 
-def _watcher(observer: Observer, model: Model) -> list[str]:
+def _observer(observer: Observer, model: Model) -> dict[str, Any]:
     names, states = observer.observations.all(), model.states.all()
-    lines = ["[observer]", f"observations = {_names(names)}"]
+    table: dict[str, Any] = {"observations": list(names)}
     rest = observer.silent
-    if rest is not None:
-        lines += [f"silent = {text_of(names[rest])}", f"rest = {text_of(names[rest])}"]
-    lines += ["sees_actions = true"] if observer.sees_actions else []
-    lines += [] if observer.sees_initial else ["sees_initial = false"]
+    table |= {} if rest is None else {"silent": names[rest], "rest": names[rest]}
+    table |= {"sees_actions": True} if observer.sees_actions else {}
+    table |= {} if observer.sees_initial else {"sees_initial": False}
     if observer.on_actions:
-        for action, rows in zip(model.actions.all(), observer.emissions, strict=True):
-            lines += ["", f"[observer.action_emissions.{key_of(action)}]", *_emissions(rows, states, names, rest)]
+        by_action = zip(model.actions.all(), observer.emissions, strict=True)
+        table["action_emissions"] = {action: _emissions(rows, states, names, rest) for action, rows in by_action}
     else:
-        lines += ["", "[observer.emissions]", *_emissions(observer.emissions, states, names, rest)]
-    for sensor, muting in observer.sensors.items():
-        lines += ["", f"[observer.mutes.{key_of(sensor)}]"]
-        lines += [f"{key_of(names[source])} = {text_of(names[target])}" for source, target in muting.items()]
-    return lines
+        table["emissions"] = _emissions(observer.emissions, states, names, rest)
+    mutes = {s: {names[one]: names[other] for one, other in muting.items()} for s, muting in observer.sensors.items()}
+    return table | ({"mutes": mutes} if mutes else {})
 
 
-def _emissions(rows: np.ndarray, states: Sequence[str], names: Sequence[str], rest: int | None) -> list[str]:
-    lines = []
+def _emissions(rows: np.ndarray, states: Sequence[str], names: Sequence[str], rest: int | None) -> dict[str, Any]:
+    table = {}
     for state, row in zip(states, rows, strict=True):
         if rest is not None and row[rest] == 1 and np.count_nonzero(row) == 1:
             continue
         shown = {names[o]: row[o] for o in np.flatnonzero(row).tolist()}
         if rest is not None and len(shown) > 1 and _is_rest(row, rest):
             shown.pop(names[rest], None)
-        sure = len(shown) == 1 and set(shown.values()) == {1.0}
-        lines.append(f"{key_of(state)} = {text_of(next(iter(shown))) if sure else _row(shown)}")
-    return lines
+        table[state] = _sure_or_row(shown)
+    return table
 
 
 def _is_rest(row: np.ndarray, rest: int) -> bool:
-    """Whether reading the row without this observation gives back its very number."""
+    """Whether reading the row without this observation gives back the same number."""
     others = row.copy()
     others[rest] = 0
     return row[rest] > SUM_TOLERANCE and 1 - others.sum() == row[rest]
 
 
-def _secret(problem: Problem) -> list[str]:
-    secret, states = problem.secret, problem.model.states
-
-    def named(keys: Iterable[str | int]) -> str:
-        return _names(states[index] for index in sorted({states.find(key) for key in keys}))
-
-    if isinstance(secret, LastState):
-        return ["[secret]", 'kind = "last_state"', f"states = {named(secret.states)}"]
-    if isinstance(secret, StateAt):
-        return ["[secret]", 'kind = "state_at"', f"time = {int(secret.time)}", f"states = {named(secret.states)}"]
-    if isinstance(secret, InitialState):
-        groups = [f"{key_of(str(name))} = {named(members)}" for name, members in (secret.groups or {}).items()]
-        return ["[secret]", 'kind = "initial_state"', *(["", "[secret.groups]", *groups] if groups else [])]
-    if isinstance(secret, WhichModel):
-        return ["[secret]", 'kind = "which_model"', *(["agent_knows = true"] if secret.agent_knows else [])]
-    if isinstance(secret, Automaton):
-        return _automaton(secret, named)
-    raise InputError("scenario", [f"the secret is a {type(secret).__name__}, expected one of veil's own"])
-
-
-def _automaton(secret: Automaton, named: Any) -> list[str]:
-    members: dict[str, list[str | int]] = {}
-    for state, label in secret.labels.items():
-        members.setdefault(str(label), []).append(state)
-    edges = [f"  {_names(map(str, (*pair, target)))}," for pair, target in secret.transitions.items()]
-    optional = [("default_label", secret.default_label), ("otherwise", secret.otherwise)]
-    return [
-        "[secret]",
-        'kind = "automaton"',
-        f"initial = {text_of(str(secret.initial))}",
-        f"accepting = {_names(map(str, secret.accepting))}",
-        *(f"{key} = {text_of(value)}" for key, value in optional if value is not None),
-        f"agent_knows = {_truth(secret.agent_knows)}",
-        "transitions = [",
-        *edges,
-        "]",
-        "",
-        "[secret.labels]",
-        *(f"{key_of(label)} = {named(states)}" for label, states in members.items()),
-    ]
+def _secret(problem: Problem) -> dict[str, Any]:
+    secret = problem.secret
+    if secret.kind not in SECRETS or SECRETS.get(secret.kind) is not type(secret):
+        found = f"the secret is a {type(secret).__name__}, which is not among the registered kinds"
+        raise InputError("scenario", [f"{found} {', '.join(SECRETS)}: add it to the entry points veil.secrets"])
+    return {"kind": secret.kind} | secret.to_table(problem.model.states)

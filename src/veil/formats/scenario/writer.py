@@ -3,9 +3,9 @@
 import inspect
 
 from ...common.errors import InputError
+from ...common.suggest import suggestion
 from ...problem import gallery
 from .starters import GALLERY_GRIDS, STARTERS
-from .text import near
 from .toml import text_of, to_toml
 
 
@@ -19,7 +19,7 @@ def starter(kind: str = "grid") -> str:
     """
     if kind not in STARTERS:
         raise InputError(
-            "starter", [f"found {kind!r}, expected one of {', '.join(STARTERS)}: {near(str(kind), STARTERS)}"]
+            "starter", [f"found {kind!r}, expected one of {', '.join(STARTERS)}: {suggestion(str(kind), STARTERS)}"]
         )
     return STARTERS[kind]
 

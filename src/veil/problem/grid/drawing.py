@@ -1,7 +1,7 @@
 """Drawings of grids in ASCII: which cells hold what, with the line and column of every defect."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from ...common.checks import Defects
@@ -12,25 +12,41 @@ _WORDS = tuple(SIGNS.values())
 _SETTINGS = {field.name for field in fields(Sensor)} - {"cells"}
 
 
+@dataclass(frozen=True)
+class Drawing:
+    """A drawing that was read: its size, the cells of each word of `SIGNS`, the sensors with their ranges, and the cells in
+    which each character is drawn.
+    """
+
+    rows: int
+    columns: int
+    places: Mapping[str, list[Cell]]
+    sensors: list[Sensor]
+    signs: Mapping[str, list[Cell]]
+
+
 def read_drawing(
     drawing: Any,
     sensors: Mapping[str, Mapping[str, Any] | Sensor],
     legend: Mapping[str, str | Sequence[str]],
     defects: Defects,
-) -> tuple[int, int, dict[str, list[Cell]], list[Sensor]]:
-    """The number of rows and of columns, the cells of each of the words of `SIGNS`, and the sensors with their ranges.
+) -> Drawing:
+    """What a drawing holds.
 
     **Arguments:** as for `GridWorld.from_ascii`; every defect is noted in `defects`.
     """
-    drawn = _read_sensors(sensors, defects)
-    meaning = _read_legend(legend, drawn, defects)
-    places: dict[str, list[Cell]] = {key: [] for key in (*_WORDS, *drawn)}
+    ranged = _read_sensors(sensors, defects)
+    meaning = _read_legend(legend, ranged, defects)
+    places: dict[str, list[Cell]] = {key: [] for key in (*_WORDS, *ranged)}
+    signs: dict[str, list[Cell]] = {}
     tokens = _read_tokens(drawing, defects)
     for row, line in enumerate(tokens):
         for column, token in enumerate(line):
             _place(token, row, column, meaning, places, defects)
-    ranged = [replace(sensor, cells=(*sensor.cells, *places.pop(sign))) for sign, sensor in drawn.items()]
-    return len(tokens), len(tokens[0]) if tokens else 0, places, ranged
+            for sign in dict.fromkeys(token):
+                signs.setdefault(sign, []).append((row, column))
+    drawn = [replace(sensor, cells=(*sensor.cells, *places.pop(sign))) for sign, sensor in ranged.items()]
+    return Drawing(len(tokens), len(tokens[0]) if tokens else 0, places, drawn, signs)
 
 
 def _read_tokens(drawing: Any, defects: Defects) -> list[list[str]]:

@@ -1,13 +1,13 @@
 """Sensors over the states of a grid: which readings can occur where, with what probability, as an observer."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from ...common.checks import SUM_TOLERANCE, Defects
+from ...common.checks import MOST_LISTED, SUM_TOLERANCE, Defects
 from ...common.errors import TooLargeError
 from ..observer import Observer
 
@@ -16,8 +16,6 @@ Readings = Literal["independent", "single"]
 
 SILENT = "0"
 JOIN = "+"
-_MOST_UNDECIDED = 16  # sensors that may report or not in one cell: 2^16 combinations of readings
-_MOST_EMISSIONS = 2**28  # numbers in the dense emissions: 2 GiB
 
 
 @dataclass(frozen=True)
@@ -44,29 +42,37 @@ def sensor_observer(
     readings: Readings,
     sees_actions: bool = False,
     sees_initial: bool = True,
+    *,
+    most_readings: int = 2**20,
+    most_emissions: int = 2**28,
 ) -> Observer:
     """The observer behind the sensors.
 
-    **Arguments:** `covered`, `(S, sensors)`, which states are in range of which sensor; the rest as for `GridWorld`.
+    **Arguments:** `covered`, `(S, sensors)`, which states are in range of which sensor; `most_readings`, of combinations of
+    readings in all cells that differ in their sensors; `most_emissions`, of numbers in the dense table, 2 GiB by default; the
+    rest as for `GridWorld`.
 
     Cost: the emissions are dense, `(S, O)`.
 
-    **Raises:** `TooLargeError` where the combinations of readings are more than a table can hold.
+    **Raises:** `TooLargeError` beyond these limits, before the table is made.
     """
     kinds, kind = _distinct_rows(covered)
     rates = np.array([(sensor.detection, sensor.false_alarm) for sensor in sensors]).reshape(-1, 2)
     chances = np.where(kinds, rates[:, 0], rates[:, 1])
     if readings == "independent":
-        _check_undecided(chances)
+        _check_readings(chances, most_readings)
     law_of = _independent_law if readings == "independent" else _single_law
     laws = [law_of(row) for row in chances.tolist()]
     alphabet = sorted({0}.union(*laws))
-    if len(kind) * len(alphabet) > _MOST_EMISSIONS:
+    if len(kind) * len(alphabet) > most_emissions:
         raise TooLargeError(
-            f"emissions of {len(kind)} states and {len(alphabet)} observations would take"
-            f" {len(kind) * len(alphabet) * 8 / 2**30:.1f} GiB: use fewer sensors, or readings='single'"
+            f"emissions of {len(kind):,} states and {len(alphabet):,} observations have {len(kind) * len(alphabet):,}"
+            f" numbers, expected at most {most_emissions:,}: use fewer sensors, or readings='single'"
         )
-    table = np.array([[law.get(reading, 0.0) for reading in alphabet] for law in laws])
+    place = {reading: number for number, reading in enumerate(alphabet)}
+    table = np.zeros((len(laws), len(alphabet)))
+    for row, law in zip(table, laws, strict=True):
+        row[[place[reading] for reading in law]] = list(law.values())
     names = {r: JOIN.join(s.name for j, s in enumerate(sensors) if r >> j & 1) or SILENT for r in alphabet}
     # A reading whose rest cannot occur keeps its own name: nothing else would be shown by the other name, so muting
     # the sensor tells the observer the same either way.
@@ -77,25 +83,27 @@ def sensor_observer(
     return Observer(table[kind], list(names.values()), sees_actions, sees_initial, silent=SILENT, sensors=muted)
 
 
-def check_single(sensors: Sequence[Sensor], cells: Iterable[Cell], defects: Defects) -> None:
-    """Note every reason why at most one sensor a step cannot be: overlaps, and cells whose rates exceed 1 in all."""
-    owner: dict[Cell, int] = {}
-    for number, sensor in enumerate(sensors):
-        for cell in sensor.cells:
-            if cell in owner:
-                defects.add(
-                    f"cell {cell} is in range of sensors {sensors[owner[cell]].name!r} and {sensor.name!r},"
-                    " expected one with readings='single': separate the ranges, or use readings='independent'"
-                )
-            owner[cell] = number
+def check_single(
+    sensors: Sequence[Sensor], covered: Bool[np.ndarray, "S sensors"], place: Callable[[int], str], defects: Defects
+) -> None:
+    """Note every reason why at most one sensor a step cannot be: overlaps, and states whose rates exceed 1 in all.
+
+    **Arguments:** `covered`, as for `sensor_observer`; `place`, the words for a state.
+    """
+    for state in np.flatnonzero(covered.sum(axis=1) > 1)[: MOST_LISTED + 1].tolist():
+        first, second = (sensors[number].name for number in np.flatnonzero(covered[state])[:2])
+        defects.add(
+            f"{place(state)} is in range of sensors {first!r} and {second!r}, expected one with readings='single':"
+            " separate the ranges, or use readings='independent'"
+        )
     alarms = sum(sensor.false_alarm for sensor in sensors)
-    for number in dict.fromkeys(map(owner.get, cells)):
-        sensor = None if number is None else sensors[number]
-        total = alarms if sensor is None else alarms - sensor.false_alarm + sensor.detection
+    totals = {"a state in no range": alarms} if not covered.any(axis=1).all() else {}
+    for sensor in (sensors[number] for number in np.flatnonzero(covered.any(axis=0)).tolist()):
+        totals[f"a state in range of sensor {sensor.name!r}"] = alarms - sensor.false_alarm + sensor.detection
+    for words, total in totals.items():
         if total > 1 + SUM_TOLERANCE:
-            place = "a cell in no range" if sensor is None else f"a cell in range of sensor {sensor.name!r}"
             defects.add(
-                f"{place} has a report with probability {total:.12g} in all, expected at most 1 with"
+                f"{words} has a report with probability {total:.12g} in all, expected at most 1 with"
                 " readings='single': lower the rates, or use readings='independent'"
             )
 
@@ -109,12 +117,13 @@ def _distinct_rows(covered: Bool[np.ndarray, "S sensors"]) -> tuple[np.ndarray, 
     return covered[first], place
 
 
-def _check_undecided(chances: Float[np.ndarray, "kinds sensors"]) -> None:
-    undecided = int(((chances > 0) & (chances < 1)).sum(axis=1).max(initial=0))
-    if undecided > _MOST_UNDECIDED:
+def _check_readings(chances: Float[np.ndarray, "kinds sensors"], most: int) -> None:
+    undecided = ((chances > 0) & (chances < 1)).sum(axis=1)
+    combinations = float((2.0**undecided).sum())
+    if combinations > most:
         raise TooLargeError(
-            f"{undecided} sensors may report or not in one cell, which gives 2^{undecided} combinations of readings,"
-            f" expected at most 2^{_MOST_UNDECIDED}: use fewer false alarms, fewer overlaps, or readings='single'"
+            f"the sensors have {combinations:,.0f} combinations of readings ({undecided.max()} of them may report or not in"
+            f" one cell), expected at most {most:,}: use fewer false alarms, fewer overlaps, or readings='single'"
         )
 
 

@@ -17,7 +17,8 @@ from ..layout import Layout
 from ..model import Model
 from ..observer import Observer
 from ..problem import Problem
-from ..secret import LastState, Secret
+from ..secrets.last_state import LastState
+from ..secrets.secret import Secret
 from .drawing import read_drawing
 from .sensors import JOIN, SILENT, Cell, Readings, Sensor, check_single, sensor_observer
 
@@ -74,7 +75,7 @@ class GridWorld:
         self.columns = _check_size(columns, "columns", defects)
         defects.raise_if_any()  # the cells below need the size
         self._numbers: Int[np.ndarray, "rows columns"] = np.zeros((self.rows, self.columns), dtype=np.int64)
-        self.walls = self._check_cells(walls, "wall", defects)
+        self.walls = self._check_cells(walls, "wall", defects.under("walls"))
         free = np.ones(self._numbers.shape, dtype=bool)
         free[tuple(np.array(self.walls, dtype=int).reshape(-1, 2).T)] = False
         self._numbers = np.where(free, np.cumsum(free).reshape(free.shape) - 1, -1)
@@ -84,17 +85,17 @@ class GridWorld:
         self.slip = _check_number(slip, 0, 0.5, "slip", defects)
         self.stay = bool(stay)
         self.discount = _check_number(discount, 0, 1, "discount", defects)
-        self.starts = self._check_starts(starts, defects)
-        self.goals = self._check_goals(goals, defects)
+        self.starts = self._check_starts(starts, defects.under("starts"))
+        self.goals = self._check_goals(goals, defects.under("goals"))
         self.goals_pay_last = bool(goals_pay_last)
-        self.secrets = self._check_cells(secrets, "secret", defects)
-        self.absorbing = self._check_cells(absorbing, "absorbing cell", defects)
-        self.sensors = self._check_sensors(sensors, defects)
+        self.secrets = self._check_cells(secrets, "secret", defects.under("secrets"))
+        self.absorbing = self._check_cells(absorbing, "absorbing cell", defects.under("absorbing"))
+        self.sensors = self._check_sensors(sensors, defects.under("sensors"))
         self.readings: Readings = readings
         if readings not in ("independent", "single"):
             defects.add(f"readings are {readings!r}, expected 'independent' or 'single'")
         elif readings == "single" and not defects:
-            check_single(self.sensors, self.cells, defects)
+            check_single(self.sensors, self.covered, lambda s: f"cell {self.cells[s]}", defects.under("readings"))
         defects.raise_if_any()
 
     @classmethod
@@ -128,20 +129,20 @@ class GridWorld:
         **Raises:** `InputError` naming line and column, both counted from 1.
         """
         defects = Defects("grid drawing")
-        rows, columns, places, ranged = read_drawing(drawing, sensors or {}, legend or {}, defects)
+        drawn = read_drawing(drawing, sensors or {}, legend or {}, defects)
         defects.raise_if_any()
         return cls(
-            rows,
-            columns,
-            walls=places["wall"],
+            drawn.rows,
+            drawn.columns,
+            walls=drawn.places["wall"],
             slip=slip,
             stay=stay,
-            starts=places["start"],
-            goals=dict.fromkeys(places["goal"], goal_reward),
+            starts=drawn.places["start"],
+            goals=dict.fromkeys(drawn.places["goal"], goal_reward),
             goals_pay_last=goals_pay_last,
-            secrets=places["secret"],
-            absorbing=places["absorbing"],
-            sensors=ranged,
+            secrets=drawn.places["secret"],
+            absorbing=drawn.places["absorbing"],
+            sensors=drawn.sensors,
             readings=readings,
             discount=discount,
         )
@@ -150,6 +151,12 @@ class GridWorld:
     def cells(self) -> tuple[Cell, ...]:
         """The cell of each state, in the order of the states: row by row, walls left out."""
         return tuple((row, column) for row, column in np.argwhere(self._numbers >= 0).tolist())
+
+    @cached_property
+    def covered(self) -> Bool[np.ndarray, "S sensors"]:
+        """Which states are in range of which sensor."""
+        ranges = [self._indicator(sensor.cells) for sensor in self.sensors]
+        return np.stack(ranges, axis=1) if ranges else np.zeros((self.num_states, 0), dtype=bool)
 
     def state(self, row: int, column: int) -> str:
         """The name of the state of a cell; refused for a wall and off the grid."""
@@ -193,10 +200,7 @@ class GridWorld:
 
         **Raises:** `TooLargeError` where the sensors have more combinations of readings than a table can hold.
         """
-        covered = np.zeros((self.num_states, len(self.sensors)), dtype=bool)
-        for column, sensor in enumerate(self.sensors):
-            covered[:, column] = self._indicator(sensor.cells)
-        return sensor_observer(self.sensors, covered, self.readings, sees_actions, sees_initial)
+        return sensor_observer(self.sensors, self.covered, self.readings, sees_actions, sees_initial)
 
     def problem(
         self,

@@ -1,0 +1,119 @@
+"""The line of every key and entry of a TOML text, which the parser of the standard library does not tell."""
+
+import re
+import tomllib
+from collections.abc import Iterator
+
+from ...common.errors import Place
+
+# Strings; an unclosed one runs to the end, so that a scan never looks at a character twice.
+STRING = (
+    r'"""(?:[^"\\]++|\\.|"{1,2}+(?!"))*+"{0,5}'
+    r"|'''(?:[^']++|'{1,2}+(?!'))*+'{0,5}"
+    r'|"(?:[^"\\\n]++|\\.)*+"?'
+    r"|'[^'\n]*+'?"
+)
+_TOKEN = re.compile(
+    rf"(?P<string>{STRING})|#[^\n]*+|(?P<mark>[\[\]{{}},=.\n])|(?P<word>[^\s\[\]{{}},=#.\"']+)", re.DOTALL
+)
+
+
+def key_lines(text: str) -> Iterator[tuple[Place, int]]:
+    """The place of every key and list entry with its line, in the order of the text, which must be valid TOML.
+
+    Cost: one pass over the text, no further than the caller goes on asking.
+    """
+    return _Scan(text).statements()
+
+
+class _Scan:
+    """A recursive descent over the tokens of a text; the word at hand is the one not yet passed."""
+
+    def __init__(self, text: str):
+        self._text = text
+        self._tokens = (found for found in _TOKEN.finditer(text) if found.lastgroup is not None)
+        self._word, self._start = "", 0
+        self._counted, self._line = 0, 1
+        self._advance()
+
+    def statements(self) -> Iterator[tuple[Place, int]]:
+        table: Place = ()
+        counts: dict[Place, int] = {}
+        while self._word:
+            if self._word == "\n":
+                self._advance()
+            elif self._word == "[":
+                line = self._line_here()
+                self._advance()
+                several = self._word == "["
+                if several:
+                    self._advance()
+                table = self._resolved(self._key("]"), counts)
+                self._advance()
+                if several:
+                    self._advance()
+                    counts[table] = counts.get(table, -1) + 1
+                    table = (*table, counts[table])
+                for length in range(1, len(table) + 1):
+                    yield table[:length], line
+            else:
+                yield from self._pair(table)
+
+    def _pair(self, table: Place) -> Iterator[tuple[Place, int]]:
+        line = self._line_here()
+        place = (*table, *self._key("="))
+        self._advance()
+        for length in range(len(table) + 1, len(place) + 1):
+            yield place[:length], line
+        yield from self._value(place)
+
+    def _value(self, place: Place) -> Iterator[tuple[Place, int]]:
+        opening = self._word
+        if opening not in ("[", "{"):
+            while self._word and self._word not in (",", "]", "}", "\n"):
+                self._advance()  # a number with a point and a date with a blank are several tokens
+            return
+        self._advance()
+        number = 0
+        while self._word and self._word not in ("]", "}"):
+            if self._word in ("\n", ","):
+                self._advance()
+            elif opening == "{":
+                yield from self._pair(place)
+            else:
+                yield (*place, number), self._line_here()
+                yield from self._value((*place, number))
+                number += 1
+        self._advance()
+
+    def _key(self, end: str) -> Place:
+        parts: list[str] = []
+        while self._word and self._word != end:
+            if self._word != ".":
+                parts.append(_unquoted(self._word))
+            self._advance()
+        return tuple(parts)
+
+    def _resolved(self, key: Place, counts: dict[Place, int]) -> Place:
+        """The key of a header with the number of the entry after each list of tables on the way."""
+        place: Place = ()
+        for position, part in enumerate(key):
+            place = (*place, part)
+            if position < len(key) - 1 and place in counts:
+                place = (*place, counts[place])
+        return place
+
+    def _advance(self) -> None:
+        found = next(self._tokens, None)
+        self._word, self._start = (found.group(), found.start()) if found is not None else ("", len(self._text))
+
+    def _line_here(self) -> int:
+        self._line += self._text.count("\n", self._counted, self._start)
+        self._counted = self._start
+        return self._line
+
+
+def _unquoted(token: str) -> str:
+    if token[:1] == '"':
+        return str(tomllib.loads(f"x = {token}")["x"])  # with its escapes
+    return token[1:-1] if token[:1] == "'" else token

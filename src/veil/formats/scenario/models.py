@@ -1,0 +1,274 @@
+"""The models of a scenario: a grid or a graph made into a model, with all by which its other tables name states."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+
+from ...common.checks import MOST_LISTED, SUM_TOLERANCE, Defects
+from ...common.errors import InputError
+from ...common.suggest import suggestion
+from ...problem.grid.drawing import SIGNS, Drawing, read_drawing
+from ...problem.grid.sensors import Cell
+from ...problem.grid.world import GridWorld, Sensor
+from ...problem.model import Model
+from ...problem.observer import Observer
+from ..expressions import Expression
+from .schema import MOST_CELLS, Graph, Grid
+from .text import shown
+from .types import Drawn, StateSet, Where
+
+MOST_STATES = 50_000
+MOST_ACTIONS = 256
+MOST_PAIRS = 1_000_000  # (state, action), over all models
+MOST_TRANSITIONS = 120_000  # over all models
+MOST_SENSOR_CELLS = 2_000_000  # sensors times cells
+MOST_WORK = 10**8  # characters of expressions times states, and the like for signs
+
+K = TypeVar("K")
+
+
+@dataclass(eq=False)
+class ScenarioModel:
+    """A model, and what the other tables of a scenario refer to.
+
+    **Attributes:** `model`; `observer`, where a model file brings its own; `grid` and `signs` (the cells of each character),
+    where it is a grid; `valuations`, the value of each variable in each state, and `labels`, named sets of states.
+    """
+
+    model: Model
+    observer: Callable[[bool, bool], Observer] | None = None
+    grid: GridWorld | None = None
+    signs: Mapping[str, Sequence[Cell]] = field(default_factory=dict)
+    valuations: Mapping[str, np.ndarray] = field(default_factory=dict)
+    labels: Mapping[str, np.ndarray] = field(default_factory=dict)
+    _work: int = 0  # of MOST_WORK
+    _drawn: dict[str, list[int]] = field(default_factory=dict)
+
+    @cached_property
+    def variables(self) -> dict[str, np.ndarray]:
+        """What expressions refer to: the valuations, and `state` and `index` unless they are names of variables."""
+        own = {"state": np.array(self.model.states.all()), "index": np.arange(self.model.num_states)}
+        return own | dict(self.valuations)
+
+    @cached_property
+    def state_numbers(self) -> dict[str, int]:
+        """The index of each state's name."""
+        return {name: index for index, name in enumerate(self.model.states.all())}
+
+    @cached_property
+    def action_numbers(self) -> dict[str, int]:
+        """The index of each action's name."""
+        return {name: index for index, name in enumerate(self.model.actions.all())}
+
+    def find(self, wanted: StateSet, defects: Defects) -> list[int]:
+        """The indices of a set of states, each once; what cannot be found is noted."""
+        if isinstance(wanted, Where):
+            return self._where(wanted.where, defects)
+        if isinstance(wanted, Drawn):
+            return self._where_drawn(wanted.drawn, defects)
+        keys = wanted if isinstance(wanted, list) else [wanted]
+        found = dict.fromkeys(self._number(key, defects) for key in keys)
+        return [index for index in found if index is not None]
+
+    def _number(self, key: str | int, defects: Defects) -> int | None:
+        if isinstance(key, str):
+            return lookup(self.state_numbers, key, "state", defects)
+        if key < self.model.num_states:
+            return key
+        defects.add(f"found state {key}, expected an index from 0 to {self.model.num_states - 1}")
+        return None
+
+    def _where(self, expression: str, defects: Defects) -> list[int]:
+        if not self._can_afford(len(expression) * self.model.num_states, defects):
+            return []
+        try:
+            mask = Expression(expression).evaluate(self.variables, self.model.num_states, self.labels)
+        except InputError as error:
+            for defect in error.defects:
+                defects.add(f"the expression {shown(expression)}: {defect}")
+            return []
+        found = np.flatnonzero(mask).tolist()
+        if not found:
+            defects.add(f"the expression {shown(expression)} holds in no state, expected at least one")
+        return found
+
+    def _where_drawn(self, sign: str, defects: Defects) -> list[int]:
+        cells = self.signs.get(sign)
+        if self.grid is None or not cells:
+            known = suggestion(sign, self.signs) if self.grid is not None else "nothing is drawn"
+            defects.add(f"the sign {sign!r} is drawn nowhere, expected a sign of the drawing: {known}")
+            return []
+        if not self._can_afford(20 * len(cells), defects):
+            return []
+        if sign not in self._drawn:
+            walls = set(self.grid.walls)
+            names = [f"r{row}c{column}" for row, column in cells if (row, column) not in walls]
+            self._drawn[sign] = [self.state_numbers[name] for name in names]
+        if not self._drawn[sign]:
+            defects.add(f"the sign {sign!r} stands for walls, where nobody can be")
+        return self._drawn[sign]
+
+    def _can_afford(self, work: int, defects: Defects) -> bool:
+        """Whether the sets of states of this file can still be found in about a second."""
+        self._work += work
+        if self._work > MOST_WORK:
+            defects.add("too many or too long sets of states for so many states, expected fewer expressions and signs")
+        return self._work <= MOST_WORK
+
+
+def lookup(numbers: Mapping[str, int], key: str, what: str, defects: Defects, *at: str | int) -> int | None:
+    """The index of a name, or None with the defect noted."""
+    if key not in numbers:
+        # Beyond the defects that are listed no message is needed, and suggestions take time.
+        hint = suggestion(key, numbers) if len(defects) < MOST_LISTED else ""
+        defects.add(f"unknown {what} {shown(key)}: {hint}", *at)
+    return numbers.get(key)
+
+
+def normalised(weights: Mapping[K, float]) -> dict[K, float]:
+    """Weights as probabilities: as they are where they sum to 1, else divided by their sum."""
+    total = sum(weights.values())
+    exact = abs(total - 1) <= SUM_TOLERANCE
+    return {key: weight if exact else weight / total for key, weight in weights.items()}
+
+
+def read_grid(table: Grid, defects: Defects) -> ScenarioModel | None:
+    """The model of a `[grid]`; None with every defect noted."""
+    before = len(defects)
+    drawn = _read_drawing(table, defects)
+    if drawn is None or len(defects) > before:
+        return None
+    cells = drawn.rows * drawn.columns
+    if len(drawn.sensors) * cells > MOST_SENSOR_CELLS:
+        found = f"found {len(drawn.sensors)} sensors over {cells:,} cells"
+        defects.add(f"{found}, expected at most {MOST_SENSOR_CELLS:,} pairs of them", "sensors")
+        return None
+    try:
+        grid = GridWorld(
+            drawn.rows,
+            drawn.columns,
+            walls=[*drawn.places["wall"], *table.walls],
+            slip=table.slip,
+            stay=table.stay,
+            starts=_starts(table, drawn),
+            goals=_goals(table, drawn),
+            goals_pay_last=table.goals_pay_last,
+            secrets=[*drawn.places["secret"], *table.secrets],
+            absorbing=[*drawn.places["absorbing"], *table.absorbing],
+            sensors=drawn.sensors,
+            readings=table.readings,
+            discount=table.discount,
+        )
+        where = np.array(grid.cells, dtype=int).reshape(-1, 2)
+        valuations = {"row": where[:, 0], "column": where[:, 1]}
+        return ScenarioModel(grid.model(), grid=grid, signs=drawn.signs, valuations=valuations)
+    except InputError as error:
+        defects.take(error)
+        return None
+
+
+def _read_drawing(table: Grid, defects: Defects) -> Drawing | None:
+    """What is drawn; without a drawing an empty grid of the size that is given."""
+    sensors = {
+        sign: Sensor(given.name or sign, given.cells, given.detection, given.false_alarm)
+        for sign, given in table.sensors.items()
+    }
+    if table.drawing is None:
+        if table.legend:
+            defects.add("found a legend, but nothing is drawn", "legend")
+        if table.rows is None or table.columns is None:
+            defects.add("is missing, expected a drawing, or rows and columns", "drawing")
+            return None
+        _check_cells(table.rows * table.columns, "rows", defects)
+        return Drawing(table.rows, table.columns, {word: [] for word in SIGNS.values()}, list(sensors.values()), {})
+    for key in ("rows", "columns"):
+        if getattr(table, key) is not None:
+            defects.add("found beside a drawing, which says the size: leave it out", key)
+    characters = len("".join(table.drawing.split()))
+    if characters > 2 * MOST_CELLS:
+        _check_cells(characters, "drawing", defects)
+        return None
+    legend = {sign: meaning.roles for sign, meaning in table.legend.items()}
+    drawn = read_drawing(table.drawing, sensors, legend, defects.under("drawing"))
+    _check_cells(drawn.rows * drawn.columns, "drawing", defects)
+    for sign, meaning in table.legend.items():
+        for key, role in (("reward", "goal"), ("weight", "start")):
+            if getattr(meaning, key) is not None and role not in meaning.roles:
+                defects.add(f"has a {key} but is no {role}: add {role!r} to what it is", "legend", sign)
+    return drawn
+
+
+def _check_cells(cells: int, key: str, defects: Defects) -> None:
+    if cells > MOST_CELLS:
+        remedy = "build a larger grid with veil.GridWorld, save it with veil.formats.arrays.save_arrays and name it in [file]"
+        defects.add(f"found {cells:,} cells, expected at most {MOST_CELLS:,}: {remedy}", key)
+
+
+def _starts(table: Grid, drawn: Drawing) -> list[Cell] | dict[Cell, float]:
+    weights = dict.fromkeys(drawn.places["start"], 1.0)
+    for sign, meaning in table.legend.items():
+        if meaning.weight is not None:
+            weights.update(dict.fromkeys(drawn.signs.get(sign, ()), meaning.weight))
+    weights.update((start.cell, start.weight) for start in table.starts)
+    # Equal weights are left to the grid, whose own division keeps 1/n exact.
+    return list(weights) if len(set(weights.values())) <= 1 else normalised(weights)
+
+
+def _goals(table: Grid, drawn: Drawing) -> dict[Cell, float]:
+    rewards = dict.fromkeys(drawn.places["goal"], table.goal_reward)
+    for sign, meaning in table.legend.items():
+        if meaning.reward is not None:
+            rewards.update(dict.fromkeys(drawn.signs.get(sign, ()), meaning.reward))
+    return rewards | {goal.cell: goal.reward for goal in table.goals}
+
+
+def read_graph(table: Graph, defects: Defects) -> ScenarioModel | None:
+    """The model of a `[graph]`; None with every defect noted."""
+    before = len(defects)
+    steps = table.transitions
+    states = _names(table.states, (name for step in steps for name in (step.state, *step.following)))
+    actions = _names(table.actions, (step.action for step in steps))
+    if not steps:
+        defects.add("is missing or empty, expected at least one entry for each state", "transitions")
+    if table.initial is None:
+        defects.add("is missing, expected the state in which it starts", "initial")
+    for what, size, most in (
+        ("states", len(states), MOST_STATES),
+        ("actions", len(actions), MOST_ACTIONS),
+        ("pairs of state and action", len(states) * len(actions), MOST_PAIRS),
+    ):
+        if size > most:
+            defects.add(f"found {size:,} {what}, expected at most {most:,}: put a large model into a [file]")
+    if len(defects) > before:
+        return None
+    entries = [(s.state, s.action, name, chance) for s in steps for name, chance in s.following.items()]
+    number_of = [number for number, step in enumerate(steps) for _ in step.following]
+    rewards: dict[str | tuple[str, str], float] = {}
+    for state, paid in table.rewards.items():
+        rewards |= (
+            {(state, action): value for action, value in paid.items()} if isinstance(paid, dict) else {state: paid}
+        )
+    try:
+        model = Model.from_entries(
+            entries,
+            rewards,
+            table.initial,
+            table.discount,
+            table.terminal_rewards,
+            state_names=states,
+            action_names=actions,
+        )
+    except InputError as error:
+        for message, at, where in error.found:
+            if at[:1] == ("transitions",) and len(at) > 1:
+                at = ("transitions", number_of[int(at[1])])
+            defects.add(message, *at, where=where)
+        return None
+    return ScenarioModel(model)
+
+
+def _names(given: list[str] | None, named: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(named)) if given is None else given

@@ -1,0 +1,179 @@
+"""The observer of a scenario: the grid's sensors, sensors over states, variables, tables of emissions, or the file's own."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ...common.checks import SUM_TOLERANCE, Defects
+from ...common.errors import TooLargeError, VeilError
+from ...common.suggest import suggestion
+from ...problem.grid.sensors import JOIN, SILENT, Sensor, check_single, sensor_observer
+from ...problem.observer import Observer
+from ..sensing import noisy, observer_from_values
+from .models import MOST_SENSOR_CELLS, ScenarioModel, lookup
+from .schema import ObserverTable
+
+MOST_EMISSIONS = 2**22  # numbers in the table of emissions
+MOST_READINGS = 2**14  # combinations of readings of independent sensors
+
+_WAYS = ("sensors", "emissions", "action_emissions", "variables")
+_OF_EMISSIONS = ("observations", "rest", "silent", "mutes")  # keys that only tables of emissions use
+_LIMITS = {"most_readings": MOST_READINGS, "most_emissions": MOST_EMISSIONS}
+
+
+def ways_given(table: ObserverTable) -> list[str]:
+    """The keys of the table that say what the observer sees; an empty table of emissions leaves all to `rest`."""
+    empty = {"sensors": ({},), "variables": (None,)}
+    return [key for key in _WAYS if getattr(table, key) not in empty.get(key, (None,))]
+
+
+def read_observer(table: ObserverTable, model: ScenarioModel, defects: Defects) -> Observer | None:
+    """The observer of a scenario; None with every defect noted."""
+    before = len(defects)
+    ways = ways_given(table)
+    has_sensors = model.grid is not None and bool(model.grid.sensors)
+    if len(ways) + has_sensors > 1:
+        found = " and ".join((["the grid's sensors"] if has_sensors else []) + ways)
+        defects.add(f"found {found}, expected one way to say what the observer sees", ways[-1])
+    elif not ways and model.grid is None and model.observer is None:
+        defects.add(
+            "nothing says what the observer sees, expected emissions, action_emissions or sensors in [observer]"
+        )
+    for key in _OF_EMISSIONS:
+        if getattr(table, key) and table.emissions is None and table.action_emissions is None:
+            defects.add(f"found {key}, which only emissions and action_emissions use", key)
+    if len(defects) > before:
+        return None
+    try:
+        made = _made(table, ways[0] if ways else "model", model, defects)
+        return noisy(made, table.noise) if made is not None and table.noise and len(defects) == before else made
+    except VeilError as error:
+        defects.take(error)
+        return None
+
+
+def _made(table: ObserverTable, way: str, model: ScenarioModel, defects: Defects) -> Observer | None:
+    seen = (table.sees_actions, table.sees_initial)
+    if way == "sensors":
+        return _from_sensors(table, model, defects)
+    if way == "variables":
+        return _from_variables(table, model, defects)
+    if way in ("emissions", "action_emissions"):
+        return _from_emissions(table, model, defects)
+    if model.grid is not None:
+        return sensor_observer(model.grid.sensors, model.grid.covered, model.grid.readings, *seen, **_LIMITS)
+    assert model.observer is not None
+    return model.observer(*seen)
+
+
+def _check_size(rows: float, observations: float) -> None:
+    if rows * observations > MOST_EMISSIONS:
+        raise TooLargeError(
+            f"the observer's table would have {rows:,.0f} rows of {observations:,.0f} observations, expected at most"
+            f" {MOST_EMISSIONS:,} numbers: use fewer states or observations"
+        )
+
+
+def _from_sensors(table: ObserverTable, model: ScenarioModel, defects: Defects) -> Observer | None:
+    size, before = model.model.num_states, len(defects)
+    if len(table.sensors) * size > MOST_SENSOR_CELLS:
+        found = f"found {len(table.sensors):,} sensors over {size:,} states"
+        defects.add(f"{found}, expected at most {MOST_SENSOR_CELLS:,} pairs of them", "sensors")
+        return None
+    covered = np.zeros((size, len(table.sensors)), dtype=bool)
+    sensors = []
+    for column, (name, given) in enumerate(table.sensors.items()):
+        part = defects.under("sensors", name)
+        if JOIN in name or name == SILENT:
+            part.add(f'found a name with "{JOIN}", or "{SILENT}", which mean several reports and none: rename it')
+        covered[model.find(given.states, part.under("states")), column] = True
+        sensors.append(Sensor(name, (), given.detection, given.false_alarm))
+    if table.readings == "single":
+        check_single(sensors, covered, lambda s: f"state {model.model.states[s]!r}", defects.under("readings"))
+    if len(defects) > before:
+        return None
+    return sensor_observer(sensors, covered, table.readings, table.sees_actions, table.sees_initial, **_LIMITS)
+
+
+def _from_variables(table: ObserverTable, model: ScenarioModel, defects: Defects) -> Observer | None:
+    names = table.variables or []
+    for number, name in enumerate(names):
+        if name not in model.variables:
+            hint = suggestion(name, model.variables)
+            defects.add(f"unknown variable {name!r}: {hint}", "variables", number)
+    if not names:
+        defects.add("is empty, expected the names of variables", "variables")
+    columns = [(name, model.variables[name]) for name in names if name in model.variables]
+    if len(columns) < max(len(names), 1):
+        return None
+    codes = np.stack([np.unique(values, return_inverse=True)[1] for _, values in columns])
+    _check_size(model.model.num_states, np.unique(codes, axis=1).shape[1])
+    seen = observer_from_values(columns)
+    return Observer(seen.emissions, seen.observations.all(), table.sees_actions, table.sees_initial)
+
+
+def _from_emissions(table: ObserverTable, model: ScenarioModel, defects: Defects) -> Observer | None:
+    """A table of emissions; what a row leaves to 1 goes to the observation `rest`."""
+    before = len(defects)
+    states, actions = model.model.num_states, model.model.num_actions
+    by_action = table.action_emissions is not None
+    given = table.action_emissions if table.action_emissions is not None else {"": table.emissions or {}}
+    named = (name for rows in given.values() for row in rows.values() for name in row)
+    default: dict[str, None] = dict.fromkeys([*([table.rest] if table.rest else []), *named])
+    names = list(default if table.observations is None else table.observations)
+    numbers = {name: index for index, name in enumerate(names)}
+    _check_size(states * (actions if by_action else 1), len(names))
+    emissions = np.zeros((actions if by_action else 1, states, len(names)))
+    filled = np.zeros(emissions.shape[:2], dtype=bool)
+    rows_of = defects.under("action_emissions" if by_action else "emissions")
+    for action, rows in given.items():
+        part = rows_of.under(action) if by_action else rows_of
+        a = lookup(model.action_numbers, action, "action", part) if by_action else 0
+        for state, row in rows.items():
+            s = lookup(model.state_numbers, state, "state", part, state)
+            for name, probability in row.items():
+                o = lookup(numbers, name, "observation", part, state)
+                if s is not None and a is not None and o is not None:
+                    emissions[a, s, o] = probability
+                    filled[a, s] = True
+            total = sum(row.values())
+            if abs(total - 1) > SUM_TOLERANCE and (table.rest is None or table.rest in row or total > 1):
+                remedy = "" if table.rest is not None else ': or name the observation that takes the rest, rest = "…"'
+                part.add(f"the probabilities sum to {total:.12g}, expected 1{remedy}", state)
+    if table.rest is None:
+        _note_missing(filled, model, rows_of)
+    elif (rest := lookup(numbers, table.rest, "observation", defects, "rest")) is not None:
+        _give_rest(emissions, rest)
+    silent, mutes = _silence(table, numbers, defects)
+    if len(defects) > before:
+        return None
+    seen = (table.sees_actions, table.sees_initial)
+    return Observer(emissions if by_action else emissions[0], names, *seen, silent=silent, sensors=mutes)
+
+
+def _silence(
+    table: ObserverTable, numbers: Mapping[str, int], defects: Defects
+) -> tuple[int | None, dict[str, dict[int, int]]]:
+    """The silent observation and what each sensor's reports turn into, by number."""
+    silent = None if table.silent is None else lookup(numbers, table.silent, "observation", defects, "silent")
+    mutes: dict[str, dict[int, int]] = {}
+    for sensor, given in table.mutes.items():
+        pairs = [
+            [lookup(numbers, name, "observation", defects, "mutes", sensor, pair[0]) for name in pair]
+            for pair in given.items()
+        ]
+        mutes[sensor] = {source: target for source, target in pairs if source is not None and target is not None}
+    return silent, mutes
+
+
+def _give_rest(emissions: np.ndarray, rest: int) -> None:
+    totals = emissions.sum(axis=-1)
+    short = (1 - totals > SUM_TOLERANCE) & (emissions[..., rest] == 0)
+    emissions[..., rest] = np.where(short, 1 - totals, emissions[..., rest])
+
+
+def _note_missing(filled: np.ndarray, model: ScenarioModel, defects: Defects) -> None:
+    for a, s in np.argwhere(~filled)[:21].tolist():
+        after = f" after {model.model.actions[a]!r}" if len(filled) > 1 else ""
+        row = f"{model.model.states[s]!r}{after}"
+        defects.add(f"says nothing of state {row}: give its row, or the observation rest for all others")

@@ -1,0 +1,75 @@
+"""The secret `initial_state`: where did the run start?"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Bool
+
+from ...common.checks import Defects, as_tuple
+from ..model import Model
+from .secret import Key, Secret, SecretTable, State, States, membership
+
+if TYPE_CHECKING:
+    from ..problem import Problem
+
+
+@dataclass(frozen=True)
+class InitialState(Secret):
+    """Where did it start? `Z = s_0` (the paper's initial-state opacity), or the group that `s_0` belongs to.
+
+    **Arguments:** `groups`: a mapping from a group's name to its states. Groups must not overlap and must cover every
+    state in which the model can start. None: each start state is a value of its own.
+    """
+
+    kind = "initial_state"
+    keys = (
+        Key(
+            "groups",
+            dict[str, States],
+            "Which group of starts, `group = states`; each start on its own by default.",
+            None,
+            most=10_000,
+        ),
+    )
+
+    groups: Mapping[str, Iterable[State]] | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.groups, Mapping):
+            object.__setattr__(self, "groups", {name: as_tuple(states) for name, states in self.groups.items()})
+
+    def resolve(self, models: Sequence[Model], horizon: int, defects: Defects) -> SecretTable | None:
+        """The label at time 0."""
+        model = models[0]
+        starts = np.flatnonzero(sum(m.initial for m in models))
+        label = np.full(model.num_states, -1)
+        if self.groups is None:
+            label[starts] = np.arange(len(starts))
+            return SecretTable.without_memory(0, [model.states[s] for s in starts], label)
+        if not isinstance(self.groups, Mapping):
+            found = type(self.groups).__name__
+            defects.add(f"groups are a {found}, expected a mapping from name to states", "groups")
+            return None
+        names = [str(name) for name in self.groups]
+        for number, (name, members) in enumerate(self.groups.items()):
+            group = defects.under("groups", names[number], where=f"group {name!r}")
+            inside = membership(model.states, members, group).astype(bool)
+            for state in np.flatnonzero(inside & (label >= 0))[:3]:
+                other = f"state {model.states[state]!r} is in group {names[label[state]]!r} too"
+                group.add(f"{other}, expected each state in one group at most")
+            label[inside] = number
+        for state in starts[label[starts] < 0]:
+            missing = f"start state {model.states[state]!r} is in no group"
+            defects.add(f"{missing}, expected every start in one", "groups")
+        return SecretTable.without_memory(0, names, label)
+
+    def describe(self, problem: "Problem") -> str:
+        """The question."""
+        return "Where did it start?"
+
+    def marked_states(self, problem: "Problem") -> Bool[np.ndarray, " S"]:
+        """The starts that it tells apart."""
+        starts = np.max([model.initial for model in problem.models], axis=0) > 0
+        return starts & (problem.secret_table.label[0, 0] >= 0)

@@ -1,0 +1,151 @@
+"""What every kind of secret offers: its table of labels, its keys in scenario files, its words and its picture."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args, get_origin
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from ...common.checks import Defects, Names
+from ..model import Model
+
+if TYPE_CHECKING:
+    from ..problem import Problem
+
+State = str | int
+States = tuple[int, ...]  # the form of a key that holds a set of states; `from_table` receives their indices
+
+
+class _Default(Enum):
+    NEEDED = "needed"
+    SECRET_CELLS = "the secret cells of the grid"
+
+
+SECRET_CELLS = _Default.SECRET_CELLS
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key of a secret's table in scenario files; the schema, its messages and the reference are made of these.
+
+    **Arguments:**
+
+    - `name`: the key.
+    - `form`: the type of its value: `bool`, `int`, `float`, `str` (a name of at most 200 characters), `States`, a `Literal`
+      of strings, and `list[…]`, `dict[str, …]` and `tuple[…, …]` (a list of fixed length) of these. States are given in a
+      file by name, index, expression or drawing. `Annotated[form, "words"]` says what is expected in an error message.
+    - `help`: one sentence on its meaning.
+    - `default`: what holds where the key is left out; `SECRET_CELLS`, for `States`: the secret cells of the grid, and needed
+      where there is no grid. Without a default the key is needed.
+    - `least`, `most`: the range of a number; `most` also bounds the number of entries of a list or table.
+    """
+
+    name: str
+    form: Any
+    help: str
+    default: object = _Default.NEEDED
+    least: float | None = None
+    most: float | None = None
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether every file must give the key."""
+        return self.default is _Default.NEEDED
+
+
+@dataclass(frozen=True, eq=False)
+class SecretTable:
+    """A secret resolved against a model, the form that the engine reads.
+
+    The hidden state is `(k, m, s)`: which model runs, the private memory, the state of the model. The memory starts as
+    `memory_start[s_0]` and becomes `memory_step[m, s']` on entering `s'`. The value of the secret is
+    `label[k, m, s]` of the hidden state at `time`; -1 marks hidden states that cannot occur then.
+    """
+
+    time: int
+    value_names: tuple[str, ...]
+    label: Int[np.ndarray, "K M S"]
+    memory_start: Int[np.ndarray, " S"]
+    memory_step: Int[np.ndarray, "M S"]
+    memory_names: tuple[str, ...] = ("",)
+    weights: Float[np.ndarray, " K"] | None = None
+    agent_knows: bool = False
+
+    @classmethod
+    def without_memory(cls, time: int, names: Sequence[str], label: Int[np.ndarray, " S"]) -> Self:
+        """A secret that is a label of the state at one time, in a problem of one model."""
+        start, step = np.zeros(len(label), dtype=int), np.zeros((1, len(label)), dtype=int)
+        return cls(time, tuple(names), label[None, None, :], start, step)
+
+
+class Secret(ABC):
+    """What the observer wants to know: the base of every kind of secret, of veil and of other packages.
+
+    A kind is one frozen dataclass and one line in a registry: `problem/secrets/registry.py`, or the entry points
+    `veil.secrets` of another package.
+
+    **Class attributes:** `kind`, its name in scenario files; `keys` of its `[secret]` table; `several_models`, whether it asks
+    which of several models is running. The first paragraph of the docstring opens its section in the reference.
+    """
+
+    kind: ClassVar[str]
+    keys: ClassVar[tuple[Key, ...]] = ()
+    several_models: ClassVar[bool] = False
+
+    @abstractmethod
+    def resolve(self, models: Sequence[Model], horizon: int, defects: Defects) -> SecretTable | None:
+        """The table of the secret, or None with every defect noted, each with the key that it concerns."""
+
+    @abstractmethod
+    def describe(self, problem: "Problem") -> str:
+        """What the observer wants to know, as a question of one sentence."""
+
+    def marked_states(self, problem: "Problem") -> Bool[np.ndarray, " S"]:
+        """The states to mark in pictures; by default, with one model, those with another value than the first."""
+        marked = np.zeros(problem.num_states, dtype=bool)
+        if len(problem.models) == 1:
+            marked[:] = (problem.secret_table.label > 0).any(axis=(0, 1))
+        return marked
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any], model: Model, defects: Defects) -> Self | None:
+        """The secret of a `[secret]` table; by default the keys are the arguments of the class.
+
+        **Arguments:** `table`: the value of every key, given or default, states as indices of `model`; where
+        `several_models`, also `names` and `weights` (or None) of the models. None with every defect noted.
+        """
+        return cls(**table)
+
+    def to_table(self, states: Names) -> dict[str, Any]:
+        """The keys of the `[secret]` table that `from_table` reads as an equal secret; states by name."""
+        given = {key.name: (key, getattr(self, key.name)) for key in self.keys}
+        return {
+            name: written(value, key.form, states)
+            for name, (key, value) in given.items()
+            if value is not None and value != key.default
+        }
+
+
+def written(value: Any, form: Any, states: Names) -> Any:
+    """A value as a scenario file gives it: states by name, in their order."""
+    if form == States:
+        return [states[index] for index in sorted({states.find(key) for key in value})]
+    if get_origin(form) is dict:
+        return {str(name): written(item, get_args(form)[1], states) for name, item in value.items()}
+    return value
+
+
+def membership(states: Names, wanted: Iterable[State], defects: Defects) -> Int[np.ndarray, " S"]:
+    """1 for the wanted states, 0 for the others; names that do not exist, and an empty set, are noted."""
+    label = np.zeros(len(states), dtype=int)
+    if not isinstance(wanted, tuple):
+        defects.add(f"states are {wanted!r}, expected a set of names or indices")
+        return label
+    found = [states.find_or_note(key, "", defects) for key in wanted]
+    label[[index for index in found if index is not None]] = 1
+    if not found:
+        defects.add("no states are given, expected at least one")
+    return label
