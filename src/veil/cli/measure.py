@@ -110,15 +110,15 @@ def _show_measured(document: dict[str, Any], hidden: str, reason: str) -> None:
     over = " ".join(f"{bits:.4f}" for bits in found["bits_over_time"])
     print_facts(
         [
-            ("best guess right", f"{found['guess_probability']:.6f}, {found['prior_guess_probability']:.6f} unseen"),
-            ("guesses needed", found["guessing_entropy"]),
-            ("surer than 0.9", found["probability_surer_than_90"]),
-            ("bits over time", over),
+            ("P(correct guess)", f"{found['guess_probability']:.6f}; prior: {found['prior_guess_probability']:.6f}"),
+            ("expected guesses", found["guessing_entropy"]),
+            ("P(posterior > 0.9)", found["probability_surer_than_90"]),
+            ("remaining bits over time", over),
         ]
     )
     print_table(["value of the secret", "bits"], found["asymmetric_bits"].items())
     if found["costs_bits"]:
-        print_table(["what it costs to see", "bits"], found["costs_bits"].items())
+        print_table(["leaked through", "bits"], found["costs_bits"].items())
     rows = [
         [" ".join(map(event_text, one["observations"])), one["probability"], one["leaked_bits"]]
         for one in found["revealing"]

@@ -133,7 +133,7 @@ def stop(code: int) -> NoReturn:
 
 
 def guarded(command: Callable[..., None]) -> Callable[..., None]:
-    """A command whose user never sees a traceback for a fault of his own: a message on standard error, and a code.
+    """A command without tracebacks for user errors: a message on standard error, and an exit code.
 
     With `as_json` the message is a JSON document on standard output as well.
     """

@@ -26,8 +26,8 @@ class InducedHMM:
     `start` `(M,)`, `transitions` `(M, M)` sparse, `emissions` `(M, E)`; `rewards` `(M,)`, the expected reward of the
     decision in each state, and `terminal_rewards` `(M,)`, what the last state pays. A symbol is an observation, or a pair
     (action, observation), or `(nothing)` where none comes at time 0. `states` and `symbols` are their names; `secret`
-    `(M, Z)` says with which probability the secret has each value, given the state at the secret's time. For a policy
-    with a clock the time is part of the state, and the last states are absorbing; `horizon` decisions are meant.
+    `(M, Z)` says with which probability the secret has each value, given the state at the secret's time. For a
+    time-dependent policy the time is part of the state, and the last states are absorbing; `horizon` decisions are meant.
     """
 
     start: Float[np.ndarray, " M"]

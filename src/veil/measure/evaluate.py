@@ -112,10 +112,14 @@ def opacity_gradient(
 ) -> tuple[Opacity, Float[np.ndarray, "*T C A"]]:
     """The opacity of a softmax policy and its gradient in the parameters, by the adjoint recursion.
 
-    **Arguments:** `theta`: `(S, A)` for a stationary policy, `(T, S, A)` for one with a clock; -inf is an action never
-    taken, whose gradient is 0. `memory`: what the policy remembers, as `StateMemory(1)`; theta then has the shape of
-    `MemoryPolicy.uniform(problem, memory).probabilities`. The rest as for `opacity`. A sampled gradient is unbiased;
-    that of a bracket is the gradient of its lower end.
+    **Arguments:**
+
+    - `theta`: `(S, A)` for a stationary policy, `(T, S, A)` for a time-dependent one; -inf is an action that is never
+      taken, with gradient 0.
+    - `memory`: what the policy remembers, as `StateMemory(1)`; theta then has the shape of
+      `MemoryPolicy.uniform(problem, memory).probabilities`.
+    - `method`, `width`, `sequences`, `seed`, `memory_bytes`, `time_limit`, `merge_tolerance`: as for `opacity`. A sampled
+      gradient is unbiased; that of a bracket is the gradient of its lower bound.
 
     **Returns:** an `Opacity` and the gradient in bits, of theta's shape. Actions that are not available have gradient 0.
     """

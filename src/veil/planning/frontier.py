@@ -45,7 +45,7 @@ class FrontierPoint:
 class Frontier:
     """The trade-off between return and opacity in one class of policies, from the freest point to the largest return.
 
-    Each point is a policy, so the curve is what can be reached; what no policy can pass is for a certificate to say.
+    Each point is a policy, so the curve is attained; an upper bound over all policies needs a certificate.
     `status` is that of the sweep: points that a limit cut off are missing.
     """
 

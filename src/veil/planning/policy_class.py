@@ -69,7 +69,7 @@ class Space:
         if policy_is_stationary(policy):
             return table if self.stationary else np.tile(table, (self.shape[0], 1, 1))
         if self.stationary:
-            raise InputError("policy", [f"it has a clock, which {self.describe} have not: use memory='timed'"])
+            raise InputError("policy", [f"it depends on the time, and {self.describe} do not: use memory='timed'"])
         return table
 
 

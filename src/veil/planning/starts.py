@@ -21,7 +21,7 @@ _MANY_STATES = 300
 
 
 def richest_table(space: Space, clock: Clock = UNLIMITED) -> Float[np.ndarray, "T C A"]:
-    """The table of largest return known for the class: by backward induction where it has a clock, else by a search.
+    """The table of largest return known for the class: by backward induction if it is time-dependent, else by a search.
 
     Over many states the search would take longer than what comes after it: it then ends at the `clock`'s deadline, or well
     inside the threshold.

@@ -108,7 +108,7 @@ class ScenarioModel:
             names = [f"r{row}c{column}" for row, column in cells if (row, column) not in walls]
             self._drawn[sign] = [self.state_numbers[name] for name in names]
         if not self._drawn[sign]:
-            defects.add(f"the sign {sign!r} stands for walls, where nobody can be")
+            defects.add(f"the sign {sign!r} stands for walls, which are not states")
         return self._drawn[sign]
 
     def _can_afford(self, work: int, defects: Defects) -> bool:
