@@ -11,7 +11,7 @@ OUT = Path(__file__).parents[1] / "figures" / "rooms.svg"
 # Name, the question the room answers, its main modules; a room imports from itself and from those above it.
 ROOMS = (
     ("common", "shared by all rooms", "errors, checks, logs, clock, registry, files"),
-    ("problem", "what is asked", "model, observer, secret, problem, grid, gallery"),
+    ("problem", "what is asked", "model, observer, secrets, problem, grid, gallery"),
     ("policy", "who acts", "markov, timed, memory, history, load"),
     ("engine", "what the observer knows", "hidden, chain, tree, joint, sequences, returns"),
     ("measure", "how much is hidden", "evaluate (veil.opacity), exact, bracket, sampled"),
