@@ -7,7 +7,7 @@ Place = tuple[str | int, ...]
 
 
 class Defect(NamedTuple):
-    """One thing that is wrong: the message, the names and indices that lead to the value, and the same way in words."""
+    """One thing that is wrong: the `message`, names and indices that lead to the value (`at`), the place in words (`where`)."""
 
     message: str
     at: Place = ()

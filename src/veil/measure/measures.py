@@ -188,7 +188,12 @@ def joint_table(
     memory_bytes: int = DEFAULT_MEMORY,
     time_limit: float = EXACT_SECONDS,
 ) -> JointTable:
-    """The whole table `P(z,y)` with its sequences; the budget is that of `opacity(method="exact")`."""
+    """The whole table `P(z,y)` with its sequences.
+
+    **Arguments:** `memory_bytes`, `time_limit`: as for `opacity(method="exact")`.
+
+    **Raises:** `TooLargeError`, before the work starts, where the table does not fit.
+    """
     if isinstance(policy, HistoryPolicy):
         return JointTable(problem, *history_table(problem, policy, Budget(memory_bytes, time_limit)))
     chain = make_chain(problem, policy)
@@ -199,6 +204,8 @@ def joint_table(
 
 def sampled_table(problem: Problem, chain: Chain, events: Int[np.ndarray, "n T+1"]) -> JointTable:
     """The table of the sequences that were drawn: the posterior of each is exact, its probability the share of the draws.
+
+    **Arguments:** `chain`: of the policy, from `veil.engine.chain.make_chain`; `events`, `(n, T+1)`: the drawn sequences.
 
     Cost: one forward pass over the sequences.
     """

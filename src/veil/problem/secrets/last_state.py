@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LastState(Secret):
-    """Is the last state in a set? `Z = 1[s_T ∈ states]` (the paper's last-state opacity)."""
+    """Is the last state in a set? `Z = 1[s_T ∈ states]` (the paper's last-state opacity).
+
+    **Arguments:** `states`: the set, by name or index.
+    """
 
     kind = "last_state"
     keys = (Key("states", States, "The states; in a grid the secret cells by default.", SECRET_CELLS),)

@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StateAt(Secret):
-    """Is the state at time t in a set? `Z = 1[s_t ∈ states]`."""
+    """Is the state at time t in a set? `Z = 1[s_t ∈ states]`.
+
+    **Arguments:**
+
+    - `time`: t, from 0 to the horizon.
+    - `states`: the set, by name or index.
+    """
 
     kind = "state_at"
     keys = (
