@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 
+from veil.common.clock import Stop
 from veil.engine.chain import make_chain
 from veil.engine.return_range import threshold as wanted_return
 from veil.engine.sampled_returns import sampled_return_gradient
 from veil.engine.sampling import draw_runs
-from veil.game.limits import INTERRUPTED
 from veil.game.solve import GameResult, solve_game
 from veil.measure.evaluate import expected_return, opacity
 from veil.planning.solution import Solution, Status
@@ -47,7 +47,7 @@ def play_game(problem: Problem, gap: float) -> GameResult:
         while len(_PLAYED) >= _KEPT_GAMES:
             _PLAYED.pop(next(iter(_PLAYED)))
         game = solve_game(problem, gap=gap)
-        if game.stopped == INTERRUPTED:
+        if game.stopped == Stop.INTERRUPTED:
             raise KeyboardInterrupt
         _PLAYED[key] = game
     return _PLAYED[key]

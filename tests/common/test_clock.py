@@ -124,7 +124,7 @@ def test_iterations():
     assert Clock().allows(10**9)
     assert [Clock(iterations=2).allows(iteration) for iteration in (0, 1, 2)] == [True, True, False]
     assert Clock(iterations=2).share().iterations is None
-    assert Clock().share(iterations=3).iterations == Clock(iterations=3).silent().iterations == 3
+    assert Clock(iterations=3).silent().iterations == 3
 
 
 # Progress.
@@ -137,8 +137,9 @@ def test_a_function_is_told_everything_and_nothing_is_drawn(time: Time, capsys):
         clock.report(news(1))
         clock.report(news(2))
         clock.silent().report(news(3))
-        clock.share().report(news(4))
-    assert [one.iteration for one in told] == [1, 2]
+        clock.share().silent().report(news(4))
+        clock.share(0.5).share(0.5).report(news(5))
+    assert [one.iteration for one in told] == [1, 2, 5]
     assert capsys.readouterr() == ("", "")
 
 

@@ -7,6 +7,7 @@ import pytest
 
 import veil
 from tests.proof.cases import KINDS, random_policy, random_problem
+from veil.common.clock import Clock, Progress
 from veil.common.logs import conditional_entropy_bits, entropy_bits
 from veil.game.solve import solve_game
 from veil.planning.game_method import search_game
@@ -84,12 +85,12 @@ def test_an_interrupt_in_the_game_leaves_the_proof_so_far(monkeypatch):
 def test_an_interrupted_game_still_counts(monkeypatch):
     problem, policy = uniform("paper-initial-state", horizon=6, min_return="50%")
 
-    def interrupt(point):
-        if point.iteration >= 30:
+    def interrupt(news: Progress) -> None:
+        if news.iteration >= 30:
             raise KeyboardInterrupt
 
     def interrupted(*arguments, **named):
-        return solve_game(*arguments, **named | {"gap": 0.0, "callback": interrupt})
+        return solve_game(*arguments, **named | {"gap": 0.0, "clock": Clock(progress=interrupt)})
 
     monkeypatch.setattr(watchers, "solve_game", interrupted)
     certificate = certify(problem, policy, 60.0)

@@ -10,10 +10,11 @@ import pytest
 import veil
 from tests.proof.cases import KINDS, random_policy, random_problem, tiny_problem
 from tests.proof.exact import ExactProblem, best_response, normalised, play
+from veil.common.clock import Clock
 from veil.common.errors import CertificateError
 from veil.engine.return_range import threshold
-from veil.game.long import solve_long_game
 from veil.game.solve import solve_game
+from veil.game.windows import solve_window_game
 from veil.policy.history import HistoryPolicy
 from veil.proof.certificate import Witness
 from veil.proof.certify import certify
@@ -121,7 +122,7 @@ def test_a_rule_that_excludes_something_reachable_proves_nothing(seed):
     node, z = reachable[seed % len(reachable)]
     costs = np.where(game.pairs.reachable, game.costs + 2.0**-39, np.inf)
     costs[node, z] = np.inf
-    witness = Witness(game.graph.first, game.graph.following, costs, game.price, "all")
+    witness = Witness(game.graph.first, game.graph.following, costs, game.multiplier, "all")
     assert rule_bound(World(problem), witness, problem.min_return, None) == np.inf  # type: ignore[arg-type]
     for wrong in (0.0, 0.5, certificate.upper, 100.0):
         with pytest.raises(CertificateError):
@@ -214,8 +215,8 @@ def test_returns_over_an_infinite_horizon(discount, kind):
 @pytest.mark.parametrize("name", ["paper-last-state", "later-last-state"])
 def test_a_long_horizon_by_windows(name):
     problem = veil.gallery.load(name, horizon=60).replace(min_return="90%")
-    game = solve_long_game(problem, threshold=threshold(problem), gap=0.3, time_limit=30)
-    policy = game.told.policy(problem)
+    game = solve_window_game(problem, threshold=threshold(problem), gap=0.3, clock=Clock(30.0))
+    policy = game.revealing.policy(problem)
     certificate = certify(problem, policy, game=game, time_limit=20)
     verify(certificate, problem, policy)
     assert certificate.feasible

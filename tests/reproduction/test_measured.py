@@ -8,7 +8,7 @@ from reproduction.measured import measure, play_game, search
 
 import veil
 from reproduction import measured
-from veil.game.limits import INTERRUPTED
+from veil.common.clock import Stop
 
 
 def test_the_numbers_agree():
@@ -45,7 +45,7 @@ def test_an_interrupt_is_passed_on(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(KeyboardInterrupt):
         search(problem, 0)
     monkeypatch.setattr(measured, "_PLAYED", {})
-    monkeypatch.setattr(measured, "solve_game", lambda *_, **__: replace(game, stopped=INTERRUPTED))
+    monkeypatch.setattr(measured, "solve_game", lambda *_, **__: replace(game, stopped=Stop.INTERRUPTED))
     with pytest.raises(KeyboardInterrupt):
         play_game(problem, 1e-2)
     assert not measured._PLAYED

@@ -25,6 +25,10 @@ class Stop(StrEnum):
     INTERRUPTED = "interrupted"
 
 
+ENDED_BY_CALLER = (Stop.REQUESTED, Stop.INTERRUPTED)
+"""Reasons of an inner search that end the outer one too."""
+
+
 class OutOfTime(Exception):
     """Raised by `Clock.check` where work has to end; `reason` says why.
 
@@ -40,7 +44,7 @@ class OutOfTime(Exception):
 class Progress:
     """How far a search is: iteration `iteration` of at most `of`, and the values of its best policy so far.
 
-    `expected_return` is NaN where the search has none to report.
+    `expected_return` is NaN where the search reports none, `upper_bits` where it has no upper bound over all policies.
     """
 
     phase: str
@@ -50,12 +54,14 @@ class Progress:
     expected_return: float
     multiplier: float
     seconds: float
+    upper_bits: float = math.nan
 
     @property
     def values(self) -> str:
         """The numbers in words."""
+        bound = "" if math.isnan(self.upper_bits) else f" ≤ {self.upper_bits:.4f}"
         earned = "" if math.isnan(self.expected_return) else f"return {self.expected_return:.4g}  "
-        return f"{self.opacity_bits:.4f} bits  {earned}λ {self.multiplier:.3g}"
+        return f"{self.opacity_bits:.4f}{bound} bits  {earned}λ {self.multiplier:.3g}"
 
 
 ProgressOption = bool | Callable[[Progress], None] | None
@@ -126,10 +132,10 @@ class Clock:
         """Count the seconds that the search took before it was interrupted; the deadline does not move."""
         self._begin -= seconds
 
-    def share(self, part: float = 1.0, *, more: float = 0.0, iterations: int | None = None) -> "Clock":
-        """A silent clock for inner work: a part of the time that is left and `more` seconds, the same stop function."""
+    def share(self, part: float = 1.0, *, more: float = 0.0) -> "Clock":
+        """A clock for inner work: a part of the time that is left and `more` seconds; stop and progress are this clock's."""
         assert part > 0
-        return Clock(part * self.left + more, iterations=iterations, stop=self._stop, now=self._now)
+        return Clock(part * self.left + more, stop=self._stop, progress=self.report, now=self._now)
 
     def silent(self) -> "Clock":
         """This clock without progress reports."""

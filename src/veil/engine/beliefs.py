@@ -1,11 +1,55 @@
-"""Merging histories that leave nearly the same belief: which of them to take together so that few enough remain."""
+"""Merging histories that leave nearly the same belief, so that few enough remain, and what the observer loses by it."""
 
 import numpy as np
+import scipy.sparse as sp
 from jaxtyping import Float, Int
+
+from ..common.logs import mean_log_ratio_bits
 
 _TOLERANCES = (1e-12, 1e-9, 1e-6, 1e-4, 1e-3, 3e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.2, 0.5)
 _MIX = np.random.default_rng(0).integers(1, 2**62, size=4096, dtype=np.int64)
 _MOST_NUMBERS = 2**27  # of the beliefs as one table
+
+
+def merge_histories(
+    row: Int[np.ndarray, " m"],
+    column: Int[np.ndarray, " m"],
+    mass: Float[np.ndarray, " m"],
+    state: Int[np.ndarray, " n"],
+    most: int,
+    *,
+    apart: Int[np.ndarray, " n"] | None = None,
+    prune_below: float = 0.0,
+) -> tuple[sp.csr_array, float]:
+    """Messages `P(cluster of histories, column)`, and the bits about the hidden state that merging may have cost.
+
+    The charge is `I(X; history | cluster)`, in bits: what the observer loses about anything that follows from the hidden
+    state by not telling the histories of a cluster apart.
+
+    **Arguments:** entries (`row`, a number of the history; `column`; `mass` > 0); for each column its hidden `state`, and
+    `apart`, a number that histories must share to be merged; `most`: clusters at most, if the largest tolerance allows;
+    histories whose mass is `prune_below` or less are left out.
+
+    Example: histories 7 and 9 with beliefs (0.6, 0.4) and (0.6, 0.4) over two columns and masses 0.5 and 0.25 become one
+    row (0.45, 0.3) at no charge.
+    """
+    _, number = np.unique(row, return_inverse=True)
+    number = number.ravel()
+    arrived = np.bincount(number, weights=mass)
+    kept = arrived > prune_below
+    chosen, arrived = kept[number], arrived[kept]
+    number, column, mass = (np.cumsum(kept) - 1)[number[chosen]], column[chosen], mass[chosen]
+    group = np.zeros(len(arrived), dtype=np.int64)
+    if apart is not None:
+        group[number] = apart[column]
+    cluster = merge_beliefs(group, number, state[column], mass, most)
+    shape = (int(cluster.max(initial=-1)) + 1, len(state))
+    messages = sp.csr_array(sp.coo_array((mass, (cluster[number], column)), shape=shape))
+    messages.sum_duplicates()
+    together = np.bincount(cluster, weights=arrived)
+    mean = np.asarray(messages[cluster[number], column]).ravel()
+    lost = mean_log_ratio_bits(mass, mass * together[cluster[number]], arrived[number] * mean)
+    return messages, max(0.0, lost)
 
 
 def merge_beliefs(
@@ -36,6 +80,6 @@ def merge_beliefs(
         mix = _MIX[: keys.shape[1]] if keys.shape[1] <= len(_MIX) else np.resize(_MIX, keys.shape[1])
         _, cluster = np.unique(keys @ mix, return_inverse=True)
         cluster = cluster.ravel()
-        if cluster.max() < most:
+        if cluster.max(initial=-1) < most:
             break
     return cluster

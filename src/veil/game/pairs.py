@@ -4,7 +4,7 @@ On a public graph, the observation tree or an automaton, the agent's decision pr
 flows and backward inductions are sparse products over them.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,13 +12,14 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Bool, Float, Int
 
+from ..common.clock import UNLIMITED, Clock
 from ..common.errors import TooLargeError
 from ..engine.hidden import Hidden
 from ..engine.moves import Layer, Moves, labelled, number_true, transitions
 from .public_graph import FullHistory as FullHistory
 from .public_graph import GivenGraph as GivenGraph
 from .public_graph import LastEvents as LastEvents
-from .public_graph import Memory, PublicGraph, TailEvents
+from .public_graph import ObserverMemory, PublicGraph, TailEvents
 
 DEFAULT_MEMORY = 2**31
 _MOST_SETS = 50_000
@@ -60,24 +61,25 @@ class Pairs:
 
 def make_pairs(
     hidden: Hidden,
-    memory: Memory,
+    memory: ObserverMemory,
     memory_bytes: int = DEFAULT_MEMORY,
     *,
     told_at: int | None = None,
-    check: Callable[[], None] = lambda: None,
+    clock: Clock = UNLIMITED,
 ) -> Pairs:
     """The graph of a memory and its pairs, grown together from the start: only what some policy can reach.
 
-    **Arguments:** `told_at`: a time at which the observer is told the hidden state, None for never. `check` is called before
-    each layer: what it raises ends the making.
+    **Arguments:** `told_at`: a time at which the observer is told the hidden state, None for never. `clock` is checked before
+    each layer.
 
     Cost: linear in the transitions between pairs, about 50 ns each.
 
-    **Raises:** `TooLargeError` before a layer is built that does not fit the budget; for the whole history before any.
+    **Raises:** `TooLargeError` before a layer is built that does not fit the budget, for the whole history before any is;
+    `OutOfTime`.
     """
     assert told_at is None or isinstance(memory, (FullHistory, TailEvents)), "other memories number their own nodes"
     if isinstance(memory, FullHistory):
-        _check_tree(hidden, memory_bytes, check)
+        _check_tree(hidden, memory_bytes, clock)
     moves = Moves.of(hidden)
     first = memory.begin(np.asarray((hidden.root > 0).any(axis=0)))
     x, event = np.nonzero(hidden.root > 0)
@@ -94,7 +96,7 @@ def make_pairs(
     layers, steps, following = [layer], [], []
     used = 0
     for time in range(hidden.horizon):
-        check()
+        clock.check()
         possible = moves.possible(layer, sizes[-1])
         table = memory.step(time, possible)
         again = (time > hidden.split_time + 1 or hidden.split_time == hidden.horizon > time + 1) and _repeats(
@@ -170,11 +172,11 @@ class TreePairs:
     exact: bool
 
 
-def count_tree(hidden: Hidden, enough: float = np.inf, check: Callable[[], None] = lambda: None) -> TreePairs:
+def count_tree(hidden: Hidden, enough: float = np.inf, clock: Clock = UNLIMITED) -> TreePairs:
     """Count the nodes and pairs of the observation tree without building it: equal sets of states count together.
 
-    Counting stops where the bytes pass `enough` or the different sets are too many to go on. `check` is called at each
-    time: what it raises ends it.
+    Counting stops where the bytes pass `enough` or the different sets are too many to go on. `clock` is checked at
+    each time.
     """
     moves = Moves.of(hidden)
     cost = 12 * moves.degree.sum(axis=0) + 40 * hidden.reward.shape[1]
@@ -182,7 +184,7 @@ def count_tree(hidden: Hidden, enough: float = np.inf, check: Callable[[], None]
     histories = 1.0
     exact = True
     for sets, counts in _layers_of_sets(hidden):
-        check()
+        clock.check()
         histories = float(counts.sum())
         pairs += float(counts @ sets.sum(axis=(1, 2)))
         bytes_needed += float(counts @ (sets.sum(axis=1) @ cost))
@@ -225,8 +227,8 @@ def _layers_of_sets(hidden: Hidden) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         sets, counts = np.concatenate(children), np.concatenate(weights)
 
 
-def _check_tree(hidden: Hidden, memory_bytes: int, check: Callable[[], None]) -> None:
-    size = count_tree(hidden, memory_bytes, check)
+def _check_tree(hidden: Hidden, memory_bytes: int, clock: Clock) -> None:
+    size = count_tree(hidden, memory_bytes, clock)
     if not size.exact or size.num_bytes > memory_bytes:
         raise _too_large("the whole history", f"with at least {size.num_histories:.3g} histories and"
                          f" {size.num_pairs:.3g} pairs", size.num_bytes, memory_bytes)  # fmt: skip

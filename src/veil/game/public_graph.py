@@ -37,7 +37,7 @@ class PublicGraph:
         return len(self.following)
 
 
-class Memory(Protocol):
+class ObserverMemory(Protocol):
     """How a graph grows: given which events are possible, it says where they lead, layer by layer."""
 
     kind: str
@@ -59,11 +59,11 @@ class FullHistory:
     is_tree = True
 
     def begin(self, possible: np.ndarray) -> np.ndarray:
-        """See `Memory`."""
+        """See `ObserverMemory`."""
         return number_true(possible)
 
     def step(self, time: int, possible: np.ndarray) -> np.ndarray:
-        """See `Memory`."""
+        """See `ObserverMemory`."""
         return number_true(possible)
 
 
@@ -79,11 +79,11 @@ class LastEvents:
         self._windows: np.ndarray = np.zeros((0, 0), dtype=np.int32)
 
     def begin(self, possible: np.ndarray) -> np.ndarray:
-        """See `Memory`."""
+        """See `ObserverMemory`."""
         return self._number(possible[None], np.zeros((1, 0), dtype=np.int32))[0]
 
     def step(self, time: int, possible: np.ndarray) -> np.ndarray:
-        """See `Memory`."""
+        """See `ObserverMemory`."""
         return self._number(possible, self._windows)
 
     def _number(self, possible: np.ndarray, windows: np.ndarray) -> np.ndarray:
@@ -106,11 +106,11 @@ class TailEvents:
         self._begin = begin
 
     def begin(self, possible: np.ndarray) -> np.ndarray:
-        """See `Memory`."""
+        """See `ObserverMemory`."""
         return np.where(possible, 0, -1).astype(np.int32)
 
     def step(self, time: int, possible: np.ndarray) -> np.ndarray:
-        """See `Memory`."""
+        """See `ObserverMemory`."""
         return np.where(possible, 0, -1).astype(np.int32) if time < self._begin else number_true(possible)
 
 
@@ -122,11 +122,11 @@ class GivenGraph:
         self._kept = np.zeros(0, dtype=np.int32)
 
     def begin(self, possible: np.ndarray) -> np.ndarray:
-        """See `Memory`."""
+        """See `ObserverMemory`."""
         return self._renumber(np.where(possible, self._graph.first, -1), self._graph.sizes[0])
 
     def step(self, time: int, possible: np.ndarray) -> np.ndarray:
-        """See `Memory`."""
+        """See `ObserverMemory`."""
         table = self._graph.following[time][self._kept]
         return self._renumber(np.where(possible, table, -1), self._graph.sizes[time + 1])
 

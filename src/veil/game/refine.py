@@ -1,39 +1,30 @@
-"""Automata made of beliefs: the observer keeps a cluster of beliefs, and what the merging may have hidden is accounted for.
+"""Long horizons by automata: the observer keeps a cluster of beliefs, with more clusters in each round.
 
-Let a policy play on the nodes M of a graph, and let C be any finer memory (C_t tells M_t). Merging histories into C hides
-from the observer at most what it loses about the hidden state at each step,
-
-    H(Z|C_T) − Σ_t I(X_{t+1}; C_t, O_{t+1} | C_{t+1})  ≤  H(Z|Y)  ≤  H(Z|C_T),
-
-since given (C_{t+1}, X_{t+1}) neither the secret nor any later event depends on how that node was reached. So the policy
-of the game on any graph has a proven opacity, beside the upper bound that the graph gives for all policies. Refinement
-clusters anew the beliefs that the policy leads to, with more nodes, until the two are near enough.
+The game on any graph gives an upper bound over all policies; its own policy has an opacity that is at least what
+`clusters.opacity_lower_bound` proves. Each round clusters the beliefs that the last policy leads to, with twice as many
+nodes, until the two bounds are close enough.
 """
 
-from collections.abc import Callable
+import math
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
-from jaxtyping import Float, Int
 
+from ..common.clock import ENDED_BY_CALLER, Clock, OutOfTime, Progress, Stop, interruptible
 from ..common.errors import TooLargeError
-from ..common.logs import code_lengths_bits, conditional_entropy_bits, divergence_bits, mean_log_ratio_bits
-from ..engine.beliefs import merge_beliefs
 from ..engine.hidden import build
-from ..engine.kernel import num_rows
-from ..engine.moves import num_columns
 from ..engine.threads import one_blas_thread
 from ..problem.problem import Problem
-from .limits import ENDED_FROM_OUTSIDE, INTERRUPTED, TIME, Limits, OutOfTime
-from .long import LongGameResult, solve_long_game
-from .pairs import DEFAULT_MEMORY, GivenGraph, LastEvents, Pairs, PublicGraph, event_step, make_pairs
-from .responses import Game, Tables
-from .solve import GamePoint, GameResult, solve_game
+from .clusters import OpacityBound, clustered_graph, opacity_lower_bound
+from .pairs import DEFAULT_MEMORY, GivenGraph, LastEvents, Pairs, make_pairs
+from .responses import AgentProblem
+from .solve import GameResult, solve_game
+from .windows import WindowGameResult, solve_window_game
 
-_SPREAD = 1e-3  # of a uniform choice, so that every history that some policy makes possible has a belief
-_WORTH_A_STRETCH = 0.25  # of the gap: where a longer stretch closes less, automata close more in the time
-_ROUNDS = 4  # of moving centres, after they are chosen
+_GAME_SHARE = 1 / 2  # of the time that is left, for the game of a round; the rest is for measuring and the next rounds
+_GROWTH = 1.5  # a round takes at least this many times as long as the one before it
+_WINDOWS_SHARE = 1 / 5  # of the time of an enclosure, for windows
+_WORTH_A_WINDOW = 0.25  # share of the gap: where a longer window closes less, automata close more in the same time
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +32,7 @@ class RefinedGameResult:
     """Bounds on the largest opacity over all policies with return ≥ threshold.
 
     `lower` is a proven bound on the opacity of the policy of `best`: its entropy on the graph less `lost_bits` (0 where the
-    search ended before a policy was measured). `upper` is that of `bounding`, the game whose observer does best. Both
+    search ended before a policy was measured). `upper` is that of `bounding`, the game with the best observer. Both
     remember a cluster of beliefs.
     """
 
@@ -55,7 +46,7 @@ class RefinedGameResult:
 
     @property
     def gap(self) -> float:
-        """How far the bounds are apart, in bits."""
+        """Upper minus lower bound, in bits."""
         return self.upper - self.lower
 
 
@@ -65,38 +56,35 @@ def refine_game(
     *,
     threshold: float | None = None,
     gap: float = 0.05,
-    time_limit: float = 600.0,
     memory_bytes: int = DEFAULT_MEMORY,
     nodes: int = 32,
     most_nodes: int = 4096,
     known: tuple[float, float] = (0.0, np.inf),
-    callback: Callable[[GamePoint], None] | None = None,
-    should_stop: Callable[[], bool] | None = None,
+    blind: GameResult | None = None,
+    clock: Clock | None = None,
 ) -> RefinedGameResult:
     """Enclose the value of the game by automata of beliefs, each made from the policy that is best against the last.
 
     **Arguments:** as for `solve_game`; `nodes`, how many a layer may have at first, doubled in each round up to
-    `most_nodes`; `known`, bounds proven elsewhere, which count for the gap. `callback` is
-    called after each round, its `iteration` being the number of nodes. A keyboard interrupt ends it with the best bounds so
-    far.
+    `most_nodes`; `known`, bounds proven elsewhere, which count for the gap. The `clock` reports each round, its iteration
+    being the number of nodes. A keyboard interrupt ends it with the best bounds so far.
 
     Cost: a round costs a game on `nodes · N` pairs a layer, and `T · nodes² · E · N` for the clusters.
 
-    **Raises:** `InfeasibleError` where the threshold is beyond reach; `TooLargeError` where not even the first round fits.
+    **Raises:** `InfeasibleError` where no policy reaches the threshold; `TooLargeError` where not even the first round fits.
     """
-    limits = Limits.of(time_limit, should_stop)
-    found = _Rounds(problem, threshold, gap, memory_bytes, known)
+    clock = clock or Clock()
+    found = _Rounds(problem, threshold, gap, memory_bytes, known, blind)
     try:
-        stopped = found.go_on(nodes, most_nodes, limits, callback)
+        with interruptible():
+            stopped = found.run(nodes, most_nodes, clock)
     except OutOfTime as end:
-        stopped = str(end)
+        stopped = str(end.reason)
     except TooLargeError:
         if found.bounding is None:
             raise
         stopped = "memory"
-    except KeyboardInterrupt:
-        stopped = INTERRUPTED
-    return found.result(limits.spent, stopped)
+    return found.result(clock.spent, stopped)
 
 
 class _Rounds:
@@ -109,102 +97,96 @@ class _Rounds:
         gap: float,
         memory_bytes: int,
         known: tuple[float, float],
+        blind: GameResult | None,
     ):
         self.problem, self.threshold, self.gap, self.memory_bytes = problem, threshold, gap, memory_bytes
-        self.known = known
-        self.hides = Hides(0.0, 0.0, 0)  # true of every policy
+        self.known, self.blind = known, blind
+        self.lower = OpacityBound(0.0, 0.0, 0)  # true of every policy
         self.best: GameResult | None = None
         self.bounding: GameResult | None = None
 
-    def go_on(self, nodes: int, most_nodes: int, limits: Limits, callback: Callable[[GamePoint], None] | None) -> str:
+    def run(self, nodes: int, most_nodes: int, clock: Clock) -> str:
         """Rounds with twice as many nodes each; returns why there is no further one."""
-        pairs = make_pairs(build(self.problem), LastEvents(1), self.memory_bytes, check=limits.check)
+        pairs = make_pairs(build(self.problem), LastEvents(1), self.memory_bytes, clock=clock)
         while True:
-            before = limits.spent
-            result = self.play(pairs, limits.share(1 / 2))
-            if result.stopped not in ENDED_FROM_OUTSIDE:
-                self.measure(result, limits)
-            assert self.bounding is not None
-            if callback is not None:
-                price = self.bounding.price
-                size = max(pairs.graph.sizes)
-                callback(GamePoint(size, limits.spent, self.hides.bits, self.bounding.upper, price))
-            if result.stopped in ENDED_FROM_OUTSIDE:
+            begin = clock.spent
+            result, upper = self.play(pairs, clock.share(_GAME_SHARE).silent())
+            ended = result.stopped in ENDED_BY_CALLER
+            if not ended:
+                self.measure(result, clock)
+            size, bits = max(pairs.graph.sizes), self.lower.bits
+            news = Progress("automata", size, most_nodes, bits, math.nan, upper.multiplier, clock.spent, upper.upper)
+            clock.report(news)
+            if ended:
                 return result.stopped
-            if min(self.bounding.upper, self.known[1]) - max(self.hides.bits, self.known[0]) <= self.gap:
+            if min(upper.upper, self.known[1]) - max(self.lower.bits, self.known[0]) <= self.gap:
                 return "gap reached"
-            limits.check()
-            if 1.5 * (limits.spent - before) > limits.left:
-                return TIME
+            clock.check()
+            if _GROWTH * (clock.spent - begin) > clock.left:
+                return str(Stop.TIME_LIMIT)
             if nodes > most_nodes:
                 return "nodes"
-            graph = clustered_graph(Game(self.problem, pairs), result.tables, nodes, check=limits.check)
-            pairs = make_pairs(build(self.problem), GivenGraph(graph), self.memory_bytes, check=limits.check)
+            graph = clustered_graph(AgentProblem(self.problem, pairs), result.tables, nodes, clock)
+            pairs = make_pairs(build(self.problem), GivenGraph(graph), self.memory_bytes, clock=clock)
             nodes *= 2
 
-    def play(self, pairs: Pairs, limits: Limits) -> GameResult:
-        """One game; its bound counts at once, its policy when it is measured."""
+    def play(self, pairs: Pairs, clock: Clock) -> tuple[GameResult, GameResult]:
+        """One game, and the one with the best bound so far; its policy counts when it is measured."""
         result = solve_game(
-            self.problem,
-            threshold=self.threshold,
-            gap=self.gap / 10,
-            time_limit=limits.left,
-            pairs=pairs,
-            should_stop=limits.should_stop,
+            self.problem, threshold=self.threshold, gap=self.gap / 10, pairs=pairs, blind=self.blind, clock=clock
         )
+        self.blind = result.blind
         if self.bounding is None or result.upper < self.bounding.upper:
             self.bounding = result
         self.best = result if self.best is None else self.best
-        return result
+        return result, self.bounding
 
-    def measure(self, result: GameResult, limits: Limits) -> None:
-        """What the policy of a round is proven to hide."""
-        hides = hides_at_least(result.pairs, result.tables, check=limits.check)
-        if hides.bits > self.hides.bits:
-            self.hides, self.best = hides, result
+    def measure(self, result: GameResult, clock: Clock) -> None:
+        """A proven lower bound on the opacity of a round's policy."""
+        found = opacity_lower_bound(result.pairs, result.tables, clock=clock)
+        if found.bits > self.lower.bits:
+            self.lower, self.best = found, result
 
     def result(self, seconds: float, stopped: str) -> RefinedGameResult:
-        """Both bounds; where no round was played, one is for a moment."""
+        """Both bounds; where no round was played, from the least work that gives them."""
         if self.bounding is None:
             pairs = make_pairs(build(self.problem), LastEvents(1), self.memory_bytes)
-            self.play(pairs, Limits.of(0.0))
+            self.play(pairs, Clock(0.0))
         assert self.bounding is not None
         assert self.best is not None
-        return RefinedGameResult(
-            lower=self.hides.bits, upper=self.bounding.upper, lost_bits=self.hides.lost_bits, best=self.best,
-            bounding=self.bounding, seconds=seconds, stopped=stopped,
-        )  # fmt: skip
+        lower, lost = self.lower.bits, self.lower.lost_bits
+        return RefinedGameResult(lower, self.bounding.upper, lost, self.best, self.bounding, seconds, stopped)
 
 
 @dataclass(frozen=True, eq=False)
 class EnclosedGame:
-    """The best of both ways to enclose a game at a long horizon; the bounds are each the better of the two.
+    """The better of both ways to enclose a game at a long horizon, for each bound.
 
-    `stretches` is None where the secret is settled neither at time 0 nor at time T, `refined` where it was not needed.
+    `windows` is None where the secret is settled neither at time 0 nor at time T, `refined` where it was not needed.
     """
 
-    stretches: LongGameResult | None
+    windows: WindowGameResult | None
     refined: RefinedGameResult | None
 
     @property
     def lower(self) -> float:
-        """The opacity that one of the two policies is proven to have, at least."""
-        return max(result.lower for result in (self.stretches, self.refined) if result is not None)
+        """A proven lower bound on the opacity of one of the two policies."""
+        return max(result.lower for result in (self.windows, self.refined) if result is not None)
 
     @property
     def upper(self) -> float:
-        """What no policy with the return asked for exceeds."""
-        return min(result.upper for result in (self.stretches, self.refined) if result is not None)
+        """The upper bound over all policies with the return asked for."""
+        return min(result.upper for result in (self.windows, self.refined) if result is not None)
 
     @property
     def gap(self) -> float:
-        """How far the bounds are apart, in bits."""
+        """Upper minus lower bound, in bits."""
         return self.upper - self.lower
 
     @property
     def stopped(self) -> str:
         """Why the last search ended."""
-        last = self.stretches if self.refined is None else self.refined
+        last = self.windows if self.refined is None else self.refined
         assert last is not None
         return last.stopped
 
@@ -214,191 +196,37 @@ def enclose_game(
     *,
     threshold: float | None = None,
     gap: float = 0.05,
-    time_limit: float = 600.0,
     memory_bytes: int = DEFAULT_MEMORY,
     nodes: int = 128,
-    callback: Callable[[GamePoint], None] | None = None,
-    should_stop: Callable[[], bool] | None = None,
+    blind: GameResult | None = None,
+    clock: Clock | None = None,
 ) -> EnclosedGame:
-    """Enclose the value of the game at a horizon whose tree does not fit: stretches first, then automata of beliefs.
+    """Enclose the value of the game at a horizon whose tree does not fit: windows first, then automata of beliefs.
 
-    Stretches (a fifth of the time at most) are best where the agent mixes soon; automata of beliefs carry what lasts, as
-    which goal it chose long ago. **Arguments:** as for `solve_long_game` and `refine_game`.
+    Windows (a fifth of the time at most) are best where the agent mixes soon; automata of beliefs carry what lasts, as
+    which goal it chose long ago. **Arguments:** as for `solve_window_game` and `refine_game`.
     """
-    limits, stretches = Limits.of(time_limit, should_stop), None
+    clock, windows = clock or Clock(), None
     if problem.secret_table.time in (0, problem.horizon):
-        stretches = solve_long_game(
+        windows = solve_window_game(
             problem,
             threshold=threshold,
             gap=gap,
-            time_limit=time_limit / 5,
             memory_bytes=memory_bytes,
-            least=_WORTH_A_STRETCH,
-            callback=callback,
-            should_stop=should_stop,
+            least=_WORTH_A_WINDOW,
+            blind=blind,
+            clock=clock.share(_WINDOWS_SHARE),
         )
-        if stretches.gap <= gap or stretches.stopped in ENDED_FROM_OUTSIDE:
-            return EnclosedGame(stretches, None)
+        if windows.gap <= gap or windows.stopped in ENDED_BY_CALLER:
+            return EnclosedGame(windows, None)
     refined = refine_game(
         problem,
         threshold=threshold,
         gap=gap,
-        time_limit=limits.left,
         memory_bytes=memory_bytes,
         nodes=nodes,
-        known=(0.0, np.inf) if stretches is None else (stretches.lower, stretches.upper),
-        callback=callback,
-        should_stop=should_stop,
+        known=(0.0, np.inf) if windows is None else (windows.lower, windows.upper),
+        blind=blind if windows is None else windows.forgetting.blind,
+        clock=clock,
     )
-    return EnclosedGame(stretches, refined)
-
-
-@dataclass(frozen=True)
-class Hides:
-    """A proven lower bound on `H(Z|Y)` of a policy: `bits`, from which `lost_bits` are already taken off."""
-
-    bits: float
-    lost_bits: float
-    num_beliefs: int
-
-
-def hides_at_least(
-    pairs: Pairs,
-    tables: Tables,
-    most: int = 4096,
-    prune_below: float = 1e-8,
-    check: Callable[[], None] = lambda: None,
-) -> Hides:
-    """What a policy on a graph hides from an observer who remembers everything, by following beliefs and merging the nearest.
-
-    Histories in the same node whose beliefs agree to a tolerance are merged, the smallest tolerance of a ladder at which at
-    most `most` of them remain in a layer; each merging is charged what it loses about the hidden state. Histories rarer than
-    `prune_below` are left out: what they hide is not counted. `check` is called at each time: what it raises ends it.
-
-    Cost: `T · most · E` beliefs.
-    """
-    layer = pairs.layers[0]
-    messages, lost, largest = first_messages(pairs), 0.0, 0
-    for time, table in enumerate(tables):
-        check()
-        layer = pairs.layers[time + 1]
-        row, pair, mass = _children(messages, event_step(pairs, time, table), len(layer))
-        _, number = np.unique(row, return_inverse=True)
-        arrived = np.bincount(number.ravel(), weights=mass)
-        kept = arrived > prune_below
-        chosen = kept[number.ravel()]
-        number, pair, mass = (np.cumsum(kept) - 1)[number.ravel()[chosen]], pair[chosen], mass[chosen]
-        state = layer.x.astype(np.int64) * pairs.hidden.label.shape[1] + np.maximum(layer.z, 0)
-        group = np.zeros(len(arrived[kept]), dtype=np.int64)
-        group[number] = layer.node[pair]
-        cluster = merge_beliefs(group, number, state[pair], mass, most)
-        shape = (int(cluster.max()) + 1, len(layer))
-        messages = sp.csr_array(sp.coo_array((mass, (cluster[number], pair)), shape=shape))
-        messages.sum_duplicates()
-        together = np.bincount(cluster, weights=arrived[kept])
-        mean = np.asarray(messages[cluster[number], pair]).ravel()
-        lost += max(0.0, mean_log_ratio_bits(mass, mass * together[cluster[number]], arrived[kept][number] * mean))
-        largest = max(largest, shape[0])
-    values = np.zeros((len(layer), pairs.hidden.label.shape[1]))
-    values[np.arange(len(layer)), layer.z] = 1.0
-    return Hides(max(0.0, conditional_entropy_bits(messages @ values) - lost), lost, largest)
-
-
-def first_messages(pairs: Pairs) -> sp.csr_array:
-    """The beliefs after each first event that is possible: `(first events, pairs of layer 0)`."""
-    hidden, layer = pairs.hidden, pairs.layers[0]
-    possible = np.flatnonzero(hidden.root.any(axis=0))
-    x, event = np.nonzero(hidden.root[:, possible])
-    keys = layer.node.astype(np.int64) * hidden.num_states + layer.x
-    pair = np.searchsorted(keys, pairs.graph.first[possible[event]].astype(np.int64) * hidden.num_states + x)
-    shape = (len(possible), len(layer))
-    return sp.csr_array(sp.coo_array((hidden.root[x, possible[event]], (event, pair)), shape=shape))
-
-
-def _children(messages: sp.csr_array, step: sp.csr_array, num_pairs: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Each row by each event: entries (row `row · E + event`, next pair, mass)."""
-    product = sp.coo_array(messages @ step)
-    event, pair = np.divmod(product.col.astype(np.int64), num_pairs)
-    return product.row.astype(np.int64) * (num_columns(step) // num_pairs) + event, pair, product.data
-
-
-def clustered_graph(game: Game, tables: Tables, nodes: int, check: Callable[[], None] = lambda: None) -> PublicGraph:
-    """A graph of at most `nodes` a layer whose nodes are clusters of the beliefs that a policy leads an observer to.
-
-    **Arguments:** `tables`, a policy on the pairs of `game`. A little of a uniform choice is mixed in, so that every history
-    that some policy makes possible has a belief and a place. `check` is called at each time: what it raises ends it.
-    """
-    pairs = game.pairs
-    spread = [(1 - _SPREAD) * table + _SPREAD * even for table, even in zip(tables, game.uniform(), strict=True)]
-    events, states = pairs.hidden.num_events, pairs.hidden.num_states * pairs.hidden.label.shape[1]
-    first, following, sizes = _begin(pairs), [], []
-    messages = first_messages(pairs)
-    sizes.append(num_rows(messages))
-    for time in range(pairs.hidden.horizon):
-        check()
-        after = pairs.layers[time + 1]
-        row, pair, mass = _children(messages, event_step(pairs, time, spread[time]), len(after))
-        rows, number = np.unique(row, return_inverse=True)
-        number = number.ravel()
-        lifted = after.x.astype(np.int64) * pairs.hidden.label.shape[1] + np.maximum(after.z, 0)
-        beliefs = np.bincount(number * states + lifted[pair], weights=mass, minlength=len(rows) * states)
-        cluster = cluster_beliefs(beliefs.reshape(len(rows), states), nodes)
-        table = np.full(num_rows(messages) * events, -1, dtype=np.int32)
-        table[rows] = cluster
-        following.append(table.reshape(-1, events))
-        sizes.append(int(cluster.max()) + 1)
-        shape = (sizes[-1], len(after))
-        messages = sp.csr_array(sp.coo_array((mass, (cluster[number], pair)), shape=shape))
-    return PublicGraph(first, tuple(following), tuple(sizes), False, f"one of {nodes} clusters of beliefs")
-
-
-def _begin(pairs: Pairs) -> Int[np.ndarray, " F"]:
-    """Each first event in a node of its own."""
-    possible = pairs.hidden.root.any(axis=0)
-    return np.where(possible, np.cumsum(possible) - 1, -1).astype(np.int32)
-
-
-def cluster_beliefs(weights: Float[np.ndarray, "R N"], most: int) -> Int[np.ndarray, " R"]:
-    """Clusters of rows that lose little when they are merged: `Σ mass · KL(belief ‖ mean belief of its cluster)`.
-
-    Centres are chosen greedily where the loss is largest and then moved a few times. Rows are weighted beliefs; equal
-    beliefs share a cluster. Cost: `R · most · N`.
-    """
-    mass = weights.sum(axis=1)
-    beliefs = weights / mass[:, None]
-    _, index, inverse = np.unique(np.round(beliefs, 12), axis=0, return_index=True, return_inverse=True)
-    inverse = inverse.ravel()
-    if len(index) <= most:
-        return inverse.astype(np.int32)
-    mass = np.bincount(inverse, weights=mass)
-    beliefs = beliefs[index]
-    # A centre that calls a state impossible would be infinitely far from beliefs that do not.
-    smooth = 0.999 * beliefs + 0.001 * (mass @ beliefs) / mass.sum()
-    chosen = int(np.argmax(mass))
-    nearest = np.zeros(len(mass), dtype=np.int32)
-    distance = divergence_bits(beliefs, smooth[chosen][None])
-    centres = [chosen]
-    for number in range(1, most):
-        loss = mass * distance
-        chosen = int(np.argmax(loss))
-        if loss[chosen] <= 0:
-            break
-        centres.append(chosen)
-        other = divergence_bits(beliefs, smooth[chosen][None])
-        closer = other < distance
-        nearest[closer], distance = number, np.minimum(distance, other)
-        nearest[chosen], distance[chosen] = number, 0.0
-    for _ in range(_ROUNDS):
-        nearest = _reassigned(beliefs, mass, nearest, len(centres))
-    _, nearest = np.unique(nearest, return_inverse=True)
-    return nearest.ravel().astype(np.int32)[inverse]
-
-
-def _reassigned(beliefs: np.ndarray, mass: np.ndarray, nearest: np.ndarray, size: int) -> np.ndarray:
-    """Each belief to the nearest mean of the clusters as they are."""
-    overall = (mass @ beliefs) / mass.sum()
-    groups = sp.csr_array(sp.coo_array((mass, (nearest, np.arange(len(mass)))), shape=(size, len(mass))))
-    sums = np.asarray(groups @ beliefs)
-    totals = sums.sum(axis=1, keepdims=True)
-    means = np.where(totals > 0, 0.999 * sums / np.where(totals > 0, totals, 1.0), 0.0) + 0.001 * overall
-    return np.argmin(beliefs @ code_lengths_bits(np.maximum(means, 1e-300)).T, axis=1).astype(np.int32)
+    return EnclosedGame(windows, refined)

@@ -1,4 +1,4 @@
-"""Both sides' answers in the game on pairs: the agent's best and soft responses to a rule, and what a policy gives."""
+"""The agent's side of the game: best and soft responses to the observer's rule, and the outcome of a policy."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ Tables = Sequence[Float[np.ndarray, "A n"]]
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a policy gives: `joint[m, z] = P(M_T = m, Z = z)` and the expected return. Mixtures of policies mix both."""
+    """The outcome of a policy: `joint[m, z] = P(M_T = m, Z = z)` and the expected return; both are linear in the flows."""
 
     joint: Float[np.ndarray, "n Z"]
     expected_return: float
@@ -32,14 +32,22 @@ class Outcome:
 
 @dataclass(frozen=True, eq=False)
 class Response:
-    """An answer to costs `w` at price λ: the value of `max_π E[w + λ·G] (− KL to the prior, if soft)`, and who attains it."""
+    """The value `max_π E[w + λ G] − KL(π ‖ prior)` and the policy that attains it."""
 
     value: float
     tables: list[Float[np.ndarray, "A n"]]
 
 
-class Game:
-    """The decision problem on the pairs of a graph: rewards, and products with the steps between layers.
+class AgentProblem:
+    """The agent's decision problem on the pairs (observer's node, hidden state) of a graph.
+
+    The observer pays `w(m, z)` bits at time T; the agent maximises what it pays plus λ times the return. All passes are
+    sparse products with `pairs.steps`, forward for flows and backward for values.
+
+    Example: two states that the observer tells apart, two actions, T = 1, Z the last state, an observer who remembers
+    everything. Layer 0 has 2 pairs, (node of o_0 = 0, x = 0) and (node of o_0 = 1, x = 1); layer 1 has 4, one for each
+    (o_0, o_1). `pairs.steps[0]` is `(2 · 2, 4)`, a table of the policy `(2, 2)`: an action in each row, a pair of layer 0
+    in each column. `costs` and `Outcome.joint` are `(4, 2)`: a node of layer 1 and a value of Z.
 
     Each pass costs the non-zeros of the steps, about 1 ns each, and for the soft one an exponential for each (pair,
     action), about 10 ns.
@@ -70,36 +78,38 @@ class Game:
         tables = self.available / self.available.sum(axis=0)
         return [tables[:, self.pairs.layers[time].x] for time in range(self.horizon)]
 
-    def soft_response(self, costs: Float[np.ndarray, "n Z"], price: float, prior: Tables | None = None) -> Response:
+    def soft_response(
+        self, costs: Float[np.ndarray, "n Z"], multiplier: float, prior: Tables | None = None
+    ) -> Response:
         """`max_π E[w(M_T,Z) + λ G] − KL(π ‖ prior)`, trajectories' divergence in bits, by soft backward induction.
 
-        **Arguments:** `costs`, w in bits; `price`, λ; `prior`, `log2` of a policy, the uniform one by default.
+        **Arguments:** `costs`, w in bits; `multiplier`, λ; `prior`, `log2` of a policy, the uniform one by default.
         """
-        value = self.costs_at_leaves(costs) + price * self.terminal
+        value = self.costs_at_leaves(costs) + multiplier * self.terminal
         tables: list[np.ndarray] = [np.empty(0)] * self.horizon
         for time in range(self.horizon - 1, -1, -1):
             scores = self._ahead(time, value)
             scores += self._uniform[:, self.pairs.layers[time].x] if prior is None else prior[time]
-            if price:
-                scores += price * self.reward(time)
+            if multiplier:
+                scores += multiplier * self.reward(time)
             value, tables[time] = soft_maximum_bits(scores)
         return Response(float(self.pairs.start @ value), tables)
 
-    def best_response(self, costs: Float[np.ndarray, "n Z"], price: float) -> tuple[float, float]:
+    def best_response(self, costs: Float[np.ndarray, "n Z"], multiplier: float) -> tuple[float, float]:
         """`max_π E[w(M_T,Z) + λ G]` by backward induction, and the return of a policy that attains it.
 
-        An infinite cost is met only where it can be reached, and then the value is infinite.
+        Infinite where a pair of infinite cost can be reached.
         """
-        value = self.costs_at_leaves(costs) + price * self.terminal
-        gained = self.terminal
+        value = self.costs_at_leaves(costs) + multiplier * self.terminal
+        earned = self.terminal
         for time in range(self.horizon - 1, -1, -1):
             reward = self.reward(time)
-            scores = self._ahead(time, value) + price * reward
+            scores = self._ahead(time, value) + multiplier * reward
             scores += self._blocked[:, self.pairs.layers[time].x]
             choice = scores.argmax(axis=0)[None]
             value = np.take_along_axis(scores, choice, axis=0)[0]
-            gained = np.take_along_axis(reward + self._ahead(time, gained), choice, axis=0)[0]
-        return float(self.pairs.start @ value), float(self.pairs.start @ gained)
+            earned = np.take_along_axis(reward + self._ahead(time, earned), choice, axis=0)[0]
+        return float(self.pairs.start @ value), float(self.pairs.start @ earned)
 
     def max_return_response(self) -> tuple[float, list[np.ndarray]]:
         """The largest expected return, and a policy that attains it by choosing evenly among the best actions."""
@@ -119,17 +129,17 @@ class Game:
 
     def flows(self, tables: Tables) -> tuple[Outcome, list[Float[np.ndarray, "A n"]]]:
         """The outcome, and `P(pair at t, action)` for each decision."""
-        here, gained = self.pairs.start, 0.0
+        here, earned = self.pairs.start, 0.0
         flows = []
         for time in range(self.horizon):
             flow = tables[time] * here
-            gained += float(np.vdot(self.reward(time), flow))
+            earned += float(np.vdot(self.reward(time), flow))
             flows.append(flow)
             here = self.pairs.steps[time].T @ flow.ravel()
-        gained += float(self.terminal @ here)
+        earned += float(self.terminal @ here)
         size, values = self.pairs.reachable.shape
         joint = np.bincount(self.pairs.leaf, weights=here, minlength=size * values).reshape(size, values)
-        return Outcome(joint, gained), flows
+        return Outcome(joint, earned), flows
 
     def _ahead(self, time: int, value: np.ndarray) -> Float[np.ndarray, "A n"]:
         """The expectation of a function of the next pair, for each action and pair."""

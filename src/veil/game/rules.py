@@ -1,20 +1,23 @@
-"""The observer's side of the game: inference rules as costs, and the bound on every policy that each of them proves."""
+"""The observer's side of the game: rules q(z|m) of inference, and the upper bound over all policies that each proves."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
 
+from ..common.clock import UNLIMITED, Clock
 from ..common.logs import code_lengths_bits, posteriors
 from .pairs import Pairs
-from .responses import Game
+from .responses import AgentProblem
 
-# Rules are mixed with a spread-out one where they would call something reachable impossible.
-_LEAST_SPREAD = 1e-9
+_LEAST_SPREAD = (
+    1e-9  # weight of a covering rule where a rule excludes something reachable: 30 bits more at such a place
+)
 
 
 def rule_costs(rule: Float[np.ndarray, "n Z"], reachable: Bool[np.ndarray, "n Z"]) -> Float[np.ndarray, "n Z"]:
-    """`w = −log2 q(z|m)`: infinite where the rule excludes what can be reached, 0 where nothing is ever paid."""
+    """`w = −log2 q(z|m)`: infinite where the rule excludes a reachable (m, z), 0 at unreachable ones."""
     return np.where(reachable, code_lengths_bits(rule), 0.0)
 
 
@@ -24,69 +27,75 @@ def spread(rule: Float[np.ndarray, "n Z"], base: Float[np.ndarray, "n Z"], weigh
     return np.where(known, (1 - weight) * rule + weight * base, base)
 
 
-def covering_rule(game: Game) -> Float[np.ndarray, "n Z"]:
+def covering_rule(agent: AgentProblem) -> Float[np.ndarray, "n Z"]:
     """A rule that excludes nothing reachable: the posterior of the uniform policy, with even odds as a last resort."""
-    reachable = game.pairs.reachable
+    reachable = agent.pairs.reachable
     even = reachable / np.maximum(1, reachable.sum(axis=1, keepdims=True))
-    return spread(posteriors(game.outcome(game.uniform()).joint), even, 1e-3)
+    return spread(posteriors(agent.outcome(agent.uniform()).joint), even, 1e-3)
 
 
 def upper_bound(
-    game: Game,
+    agent: AgentProblem,
     costs: Float[np.ndarray, "n Z"],
     threshold: float | None,
-    price: float = 0.0,
-    tries: int = 6,
-    late: Callable[[], bool] = lambda: False,
+    multiplier: float = 0.0,
+    trials: int = 6,
+    clock: Clock = UNLIMITED,
 ) -> tuple[float, float]:
-    """`min_λ U(q,λ)`, `U(q,λ) = max_π E_π[w(Z,M_T) + λ (G − δ)]`: no policy with return ≥ δ hides more, and the λ of it.
+    """An upper bound over all policies with return ≥ δ, near `min_λ U(q,λ)`, and its λ.
 
-    U is convex and piecewise linear in λ; the return of the best response is its slope, so that two lines meet where the
-    minimum must lie above. Each value on the way is a bound of its own.
+    `U(q,λ) = max_π E_π[w(Z,M_T) + λ (G − δ)]` is such a bound for every λ ≥ 0. It is convex and piecewise linear in λ with
+    derivative `E[G] − δ` of the best response, so the next trial is where the tangents of two trials meet.
 
-    **Arguments:** `costs`, `w = −log2 q`, with `Σ_z 2^−w ≤ 1`; `price`, where to begin; `tries`, backward inductions at most;
-    `late()` ends them after the first.
+    **Arguments:** `costs`, `w = −log2 q`, with `Σ_z 2^−w ≤ 1`; `multiplier`, where to begin; `trials`, backward inductions
+    at most; `clock` ends them after the first.
     """
     if threshold is None:
-        return game.best_response(costs, 0.0)[0], 0.0
-    best, best_price = np.inf, 0.0
-    left: tuple[float, float, float] | None = None  # the largest price at which more return would pay
-    right: tuple[float, float, float] | None = None
-    for _ in range(tries):
-        value, gained = game.best_response(costs, price)
+        return agent.best_response(costs, 0.0)[0], 0.0
+    best, best_multiplier = np.inf, 0.0
+    left: _Tangent | None = None  # of the largest multiplier that is below the minimum
+    right: _Tangent | None = None
+    for _ in range(trials):
+        value, earned = agent.best_response(costs, multiplier)
         if not np.isfinite(value):
-            return np.inf, price
-        slope = gained - threshold
-        bound = value - price * threshold
-        if bound < best:
-            best, best_price = bound, price
-        if slope < 0 and (left is None or price > left[0]):
-            left = price, bound, slope
-        elif slope >= 0 and (right is None or price < right[0]):
-            right = price, bound, slope
-        if slope == 0 or (slope > 0 and price == 0) or late():
+            return np.inf, multiplier
+        here = _Tangent(multiplier, value - multiplier * threshold, earned - threshold)
+        if here.bound < best:
+            best, best_multiplier = here.bound, multiplier
+        if here.derivative < 0 and (left is None or multiplier > left.at):
+            left = here
+        elif here.derivative >= 0 and (right is None or multiplier < right.at):
+            right = here
+        if here.derivative == 0 or (here.derivative > 0 and multiplier == 0) or clock.reason is not None:
             break
-        following = _next_price(price, left, right)
-        if left is not None and right is not None and abs(following - price) <= 1e-9 * (1 + price):
+        following = _next_multiplier(multiplier, left, right)
+        if left is not None and right is not None and abs(following - multiplier) <= 1e-9 * (1 + multiplier):
             break
-        price = following
-    return best, best_price
+        multiplier = following
+    return best, best_multiplier
 
 
-def _next_price(
-    price: float, left: tuple[float, float, float] | None, right: tuple[float, float, float] | None
-) -> float:
+class _Tangent(NamedTuple):
+    """`U` at a multiplier, and its derivative there."""
+
+    at: float
+    bound: float
+    derivative: float
+
+
+def _next_multiplier(multiplier: float, left: _Tangent | None, right: _Tangent | None) -> float:
+    """Where two tangents meet; a small step towards the minimum where all trials are on one side of it."""
     if right is None:
-        return 1.05 * price + 0.01 if price < 1 else 1.2 * price
+        return 1.05 * multiplier + 0.01 if multiplier < 1 else 1.2 * multiplier
     if left is None:
-        return 0.95 * price if price > 1e-3 else 0.0
-    (low, under, fall), (high, over, rise) = left, right
-    return min(max((under - over + high * rise - low * fall) / (rise - fall), low), high)
+        return 0.95 * multiplier if multiplier > 1e-3 else 0.0
+    meet = left.bound - right.bound + right.at * right.derivative - left.at * left.derivative
+    return min(max(meet / (right.derivative - left.derivative), left.at), right.at)
 
 
-def simple_rules(game: Game) -> Iterator[Float[np.ndarray, "n Z"]]:
-    """Rules that need no search: even odds; and for a secret settled at time 0 what the first event alone tells."""
-    pairs = game.pairs
+def simple_rules(agent: AgentProblem) -> Iterator[Float[np.ndarray, "n Z"]]:
+    """Rules that need no search: even odds; for a secret settled at time 0 also its prior, and `P(z | first event)`."""
+    pairs = agent.pairs
     size, values = pairs.reachable.shape
     yield np.full((size, values), 1.0 / values)
     if pairs.hidden.split_time == 0:
@@ -111,8 +120,10 @@ def _first_event_rule(pairs: Pairs) -> Float[np.ndarray, "n Z"]:
     return known[origin]
 
 
-def complete(rule: Float[np.ndarray, "n Z"], base: Float[np.ndarray, "n Z"], game: Game) -> Float[np.ndarray, "n Z"]:
+def complete(
+    rule: Float[np.ndarray, "n Z"], base: Float[np.ndarray, "n Z"], agent: AgentProblem
+) -> Float[np.ndarray, "n Z"]:
     """The rule itself where it excludes nothing reachable, mixed with a covering one as little as possible otherwise."""
-    if (rule[game.pairs.reachable] > 0).all():
+    if (rule[agent.pairs.reachable] > 0).all():
         return rule
     return spread(rule, base, _LEAST_SPREAD)

@@ -2,7 +2,7 @@
 
 Messages are sparse, a row for each history and a column for each situation that the policy reaches at that time, so that
 on a graph that is the observation tree they hold no more than the pairs of the game do. Where histories C are merged,
-what that may have hidden from the observer is charged (`solve/game_refine.py` derives it):
+what that may have hidden from the observer is charged (`game/clusters.py` derives it):
 
     H(Z|C_T) − Σ_t I(X_{t+1}; C_t, O_{t+1} | C_{t+1})  ≤  H(Z|Y)  ≤  H(Z|C_T).
 """
@@ -17,8 +17,8 @@ from jaxtyping import Float, Int
 
 from ..common.clock import Clock
 from ..common.errors import TooLargeError
-from ..common.logs import conditional_entropy_bits, entropy_bits, mean_log_ratio_bits
-from ..engine.beliefs import merge_beliefs
+from ..common.logs import conditional_entropy_bits, entropy_bits
+from ..engine.beliefs import merge_histories
 from ..engine.followed import Followed, follow
 from ..engine.kernel import num_rows
 from ..engine.returns import values_afterwards
@@ -167,16 +167,7 @@ def _merged(followed: Followed, most: int) -> tuple[float, float, np.ndarray, in
     messages, lost, largest = _first(followed).messages, 0.0, 0
     for time, matrix in enumerate(followed.matrices()):
         row, column, mass = _extended(followed, messages, matrix, time)
-        _, number = np.unique(row, return_inverse=True)
-        number = number.ravel()
-        arrived = np.bincount(number, weights=mass)
-        cluster = merge_beliefs(np.zeros(len(arrived), dtype=np.int64), number, column, mass, most)
-        shape = (int(cluster.max()) + 1, len(followed.layers[time + 1]))
-        messages = sp.csr_array(sp.coo_array((mass, (cluster[number], column)), shape=shape))
-        messages.sum_duplicates()
-        together = np.bincount(cluster, weights=arrived)
-        mean = np.asarray(messages[cluster[number], column]).ravel()
-        lost += max(0.0, mean_log_ratio_bits(mass, mass * together[cluster[number]], arrived[number] * mean))
-        largest = max(largest, shape[0])
+        messages, charge = merge_histories(row, column, mass, np.arange(len(followed.layers[time + 1])), most)
+        lost, largest = lost + charge, max(largest, num_rows(messages))
     joint = _leaves(followed, messages)
     return conditional_entropy_bits(joint), lost, joint, largest

@@ -1,17 +1,15 @@
 """The game as a solver: the best policy with any memory, with the bound that proves how good it is."""
 
-import math
-
 import numpy as np
 
-from ..common.clock import Clock, Progress, ProgressOption
+from ..common.clock import Clock, ProgressOption
 from ..common.errors import TooLargeError
 from ..common.logs import entropy_bits
 from ..engine.return_range import best_action_values, check_feasible
 from ..engine.return_range import threshold as wanted_return
 from ..game.refine import EnclosedGame, enclose_game
-from ..game.responses import Game
-from ..game.solve import GamePoint, GameResult, solve_game
+from ..game.responses import AgentProblem
+from ..game.solve import GameResult, solve_game
 from ..measure.result import Opacity
 from ..policy.history import Decisions, HistoryPolicy
 from ..problem.problem import Problem
@@ -25,6 +23,9 @@ _STATUS = {
 }
 _TREE = "all policies that remember the start and every event"
 _LONG = "policies with finite memory of the events"
+_LONG_SECONDS = (
+    600.0  # of the search by finite memory, where no limit is given: more and more memory always gains a little
+)
 
 
 def search_game(
@@ -45,17 +46,13 @@ def search_game(
     check_feasible(problem)
     clock = Clock(time_limit, iterations=iterations, progress=progress)
     steps = 10_000 if iterations is None else iterations
-
-    def tell(point: GamePoint) -> None:
-        clock.report(Progress("the game", point.iteration, steps, point.lower, math.nan, point.price, point.seconds))
-
     with clock:
         try:
-            result = solve_game(problem, gap=gap or 1e-3, time_limit=clock.left, iterations=steps, callback=tell)
+            result = solve_game(problem, gap=gap or 1e-3, iterations=steps, clock=clock)
             return _from_tree(problem, result, clock)
         except TooLargeError:
-            limit = 600.0 if time_limit is None else clock.left
-            enclosed = enclose_game(problem, gap=gap or 0.05, time_limit=limit, callback=tell)
+            limited = Clock(_LONG_SECONDS, progress=clock.report) if time_limit is None else clock
+            enclosed = enclose_game(problem, gap=gap or 0.05, clock=limited)
             return _from_enclosure(problem, enclosed, clock)
 
 
@@ -75,10 +72,10 @@ def _from_tree(problem: Problem, result: GameResult, clock: Clock) -> Solution:
 
 def _from_enclosure(problem: Problem, enclosed: EnclosedGame, clock: Clock) -> Solution:
     """The policy of whichever way has proven more for it."""
-    stretches, refined = enclosed.stretches, enclosed.refined
-    if refined is None or (stretches is not None and stretches.lower >= refined.lower):
-        assert stretches is not None
-        played, result = stretches.problem, stretches.told
+    windows, refined = enclosed.windows, enclosed.refined
+    if refined is None or (windows is not None and windows.lower >= refined.lower):
+        assert windows is not None
+        played, result = windows.problem, windows.revealing
     else:
         played, result = problem, refined.best
     opacity = Opacity(
@@ -121,7 +118,7 @@ def lasting(problem: Problem, policy: HistoryPolicy) -> HistoryPolicy:
 
 
 def _prior_bits(problem: Problem, result: GameResult) -> float:
-    joint = Game(problem, result.pairs).outcome(list(result.tables)).joint
+    joint = AgentProblem(problem, result.pairs).outcome(list(result.tables)).joint
     return float(entropy_bits(joint.sum(axis=0)))
 
 
@@ -135,7 +132,7 @@ def _solution(
     clock: Clock,
 ) -> Solution:
     upper, stopped, proof = bound
-    rows = [(point.iteration, point.lower, np.nan, point.price, np.nan, point.seconds) for point in result.history]
+    rows = [(one.iteration, one.opacity_bits, np.nan, one.multiplier, np.nan, one.seconds) for one in result.history]
     detail = f"no policy of any kind with this return hides more than {upper:.6f} bits ({stopped})"
     if not result.executable:
         detail += "; the policy acts on more than the agent knows: it is a bound, not a plan"
@@ -149,7 +146,7 @@ def _solution(
         status=_STATUS.get(stopped, Status.TIME_LIMIT),
         method="game",
         detail=detail,
-        price_bits=result.price,
+        price_bits=result.multiplier,
         iterations=result.iterations,
         seconds=clock.spent,
         needs_observations=True,

@@ -1,8 +1,6 @@
 """`certify`: makes a certificate for any policy; every number in it comes from the verifier's own functions."""
 
-import contextlib
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import version
 from typing import Any, Literal
@@ -10,22 +8,20 @@ from typing import Any, Literal
 import numpy as np
 
 from ..common.checks import Defects, is_number
-from ..common.clock import Clock, Progress, ProgressOption
+from ..common.clock import UNLIMITED, Clock, OutOfTime, Progress, ProgressOption
 from ..common.errors import TooLargeError
 from ..engine.return_range import check_feasible
 from ..engine.return_range import threshold as threshold_of
 from ..engine.returns import optimal_values
-from ..game.limits import Limits
 from ..game.pairs import DEFAULT_MEMORY
-from ..game.solve import GamePoint
 from ..policy.tables import check_fits
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
 from .certificate import Certificate
 from .claim import ROUNDING, bound_words, claim_words, missing_return, policy_hash, policy_words, seal_of
 from .observers import Game, best_watcher
-from .verify import PolicyValues, policy_values
-from .world import FLOOR, UNIT, Patience, World
+from .verify import MOST_MOVES, PolicyValues, policy_values
+from .world import FLOOR, UNIT, World
 
 _SECONDS = 60.0
 _POLICY_SHARE = 1 / 3  # of the time, for the policy's own opacity
@@ -75,9 +71,9 @@ def certify(
     _check(policy, problem, goal, time_limit, gap)
     if len(problem.models) == 1 or problem.secret_table.agent_knows:
         check_feasible(problem)  # the bound is also about agents who know the model, who may earn more
-    limits, world = Limits.of(_SECONDS if time_limit is None else float(time_limit)), World(problem)
+    clock, world = Clock(_SECONDS if time_limit is None else float(time_limit)), World(problem)
     values = np.stack([optimal_values(one) for one in problem.models]) if problem.return_over == "infinite" else None
-    share = limits if goal == "transparent" else limits.share(_POLICY_SHARE)
+    share = clock if goal == "transparent" else clock.share(_POLICY_SHARE)
     found, how, whole = _PolicyPart(world, policy, values, goal).best(share, gap)
     wanted, most = threshold_of(problem), world.most_bits
     claim = Certificate(
@@ -101,9 +97,10 @@ def certify(
     )
     claim = replace(claim, feasible=missing_return(claim) <= ROUNDING * (1 + abs(wanted or 0.0)))
     if goal == "opaque":
-        limits = limits if whole else Limits.of(0.0)
-        with _telling(progress, limits) as tell:
-            watched = best_watcher(world, wanted, values, gap, limits, memory_bytes, game, tell)
+        with Clock(progress=progress) as line:
+            left = clock.left if whole else 0.0
+            proving = Clock(left, progress=_proving(line, left))
+            watched = best_watcher(world, wanted, values, gap, proving, memory_bytes, game)
         known = watched.known
         if known is not None and claim.feasible:
             known = max(known, claim.lower)
@@ -114,17 +111,15 @@ def certify(
     return replace(claim, claim=claim_words(claim), seal=seal_of(claim))
 
 
-@contextlib.contextmanager
-def _telling(progress: ProgressOption, limits: Limits) -> Iterator[Callable[[GamePoint], None]]:
-    """What to call with how far a game is; the share that is done is that of the time."""
-    seconds = max(1, round(limits.left))
-    with Clock(progress=progress) as clock:
+def _proving(line: Clock, time_limit: float) -> Callable[[Progress], None]:
+    """Reports of a game as those of a proof: the share that is done is that of the time."""
+    seconds = max(1, round(min(time_limit, 1e9)))
 
-        def tell(point: GamePoint) -> None:
-            done = min(seconds, int(clock.spent))
-            clock.report(Progress("proving", done, seconds, point.lower, math.nan, point.price, clock.spent))
+    def report(news: Progress) -> None:
+        spent = line.spent
+        line.report(replace(news, phase="proving", iteration=min(seconds, int(spent)), of=seconds, seconds=spent))
 
-        yield tell
+    return report
 
 
 def _check(policy: Any, problem: Problem, goal: Any, time_limit: Any, gap: Any) -> None:
@@ -150,17 +145,17 @@ class _PolicyPart:
         self.whole = (-1, world.horizon + 1)
         self.found: tuple[PolicyValues, dict[str, Any]] | None = None
 
-    def best(self, limits: Limits, gap: float) -> tuple[PolicyValues, dict[str, Any], bool]:
+    def best(self, clock: Clock, gap: float) -> tuple[PolicyValues, dict[str, Any], bool]:
         """The values, how they were found, and whether the search went to its end without an interrupt."""
         try:
-            if not self._try([self._way(FLOOR)], Patience(_MOST_MOVES, limits.share(_EXACT_SHARE).deadline + _GRACE)):
+            if not self._try([self._way(FLOOR)], clock.share(_EXACT_SHARE, more=_GRACE)):
                 # The secret told outright: nothing is hidden, and only the return is left to find.
-                if not self._try([self._way(FLOOR, window=_around(self.world, 0))], Patience()):
+                if not self._try([self._way(FLOOR, window=_around(self.world, 0))], UNLIMITED, MOST_MOVES):
                     raise TooLargeError(
                         "not even the return of the policy can be followed: the problem is too large to certify"
                     )
-                self._widen(limits, gap)
-                self._merge(limits)
+                self._widen(clock, gap)
+                self._merge(clock)
             finished = True
         except KeyboardInterrupt:
             if self.found is None:
@@ -172,15 +167,15 @@ class _PolicyPart:
     def _way(self, prune: float, merge: int = 0, window: tuple[int, int] | None = None) -> dict[str, Any]:
         return {"window": self.whole if window is None else window, "prune": prune, "merge": merge}
 
-    def _try(self, ways: list[dict[str, Any]], patience: Patience) -> bool:
+    def _try(self, ways: list[dict[str, Any]], clock: Clock, most_moves: int = _MOST_MOVES) -> bool:
         """Keep the values by the first way that fits, if they are better; says whether one fits."""
         for how in ways:
             try:
                 values = policy_values(
                     self.world, self.policy, how["window"], how["prune"], self.values,
-                    goal=self.goal, merge=how["merge"], patience=patience,
+                    goal=self.goal, merge=how["merge"], clock=clock, most_moves=most_moves,
                 )  # fmt: skip
-            except TooLargeError:
+            except (TooLargeError, OutOfTime):
                 continue
             if self.found is None or self._gain(values) > self._gain(self.found[0]):
                 self.found = values, how
@@ -190,18 +185,18 @@ class _PolicyPart:
     def _gain(self, values: PolicyValues) -> float:
         return values.lower if self.goal == "opaque" else -values.upper
 
-    def _widen(self, limits: Limits, gap: float) -> None:
+    def _widen(self, clock: Clock, gap: float) -> None:
         """Wider and wider windows, while there is time and they gain."""
         assert self.found is not None
         for radius in range(self._first_radius(), self.world.horizon + 2):
-            begin, window, before = limits.left, _around(self.world, radius), self._gain(self.found[0])
+            begin, window, before = clock.spent, _around(self.world, radius), self._gain(self.found[0])
             ways = [self._way(prune, window=window) for prune in (FLOOR, *_PRUNINGS)]
-            if not self._try(ways, Patience(_MOST_MOVES, limits.deadline)):
+            if not self._try(ways, clock):
                 break
             # A window costs a few times what the one before it took.
-            following = 3 * (begin - limits.left)
+            following = 3 * (clock.spent - begin)
             small = before > 0 and self._gain(self.found[0]) - before < gap / 20
-            if window == self.whole or following > limits.left or (following > 2 and small):
+            if window == self.whole or following > clock.left or (following > 2 and small):
                 break
 
     def _first_radius(self) -> int:
@@ -216,13 +211,13 @@ class _PolicyPart:
         told_at = getattr(self.policy, "told_at", None)
         return 1 if told_at is None else max(1, self.world.problem.secret_table.time - told_at)
 
-    def _merge(self, limits: Limits) -> None:
+    def _merge(self, clock: Clock) -> None:
         """The whole horizon with histories merged, more and more of them kept apart."""
         assert self.found is not None
         for most in _MERGINGS if self.found[1] != self._way(FLOOR) else ():
-            begin = limits.left
-            fits = self._try([self._way(_MERGE_PRUNE, most)], Patience(_MOST_MOVES, limits.deadline))
-            if not fits or 4 * (begin - limits.left) > limits.left:
+            begin = clock.spent
+            fits = self._try([self._way(_MERGE_PRUNE, most)], clock)
+            if not fits or 4 * (clock.spent - begin) > clock.left:
                 break
 
 

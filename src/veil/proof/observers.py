@@ -5,27 +5,28 @@ nothing, which is worth the largest prior entropy that a policy attains; then th
 memory where that does not fit. Each rule counts for what the verifier's own induction finds.
 """
 
-from collections.abc import Callable, Iterator
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
+from ..common.clock import ENDED_BY_CALLER, Clock, OutOfTime, Stop, interruptible
 from ..common.errors import InputError, TooLargeError
 from ..common.logs import code_lengths_bits, posteriors
 from ..engine.hidden import build
-from ..game.limits import ENDED_FROM_OUTSIDE, Limits, OutOfTime
-from ..game.long import LongGameResult
-from ..game.pairs import FullHistory, LastEvents, Memory, Pairs, make_pairs
+from ..game.pairs import FullHistory, LastEvents, ObserverMemory, Pairs, make_pairs
 from ..game.refine import EnclosedGame, RefinedGameResult, enclose_game
-from ..game.solve import GamePoint, GameResult, solve_game
+from ..game.solve import GameResult, solve_game
+from ..game.windows import WindowGameResult
 from ..problem.problem import Problem
 from .certificate import Witness
 from .verify import rule_bound
 from .world import World
 
-Game = GameResult | LongGameResult | RefinedGameResult | EnclosedGame
+Game = GameResult | WindowGameResult | RefinedGameResult | EnclosedGame
 
 _MARGIN = 2.0**-39  # bits added to each cost, for Kraft's inequality to hold with room to spare
 _BLIND_SHARE = 0.3  # of the time, for the observer who remembers nothing
@@ -48,37 +49,33 @@ def best_watcher(
     wanted: float | None,
     values: Float[np.ndarray, "K S"] | None,
     gap: float,
-    limits: Limits,
+    clock: Clock,
     memory_bytes: int,
     game: Game | None,
-    tell: Callable[[GamePoint], None] = lambda _: None,
 ) -> Watched:
     """The observer with the smallest bound that is found in the time; a keyboard interrupt ends the search with the best.
 
     **Arguments:** `wanted`, δ; `values`, what is earned after the horizon; `gap`, bits at which a game ends; `game`: one
-    that was already played, instead of playing; `tell` is called with how far a game is.
+    that was already solved, instead of solving one; `clock` reports how far a game is.
     """
-    search = _Search(world, wanted, values, gap, limits, memory_bytes)
-    search.tell = tell
-    try:
+    search = _Search(world, wanted, values, gap, clock, memory_bytes)
+    with contextlib.suppress(OutOfTime), interruptible():  # what was proven until then is whole
         search.look_at_starts()
         if game is None:
             game = search.play()
         for part in () if game is None else _parts(game):
             search.offer(_witness(world.problem, part), part.lower)
-    except (KeyboardInterrupt, OutOfTime):
-        pass  # what was proven until now is whole
     return search.best
 
 
 class _Search:
     """The best observer so far, which is replaced as one, so that no interrupt can part rule and bound."""
 
-    def __init__(self, world: World, wanted: float | None, values: Any, gap: float, limits: Limits, memory_bytes: int):
+    def __init__(self, world: World, wanted: float | None, values: Any, gap: float, clock: Clock, memory_bytes: int):
         self.world, self.problem, self.wanted, self.values = world, world.problem, wanted, values
-        self.gap, self.limits, self.memory_bytes = gap, limits, memory_bytes
+        self.gap, self.clock, self.memory_bytes = gap, clock, memory_bytes
         self.best = Watched(_even_odds(world), world.most_bits)
-        self.tell: Callable[[GamePoint], None] = lambda _: None
+        self.blind: GameResult | None = None
 
     def offer(self, witness: Witness, hidden: float | None = None) -> None:
         """Keep an observer if the verifier's induction finds less for it, and what its game knows to be hidden."""
@@ -92,48 +89,46 @@ class _Search:
         """What is known before any step: the posterior of a start given the first event, or of no event at all."""
         if self.problem.secret_table.time == 0:
             witness = _first_event(self.world)
-            if self._induction(len(witness.costs)) < self.limits.left:
+            if self._induction(len(witness.costs)) < self.clock.left:
                 self.offer(witness)
-        elif self._induction(1) < self.limits.left / 2:
-            share = self.limits.share(_BLIND_SHARE)
-            blind = self._solved(LastEvents(0), share, max(self.gap, 1e-4), _INDUCTION)
-            if blind is not None:
-                self.offer(_witness(self.problem, blind))
-                if blind.stopped in ENDED_FROM_OUTSIDE:
-                    raise KeyboardInterrupt
+        elif self._induction(1) < self.clock.left / 2:
+            share = self.clock.share(_BLIND_SHARE)
+            self.blind = self._solved(LastEvents(0), share, max(self.gap, 1e-4), _INDUCTION)
+            if self.blind is not None:
+                self.offer(_witness(self.problem, self.blind))
+                if self.blind.stopped in ENDED_BY_CALLER:
+                    raise OutOfTime(Stop(self.blind.stopped))
 
     def play(self) -> Game | None:
         """The game on the whole history, else on bounded memories; None where there is no time for either."""
-        found = self._solved(FullHistory(), self.limits, self.gap, _INDUCTION)
+        found = self._solved(FullHistory(), self.clock, self.gap, _INDUCTION)
         if found is not None:
             return found
-        if self._induction(self.world.events) > self.limits.left:
+        if self._induction(self.world.events) > self.clock.left:
             return None
         try:
             return enclose_game(
                 self.problem,
                 threshold=self.wanted,
                 gap=self.gap,
-                time_limit=_GAME_SHARE * self.limits.left,
                 memory_bytes=self.memory_bytes,
-                callback=self.tell,
+                blind=self.blind,
+                clock=self.clock.share(_GAME_SHARE),
             )
         except TooLargeError:
             return None
 
-    def _solved(self, memory: Memory, limits: Limits, gap: float, kept: float) -> GameResult | None:
+    def _solved(self, memory: ObserverMemory, clock: Clock, gap: float, kept: float) -> GameResult | None:
         """The game of an observer with this memory, `kept` seconds a move before the end; None where that cannot be."""
         try:
-            pairs = make_pairs(build(self.problem), memory, self.memory_bytes, check=limits.check)
+            pairs = make_pairs(build(self.problem), memory, self.memory_bytes, clock=clock)
         except (TooLargeError, OutOfTime):
             return None
         moves = _moves(pairs)
-        seconds = limits.left - kept * moves
-        if seconds < _LEAST_GAME * moves:
+        spare = clock.share(more=-kept * moves)
+        if spare.left < _LEAST_GAME * moves:
             return None
-        return solve_game(
-            self.problem, threshold=self.wanted, gap=gap, time_limit=seconds, pairs=pairs, callback=self.tell
-        )
+        return solve_game(self.problem, threshold=self.wanted, gap=gap, pairs=pairs, blind=self.blind, clock=spare)
 
     def _induction(self, nodes: int) -> float:
         """How many seconds the verifier's induction takes at most against an observer of so many nodes a layer."""
@@ -146,9 +141,9 @@ def _moves(pairs: Pairs) -> int:
     return sum(step.nnz for step in pairs.steps)
 
 
-def _parts(game: Game) -> Iterator[GameResult | LongGameResult | RefinedGameResult]:
+def _parts(game: Game) -> Iterator[GameResult | WindowGameResult | RefinedGameResult]:
     """The games within a game, the one that proves most first."""
-    parts = (game.stretches, game.refined) if isinstance(game, EnclosedGame) else (game,)
+    parts = (game.windows, game.refined) if isinstance(game, EnclosedGame) else (game,)
     yield from sorted((part for part in parts if part is not None), key=lambda part: part.upper)
 
 
@@ -181,10 +176,10 @@ def _first_events(world: World) -> int:
     return observer.num_observations if observer.sees_first else 1
 
 
-def _witness(problem: Problem, game: GameResult | LongGameResult | RefinedGameResult) -> Witness:
+def _witness(problem: Problem, game: GameResult | WindowGameResult | RefinedGameResult) -> Witness:
     """The observer of a game, over the whole horizon: one who stops looking stays where it is."""
-    if isinstance(game, LongGameResult):
-        game = game.forgetful
+    if isinstance(game, WindowGameResult):
+        game = game.forgetting
     elif isinstance(game, RefinedGameResult):
         game = game.bounding
     graph = game.graph
@@ -197,4 +192,4 @@ def _witness(problem: Problem, game: GameResult | LongGameResult | RefinedGameRe
         stay = np.repeat(np.arange(graph.sizes[-1], dtype=np.int32)[:, None], events, axis=1)
         following += [stay] * (problem.horizon - len(following))
     costs = np.where(game.pairs.reachable, game.costs + _MARGIN, np.inf)
-    return Witness(graph.first, tuple(following), costs, game.price, graph.kind)
+    return Witness(graph.first, tuple(following), costs, game.multiplier, graph.kind)

@@ -10,16 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from ..common.errors import CertificateError
+from ..common.clock import UNLIMITED, Clock
+from ..common.errors import CertificateError, TooLargeError
 from ..common.logs import log2_or_zero
 from ..problem.problem import Problem
 from .agent import Agent
 from .certificate import Certificate, Witness
 from .claim import check_claim
 from .merging import merge_histories
-from .world import FLOOR, UNIT, Patience, World, defect_of, demand, gamma, group
+from .world import FLOOR, UNIT, World, defect_of, demand, gamma, group
 
 _AT_ONCE = 2**21  # moves that the backward induction follows at a time
+_SECONDS_A_MOVE = 4e-7  # of a forward pass, with its sorting
+MOST_MOVES = 2**25  # of one step, at about 80 bytes each
 _FOREVER = 20_000  # steps at most of a sum that goes on over an infinite horizon
 
 
@@ -31,9 +34,18 @@ class Play:
     """
 
     def __init__(
-        self, world: World, agent: Agent, patience: Patience, *, apart: bool, below: float = FLOOR, merge: int = 0
+        self,
+        world: World,
+        agent: Agent,
+        clock: Clock,
+        most_moves: int,
+        *,
+        apart: bool,
+        below: float = FLOOR,
+        merge: int = 0,
     ):
-        self.world, self.agent, self.patience, self.apart = world, agent, patience, apart
+        self.world, self.agent, self.apart = world, agent, apart
+        self.clock, self.most_moves = clock, most_moves
         self.below, self.merge, self.charged = max(below, FLOOR), merge, 0.0
         x, event, mass = world.start
         self.roundings, self.defect, self.lost, self.in_one_step = 2.0, world.defect, 0.0, 0.0
@@ -59,7 +71,12 @@ class Play:
         paid = (self.mass[:, None] * choices * world.discount**time * reward).ravel()
         self.paid.append(math.fsum(paid.tolist()))
         self.weighted += (time + 1) * math.fsum(np.abs(paid).tolist())
-        self.patience.allow(nodes * int(world.degree[self.x].sum()), time + 1)
+        moves = nodes * int(world.degree[self.x].sum())
+        if moves > self.most_moves:
+            raise TooLargeError(
+                f"the observation tree has {moves:,} branches at time {time + 1}, over {self.most_moves:,}"
+            )
+        self.clock.check(ahead=moves * _SECONDS_A_MOVE)
         position, move = (np.repeat(part, nodes) for part in world.moves(self.x))
         node = np.tile(np.arange(nodes), len(move) // nodes)
         share = choices[position, world.row[move] % world.actions * nodes + node]
@@ -118,7 +135,8 @@ def policy_values(
     *,
     goal: str = "opaque",
     merge: int = 0,
-    patience: Patience = Patience(),  # noqa: B008
+    clock: Clock = UNLIMITED,
+    most_moves: int = MOST_MOVES,
 ) -> PolicyValues:
     """Play a policy: its return over the whole horizon, its opacity in a window of times around the secret.
 
@@ -131,8 +149,8 @@ def policy_values(
     demand(-1 <= left <= world.problem.secret_table.time <= right, f"window: {window} is not around the secret")
     agent, whole = Agent(world, policy, since=right), left < 0 and right > horizon
     whole = whole and prune <= FLOOR and not forever and not merge
-    law = Play(world, agent, patience, apart=whole)
-    inside = Play(world, agent, patience, apart=True, below=prune, merge=merge)
+    law = Play(world, agent, clock, most_moves, apart=whole)
+    inside = Play(world, agent, clock, most_moves, apart=True, below=prune, merge=merge)
     for time in range(horizon + 1):
         if time == left:
             inside.roundings, inside.defect = law.roundings, law.defect

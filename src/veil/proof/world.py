@@ -1,39 +1,20 @@
 """A problem read afresh for the verifier, from its own numbers: every start, every move, how well its rows sum to one."""
 
-import math
-import time as clock
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..common.errors import CertificateError, TooLargeError
+from ..common.errors import CertificateError
 from ..common.logs import log2_of_count
 from ..problem.problem import Problem
 
 UNIT = 2.0**-53
-_SECONDS_A_MOVE = 4e-7  # of a play forward, with its sorting
 FLOOR = 2.0**-900  # below it products lose digits: a problem is refused, a path of a policy is left out and counted
 
 
 def gamma(count: float) -> float:
     """`γ_n = n u / (1 − n u)`, the relative error of n roundings, with a hundredth to spare for evaluating it."""
     return 1.01 * count * UNIT / (1 - count * UNIT)
-
-
-@dataclass(frozen=True)
-class Patience:
-    """How much work one step of a play may be, in moves, and until when steps may be taken, by the monotonic clock."""
-
-    moves: int = 2**25
-    until: float = math.inf
-
-    def allow(self, moves: int, time: int) -> None:
-        """Raise `TooLargeError` where a step has too many moves, or would end too late."""
-        if moves > self.moves:
-            raise TooLargeError(f"the observation tree has {moves:,} branches at time {time}, over {self.moves:,}")
-        if clock.monotonic() + moves * _SECONDS_A_MOVE > self.until:
-            raise TooLargeError(f"the time is over at time {time} of the play, with {moves:,} branches to go on")
 
 
 def demand(good: Any, message: str) -> None:

@@ -1,0 +1,165 @@
+"""Clusters of beliefs: an observer who remembers one of a few, and the opacity of a policy when histories are merged.
+
+Let a policy play on the nodes M of a graph, and let C be any finer memory (C_t determines M_t). Merging histories into C
+hides from the observer at most what it loses about the hidden state at each step,
+
+    H(Z|C_T) − Σ_t I(X_{t+1}; C_t, O_{t+1} | C_{t+1})  ≤  H(Z|Y)  ≤  H(Z|C_T),
+
+since given (C_{t+1}, X_{t+1}) neither the secret nor any later event depends on how that node was reached.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Float, Int
+
+from ..common.clock import UNLIMITED, Clock
+from ..common.logs import code_lengths_bits, conditional_entropy_bits, divergence_bits
+from ..engine.beliefs import merge_histories
+from ..engine.kernel import num_rows
+from ..engine.moves import num_columns
+from .pairs import Pairs, PublicGraph, event_step
+from .responses import AgentProblem, Tables
+
+_UNIFORM_SHARE = 1e-3  # of a uniform choice, so that every history that some policy makes possible has a belief
+_ROUNDS = 4  # of moving the centres after they are chosen; each costs as much as choosing them
+_SMOOTHING = 1e-3  # of the mean belief in each centre: one that excludes a state would be infinitely far from the rest
+
+
+@dataclass(frozen=True)
+class OpacityBound:
+    """A proven lower bound on `H(Z|Y)` of a policy: `bits`, from which `lost_bits` of merging are already subtracted."""
+
+    bits: float
+    lost_bits: float
+    num_beliefs: int
+
+
+def opacity_lower_bound(
+    pairs: Pairs, tables: Tables, most: int = 4096, prune_below: float = 1e-8, clock: Clock = UNLIMITED
+) -> OpacityBound:
+    """A lower bound on the opacity of a policy on a graph, against an observer who remembers everything.
+
+    Histories in the same node whose beliefs agree to a tolerance are merged, by the smallest tolerance at which at most
+    `most` of them remain in a layer; each merging is charged what it loses about the hidden state. Histories rarer than
+    `prune_below` are left out: what they hide is not counted. `clock` is checked at each time.
+
+    Cost: `T · most · E` beliefs.
+    """
+    layer = pairs.layers[0]
+    messages, lost, largest = first_messages(pairs), 0.0, 0
+    for time, table in enumerate(tables):
+        clock.check()
+        layer = pairs.layers[time + 1]
+        row, pair, mass = _children(messages, event_step(pairs, time, table), len(layer))
+        state = _hidden_state(pairs, time + 1)
+        messages, charge = merge_histories(row, pair, mass, state, most, apart=layer.node, prune_below=prune_below)
+        lost, largest = lost + charge, max(largest, num_rows(messages))
+    values = np.zeros((len(layer), pairs.hidden.label.shape[1]))
+    values[np.arange(len(layer)), layer.z] = 1.0
+    return OpacityBound(max(0.0, conditional_entropy_bits(messages @ values) - lost), lost, largest)
+
+
+def first_messages(pairs: Pairs) -> sp.csr_array:
+    """`P(first event, pair)`: a row for each first event that is possible, a column for each pair of layer 0."""
+    hidden, layer = pairs.hidden, pairs.layers[0]
+    possible = np.flatnonzero(hidden.root.any(axis=0))
+    x, event = np.nonzero(hidden.root[:, possible])
+    keys = layer.node.astype(np.int64) * hidden.num_states + layer.x
+    pair = np.searchsorted(keys, pairs.graph.first[possible[event]].astype(np.int64) * hidden.num_states + x)
+    shape = (len(possible), len(layer))
+    return sp.csr_array(sp.coo_array((hidden.root[x, possible[event]], (event, pair)), shape=shape))
+
+
+def _children(messages: sp.csr_array, step: sp.csr_array, num_pairs: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Each history by each event, as entries (`history · E + event`, next pair, mass)."""
+    product = sp.coo_array(messages @ step)
+    event, pair = np.divmod(product.col.astype(np.int64), num_pairs)
+    return product.row.astype(np.int64) * (num_columns(step) // num_pairs) + event, pair, product.data
+
+
+def _hidden_state(pairs: Pairs, time: int) -> Int[np.ndarray, " n"]:
+    """A number for (x, value of the secret once settled) of each pair of a layer."""
+    layer = pairs.layers[time]
+    return layer.x.astype(np.int64) * pairs.hidden.label.shape[1] + np.maximum(layer.z, 0)
+
+
+def clustered_graph(agent: AgentProblem, tables: Tables, nodes: int, clock: Clock = UNLIMITED) -> PublicGraph:
+    """A graph of at most `nodes` nodes a layer: clusters of the beliefs that a policy leads an observer to.
+
+    **Arguments:** `tables`, a policy on the pairs of `agent`. A small share of the uniform policy is mixed in, so that every
+    history that some policy makes possible has a belief and a place. `clock` is checked at each time.
+    """
+    pairs = agent.pairs
+    share = _UNIFORM_SHARE
+    spread = [(1 - share) * table + share * even for table, even in zip(tables, agent.uniform(), strict=True)]
+    events, states = pairs.hidden.num_events, pairs.hidden.num_states * pairs.hidden.label.shape[1]
+    possible = pairs.hidden.root.any(axis=0)
+    first = np.where(possible, np.cumsum(possible) - 1, -1).astype(np.int32)  # each first event in a node of its own
+    following, messages = [], first_messages(pairs)
+    sizes = [num_rows(messages)]
+    for time in range(pairs.hidden.horizon):
+        clock.check()
+        after = pairs.layers[time + 1]
+        row, pair, mass = _children(messages, event_step(pairs, time, spread[time]), len(after))
+        rows, number = np.unique(row, return_inverse=True)
+        number, state = number.ravel(), _hidden_state(pairs, time + 1)
+        beliefs = np.bincount(number * states + state[pair], weights=mass, minlength=len(rows) * states)
+        cluster = cluster_beliefs(beliefs.reshape(len(rows), states), nodes)
+        table = np.full(num_rows(messages) * events, -1, dtype=np.int32)
+        table[rows] = cluster
+        following.append(table.reshape(-1, events))
+        sizes.append(int(cluster.max()) + 1)
+        shape = (sizes[-1], len(after))
+        messages = sp.csr_array(sp.coo_array((mass, (cluster[number], pair)), shape=shape))
+    return PublicGraph(first, tuple(following), tuple(sizes), False, f"one of {nodes} clusters of beliefs")
+
+
+def cluster_beliefs(weights: Float[np.ndarray, "R N"], most: int) -> Int[np.ndarray, " R"]:
+    """A cluster for each row such that `Σ mass · KL(belief ‖ mean belief of its cluster)` is small.
+
+    Rows are beliefs times their mass; equal beliefs share a cluster. Centres are chosen greedily where the loss is largest
+    and then moved a few times. Cost: `R · most · N`.
+
+    Example: the rows (0.9, 0.1), (0.88, 0.12), (0.1, 0.9) with `most` = 2 give two clusters, the first two rows in one.
+    """
+    mass = weights.sum(axis=1)
+    beliefs = weights / mass[:, None]
+    _, index, inverse = np.unique(np.round(beliefs, 12), axis=0, return_index=True, return_inverse=True)
+    inverse = inverse.ravel()
+    if len(index) <= most:
+        return inverse.astype(np.int32)
+    mass = np.bincount(inverse, weights=mass)
+    beliefs = beliefs[index]
+    smooth = (1 - _SMOOTHING) * beliefs + _SMOOTHING * (mass @ beliefs) / mass.sum()
+    chosen = int(np.argmax(mass))
+    nearest = np.zeros(len(mass), dtype=np.int32)
+    distance = divergence_bits(beliefs, smooth[chosen][None])
+    size = 1
+    for number in range(1, most):
+        loss = mass * distance
+        chosen = int(np.argmax(loss))
+        if loss[chosen] <= 0:
+            break
+        size += 1
+        other = divergence_bits(beliefs, smooth[chosen][None])
+        closer = other < distance
+        nearest[closer], distance = number, np.minimum(distance, other)
+        nearest[chosen], distance[chosen] = number, 0.0
+    for _ in range(_ROUNDS):
+        nearest = _reassigned(beliefs, mass, nearest, size)
+    _, nearest = np.unique(nearest, return_inverse=True)
+    return nearest.ravel().astype(np.int32)[inverse]
+
+
+def _reassigned(beliefs: np.ndarray, mass: np.ndarray, nearest: np.ndarray, size: int) -> np.ndarray:
+    """Each belief to the nearest mean of the clusters as they are."""
+    overall = (mass @ beliefs) / mass.sum()
+    groups = sp.csr_array(sp.coo_array((mass, (nearest, np.arange(len(mass)))), shape=(size, len(mass))))
+    sums = np.asarray(groups @ beliefs)
+    totals = sums.sum(axis=1, keepdims=True)
+    means = (
+        np.where(totals > 0, (1 - _SMOOTHING) * sums / np.where(totals > 0, totals, 1.0), 0.0) + _SMOOTHING * overall
+    )
+    return np.argmin(beliefs @ code_lengths_bits(np.maximum(means, 1e-300)).T, axis=1).astype(np.int32)

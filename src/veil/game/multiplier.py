@@ -1,0 +1,139 @@
+"""The multiplier of return: at which a soft response has just the return asked for."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from ..common.errors import InfeasibleError
+from ..common.logs import log2_of_tables
+from .responses import AgentProblem, Outcome
+
+_TRIALS = 60  # of the multiplier; 2 to 6 suffice in practice, bisection alone would end within 50
+_ROUNDING = 1e-9  # relative to the largest return: a threshold this far from it is that return
+
+
+@dataclass(frozen=True, eq=False)
+class FlowPoint:
+    """A policy as a point of the convex set of flows: `flows[t][a, p] = P(pair p at time t, action a)`."""
+
+    outcome: Outcome
+    flows: list[Float[np.ndarray, "A n"]]
+
+    def mixed(self, other: "FlowPoint", weight: float) -> "FlowPoint":
+        """The point `(1 − weight) self + weight other`."""
+        flows = [mine + weight * (theirs - mine) for mine, theirs in zip(self.flows, other.flows, strict=True)]
+        return FlowPoint(self.outcome.mixed(other.outcome, weight), flows)
+
+
+class SoftResponse(NamedTuple):
+    """A response at a multiplier λ: `value` is the soft value `max_π E[w + λ G] − KL` less `λ` times its own return."""
+
+    multiplier: float
+    value: float
+    point: FlowPoint
+
+
+class _Tried(NamedTuple):
+    """The return of the soft response at a multiplier."""
+
+    multiplier: float
+    expected_return: float
+
+
+class MultiplierSearch:
+    """Finds λ for each table of costs; the return of the soft response grows with λ.
+
+    `max_return` is a policy of the largest return; `binds`: whether the threshold constrains at all.
+
+    **Raises:** `InfeasibleError` where the threshold is above the largest return.
+    """
+
+    def __init__(self, agent: AgentProblem, threshold: float | None):
+        self._agent, self._threshold = agent, threshold
+        largest, tables = agent.max_return_response()
+        self._prior = None
+        if threshold is not None and threshold > largest - _ROUNDING * (1 + abs(largest)):
+            if threshold > largest + _ROUNDING * (1 + abs(largest)):
+                raise InfeasibleError(
+                    f"the return asked for is {threshold:.9g}, and the largest that any policy has is {largest:.9g}:"
+                    " lower min_return"
+                )
+            # Only policies of the largest return are left: choose among their actions, and nothing binds.
+            self._prior = [log2_of_tables(table) for table in tables]
+        self.binds = threshold is not None and self._prior is None
+        self.max_return = FlowPoint(*agent.flows(tables))
+        self._derivative: float | None = None  # of the return with respect to λ, from the last two trials
+
+    def respond(
+        self, costs: Float[np.ndarray, "n Z"], multiplier: float, surplus: float, stop: Callable[[], object]
+    ) -> SoftResponse:
+        """A soft response whose return is at least δ and, unless the search is cut short, at most δ + `surplus`.
+
+        **Arguments:** `multiplier`, where to begin; `stop()` is called between trials: a true answer ends them with the
+        best so far, made feasible by mixing in the policy of the largest return; it may also raise.
+        """
+        if not self.binds:
+            return self._at(costs, 0.0)
+        assert self._threshold is not None
+        low: _Tried | None = None
+        high: _Tried | None = None
+        above: SoftResponse | None = None
+        below: SoftResponse | None = None
+        for trial in range(_TRIALS):
+            found = self._at(costs, multiplier)
+            tried = _Tried(multiplier, found.point.outcome.expected_return)
+            if tried.expected_return >= self._threshold:
+                above = found
+                if tried.expected_return <= self._threshold + surplus or multiplier == 0:
+                    return found
+                self._learn(tried, high, low)
+                high = tried
+            else:
+                below = found
+                self._learn(tried, low, high)
+                low = tried
+            if stop():
+                break
+            multiplier = self._next(low, high, self._threshold + surplus / 2, trial)
+        if above is not None:
+            return above
+        assert below is not None
+        return self._lifted(below)
+
+    def _at(self, costs: np.ndarray, multiplier: float) -> SoftResponse:
+        response = self._agent.soft_response(costs, multiplier, self._prior)
+        point = FlowPoint(*self._agent.flows(response.tables))
+        return SoftResponse(multiplier, response.value - multiplier * point.outcome.expected_return, point)
+
+    def _learn(self, now: _Tried, *others: _Tried | None) -> None:
+        """The derivative from the newest trial and the last one before it at another multiplier."""
+        for past in others:
+            if past is not None and past.multiplier != now.multiplier:
+                found = (now.expected_return - past.expected_return) / (now.multiplier - past.multiplier)
+                self._derivative = found if found > 0 else self._derivative
+
+    def _next(self, low: _Tried | None, high: _Tried | None, target: float, trial: int) -> float:
+        """Interpolation between both sides of the target return; a Newton step where only one side is known."""
+        longer = 1.0 if trial < 2 else 1.5
+        if low is not None and high is not None:
+            edge = 0.02 if trial < 4 else 0.2  # a bend of the curve makes plain interpolation creep
+            share = (target - low.expected_return) / max(high.expected_return - low.expected_return, 1e-300)
+            return low.multiplier + min(max(share, edge), 1 - edge) * (high.multiplier - low.multiplier)
+        if low is not None:
+            missing = target - low.expected_return
+            step = longer * missing / self._derivative if self._derivative else max(1.0, low.multiplier)
+            return low.multiplier + min(step, 4 * low.multiplier + 4)
+        assert high is not None
+        surplus = high.expected_return - target
+        step = longer * surplus / self._derivative if self._derivative else high.multiplier / 2
+        return max(0.0, high.multiplier - step)
+
+    def _lifted(self, found: SoftResponse) -> SoftResponse:
+        """A response with too little return, mixed with the policy of the largest return until it has enough."""
+        assert self._threshold is not None
+        largest, gained = self.max_return.outcome.expected_return, found.point.outcome.expected_return
+        weight = min(1.0, (self._threshold - gained) / max(largest - gained, 1e-300))
+        return found._replace(point=found.point.mixed(self.max_return, weight))

@@ -1,0 +1,142 @@
+"""Automata of beliefs: both bounds enclose the whole game, merging is never understated, clusters are what they say."""
+
+import numpy as np
+import pytest
+
+import veil
+from tests.game.cases import agent_of, first_or_last
+from tests.game.plain_game import play_history
+from veil.common.clock import Clock, OutOfTime, Progress
+from veil.engine.hidden import build
+from veil.game import solve
+from veil.game.clusters import cluster_beliefs, clustered_graph, first_messages, opacity_lower_bound
+from veil.game.pairs import GivenGraph, LastEvents, make_pairs
+from veil.game.refine import enclose_game, refine_game
+from veil.game.solve import solve_game
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_automata_of_beliefs_enclose_the_whole(seed):
+    problem, threshold = first_or_last(seed)
+    whole = solve_game(problem, threshold=threshold, gap=1e-3, iterations=500)
+    told: list[Progress] = []
+    clock = Clock(3.0, progress=told.append)
+    refine_game(problem, threshold=threshold, gap=1e-3, nodes=2, most_nodes=16, clock=clock)
+    assert told
+    for one in told:
+        assert one.opacity_bits <= whole.upper + 1e-9
+        assert one.upper_bits >= whole.lower - 1e-9
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_both_ways_together_enclose_the_whole(seed):
+    problem, threshold = first_or_last(seed)
+    whole = solve_game(problem, threshold=threshold, gap=1e-3, iterations=500)
+    result = enclose_game(problem, threshold=threshold, gap=1e-3, nodes=4, clock=Clock(2.0))
+    assert result.lower <= whole.upper + 1e-9
+    assert result.upper >= whole.lower - 1e-9
+
+
+def test_rounds_double_the_nodes_and_gain():
+    problem = veil.gallery.load("paper-last-state", horizon=8).replace(min_return="80%")
+    told: list[Progress] = []
+    result = refine_game(problem, gap=1e-4, nodes=4, most_nodes=16, clock=Clock(progress=told.append))
+    assert result.stopped in ("nodes", "gap reached")
+    nodes = [one.iteration for one in told]
+    assert nodes[0] == 5  # the last event
+    assert nodes[1:] == [4, 8, 16][: len(nodes) - 1]
+    assert [one.opacity_bits for one in told] == sorted(one.opacity_bits for one in told)
+    assert [one.upper_bits for one in told] == sorted((one.upper_bits for one in told), reverse=True)
+    assert veil.opacity(problem, result.best.policy(problem), "exact").bits >= result.lower - 1e-9
+
+
+def test_known_bounds_count_for_the_gap():
+    problem = veil.gallery.load("paper-last-state", horizon=8).replace(min_return="80%")
+    result = refine_game(problem, gap=0.05, known=(0.9, 0.94), clock=Clock(60.0))
+    assert result.stopped == "gap reached"
+    assert "cluster" not in result.bounding.graph.kind  # no further round was needed
+
+
+@pytest.mark.parametrize(("limit", "reason"), [(0.0, "time limit"), (60.0, "stop requested")])
+def test_a_clock_that_ends_at_once_still_gives_both_bounds(limit: float, reason: str):
+    problem = veil.gallery.load("paper-last-state").replace(horizon=40)
+    result = refine_game(problem, clock=Clock(limit, stop=lambda: limit > 0))
+    assert result.stopped == reason
+    assert 0 == result.lower <= result.upper <= 1.0 + 1e-12
+
+
+def test_the_game_without_memory_is_solved_once(monkeypatch: pytest.MonkeyPatch):
+    solved = []
+
+    def counted(*arguments, **named):
+        solved.append(1)
+        return blind(*arguments, **named)
+
+    blind = solve.solve_blind_game
+    monkeypatch.setattr(solve, "solve_blind_game", counted)
+    problem = veil.gallery.load("paper-last-state").replace(horizon=6, min_return="80%")
+    enclose_game(problem, gap=1e-6, nodes=2, clock=Clock(10.0))
+    assert len(solved) == 1
+
+
+# The opacity of a policy when histories are merged.
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_a_policy_hides_is_never_overstated(seed):
+    problem, threshold = first_or_last(seed)
+    pairs = make_pairs(build(problem), LastEvents(1))
+    result = solve_game(problem, threshold=threshold, gap=1e-2, iterations=200, pairs=pairs)
+    exact = play_history(problem, result.policy(problem))[0]
+    whole = opacity_lower_bound(pairs, result.tables)
+    assert whole.bits == pytest.approx(exact, abs=1e-5)
+    few = opacity_lower_bound(pairs, result.tables, most=3)
+    assert few.bits <= exact + 1e-9
+    assert few.num_beliefs <= whole.num_beliefs
+    assert exact <= result.lower + 1e-9
+    pruned = opacity_lower_bound(pairs, result.tables, prune_below=0.05)
+    assert pruned.bits <= exact + 1e-9
+
+
+def test_merging_checks_the_clock():
+    agent = agent_of(veil.gallery.load("paper-last-state"), LastEvents(1))
+    for work in (opacity_lower_bound, lambda pairs, tables, clock: clustered_graph(agent, tables, 8, clock)):
+        with pytest.raises(OutOfTime):
+            work(agent.pairs, agent.uniform(), clock=Clock(0.0))
+
+
+def test_first_messages_are_the_law_of_the_first_event_and_pair():
+    for name in ("paper-last-state", "paper-initial-state"):
+        pairs = make_pairs(build(veil.gallery.load(name)), LastEvents(1))
+        messages = first_messages(pairs)
+        np.testing.assert_allclose(messages.sum(axis=0), pairs.start)
+        events = pairs.hidden.root.sum(axis=0)
+        np.testing.assert_allclose(messages.sum(axis=1), events[events > 0])
+
+
+# Clusters.
+
+
+def test_clusters_keep_what_differs_most_apart():
+    beliefs = np.array([[0.9, 0.1], [0.88, 0.12], [0.1, 0.9], [0.12, 0.88], [0.5, 0.5]])
+    cluster = cluster_beliefs(beliefs, 3)
+    assert cluster[0] == cluster[1]
+    assert cluster[2] == cluster[3]
+    assert len(set(cluster.tolist())) == 3
+    assert len(set(cluster_beliefs(beliefs, 10).tolist())) == 5
+
+
+def test_equal_beliefs_of_different_mass_share_a_cluster():
+    weights = np.array([[0.2, 0.2], [0.3, 0.3], [0.4, 0.0]])
+    cluster = cluster_beliefs(weights, 2)
+    assert cluster[0] == cluster[1] != cluster[2]
+
+
+def test_a_clustered_graph_places_every_history():
+    problem = veil.gallery.load("paper-last-state")
+    agent = agent_of(problem, LastEvents(1))
+    graph = clustered_graph(agent, agent.uniform(), 20)
+    assert max(graph.sizes) <= 20
+    refined = make_pairs(build(problem), GivenGraph(graph))
+    for layer, step in zip(refined.layers, refined.steps, strict=False):
+        assert np.asarray(step.sum(axis=1)) == pytest.approx(np.ones(5 * len(layer)))
