@@ -7,6 +7,7 @@ from .common.errors import TooLargeError as TooLargeError
 from .common.errors import VeilError as VeilError
 from .engine.filter import ObserverFilter as ObserverFilter
 from .engine.return_range import max_return as max_return
+from .formats import gallery as gallery
 from .formats.gymnasium import from_gymnasium as from_gymnasium
 from .formats.scenario.load import load as load
 from .measure import measures as measures
@@ -29,7 +30,6 @@ from .policy.memories import StateMemory as StateMemory
 from .policy.memories import ZoneMemory as ZoneMemory
 from .policy.memory import MemoryPolicy as MemoryPolicy
 from .policy.timed import TimedPolicy as TimedPolicy
-from .problem import gallery as gallery
 from .problem.grid.world import GridWorld as GridWorld
 from .problem.grid.world import Sensor as Sensor
 from .problem.model import Model as Model

@@ -9,8 +9,8 @@ import veil
 from tests.random_problems import random_case, random_spec, to_policy, to_problem
 from veil.common.errors import TooLargeError
 from veil.engine.induced import InducedHMM, induced_hmm
+from veil.formats import gallery
 from veil.game.solve import solve_game
-from veil.problem import gallery
 
 
 def check(problem: veil.Problem, policy: object, hmm: InducedHMM) -> None:

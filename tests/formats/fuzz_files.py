@@ -17,10 +17,10 @@ import scipy.sparse as sp
 
 import veil
 from tests.formats.fuzz_texts import mutated, spoiled
+from veil.formats import gallery
 from veil.formats.arrays import save_arrays
 from veil.formats.results.folder import write_result
 from veil.game.solve import solve_game
-from veil.problem import gallery
 
 _HEADERS = (
     "{'descr': '<f8', 'fortran_order': False, 'shape': (2,), }", "'descr'", "'<f8'", "'<i8'", "'|b1'", "'<U3'", "'|O'", "'>f8'",

@@ -9,8 +9,8 @@ import scipy.sparse as sp
 
 from tests.random_problems import random_case
 from veil.common.errors import InputError, ModelFileError
+from veil.formats import gallery
 from veil.formats.arrays import load_arrays, load_sparse, save_arrays
-from veil.problem import gallery
 from veil.problem.fingerprint import fingerprint
 from veil.problem.model import Model
 from veil.problem.observer import Observer

@@ -9,9 +9,9 @@ import veil
 from tests.formats.storm import stormpy, value
 from tests.random_problems import random_case
 from veil.common.errors import InputError, ModelFileError
+from veil.formats import gallery
 from veil.formats.drn.reader import load_drn, parse_drn
 from veil.formats.drn.writer import format_drn, save_drn
-from veil.problem import gallery
 from veil.problem.model import Model
 from veil.problem.observer import Observer
 

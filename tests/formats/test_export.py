@@ -12,10 +12,10 @@ import veil
 from tests.formats.storm import stormpy, value
 from tests.random_problems import random_case
 from veil.common.errors import InputError, PolicyFileError, TooLargeError, VeilError
+from veil.formats import gallery
 from veil.formats.drn.reader import load_drn
 from veil.formats.export import Agent, chain_to_arrays, chain_to_drn, policy_document, policy_to_csv, policy_to_json
 from veil.game.solve import solve_game
-from veil.problem import gallery
 
 
 def watched(name: str = "two-rooms", horizon: int = 3) -> veil.Problem:

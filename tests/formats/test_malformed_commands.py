@@ -20,8 +20,8 @@ from tests.cli.commands import Done
 from tests.cli.commands import veil as command
 from tests.formats.test_malformed import DRN_FILES, NPZ, POMDP
 from tests.formats.test_scenario_defects import CASES
+from veil.formats import gallery
 from veil.formats.results.folder import write_result
-from veil.problem import gallery
 
 # On the command line there is always a folder.
 SCENARIOS = {name: (text, pieces) for name, text, pieces in CASES if name != "file without a folder"}

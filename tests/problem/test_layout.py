@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import veil
+from veil.formats.gallery import scenario_text
 from veil.formats.scenario.load import load, read_scenario
-from veil.formats.scenario.writer import scenario_of
 from veil.problem.fingerprint import fingerprint
 from veil.problem.layout import Layout
 
@@ -33,9 +33,9 @@ def test_a_grid_brings_its_layout_and_keeps_it():
 
 
 def test_a_scenario_brings_it_too(tmp_path: Path):
-    text = scenario_of("convoy-checkpoint")
+    text = scenario_text("convoy-checkpoint")
     assert read_scenario(text).problem.layout == veil.gallery.load("convoy-checkpoint").layout
-    (tmp_path / "doors.toml").write_text(scenario_of("badge-doors"), encoding="utf-8")
+    (tmp_path / "doors.toml").write_text(scenario_text("badge-doors"), encoding="utf-8")
     assert load(tmp_path / "doors.toml").layout is None
 
 

@@ -10,7 +10,7 @@ _PACKAGES = (
     "veil", "numpy", "scipy", "safetensors", "threadpoolctl", "pydantic", "typer", "rich", "jax", "optax", "gymnasium",
     "stormpy", "matplotlib",
 )  # fmt: skip
-# Worked out by hand (see `gallery.two_rooms`): 5/8 · log2 5 − 1 and 7/16 · h(3/7).
+# Worked out by hand (see formats/gallery/two-rooms.toml): 5/8 · log2 5 − 1 and 7/16 · h(3/7).
 _UNIFORM_BITS = 0.4512050593046013
 _BEST_BITS = 0.43103730951498503
 

@@ -24,7 +24,7 @@ def new(
 
     Example: veil new patrol
     """
-    from ..formats.scenario.writer import starter
+    from ..formats.gallery import starter
 
     path = Path(name if name.endswith(".toml") else f"{name}.toml")
     write_text(path, starter(kind), force=force)
@@ -70,9 +70,7 @@ def gallery(
         else:
             print_table(["name", "what it is"], listed)
         return
-    from ..formats.scenario.writer import scenario_of
-
-    text = scenario_of(name)
+    text = problems.scenario_text(name)
     path = output or f"{name}.toml"
     if path != "-":
         write_text(Path(path), text, force=force)

@@ -1,13 +1,14 @@
-"""The gallery: the frozen layouts cell by cell, the sizes of the observation trees, and the number derived by hand."""
+"""The gallery: the frozen layouts cell by cell, the sizes of the observation trees, and known values."""
 
 import itertools
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from veil.common.errors import InputError
-from veil.problem import gallery
+from veil.formats import gallery
 from veil.problem.problem import Problem
 from veil.problem.secrets.automaton import Automaton
 from veil.problem.secrets.initial_state import InitialState
@@ -105,7 +106,7 @@ def test_every_problem_builds_and_has_its_name(name: str):
 def test_every_problem_is_described_in_one_line(name: str):
     line = gallery.describe(name)
     assert 20 < len(line) < 120
-    assert line.endswith(".")
+    assert line.endswith((".", "?"))
     assert "\n" not in line
 
 
@@ -164,13 +165,34 @@ def test_an_unknown_option_suggests_near_ones():
         InputError, match=r"gallery problem 'office-patrol': unknown option 'horizont': did you mean 'horizon'"
     ):
         gallery.load("office-patrol", horizont=3)
-    assert gallery.load("office-patrol", horizon=3).horizon == 3
+    with pytest.raises(InputError, match="unknown option 'time'"):
+        gallery.load("office-patrol", time=3)
+
+
+def test_options_stand_in_place_of_the_keys_of_the_file():
+    problem = gallery.load("office-patrol", horizon=np.int64(3), detection=0.5, false_alarm=0.25, sees_actions=True)
+    assert problem.horizon == 3
+    assert problem.observer.sees_actions
+    both = problem.observer.emissions[problem.model.states.find("r2c2")]
+    np.testing.assert_allclose(both, [0.25] * 4)
+    assert problem.observer.emissions[-1, -1] == 0.0625
+    assert not gallery.load("courier-depots", sees_initial=False).observer.sees_initial
+    assert not gallery.load("badge-doors", agent_knows=False).secret_table.agent_knows
+    assert gallery.load("office-patrol").horizon == 7  # the file is not changed
+    with pytest.raises(InputError, match=r"gallery problem 'office-patrol': .*horizon: found -1"):
+        gallery.load("office-patrol", horizon=-1)
+
+
+def test_every_file_is_a_problem_or_a_starter():
+    folder = Path(gallery.__file__).parent
+    assert {path.stem for path in folder.glob("*.toml")} == set(NAMES)
+    assert {path.stem for path in (folder / "starters").glob("*.toml")} == set(gallery.STARTERS)
 
 
 # ---------------------------------------------------------------- by hand
 
 
-def test_two_rooms_has_the_number_of_its_docstring():
+def test_two_rooms_has_the_number_of_its_file():
     problem = gallery.load("two-rooms")
     joint: dict[tuple[int, ...], np.ndarray] = {}
     model, emissions = problem.model, problem.observer.emissions
@@ -336,7 +358,6 @@ def test_the_courier_can_only_take_roads_that_are_there():
     model = gallery.load("courier-depots").model
     available = {model.actions[a] for a in np.flatnonzero(model.available[model.states.find("farm")])}
     assert available == {"wait", "to gate"}
-    assert gallery.load("courier-depots", jam=0.0).model.num_transitions < model.num_transitions
 
 
 def test_the_host_can_read_in_a_session_only_and_knows_its_target():
