@@ -209,9 +209,9 @@ def test_a_policy_that_does_not_fit_is_refused_by_every_method():
 def test_the_text_of_each_method():
     problem = veil.gallery.load("two-rooms")
     exact, bracket, sample = (veil.opacity(problem, uniform(problem), method) for method in METHODS[1:])  # type: ignore[arg-type]
-    assert str(exact) == "hidden 0.451205 bits of 1.000000 (exact, 2 sequences); leaked 0.548795 bits"
+    assert str(exact) == "hidden 0.451205 of 1.000000 bits (exact, 2 sequences); leaked 0.548795 bits"
     assert "(bracket" in str(bracket)
-    assert f"{sample.bits:.6f} ± {sample.std_error:.2g} bits" in str(sample)
+    assert f"{sample.bits:.6f} ± {sample.std_error:.2g} of 1.000000 bits" in str(sample)
     assert "(sampled, 2,000 sequences)" in str(sample)
 
 

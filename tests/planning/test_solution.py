@@ -1,6 +1,7 @@
 """What a solver answers."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -46,19 +47,30 @@ def solution(**changes) -> Solution:
     return Solution(**(parts | changes))
 
 
-def test_the_summary_says_what_was_found_and_how():
-    text = solution().summary()
-    for part in ("return 0.25 (threshold 0.2)", "stationary Markov policies", "ascent, converged after 7 iterations and 1.2 s",
-                 "0.5 bits"):  # fmt: skip
-        assert part in text
-    assert "does not meet" not in text
-    assert "only an agent" not in text
-    assert "threshold" not in solution(threshold=None).summary()
-    assert "does not meet the constraint" in solution(feasible=False, status=Status.INFEASIBLE).summary()
-    assert "only an agent that sees what the observer sees" in solution(needs_observations=True).summary()
-    assert solution(detail="because").summary().splitlines()[3] == "because"
-    assert "time limit" in solution(status=Status.TIME_LIMIT).summary()
+def test_the_summary_is_a_small_table_and_two_sentences():
+    lines = solution(certificate_note="not asked for").summary().splitlines()
+    names = ["hidden", "leaked", "return", "proven", "price"]
+    assert [line.split()[0] for line in lines[:5]] == names
+    assert lines[2] == "return  0.25, required: at least 0.2"
+    assert lines[3] == "proven  no bounds: not asked for"
+    assert lines[4] == "price   0.5 bits for one more unit of return"
+    assert lines[5:] == ["Method: ascent over stationary Markov policies, converged after 7 iterations and 1.2 s."]
     assert "return 0.25, CONVERGED" in repr(solution())
+
+
+def test_the_summary_of_other_answers():
+    assert "required" not in solution(threshold=None).summary()
+    missed = solution(feasible=False, status=Status.INFEASIBLE, detail="ask for less").summary()
+    assert missed.endswith("The constraint is not met: ask for less.")
+    assert (
+        solution(needs_observations=True).summary().endswith("The agent must see the observations to play this policy.")
+    )
+    assert "time limit after" in solution(status=Status.TIME_LIMIT).summary()
+    proof = SimpleNamespace(lower=0.125, upper=1 / 3)
+    assert (
+        "this policy at least 0.125000 bits, any policy at most 0.333334 bits" in solution(certificate=proof).summary()
+    )
+    assert "this policy hides at most 0.333334 bits" in solution(certificate=proof, goal="transparent").summary()
 
 
 def test_an_answer_does_not_change():

@@ -1,4 +1,4 @@
-"""The command `veil`: names the commands and starts them; what each needs is imported when it runs."""
+"""The command `veil`: its subcommands and their order; what each needs is imported when it runs."""
 
 import sys
 from typing import Annotated, Any
@@ -20,27 +20,27 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["--help", "-h"]},
-    epilog="Exit codes: 0 solved and feasible, 2 bad input, 3 infeasible, 4 a limit was hit and the best so far saved,"
+    epilog="Exit codes: 0 solved and feasible, 2 bad input, 3 infeasible, 4 limit reached (best policy so far saved),"
     " 5 certificate rejected, 130 interrupted.",
 )
 
-# In the order of a first acquaintance, each with the line that `veil --help` shows.
+# In the order in which a new user needs them, each with its line in `veil --help`.
 _COMMANDS: dict[Any, str] = {
-    new: "Write a commented scenario to begin from.",
-    gallery: "List the problems that come with veil, or write one.",
-    inspect: "Look at a scenario: size, returns, which methods fit.",
+    new: "Write a commented scenario file to start from.",
+    gallery: "List the built-in problems, or write one to a file.",
+    inspect: "Describe a scenario: size, returns, methods that fit.",
     solve: "Find the policy that hides the most.",
-    frontier: "The most that can be hidden for each return.",
-    report: "A page about a result, and figures.",
-    measure: "What a policy hides and earns.",
-    attack: "Play the best attack on the secret.",
-    observe: "Watch along: observations in, posteriors out.",
-    simulate: "Play a policy.",
+    frontier: "Find the most that can be hidden for each return.",
+    report: "Write an HTML page about a result, and figures.",
+    measure: "Measure what a policy hides, leaks and earns.",
+    attack: "Run the best attack on the secret in simulation.",
+    observe: "Track the observer's belief as observations arrive.",
+    simulate: "Simulate a policy.",
     certify: "Prove how good a policy is.",
     verify: "Check a certificate.",
     convert: "Convert models and policies between formats.",
-    schema: "The JSON schema of scenario files.",
-    reproduce: "Run the paper's experiments.",
+    schema: "Print the JSON schema of scenario files.",
+    reproduce: "Run the paper's experiments (in a checkout).",
     doctor: "Check the installation.",
 }
 
@@ -59,18 +59,18 @@ def _tell_version(wanted: bool) -> None:
 @app.callback()
 def veil(
     version: Annotated[
-        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Print the version and leave.")
+        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Plan under observation: keep a secret from an observer, measure what leaks, prove how good the answer is.
 
-    Begin with: veil new patrol, then veil solve patrol.toml
+    To start: veil new patrol, then veil solve patrol.toml
     """
 
 
 def run() -> None:
     """Start the command line; the entry point of the command `veil`."""
     for stream in (sys.stdin, sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # what cannot be read or written is escaped, never an exception
+        if hasattr(stream, "reconfigure"):  # characters that cannot be encoded are escaped
             stream.reconfigure(errors="backslashreplace")  # pyright: ignore[reportAttributeAccessIssue]
     app(prog_name="veil")

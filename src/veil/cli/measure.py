@@ -1,4 +1,4 @@
-"""`veil measure` and `veil inspect`: what a policy gives away, and what a scenario holds."""
+"""`veil measure` and `veil inspect`: what a policy leaks, and what a scenario contains."""
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -19,10 +19,11 @@ from .shared import (
 )
 
 if TYPE_CHECKING:
+    from ..measure.result import Opacity
     from ..policy.tables import Policy
     from ..problem.problem import Problem
 
-_MOST_COUNTED = 20_000  # hidden states up to which observation sequences are counted when a scenario is looked at
+_MOST_COUNTED = 20_000  # hidden states up to which observation sequences are counted, which takes about a second
 
 
 @guarded
@@ -30,19 +31,22 @@ def measure(
     scenario: ScenarioArgument,
     policy: PolicyArgument,
     method: Annotated[
-        Literal["auto", "exact", "bracket", "sampled"], typer.Option(help="How the opacity is found.")
+        Literal["auto", "exact", "bracket", "sampled"], typer.Option(help="How to compute the opacity.")
     ] = "auto",
-    width: Annotated[float, typer.Option(min=0, help="Of a bracket, in bits.")] = 1e-3,
-    sequences: Annotated[int, typer.Option(min=2, help="Of a sample.")] = 2000,
+    width: Annotated[float, typer.Option(min=0, help="Largest width of a bracket, in bits.")] = 1e-3,
+    sequences: Annotated[int, typer.Option(min=2, help="Size of a sample.")] = 2000,
     seed: SeedOption = 0,
-    time_limit: Annotated[float | None, typer.Option(min=0, help="Seconds.")] = None,
+    time_limit: Annotated[float | None, typer.Option(min=0, help="Time limit in seconds.")] = None,
     details: Annotated[
-        bool, typer.Option("--details", help="Guessing, bits over time, costs of sensors, revealing sequences.")
+        bool,
+        typer.Option(
+            "--details", help="Also: guessing, uncertainty over time, leakage by sensor, most revealing sequences."
+        ),
     ] = False,
     top: Annotated[int, typer.Option(min=0, help="How many revealing sequences to show.")] = 5,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure what a policy hides, what it gives away, and what it earns.
+    """Measure what a policy hides, what it leaks, and its return.
 
     Example: veil measure patrol.toml patrol-result --details
     """
@@ -67,7 +71,7 @@ def measure(
     if as_json:
         print_json(document)
         return
-    _show_measured(document, str(hidden), hidden.reason)
+    _show_measured(document, hidden, "sensor" if problem.observer.sensors else "observation")
 
 
 def _details(problem: "Problem", policy: "Policy", top: int) -> dict[str, Any]:
@@ -92,51 +96,55 @@ def _details(problem: "Problem", policy: "Policy", top: int) -> dict[str, Any]:
     }
 
 
-def _show_measured(document: dict[str, Any], hidden: str, reason: str) -> None:
+def _show_measured(document: dict[str, Any], hidden: "Opacity", source: str) -> None:
     wanted = document["threshold"]
+    required = "" if wanted is None else f", required: at least {wanted:.6g}"
+    missed = "" if document["feasible"] else " (not met)"
     print_facts(
         [
+            *hidden.facts(),
+            ("return", f"{document['expected_return']:.6g}{required}{missed}"),
+            ("evaluation", hidden.reason or None),
             ("policy", document["policy"]),
-            ("opacity", hidden),
-            ("found", reason or None),
-            ("return", document["expected_return"]),
-            ("threshold", "none" if wanted is None else wanted),
-            ("kept", None if wanted is None else document["feasible"]),
         ]
     )
     found = document.get("details")
     if found is None:
         return
-    over = " ".join(f"{bits:.4f}" for bits in found["bits_over_time"])
+    over_time = " ".join(f"{bits:.4f}" for bits in found["bits_over_time"])
+    print()
     print_facts(
         [
-            ("P(correct guess)", f"{found['guess_probability']:.6f}; prior: {found['prior_guess_probability']:.6f}"),
-            ("expected guesses", found["guessing_entropy"]),
+            ("correct guess", f"{found['guess_probability']:.6f}, {found['prior_guess_probability']:.6f} without observations"),
+            ("guesses needed", f"{found['guessing_entropy']:.6g} on average"),
             ("P(posterior > 0.9)", found["probability_surer_than_90"]),
-            ("remaining bits over time", over),
+            ("uncertainty over time", f"{over_time} bits"),
         ]
-    )
-    print_table(["value of the secret", "bits"], found["asymmetric_bits"].items())
+    )  # fmt: skip
+    print()
+    print_table(["secret value", "part of the hidden bits"], found["asymmetric_bits"].items())
     if found["costs_bits"]:
-        print_table(["leaked through", "bits"], found["costs_bits"].items())
+        print()
+        print_table([source, "bits leaked through it"], found["costs_bits"].items())
     rows = [
         [" ".join(map(event_text, one["observations"])), one["probability"], one["leaked_bits"]]
         for one in found["revealing"]
     ]
     if rows:
-        print_table(["revealing sequence", "probability", "bits leaked"], rows)
+        print()
+        print_table(["most revealing sequences", "probability", "leaked bits"], rows)
 
 
 def event_text(event: Any) -> str:
-    """What an observer writes down, as `veil observe` reads it."""
+    """An event in the form that `veil observe` reads."""
     return event if isinstance(event, str) else ",".join(event)
 
 
 @guarded
 def inspect(scenario: ScenarioArgument, as_json: JsonOption = False) -> None:
-    """Look at a scenario: its size, what can be earned, what is hidden at first, and which methods fit.
+    """Describe a scenario: its size, the range of returns, the entropy of the secret, and which methods fit.
 
-    What depends on a policy is told for the uniform one. A model file can be looked at, too.
+    Values that depend on a policy are those of the uniform policy. A model file can be described, too.
 
     Example: veil inspect patrol.toml
     """
@@ -215,7 +223,7 @@ def _returns(problem: "Problem") -> dict[str, Any]:
 
 
 def _hiding(problem: "Problem") -> dict[str, Any]:
-    """What is secret before anything is seen, how many sequences there are, and which methods fit."""
+    """The prior of the secret, the number of observation sequences, and which methods fit."""
     from .. import MarkovPolicy
     from ..common.logs import entropy_bits
     from ..engine.chain import make_chain
@@ -227,11 +235,11 @@ def _hiding(problem: "Problem") -> dict[str, Any]:
         "prior_bits": float(entropy_bits(chain.prior)),
     }
     if chain.hidden.num_states > _MOST_COUNTED:
-        why = f"{chain.hidden.num_states:,} hidden states are too many to enumerate what can be seen"
+        why = f"{chain.hidden.num_states:,} hidden states are too many to enumerate sequences"
         return found | {"sequences": None, "methods": {"exact": why, "bracket": why, "sampled": "fits"}}
     size = tree_size(chain)
     seconds = size.seconds(chain, gradient=False)
-    exact = f"fits: about {seconds:.2g} s a value, {3 * seconds:.2g} s a gradient"
+    exact = f"fits: about {seconds:.2g} s per value, {3 * seconds:.2g} s per gradient"
     if not size.exact or seconds > 300:
         exact = "too many sequences to enumerate"
     return found | {
@@ -239,8 +247,8 @@ def _hiding(problem: "Problem") -> dict[str, Any]:
         "sequences_text": size.text(),
         "methods": {
             "exact": exact,
-            "bracket": "any horizon; closes where the chain forgets",
-            "sampled": "always, with a standard error",
+            "bracket": "fits any horizon; tight if the chain mixes",
+            "sampled": "fits; gives a standard error",
         },
     }
 
@@ -258,12 +266,12 @@ def _show_inspected(found: dict[str, Any]) -> None:
             ("states", found["states"]),
             ("actions", found["actions"]),
             ("models", None if found["models"] == 1 else found["models"]),
-            ("transitions", f"{found['transitions']:,}, {100 * found['density']:.3g}% of all"),
+            ("transitions", f"{found['transitions']:,} ({100 * found['density']:.3g}% of all possible)"),
             ("hidden states", found["hidden_states"]),
             ("observations", f"{found['observations']}; the observer sees {' and '.join(sees) or 'neither actions nor start'}"),
             ("horizon", found["horizon"]),
             ("secret", f"{found['secret']} at time {found['secret_time']}: {', '.join(found['secret_values'][:8])}"),
-            ("prior", f"{found['prior_bits']:.6f} bits under the uniform policy"),
+            ("prior entropy", f"{found['prior_bits']:.6f} bits, under the uniform policy"),
             ("return", f"{found['min_attainable_return']:.6g} … {found['max_return']:.6g}"
                        f"{'' if found['returns_exact'] else ' (bounds)'}"),
             ("threshold", asked),

@@ -1,4 +1,4 @@
-"""`veil observe`, `veil simulate` and `veil attack`: see a policy as the observer does."""
+"""`veil observe`, `veil simulate` and `veil attack`: a policy as the observer sees it."""
 
 import json
 import sys
@@ -36,36 +36,36 @@ if TYPE_CHECKING:
 def observe(
     scenario: ScenarioArgument,
     policy: PolicyArgument,
-    as_lines: Annotated[bool, typer.Option("--jsonl", help="One JSON document a line, live.")] = False,
+    as_lines: Annotated[bool, typer.Option("--jsonl", help="Print one JSON document per line.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Watch along: read observations from standard input, one a line, and print the posterior after each at once.
+    """Track the observer's belief: read observations from standard input, one per line, and print the posterior after each.
 
-    Where the observer sees actions, a line is ACTION,OBSERVATION, the first observation alone. An empty line begins a new
-    run. A line that cannot be is reported, and the observer believes what it believed before.
+    Where the observer sees actions, a line is ACTION,OBSERVATION; the first observation has no action. An empty line begins
+    a new run. An impossible observation is reported and leaves the posterior unchanged.
 
-    Exit codes: 0, 2 where a line was not understood, 130 after Ctrl-C.
+    Exit codes: 0, 2 if a line was not understood, 130 after Ctrl-C.
 
     Example: printf '0\\nbeep\\n' | veil observe gallery:two-rooms uniform
     """
     from .. import ObserverFilter
 
     opened = open_scenario(scenario)
-    watcher = ObserverFilter(opened.problem, open_policy(opened.problem, policy))
-    tell: _Lines | _JsonLines | _Json = _Json(watcher) if as_json else _JsonLines() if as_lines else _Lines(watcher)
+    observer = ObserverFilter(opened.problem, open_policy(opened.problem, policy))
+    tell: _Lines | _JsonLines | _Json = _Json(observer) if as_json else _JsonLines() if as_lines else _Lines(observer)
     code = SOLVED
     try:
-        for step in _steps(watcher):
+        for step in _steps(observer):
             code = code if step.get("understood", True) else BAD_INPUT
             tell.step(step)
-    except KeyboardInterrupt:  # the usual end of watching; what was printed is made whole first
+    except KeyboardInterrupt:  # the usual way to stop; the document is completed first
         code = INTERRUPTED
     tell.end()
     stop(code)
 
 
-def _steps(watcher: "ObserverFilter") -> Iterator[dict[str, Any]]:
-    """What each line of standard input makes of the posterior."""
+def _steps(observer: "ObserverFilter") -> Iterator[dict[str, Any]]:
+    """The posterior after each line of standard input."""
     from ..common.errors import ImpossibleObservationError, VeilError
 
     number = 0
@@ -74,35 +74,35 @@ def _steps(watcher: "ObserverFilter") -> Iterator[dict[str, Any]]:
         text = line.strip()
         step: dict[str, Any] = {"line": number, "observation": text}
         if not text:
-            watcher.reset()
-            yield step | {"new_run": True} | _belief(watcher)
+            observer.reset()
+            yield step | {"new_run": True} | _belief(observer)
             continue
         try:
-            _take_in(watcher, text)
+            _take_in(observer, text)
         except ImpossibleObservationError as error:
             step |= {"impossible": True, "error": str(error)}
         except VeilError as error:
             step |= {"understood": False, "error": str(error)}
-        yield step | _belief(watcher)
+        yield step | _belief(observer)
 
 
-def _take_in(watcher: "ObserverFilter", text: str) -> None:
+def _take_in(observer: "ObserverFilter", text: str) -> None:
     from ..common.errors import VeilError
 
-    horizon = watcher.problem.horizon
-    if watcher.time is not None and watcher.time >= horizon:
-        raise VeilError(f"the horizon is {horizon}, and the run is over: an empty line begins a new one")
-    watcher.update(_event(watcher, text))
+    horizon = observer.problem.horizon
+    if observer.time is not None and observer.time >= horizon:
+        raise VeilError(f"the run is over, since the horizon is {horizon}: an empty line begins a new one")
+    observer.update(_event(observer, text))
 
 
-def _belief(watcher: "ObserverFilter") -> dict[str, Any]:
-    return {"time": watcher.time, "posterior": dict(zip(watcher.values, watcher.posterior.tolist(), strict=True))}
+def _belief(observer: "ObserverFilter") -> dict[str, Any]:
+    return {"time": observer.time, "posterior": dict(zip(observer.values, observer.posterior.tolist(), strict=True))}
 
 
-def _event(watcher: "ObserverFilter", text: str) -> Any:
+def _event(observer: "ObserverFilter", text: str) -> Any:
     """An event as the filter takes it: an observation, or a pair with the action before it."""
-    problem = watcher.problem
-    if not problem.observer.sees_actions or watcher.time is None:
+    problem = observer.problem
+    if not problem.observer.sees_actions or observer.time is None:
         return _key(problem.observer.observations, text)
     action, comma, observation = text.partition("\t" if "\t" in text else ",")
     if not comma:
@@ -111,7 +111,7 @@ def _event(watcher: "ObserverFilter", text: str) -> Any:
 
 
 def _key(names: Any, text: str) -> str | int:
-    """A name; or a number, where nothing has that name."""
+    """The name; or a number, if nothing has that name."""
     try:
         names.find(text)
     except KeyError:
@@ -122,16 +122,16 @@ def _key(names: Any, text: str) -> str | int:
 class _Lines:
     """One line of text for each step, in columns."""
 
-    def __init__(self, watcher: "ObserverFilter"):
-        problem = watcher.problem
+    def __init__(self, observer: "ObserverFilter"):
+        problem = observer.problem
         actions = problem.model.actions.all() if problem.observer.sees_actions else ("",)
         longest = max(map(len, actions)) + 1 + max(map(len, problem.observer.observations.all()))
         self._width = max(11, min(40, longest))
-        self._say("time", "observation", watcher.values)
-        self._columns = [max(8, len(value)) for value in watcher.values]
+        self._say("time", "observation", observer.values)
+        self._columns = [max(8, len(value)) for value in observer.values]
 
     def step(self, step: dict[str, Any]) -> None:
-        """Print what the observer believes now, and on standard error why a line was refused."""
+        """Print the posterior, and on standard error why a line was refused."""
         if "error" in step:
             print(f"line {step['line']}: {step['error']}", file=sys.stderr, flush=True)
         seen = "(new run)" if "new_run" in step else "(refused)" if "error" in step else step["observation"]
@@ -140,29 +140,29 @@ class _Lines:
         self._say("-" if step["time"] is None else str(step["time"]), seen, shown)
 
     def end(self) -> None:
-        """Nothing is left to say."""
+        """Nothing to complete."""
 
     def _say(self, time: str, seen: str, rest: Iterable[str]) -> None:
         print(f"{time:>4}  {seen:<{self._width}}  {'  '.join(f'{text:<8}' for text in rest)}".rstrip(), flush=True)
 
 
 class _JsonLines:
-    """One JSON document a line."""
+    """One JSON document per line."""
 
     def step(self, step: dict[str, Any]) -> None:
         """Print it."""
         print(json.dumps(step, ensure_ascii=False, allow_nan=False), flush=True)
 
     def end(self) -> None:
-        """Nothing is left to say."""
+        """Nothing to complete."""
 
 
 class _Json:
-    """One JSON document for the whole input, which still grows line by line."""
+    """One JSON document for the whole input, printed line by line."""
 
-    def __init__(self, watcher: "ObserverFilter"):
+    def __init__(self, observer: "ObserverFilter"):
         self._separator = ""
-        print('{"secret_values": ' + json.dumps(list(watcher.values), ensure_ascii=False) + ', "steps": [', flush=True)
+        print('{"secret_values": ' + json.dumps(list(observer.values), ensure_ascii=False) + ', "steps": [', flush=True)
 
     def step(self, step: dict[str, Any]) -> None:
         """Add it to the list."""
@@ -178,17 +178,18 @@ class _Json:
 def simulate(
     scenario: ScenarioArgument,
     policy: PolicyArgument,
-    runs: Annotated[int, typer.Option(min=1, max=100_000, help="How many.")] = 1,
+    runs: Annotated[int, typer.Option(min=1, max=100_000, help="Number of runs.")] = 1,
     seed: SeedOption = 0,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="CSV file, one line a step.", show_default=False)
+        Path | None, typer.Option("--output", "-o", help="CSV file to write, one line per step.", show_default=False)
     ] = None,
     observations_only: Annotated[
-        bool, typer.Option("--observations", help="Only what the observer sees, one a line, as veil observe reads it.")
+        bool,
+        typer.Option("--observations", help="Print only the observations, one per line, as veil observe reads them."),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Play a policy: states, actions, what the observer sees, and the secret of each run.
+    """Simulate a policy: states, actions, observations, and the secret of each run.
 
     Example: veil simulate patrol.toml patrol-result --observations | veil observe patrol.toml patrol-result
     """
@@ -209,7 +210,7 @@ def simulate(
 
 
 def _play(problem: "Problem", policy: "Policy", runs: int, seed: int) -> list[dict[str, Any]]:
-    """Runs in names: what was hidden in them and what was seen of it (None where nothing comes at time 0)."""
+    """Simulated runs by names: secret, states, actions, observations (None where none is received at time 0)."""
     import numpy as np
 
     from ..engine.chain import make_chain
@@ -263,19 +264,17 @@ def _runs_csv(played: list[dict[str, Any]]) -> str:
 def attack(
     scenario: ScenarioArgument,
     policy: PolicyArgument,
-    episodes: Annotated[int, typer.Option(min=2, help="Simulated runs.")] = 10_000,
+    episodes: Annotated[int, typer.Option(min=2, help="Number of simulated runs.")] = 10_000,
     believes: Annotated[
         str | None,
-        typer.Option(
-            metavar="POLICY", help="The policy that the observer thinks is acting.", show_default="the true one"
-        ),
+        typer.Option(metavar="POLICY", help="The policy that the observer assumes.", show_default="the true one"),
     ] = None,
     seed: SeedOption = 0,
-    bins: Annotated[int, typer.Option(min=1, help="Of the calibration table.")] = 10,
-    traces: Annotated[int, typer.Option(min=0, help="Runs to show in full.")] = 0,
+    bins: Annotated[int, typer.Option(min=1, help="Number of bins in the calibration table.")] = 10,
+    traces: Annotated[int, typer.Option(min=0, help="Number of runs to print in full.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Play the best inference attack on the secret against simulated runs, and say how often it is right.
+    """Run the best inference attack on the secret against simulated runs, and report how often it is correct.
 
     Example: veil attack patrol.toml patrol-result --episodes 2000 --believes uniform
     """

@@ -30,16 +30,18 @@ def certify(
     scenario: ScenarioArgument,
     policy: PolicyArgument,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="File of the certificate; its arrays lie beside it.")
+        Path, typer.Option("--output", "-o", help="File to write; its arrays go in a second file beside it.")
     ] = Path("certificate.json"),
-    time_limit: Annotated[float, typer.Option(min=0, help="Seconds for the search of a proof.")] = 60.0,
-    gap: Annotated[float, typer.Option(min=0, help="Bits: the search ends where the bounds are this close.")] = 1e-3,
-    goal: Annotated[Literal["opaque", "transparent"], typer.Option(help="What the policy is for.")] = "opaque",
+    time_limit: Annotated[float, typer.Option(min=0, help="Time limit in seconds.")] = 60.0,
+    gap: Annotated[float, typer.Option(min=0, help="Stop when the bounds are this close, in bits.")] = 1e-3,
+    goal: Annotated[
+        Literal["opaque", "transparent"], typer.Option(help="Whether the policy should conceal or reveal the secret.")
+    ] = "opaque",
     as_json: JsonOption = False,
 ) -> None:
-    """Prove how much a policy hides, and that no policy hides much more under the same threshold.
+    """Prove a lower bound on what a policy hides, and an upper bound over all policies with the same threshold.
 
-    The file is checked by `veil verify`, which shares no code with what made it.
+    `veil verify` checks the file from the scenario and the policy alone.
 
     Example: veil certify patrol.toml patrol-result -o proof.json
     """
@@ -73,19 +75,20 @@ def verify(
         str, typer.Argument(metavar="DIR|FILE", help="A result folder, or a certificate file.", show_default=False)
     ],
     scenario: Annotated[
-        str | None, typer.Option(help="The scenario that the proof is about.", show_default="as the result folder says")
+        str | None, typer.Option(help="The scenario of the certificate.", show_default="that of the result folder")
     ] = None,
     policy: Annotated[
-        str | None, typer.Option(help="The policy that the proof is about.", show_default="that of the result folder")
+        str | None, typer.Option(help="The policy of the certificate.", show_default="that of the result folder")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check a proof from the scenario and the policy alone; nothing in the certificate is trusted.
+    """Check a certificate from the scenario and the policy alone; nothing in the certificate is trusted.
 
-    Exit codes: 0 it holds, 2 bad input, 5 rejected.
+    Exit codes: 0 the certificate holds, 2 bad input, 5 rejected.
 
     Example: veil verify patrol-result
     """
+    from ..common.rounding import at_least, at_most
     from ..proof.certificate import Certificate
     from ..proof.verify import verify as check
 
@@ -115,8 +118,8 @@ def verify(
     print("the certificate holds")
     print_facts(
         [
-            ("claimed", f"{certificate.lower:.6f} … {certificate.upper:.6f} bits"),
-            ("recomputed", f"{found.policy.lower:.6f} … {found.upper:.6f} bits"),
+            ("claimed", f"{at_least(certificate.lower, 6)} … {at_most(certificate.upper, 6)} bits"),
+            ("recomputed", f"{at_least(found.policy.lower, 6)} … {at_most(found.upper, 6)} bits"),
             ("return", f"{certificate.expected_return:.6g}"),
             ("threshold", "none" if certificate.threshold is None else f"{certificate.threshold:.6g}"),
         ]
@@ -125,23 +128,23 @@ def verify(
 
 
 def _check_document(result: "Result", certificate: "Certificate", found: "Verification") -> None:
-    """Raise `CertificateError` where the document of a result says anything else than what is proven."""
+    """Raise `CertificateError` where the document of a result contradicts what is proven."""
     from ..common.errors import CertificateError
 
     told, answer, policy = result.document.certificate, result.document.answer, found.policy
     if told is None or (told.lower, told.upper) != (certificate.lower, certificate.upper):
-        raise CertificateError(f"{result.folder}: result.json tells other bounds than the certificate")
+        raise CertificateError(f"{result.folder}: the bounds in result.json are not those of the certificate")
     if result.document.problem.fingerprint != certificate.problem_hash:
-        raise CertificateError(f"{result.folder}: result.json is about another problem than the certificate")
+        raise CertificateError(f"{result.folder}: result.json and the certificate are about different problems")
     earned, bits = answer.expected_return, answer.opacity.bits
     slack = _ROUNDING * max(1.0, abs(certificate.expected_return)) + certificate.return_error
     if not isinstance(earned, float) or abs(earned - certificate.expected_return) > slack:
-        raise CertificateError(f"{result.folder}: result.json tells a return of {earned}, proven is"
+        raise CertificateError(f"{result.folder}: the return in result.json is {earned}, expected"
                                f" {certificate.expected_return}")  # fmt: skip
     known = isinstance(bits, float) and answer.opacity.method == "exact"
     if known and not policy.lower - _ROUNDING <= float(bits or 0.0) <= policy.upper + _ROUNDING:
-        raise CertificateError(f"{result.folder}: result.json tells {bits} bits, proven are {policy.lower} …"
-                               f" {policy.upper}")  # fmt: skip
+        raise CertificateError(f"{result.folder}: the opacity in result.json is {bits} bits, expected"
+                               f" {policy.lower} … {policy.upper}")  # fmt: skip
 
 
 def _parts(place: str, scenario: str | None, policy: str | None) -> "tuple[Path, Result | None, str, str]":
@@ -154,12 +157,12 @@ def _parts(place: str, scenario: str | None, policy: str | None) -> "tuple[Path,
 
     path, result = Path(place), None
     if not path.exists():
-        raise InputError(place, ["there is no such folder or file, expected a result folder or a certificate"])
+        raise InputError(place, ["not found, expected a result folder or a certificate file"])
     if path.is_dir() or path.name == DOCUMENT:
         result = read_result(path, check_files=False)
         if result.certificate is None:
             why = result.document.certificate_note
-            raise InputError(place, [f"this result has no certificate ({why}): make one with veil certify"])
+            raise InputError(place, [f"this result has no certificate ({why}): create one with veil certify"])
         path = result.certificate
     elif path.name == CERTIFICATE and (path.parent / DOCUMENT).exists() and (scenario is None or policy is None):
         result = read_result(path.parent, check_files=False)
@@ -167,7 +170,9 @@ def _parts(place: str, scenario: str | None, policy: str | None) -> "tuple[Path,
         scenario, policy = scenario or result.scenario, policy or str(result.folder / POLICY)
     missing = [name for name, value in (("--scenario", scenario), ("--policy", policy)) if value is None]
     if missing:
-        raise InputError(place, [f"a certificate alone does not say what it is about: give {' and '.join(missing)}"])
+        raise InputError(
+            place, [f"a certificate file does not contain the scenario and the policy: give {' and '.join(missing)}"]
+        )
     assert scenario is not None
     assert policy is not None
     return path, result, scenario, policy

@@ -1,4 +1,4 @@
-"""`veil report`: what was found, as one page for people and as figures for papers."""
+"""`veil report`: a result as an HTML page, and as figures for papers."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,36 +18,42 @@ _ENDINGS = ("pdf", "png", "svg")
 
 
 def _folder(ending: str) -> Any:
-    return typer.Option(f"--{ending}", metavar="DIR", help=f"Folder for the figures as {ending}.", show_default=False)
+    return typer.Option(
+        f"--{ending}", metavar="DIR", help=f"Folder to write the figures to, as {ending}.", show_default=False
+    )
 
 
 @guarded
 def report(
     result: Annotated[
-        Path, typer.Argument(metavar="RESULT", help="A result folder that veil solve wrote.", show_default=False)
+        Path, typer.Argument(metavar="RESULT", help="A result folder, written by veil solve.", show_default=False)
     ],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The HTML file.", show_default="report.html in the folder")
+        Path | None,
+        typer.Option("--output", "-o", help="HTML file to write.", show_default="report.html in the folder"),
     ] = None,
     scenario: Annotated[
-        str | None, typer.Option(help="The scenario that was solved.", show_default="as the result says")
+        str | None, typer.Option(help="The scenario that was solved.", show_default="as recorded in the result")
     ] = None,
     frontier: Annotated[
         Path | None,
-        typer.Option(help="A curve that veil frontier -o wrote.", show_default="frontier.json in the folder, if there"),
+        typer.Option(
+            help="A frontier, written by veil frontier -o.", show_default="frontier.json in the folder, if present"
+        ),
     ] = None,
     points: Annotated[
-        int | None, typer.Option(min=2, max=1000, help="Compute the curve, with so many points.", show_default=False)
+        int | None,
+        typer.Option(min=2, max=1000, help="Compute the frontier with this number of points.", show_default=False),
     ] = None,
-    runs: Annotated[int, typer.Option(min=2, max=24, help="Sampled runs to show.")] = 6,
-    sequences: Annotated[int, typer.Option(min=1, max=200, help="Revealing sequences to list.")] = 12,
+    runs: Annotated[int, typer.Option(min=2, max=24, help="Number of sampled runs to show.")] = 6,
+    sequences: Annotated[int, typer.Option(min=1, max=200, help="Number of revealing sequences to list.")] = 12,
     seed: SeedOption = 0,
     pdf: Annotated[Path | None, _folder("pdf")] = None,
     png: Annotated[Path | None, _folder("png")] = None,
     svg: Annotated[Path | None, _folder("svg")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write one HTML page about a result, which needs nothing else to open, and figures on demand.
+    """Write a self-contained HTML page about a result, and figures if asked for.
 
     Example: veil report patrol-result --points 10 --pdf figures
     """
@@ -84,7 +90,7 @@ def write_beside(folder: Path, problem: "Problem", solution: "Solution") -> Path
 
 
 def remove_stale(folder: Path) -> None:
-    """A page of an older result in the same folder would speak of the new one falsely; what veil did not write stays."""
+    """Delete the page of an older result in the same folder; a file that veil did not write stays."""
     place = folder / REPORT
     try:
         with place.open("rb") as file:
@@ -100,14 +106,12 @@ def _problem(found: "Result", scenario: str | None) -> "Problem":
 
     text = found.scenario if scenario is None else scenario
     if text is None:
-        raise InputError(
-            str(found.folder), ["the result does not say which scenario it is from: give --scenario SCENARIO"]
-        )
+        raise InputError(str(found.folder), ["the result does not record its scenario: give --scenario SCENARIO"])
     return open_scenario(text).problem
 
 
 def _curve(found: "Result", problem: "Problem", solution: "Solution", frontier: Path | None, points: int | None) -> Any:
-    """The curve to show: a given file, the folder's own, one that is asked for, or one that takes a moment only."""
+    """The frontier to show: a given file, that of the folder, or one computed now if asked for or quick."""
     from ..common.errors import InputError
     from ..report.curve import sweep
 

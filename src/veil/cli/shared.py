@@ -29,7 +29,7 @@ MODEL_ENDINGS = (".pomdp", ".npz", ".drn", ".prism", ".nm", ".pm")
 
 
 def _complete_scenario(incomplete: str) -> list[str]:
-    """What may follow on the command line: files that look like scenarios, folders, and the gallery."""
+    """Completions: scenario files, folders, and the gallery."""
     if incomplete.startswith(GALLERY):
         from .. import gallery
 
@@ -69,13 +69,13 @@ PolicyArgument = Annotated[
     str,
     typer.Argument(
         metavar="POLICY",
-        help="A policy file, a result folder, or the word uniform.",
+        help="A policy file, a result folder, or: uniform.",
         show_default=False,
         autocompletion=_complete_policy,
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
-SeedOption = Annotated[int, typer.Option(help="Of all random choices.", min=0)]
+SeedOption = Annotated[int, typer.Option(help="Random seed.", min=0)]
 
 
 @dataclass(frozen=True)
@@ -133,9 +133,9 @@ def stop(code: int) -> NoReturn:
 
 
 def guarded(command: Callable[..., None]) -> Callable[..., None]:
-    """A command without tracebacks for user errors: a message on standard error, and an exit code.
+    """A command that reports user errors without a traceback: a message on standard error, and an exit code.
 
-    With `as_json` the message is a JSON document on standard output as well.
+    With `as_json` the message is also printed as a JSON document on standard output.
     """
 
     @functools.wraps(command)
@@ -148,9 +148,9 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             try:
                 command(*arguments, **named)
             finally:
-                sys.stdout.flush()  # here, where a reader that has gone can be dealt with
+                sys.stdout.flush()  # here, where a closed pipe can be handled
         except BrokenPipeError:
-            # Whoever read the output has gone; nothing more can be said, not even by the interpreter as it ends.
+            # The reader closed the pipe: nothing more may be written, not even by the interpreter as it ends.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             stop(SOLVED)
         except KeyboardInterrupt:
@@ -161,7 +161,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             where = f"{error.filename}: " if error.filename else ""
             _fail(f"{where}{error.strerror or error}", BAD_INPUT, named)
         except MemoryError:
-            _fail("there is not enough memory for this: use a smaller problem or a sampled method", BAD_INPUT, named)
+            _fail("not enough memory: use a smaller problem or a sampled method", BAD_INPUT, named)
 
     return wrapped
 
@@ -235,11 +235,10 @@ def _draw_table(headings: Sequence[str], cells: list[list[str]], right: list[boo
 
 
 def print_facts(facts: Iterable[tuple[str, Any]]) -> None:
-    """Lines of a name and what there is to say of it."""
-    shown = [(name, _text(value)) for name, value in facts if value is not None]
-    width = max((len(name) for name, _ in shown), default=0)
-    for name, value in shown:
-        print(f"{name:<{width}}  {value}")
+    """Names and values in two columns; None leaves a line out."""
+    from ..common.text import aligned
+
+    print(aligned((name, _text(value)) for name, value in facts if value is not None))
 
 
 def _text(value: Any) -> str:
@@ -256,8 +255,8 @@ def write_text(path: Path, text: str, *, force: bool) -> None:
     from ..common.files import write_whole
 
     if path.exists() and not force:
-        raise InputError(str(path), ["there is such a file already: choose another name, or --force to replace it"])
+        raise InputError(str(path), ["the file already exists: choose another name, or pass --force to replace it"])
     try:
         write_whole(path, text.encode())
     except OSError as error:
-        raise InputError(str(path), [f"it cannot be written: {error.strerror or error}"]) from None
+        raise InputError(str(path), [f"cannot be written: {error.strerror or error}"]) from None

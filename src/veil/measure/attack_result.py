@@ -1,4 +1,4 @@
-"""What an attack on the secret brought: how often the guess was right, how surprised the observer was, in words too."""
+"""The result of an attack on the secret: accuracy, log loss and calibration of the observer's guesses, in words too."""
 
 from dataclasses import dataclass
 
@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..common.logs import entropy_bits, log2_of_count
+from ..common.text import aligned
 from .result import Opacity
 
 Event = str | tuple[str, str]
@@ -29,7 +30,7 @@ class Estimate:
         return self.value
 
     def __str__(self) -> str:
-        exact = "" if self.exact is None else f" (exactly {self.exact:.4f})"
+        exact = "" if self.exact is None else f" (exact: {self.exact:.4f})"
         return f"{self.value:.4f} ± {self.std_error:.2g}{exact}"
 
 
@@ -85,7 +86,7 @@ class Mistake:
 
 @dataclass(frozen=True, eq=False)
 class Attack:
-    """How the best inference attack fared against simulated runs; `summary()` tells it in words.
+    """The best inference attack on simulated runs; `summary()` describes it.
 
     **Attributes:**
 
@@ -146,49 +147,54 @@ class Attack:
         return sum(one.count * abs(one.claimed - one.achieved) for one in self.calibration) / self.episodes
 
     def summary(self) -> str:
-        """The attack in words."""
-        lines = [
-            self._who(),
-            f"right in {self.accuracy} of the runs; {self.blind_accuracy:.4f} without watching",
-            f"wrong in {self.error:.4f}; {self._fano()}",
-            self._surprise(),
-            *([] if self.mistake is None else [self._cost(self.mistake)]),
-            f"confidence off by {self.expected_calibration_error:.4f} on average"
-            f" ({len(self.calibration)} bins of claimed confidence)",
-            "right after each observation: " + " ".join(f"{share:.3f}" for share in self.accuracy_over_time),
-        ]
-        return "\n".join(lines)
-
-    def _who(self) -> str:
-        knows = "knows the policy" if self.mistake is None else "is wrong about the policy"
-        return (
-            f"{self.problem}: {self.episodes:,} simulated runs (seed {self.seed}); an observer who {knows} guesses one of"
+        """The attack as a small table: what the simulated runs show, beside what holds on average over all runs."""
+        knows = "knows the policy" if self.mistake is None else "assumes another policy"
+        head = (
+            f"{self.problem}: {self.episodes:,} simulated runs (seed {self.seed}); the observer {knows} and guesses one of"
             f" {len(self.secret_values)} values of the secret"
         )
+        facts = [
+            ("correct", f"{self.accuracy} of the simulated runs; {self.blind_accuracy:.4f} without observations"),
+            ("wrong", f"{self.error:.4f} of the simulated runs; {self._fano()}"),
+            ("log loss", f"{self._log_loss()}; opacity {self.opacity.bits:.4f} bits ({self.opacity.method})"),
+            *([] if self.mistake is None else [("mistake", self._cost(self.mistake))]),
+            (
+                "calibration",
+                f"confidence and accuracy differ by {self.expected_calibration_error:.4f} on average"
+                f" ({len(self.calibration)} bins)",
+            ),
+            (
+                "over time",
+                "correct after each observation: " + " ".join(f"{one:.3f}" for one in self.accuracy_over_time),
+            ),
+        ]
+        return f"{head}\n{aligned(facts)}"
 
     def _fano(self) -> str:
         source = "estimated " if self.opacity.method == "sampled" else ""
-        return f"by Fano's inequality no observer is wrong less often than {self.fano_error:.4f} ({source}opacity)"
+        return f"on average over all runs at least {self.fano_error:.4f} for any observer (Fano's inequality, {source}opacity)"
 
-    def _surprise(self) -> str:
-        beside = f"; opacity {self.opacity.bits:.4f} bits ({self.opacity.method})"
+    def _log_loss(self) -> str:
         finite = self.finite_cross_entropy_bits
         if finite is None:
-            return f"surprise infinite in every run: each had been ruled out{beside}"
+            return "infinite: the true value had been ruled out in every run"
         if self.infinite_share.value == 0 and not self.infinite_share.exact:
-            return f"surprise {finite} bits on average{beside}"
+            return f"{finite} bits"
         return (
-            f"surprise infinite: the truth had been ruled out in {self.infinite_share} of the runs (observations held"
-            f" impossible in {self.impossible_share}); over the rest {finite} bits{beside}"
+            f"infinite: the true value had been ruled out in {self.infinite_share} of the runs (observations considered"
+            f" impossible in {self.impossible_share}); {finite} bits over the others"
         )
 
     def _cost(self, mistake: Mistake) -> str:
         over = (
             "" if np.isfinite(mistake.sampled_bits) or mistake.finite_bits is None else " over the runs not ruled out"
         )
-        sampled = "infinite" if mistake.finite_bits is None else f"{mistake.finite_bits} bits{over}"
-        exact = "" if mistake.exact_bits is None else f", exactly {mistake.exact_bits:.4f}"
-        return f"the mistake costs {sampled}{exact}; who knows the policy is right in {mistake.knowing_accuracy}"
+        sampled = "infinitely many bits" if mistake.finite_bits is None else f"{mistake.finite_bits} bits{over}"
+        exact = "" if mistake.exact_bits is None else f" (exact: {mistake.exact_bits:.4f})"
+        return (
+            f"the wrong assumption costs the observer {sampled}{exact}; one that knows the policy is correct in"
+            f" {mistake.knowing_accuracy}"
+        )
 
 
 def fano_error(bits: float, num_values: int) -> float:

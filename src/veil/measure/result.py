@@ -49,14 +49,20 @@ class Opacity:
         reach = NormalDist().inv_cdf((1 + confidence) / 2) * self.std_error
         return max(self.lower, self.bits - reach), min(self.upper, self.bits + reach)
 
-    def __str__(self) -> str:
+    def facts(self) -> list[tuple[str, str]]:
+        """What is hidden and what leaks, as names and values for a table."""
+        return [
+            (
+                "hidden",
+                f"{self._value()} of {self.prior_bits:.6f} bits ({self.method}, {self.num_sequences:,} sequences)",
+            ),
+            ("leaked", f"{self.leakage_bits:.6f} bits"),
+        ]
+
+    def _value(self) -> str:
         if self.method == "sampled":
-            value = f"{self.bits:.6f} ± {self.std_error:.2g} bits"
-        elif self.lower == self.upper:
-            value = f"{self.bits:.6f} bits"
-        else:
-            value = f"{self.lower:.6f} … {self.upper:.6f} bits"
-        return (
-            f"hidden {value} of {self.prior_bits:.6f} ({self.method}, {self.num_sequences:,} sequences);"
-            f" leaked {self.leakage_bits:.6f} bits"
-        )
+            return f"{self.bits:.6f} ± {self.std_error:.2g}"
+        return f"{self.bits:.6f}" if self.lower == self.upper else f"{self.lower:.6f} … {self.upper:.6f}"
+
+    def __str__(self) -> str:
+        return "; ".join(f"{name} {value}" for name, value in self.facts())

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from ..common.rounding import at_least, at_most
+from ..common.text import aligned
 from ..measure.result import Opacity
 
 
@@ -98,22 +100,29 @@ class Solution:
     proof: Any = field(default=None, repr=False)
 
     def summary(self) -> str:
-        """The answer in a few lines."""
-        limit = "" if self.threshold is None else f" (threshold {self.threshold:.6g})"
-        kept = "" if self.feasible else ", which does not meet the constraint"
-        lines = [
-            f"{self.opacity}",
-            f"return {self.expected_return:.6g}{limit}{kept}; searched: {self.policy_class}",
-            f"{self.method}, {self.status.name.lower().replace('_', ' ')} after {self.iterations} iterations and"
-            f" {self.seconds:.1f} s; one more unit of return costs {self.price_bits:.4g} bits",
-        ]
-        if self.detail:
-            lines.append(self.detail)
-        if self.needs_observations:
-            lines.append("only an agent that sees what the observer sees can play this policy")
-        if self.certificate is not None:
-            lines.append(self.certificate.summary())
+        """The answer as a small table and one or two sentences."""
+        ended = f"{self.status.name.lower().replace('_', ' ')} after {self.iterations:,} iterations and {self.seconds:.1f} s"
+        lines = [aligned(self._facts()), f"Method: {self.method} over {self.policy_class}, {ended}."]
+        if not self.feasible:
+            lines.append(f"The constraint is not met: {self.detail or self.status.value}.")
+        elif self.needs_observations:
+            lines.append("The agent must see the observations to play this policy.")
         return "\n".join(lines)
+
+    def _facts(self) -> list[tuple[str, str]]:
+        required = "" if self.threshold is None else f", required: at least {self.threshold:.6g}"
+        facts = [*self.opacity.facts(), ("return", f"{self.expected_return:.6g}{required}")]
+        proof = self.certificate
+        if proof is None:
+            facts += [("proven", f"no bounds: {self.certificate_note}")] if self.certificate_note else []
+        elif self.goal == "transparent":
+            facts.append(("proven", f"this policy hides at most {at_most(proof.upper, 6)} bits"))
+        else:
+            low, high = at_least(proof.lower, 6), at_most(proof.upper, 6)
+            facts.append(("proven", f"this policy at least {low} bits, any policy at most {high} bits"))
+        if self.threshold is not None and self.feasible:
+            facts.append(("price", f"{self.price_bits:.4g} bits for one more unit of return"))
+        return facts
 
     def __repr__(self) -> str:
         return f"Solution({self.opacity.bits:.4f} bits, return {self.expected_return:.4g}, {self.status.name})"

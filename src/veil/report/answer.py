@@ -4,9 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ..common.errors import InputError
+from ..common.rounding import at_least, at_most
 from ..formats.results.folder import Result
 from ..measure.result import Opacity
 from ..planning.solution import History, Solution, Status
@@ -83,9 +82,9 @@ def _proven(answer: Answer) -> str:
     if claim is None:
         return "No bound is proven"
     if found.goal == "transparent":
-        return f"Proven: the policy hides at most {upper_text(claim.upper)} bits"
+        return f"Proven: the policy hides at most {at_most(claim.upper)} bits"
     which = "" if found.threshold is None else " that meet the requirement"
-    return f"Proven upper bound over all policies{which}: {upper_text(claim.upper)} bits"
+    return f"Proven upper bound over all policies{which}: {at_most(claim.upper)} bits"
 
 
 def _of_result(problem: Problem, result: Result, certificate: Any) -> Answer:
@@ -142,19 +141,9 @@ def bits_text(value: float) -> str:
     return f"{round(value, 4) + 0.0:.4f}"
 
 
-def lower_text(value: float) -> str:
-    """Rounded down, as a lower bound must be."""
-    return f"{np.floor(value * 1e4) / 1e4:.4f}" if math.isfinite(value) else number_text(value)
-
-
-def upper_text(value: float) -> str:
-    """Rounded up, as an upper bound must be."""
-    return f"{np.ceil(value * 1e4) / 1e4:.4f}" if math.isfinite(value) else number_text(value)
-
-
 def _hidden(opacity: Opacity) -> str:
     if opacity.method == "sampled":
         return f"about {bits_text(opacity.bits)} (± {opacity.std_error:.2g}, estimated)"
     if opacity.upper - opacity.lower > 5e-5:
-        return f"{lower_text(opacity.lower)} to {upper_text(opacity.upper)}"
+        return f"{at_least(opacity.lower)} to {at_most(opacity.upper)}"
     return bits_text(opacity.bits)

@@ -14,12 +14,13 @@ from markupsafe import Markup
 
 from ..common.errors import InputError
 from ..common.files import write_whole
+from ..common.rounding import at_least, at_most
 from ..formats.results.folder import Result
 from ..planning.frontier import Frontier
 from ..planning.solution import Solution
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
-from .answer import Answer, bits_text, lower_text, make_answer, upper_text, verdict
+from .answer import Answer, bits_text, make_answer, verdict
 from .behaviour import behave
 from .curve import read_curve
 from .observing import event_text, most_revealing, sample_runs
@@ -113,8 +114,8 @@ def _pages() -> Environment:
     pages.policies["json.dumps_kwargs"] = {"ensure_ascii": True, "allow_nan": False, "separators": (",", ":")}
     pages.filters |= {
         "bits": bits_text,
-        "rounded_up": upper_text,
-        "rounded_down": lower_text,
+        "at_least": at_least,
+        "at_most": at_most,
         "number": number_text,
         "thousands": "{:,}".format,
         "percent": "{:.1%}".format,

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .answer import Answer, upper_text
+from ..common.rounding import at_most
+from .answer import Answer
 from .behaviour import Behaviour
 from .observing import ObservedRun, event_text
 from .packing import pack_bytes, pack_frames, pack_shares
@@ -180,7 +181,7 @@ def _demands(answer: Answer) -> dict[str, Any]:
     return {
         "threshold": answer.solution.threshold,
         "upper": None if claim is None else round(claim.upper, 6),
-        "upper_text": "" if claim is None else upper_text(claim.upper),
+        "upper_text": "" if claim is None else at_most(claim.upper),
     }
 
 
