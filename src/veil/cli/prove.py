@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from ..common.rounding import lower_text, upper_text
 from .shared import (
     JsonOption,
     PolicyArgument,
@@ -88,7 +89,6 @@ def verify(
 
     Example: veil verify patrol-result
     """
-    from ..common.rounding import at_least, at_most
     from ..proof.certificate import Certificate
     from ..proof.verify import verify as check
 
@@ -118,8 +118,8 @@ def verify(
     print("the certificate holds")
     print_facts(
         [
-            ("claimed", f"{at_least(certificate.lower, 6)} … {at_most(certificate.upper, 6)} bits"),
-            ("recomputed", f"{at_least(found.policy.lower, 6)} … {at_most(found.upper, 6)} bits"),
+            ("claimed", f"{lower_text(certificate.lower, 6)} … {upper_text(certificate.upper, 6)} bits"),
+            ("recomputed", f"{lower_text(found.policy.lower, 6)} … {upper_text(found.upper, 6)} bits"),
             ("return", f"{certificate.expected_return:.6g}"),
             ("threshold", "none" if certificate.threshold is None else f"{certificate.threshold:.6g}"),
         ]

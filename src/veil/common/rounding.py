@@ -1,24 +1,25 @@
-"""Proven numbers as text for people, rounded outward: a lower bound down, an upper bound up."""
+"""Proven numbers as text: lower bounds are rounded down and upper bounds up, so that the text still holds."""
 
 import math
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import Decimal
 
-DIGITS = 4
-_EXACT = Context(prec=400)  # enough for every digit before the point of a float64
-
-
-def at_least(value: float, digits: int = DIGITS) -> str:
-    """The largest decimal number with that many digits after the point that is not above `value`."""
-    return _rounded(value, digits, ROUND_FLOOR)
+DIGITS = 4  # after the point, of bits shown to people
 
 
-def at_most(value: float, digits: int = DIGITS) -> str:
-    """The smallest decimal number with that many digits after the point that is not below `value`."""
-    return _rounded(value, digits, ROUND_CEILING)
+def lower_text(value: float, digits: int = DIGITS) -> str:
+    """The largest decimal with so many digits after the point that is not above the value: `float(text) <= value`."""
+    return _text(value, digits, -1)
 
 
-def _rounded(value: float, digits: int, direction: str) -> str:
+def upper_text(value: float, digits: int = DIGITS) -> str:
+    """The smallest decimal with so many digits after the point that is not below the value: `float(text) >= value`."""
+    return _text(value, digits, 1)
+
+
+def _text(value: float, digits: int, direction: int) -> str:
     if not math.isfinite(value):
-        return str(value)
-    found = Decimal(value).quantize(Decimal(1).scaleb(-digits), rounding=direction, context=_EXACT)
-    return f"{found if found else abs(found):f}"  # no negative zero
+        return "–" if math.isnan(value) else "∞" if value > 0 else "−∞"
+    nearest = Decimal(f"{value:.{digits}f}")
+    if direction * (float(nearest) - value) < 0:
+        nearest += direction * Decimal(1).scaleb(-digits)
+    return f"{nearest + 0:.{digits}f}"  # no negative zero

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..common.rounding import at_least, at_most
+from ..common.rounding import lower_text, upper_text
 from ..common.text import aligned
 from ..measure.result import Opacity
 
@@ -116,9 +116,9 @@ class Solution:
         if proof is None:
             facts += [("proven", f"no bounds: {self.certificate_note}")] if self.certificate_note else []
         elif self.goal == "transparent":
-            facts.append(("proven", f"this policy hides at most {at_most(proof.upper, 6)} bits"))
+            facts.append(("proven", f"this policy hides at most {upper_text(proof.upper, 6)} bits"))
         else:
-            low, high = at_least(proof.lower, 6), at_most(proof.upper, 6)
+            low, high = lower_text(proof.lower, 6), upper_text(proof.upper, 6)
             facts.append(("proven", f"this policy at least {low} bits, any policy at most {high} bits"))
         if self.threshold is not None and self.feasible:
             facts.append(("price", f"{self.price_bits:.4g} bits for one more unit of return"))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..common.errors import InputError
-from ..common.rounding import at_least, at_most
+from ..common.rounding import lower_text, upper_text
 from ..formats.results.folder import Result
 from ..measure.result import Opacity
 from ..planning.solution import History, Solution, Status
@@ -82,9 +82,9 @@ def _proven(answer: Answer) -> str:
     if claim is None:
         return "No bound is proven"
     if found.goal == "transparent":
-        return f"Proven: the policy hides at most {at_most(claim.upper)} bits"
+        return f"Proven: the policy hides at most {upper_text(claim.upper)} bits"
     which = "" if found.threshold is None else " that meet the requirement"
-    return f"Proven upper bound over all policies{which}: {at_most(claim.upper)} bits"
+    return f"Proven upper bound over all policies{which}: {upper_text(claim.upper)} bits"
 
 
 def _of_result(problem: Problem, result: Result, certificate: Any) -> Answer:
@@ -145,5 +145,5 @@ def _hidden(opacity: Opacity) -> str:
     if opacity.method == "sampled":
         return f"about {bits_text(opacity.bits)} (± {opacity.std_error:.2g}, estimated)"
     if opacity.upper - opacity.lower > 5e-5:
-        return f"{at_least(opacity.lower)} to {at_most(opacity.upper)}"
+        return f"{lower_text(opacity.lower)} to {upper_text(opacity.upper)}"
     return bits_text(opacity.bits)

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from ..common.errors import InputError
 from ..common.files import write_whole
-from ..common.rounding import at_least, at_most
+from ..common.rounding import lower_text, upper_text
 from ..formats.results.folder import Result
 from ..planning.frontier import Frontier
 from ..planning.solution import Solution
@@ -114,8 +114,8 @@ def _pages() -> Environment:
     pages.policies["json.dumps_kwargs"] = {"ensure_ascii": True, "allow_nan": False, "separators": (",", ":")}
     pages.filters |= {
         "bits": bits_text,
-        "at_least": at_least,
-        "at_most": at_most,
+        "at_least": lower_text,
+        "at_most": upper_text,
         "number": number_text,
         "thousands": "{:,}".format,
         "percent": "{:.1%}".format,

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..common.rounding import at_most
+from ..common.rounding import upper_text
 from .answer import Answer
 from .behaviour import Behaviour
 from .observing import ObservedRun, event_text
@@ -181,7 +181,7 @@ def _demands(answer: Answer) -> dict[str, Any]:
     return {
         "threshold": answer.solution.threshold,
         "upper": None if claim is None else round(claim.upper, 6),
-        "upper_text": "" if claim is None else at_most(claim.upper),
+        "upper_text": "" if claim is None else upper_text(claim.upper),
     }
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..common.checks import Defects, is_number
 from ..common.errors import InputError
-from ..common.rounding import at_most
+from ..common.rounding import upper_text
 from ..problem.problem import Problem
 from .behaviour import behave
 from .draw import darker, draw_legend, draw_policy, draw_scene
@@ -141,7 +141,7 @@ def convergence(solution: Any) -> "Figure":
         _level(earned, threshold, f"threshold {number_text(threshold)}", VERMILION)
     proof = getattr(solution, "certificate", None)
     if proof is not None and solution.goal == "opaque":
-        _level(bits, proof.upper, f"proven upper bound {at_most(proof.upper)}", VERMILION)
+        _level(bits, proof.upper, f"proven upper bound {upper_text(proof.upper)}", VERMILION)
     return figure
 
 
