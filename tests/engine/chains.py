@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from tests.random_problems import Case, random_spec, to_policy, to_problem
 from veil.engine.chain import Chain, make_chain
-from veil.engine.joint import JointWalk
+from veil.engine.joint import Walk
 from veil.engine.kernel import DenseKernel, SparseKernel
 from veil.measure.exact import EntropyObjective
 
@@ -50,14 +50,14 @@ def with_table(chain: Chain, table: np.ndarray) -> Chain:
     return Chain(chain.hidden, table, stationary=chain.stationary)
 
 
-def total_of(walk: JointWalk) -> float:
+def total_of(walk: Walk) -> float:
     """`H(Z|Y)` by one walk."""
     objective = EntropyObjective()
     walk.run(objective)
     return objective.bits
 
 
-def total_and_slope(walk: JointWalk) -> tuple[float, np.ndarray]:
+def total_and_slope(walk: Walk) -> tuple[float, np.ndarray]:
     """`H(Z|Y)` and its slope in the policy's table by one walk."""
     objective = EntropyObjective()
     slope = walk.run(objective, gradient=True)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import veil
 from tests.engine.chains import chain_of, on_sparse_kernel, small_case, small_cases, total_and_slope, total_of
@@ -158,7 +159,7 @@ def test_the_slope_in_the_root_is_that_of_central_differences(kind: str):
         assert np.sum(slope * root[:, possible]) == pytest.approx(bits, abs=1e-12)  # homogeneous in the root too
 
         def value(changed: np.ndarray, chain: Chain = chain) -> float:
-            hidden = replace(chain.hidden, root=changed)
+            hidden = replace(chain.hidden, first=sp.csr_array(changed))
             return total_of(JointWalk(Chain(hidden, chain.table, stationary=chain.stationary)))
 
         for x, column in np.argwhere(root[:, possible] > 0.01):

@@ -43,7 +43,7 @@ def long_chain() -> Chain:
 def split_at(time: int) -> Chain:
     """The same chain with the whole state at a time as its secret."""
     chain = long_chain()
-    return Chain(replace(chain.hidden, split_time=time, label=np.eye(3)), chain.table, stationary=True)
+    return Chain(replace(chain.hidden, split_time=time, value=np.arange(3), num_values=3), chain.table, stationary=True)
 
 
 @cache

@@ -7,6 +7,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import veil
 from tests.engine.chains import chain_of, on_sparse_kernel, small_cases, total_of
@@ -167,9 +168,10 @@ def test_the_count_of_a_tree_that_ends_with_the_last_state_revealed(kind: str):
 
 def test_the_count_of_no_steps_with_the_last_state_revealed():
     chain = false_alarms(0)
-    told = Chain(replace(chain.hidden, reveals_last=True, root=np.eye(36) / 36, start=np.full(36, 1 / 36)), chain.table,
-                 stationary=True)  # fmt: skip
-    events = Chain(replace(told.hidden, root=np.full((36, 1), 1 / 36)), chain.table, stationary=True)
+    start, first = np.full(36, 1 / 36), sp.csr_array(np.eye(36) / 36)
+    hidden = replace(chain.hidden, reveals_last=True, first=first, start=start)
+    told = Chain(hidden, chain.table, stationary=True)
+    events = Chain(replace(hidden, first=sp.csr_array(np.full((36, 1), 1 / 36))), chain.table, stationary=True)
     assert tree_size(told).num_sequences == 36
     assert tree_size(events).num_sequences == 36
 

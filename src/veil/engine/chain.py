@@ -15,6 +15,7 @@ from .hidden import Hidden, build
 from .kernel import Matrix
 from .remember import remember
 
+_SMALL_LABEL = 2**22  # a dense label of this size costs nothing; beyond, the values are counted
 _MOST_NUMBERS = 2**26  # of mixed transitions kept for a time-dependent policy: 512 MiB
 
 
@@ -70,7 +71,11 @@ class Chain:
         occupied = self.hidden.start
         for time in range(self.hidden.split_time):
             occupied = self.push(occupied, time)
-        return occupied @ self.hidden.label
+        hidden = self.hidden
+        if hidden.num_states * hidden.num_values <= _SMALL_LABEL:
+            return occupied @ hidden.label
+        known = hidden.value >= 0
+        return np.bincount(hidden.value[known], weights=occupied[known], minlength=hidden.num_values)
 
     @cached_property
     def forecasts(self) -> list[Float[np.ndarray, "N Z"]]:

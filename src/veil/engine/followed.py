@@ -17,7 +17,7 @@ from ..common.errors import InputError, TooLargeError
 from ..policy.history import HistoryPolicy
 from ..problem.problem import Problem
 from .hidden import Channel, Hidden, build
-from .kernel import make_kernel
+from .kernel import make_kernel, num_columns
 from .moves import Moves, situations
 
 _MOST_NUMBERS = 2**26  # transitions of all times together: 1 GiB with their places
@@ -93,17 +93,17 @@ class Followed:
         total, hidden, split = int(begin[-1]), self.hidden, self.hidden.split_time
         x = np.concatenate([layer.x for layer in self.layers])
         event = np.concatenate([layer.event for layer in self.layers])
-        root = np.zeros((total, hidden.root.shape[1]))
         first = self.layers[0]
-        root[np.arange(len(first)), first.event] = self.start
-        emission = np.zeros((total, hidden.num_events))
-        emission[np.arange(sizes[0], total), event[sizes[0] :]] = 1.0
-        label = np.zeros((total, hidden.label.shape[1]))
-        label[np.arange(begin[split], begin[split + 1]), self.layers[split].z] = 1.0
+        places = (np.arange(len(first)), first.event)
+        root = sp.csr_array((self.start, places), shape=(total, num_columns(hidden.first)))
+        places = (np.arange(sizes[0], total), event[sizes[0] :])
+        emission = sp.csr_array((np.ones(total - sizes[0]), places), shape=(total, hidden.num_events))
+        value = np.full(total, -1)
+        value[begin[split] : begin[split + 1]] = self.layers[split].z
         product = Hidden(
             kernel=make_kernel(self._by_action(begin)),
-            start=root.sum(axis=1),
-            root=root,
+            start=np.concatenate([self.start, np.zeros(total - sizes[0])]),
+            first=root,
             channels=(Channel(np.ones(hidden.reward.shape[1], dtype=bool), emission),),
             reward=hidden.reward[x],
             terminal=hidden.terminal[x],
@@ -111,7 +111,8 @@ class Followed:
             num_cells=total,
             state=hidden.state[x],
             model_index=hidden.model_index[x],
-            label=label,
+            value=value,
+            num_values=hidden.num_values,
             split_time=split,
             horizon=hidden.horizon,
             discount=hidden.discount,
@@ -155,13 +156,13 @@ class _Follower:
         self.problem, self.policy, self.hidden = problem, policy, build(problem)
         self.moves = Moves.of(self.hidden)
         self.situation = situations(problem, self.hidden)
-        self.values = self.hidden.label.shape[1]
+        self.values = self.hidden.num_values
         self.used = 0
         defects = Defects(_WHERE)
         if policy.horizon != problem.horizon:
             defects.add(f"it makes {policy.horizon} decisions, and the horizon is {problem.horizon}")
-        if len(policy.first) != self.hidden.root.shape[1]:
-            defects.add(f"it knows {len(policy.first)} first events, and {self.hidden.root.shape[1]} can come")
+        if len(policy.first) != num_columns(self.hidden.first):
+            defects.add(f"it knows {len(policy.first)} first events, and {num_columns(self.hidden.first)} can come")
         for time, (rows, table) in enumerate(zip(policy.decisions, policy.following, strict=True)):
             if rows.probabilities.shape[1] != problem.num_actions:
                 width = rows.probabilities.shape[1]
@@ -211,10 +212,10 @@ class _Follower:
         if self.policy.told is not None and self.policy.told_at == time:
             node = np.where(node >= 0, self.policy.told[node, self.situation[x]], -1)
         if time == self.hidden.split_time:
-            z = np.argmax(self.hidden.label[x], axis=1)
+            z = self.hidden.value[x]
         if (node < 0).any():
             raise InputError(_WHERE, [f"it reaches an event at time {time} that its graph holds impossible"])
-        sizes = (self.hidden.num_states, self.values + 1, max(self.hidden.num_events, self.hidden.root.shape[1]))
+        sizes = (self.hidden.num_states, self.values + 1, max(self.hidden.num_events, num_columns(self.hidden.first)))
         key = ((node.astype(np.int64) * sizes[0] + x) * sizes[1] + z + 1) * sizes[2] + event
         found, number = np.unique(key, return_inverse=True)
         rest, event = np.divmod(found, sizes[2])

@@ -1,42 +1,52 @@
 """One hidden chain for every problem: the model, times what else is hidden, with what the observer receives of it."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Bool, Float, Int
 
+from ..common.errors import TooLargeError
 from ..problem.observer import Observer
 from ..problem.problem import Problem
-from .kernel import Kernel, make_kernel
+from .kernel import Kernel, make_kernel, num_columns, num_rows
+
+_DENSE_NUMBERS = 2**28  # of a dense table: 2 GiB
 
 
 @dataclass(frozen=True, eq=False)
 class Channel:
-    """Actions that emit alike: `emission[x', e]` is the probability of event e after one of them has led to x'.
+    """Actions that emit alike: `table[x', e]` is the probability of event e after one of them has led to x'.
 
     One channel serves all actions unless the observer sees them or emissions depend on them. This is the paper's
     augmentation of the states by `S × A`, folded into the step instead of into the state.
     """
 
     actions: Bool[np.ndarray, " A"]
-    emission: Float[np.ndarray, "N E"]
+    table: sp.csr_array
+
+    @cached_property
+    def emission(self) -> Float[np.ndarray, "N E"]:
+        """The table as a dense array, for the backends that work on dense messages."""
+        return _dense(self.table, "emissions")
 
 
 @dataclass(frozen=True, eq=False)
 class Hidden:
     """The hidden chain that the observer filters, before a policy is chosen.
 
-    A hidden state x is `(model index, private memory, state)`, restricted to what can be reached. `root[x, e]` is
+    A hidden state x is `(model index, private memory, state)`, restricted to what can be reached. `first[x, e]` is
     `P(x_0 = x, first event = e)`, one column where nothing is received at time 0. `cell[x]` is what
-    the agent can tell of x, a row of the policy's table. The secret is a split: `label[x, z]` of the hidden state at
-    `split_time`. `reveals_last`: the observer is told `x_T` in the end, as in the lower end of a bracket.
+    the agent can tell of x, a row of the policy's table. The secret is a split: `value[x]`, one of `num_values`, of the
+    hidden state at `split_time`; -1 where the state cannot occur then. `reveals_last`: the observer is told `x_T` in the
+    end, as in the lower end of a bracket.
     """
 
     kernel: Kernel
     start: Float[np.ndarray, " N"]
-    root: Float[np.ndarray, "N F"]
+    first: sp.csr_array
     channels: tuple[Channel, ...]
     reward: Float[np.ndarray, "N A"]
     terminal: Float[np.ndarray, " N"]
@@ -44,7 +54,8 @@ class Hidden:
     num_cells: int
     state: Int[np.ndarray, " N"]
     model_index: Int[np.ndarray, " N"]
-    label: Float[np.ndarray, "N Z"]
+    value: Int[np.ndarray, " N"]
+    num_values: int
     split_time: int
     horizon: int
     discount: float
@@ -58,7 +69,32 @@ class Hidden:
     @property
     def num_events(self) -> int:
         """How many events a step can have."""
-        return self.channels[0].emission.shape[1]
+        return num_columns(self.channels[0].table)
+
+    @cached_property
+    def root(self) -> Float[np.ndarray, "N F"]:
+        """`first` as a dense array, for the backends that work on dense messages."""
+        return _dense(self.first, "first events")
+
+    @cached_property
+    def label(self) -> Float[np.ndarray, "N Z"]:
+        """One row of zeros and a one for each hidden state: `value` for the backends that work on dense messages."""
+        known = np.flatnonzero(self.value >= 0)
+        table = sp.csr_array(
+            (np.ones(len(known)), (known, self.value[known])), shape=(self.num_states, self.num_values)
+        )
+        return _dense(table, "values of the secret")
+
+
+def _dense(table: sp.csr_array, what: str) -> np.ndarray:
+    """A sparse table as a dense array; raises `TooLargeError` beyond 2 GiB."""
+    rows, columns = num_rows(table), num_columns(table)
+    if rows * columns > _DENSE_NUMBERS:
+        raise TooLargeError(
+            f"{rows:,} hidden states with {columns:,} {what} need {rows * columns * 8 / 2**30:.1f} GiB as dense messages:"
+            " method='exact' on few possible sequences works without them"
+        )
+    return table.toarray()
 
 
 _BUILT: WeakKeyDictionary[Problem, Hidden] = WeakKeyDictionary()
@@ -83,14 +119,12 @@ def _build(problem: Problem) -> Hidden:
         matrices, start = [matrix[kept][:, kept] for matrix in matrices], start[kept]
     model_index, rest = np.divmod(kept, num_memories * num_states)
     memory, state = np.divmod(rest, num_states)
-    first, channels = _emissions(problem.observer, state, problem.num_actions)
+    first, channels = emission_tables(problem.observer, state, problem.num_actions)
     values = table.label[model_index, memory, state] if num_models > 1 else table.label[0, memory, state]
-    label = np.zeros((len(kept), len(table.value_names)))
-    label[np.flatnonzero(values >= 0), values[values >= 0]] = 1.0
     return Hidden(
         kernel=make_kernel(matrices),
         start=start,
-        root=start[:, None] * first,
+        first=scaled_rows(start, first),
         channels=channels,
         reward=np.stack([model.rewards for model in models])[model_index, state],
         terminal=np.stack([model.terminal_rewards for model in models])[model_index, state],
@@ -98,7 +132,8 @@ def _build(problem: Problem) -> Hidden:
         num_cells=problem.num_cells,
         state=state,
         model_index=model_index,
-        label=label,
+        value=values,
+        num_values=len(table.value_names),
         split_time=table.time,
         horizon=problem.horizon,
         discount=problem.discount,
@@ -143,32 +178,45 @@ def _reachable(matrices: list[sp.csr_array], start: np.ndarray) -> np.ndarray:
     return np.flatnonzero(reached)
 
 
-def _emissions(observer: Observer, state: np.ndarray, num_actions: int) -> tuple[np.ndarray, tuple[Channel, ...]]:
+def emission_tables(
+    observer: Observer, state: np.ndarray, num_actions: int
+) -> tuple[sp.csr_array, tuple[Channel, ...]]:
     """The first emission and the channels, over hidden states that show as the model's states `state`."""
-    table = observer.emissions[:, state] if observer.on_actions else observer.emissions[None, state]
-    first = table[0] if observer.sees_first else np.ones((len(state), 1))
+    whole = np.array_equal(state, np.arange(observer.shape[-2]))
+    tables = list(observer.matrices) if whole else [sp.csr_array(matrix[state]) for matrix in observer.matrices]
+    first = tables[0] if observer.sees_first else sp.csr_array(np.ones((len(state), 1)))
     every = np.ones(num_actions, dtype=bool)
     if observer.sees_actions:
         return first, tuple(
             Channel(
-                np.arange(num_actions) == action, _seen_with(action, table[min(action, len(table) - 1)], num_actions)
+                np.arange(num_actions) == action, _seen_with(action, tables[min(action, len(tables) - 1)], num_actions)
             )
             for action in range(num_actions)
         )
-    if len(table) == 1:
-        return first, (Channel(every, table[0]),)
-    distinct, group = np.unique(table.reshape(len(table), -1), axis=0, return_inverse=True)
+    if len(tables) == 1:
+        return first, (Channel(every, tables[0]),)
+    alike: dict[bytes, list[int]] = {}
+    for action, table in enumerate(tables):
+        content = b"".join(part.tobytes() for part in (table.indptr, table.indices, table.data))
+        alike.setdefault(content, []).append(action)
     return first, tuple(
-        Channel(group.ravel() == number, emission.reshape(table.shape[1:])) for number, emission in enumerate(distinct)
+        Channel(np.isin(np.arange(num_actions), actions), tables[actions[0]]) for actions in alike.values()
     )
 
 
-def _seen_with(action: int, emission: np.ndarray, num_actions: int) -> np.ndarray:
+def _seen_with(action: int, table: sp.csr_array, num_actions: int) -> sp.csr_array:
     """Emission of the pairs (action, observation), pair `(a, o)` being event `a · O + o`."""
-    states, observations = emission.shape
-    table = np.zeros((states, num_actions * observations))
-    table[:, action * observations : (action + 1) * observations] = emission
-    return table
+    observations = num_columns(table)
+    shape = (num_rows(table), num_actions * observations)
+    return sp.csr_array((table.data, table.indices + action * observations, table.indptr), shape=shape)
+
+
+def scaled_rows(factor: Float[np.ndarray, " N"], table: sp.csr_array) -> sp.csr_array:
+    """Each row of a table times its factor, without stored zeros."""
+    data = table.data * np.repeat(factor, np.diff(table.indptr))
+    result = sp.csr_array((data, table.indices, table.indptr), shape=table.shape, copy=True)
+    result.eliminate_zeros()
+    return result
 
 
 def event_name(problem: Problem, event: int, time: int) -> str | tuple[str, str]:

@@ -37,6 +37,19 @@ class Objective(Protocol):
         ...
 
 
+class Walk(Protocol):
+    """One pass over all possible observation sequences, by whatever backend."""
+
+    num_sequences: float
+    merge_error_bits: float
+    lost_mass: float
+    root_slope: np.ndarray | None
+
+    def run(self, objective: Objective, *, gradient: bool = False) -> Float[np.ndarray, "T C A"] | None:
+        """Feed all sequences to the objective; with `gradient`, pull its slopes back to the policy's table."""
+        ...
+
+
 @dataclass
 class JointWalk:
     """One pass over all possible observation sequences of a chain, within a memory budget.

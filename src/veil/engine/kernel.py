@@ -144,6 +144,13 @@ def num_rows(matrix: sp.csr_array) -> int:
     return len(matrix.indptr) - 1
 
 
+def num_columns(matrix: sp.csr_array) -> int:
+    """How many columns a sparse matrix has."""
+    shape = matrix.shape
+    assert shape is not None
+    return shape[1]
+
+
 def make_kernel(matrices: Sequence[sp.csr_array]) -> DenseKernel | SparseKernel:
     """The kernel that suits the size and the fill of the transitions."""
     states = num_rows(matrices[0])

@@ -38,8 +38,9 @@ def labelled(hidden: Hidden, time: int, layer: Layer) -> Layer:
         return Layer(layer.node, layer.x, np.full(len(layer), -1, dtype=np.int32))
     if time > hidden.split_time:
         return layer
-    assert (hidden.label[layer.x].sum(axis=1) == 1).all(), "a hidden state without a value of the secret"
-    return Layer(layer.node, layer.x, np.argmax(hidden.label[layer.x], axis=1).astype(np.int32))
+    value = hidden.value[layer.x].astype(np.int32)
+    assert (value >= 0).all(), "a hidden state without a value of the secret"
+    return Layer(layer.node, layer.x, value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,13 +124,6 @@ class Moves:
         )
         step.sum_duplicates()
         return labelled(hidden, time + 1, after), step
-
-
-def num_columns(matrix: sp.csr_array) -> int:
-    """How many columns a sparse matrix has."""
-    shape = matrix.shape
-    assert shape is not None
-    return shape[1]
 
 
 def _number_keys(keys: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:

@@ -17,7 +17,7 @@ from ..policy.memories import Memory
 from ..policy.recall import Recall, recall
 from ..policy.records import EventRecord
 from ..problem.problem import Problem
-from .hidden import Channel, Hidden, _emissions
+from .hidden import Channel, Hidden, emission_tables, scaled_rows
 from .kernel import make_kernel
 
 _MOST_NUMBERS = 2**28  # transition probabilities of the product: 2 GiB
@@ -72,13 +72,11 @@ def _product(problem: Problem, situations: Recall) -> Hidden:
     place = np.searchsorted(situations.code, situations.opening.code)
     start = np.bincount(place, situations.opening.chance, minlength=size)
     values = table.label[model if len(models) > 1 else 0, secret, state]
-    label = np.zeros((size, len(table.value_names)))
-    label[np.flatnonzero(values >= 0), values[values >= 0]] = 1.0
-    root, channels = _shown(problem, situations, start)
+    first, channels = _shown(problem, situations, start)
     return Hidden(
         kernel=make_kernel(_matrices(situations)),
         start=start,
-        root=root,
+        first=first,
         channels=channels,
         reward=np.repeat(np.stack([m.rewards for m in models])[model, state], situations.record.nodes, axis=1),
         terminal=np.stack([m.terminal_rewards for m in models])[model, state],
@@ -86,7 +84,8 @@ def _product(problem: Problem, situations: Recall) -> Hidden:
         num_cells=situations.num_cells,
         state=state,
         model_index=model,
-        label=label,
+        value=values,
+        num_values=len(table.value_names),
         split_time=table.time,
         horizon=problem.horizon,
         discount=problem.discount,
@@ -95,23 +94,24 @@ def _product(problem: Problem, situations: Recall) -> Hidden:
 
 def _shown(
     problem: Problem, situations: Recall, start: Float[np.ndarray, " N"]
-) -> tuple[Float[np.ndarray, "N F"], tuple[Channel, ...]]:
+) -> tuple[sp.csr_array, tuple[Channel, ...]]:
     """What is received at time 0, jointly with the start, and what each later state emits."""
     record, opening = situations.record, situations.opening
     _, _, state, memory = situations.parts
     if not isinstance(record, EventRecord):
-        first, channels = _emissions(problem.observer, state, problem.num_actions)
-        wide = tuple(Channel(np.repeat(c.actions, record.nodes), c.emission) for c in channels)
-        return start[:, None] * first, wide
-    root = start[:, None]
+        first, channels = emission_tables(problem.observer, state, problem.num_actions)
+        wide = tuple(Channel(np.repeat(c.actions, record.nodes), c.table) for c in channels)
+        return scaled_rows(start, first), wide
+    first = sp.csr_array(start[:, None])
     if problem.observer.sees_first:
-        root = np.zeros((len(start), problem.observer.num_observations))
-        root[np.searchsorted(situations.code, opening.code), opening.event] = opening.chance
+        places = (np.searchsorted(situations.code, opening.code), opening.event)
+        shape = (len(start), problem.observer.num_observations)
+        first = sp.csr_array((opening.chance, places), shape=shape)
     newest = record.newest(memory)
-    emission = np.zeros((len(start), record.num_events))
     entered = np.flatnonzero(newest >= 0)  # the others occur at time 0 only and emit nothing later
-    emission[entered, newest[entered]] = 1.0
-    return root, (Channel(np.ones(problem.num_actions, dtype=bool), emission),)
+    places = (entered, newest[entered])
+    emission = sp.csr_array((np.ones(len(entered)), places), shape=(len(start), record.num_events))
+    return first, (Channel(np.ones(problem.num_actions, dtype=bool), emission),)
 
 
 def _matrices(situations: Recall) -> list[sp.csr_array]:

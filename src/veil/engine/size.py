@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from .chain import Chain
 from .hidden import Hidden
+from .kernel import num_columns
 
 _MOST_SETS = 20_000
 _ENOUGH = 1e18
@@ -109,7 +110,7 @@ def naive_bound(chain: Chain) -> float:
     """`F · E^T`: never fewer than the sequences that are possible."""
     hidden = chain.hidden
     with np.errstate(over="ignore"):
-        return float(hidden.root.shape[1] * np.float64(hidden.num_events) ** hidden.horizon)
+        return float(num_columns(hidden.first) * np.float64(hidden.num_events) ** hidden.horizon)
 
 
 @dataclass(frozen=True, eq=False)

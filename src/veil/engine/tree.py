@@ -12,7 +12,7 @@ taken in the unscaled messages, where they are free of the scale: `H` is homogen
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -44,6 +44,10 @@ class Block:
         events = None if self.events is None else self.events[begin:end]
         return Block(self.weight[begin:end], self.message[begin:end], self.count[begin:end], events)
 
+    def span(self, begin: int, end: int) -> slice:
+        """Where some consecutive rows lie in an array like `message`."""
+        return slice(begin, end)
+
     @property
     def true(self) -> Float[np.ndarray, "n V N"]:
         """The unscaled messages."""
@@ -62,11 +66,11 @@ class Direction(Protocol):
         """How many levels lie below the root."""
         ...
 
-    def root(self) -> Block:
+    def root(self) -> Any:
         """The block at level 0."""
         ...
 
-    def expand(self, block: Block, level: int) -> tuple[Block, PullBack]:
+    def expand(self, block: Any, level: int) -> tuple[Any, PullBack]:
         """The children of a block, and the way back from a slope in the children to the slope in the block."""
         ...
 
@@ -318,7 +322,7 @@ class Suffixes:
 
 @dataclass
 class _Frame:
-    block: Block
+    block: Any
     level: int
     position: int = 0
     pending: tuple[int, int, PullBack] | None = None
@@ -327,9 +331,9 @@ class _Frame:
 
 def walk(
     direction: Direction,
-    leaf: Callable[[Block], np.ndarray | None],
+    leaf: Callable[[Any], np.ndarray | None],
     *,
-    rows_at_once: int,
+    rows_at_once: int | Callable[[Any, int, int], int],
     with_slopes: bool = False,
     clock: Clock = UNLIMITED,
 ) -> np.ndarray | None:
@@ -339,17 +343,20 @@ def walk(
     which fills the direction's `slopes`, and returns the slope in the root's messages. Blocks are visited in the same
     order each time.
 
-    **Arguments:** `rows_at_once`: parents extended at a time; memory is bounded by this times the levels.
+    **Arguments:** `rows_at_once`: parents extended at a time, memory being bounded by this times the levels; or a
+    function of (block, first row, level).
     `clock` is checked before each block.
     """
     stack = [_Frame(direction.root(), 0)]
     while stack:
         frame = stack[-1]
+        block = frame.block
         clock.check()
         if frame.level < direction.levels and frame.position < len(frame.block):
             if frame.slope is None and with_slopes:
                 frame.slope = np.zeros_like(frame.block.message)
-            end = min(frame.position + rows_at_once, len(frame.block))
+            most = rows_at_once if isinstance(rows_at_once, int) else rows_at_once(block, frame.position, frame.level)
+            end = min(frame.position + most, len(frame.block))
             part = frame.block if end - frame.position == len(frame.block) else frame.block.part(frame.position, end)
             children, pull_back = direction.expand(part, frame.level)
             frame.pending = (frame.position, end, pull_back)
@@ -367,7 +374,7 @@ def walk(
             assert parent.slope is not None
             begin, end, pull_back = parent.pending
             slope = np.zeros_like(frame.block.message) if frame.slope is None else frame.slope
-            parent.slope[begin:end] = pull_back(slope)
+            parent.slope[parent.block.span(begin, end)] = pull_back(slope)
     return None
 
 

@@ -12,10 +12,12 @@ alone, `S_b` makes `O_b` worthless too and it is left out.)
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy.sparse as sp
 from jaxtyping import Float
 
 from .chain import Chain, Slopes, sum_over
-from .joint import JointWalk, Objective
+from .hidden import scaled_rows
+from .joint import Objective, Walk
 
 
 @dataclass(frozen=True)
@@ -58,22 +60,22 @@ class Cut:
         # At time 0 the true start serves the upper bound as it is: nothing lies before it.
         self.cut_left = window.begin > 0 or (window.begin == 0 and reveal)
         occupied = chain.occupancies[self.begin]
-        root = hidden.root
+        first = hidden.first
         if self.cut_left and reveal:
             self.revealed = np.flatnonzero(occupied > 0)
-            root = np.zeros((hidden.num_states, len(self.revealed)))
-            root[self.revealed, np.arange(len(self.revealed))] = occupied[self.revealed]
+            places = (self.revealed, np.arange(len(self.revealed)))
+            first = sp.csr_array((occupied[self.revealed], places), shape=(hidden.num_states, len(self.revealed)))
         elif self.cut_left:
             before = chain.occupancies[self.begin - 1]
-            root = sum_over(
-                (before @ matrix)[:, None] * channel.emission
+            first = sum_over(
+                scaled_rows(before @ matrix, channel.table)
                 for matrix, channel in zip(chain.matrices(self.begin - 1), hidden.channels, strict=True)
             )
         self.chain = Chain(
             replace(
                 hidden,
                 start=occupied,
-                root=root,
+                first=first,
                 horizon=end - self.begin,
                 split_time=hidden.split_time - self.begin,
                 reveals_last=reveal and window.end <= hidden.horizon,
@@ -83,7 +85,7 @@ class Cut:
         )
         self.end = end
 
-    def run(self, walk: JointWalk, objective: Objective) -> Float[np.ndarray, "T C A"]:
+    def run(self, walk: Walk, objective: Objective) -> Float[np.ndarray, "T C A"]:
         """The objective over the window, and its slope in the whole policy's table, the way to the window included."""
         inside = walk.run(objective, gradient=True)
         assert inside is not None

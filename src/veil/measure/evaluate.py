@@ -20,7 +20,16 @@ from ..policy.tables import Policy, softmax_pull_back
 from ..policy.timed import TimedPolicy
 from ..problem.problem import Problem
 from .bracket import bracket_gradient, bracket_opacity
-from .exact import EXACT_SECONDS, Budget, exact_gradient, exact_opacity
+from .exact import (
+    COUNTED_STATES,
+    EXACT_SECONDS,
+    Budget,
+    EntropyObjective,
+    exact_gradient,
+    exact_opacity,
+    exact_result,
+    try_sparse,
+)
 from .history import history_opacity, history_return
 from .result import Opacity
 from .sampled import check_settings, sampled_gradient, sampled_opacity
@@ -28,9 +37,8 @@ from .sampled import check_settings, sampled_gradient, sampled_opacity
 Method = Literal["auto", "exact", "bracket", "sampled"]
 _METHODS = ("auto", "exact", "bracket", "sampled")
 _SECONDS = {"auto": 20.0, "exact": EXACT_SECONDS, "bracket": 60.0, "sampled": EXACT_SECONDS}
-# `auto` enumerates where that is a matter of seconds, and brackets where windows fit at all.
+# `auto` enumerates where that is a matter of seconds.
 _AUTO_EXACT_SECONDS = 5.0
-_AUTO_BRACKET_STATES = 2000
 
 
 @dataclass(frozen=True)
@@ -126,6 +134,9 @@ def opacity_gradient(
     budget = Budget(memory_bytes, _SECONDS.get(method, 1.0) if time_limit is None else time_limit, merge_tolerance)
     settings = _Settings(method, width, sequences, None, seed, budget)
     policy, chain = _softmax_chain(problem, theta, memory)
+    found = _quick(chain, budget, gradient=True) if method == "auto" else None
+    if found is not None:
+        return found[0], _in_theta(policy, found[1])
     chosen, reason = _choose(chain, budget, gradient=True) if method == "auto" else (settings.method, "")
     if chosen == "exact":
         result, slope = exact_gradient(chain, budget, reason=reason)
@@ -160,8 +171,8 @@ def return_gradient(
 def _choose(chain: Chain, budget: Budget, *, gradient: bool) -> tuple[Method, str]:
     """The method that `auto` begins with, and why."""
     hidden = chain.hidden
-    if hidden.num_states > _AUTO_BRACKET_STATES:
-        return "sampled", f"{hidden.num_states:,} hidden states are too many to enumerate what can be seen"
+    if hidden.num_states > COUNTED_STATES:
+        return "sampled", f"{hidden.num_states:,} hidden states leave too many sequences possible to enumerate them"
     size = tree_size(chain)
     seconds = size.seconds(chain, gradient=gradient)
     if seconds <= min(_AUTO_EXACT_SECONDS, budget.time_limit) and size.exact:
@@ -169,7 +180,26 @@ def _choose(chain: Chain, budget: Budget, *, gradient: bool) -> tuple[Method, st
     return "bracket", f"{size.text()} sequences are possible, too many to enumerate within the budget"
 
 
+def _quick(chain: Chain, budget: Budget, *, gradient: bool) -> tuple[Opacity, np.ndarray] | None:
+    """The exact value of a chain of many states, where few sequences are possible; None where it takes longer.
+
+    Dense messages over many states are never worth trying, and a count costs as much as the walk.
+    """
+    if chain.hidden.num_states <= COUNTED_STATES:
+        return None
+    seconds = min(_AUTO_EXACT_SECONDS, 0.25 * budget.time_limit)
+    found = try_sparse(chain, budget, EntropyObjective, seconds, gradient)
+    if found is None:
+        return None
+    objective, walk, slope = found
+    reason = f"all {walk.num_sequences:,.0f} possible sequences enumerated by what they leave possible"
+    return exact_result(chain, walk, objective, reason), np.zeros(0) if slope is None else slope
+
+
 def _auto(chain: Chain, settings: _Settings) -> Opacity:
+    found = _quick(chain, settings.budget, gradient=False)
+    if found is not None:
+        return found[0]
     method, reason = _choose(chain, settings.budget, gradient=False)
     if method == "exact":
         return exact_opacity(chain, settings.budget, reason=reason)

@@ -197,8 +197,8 @@ def joint_table(
     if isinstance(policy, HistoryPolicy):
         return JointTable(problem, *history_table(problem, policy, Budget(memory_bytes, time_limit)))
     chain = make_chain(problem, policy)
-    collected = _Collect()
-    walk_all(chain, Budget(memory_bytes, time_limit), collected, keep_events=True)
+    budget = Budget(memory_bytes, time_limit)
+    collected, _, _ = walk_all(chain, budget, _Collect, gradient=False, keep_events=True)
     return JointTable(problem, np.concatenate(collected.rows), np.concatenate(collected.events))
 
 

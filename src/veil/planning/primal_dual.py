@@ -16,6 +16,7 @@ from ..common.checks import Defects, is_number
 from ..common.clock import Progress
 from ..common.errors import InputError
 from ..engine.chain import Chain
+from ..engine.hidden import scaled_rows
 from ..engine.returns import evaluate_returns
 from ..engine.sampled_returns import sampled_return_gradient
 from ..engine.sampling import draw_runs
@@ -264,7 +265,7 @@ def _begun_at(chain: Chain, start: np.ndarray) -> Chain:
     hidden = chain.hidden
     share = np.divide(start, hidden.start, out=np.zeros_like(start), where=hidden.start > 0)
     return Chain(
-        replace(hidden, start=start, root=hidden.root * share[:, None]), chain.table, stationary=chain.stationary
+        replace(hidden, start=start, first=scaled_rows(share, hidden.first)), chain.table, stationary=chain.stationary
     )
 
 

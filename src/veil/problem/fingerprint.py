@@ -16,6 +16,7 @@ from .problem import Problem
 from .secrets.secret import SecretTable
 
 _FORM = "veil problem, form 1"  # to be changed with the way anything is written
+_AT_ONCE = 2**20  # numbers of a sparse table written at a time
 
 
 def fingerprint(problem: Problem) -> str:
@@ -82,6 +83,18 @@ class _Writer:
         self.integers(f"{tag}: columns", canonical.indices)
         self.floats(f"{tag}: values", canonical.data)
 
+    def dense(self, tag: str, shape: tuple[int, ...], matrices: Sequence[sp.csr_array]) -> None:
+        """The same as `floats` of the matrices as one dense array, which is never made: rows at a time."""
+        self._begin(tag, b"f")
+        self._number(len(shape))
+        for size in shape:
+            self._number(size)
+        step = max(1, _AT_ONCE // shape[-1])
+        for matrix in matrices:
+            for begin in range(0, shape[-2], step):
+                rows = matrix[begin : begin + step].toarray()
+                self._hash.update((rows + 0.0).astype("<f8").tobytes(order="C"))
+
     def _array(self, tag: str, kind: bytes, array: np.ndarray) -> None:
         self._begin(tag, kind)
         self._number(array.ndim)
@@ -119,7 +132,7 @@ def _write_model(writer: _Writer, model: Model) -> None:
 
 def _write_observer(writer: _Writer, observer: Observer) -> None:
     writer.texts("observations", observer.observations.all())
-    writer.floats("emissions", observer.emissions)
+    writer.dense("emissions", observer.shape, observer.matrices)
     writer.integer("sees actions", observer.sees_actions)
     writer.integer("sees initial", observer.sees_initial)
 

@@ -159,11 +159,11 @@ class Model:
 
     def _check_transitions(self, defects: Defects) -> None:
         for action, matrix in enumerate(self.matrices):
-            rows = np.repeat(np.arange(self.num_states), np.diff(matrix.indptr)).tolist()
             wrong = ~np.isfinite(matrix.data) | (matrix.data < 0) | (matrix.data > 1 + SUM_TOLERANCE)
             for entry in np.flatnonzero(wrong)[:_LISTED]:
+                row = np.searchsorted(matrix.indptr, entry, side="right") - 1
                 defects.add(
-                    f"transition (state {self.states[rows[entry]]!r}, action {self.actions[action]!r}, next state"
+                    f"transition (state {self.states[row]!r}, action {self.actions[action]!r}, next state"
                     f" {self.states[int(matrix.indices[entry])]!r}) is {matrix.data[entry]:.17g},"
                     " expected a probability in [0, 1]"
                 )

@@ -1,13 +1,18 @@
 """The observer: what it can see of a state or of a step, and how to blunt its sensors."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from jaxtyping import Float
 
-from ..common.checks import Defects, Names, as_floats, as_tuple, check_distributions, check_shape, frozen
-from ..common.errors import InputError
+from ..common.checks import SUM_TOLERANCE, Defects, Names, as_floats, as_tuple, check_distributions, check_shape, frozen
+from ..common.errors import InputError, TooLargeError
+
+_DENSE_LIMIT = 2**28  # numbers in a dense view of the emissions: 2 GiB
+_LISTED = 21
 
 
 class Observer:
@@ -16,7 +21,8 @@ class Observer:
     **Arguments:**
 
     - `emissions`: `b_s(o) = P(o_t = o | s_t = s)`, `(S, O)`; or `P(o_{t+1} = o | a_t = a, s_{t+1} = s)`, `(A, S, O)`, as
-      in POMDP files, and then there is no observation at time 0.
+      in POMDP files, and then there is no observation at time 0. A SciPy sparse matrix `(S, O)`, or a sequence of A of
+      them, is kept sparse.
     - `observation_names`: distinct strings; `o0, o1, …` by default.
     - `sees_actions`: whether the observer also sees each action; the event of step t+1 is then `(a_t, o_{t+1})`. This has
       the law of the paper's augmentation of the states by `S × A`, without the larger model.
@@ -39,15 +45,10 @@ class Observer:
         sensors: Mapping[str, Mapping[str, str]] | Mapping[str, Mapping[int, int]] | None = None,
     ):
         defects = Defects("observer")
-        array = as_floats(emissions, "emissions", defects)
-        if array is not None and array.ndim not in (2, 3):
-            defects.add(f"emissions have shape {array.shape}, expected (S, O), or (A, S, O) on (action, next state)")
-        if array is not None and 0 in array.shape:
-            defects.add(f"emissions have shape {array.shape}, expected at least one state and one observation")
+        self.matrices: tuple[sp.csr_array, ...] = _as_matrices(emissions, defects)
         defects.raise_if_any()
-        assert array is not None
-        self.emissions: Float[np.ndarray, "*A S O"] = frozen(array)
-        self.num_observations: int = array.shape[-1]
+        self.shape: tuple[int, ...] = _shape_of(emissions)
+        self.num_observations: int = self.shape[-1]
         self.observations = Names("observation", self.num_observations, observation_names, "o", defects)
         self.sees_actions = bool(sees_actions)
         self.sees_initial = bool(sees_initial)
@@ -60,7 +61,18 @@ class Observer:
     @property
     def on_actions(self) -> bool:
         """Whether emissions depend on (action, next state); then there is no observation at time 0."""
-        return self.emissions.ndim == 3
+        return len(self.shape) == 3
+
+    @cached_property
+    def emissions(self) -> Float[np.ndarray, "*A S O"]:
+        """The emissions as a dense read-only array; refused where it would pass 2 GiB, unlike `matrices`."""
+        size = int(np.prod(self.shape, dtype=float))
+        if size > _DENSE_LIMIT:
+            raise TooLargeError(
+                f"the dense emissions of shape {self.shape} would take {size * 8 / 2**30:.1f} GiB:"
+                " use observer.matrices, which are sparse"
+            )
+        return frozen(np.stack([matrix.toarray() for matrix in self.matrices]).reshape(self.shape))
 
     @property
     def sees_first(self) -> bool:
@@ -69,21 +81,33 @@ class Observer:
 
     def check(self, states: Names, actions: Names, defects: Defects) -> None:
         """Note every way in which the emissions do not fit the states and actions of a model."""
-        expected = (len(states), "O") if self.emissions.ndim == 2 else (len(actions), len(states), "O")
-        if not check_shape(self.emissions, expected, "emissions", defects):
+        expected = (len(states),) if not self.on_actions else (len(actions), len(states))
+        if self.shape[:-1] != expected:
+            wanted = ", ".join(map(str, expected))
+            defects.add(f"emissions has shape {self.shape}, expected ({wanted}, O)")
             return
+        for action, matrix in enumerate(self.matrices):
+            before = f"action {actions[action]!r}, " if self.on_actions else ""
+            self._check_matrix(matrix, lambda s, before=before: f"{before}state {states[s]!r}", defects)
 
-        def place(*index: int) -> str:
-            state = f"state {states[index[-1]]!r}"
-            return state if len(index) == 1 else f"action {actions[index[0]]!r}, {state}"
-
-        def row(*index: int) -> str:
-            return f"emission row ({place(*index)})"
-
-        def entry(*index: int) -> str:
-            return f"emission ({place(*index[:-1])}, observation {self.observations[index[-1]]!r})"
-
-        check_distributions(self.emissions, row, entry, defects)
+    def _check_matrix(self, matrix: sp.csr_array, place: Callable[[int], str], defects: Defects) -> None:
+        """Note every entry that is not a probability and every row that does not sum to one."""
+        data = matrix.data
+        wrong = np.flatnonzero(~np.isfinite(data) | (data < 0) | (data > 1 + SUM_TOLERANCE))[:_LISTED]
+        for entry, row in zip(wrong, np.searchsorted(matrix.indptr, wrong, side="right") - 1, strict=True):
+            found = data[entry]
+            wanted = "a probability in [0, 1]" if np.isfinite(found) else "a finite number"
+            defects.add(
+                f"emission ({place(row)}, observation {self.observations[matrix.indices[entry]]!r}) is {found:.17g},"
+                f" expected {wanted}"
+            )
+        if not np.isfinite(data).all():
+            return
+        sums = np.asarray(matrix.sum(axis=1)).ravel()
+        for row in np.flatnonzero(np.abs(sums - 1) > SUM_TOLERANCE)[:_LISTED]:
+            defects.add(
+                f"emission row ({place(row)}) sums to {sums[row]:.12g}, expected 1: divide it by its sum if that is meant"
+            )
 
     def garbled(self, channel: Any, observation_names: Sequence[str] | None = None) -> "Observer":
         """The observer behind a noisy channel: observation o is received as o' with probability `channel[o, o']`.
@@ -98,7 +122,9 @@ class Observer:
                 array, lambda o: f"row of {name[o]!r}", lambda o, p: f"entry ({name[o]!r}, {p})", defects
             )
         defects.raise_if_any()
-        return Observer(self.emissions @ array, observation_names, self.sees_actions, self.sees_initial)
+        assert array is not None
+        garbled = [sp.csr_array(matrix @ sp.csr_array(array)) for matrix in self.matrices]
+        return Observer(self._like(garbled), observation_names, self.sees_actions, self.sees_initial)
 
     def without(self, observations: str | int | Iterable[str | int], *, silent: str | int | None = None) -> "Observer":
         """The observer to whom these observations are shown as the silent one.
@@ -139,15 +165,22 @@ class Observer:
 
     def _redirected(self, targets: Mapping[int, int]) -> "Observer":
         """Probability moves from one column to another; the alphabet keeps its names."""
-        emissions = self.emissions.copy()
+        column = np.arange(self.num_observations)
         for source, target in targets.items():
-            if source != target:
-                emissions[..., target] += self.emissions[..., source]
-                emissions[..., source] -= self.emissions[..., source]
+            column[source] = target
+        moved = []
+        for matrix in self.matrices:
+            parts = (matrix.data, column[matrix.indices], matrix.indptr)
+            moved.append(sp.csr_array(parts, shape=matrix.shape))
+        emissions = self._like(moved)
         names = self.observations.all() if self.observations.given else None
         return Observer(
             emissions, names, self.sees_actions, self.sees_initial, silent=self.silent, sensors=self.sensors
         )
+
+    def _like(self, matrices: list[sp.csr_array]) -> Any:
+        """Other emissions in the form in which these were given."""
+        return matrices if self.on_actions else matrices[0]
 
     def _check_sensors(self, sensors: Any, defects: Defects) -> dict[str, dict[int, int]]:
         if not isinstance(sensors, Mapping) or not all(isinstance(muting, Mapping) for muting in sensors.values()):
@@ -162,3 +195,45 @@ class Observer:
             ]
             result[sensor] = {source: target for source, target in found if source is not None and target is not None}
         return result
+
+
+def _shape_of(emissions: Any) -> tuple[int, ...]:
+    is_list = not sp.issparse(emissions) and any(sp.issparse(matrix) for matrix in emissions)
+    return (len(emissions), *emissions[0].shape) if is_list else np.shape(emissions)
+
+
+def _as_matrices(emissions: Any, defects: Defects) -> tuple[sp.csr_array, ...]:
+    """One canonical CSR matrix, or one for each action: sorted, without stored zeros, without duplicates."""
+    if sp.issparse(emissions):
+        return _from_sparse([emissions], defects)
+    is_list = isinstance(emissions, Sequence) and not isinstance(emissions, str)
+    if is_list and any(sp.issparse(matrix) for matrix in emissions):
+        return _from_sparse(emissions, defects)
+    array = as_floats(emissions, "emissions", defects)
+    if array is not None and array.ndim not in (2, 3):
+        defects.add(f"emissions have shape {array.shape}, expected (S, O), or (A, S, O) on (action, next state)")
+    if array is not None and 0 in array.shape:
+        defects.add(f"emissions have shape {array.shape}, expected at least one state and one observation")
+    if array is None or defects:
+        return ()
+    return tuple(sp.csr_array(table) for table in array.reshape(-1, *array.shape[-2:]))
+
+
+def _from_sparse(emissions: Sequence[Any], defects: Defects) -> tuple[sp.csr_array, ...]:
+    shape = next(matrix.shape for matrix in emissions if sp.issparse(matrix))
+    matrices = []
+    for action, given in enumerate(emissions):
+        if not sp.issparse(given) or given.shape != shape or len(shape) != 2 or 0 in shape:
+            found = getattr(given, "shape", type(given).__name__)
+            defects.add(
+                f"emission matrix {action} has shape {found}, expected a sparse (S, O), the same for all actions"
+            )
+            continue
+        if given.dtype.kind not in "biuf":
+            defects.add(f"emission matrix {action} holds {given.dtype}, expected real numbers")
+            continue
+        matrix = sp.csr_array(given, dtype=np.float64, copy=True)
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+        matrices.append(matrix)
+    return tuple(matrices)

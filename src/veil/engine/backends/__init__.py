@@ -1,0 +1,1 @@
+"""Kernels of the step operator for different forms of messages."""

@@ -1,0 +1,113 @@
+"""One pass over all possible observation sequences with rows of sparse support, value and slopes, within its limits."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float
+
+from ..common.clock import UNLIMITED, Clock
+from ..common.errors import TooLargeError
+from .backends.sparse_rows import SparseBlock, SparsePrefixes
+from .chain import Chain, Slopes
+from .joint import DEFAULT_MEMORY, Objective
+from .tree import Pruning, walk
+
+# What one product leaves behind until its level is done: an entry, its column and its place, with rows and slopes.
+_BYTES_A_PRODUCT = 32
+_AT_ONCE = 2**19  # numbers of dense rows made at a time for an objective that asks for them
+
+
+@runtime_checkable
+class SparseObjective(Protocol):
+    """An objective that takes rows with sparse support as they are."""
+
+    def add_rows(self, block: SparseBlock) -> Float[np.ndarray, " m"]:
+        """Take in rows, `P(z,y) = weight(y) · message`, column z, and return the slope in each entry."""
+        ...
+
+
+@dataclass
+class SparseWalk:
+    """All possible observation sequences of a chain, forward, each by the states that it leaves possible.
+
+    The objective must be a sum over rows `P(·,y)` of a function that is homogeneous of degree one, as the conditional
+    entropy is: rows that are proportional are merged.
+
+    **Arguments:** `memory_bytes`: budget for the messages; `clock`: checked in every loop; `keep_events`: whether the
+    sequences themselves are kept (nothing is merged then); `prune_below`: see `Pruning`; `most_products`: the most
+    multiplications before `TooLargeError` is raised.
+
+    After `run`: `num_sequences`, `lost_mass`, `root_slope` as in `JointWalk`; `products` made.
+    """
+
+    chain: Chain
+    memory_bytes: int = DEFAULT_MEMORY
+    clock: Clock = UNLIMITED
+    keep_events: bool = False
+    prune_below: float = 0.0
+    most_products: float = math.inf
+    num_sequences: float = field(default=0.0, init=False)
+    merge_error_bits: float = field(default=0.0, init=False)
+    lost_mass: float = field(default=0.0, init=False)
+    products: int = field(default=0, init=False)
+    root_slope: np.ndarray | None = field(default=None, init=False)
+
+    def run(self, objective: Objective, *, gradient: bool = False) -> Float[np.ndarray, "T C A"] | None:
+        """Feed all sequences to the objective; with `gradient`, pull its slopes back to the policy's table."""
+        pruning, slopes = Pruning(self.prune_below), Slopes(self.chain) if gradient else None
+        prefixes = SparsePrefixes(self.chain, pruning, slopes, self.keep_events, check=lambda: self._check(prefixes))
+        self.num_sequences = 0.0
+        most = self.memory_bytes / 2 / _BYTES_A_PRODUCT / (prefixes.levels + 1)
+
+        def leaf(block: SparseBlock) -> np.ndarray | None:
+            self.num_sequences += float(block.count.sum())
+            found = _feed(objective, block, self.chain.hidden.num_values)
+            return found if gradient else None
+
+        def rows_at_once(block: SparseBlock, position: int, level: int) -> int:
+            return prefixes.rows_within(block, position, level, most)
+
+        slope = walk(prefixes, leaf, rows_at_once=rows_at_once, with_slopes=gradient, clock=self.clock)
+        self.lost_mass, self.products = pruning.lost_mass, prefixes.products
+        if slopes is None:
+            return None
+        assert slope is not None
+        self.root_slope = prefixes.root_slope(slope)
+        prefixes.finish()
+        return slopes.table()
+
+    def _check(self, prefixes: SparsePrefixes) -> None:
+        self.clock.check()
+        self.products = prefixes.products
+        if prefixes.products > self.most_products:
+            raise TooLargeError(
+                f"the possible sequences need more than {self.most_products:,.0f} products of messages and transitions"
+            )
+
+
+def _feed(objective: Objective, block: SparseBlock, num_values: int) -> np.ndarray | None:
+    """The objective's slopes in the entries of a block of leaves; dense rows for one that asks for them."""
+    if isinstance(objective, SparseObjective):
+        return objective.add_rows(block)
+    found = []
+    step = max(1, _AT_ONCE // num_values)
+    for begin in range(0, len(block), step):
+        part = block.part(begin, min(begin + step, len(block)))
+        row = part.row_of_entries()
+        joint = np.zeros((len(part), num_values))
+        joint[row, part.column] = part.weight[row] * part.message
+        slope = objective(joint, _listing(part))
+        if slope is not None:
+            found.append(slope[row, part.column])
+    return np.concatenate(found) if found else None
+
+
+def _listing(block: SparseBlock) -> Callable[[np.ndarray], np.ndarray]:
+    def events(rows: np.ndarray) -> np.ndarray:
+        assert block.events is not None
+        return block.events[rows]
+
+    return events
