@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import veil
 from tests.engine.chains import on_sparse_kernel
@@ -43,7 +44,7 @@ def long_chain() -> Chain:
 def split_at(time: int) -> Chain:
     """The same chain with the whole state at a time as its secret."""
     chain = long_chain()
-    return Chain(replace(chain.hidden, split_time=time, value=np.arange(3), num_values=3), chain.table, stationary=True)
+    return Chain(replace(chain.hidden, split_time=time, labels=sp.csr_array(np.eye(3))), chain.table, stationary=True)
 
 
 @cache

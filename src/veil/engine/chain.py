@@ -74,8 +74,7 @@ class Chain:
         hidden = self.hidden
         if hidden.num_states * hidden.num_values <= _SMALL_LABEL:
             return occupied @ hidden.label
-        known = hidden.value >= 0
-        return np.bincount(hidden.value[known], weights=occupied[known], minlength=hidden.num_values)
+        return occupied @ hidden.labels
 
     @cached_property
     def forecasts(self) -> list[Float[np.ndarray, "N Z"]]:

@@ -16,7 +16,7 @@ from ..common.checks import Defects
 from ..common.errors import InputError, TooLargeError
 from ..policy.history import HistoryPolicy
 from ..problem.problem import Problem
-from .hidden import Channel, Hidden, build
+from .hidden import Channel, Hidden, build, one_hot
 from .kernel import make_kernel, num_columns
 from .moves import Moves, situations
 
@@ -111,8 +111,7 @@ class Followed:
             num_cells=total,
             state=hidden.state[x],
             model_index=hidden.model_index[x],
-            value=value,
-            num_values=hidden.num_values,
+            labels=one_hot(value, hidden.num_values),
             split_time=split,
             horizon=hidden.horizon,
             discount=hidden.discount,

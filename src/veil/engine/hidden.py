@@ -39,9 +39,10 @@ class Hidden:
 
     A hidden state x is `(model index, private memory, state)`, restricted to what can be reached. `first[x, e]` is
     `P(x_0 = x, first event = e)`, one column where nothing is received at time 0. `cell[x]` is what
-    the agent can tell of x, a row of the policy's table. The secret is a split: `value[x]`, one of `num_values`, of the
-    hidden state at `split_time`; -1 where the state cannot occur then. `reveals_last`: the observer is told `x_T` in the
-    end, as in the lower end of a bracket.
+    the agent can tell of x, a row of the policy's table. The secret is a split: `labels[x, z]` is the probability of
+    value z given the hidden state x at `split_time`, a one for the value of x, or a forecast of a later value; the row is
+    empty where x cannot occur then. `reveals_last`: the observer is told `x_T` in the end, as in the lower end of a
+    bracket.
     """
 
     kernel: Kernel
@@ -54,8 +55,7 @@ class Hidden:
     num_cells: int
     state: Int[np.ndarray, " N"]
     model_index: Int[np.ndarray, " N"]
-    value: Int[np.ndarray, " N"]
-    num_values: int
+    labels: sp.csr_array
     split_time: int
     horizon: int
     discount: float
@@ -76,14 +76,22 @@ class Hidden:
         """`first` as a dense array, for the backends that work on dense messages."""
         return _dense(self.first, "first events")
 
+    @property
+    def num_values(self) -> int:
+        """Z, how many values the secret has."""
+        return num_columns(self.labels)
+
     @cached_property
     def label(self) -> Float[np.ndarray, "N Z"]:
-        """One row of zeros and a one for each hidden state: `value` for the backends that work on dense messages."""
-        known = np.flatnonzero(self.value >= 0)
-        table = sp.csr_array(
-            (np.ones(len(known)), (known, self.value[known])), shape=(self.num_states, self.num_values)
-        )
-        return _dense(table, "values of the secret")
+        """`labels` as a dense array, for the backends that work on dense messages."""
+        return _dense(self.labels, "values of the secret")
+
+    @cached_property
+    def value(self) -> Int[np.ndarray, " N"]:
+        """The value of each hidden state where its label is a one; -1 where it has none."""
+        result = np.full(self.num_states, -1)
+        result[np.repeat(np.arange(self.num_states), np.diff(self.labels.indptr))] = self.labels.indices
+        return result
 
 
 def _dense(table: sp.csr_array, what: str) -> np.ndarray:
@@ -132,8 +140,7 @@ def _build(problem: Problem) -> Hidden:
         num_cells=problem.num_cells,
         state=state,
         model_index=model_index,
-        value=values,
-        num_values=len(table.value_names),
+        labels=one_hot(values, len(table.value_names)),
         split_time=table.time,
         horizon=problem.horizon,
         discount=problem.discount,
@@ -209,6 +216,13 @@ def _seen_with(action: int, table: sp.csr_array, num_actions: int) -> sp.csr_arr
     observations = num_columns(table)
     shape = (num_rows(table), num_actions * observations)
     return sp.csr_array((table.data, table.indices + action * observations, table.indptr), shape=shape)
+
+
+def one_hot(value: Int[np.ndarray, " N"], num_values: int) -> sp.csr_array:
+    """A row with a one at each state's value; an empty row for -1."""
+    known = value >= 0
+    indptr = np.concatenate([[0], np.cumsum(known)])
+    return sp.csr_array((np.ones(indptr[-1]), value[known], indptr), shape=(len(value), num_values))
 
 
 def scaled_rows(factor: Float[np.ndarray, " N"], table: sp.csr_array) -> sp.csr_array:

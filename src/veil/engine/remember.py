@@ -17,7 +17,7 @@ from ..policy.memories import Memory
 from ..policy.recall import Recall, recall
 from ..policy.records import EventRecord
 from ..problem.problem import Problem
-from .hidden import Channel, Hidden, emission_tables, scaled_rows
+from .hidden import Channel, Hidden, emission_tables, one_hot, scaled_rows
 from .kernel import make_kernel
 
 _MOST_NUMBERS = 2**28  # transition probabilities of the product: 2 GiB
@@ -84,8 +84,7 @@ def _product(problem: Problem, situations: Recall) -> Hidden:
         num_cells=situations.num_cells,
         state=state,
         model_index=model,
-        value=values,
-        num_values=len(table.value_names),
+        labels=one_hot(values, len(table.value_names)),
         split_time=table.time,
         horizon=problem.horizon,
         discount=problem.discount,

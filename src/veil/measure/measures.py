@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from jaxtyping import Float, Int
 
 from ..common.errors import InputError
@@ -234,7 +235,7 @@ def bits_over_time(
     bits = np.empty(problem.horizon + 1)
     for time in range(problem.horizon + 1):
         seen = min(time, split)
-        hidden = replace(full, horizon=time, split_time=seen, label=chain.forecasts[seen])
+        hidden = replace(full, horizon=time, split_time=seen, labels=sp.csr_array(chain.forecasts[seen]))
         table = chain.table if chain.stationary else chain.table[:time]
         bits[time] = exact_opacity(Chain(hidden, table, stationary=chain.stationary), budget).upper
     return bits

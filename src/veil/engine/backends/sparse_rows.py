@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from jaxtyping import Float, Int
 
 from ..chain import Chain, Slopes
+from ..hidden import scaled_rows
 from ..tree import Pruning, PullBack
 from .sparse_steps import SparseSteps, Step
 
@@ -89,12 +90,12 @@ class SparsePrefixes:
     def root(self) -> SparseBlock:
         """All possible first observations."""
         hidden, columns = self.chain.hidden, self.steps.columns(0)
-        table = sp.csc_array(sp.csr_array(hidden.first[columns.state]))
-        table.eliminate_zeros()
+        chance = self.steps.first_chance
+        table = sp.csc_array(scaled_rows(chance, sp.csr_array(hidden.first[columns.state])))
         possible = np.flatnonzero(np.diff(table.indptr))
         indptr = np.concatenate([[0], np.cumsum(np.diff(table.indptr)[possible])])
         row, column, data = np.repeat(np.arange(len(possible)), np.diff(indptr)), table.indices, table.data
-        self._first = (row, columns.state[column], np.arange(len(data)), len(possible))
+        self._first = (row, columns.state[column], np.arange(len(data)), chance[column], len(possible))
         if hidden.horizon == 0:  # the secret is read off at once, and with it the last state where that is told
             assert columns.value is not None
             told = row * len(columns) + column if hidden.reveals_last else row
@@ -103,16 +104,16 @@ class SparsePrefixes:
             number, column = np.divmod(keys, hidden.num_values)
             data = np.bincount(place, weights=data)
             indptr = np.concatenate([[0], np.cumsum(np.bincount(number, minlength=len(rows)))])
-            self._first = (*self._first[:2], place, len(possible))
+            self._first = (*self._first[:2], place, *self._first[3:])
             possible = possible[rows // len(columns) if hidden.reveals_last else rows]
         events = possible[:, None].astype(np.int32) if self.keep_events else None
         return self._scaled(np.ones(len(possible)), data, column, indptr, np.ones(len(possible)), events)
 
     def root_slope(self, slope: Float[np.ndarray, " m"]) -> Float[np.ndarray, "F N"]:
         """The slope in `hidden.first` (its possible events, in order) from the slope in the root block."""
-        row, state, place, size = self._first
+        row, state, place, chance, size = self._first
         result = np.zeros((size, self.chain.hidden.num_states))
-        result[row, state] = slope[place]
+        np.add.at(result, (row, state), slope[place] * chance)
         return result
 
     def expand(self, block: SparseBlock, level: int) -> tuple[SparseBlock, PullBack]:

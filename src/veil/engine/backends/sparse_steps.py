@@ -33,7 +33,8 @@ class Step:
     """One step from n columns to p pairs: `matrix[i, j]` is the probability of pair j after column i.
 
     Pair j is event `event[j]` in column `column[j]` of the next time; the columns of the last time are the values of the
-    secret. Entry k of the matrix comes from entry `origin[k]` of the transitions, times `chance[c][k]` in channel c.
+    secret. Entry k of the matrix comes from entry `origin[k]` of the transitions, times `chance[c][k]` in channel c, which
+    holds the emission and, where the secret is settled, its label.
     """
 
     matrix: sp.csr_array
@@ -70,10 +71,13 @@ class SparseSteps:
         self._emission = _shared([channel.table for channel in hidden.channels])
         self._transitions: dict[int, _Table] = {}
         self._steps: dict[int, Step] = {}
-        states = np.flatnonzero(hidden.start > 0)
-        settled = hidden.value[states] if hidden.split_time == 0 else None
-        if settled is not None:
-            states, settled = states[settled >= 0], settled[settled >= 0]
+        self._labels = _shared([hidden.labels])
+        states, settled = np.flatnonzero(hidden.start > 0), None
+        self.first_chance = np.ones(len(states))
+        if hidden.split_time == 0:
+            owner, label = self._labels.rows(states)
+            states, settled = states[owner], self._labels.indices[label]
+            self.first_chance = self._labels.data[0][label]
         self._columns: list[Columns] = [Columns(states, settled)]
 
     def columns(self, time: int) -> Columns:
@@ -112,11 +116,11 @@ class SparseSteps:
         table = self._pattern(time)
         owner, entry = table.rows(before.state)
         target, value = table.indices[entry], before.value
+        factor = None
         if time + 1 == hidden.split_time:
-            value = hidden.value[target]
-            known = np.flatnonzero(value >= 0)
-            if len(known) < len(value):
-                owner, entry, target, value = owner[known], entry[known], target[known], value[known]
+            chosen, label = self._labels.rows(target)
+            owner, entry, target = owner[chosen], entry[chosen], target[chosen]
+            value, factor = self._labels.indices[label], self._labels.data[0][label]
         elif value is not None:
             value = value[owner]
         after, number = _number_columns(target, value, hidden.num_states)
@@ -127,10 +131,13 @@ class SparseSteps:
         spread, local = pairs.of(number)
         if spread is not None:
             owner, entry = owner[spread], entry[spread]
+            factor = None if factor is None else factor[spread]
         if pairs.emitted is None:
             chance = [np.ones(len(local))]
         else:
             chance = [data[pairs.emitted[local]] for data in self._emission.data]
+        if factor is not None:
+            chance = [one * factor for one in chance]
         weight = chance[0] * table.data[0][entry]
         for one, data in zip(chance[1:], table.data[1:], strict=True):
             weight += one * data[entry]
