@@ -53,17 +53,34 @@ def test_auto_brackets_a_long_horizon():
         assert part in found.reason
 
 
-def test_auto_samples_a_large_model():
+def test_auto_enumerates_a_large_model_with_few_possible_sequences():
     problem = large_grid()
     found = veil.opacity(problem, uniform(problem))
+    assert found.method == "exact"
+    assert found.num_sequences == 2**10
+    assert "1,024 possible sequences enumerated as rows with sparse support" in found.reason
+    sample = veil.opacity(problem, uniform(problem), "sampled")
+    assert abs(sample.bits - found.bits) <= 5 * sample.std_error
+
+
+def test_auto_samples_a_large_model_where_everything_is_possible():
+    """Every cell may be reported in every step: no history excludes a state that can be reached."""
+    problem = large_grid()
+    emissions = np.random.default_rng(0).dirichlet(np.ones(3), size=problem.num_states)
+    problem = problem.replace(observer=veil.Observer(emissions), horizon=40)
+    found = veil.opacity(problem, uniform(problem), time_limit=4)
     assert found.method == "sampled"
-    assert "sampled: 3,600 hidden states are too many" in found.reason
+    assert "sampled: the possible sequences over" in found.reason
     assert 0 < found.std_error < 0.02
     assert found.num_sequences == 2000
 
 
-def test_auto_samples_where_no_window_gets_narrow():
-    """A ring seen through its parity never forgets: what the bracket proved stays as the bounds of the sample."""
+def test_auto_samples_where_no_window_gets_narrow(monkeypatch: pytest.MonkeyPatch):
+    """A ring seen through its parity never forgets: what the bracket proved stays as the bounds of the sample.
+
+    Its histories all merge, so that it is exact in an instant; here that is not tried.
+    """
+    monkeypatch.setattr(evaluate, "_TRIAL_SECONDS", 0.0)
     transitions = np.zeros((4, 1, 4))
     for state in range(4):
         transitions[state, 0, [state, (state + 1) % 4]] = 0.5
@@ -77,6 +94,12 @@ def test_auto_samples_where_no_window_gets_narrow():
     low, high = found.interval()
     assert low <= 0.5 + 1e-9
     assert high <= found.upper
+    # The estimate itself is reported as it is, inside the proven bounds or not.
+    assert found.bits == veil.opacity(problem, uniform(problem), "sampled").bits
+    monkeypatch.undo()
+    exact = veil.opacity(problem, uniform(problem), time_limit=30)
+    assert exact.method == "exact"
+    assert exact.bits == pytest.approx(0.5, abs=1e-9)
 
 
 def test_auto_answers_for_false_alarms_on_every_sensor():

@@ -1,7 +1,7 @@
 """One hidden chain for every problem: the model, times what else is hidden, with what the observer receives of it."""
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, cmp_to_key
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -206,9 +206,16 @@ def emission_tables(
     for action, table in enumerate(tables):
         content = b"".join(part.tobytes() for part in (table.indptr, table.indices, table.data))
         alike.setdefault(content, []).append(action)
-    return first, tuple(
-        Channel(np.isin(np.arange(num_actions), actions), tables[actions[0]]) for actions in alike.values()
-    )
+    groups = sorted(alike.values(), key=lambda actions: cmp_to_key(_compare)(tables[actions[0]]))
+    return first, tuple(Channel(np.isin(np.arange(num_actions), actions), tables[actions[0]]) for actions in groups)
+
+
+def _compare(one: sp.csr_array, two: sp.csr_array) -> int:
+    """The order of two non-negative tables, row by row: the sign of the first entry in which they differ."""
+    difference = sp.csr_array(one - two)
+    difference.eliminate_zeros()
+    difference.sort_indices()
+    return int(np.sign(difference.data[0])) if difference.nnz else 0
 
 
 def _seen_with(action: int, table: sp.csr_array, num_actions: int) -> sp.csr_array:

@@ -1,5 +1,6 @@
 """Proven bounds on the opacity at any horizon: windows around the secret's time, deepened until they are narrow."""
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -19,6 +20,9 @@ from .result import Opacity
 _ROUNDING_BITS = 1e-12
 # What took less time than this says little about what takes more.
 _TELLING_SECONDS = 0.02
+# Even a bracket that will not close is deepened for this share of the time: its bounds are proven.
+_TRIAL_SHARE = 0.05
+_LARGEST_EXPONENT = 700.0  # of exp in float64
 # A window that is too wide for the budget is walked without its rarest histories.
 _PRUNINGS = (1e-6, 1e-7, 1e-8, 1e-9, 1e-10)
 
@@ -50,15 +54,17 @@ def bracket_opacity(
     width: float = 1e-3,
     reason: str = "",
     progress: Callable[[Bounds], None] | None = None,
+    give_up: bool = False,
 ) -> Opacity:
     """Bounds on `H(Z|Y)` that are at most `width` apart, or as near as the budget allows.
 
     Each window is evaluated twice, forgetting and revealing; bounds only ever improve. Where the tree of a window passes
-    what is left of the time, its rarest histories are pruned and their mass is accounted for.
+    what is left of the time, its rarest histories are pruned and their mass is accounted for. With `give_up` it ends as
+    soon as the last windows say that the bounds will not get that near within the time.
 
     Cost: for each radius k the trees of k steps, plus T vector products once.
     """
-    best = _deepest(chain, budget, width, progress)
+    best = _deepest(chain, budget, width, progress, give_up=give_up)
     return _result(chain, best, reason)
 
 
@@ -79,9 +85,16 @@ def bracket_gradient(
     return _result(chain, best, reason), slope
 
 
-def _deepest(chain: Chain, budget: Budget, width: float, progress: Callable[[Bounds], None] | None) -> Bounds:
+def _deepest(
+    chain: Chain,
+    budget: Budget,
+    width: float,
+    progress: Callable[[Bounds], None] | None,
+    *,
+    give_up: bool = False,
+) -> Bounds:
     best: Bounds | None = None
-    for best in deepen(chain, budget, width=width):
+    for best in deepen(chain, budget, width=width, give_up=give_up):
         if progress is not None:
             progress(best)
     assert best is not None
@@ -100,13 +113,14 @@ def _result(chain: Chain, best: Bounds, reason: str) -> Opacity:
     )
 
 
-def deepen(chain: Chain, budget: Budget, *, width: float) -> Iterator[Bounds]:
+def deepen(chain: Chain, budget: Budget, *, width: float, give_up: bool = False) -> Iterator[Bounds]:
     """Yield better and better `Bounds`, one a radius, until they are `width` apart or the budget is used up.
 
     A window costs a fixed factor more than the one before, so that taking every radius costs little more than the last
     alone, and what one took tells what the next will take. The first that no longer fits is tried without its rarest
-    histories.
+    histories. `give_up`: see `bracket_opacity`.
     """
+    outlook = _Outlook(width, chain.hidden.horizon + 1)
     clock = Clock(budget.time_limit)
     best = Bounds(0.0, float(entropy_bits(chain.prior)) + _ROUNDING_BITS, 0, 0)
     yield best
@@ -124,6 +138,9 @@ def deepen(chain: Chain, budget: Budget, *, width: float) -> Iterator[Bounds]:
             yield best
             if best.width <= width or pair.window.is_whole(chain):
                 return
+            outlook.add(best.width, pair.seconds * max(pace, 0.5))
+            if give_up and clock.spent > _TRIAL_SHARE * budget.time_limit and outlook.seconds(radius) > clock.left:
+                return
             continue
         for below in _PRUNINGS:
             try:
@@ -136,6 +153,31 @@ def deepen(chain: Chain, budget: Budget, *, width: float) -> Iterator[Bounds]:
             if best.width <= width or lost <= width / 10 or lost > 0.1:
                 return  # reached, or as good as unpruned, or hopeless
         return
+
+
+class _Outlook:
+    """What it would still take to reach a width, at the pace at which the last windows narrowed and grew dearer."""
+
+    def __init__(self, width: float, last_radius: int):
+        self._width, self._last = width, last_radius
+        self._widths: list[float] = []
+        self._costs: list[float] = []
+
+    def add(self, width: float, seconds: float) -> None:
+        """One window more: the width it reached, and its cost."""
+        self._widths.append(width)
+        self._costs.append(seconds)
+
+    def seconds(self, radius: int) -> float:
+        """The cost of the window that reaches the width, at most that of the whole horizon; 0 while little is known."""
+        if len(self._widths) < 3:
+            return 0.0
+        steps = self._last - radius
+        narrowing = math.log(self._widths[-3] / self._widths[-1]) / 2
+        if narrowing > 0 and self._width > 0:
+            steps = min(steps, math.log(self._widths[-1] / self._width) / narrowing)
+        growth = max(0.0, math.log(self._costs[-1] / self._costs[-3]) / 2)
+        return self._costs[-1] * math.exp(min(growth * steps, _LARGEST_EXPONENT))
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,9 @@ _METHODS = ("auto", "exact", "bracket", "sampled")
 _SECONDS = {"auto": 20.0, "exact": EXACT_SECONDS, "bracket": 60.0, "sampled": EXACT_SECONDS}
 # `auto` enumerates where that is a matter of seconds.
 _AUTO_EXACT_SECONDS = 5.0
+# Sparse rows are tried for this long where a count says that many sequences are possible, and for no larger share of
+# the time limit than this.
+_TRIAL_SECONDS, _TRIAL_SHARE = 0.3, 0.1
 
 
 @dataclass(frozen=True)
@@ -134,10 +137,12 @@ def opacity_gradient(
     budget = Budget(memory_bytes, _SECONDS.get(method, 1.0) if time_limit is None else time_limit, merge_tolerance)
     settings = _Settings(method, width, sequences, None, seed, budget)
     policy, chain = _softmax_chain(problem, theta, memory)
-    found = _quick(chain, budget, gradient=True) if method == "auto" else None
-    if found is not None:
-        return found[0], _in_theta(policy, found[1])
-    chosen, reason = _choose(chain, budget, gradient=True) if method == "auto" else (settings.method, "")
+    choice = _choose(chain, budget, gradient=True) if method == "auto" else _Choice(settings.method, "")
+    if choice.found is not None:
+        result, slope = choice.found
+        assert slope is not None
+        return result, _in_theta(policy, slope)
+    chosen, reason = choice.method, choice.reason
     if chosen == "exact":
         result, slope = exact_gradient(chain, budget, reason=reason)
     elif chosen == "bracket":
@@ -168,56 +173,59 @@ def return_gradient(
     return value, _in_theta(policy, slope)
 
 
-def _choose(chain: Chain, budget: Budget, *, gradient: bool) -> tuple[Method, str]:
-    """The method that `auto` begins with, and why."""
-    hidden = chain.hidden
-    if hidden.num_states > COUNTED_STATES:
-        return "sampled", f"{hidden.num_states:,} hidden states leave too many sequences possible to enumerate them"
-    size = tree_size(chain)
-    seconds = size.seconds(chain, gradient=gradient)
-    if seconds <= min(_AUTO_EXACT_SECONDS, budget.time_limit) and size.exact:
-        return "exact", f"all {size.text()} possible sequences can be enumerated in a few seconds"
-    return "bracket", f"{size.text()} sequences are possible, too many to enumerate within the budget"
+@dataclass(frozen=True)
+class _Choice:
+    """What `auto` does, and why; `found` where the choice itself has come upon the answer."""
+
+    method: Method
+    reason: str
+    found: tuple[Opacity, np.ndarray | None] | None = None
 
 
-def _quick(chain: Chain, budget: Budget, *, gradient: bool) -> tuple[Opacity, np.ndarray] | None:
-    """The exact value of a chain of many states, where few sequences are possible; None where it takes longer.
+def _choose(chain: Chain, budget: Budget, *, gradient: bool) -> _Choice:
+    """The cheapest method by forecast: dense messages where they take seconds, else sparse rows where those do.
 
-    Dense messages over many states are never worth trying, and a count costs as much as the walk.
+    The number of sequences is no forecast of what sparse rows cost, since histories merge: they are tried for a while.
     """
-    if chain.hidden.num_states <= COUNTED_STATES:
-        return None
-    seconds = min(_AUTO_EXACT_SECONDS, 0.25 * budget.time_limit)
-    found = try_sparse(chain, budget, EntropyObjective, seconds, gradient)
-    if found is None:
-        return None
-    objective, walk, slope = found
-    reason = f"all {walk.num_sequences:,.0f} possible sequences enumerated by what they leave possible"
-    return exact_result(chain, walk, objective, reason), np.zeros(0) if slope is None else slope
+    counted = chain.hidden.num_states <= COUNTED_STATES
+    size = tree_size(chain) if counted else None
+    if size is not None and size.exact:
+        seconds = size.seconds(chain, gradient=gradient)
+        if seconds <= min(_AUTO_EXACT_SECONDS, budget.time_limit):
+            return _Choice("exact", f"all {size.text()} possible sequences can be enumerated in a few seconds")
+    trial = min(_TRIAL_SECONDS if counted else _AUTO_EXACT_SECONDS, _TRIAL_SHARE * budget.time_limit)
+    tried = try_sparse(chain, budget, EntropyObjective, trial, gradient)
+    if tried is not None:
+        objective, walk, slope = tried
+        reason = f"all {_number_text(walk.num_sequences)} possible sequences enumerated as rows with sparse support"
+        return _Choice("exact", reason, (exact_result(chain, walk, objective, reason), slope))
+    if size is None:
+        return _Choice("sampled", f"the possible sequences over {chain.hidden.num_states:,} hidden states are too many")
+    return _Choice("bracket", f"{size.text()} sequences are possible, too many to enumerate within the budget")
+
+
+def _number_text(number: float) -> str:
+    return f"{number:,.0f}" if number < 1e15 else f"{number:.3g}"
 
 
 def _auto(chain: Chain, settings: _Settings) -> Opacity:
-    found = _quick(chain, settings.budget, gradient=False)
-    if found is not None:
-        return found[0]
-    method, reason = _choose(chain, settings.budget, gradient=False)
-    if method == "exact":
-        return exact_opacity(chain, settings.budget, reason=reason)
-    if method == "sampled":
-        return replace(_sampled(chain, settings), reason=f"sampled: {reason}")
+    choice = _choose(chain, settings.budget, gradient=False)
+    if choice.found is not None:
+        return choice.found[0]
+    if choice.method == "exact":
+        return exact_opacity(chain, settings.budget, reason=choice.reason)
+    if choice.method == "sampled":
+        return replace(_sampled(chain, settings), reason=f"sampled: {choice.reason}")
     clock = Clock()
-    bracket = bracket_opacity(chain, settings.budget, width=settings.width)
+    bracket = bracket_opacity(chain, settings.budget, width=settings.width, give_up=True)
     if bracket.upper - bracket.lower <= settings.width:
-        return replace(bracket, reason=f"bracket: {reason}; {bracket.reason} reach the width")
+        return replace(bracket, reason=f"bracket: {choice.reason}; {bracket.reason} reach the width")
     spent = clock.spent
-    sample = _sampled(chain, settings)
     return replace(
-        sample,
-        # An estimate outside proven bounds is known to be off.
-        bits=min(max(sample.bits, bracket.lower), bracket.upper),
+        _sampled(chain, settings),
         lower=bracket.lower,
         upper=bracket.upper,
-        reason=f"sampled: {reason}; after {spent:.0f} s the proven bounds, kept as lower and upper, are still"
+        reason=f"sampled: {choice.reason}; after {spent:.0f} s the proven bounds, kept as lower and upper, are still"
         f" {bracket.upper - bracket.lower:.2g} bits apart",
     )
 

@@ -30,6 +30,8 @@ LATE = "the observation tree outgrew its time limit: raise time_limit, or shorte
 COUNTED_STATES = 2_000
 # Below this forecast, dense messages are taken as they are: trying anything else would not be felt.
 _DENSE_SECONDS = 0.1
+# A trial is bounded by its products; on a busy machine they may take this many times their time.
+_TRIAL_OVERRUN = 10
 # Of rows with sparse support, on one ordinary core: 40 to 200 ns were measured.
 _PRODUCT_SECONDS = 1e-7
 
@@ -130,7 +132,7 @@ def try_sparse(
     """Rows with sparse support for about so many seconds; None where they take longer."""
     objective = make_objective()
     most = seconds / _PRODUCT_SECONDS
-    walk = SparseWalk(chain, budget.memory_bytes, Clock(2 * seconds), most_products=most)
+    walk = SparseWalk(chain, budget.memory_bytes, Clock(_TRIAL_OVERRUN * seconds), most_products=most)
     try:
         return objective, walk, walk.run(objective, gradient=gradient)
     except (TooLargeError, OutOfTime):
