@@ -23,6 +23,13 @@ def large_grid() -> veil.Problem:
     return world.problem(10)
 
 
+def noisy_grid() -> veil.Problem:
+    """The same cells, each with any observation: no history excludes a state that can be reached."""
+    problem = large_grid()
+    emissions = np.random.default_rng(0).dirichlet(np.ones(3), size=problem.num_states)
+    return problem.replace(observer=veil.Observer(emissions), horizon=40)
+
+
 def long_chain(horizon: int = 400) -> veil.Problem:
     rng = np.random.default_rng(0)
     model = veil.Model(rng.dirichlet(np.full(3, 5.0), size=(3, 2)), np.zeros((3, 2)), 0)
@@ -64,10 +71,7 @@ def test_auto_enumerates_a_large_model_with_few_possible_sequences():
 
 
 def test_auto_samples_a_large_model_where_everything_is_possible():
-    """Every cell may be reported in every step: no history excludes a state that can be reached."""
-    problem = large_grid()
-    emissions = np.random.default_rng(0).dirichlet(np.ones(3), size=problem.num_states)
-    problem = problem.replace(observer=veil.Observer(emissions), horizon=40)
+    problem = noisy_grid()
     found = veil.opacity(problem, uniform(problem), time_limit=4)
     assert found.method == "sampled"
     assert "sampled: the possible sequences over" in found.reason
@@ -175,9 +179,10 @@ def test_every_method_gives_a_gradient(timed: bool):
 
 
 def test_the_gradient_of_auto_follows_the_size():
-    for problem, method in ((long_chain(5), "exact"), (large_grid(), "sampled"), (long_chain(), "bracket")):
+    for problem, method in ((long_chain(5), "exact"), (large_grid(), "exact"), (noisy_grid(), "sampled"),
+                            (long_chain(), "bracket")):  # fmt: skip
         theta = np.zeros((problem.num_states, problem.num_actions))
-        found, gradient = veil.opacity_gradient(problem, theta, "auto", sequences=200, width=1e-2)
+        found, gradient = veil.opacity_gradient(problem, theta, "auto", sequences=200, width=1e-2, time_limit=4)
         assert found.method == method
         assert np.isfinite(gradient).all()
         assert gradient.any()

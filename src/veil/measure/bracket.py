@@ -22,7 +22,7 @@ _ROUNDING_BITS = 1e-12
 _TELLING_SECONDS = 0.02
 # Even a bracket that will not close is deepened for this share of the time: its bounds are proven.
 _TRIAL_SHARE = 0.05
-_LARGEST_EXPONENT = 700.0  # of exp in float64
+_ENOUGH_SECONDS = 1e9  # more than any time limit
 # A window that is too wide for the budget is walked without its rarest histories.
 _PRUNINGS = (1e-6, 1e-7, 1e-8, 1e-9, 1e-10)
 
@@ -172,12 +172,14 @@ class _Outlook:
         """The cost of the window that reaches the width, at most that of the whole horizon; 0 while little is known."""
         if len(self._widths) < 3:
             return 0.0
-        steps = self._last - radius
-        narrowing = math.log(self._widths[-3] / self._widths[-1]) / 2
-        if narrowing > 0 and self._width > 0:
-            steps = min(steps, math.log(self._widths[-1] / self._width) / narrowing)
-        growth = max(0.0, math.log(self._costs[-1] / self._costs[-3]) / 2)
-        return self._costs[-1] * math.exp(min(growth * steps, _LARGEST_EXPONENT))
+        narrowing = math.sqrt(self._widths[-1] / self._widths[-3])
+        growth = max(1.0, math.sqrt(self._costs[-1] / self._costs[-3]))
+        width, cost = self._widths[-1], self._costs[-1]
+        for _ in range(radius, self._last):
+            if width <= self._width or cost > _ENOUGH_SECONDS:
+                break
+            width, cost = width * narrowing, cost * growth
+        return cost
 
 
 @dataclass(frozen=True)
