@@ -17,8 +17,7 @@ from jaxtyping import Float, Int
 from ..common.clock import UNLIMITED, Clock
 from ..common.logs import code_lengths_bits, conditional_entropy_bits, divergence_bits
 from ..engine.beliefs import merge_histories
-from ..engine.kernel import num_rows
-from ..engine.moves import num_columns
+from ..engine.kernel import num_columns, num_rows
 from .pairs import Pairs, PublicGraph, event_step
 from .responses import AgentProblem, Tables
 
