@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 from ..common.errors import InputError
+from ..common.rounding import lower_text, upper_text
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Opacity:
     def _value(self) -> str:
         if self.method == "sampled":
             return f"{self.bits:.6f} ± {self.std_error:.2g}"
-        return f"{self.bits:.6f}" if self.lower == self.upper else f"{self.lower:.6f} … {self.upper:.6f}"
+        return f"{self.bits:.6f}" if self.lower == self.upper else f"{lower_text(self.lower, 6)} … {upper_text(self.upper, 6)}"
 
     def __str__(self) -> str:
         return "; ".join(f"{name} {value}" for name, value in self.facts())

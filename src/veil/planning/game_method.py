@@ -5,6 +5,7 @@ import numpy as np
 from ..common.clock import Clock, ProgressOption
 from ..common.errors import TooLargeError
 from ..common.logs import entropy_bits
+from ..common.rounding import upper_text
 from ..engine.return_range import best_action_values, check_feasible
 from ..engine.return_range import threshold as wanted_return
 from ..game.refine import EnclosedGame, enclose_game
@@ -133,7 +134,7 @@ def _solution(
 ) -> Solution:
     upper, stopped, proof = bound
     rows = [(one.iteration, one.opacity_bits, np.nan, one.multiplier, np.nan, one.seconds) for one in result.history]
-    detail = f"no policy of any kind with this return hides more than {upper:.6f} bits ({stopped})"
+    detail = f"no policy of any kind with this return hides more than {upper_text(upper, 6)} bits ({stopped})"
     if not result.executable:
         detail += "; the policy acts on more than the agent knows: it is a bound, not a plan"
     return Solution(
