@@ -11,14 +11,14 @@ OUT = Path(__file__).parents[1] / "figures" / "rooms.svg"
 # Name, the question the room answers, its main modules; a room imports from itself and from those above it.
 ROOMS = (
     ("common", "shared by all rooms", "errors, checks, logs, clock, registry, files"),
-    ("problem", "what is asked", "model, observer, secrets, problem, grid, gallery"),
+    ("problem", "what is asked", "model, observer, secrets, problem, grid"),
     ("policy", "who acts", "markov, timed, memory, history, load"),
     ("engine", "what the observer knows", "hidden, chain, tree, joint, sequences, returns"),
     ("measure", "how much is hidden", "evaluate (veil.opacity), exact, bracket, sampled"),
-    ("game", "the best of all policies", "solve, long, refine, responses, rules"),
+    ("game", "the best of all policies", "solve, windows, refine, responses, rules"),
     ("proof", "how good is it, provably", "certify (veil.certify), verify (veil.verify)"),
     ("planning", "how to hide more", "solve (veil.solve), search, ascent, primal_dual"),
-    ("formats", "files in and out", "scenario, results, pomdp, drn, prism, gymnasium"),
+    ("formats", "files in and out", "scenario, gallery, results, pomdp, drn, prism"),
     ("report", "what people look at", "html, plot (veil.plot), scene"),
     ("cli", "the command veil", "one module for each group of commands"),
 )
