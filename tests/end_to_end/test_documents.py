@@ -33,7 +33,7 @@ def test_first_steps_hides_more_than_the_paper_reports():
     command = [sys.executable, str(ROOT / "examples" / "first_steps.py")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
-    hidden = [float(found) for found in re.findall(r"^  hidden ([\d.]+) bits", done.stdout, re.MULTILINE)]
+    hidden = [float(found) for found in re.findall(r"^  hidden ([\d.]+) of", done.stdout, re.MULTILINE)]
     assert len(hidden) == 2
     assert hidden[0] == pytest.approx(0.322970, abs=1e-6)
     assert hidden[1] > 0.93

@@ -17,7 +17,7 @@ notebook = nbformat.read(sys.argv[1], as_version=4)
 NotebookClient(notebook, timeout=300, kernel_name="python3").execute()
 nbformat.write(notebook, sys.argv[2])
 """
-SAID = {"plan-and-prove": "proven upper bound", "red-team": "the mistake costs"}
+SAID = {"plan-and-prove": "proven upper bound", "red-team": "the wrong assumption costs"}
 
 
 def test_there_are_two():
