@@ -6,3 +6,4 @@ from .secret import Secret as Secret
 from .secret import SecretTable as SecretTable
 from .secret import State as State
 from .secret import States as States
+from .secret import membership as membership

@@ -1,0 +1,110 @@
+"""What another package adds is used as veil's own: from Python, in scenario files, on the command line, in the report."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.plugin.conftest import HERE, Run, install, parsed, run_in
+
+SCENARIO = '''
+name = "gallery-thief"
+horizon = 4
+
+[grid]
+drawing = """
+  S  .  ?
+  .  c  .
+"""
+
+[grid.sensors.c]
+detection = 0.7
+
+[secret]
+kind = "visited"
+'''
+SAME = """
+import veil
+from veil_example.visited import Visited
+
+problem = veil.load("thief.toml")
+assert type(problem.secret) is Visited
+labels, step = {"r0c2": "in"}, {("no", "in"): "yes"}
+automaton = problem.replace(secret=veil.Automaton(step, "no", {"yes"}, labels, "out", "stay"))
+made = problem.replace(secret=Visited(["r0c2"]))
+policy = veil.MarkovPolicy.uniform(problem)
+print([veil.opacity(one, policy).bits for one in (problem, made, automaton)])
+"""
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Path:
+    path = tmp_path / "thief.toml"
+    path.write_text(SCENARIO)
+    return path
+
+
+def test_each_addition_is_one_module_and_one_line():
+    points = tomllib.loads((HERE / "pyproject.toml").read_text())["project"]["entry-points"]
+    modules = {value.split(":")[0] for group in points.values() for value in group.values()}
+    assert set(points) <= {"veil.secrets", "veil.methods", "veil.formats"}
+    assert all(len(group) == 1 for group in points.values())
+    assert modules == {
+        f"veil_example.{path.stem}" for path in HERE.glob("veil_example/*.py") if path.stem != "__init__"
+    }
+
+
+@pytest.mark.usefixtures("scenario")
+def test_the_secret_in_python_and_in_a_scenario_is_the_same(run: Run):
+    first, second, third = parsed(run("-c", SAME))
+    assert first == second > 0
+    assert second == pytest.approx(third, abs=1e-12)
+
+
+def test_the_secret_is_checked_as_veils_own(run: Run, scenario: Path):
+    scenario.write_text(SCENARIO + 'states = "r9c9"\nagent_know = true\n')
+    message = run("veil", "inspect", "thief.toml", code=2)
+    assert "line 17, [secret] agent_know: is an unknown key: did you mean 'agent_knows'?" in message
+    scenario.write_text(SCENARIO.replace("visited", "visted"))
+    assert "did you mean 'visited'?" in run("veil", "inspect", "thief.toml", code=2)
+    scenario.write_text(SCENARIO + 'states = "r9c9"\n')
+    assert "[secret] states: unknown state 'r9c9'" in run("veil", "inspect", "thief.toml", code=2)
+
+
+@pytest.mark.usefixtures("scenario")
+def test_the_secret_on_the_command_line_and_in_the_report(run: Run, tmp_path: Path):
+    prior = parsed(run("veil", "inspect", "thief.toml", "--json"))["prior"]
+    assert list(prior) == ["never", "visited"]
+    run("veil", "solve", "thief.toml", "--starts", "2", "--report", "-o", "out")
+    report = (tmp_path / "out" / "report.html").read_text("utf-8")
+    assert "Was a secret state visited at any time?" in report
+    run("veil", "convert", "thief.toml", "again.toml")
+    text = (tmp_path / "again.toml").read_text("utf-8")
+    assert '[secret]\nkind = "visited"\nstates = ["r0c2"]\n' in text
+    prints = [parsed(run("veil", "inspect", name, "--json"))["fingerprint"] for name in ("thief.toml", "again.toml")]
+    assert prints[0] == prints[1]
+
+
+def test_the_schema_holds_the_secret(run: Run):
+    found = parsed(run("veil", "schema"))
+    assert found["properties"]["secret"]["discriminator"]["mapping"]["visited"] == "#/$defs/VisitedSecret"
+    assert set(found["$defs"]["VisitedSecret"]["properties"]) == {"kind", "states", "agent_knows"}
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("veil_example.visited:Missing", "cannot be loaded"),
+        ("veil_example.nowhere:Visited", "cannot be loaded"),
+        ("veil_example.visited:States", "expected a subclass of veil.problem.secrets.Secret"),
+    ],
+)
+def test_a_secret_that_does_not_fit_names_its_package(tmp_path: Path, scenario: Path, value: str, words: str):
+    site = tmp_path / "site"
+    site.mkdir()
+    install(site, {"veil.secrets": {"visited": value}})
+    message = run_in(tmp_path, site, "veil", "inspect", "thief.toml", code=2)
+    assert "package 'veil-example' 1.0" in message
+    assert words in message
+    scenario.write_text(SCENARIO.replace("visited", "last_state"))
+    run_in(tmp_path, site, "veil", "inspect", "thief.toml")  # all else goes on working
