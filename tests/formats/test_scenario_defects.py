@@ -5,12 +5,16 @@
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.formats.scenarios import AUTOMATON, GRAPH, GRID, MODELS
 from veil.common.errors import InputError, ScenarioError, VeilError
+from veil.formats.arrays import save_arrays
 from veil.formats.scenario.load import load, load_scenario, read_scenario
+from veil.problem.model import Model
+from veil.problem.observer import Observer
 
 
 def changed(text: str, old: str, new: str) -> str:
@@ -161,21 +165,50 @@ def test_there_are_enough_cases():
     assert len({case[0] for case in CASES}) == len(CASES)
 
 
-def test_all_defects_come_at_once():
+def refused(text: str) -> ScenarioError:
+    with pytest.raises(ScenarioError) as caught:
+        read_scenario(text)
+    return caught.value
+
+
+def test_all_defects_of_form_come_at_once():
     text = changed(
         changed(changed(GRID, "slip = 0.1", "slip = 9"), "seed = 3", "sed = 3"), "stay = true", "stay = 'no'"
     )
-    with pytest.raises(ScenarioError) as caught:
-        read_scenario(text)
-    assert len(caught.value.defects) == 3
-    assert isinstance(caught.value, InputError)
+    error = refused(text)
+    assert len(error.defects) == 3
+    assert isinstance(error, InputError)
 
 
-def test_defects_of_watcher_and_secret_come_together():
-    text = changed(changed(GRAPH, "bridge = { car", "brdge = { car"), '["mill"]', '["mil"]')
-    with pytest.raises(ScenarioError) as caught:
-        read_scenario(text)
-    assert len(caught.value.defects) == 2
+def test_defects_of_all_parts_come_together_in_the_order_of_their_lines():
+    text = changed(GRAPH, "horizon = 3", "horizon = -3")  # form
+    text = changed(text, "bridge = { car", "brdge = { car")  # observer
+    text = changed(text, '["mill"]', '["mil"]') + "[solve]\nmemory = { zones = ['harbor'] }\n"  # secret, settings
+    defects = refused(text).defects
+    assert [defect.split(":")[0] for defect in defects] == [
+        "line 2, horizon",
+        "line 28, [observer.emissions.brdge]",
+        "line 36, [secret.groups] inland",
+        "line 38, [solve.memory] zones entry 1",
+    ]
+
+
+def test_a_defect_of_one_table_brings_no_others():
+    assert len(refused(changed(GRID, "slip = 0.1", "slip = 9")).defects) == 1
+    assert len(refused(changed(GRAPH, "rest = ", "rests = ")).defects) == 1
+    assert len(refused(changed(MODELS, "weight = 1", "weight = -1")).defects) == 1
+    assert len(refused(changed(GRAPH, '["bridge", "go", "market"]', '["bridge", "go"]')).defects) == 1
+    late = 'kind = "state_at"\ntime = 3\nstates = ["mill"]\n'
+    assert (
+        len(refused(changed(GRAPH.split("[secret]")[0], "horizon = 3", "horizon = 'x'") + "[secret]\n" + late).defects)
+        == 1
+    )
+
+
+def test_the_secret_is_resolved_even_where_the_observer_is_wrong():
+    defects = refused(changed(changed(GRAPH, "bridge = { car", "brdge = { car"), '["mill"]', '["market"]')).defects
+    assert len(defects) == 2
+    assert "start state 'mill' is in no group" in defects[1]
 
 
 def test_many_defects_are_counted():
@@ -248,3 +281,82 @@ def test_model_files_that_are_refused(tmp_path: Path, path: str, pieces: list[st
 def test_only_errors_of_veil_are_errors_of_scenarios():
     assert issubclass(ScenarioError, VeilError)
     assert issubclass(ScenarioError, ValueError)
+
+
+# Several models, whose sum has limits of its own, and which must agree on what the observer sees.
+
+
+def several(
+    kind: str, tables: list[str], common: str = "", observer: str = "[observer.sensors.e]\nstates = [0]\n"
+) -> str:
+    models = "".join(f"[[models]]\n[models.{kind}]\n{table}\n" for table in tables)
+    return f"horizon = 1\n{common}\n{models}\n{observer}\n[secret]\nkind = 'which_model'\n"
+
+
+def graph_of(actions: int, successors: int = 1, states: int = 1) -> str:
+    row = ", ".join(f"s{n} = 1" for n in range(successors))
+    named = max(states, successors)
+    steps = ",\n".join(f"['s{s}', 'a{a}', {{ {row} }}]" for s in range(named) for a in range(actions))
+    return f"initial = 's0'\ntransitions = [{steps}]"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (several("graph", [graph_of(200)] * 3), "[[models]]: found 600 actions in all, expected at most 512"),
+        (several("graph", ["discount = 1"] * 60, f"[graph]\n{graph_of(1, 45)}"), "[[models]]: found 121,500 transitions in all, expected at most 120,000"),
+        ("horizon = 1\n[graph]\n" + graph_of(1, 350), "[graph] transitions: found 122,500 transitions in all"),
+        (several("grid", ["rows = 200\ncolumns = 200"] * 3), "[[models]]: found about 120,000 cells in all, expected at most"),
+    ],
+    ids=["actions", "transitions", "transitions of one", "cells"],
+)  # fmt: skip
+def test_bulk_of_several_models(text: str, words: str):
+    assert words in str(refused(text))
+
+
+def test_bulk_within_the_limits_is_read():
+    assert len(read_scenario(several("graph", [graph_of(200)] * 2)).problem.models) == 2
+    starts = "starts = [{ cell = [0, 0] }]"
+    text = several("grid", [f"rows = 150\ncolumns = 150\n{starts}", f"rows = 150\ncolumns = 150\nslip = 0.2\n{starts}"])
+    assert read_scenario(text.replace("states = [0]", "states = 'r0c0'")).problem.num_states == 22_500
+
+
+def test_a_large_grid_names_a_way_out():
+    text = "horizon = 1\n[grid]\nrows = 300\ncolumns = 300\n"
+    assert "90,000 cells, expected at most 50,000: build a larger grid with veil.GridWorld" in str(refused(text))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        ([[0.9, 0.1], [0.2, 0.8]], [[0.9, 0.1], [0.2, 0.8]], True),
+        ([[0.9, 0.1], [0.2, 0.8]], [[0.9, 0.1], [0.3, 0.7]], False),
+        ([[0.9, 0.1], [0.2, 0.8]], None, False),
+        (None, [[0.9, 0.1], [0.2, 0.8]], False),
+    ],
+)
+def test_model_files_must_bring_one_observer(tmp_path: Path, first: Any, second: Any, same: bool):
+    model = Model.from_entries([("a", "go", "b", 1.0), ("b", "go", "b", 1.0)], {}, "a")
+    for name, emissions in (("one", first), ("two", second)):
+        save_arrays(tmp_path / f"{name}.npz", model, None if emissions is None else Observer(emissions))
+    path = tmp_path / "both.toml"
+    path.write_text(several("file", ["path = 'one.npz'", "path = 'two.npz'"], observer=""))
+    if same:
+        assert load(path).observer.emissions.tolist() == first
+    else:
+        with pytest.raises(ScenarioError, match=r"\[\[models\]\] entry 2.*its observer differs from that of entry 1"):
+            load(path)
+    path.write_text(
+        several("file", ["path = 'one.npz'", "path = 'two.npz'"], observer="[observer]\nvariables = ['state']")
+    )
+    assert load(path).observer.num_observations == 2  # one that the scenario gives stands for all
+
+
+def test_observations_of_model_files_must_have_the_same_names(tmp_path: Path):
+    model = Model.from_entries([("a", "go", "b", 1.0), ("b", "go", "b", 1.0)], {}, "a")
+    for name, seen in (("one", ["x", "y"]), ("two", ["x", "z"])):
+        save_arrays(tmp_path / f"{name}.npz", model, Observer([[0.9, 0.1], [0.2, 0.8]], seen))
+    path = tmp_path / "both.toml"
+    path.write_text(several("file", ["path = 'one.npz'", "path = 'two.npz'"], observer=""))
+    with pytest.raises(ScenarioError, match="its observer differs"):
+        load(path)
