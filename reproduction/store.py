@@ -11,7 +11,7 @@ from typing import Any
 
 from veil.common.errors import InputError
 from veil.common.files import write_whole
-from veil.formats.results.folder import plain
+from veil.formats.documents import plain
 
 FORM = "veil-reproduction-1"
 TIMES = "wall-times.json"

@@ -35,7 +35,7 @@ def test_the_names_of_the_design_are_there():
         "MarkovPolicy", "TimedPolicy", "MemoryPolicy", "ObservationMemory", "StateMemory", "expected_return", "opacity",
         "opacity_gradient", "ObserverFilter", "VeilError", "max_return", "solve", "frontier", "certify",
         "verify", "CertificateError", "attack", "load", "from_gymnasium", "plot", "Certificate", "HistoryPolicy", "load_policy",
-        "measures", "soft",
+        "measures", "soft", "from_prism", "from_pomdp", "from_arrays", "from_drn", "Imported",
     }  # fmt: skip
     assert promised <= set(veil.__all__)
 

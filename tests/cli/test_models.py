@@ -106,4 +106,10 @@ def test_a_policy_becomes_text_or_the_chain_it_makes(result: Path, ending: str):
         == 0
     )
     assert target.read_bytes() == content
+    if ending in ("json", "csv"):
+        measured = veil("measure", "rooms.toml", str(target), "--json").json
+        assert measured["opacity"] == veil("measure", "rooms.toml", str(result), "--json").json["opacity"]
+        back = result.parent / "back.safetensors"
+        assert veil("convert", str(target), str(back), "--force").code == 0
+        assert back.read_bytes() == (result / "policy.safetensors").read_bytes()
     assert veil("convert", str(result), "policy.doc").code == 2

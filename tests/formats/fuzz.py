@@ -21,9 +21,9 @@ from pathlib import Path
 
 from tests.formats import fuzz_files, fuzz_scenario, fuzz_texts
 from veil.common.errors import VeilError
-from veil.formats.arrays import load_arrays, load_sparse
-from veil.formats.drn.reader import load_drn
-from veil.formats.pomdp.files import load_pomdp
+from veil.formats.arrays import from_arrays, load_sparse
+from veil.formats.drn.files import from_drn
+from veil.formats.pomdp.files import from_pomdp
 from veil.formats.results.folder import read_result
 from veil.formats.scenario.load import load_scenario
 from veil.policy.load import load_policy
@@ -50,9 +50,9 @@ def _scenario(rng: random.Random) -> bytes:
 
 KINDS = {
     "scenario": Kind("fuzz.toml", _scenario, load_scenario),
-    "pomdp": Kind("fuzz.pomdp", fuzz_texts.pomdp, load_pomdp),
-    "drn": Kind("fuzz.drn", fuzz_texts.drn, lambda path: load_drn(path, reward="steps")),
-    "npz": Kind("fuzz.npz", fuzz_files.arrays, load_arrays),
+    "pomdp": Kind("fuzz.pomdp", fuzz_texts.pomdp, from_pomdp),
+    "drn": Kind("fuzz.drn", fuzz_texts.drn, lambda path: from_drn(path, reward_model="steps")),
+    "npz": Kind("fuzz.npz", fuzz_files.arrays, from_arrays),
     "sparse": Kind("sparse.npz", fuzz_files.matrix, load_sparse),
     "policy": Kind("fuzz.safetensors", fuzz_files.policy, load_policy),
     "result": Kind("result.json", fuzz_files.result, lambda path: read_result(path, check_files=False)),

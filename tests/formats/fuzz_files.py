@@ -18,7 +18,7 @@ import scipy.sparse as sp
 import veil
 from tests.formats.fuzz_texts import mutated, spoiled
 from veil.formats import gallery
-from veil.formats.arrays import save_arrays
+from veil.formats.imported import Imported
 from veil.formats.results.folder import write_result
 from veil.game.solve import solve_game
 
@@ -96,7 +96,9 @@ def _array_seeds() -> list[dict[str, np.ndarray]]:
             problem = gallery.load(name)
             size = problem.num_states
             variables = {"x": np.arange(size), "name": np.array([f"n{i}" for i in range(size)])}
-            save_arrays(path, problem.model, problem.observer, variables=variables, labels={"l": np.arange(size) > 1})
+            Imported(problem.model, problem.observer, valuations=variables, labels={"l": np.arange(size) > 1}).save(
+                path
+            )
             with np.load(path) as loaded:
                 found.append(dict(loaded))
         model = gallery.load("two-rooms").model

@@ -10,7 +10,8 @@ import scipy.sparse as sp
 from tests.random_problems import random_case
 from veil.common.errors import InputError, ModelFileError
 from veil.formats import gallery
-from veil.formats.arrays import load_arrays, load_sparse, save_arrays
+from veil.formats.arrays import from_arrays, load_sparse
+from veil.formats.imported import Imported
 from veil.problem.fingerprint import fingerprint
 from veil.problem.model import Model
 from veil.problem.observer import Observer
@@ -22,8 +23,8 @@ from veil.problem.secrets.last_state import LastState
 def test_random_models_come_back_to_the_last_bit(seed: int, tmp_path: Path):
     problem = random_case(seed).problem
     path = tmp_path / "model.npz"
-    save_arrays(path, problem.model, problem.observer)
-    read = load_arrays(path)
+    Imported(problem.model, problem.observer).save(path)
+    read = from_arrays(path)
     assert read.observer is not None
     secret = LastState([0])
     written, again = (
@@ -31,7 +32,7 @@ def test_random_models_come_back_to_the_last_bit(seed: int, tmp_path: Path):
     )
     assert fingerprint(again) == fingerprint(written)
     first = path.read_bytes()
-    save_arrays(path, read.model, read.observer)
+    read.save(path)
     assert path.read_bytes() == first
 
 
@@ -39,10 +40,9 @@ def test_names_variables_and_labels_come_back(tmp_path: Path):
     problem = gallery.load("office-patrol")
     size = problem.num_states
     variables = {"row": np.arange(size) // 5, "door": np.array(["open", "shut"])[np.arange(size) % 2]}
-    save_arrays(
-        tmp_path / "a.npz", problem.model, problem.observer, variables=variables, labels={"far": np.arange(size) > 3}
-    )
-    read = load_arrays(tmp_path / "a.npz")
+    labels = {"far": np.arange(size) > 3}
+    Imported(problem.model, problem.observer, valuations=variables, labels=labels).save(tmp_path / "a.npz")
+    read = from_arrays(tmp_path / "a.npz")
     assert read.observer is not None
     assert read.model.states.all() == problem.model.states.all()
     assert read.model.actions.all() == problem.model.actions.all()
@@ -63,7 +63,7 @@ def test_files_that_numpy_wrote(tmp_path: Path):
             discount=np.float32(0.5),
             surprise=np.zeros(3),
         )
-        read = load_arrays(tmp_path / "a.npz")
+        read = from_arrays(tmp_path / "a.npz")
         assert np.array_equal(read.model.transitions, transitions)
         assert read.model.rewards.tolist() == [[1, 1], [2, 2]]
         assert read.model.initial.tolist() == [1, 0]
@@ -76,7 +76,7 @@ def test_files_that_numpy_wrote(tmp_path: Path):
 
 def test_numpy_reads_what_we_write(tmp_path: Path):
     model = gallery.load("two-rooms").model
-    save_arrays(tmp_path / "a.npz", model)
+    Imported(model).save(tmp_path / "a.npz")
     with np.load(tmp_path / "a.npz", allow_pickle=False) as loaded:
         stacked = sp.csr_array(
             (loaded["transitions_data"], loaded["transitions_indices"], loaded["transitions_indptr"]),
@@ -92,8 +92,8 @@ def test_rows_may_be_missing_where_the_action_is_not_available(tmp_path: Path):
     model = Model(
         [stays, sp.csr_array(np.array([[0.0, 0.0], [1.0, 0.0]]))], [0.0, 1.0], [1.0, 0.0], available=available
     )
-    save_arrays(tmp_path / "a.npz", model, Observer(np.eye(2), sees_initial=False, sees_actions=True))
-    read = load_arrays(tmp_path / "a.npz")
+    Imported(model, Observer(np.eye(2), sees_initial=False, sees_actions=True)).save(tmp_path / "a.npz")
+    read = from_arrays(tmp_path / "a.npz")
     assert np.array_equal(read.model.available, available)
     assert read.observer is not None
     assert (read.observer.sees_initial, read.observer.sees_actions) == (False, True)
@@ -147,12 +147,12 @@ def test_matrices_that_are_none(changes: dict[str, Any], words: str, tmp_path: P
 def test_a_limit_can_be_raised(tmp_path: Path):
     np.savez_compressed(tmp_path / "b.npz", rewards=np.zeros((2**17, 1)), initial=np.zeros(1))
     with pytest.raises(ModelFileError, match="raise limit_bytes"):
-        load_arrays(tmp_path / "b.npz", limit_bytes=2**18)
+        from_arrays(tmp_path / "b.npz", limit_bytes=2**18)
     with pytest.raises((ModelFileError, InputError), match="transitions"):
-        load_arrays(tmp_path / "b.npz", limit_bytes=2**21)
+        from_arrays(tmp_path / "b.npz", limit_bytes=2**21)
 
 
 def test_what_cannot_be_written_leaves_nothing(tmp_path: Path):
     with pytest.raises(ModelFileError, match="cannot be written"):
-        save_arrays(tmp_path / "missing" / "a.npz", gallery.load("two-rooms").model)
+        Imported(gallery.load("two-rooms").model).save(tmp_path / "missing" / "a.npz")
     assert not list(tmp_path.iterdir())

@@ -9,14 +9,14 @@ import veil
 from tests.formats.classics import DATA
 from tests.formats.storm import build, stormpy
 from veil.common.errors import InputError
-from veil.formats.drn.reader import load_drn, parse_drn
+from veil.formats.drn.files import from_drn, parse_drn
 from veil.formats.prism import from_stormpy
 
 CORRIDOR = DATA / "corridor.drn"
 
 
 def test_the_corridor_by_hand():
-    read = load_drn(CORRIDOR, reward="steps")
+    read = from_drn(CORRIDOR, reward_model="steps")
     model = read.model
     assert set(model.actions.all()) == {"east", "wait", "west", "open", "unlabelled"}
     east, west = model.actions.find("east"), model.actions.find("west")
@@ -30,7 +30,7 @@ def test_the_corridor_by_hand():
     assert read.states_where("door") == (3,)
     assert read.observer is not None
     assert read.observer.emissions.argmax(axis=1).tolist() == [0, 1, 1, 2]
-    gold = load_drn(CORRIDOR, reward="gold")
+    gold = from_drn(CORRIDOR, reward_model="gold")
     assert gold.model.rewards[3, model.actions.find("unlabelled")] == 2.5
     assert gold.model.rewards[2, model.actions.find("open")] == 5
     assert "rewards left out: steps" in gold.notes
@@ -38,14 +38,14 @@ def test_the_corridor_by_hand():
 
 
 def test_which_rewards_must_be_said():
-    with pytest.raises(InputError, match="choose one, reward='steps'"):
-        load_drn(CORRIDOR)
+    with pytest.raises(InputError, match="choose one, reward_model='steps'"):
+        from_drn(CORRIDOR)
     with pytest.raises(InputError, match="known are 'steps', 'gold'"):
-        load_drn(CORRIDOR, reward="time")
+        from_drn(CORRIDOR, reward_model="time")
 
 
 def test_it_is_solved():
-    problem = load_drn(CORRIDOR, reward="gold").problem("x=2", 6, min_return="50%")
+    problem = from_drn(CORRIDOR, reward_model="gold").problem("x=2", 6, min_return="50%")
     solution = veil.solve(problem, starts=1, iterations=4, certificate=False)
     assert solution.feasible
 
@@ -82,7 +82,7 @@ def test_what_storm_exports_is_what_it_built(name: str, tmp_path: Path):
     path = tmp_path / "model.drn"
     storm.io.export_to_drn(model, str(path))
     reward = "cost" if name == "grid.prism" else None
-    built, read = from_stormpy(model, reward=reward), load_drn(path, reward=reward)
+    built, read = from_stormpy(model, reward_model=reward), from_drn(path, reward_model=reward)
     order = [read.model.actions.find(action) for action in built.model.actions.all()]
     assert read.model.transitions[:, order] == pytest.approx(built.model.transitions, abs=1e-9)
     assert read.model.rewards[:, order] == pytest.approx(built.model.rewards, abs=1e-9)

@@ -10,8 +10,9 @@ from tests.formats.storm import stormpy, value
 from tests.random_problems import random_case
 from veil.common.errors import InputError, ModelFileError
 from veil.formats import gallery
-from veil.formats.drn.reader import load_drn, parse_drn
-from veil.formats.drn.writer import format_drn, save_drn
+from veil.formats.drn.files import from_drn, parse_drn
+from veil.formats.drn.writer import format_drn
+from veil.formats.imported import Imported
 from veil.problem.model import Model
 from veil.problem.observer import Observer
 
@@ -39,7 +40,7 @@ def test_random_models_come_back(seed: int):
 def test_storm_finds_the_same_best_return(seed: int, tmp_path: Path):
     storm = stormpy()
     model = random_model(seed)
-    save_drn(tmp_path / "m.drn", model)
+    Imported(model).save(tmp_path / "m.drn")
     built = storm.build_model_from_drn(str(tmp_path / "m.drn"))
     problem = veil.Problem(Model(model.matrices, model.rewards, model.initial, available=model.available),
                            Observer(np.ones((model.num_states, 1))), veil.LastState([0]), 6)  # fmt: skip
@@ -65,8 +66,8 @@ def test_observations_and_labels_are_kept(tmp_path: Path):
     model = random_model(3)
     watcher = Observer(np.eye(2)[np.arange(model.num_states) % 2])
     labels = {"half way": np.arange(model.num_states) == 1, "goal": np.arange(model.num_states) == 0}
-    save_drn(tmp_path / "m.drn", model, watcher, labels)
-    read = load_drn(tmp_path / "m.drn")
+    Imported(model, watcher, labels=labels).save(tmp_path / "m.drn")
+    read = from_drn(tmp_path / "m.drn")
     assert read.observer is not None
     assert np.array_equal(read.observer.emissions, watcher.emissions)
     assert {name: mask.tolist() for name, mask in read.labels.items()} == {
@@ -93,4 +94,4 @@ def test_chains_labels_and_places(tmp_path: Path):
     with pytest.raises(InputError, match="cannot be written"):
         format_drn(model, labels={'a"b': np.zeros(model.num_states, dtype=bool)})
     with pytest.raises(ModelFileError, match="cannot be written"):
-        save_drn(tmp_path / "missing" / "m.drn", random_model(3))
+        Imported(random_model(3)).save(tmp_path / "missing" / "m.drn")

@@ -10,7 +10,7 @@ import pytest
 
 import veil
 from veil.common.errors import InputError, MissingExtraError
-from veil.formats.export import Agent
+from veil.formats.agent import Agent
 from veil.formats.gymnasium import from_gymnasium
 from veil.formats.imported import Imported
 from veil.problem.observer import Observer

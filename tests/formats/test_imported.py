@@ -8,7 +8,8 @@ import pytest
 import veil
 from veil.common.errors import InputError, TooLargeError
 from veil.formats.imported import Imported
-from veil.formats.sensing import MOST_EMISSIONS, check_emissions, noisy, observer_from, plain
+from veil.formats.sensing import MOST_EMISSIONS, check_emissions, noisy, observer_from
+from veil.formats.text import value_text
 from veil.problem.model import Model
 from veil.problem.observer import Observer
 
@@ -138,4 +139,4 @@ def test_noise_and_sizes():
         noisy(Observer(np.eye(4)), -0.1)
     with pytest.raises(TooLargeError, match="GiB"):
         check_emissions(MOST_EMISSIONS + 1, 2**20, 64)
-    assert [plain(value) for value in (True, 3.0, 2.5, "x", 4)] == ["true", "3", "2.5", "x", "4"]
+    assert [value_text(value) for value in (True, 3.0, 2.5, "x", 4)] == ["true", "3", "2.5", "x", "4"]

@@ -9,6 +9,7 @@ import pytest
 import veil
 from tests.cli.commands import veil as command
 from tests.formats.storm import stormpy
+from veil.formats.registry import format_table, suffixes
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "importing.md"
 BLOCK = re.compile(r"^```(\w+)(?: ([\w.]+))?\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -63,8 +64,15 @@ def test_the_blocks_that_need_storm_run(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_every_reader_has_its_recipe():
-    from veil.formats.scenario.files import READERS
-
     text = DOCUMENT.read_text("utf-8")
-    assert not [ending for ending in READERS if f"`{ending}`" not in text and f"`{ending}" not in text]
+    assert not [suffix for suffix in suffixes("read_model") if f"`{suffix}`" not in text]
     assert text.count("\n## ") >= 8
+
+
+def test_the_table_of_formats_is_that_of_the_registry():
+    text = DOCUMENT.read_text("utf-8")
+    for row in format_table():
+        extensions = ", ".join(f"`{suffix}`" for suffix in row["extensions"].split(", "))
+        extra = f"`{row['extra']}`" if row["extra"] else ""
+        cells = [row["name"], extensions, row["description"], row["abilities"], row["options"], extra]
+        assert f"| {' | '.join(cells)} |" in text

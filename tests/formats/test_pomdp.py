@@ -9,7 +9,7 @@ import veil
 from tests.formats.classics import DATA, four_by_three, hallway
 from veil.common.errors import InputError, ModelFileError
 from veil.formats.imported import Imported
-from veil.formats.pomdp.files import format_pomdp, load_pomdp, parse_pomdp, save_pomdp
+from veil.formats.pomdp.files import format_pomdp, from_pomdp, parse_pomdp
 
 CLASSICS = ("tiger", "shuttle", "cheese", "4x3", "hallway")
 HEAD = "discount: 0.9\nvalues: reward\nstates: 2\nactions: 2\nobservations: 2\nstart: uniform\n"
@@ -34,7 +34,7 @@ def same(one: Imported, two: Imported) -> bool:
 
 @pytest.mark.parametrize("name", CLASSICS)
 def test_classics_are_read_and_written_back(name: str, tmp_path: Path):
-    read = load_pomdp(DATA / f"{name}.pomdp")
+    read = from_pomdp(DATA / f"{name}.pomdp")
     assert read.observer is not None
     sizes = (read.model.num_states, read.model.num_actions, read.observer.num_observations)
     expected = {
@@ -46,8 +46,8 @@ def test_classics_are_read_and_written_back(name: str, tmp_path: Path):
     }
     assert sizes == expected[name]
     assert not read.observer.sees_first
-    assert save_pomdp(tmp_path / "again.pomdp", read.model, read.observer) == ()
-    again = load_pomdp(tmp_path / "again.pomdp")
+    assert read.save(tmp_path / "again.pomdp") == ()
+    again = from_pomdp(tmp_path / "again.pomdp")
     assert same(read, again)
     text = (tmp_path / "again.pomdp").read_text(encoding="utf-8")
     assert format_pomdp(again.model, again.observer)[0] == text
@@ -62,7 +62,7 @@ def test_the_files_of_the_layouts_are_those_that_the_layouts_give():
 
 
 def test_tiger_by_hand():
-    tiger = load_pomdp(DATA / "tiger.pomdp")
+    tiger = from_pomdp(DATA / "tiger.pomdp")
     assert np.array_equal(tiger.model.rewards, [[-1, -100, 10], [-1, 10, -100]])
     assert tiger.observer is not None
     assert np.array_equal(tiger.observer.emissions[0], [[0.85, 0.15], [0.15, 0.85]])
@@ -74,11 +74,11 @@ def test_tiger_by_hand():
 
 
 def test_shuttle_and_hallway_by_hand():
-    shuttle = load_pomdp(DATA / "shuttle.pomdp").model
+    shuttle = from_pomdp(DATA / "shuttle.pomdp").model
     find = shuttle.states.find
     assert shuttle.rewards[find("at-lrv-backward"), 2] == 0.7 * 10
     assert shuttle.rewards[find("at-mrv-facing"), 1] == -3  # for certain, so exactly
-    halls = load_pomdp(DATA / "hallway.pomdp")
+    halls = from_pomdp(DATA / "hallway.pomdp")
     assert halls.observer is not None
     # The numbers of the collection's file, which has six digits: facing north in the corridor, walls ahead and behind.
     assert halls.observer.emissions[4, 10] == pytest.approx(0.731024, abs=2e-6)
@@ -257,7 +257,7 @@ def test_what_the_format_cannot_say_is_told(tmp_path: Path):
     with pytest.raises(InputError, match="emissions"):
         format_pomdp(model, veil.Observer([[0.5, 0.5], [0.5, 0.5]]))
     with pytest.raises(ModelFileError, match="cannot be written"):
-        save_pomdp(tmp_path / "no" / "such.pomdp", model)
+        Imported(model).save(tmp_path / "no" / "such.pomdp")
 
 
 def test_a_large_sparse_model_is_read_quickly_and_sparsely():

@@ -13,8 +13,8 @@ from tests.cli.commands import veil as command
 from tests.formats.classics import DATA
 from tests.formats.storm import build, stormpy, value
 from veil.common.errors import InputError, MissingExtraError, ModelFileError
-from veil.formats.export import chain_to_drn
-from veil.formats.prism import _averaged, from_stormpy, load_prism
+from veil.formats.drn.files import chain_to_drn
+from veil.formats.prism import _averaged, from_prism, from_stormpy
 
 OBSERVABLES = re.compile(r"pomdp.*endobservables", re.DOTALL)
 GRID, MAZE = DATA / "grid.prism", DATA / "maze.prism"
@@ -22,7 +22,7 @@ GRID, MAZE = DATA / "grid.prism", DATA / "maze.prism"
 
 def test_a_program_is_solved_with_its_secret_as_an_expression(tmp_path: Path):
     stormpy()
-    read = load_prism(GRID, reward="cost").sensing({"east": ("x>=2", 0.9, 0.1), "door": ("door", 0.7)})
+    read = from_prism(GRID, reward_model="cost").sensing({"east": ("x>=2", 0.9, 0.1), "door": ("door", 0.7)})
     problem = read.problem("door & (x=3 | y>1)", 8, min_return="60%")
     solution = veil.solve(problem, starts=1, iterations=4, certificate=False)
     assert solution.feasible
@@ -40,14 +40,14 @@ def test_the_best_return_is_that_of_storm(program: Path, reward: str, horizon: i
     # Storm answers about an MDP: one that sees its own states, as veil's agents do.
     (tmp_path / "seen.prism").write_text(OBSERVABLES.sub("mdp\n", program.read_text()))
     model = build(tmp_path / "seen.prism")
-    read = load_prism(program, reward=reward).observing("state")
+    read = from_prism(program, reward_model=reward).observing("state")
     expected = value(model, f'R{{"{reward}"}}max=? [C<={horizon}]')
     assert veil.max_return(read.problem(veil.LastState([0]), horizon)) == pytest.approx(expected, abs=1e-9)
 
 
 def test_states_actions_and_variables():
     stormpy()
-    read = load_prism(GRID, reward="cost")
+    read = from_prism(GRID, reward_model="cost")
     model = read.model
     assert (model.num_states, model.num_actions) == (32, 5)
     assert set(model.actions.all()) == {"east", "west", "north", "open", "unlabelled"}
@@ -66,7 +66,7 @@ def test_states_actions_and_variables():
 
 def test_observables_become_the_watcher():
     stormpy()
-    read = load_prism(MAZE)
+    read = from_prism(MAZE)
     assert read.observer is not None
     assert read.observer.sees_first
     shown = read.observer.emissions.argmax(axis=1)
@@ -87,11 +87,11 @@ def test_constants(tmp_path: Path):
     path = tmp_path / "open.prism"
     path.write_text(GRID.read_text().replace("const int N = 3", "const int N"))
     for constants in ({"N": 2}, "N=2"):
-        assert load_prism(path, constants=constants, reward="cost").model.num_states == 18
+        assert from_prism(path, constants=constants, reward_model="cost").model.num_states == 18
     with pytest.raises(ModelFileError, match="constants N are not defined"):
-        load_prism(path)
+        from_prism(path)
     with pytest.raises(ModelFileError, match="Storm does not build it"):
-        load_prism(path, constants={"M": 2, "N": 1})
+        from_prism(path, constants={"M": 2, "N": 1})
 
 
 SCENARIO = """
@@ -159,20 +159,20 @@ def test_programs_that_are_refused(case: str, tmp_path: Path, capfd: pytest.Capt
     text, kind, words = BAD[case]
     (tmp_path / "bad.prism").write_text(text)
     with pytest.raises(kind, match=words):
-        load_prism(tmp_path / "bad.prism", reward="cost")
+        from_prism(tmp_path / "bad.prism", reward_model="cost")
     assert capfd.readouterr() == ("", "")  # Storm itself says nothing
 
 
 def test_wrong_rewards_and_no_choice_of_them():
     stormpy()
-    with pytest.raises(InputError, match="choose one, reward='cost'"):
-        load_prism(GRID)
+    with pytest.raises(InputError, match="choose one, reward_model='cost'"):
+        from_prism(GRID)
     with pytest.raises(InputError, match="no rewards 'gold': known are 'cost', 'other'"):
-        load_prism(GRID, reward="gold")
+        from_prism(GRID, reward_model="gold")
 
 
 def test_a_model_that_stormpy_built():
-    read, again = from_stormpy(build(GRID), reward="cost"), load_prism(GRID, reward="cost")
+    read, again = from_stormpy(build(GRID), reward_model="cost"), from_prism(GRID, reward_model="cost")
     assert np.array_equal(read.model.transitions, again.model.transitions)
     assert np.array_equal(read.model.rewards, again.model.rewards)
 
@@ -180,13 +180,13 @@ def test_a_model_that_stormpy_built():
 def test_without_stormpy_the_extra_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "stormpy", None)
     with pytest.raises(MissingExtraError, match=r"veil\[prism\]"):
-        load_prism(GRID)
+        from_prism(GRID)
 
 
 def test_an_old_stormpy_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "stormpy", type(sys)("stormpy"))
     with pytest.raises(MissingExtraError, match=r"expected 2\.0 or newer"):
-        load_prism(GRID)
+        from_prism(GRID)
 
 
 LARGE = """mdp
@@ -210,7 +210,7 @@ def test_a_hundred_thousand_states_take_little_more_than_storm_itself(tmp_path: 
     spent = {}
     for side in (100, 316):
         begin = time.process_time()
-        read = load_prism(path, constants={"N": side})
+        read = from_prism(path, constants={"N": side})
         spent[side] = time.process_time() - begin
         assert read.model.num_states == side * side
         assert len(read.states_where(f"x={side - 1} & y>3")) == side - 4

@@ -11,7 +11,7 @@ import veil
 from tests.formats.scenarios import ALL, AUTOMATON, GRAPH, GRID, MODELS
 from tests.random_problems import random_case
 from veil.common.errors import ScenarioError
-from veil.formats.arrays import save_arrays
+from veil.formats.imported import Imported
 from veil.formats.scenario.load import Scenario, load, load_scenario, read_scenario
 from veil.formats.scenario.toml import to_toml
 from veil.policy.memories import Controller, ObservationMemory, StateMemory, ZoneMemory
@@ -257,7 +257,7 @@ def test_a_file_gives_problem_and_name(tmp_path: Path):
 def test_a_model_file_beside_the_scenario(tmp_path: Path):
     model, watcher = graph_model(), graph_observer()
     (tmp_path / "models").mkdir()
-    save_arrays(tmp_path / "models" / "town.npz", model, watcher, variables={"x": np.arange(4)})
+    Imported(model, watcher, valuations={"x": np.arange(4)}).save(tmp_path / "models" / "town.npz")
     path = tmp_path / "town.toml"
     head = 'horizon = 3\n[file]\npath = "models/town.npz"\n'
     path.write_text(head + '[secret]\nkind = "last_state"\nstates = { where = "x>=2" }\n')
@@ -275,7 +275,7 @@ def test_a_model_file_beside_the_scenario(tmp_path: Path):
 
 
 def test_a_model_file_elsewhere_where_that_is_allowed(tmp_path: Path):
-    save_arrays(tmp_path / "town.npz", graph_model(), graph_observer())
+    Imported(graph_model(), graph_observer()).save(tmp_path / "town.npz")
     (tmp_path / "home").mkdir()
     path = tmp_path / "home" / "town.toml"
     path.write_text('horizon = 3\n[file]\npath = "../town.npz"\n[secret]\nkind = "initial_state"\n')
@@ -285,7 +285,7 @@ def test_a_model_file_elsewhere_where_that_is_allowed(tmp_path: Path):
 
 
 def test_settings_that_a_kind_of_file_does_not_have(tmp_path: Path):
-    save_arrays(tmp_path / "town.npz", graph_model())
+    Imported(graph_model()).save(tmp_path / "town.npz")
     path = tmp_path / "town.toml"
     path.write_text('horizon = 3\n[file]\npath = "town.npz"\nconstants = { N = 3 }\nreward_model = "r"\n')
     with pytest.raises(ScenarioError) as caught:

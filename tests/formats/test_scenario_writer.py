@@ -7,8 +7,8 @@ import pytest
 
 from veil.common.errors import InputError
 from veil.formats import gallery
-from veil.formats.arrays import save_arrays
 from veil.formats.gallery import scenario_text, starter
+from veil.formats.imported import Imported
 from veil.formats.scenario.load import load_scenario, read_scenario
 from veil.formats.scenario.text import Source
 from veil.formats.scenario.toml import key_of, text_of, to_toml
@@ -68,7 +68,7 @@ def test_starters_load(kind: str):
 
 
 def test_the_starter_of_a_file_loads_beside_a_model(tmp_path: Path):
-    save_arrays(tmp_path / "model.npz", gallery.load("two-rooms").model)
+    Imported(gallery.load("two-rooms").model).save(tmp_path / "model.npz")
     (tmp_path / "scenario.toml").write_text(starter("file"))
     assert load_scenario(tmp_path / "scenario.toml").problem.observer.observations.all() == ("0", "tower")
 

@@ -6,7 +6,7 @@ import numpy as np
 from reproduction.layouts import RECONSTRUCTION
 from reproduction.published import LATER, PAPER
 
-from veil.formats.results.folder import plain
+from veil.formats.documents import plain
 
 
 def numbers(bits: float, returned: float = 0.3) -> dict[str, Any]:

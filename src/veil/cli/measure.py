@@ -165,7 +165,7 @@ def inspect(scenario: ScenarioArgument, as_json: JsonOption = False) -> None:
 
 def _inspect_model(path: str, as_json: bool) -> None:
     """The summary of an imported model, with what was dropped or changed."""
-    from .convert import read_model
+    from ..formats.registry import read_model
 
     found = read_model(path)
     if not as_json:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from .convert import FORMATS, convert_file
+from .convert import convert_file
 from .shared import JsonOption, guarded, print_json, print_table, write_text
 
 ForceOption = Annotated[bool, typer.Option("--force", "-f", help="Replace a file that is there already.")]
@@ -111,8 +111,11 @@ def schema(
 
 @guarded
 def convert(
-    source: Annotated[str, typer.Argument(metavar="IN", help=f"One of: {FORMATS[0]}.", show_default=False)],
-    target: Annotated[Path, typer.Argument(metavar="OUT", help=f"One of: {FORMATS[1]}.", show_default=False)],
+    source: Annotated[
+        str | None,
+        typer.Argument(metavar="IN", help="A model, a scenario or gallery:NAME, a policy or a result folder."),
+    ] = None,
+    target: Annotated[Path | None, typer.Argument(metavar="OUT", help="File to write.", show_default=False)] = None,
     secret: Annotated[
         str | None,
         typer.Option(help="For .toml from a model file: secret states, as an expression: 'x=3 & door=open'."),
@@ -121,14 +124,27 @@ def convert(
     scenario: Annotated[
         str | None, typer.Option(help="For a policy: its scenario, whose names are written.", show_default=False)
     ] = None,
+    option: Annotated[
+        list[str] | None, typer.Option(help="For reading a model, as NAME=VALUE: constants=N=4.", show_default=False)
+    ] = None,
+    formats: Annotated[
+        bool, typer.Option("--formats", help="List the formats and what each can do, and exit.")
+    ] = False,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Convert a model between formats, a model file into a scenario, or a policy into text; the endings say which.
+    """Convert a model between formats, a model into a scenario, or a policy into text and back, by the file extensions.
 
     Example: veil convert tiger.pomdp tiger.toml --secret 'state=tiger-left' --horizon 6
     """
-    done = convert_file(source, target, secret=secret, horizon=horizon, scenario=scenario, force=force)
+    if formats:
+        _list_formats(as_json)
+        return
+    if source is None or target is None:
+        raise typer.BadParameter("expected two files, IN and OUT; veil convert --formats lists the formats")
+    done = convert_file(
+        source, target, secret=secret, horizon=horizon, scenario=scenario, options=option or [], force=force
+    )
     if as_json:
         print_json({"from": source, "to": str(target), "summary": done.summary, "notes": list(done.notes)})
         return
@@ -137,3 +153,13 @@ def convert(
     for line in done.notes:
         print(f"  note          {line}")
     print(f"written to {target}")
+
+
+def _list_formats(as_json: bool) -> None:
+    from ..formats.registry import format_table
+
+    rows = format_table()
+    if as_json:
+        print_json({"formats": rows})
+    else:
+        print_table(list(rows[0]), [list(row.values()) for row in rows])

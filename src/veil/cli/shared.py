@@ -1,7 +1,6 @@
 """What all commands share: arguments, exit codes, errors without tracebacks, tables, and one JSON document on demand."""
 
 import functools
-import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -25,7 +24,6 @@ REJECTED = 5
 INTERRUPTED = 130
 
 GALLERY = "gallery:"
-MODEL_ENDINGS = (".pomdp", ".npz", ".drn", ".prism", ".nm", ".pm")
 
 
 def _complete_scenario(incomplete: str) -> list[str]:
@@ -40,7 +38,9 @@ def _complete_scenario(incomplete: str) -> list[str]:
 
 def _complete_policy(incomplete: str) -> list[str]:
     known = ["uniform"] if "uniform".startswith(incomplete) else []
-    return known + _paths(incomplete, (".safetensors",))
+    from ..formats.registry import suffixes
+
+    return known + _paths(incomplete, suffixes("read_policy"))
 
 
 def _paths(incomplete: str, suffixes: Sequence[str]) -> list[str]:
@@ -102,8 +102,10 @@ def open_scenario(text: str) -> Opened:
 
 
 def is_model_file(text: str) -> bool:
-    """Whether the ending is that of a model file, which holds a world but neither secret nor horizon."""
-    return text.lower().endswith(MODEL_ENDINGS)
+    """Whether the extension is that of a model file, which holds a model but neither secret nor horizon."""
+    from ..formats.registry import can
+
+    return not text.lower().endswith(".toml") and can("read_model", text)
 
 
 def _no_scenario(text: str) -> Exception:
@@ -115,13 +117,13 @@ def _no_scenario(text: str) -> Exception:
 
 def open_policy(problem: "Problem", text: str) -> Any:
     """The policy of a file, of a result folder, or the uniform one; raises where it does not fit the problem."""
-    from ..policy.load import load_policy
+    from ..formats.policies.files import load_policy
     from ..policy.markov import MarkovPolicy
 
     if text == "uniform":
         return MarkovPolicy.uniform(problem)
     if not os.path.isdir(text):
-        return load_policy(text)
+        return load_policy(text, problem)
     from ..formats.results.folder import read_result
 
     return read_result(text).policy()
@@ -187,9 +189,9 @@ def _fail(error: Exception | str, code: int, named: dict[str, Any]) -> NoReturn:
 
 def print_json(document: Any) -> None:
     """One JSON document on standard output."""
-    from ..formats.results.folder import plain
+    from ..formats.documents import json_text
 
-    print(json.dumps(plain(document), indent=1, ensure_ascii=False, allow_nan=False), flush=True)
+    print(json_text(document), end="", flush=True)
 
 
 def note(text: str) -> None:
@@ -249,13 +251,20 @@ def _text(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
+def check_free(path: Path, *, force: bool) -> None:
+    """Raise `InputError` where a file exists and may not be replaced."""
+    from ..common.errors import InputError
+
+    if path.exists() and not force:
+        raise InputError(str(path), ["the file already exists: choose another name, or pass --force to replace it"])
+
+
 def write_text(path: Path, text: str, *, force: bool) -> None:
     """Write a file for the user, complete or not at all; raises `InputError` where one is there and may not be replaced."""
     from ..common.errors import InputError
     from ..common.files import write_whole
 
-    if path.exists() and not force:
-        raise InputError(str(path), ["the file already exists: choose another name, or pass --force to replace it"])
+    check_free(path, force=force)
     try:
         write_whole(path, text.encode())
     except OSError as error:

@@ -320,11 +320,9 @@ def _curve_document(opened: Opened, curve: Any, wanted: int) -> dict[str, Any]:
 
 
 def _curve_text(document: dict[str, Any], path: Path) -> str:
-    import json
-
-    from ..formats.results.folder import plain
+    from ..formats.documents import json_text
 
     if path.suffix != ".csv":
-        return json.dumps(plain(document), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        return json_text(document)
     lines = [",".join(repr(point[name]) for name in _POINT) for point in document["points"]]
     return "\n".join([",".join(_POINT), *lines]) + "\n"

@@ -1,10 +1,5 @@
-"""Models as NumPy `.npz` files, dense or sparse, and matrices that SciPy saved: sizes are checked before memory is taken."""
+"""Models as NumPy `.npz` files, dense or sparse, and matrices that SciPy saved."""
 
-import io
-import math
-import re
-import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,42 +9,39 @@ import scipy.sparse as sp
 
 from ..common.checks import Defects
 from ..common.errors import InputError, ModelFileError
-from ..common.files import write_whole
+from ..engine.induced import InducedHMM, induced_hmm
+from ..policy.history import HistoryPolicy
+from ..policy.tables import Policy
 from ..problem.model import Model
 from ..problem.observer import Observer
+from ..problem.problem import Problem
 from .imported import Imported
-
-LIMIT_BYTES = 2**26  # of all arrays together, for a small file; a larger file may hold 16 times its own size
-_MOST_MEMBERS = 256
-_MOST_HEADER = 4096
-_NUMBERS, _TEXT = "fiub", "U"
-_HEADER = re.compile(
-    r"\{ *'descr' *: *'(?P<type>[<>|=]?[fiubcUSO][0-9]{0,6})' *, *'fortran_order' *: *(?P<columns>True|False) *,"
-    r" *'shape' *: *\((?P<shape>[0-9, ]*)\) *,? *\}"
-)
+from .npz import LIMIT_BYTES, NUMBERS, TEXT, packed, read_arrays
+from .registry import Format
+from .text import write_file
 
 # What a file may hold, and of which kind: numbers or text.
 _KEYS = {
-    "transitions": _NUMBERS,
-    "transitions_data": _NUMBERS,
-    "transitions_indices": _NUMBERS,
-    "transitions_indptr": _NUMBERS,
-    "rewards": _NUMBERS,
-    "initial": _NUMBERS,
-    "discount": _NUMBERS,
-    "terminal_rewards": _NUMBERS,
-    "available": _NUMBERS,
-    "emissions": _NUMBERS,
-    "sees_actions": _NUMBERS,
-    "sees_initial": _NUMBERS,
-    "state_names": _TEXT,
-    "action_names": _TEXT,
-    "observation_names": _TEXT,
+    "transitions": NUMBERS,
+    "transitions_data": NUMBERS,
+    "transitions_indices": NUMBERS,
+    "transitions_indptr": NUMBERS,
+    "rewards": NUMBERS,
+    "initial": NUMBERS,
+    "discount": NUMBERS,
+    "terminal_rewards": NUMBERS,
+    "available": NUMBERS,
+    "emissions": NUMBERS,
+    "sees_actions": NUMBERS,
+    "sees_initial": NUMBERS,
+    "state_names": TEXT,
+    "action_names": TEXT,
+    "observation_names": TEXT,
 }
-_PREFIXES = {"variable:": _NUMBERS + _TEXT, "label:": _NUMBERS}
+_PREFIXES = {"variable:": NUMBERS + TEXT, "label:": NUMBERS}
 
 
-def load_arrays(path: str | Path, *, limit_bytes: int = LIMIT_BYTES) -> Imported:
+def from_arrays(path: str | Path, *, limit_bytes: int = LIMIT_BYTES) -> Imported:
     """The model in a NumPy `.npz` file.
 
     Arrays, all but `rewards`, `initial` and the transitions optional:
@@ -66,7 +58,7 @@ def load_arrays(path: str | Path, *, limit_bytes: int = LIMIT_BYTES) -> Imported
 
     Nothing is unpickled. **Raises:** `ModelFileError` naming the array; `InputError` where the model is none.
     """
-    arrays, unknown = _read(path, limit_bytes, _kind_of)
+    arrays, unknown = read_arrays(path, limit_bytes, _kinds_of)
     name = Path(path).name
     missing = [key for key in ("rewards", "initial") if key not in arrays]
     if missing:
@@ -93,18 +85,14 @@ def load_arrays(path: str | Path, *, limit_bytes: int = LIMIT_BYTES) -> Imported
     return Imported(model, observer, name, "NumPy arrays", tuple(notes), variables, labels)
 
 
-def save_arrays(
-    path: str | Path,
-    model: Model,
-    observer: Observer | None = None,
-    *,
-    variables: Mapping[str, np.ndarray] | None = None,
-    labels: Mapping[str, np.ndarray] | None = None,
-) -> None:
-    """Write a model as a `.npz` file, sparse, complete or not at all; the same model gives the same bytes.
+def save_arrays(path: str | Path, imported: Imported) -> tuple[str, ...]:
+    """Write a model with its observer, variables and labels as a `.npz` file, sparse, complete or not at all.
+
+    The same model gives the same bytes. **Returns:** no notes: nothing is left out.
 
     **Raises:** `ModelFileError` where it cannot be written.
     """
+    model, observer = imported.model, imported.observer
     stacked = sp.csr_array(sp.vstack(model.matrices))
     arrays: dict[str, np.ndarray] = {
         "transitions_data": stacked.data,
@@ -123,12 +111,30 @@ def save_arrays(
         arrays["sees_initial"] = np.array(observer.sees_initial)
         named.append(("observation_names", observer.observations))
     arrays |= {key: np.array(names.all()) for key, names in named if names.given}
-    arrays |= {f"variable:{name}": np.asarray(values) for name, values in (variables or {}).items()}
-    arrays |= {f"label:{name}": np.asarray(values, dtype=bool) for name, values in (labels or {}).items()}
-    try:
-        write_whole(path, packed(arrays))
-    except OSError as error:
-        raise ModelFileError(path, f"it cannot be written: {error.strerror}") from None
+    arrays |= {f"variable:{name}": np.asarray(values) for name, values in imported.valuations.items()}
+    arrays |= {f"label:{name}": np.asarray(values, dtype=bool) for name, values in imported.labels.items()}
+    write_file(path, packed(arrays))
+    return ()
+
+
+def chain_to_arrays(path: str | Path, problem: Problem, policy: Policy | HistoryPolicy) -> InducedHMM:
+    """Write the hidden Markov model that a policy induces, with the names of `hmmlearn.hmm.CategoricalHMM`.
+
+    Arrays: `startprob_` `(M,)`, `transmat_` `(M, M)`, `emissionprob_` `(M, E)`, and `rewards` `(M,)`,
+    `terminal_rewards` `(M,)`, `states` `(M,)`, `symbols` `(E,)`.
+
+    **Raises:** `InputError` where the policy does not fit; `ModelFileError` where it cannot be written.
+    """
+    chain = induced_hmm(problem, policy)
+    arrays = {
+        **chain.hmmlearn(),
+        "rewards": chain.rewards,
+        "terminal_rewards": chain.terminal_rewards,
+        "states": np.array(chain.states),
+        "symbols": np.array(chain.symbols),
+    }
+    write_file(path, packed(arrays))
+    return chain
 
 
 def load_sparse(path: str | Path, *, limit_bytes: int = LIMIT_BYTES) -> sp.csr_array:
@@ -136,7 +142,7 @@ def load_sparse(path: str | Path, *, limit_bytes: int = LIMIT_BYTES) -> sp.csr_a
 
     **Raises:** `ModelFileError`; sizes and indices are checked before memory is taken.
     """
-    arrays, _ = _read(path, limit_bytes, lambda key: "S" + _TEXT if key == "format" else _NUMBERS)
+    arrays, _ = read_arrays(path, limit_bytes, lambda key: "S" + TEXT if key == "format" else NUMBERS)
     kind = str(arrays["format"].astype(str)) if "format" in arrays and arrays["format"].ndim == 0 else "none"
     needed = {"csr": ("indices", "indptr"), "csc": ("indices", "indptr"), "coo": ("row", "col")}.get(kind)
     if needed is None:
@@ -162,104 +168,11 @@ def load_sparse(path: str | Path, *, limit_bytes: int = LIMIT_BYTES) -> sp.csr_a
     return sp.csr_array(make(parts, shape=(rows, columns)))
 
 
-def _kind_of(key: str) -> str | None:
+def _kinds_of(key: str) -> str | None:
     for prefix, kind in _PREFIXES.items():
         if key.startswith(prefix) and len(key) > len(prefix):
             return kind
     return _KEYS.get(key)
-
-
-def _read(path: str | Path, limit_bytes: int, kind_of: Any) -> tuple[dict[str, np.ndarray], list[str]]:
-    """The arrays of a file and the keys that are not known; raises `ModelFileError` on anything that is not as it says."""
-    try:
-        size = Path(path).stat().st_size
-        left = max(limit_bytes, 16 * size)
-        arrays: dict[str, np.ndarray] = {}
-        unknown = []
-        with zipfile.ZipFile(path) as archive:
-            members = archive.infolist()
-            if len(members) > _MOST_MEMBERS:
-                raise ModelFileError(path, f"it holds {len(members)} arrays, expected at most {_MOST_MEMBERS}")
-            for member in members:
-                key = member.filename.removesuffix(".npy")
-                if kind_of(key) is None:
-                    unknown.append(key[:60])
-                    continue
-                if key in arrays:
-                    raise ModelFileError(path, f"array {key!r} is there twice, expected once")
-                arrays[key] = _read_member(archive, member, key, kind_of(key), left, path)
-                left -= arrays[key].nbytes
-        return arrays, unknown
-    except FileNotFoundError:
-        raise ModelFileError(path, "there is no such file") from None
-    except ModelFileError:
-        raise
-    except OSError as error:
-        raise ModelFileError(path, f"it cannot be read: {error.strerror or error}") from None
-    except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, RuntimeError, OverflowError, MemoryError) as error:
-        raise ModelFileError(path, f"it cannot be read as a NumPy .npz file: {str(error)[:200]}") from None
-    except (TypeError, KeyError, IndexError, SyntaxError, AttributeError, AssertionError) as error:
-        # A damaged directory or header makes the readers of the standard library and of NumPy raise what they please.
-        raise ModelFileError(path, f"it cannot be read as a NumPy .npz file: {type(error).__name__}") from None
-
-
-def _read_member(
-    archive: zipfile.ZipFile, member: zipfile.ZipInfo, key: str, kinds: str, left: int, path: str | Path
-) -> np.ndarray:
-    """One array; its header is compared with what is allowed before its numbers are read."""
-    if member.file_size > left + _MOST_HEADER:
-        raise ModelFileError(
-            path, f"array {key!r} has {member.file_size:,} bytes, expected at most {left:,}: raise limit_bytes"
-        )
-    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise ModelFileError(
-            path, f"array {key!r} is compressed in an unusual way, expected numpy.savez or savez_compressed"
-        )
-    with archive.open(member) as stream:
-        shape, by_columns, dtype = _read_header(stream, key, path)
-        if dtype.kind not in kinds or dtype.hasobject or dtype.fields is not None:
-            wanted = "text" if kinds == _TEXT else "numbers" if _TEXT not in kinds else "numbers or text"
-            raise ModelFileError(path, f"array {key!r} is of type {dtype}, expected {wanted}")
-        count = math.prod(shape)
-        if count * dtype.itemsize > left or len(shape) > 3:
-            raise ModelFileError(
-                path, f"array {key!r} has shape {shape} of {dtype}, expected at most three axes and {left:,} bytes"
-            )
-        content = stream.read(count * dtype.itemsize)
-        if len(content) != count * dtype.itemsize or stream.read(1):
-            raise ModelFileError(path, f"array {key!r} does not hold what its shape {shape} says")
-    array = np.frombuffer(content, dtype=dtype)
-    return array.reshape(shape, order="F" if by_columns else "C")
-
-
-def _read_header(stream: Any, key: str, path: str | Path) -> tuple[tuple[int, ...], bool, np.dtype]:
-    """Shape, whether by columns, and type of an array in NumPy's format; read by hand, so that nothing is evaluated."""
-    start = stream.read(8)
-    if start[:6] != b"\x93NUMPY" or start[6:] not in (b"\x01\x00", b"\x02\x00"):
-        raise ModelFileError(path, f"array {key!r} is not in NumPy's format, version 1 or 2")
-    size = int.from_bytes(stream.read(2 if start[6] == 1 else 4), "little")
-    if size > _MOST_HEADER:
-        raise ModelFileError(path, f"array {key!r} has a header of {size:,} bytes, expected at most {_MOST_HEADER:,}")
-    header = stream.read(size).decode("latin-1")
-    match = _HEADER.fullmatch(header.strip())
-    numbers = match["shape"].replace(" ", "").removesuffix(",").split(",") if match else ["?"]
-    if match is None or not all(number.isdigit() and len(number) < 19 for number in numbers if numbers != [""]):
-        raise ModelFileError(path, f"array {key!r} has a header that is not understood: {header[:60]!r}")
-    shape = tuple(int(number) for number in numbers if number)
-    return shape, match["columns"] == "True", np.dtype(match["type"])
-
-
-def packed(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """The content of a `.npz` file; the same arrays give the same bytes."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for key, array in arrays.items():
-            member = io.BytesIO()
-            np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
-            entry = zipfile.ZipInfo(f"{key}.npy")  # without the time of day: the same model gives the same bytes
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, member.getvalue())
-    return buffer.getvalue()
 
 
 def _transitions(arrays: Mapping[str, np.ndarray], path: str | Path) -> Any:
@@ -385,3 +298,6 @@ def _with_prefix(arrays: Mapping[str, np.ndarray], prefix: str, size: int, path:
 
 def _listed(arrays: Mapping[str, np.ndarray]) -> str:
     return ", ".join(map(repr, list(arrays)[:12])) or "none that is known"
+
+
+FORMAT = Format((".npz",), "NumPy arrays", read_model=from_arrays, write_model=save_arrays, write_chain=chain_to_arrays)

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.sparse as sp
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 
-from ..common.checks import SUM_TOLERANCE
 from ..common.errors import InputError, TooLargeError
 from ..problem.model import Model
 from ..problem.observer import Observer
 from .sensing import check_emissions
+from .text import joined_values
 
 UNLABELLED = "unlabelled"
 _MOST_PAIRS = 2**26  # (state, action) pairs: 512 MiB of rewards
@@ -43,9 +43,13 @@ class Choices:
 
 
 def model_of(
-    choices: Choices, discount: float, reward: str | None, state_names: Sequence[str] | None, source: str
+    choices: Choices,
+    valuations: Mapping[str, np.ndarray],
+    discount: float,
+    reward_model: str | None,
+    source: str,
 ) -> tuple[Model, list[str]]:
-    """The model, and notes on what was assumed.
+    """The model, its states named after their variables, and notes on what was assumed.
 
     An action is a label; where a state has several choices of one label, the further ones are actions `label#2`,
     `label#3`, …. An action is available where there is such a choice. `R(s, a)` is the reward of the state and of the
@@ -62,7 +66,7 @@ def model_of(
     if any("#" in name for name in names):
         notes.append("states with several choices of one label have actions 'label#2', …")
     rewards = np.zeros((choices.num_states, len(names)))
-    rewards[choices.owner, action] = _rewards(choices, reward, source, notes)
+    rewards[choices.owner, action] = _rewards(choices, reward_model, source, notes)
     available = np.zeros(rewards.shape, dtype=bool)
     available[choices.owner, action] = True
     size = (choices.num_states, choices.num_states)
@@ -77,7 +81,13 @@ def model_of(
     if len(choices.starts) > 1:
         notes.append(f"{len(choices.starts):,} initial states are taken as equally likely")
     model = Model(
-        matrices, rewards, initial, discount, state_names=state_names, action_names=names, available=available
+        matrices,
+        rewards,
+        initial,
+        discount,
+        state_names=_state_names(valuations),
+        action_names=names,
+        available=available,
     )
     return model, notes
 
@@ -91,29 +101,10 @@ def observer_of(observation: Int[np.ndarray, " S"], names: Sequence[str] | None 
     return Observer(emissions, names)
 
 
-def rescaled(
-    choices: Int[np.ndarray, " n"], values: Float[np.ndarray, " n"], count: int, rescale: float, notes: list[str]
-) -> tuple[Float[np.ndarray, " n"], Bool[np.ndarray, " C"], Float[np.ndarray, " C"]]:
-    """Values with each row that misses 1 by a little divided by its sum; the rows that miss it by more; the sums."""
-    sums = np.bincount(choices, weights=values, minlength=count)
-    miss = np.abs(sums - 1)
-    wrong = ~(miss <= max(rescale, SUM_TOLERANCE))
-    mended = (miss > SUM_TOLERANCE) & ~wrong
-    if mended.any() and not wrong.any():
-        notes.append(
-            f"{int(mended.sum()):,} transition rows missed 1 by up to {miss[mended].max():.2g} and were divided by their sums"
-        )
-        values = values / np.where(mended, sums, 1.0)[choices]
-    return values, wrong, sums
-
-
-def names_from(valuations: Mapping[str, np.ndarray], texts: Mapping[str, Sequence[str]]) -> list[str] | None:
+def _state_names(valuations: Mapping[str, np.ndarray]) -> list[str] | None:
     """Names such as `x=3,door=true` for the states, or None where they would not differ."""
-    if not valuations:
-        return None
-    columns = [[f"{name}={text}" for text in texts[name]] for name in valuations]
-    names = [",".join(parts) for parts in zip(*columns, strict=True)]
-    return names if len(set(names)) == len(names) else None
+    names = joined_values(valuations, ",")
+    return names if names and len(set(names)) == len(names) else None
 
 
 def _actions(choices: Choices) -> tuple[np.ndarray, list[str]]:
@@ -136,12 +127,14 @@ def _actions(choices: Choices) -> tuple[np.ndarray, list[str]]:
 def _rewards(choices: Choices, wanted: str | None, source: str, notes: list[str]) -> np.ndarray:
     known = choices.reward_names
     if wanted is None and len(known) > 1:
-        raise InputError(source, [f"it has rewards {', '.join(map(repr, known))}: choose one, reward={known[0]!r}"])
+        raise InputError(
+            source, [f"it has rewards {', '.join(map(repr, known))}: choose one, reward_model={known[0]!r}"]
+        )
     if wanted is not None and wanted not in known:
         listed = ", ".join(map(repr, known)) or "none"
         raise InputError(source, [f"it has no rewards {wanted!r}: known are {listed}"])
     if not known:
-        notes.append("it has no rewards: they are zero; .paying({expression: amount}) gives some")
+        notes.append("it has no rewards: all are zero; set some with .paying({expression: amount})")
         return np.zeros(len(choices.owner))
     name = known[0] if wanted is None else wanted
     if len(known) > 1:

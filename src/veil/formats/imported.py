@@ -3,12 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool
 
-from ..common.checks import Defects, is_number
+from ..common.checks import Defects, Names, is_number
 from ..common.errors import InputError
 from ..problem.grid.sensors import Sensor, sensor_observer
 from ..problem.model import Model
@@ -17,6 +18,7 @@ from ..problem.problem import Problem
 from ..problem.secrets.last_state import LastState
 from ..problem.secrets.secret import Secret
 from .expressions import Expression
+from .registry import find_format
 from .sensing import SILENT, Observe, noisy, observer_from, observer_from_values
 
 _SHOWN_NOTES = 12
@@ -24,17 +26,17 @@ _SHOWN_NOTES = 12
 
 @dataclass(frozen=True, eq=False)
 class Imported:
-    """A model from elsewhere.
+    """A model from a file or another library, with what its states mean.
 
-    **Attributes:** `model`; `observer`, or None where the source has none; `source`, a path or a name; `kind`, in
-    words; `notes`, what was dropped, changed or assumed; `valuations`, the value of each variable in each state,
+    **Attributes:** `model`; `observer`, or None where the source has none; `source`, a path or a name; `kind`, what the
+    source is; `notes`, what was dropped, changed or assumed; `valuations`, the value of each variable in each state,
     `(S,)` each; `labels`, named sets of states, `(S,)` of bool each.
     """
 
     model: Model
-    observer: Observer | None
-    source: str
-    kind: str
+    observer: Observer | None = None
+    source: str = "model"
+    kind: str = "model"
     notes: tuple[str, ...] = ()
     valuations: Mapping[str, np.ndarray] = field(default_factory=dict)
     labels: Mapping[str, np.ndarray] = field(default_factory=dict)
@@ -76,7 +78,7 @@ class Imported:
         if isinstance(observe, Observer):
             watcher = observe
         elif isinstance(observe, str):
-            columns = [(name, self._variable(name)) for name in (observe, *more)]
+            columns = {name: self._variable(name) for name in (observe, *more)}
             watcher = observer_from_values(columns, sees_actions, sees_initial)
         else:
             model = self.model
@@ -121,18 +123,39 @@ class Imported:
 
         **Arguments:** `rewards`, and `terminal` for the last state: mappings from expressions to numbers, which add up.
         """
-        model = self.model
-        changed = Model(
-            model.matrices,
-            self._amounts(rewards),
-            model.initial,
-            model.discount,
-            self._amounts(terminal or {}),
-            model.states.all() if model.states.given else None,
-            model.actions.all() if model.actions.given else None,
-            available=model.available,
+        paid = {"rewards": self._amounts(rewards), "terminal_rewards": self._amounts(terminal or {})}
+        return replace(
+            self, model=changed_model(self.model, **paid), notes=(*self.notes, "rewards replaced by expressions")
         )
-        return replace(self, model=changed, notes=(*self.notes, "rewards replaced by expressions"))
+
+    def starting(self, initial: str | int | Mapping[str | int, float]) -> "Imported":
+        """The same model with another distribution of the initial state.
+
+        **Arguments:** `initial`: a mapping from states, by name or index, to probabilities that sum to 1; a state, by name
+        or index; or an expression: the states where it is true, equally likely.
+
+        **Raises:** `InputError` naming the state.
+        """
+        if isinstance(initial, str) and initial not in self.model.states.all():
+            chosen = self.states_where(initial)
+            initial = {state: 1 / len(chosen) for state in chosen}
+        elif not isinstance(initial, Mapping):
+            initial = {initial: 1.0}
+        return replace(
+            self, model=changed_model(self.model, initial=initial), notes=(*self.notes, "initial state replaced")
+        )
+
+    def save(self, path: str | Path) -> tuple[str, ...]:
+        """Write the model with its observer, variables and labels, in the format of the file's extension.
+
+        **Returns:** notes on what the format cannot express and the file leaves out.
+
+        **Raises:** `InputError` where no format that writes models has the extension, or the file would mean another model;
+        `ModelFileError` where it cannot be written.
+        """
+        write = find_format("write_model", path).write_model
+        assert write is not None
+        return write(Path(path), self)
 
     def problem(
         self,
@@ -214,7 +237,24 @@ class Imported:
         return total
 
 
-def _some(names: Any) -> str:
+def changed_model(model: Model, **changes: Any) -> Model:
+    """The model with other rewards, terminal rewards, initial distribution or discount.
+
+    **Raises:** `InputError` as `Model` does.
+    """
+    kept = {
+        "rewards": model.rewards,
+        "initial": model.initial,
+        "discount": model.discount,
+        "terminal_rewards": model.terminal_rewards,
+        "state_names": model.states.all() if model.states.given else None,
+        "action_names": model.actions.all() if model.actions.given else None,
+        "available": model.available,
+    }
+    return Model(model.matrices, **(kept | changes))
+
+
+def _some(names: Names) -> str:
     return _listed([names[index] for index in range(min(len(names), 6))], len(names) > 6)
 
 

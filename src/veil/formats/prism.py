@@ -8,20 +8,21 @@ from typing import Any
 import numpy as np
 
 from ..common.errors import InputError, MissingExtraError, ModelFileError
-from .choices import UNLABELLED, Choices, model_of, names_from, observer_of, rescaled
+from .choices import UNLABELLED, Choices, model_of, observer_of
 from .imported import Imported
-from .pomdp.tokens import read_text
-from .sensing import plain
+from .registry import Format
+from .rows import rescaled
+from .text import joined_values, read_text, value_text
 
 MOST_BYTES = 2**24
 _KINDS = ("MDP", "POMDP", "DTMC")
 
 
-def load_prism(
+def from_prism(
     path: str | Path,
+    constants: Mapping[str, bool | float | str] | str | None = None,
     *,
-    constants: Mapping[str, Any] | str | None = None,
-    reward: str | None = None,
+    reward_model: str | None = None,
     discount: float = 1.0,
 ) -> Imported:
     """The model of a PRISM program: `mdp`, `dtmc`, or `pomdp` with observables.
@@ -29,8 +30,8 @@ def load_prism(
     Actions are the labels of the commands; the observables of a `pomdp` become an observer that sees them from time 0 on.
     The variables of each state, and the program's labels, can be used in expressions: `.states_where("x=3 & door")`.
 
-    **Arguments:** `constants`: values for undefined constants, as `{"N": 4}` or `"N=4"`; `reward`: which reward structure,
-    where there are several; `discount`.
+    **Arguments:** `constants`: values for undefined constants, as `{"N": 4}` or `"N=4"`; `reward_model`: the
+    reward structure to use, where there are several; `discount`.
 
     Cost: that of Storm, and some 3 microseconds for each transition.
 
@@ -49,31 +50,28 @@ def load_prism(
         raise
     except (RuntimeError, ValueError, TypeError, storm.exceptions.StormError) as error:
         raise ModelFileError(path, f"Storm does not build it: {_first_line(error)}") from None
-    return from_stormpy(built, source=Path(path).name, reward=reward, discount=discount)
+    return from_stormpy(built, source=Path(path).name, reward_model=reward_model, discount=discount)
 
 
 def from_stormpy(
-    built: Any, *, source: str = "Storm model", reward: str | None = None, discount: float = 1.0
+    built: Any, *, source: str = "Storm model", reward_model: str | None = None, discount: float = 1.0
 ) -> Imported:
     """A sparse DTMC, MDP or POMDP that stormpy built, best with `BuilderOptions(build_full=True)`.
 
-    **Arguments** and **Raises:** as for `load_prism`.
+    **Arguments** and **Raises:** as for `from_prism`.
     """
     kind = str(built.model_type).rsplit(".", 1)[-1].upper()
     if kind not in _KINDS:
         raise InputError(source, [f"it is a {kind}, expected one of {', '.join(_KINDS)}: veil has discrete time"])
-    notes: list[str] = []
-    choices = _choices(built, source, notes)
     valuations = _valuations(built)
-    texts = {name: [plain(value) for value in values.tolist()] for name, values in valuations.items()}
-    model, more = model_of(choices, discount, reward, names_from(valuations, texts), source)
+    model, notes = model_of(_choices(built, source), valuations, discount, reward_model, source)
     observer = None
     if kind == "POMDP":
         classes, place = np.unique(np.array(built.observations), return_inverse=True)
         observer = observer_of(place.ravel(), _observation_names(built, classes))
     labels = {name: _mask(built.labeling.get_states(name), model.num_states) for name in built.labeling.get_labels()}
     labels = {name: mask for name, mask in sorted(labels.items()) if name != "init" and mask.any()}
-    return Imported(model, observer, source, f"{kind} of Storm", (*notes, *more), valuations, labels)
+    return Imported(model, observer, source, f"{kind} of Storm", tuple(notes), valuations, labels)
 
 
 def _stormpy() -> Any:
@@ -102,7 +100,7 @@ def _quiet(storm: Any) -> Iterator[None]:
 
 def _with_constants(storm: Any, program: Any, constants: Mapping[str, Any] | str | None, path: str | Path) -> Any:
     if isinstance(constants, Mapping):
-        constants = ",".join(f"{name}={plain(value)}" for name, value in constants.items())
+        constants = ",".join(f"{name}={value_text(value)}" for name, value in constants.items())
     undefined = sorted(constant.name for constant in program.get_undefined_constants())
     if constants:
         program, _ = storm.instantiate_constants(program, constants)
@@ -113,7 +111,7 @@ def _with_constants(storm: Any, program: Any, constants: Mapping[str, Any] | str
     return program
 
 
-def _choices(built: Any, source: str, notes: list[str]) -> Choices:
+def _choices(built: Any, source: str) -> Choices:
     matrix = built.transition_matrix
     num_states, num_choices = built.nr_states, matrix.nr_rows
     counts = np.fromiter((len(matrix.get_row(row)) for row in range(num_choices)), dtype=np.int64, count=num_choices)
@@ -124,12 +122,12 @@ def _choices(built: Any, source: str, notes: list[str]) -> Choices:
         begin = np.array([matrix.get_row_group_start(state) for state in range(num_states)] + [num_choices])
         owner = np.repeat(np.arange(num_states), np.diff(begin))
     label, label_names = _choice_labels(built, num_choices)
-    values, wrong, sums = rescaled(step_choice, steps[:, 1], num_choices, 0.0, notes)
-    if wrong.any():
-        row = int(np.flatnonzero(wrong)[0])
+    found = rescaled(step_choice, steps[:, 1], num_choices, 0.0)
+    if found.wrong.any():
+        row = int(np.flatnonzero(found.wrong)[0])
         where = f"the choice {label_names[label[row]]!r} of state {owner[row]}"
-        raise InputError(source, [f"{where} sums to {sums[row]:.12g}, expected 1"])
-    state_rewards, choice_rewards = _rewards(built, step_choice, values, counts)
+        raise InputError(source, [f"{where} sums to {found.sums[row]:.12g}, expected 1"])
+    state_rewards, choice_rewards = _rewards(built, num_choices)
     return Choices(
         num_states,
         owner,
@@ -137,7 +135,7 @@ def _choices(built: Any, source: str, notes: list[str]) -> Choices:
         label_names,
         step_choice,
         steps[:, 0].astype(np.int64),
-        values,
+        found.values,
         np.array(sorted(built.initial_states)),
         state_rewards,
         choice_rewards,
@@ -155,9 +153,7 @@ def _choice_labels(built: Any, num_choices: int) -> tuple[np.ndarray, list[str]]
     return label, names
 
 
-def _rewards(
-    built: Any, step_choice: np.ndarray, values: np.ndarray, counts: np.ndarray
-) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+def _rewards(built: Any, num_choices: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     of_states, of_choices = {}, {}
     for name, rewards in sorted(built.reward_models.items()):
         name = name or "reward"
@@ -166,10 +162,10 @@ def _rewards(
         if rewards.has_state_action_rewards:
             of_choices[name] = np.array(rewards.state_action_rewards, dtype=np.float64)
         if rewards.has_transition_rewards:
-            total = of_choices.setdefault(name, np.zeros(len(counts)))
-            total += _averaged(built.transition_matrix, rewards.transition_rewards, len(counts))
+            total = of_choices.setdefault(name, np.zeros(num_choices))
+            total += _averaged(built.transition_matrix, rewards.transition_rewards, num_choices)
         if name not in of_states and name not in of_choices:
-            of_choices[name] = np.zeros(len(counts))
+            of_choices[name] = np.zeros(num_choices)
     return of_states, of_choices
 
 
@@ -200,9 +196,9 @@ def _observation_names(built: Any, classes: np.ndarray) -> list[str] | None:
     if not getattr(built, "has_observation_valuations", lambda: False)():
         return None
     kept = built.observation_valuations
-    columns = [(v.name, kept.get_values_states(v)) for v in sorted(kept.get_all_variables(), key=lambda v: v.name)]
-    names = [", ".join(f"{name}={plain(values[place])}" for name, values in columns) for place in classes.tolist()]
-    return names if names and len(set(names)) == len(names) and all(names) else None
+    columns = {v.name: kept.get_values_states(v) for v in sorted(kept.get_all_variables(), key=lambda v: v.name)}
+    names = joined_values({name: [values[place] for place in classes] for name, values in columns.items()}, ", ")
+    return names if names and len(set(names)) == len(names) else None
 
 
 def _mask(states: Any, size: int) -> np.ndarray:
@@ -213,3 +209,15 @@ def _mask(states: Any, size: int) -> np.ndarray:
 
 def _first_line(error: BaseException) -> str:
     return str(error).strip().split("\n")[0][:300]
+
+
+FORMAT = Format(
+    (".prism", ".nm", ".pm"),
+    "PRISM programs, through Storm",
+    read_model=from_prism,
+    options={
+        "constants": "values of undefined constants, as N=4",
+        "reward_model": "the rewards to use, where there are several",
+    },
+    extra="prism",
+)

@@ -8,6 +8,7 @@ import numpy as np
 from ..common.checks import Defects, Names, is_number
 from ..common.errors import InputError, TooLargeError
 from ..problem.observer import Observer
+from .text import joined_values
 
 MOST_EMISSIONS = 2**26  # numbers in dense emissions: 512 MiB
 SILENT = "nothing"
@@ -16,16 +17,15 @@ Observe = Callable[[int], Seen] | Mapping[Any, Seen] | Sequence[Seen]
 
 
 def observer_from_values(
-    columns: Sequence[tuple[str, np.ndarray]], sees_actions: bool = False, sees_initial: bool = True
+    columns: Mapping[str, np.ndarray], sees_actions: bool = False, sees_initial: bool = True
 ) -> Observer:
     """The observer that sees the exact values of some variables.
 
-    **Arguments:** `columns`: pairs of a variable's name and its values, `(S,)` each.
+    **Arguments:** `columns`: the value of each variable in each state, `(S,)` each.
 
     Observations are named after the values, as `"x=3, door=open"`, in order of their first occurrence.
     """
-    texts = [[f"{name}={plain(value)}" for value in values.tolist()] for name, values in columns]
-    seen = [", ".join(parts) for parts in zip(*texts, strict=True)]
+    seen = joined_values(columns, ", ")
     return observer_from(seen, len(seen), None, sees_actions, sees_initial)
 
 
@@ -98,13 +98,6 @@ def check_emissions(numbers: int, states: int, observations: int) -> None:
             f"emissions of {states} states and {observations} observations would take {numbers * 8 / 2**30:.1f} GiB,"
             f" expected at most {MOST_EMISSIONS * 8 / 2**30:.1f}: let the observer see less, in fewer observations"
         )
-
-
-def plain(value: Any) -> str:
-    """A value of a variable as text: truth values in small letters, whole numbers without a point."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _one_for_each(

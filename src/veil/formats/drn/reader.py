@@ -1,4 +1,4 @@
-"""Storm's explicit DRN files: DTMCs, MDPs and POMDPs, read without Storm."""
+"""The lines of a DRN file: header, states, choices and steps."""
 
 import re
 from array import array
@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 
 from ...common.errors import ModelFileError
-from ..choices import UNLABELLED, Choices, model_of, names_from, observer_of, rescaled
-from ..imported import Imported
-from ..pomdp.tokens import is_whole, read_text, shown, to_number
-from ..sensing import plain
+from ..choices import UNLABELLED, Choices
+from ..rows import rescaled, rescaling_note
+from ..text import is_whole, shown, to_number
 
-MOST_BYTES = 2**30
 RESCALE = 1e-5  # Storm writes some ten digits
 _KINDS = ("DTMC", "MDP", "POMDP")
 _PART = re.compile(r'\[([^\]]*)\]|\{([^}]*)\}|"([^"]*)"|([^\s"\[{]+)|(\S)')
@@ -22,43 +20,7 @@ _VARIABLE = re.compile(r"(!?)\s*([A-Za-z_][\w.]*)\s*(?:=\s*(\S+))?")
 _NOT_LABELLED = "__NOLABEL__"
 
 
-def load_drn(
-    path: str | Path, *, reward: str | None = None, discount: float = 1.0, rescale: float = RESCALE
-) -> Imported:
-    """The model in a DRN file of Storm (`storm … --exportbuild model.drn`).
-
-    Actions are the labels of the choices. The observations of a POMDP become an observer that sees them from time 0 on.
-    Where Storm wrote the valuation of each state as a comment, variables can be used in expressions.
-
-    **Arguments:** `reward`: which rewards to use, where there are several; `discount`; `rescale`: a row that misses 1 by at
-    most this is divided by its sum, and a note says so.
-
-    Cost: linear in the file. **Raises:** `ModelFileError` naming the line; `InputError` on a wrong `reward`.
-    """
-    return parse_drn(read_text(path, MOST_BYTES), path, reward=reward, discount=discount, rescale=rescale)
-
-
-def parse_drn(
-    text: str,
-    path: str | Path = "text",
-    *,
-    reward: str | None = None,
-    discount: float = 1.0,
-    rescale: float = RESCALE,
-) -> Imported:
-    """As `load_drn`, from text; `path` is used in messages."""
-    reader = _Reader(text, path)
-    reader.read()
-    choices, notes = reader.finish(rescale)
-    valuations, texts = reader.valuations()
-    model, more = model_of(choices, discount, reward, names_from(valuations, texts), str(path))
-    observer = observer_of(reader.observed()) if reader.kind == "POMDP" else None
-    labels = {name: reader.label_mask(name) for name in reader.labels if name != "init"}
-    kind = f"{reader.kind} of Storm (DRN)"
-    return Imported(model, observer, Path(path).name, kind, (*notes, *more), valuations, labels)
-
-
-class _Reader:
+class Reader:
     """Goes through the lines once; sizes come from what is there, and are compared with what is declared."""
 
     def __init__(self, text: str, path: str | Path):
@@ -275,9 +237,9 @@ class _Reader:
         """Everything read, compared with what was declared, its rows summing to one."""
         self._end_state()
         counts = {"@nr_states": self._num_states, "@nr_choices": len(self._owner)}
-        for section, found in counts.items():
-            if self._declared.get(section, found) != found:
-                raise self.error(f"{found} found, expected {self._declared[section]} as {section} says")
+        for section, count in counts.items():
+            if self._declared.get(section, count) != count:
+                raise self.error(f"{count} found, expected {self._declared[section]} as {section} says")
         starts = sorted(set(self.labels.get("init", ())))
         if not starts:
             raise self.error("no state has the label 'init', expected one at least")
@@ -290,17 +252,19 @@ class _Reader:
             raise self.error(
                 "the next state was given before for this choice, expected once", int(lines[order[twice[0] + 1]])
             )
-        notes: list[str] = []
-        values, wrong, sums = rescaled(step_choice, np.array(self._step_value), len(self._owner), rescale, notes)
-        if wrong.any():
-            choice = int(np.flatnonzero(wrong)[0])
+        found = rescaled(step_choice, np.array(self._step_value), len(self._owner), rescale)
+        if found.wrong.any():
+            choice = int(np.flatnonzero(found.wrong)[0])
             line = int(lines[np.searchsorted(step_choice, choice)])
-            more = f" (and {int(wrong.sum()) - 1} more choices)" if wrong.sum() > 1 else ""
+            others = int(found.wrong.sum()) - 1
+            more = f" (and {others} more choices)" if others else ""
             state = self._owner[choice]
             raise self.error(
-                f"the choice of state {state} that begins here sums to {sums[choice]:.12g}, expected 1{more}", line
+                f"the choice of state {state} that begins here sums to {found.sums[choice]:.12g}, expected 1{more}",
+                line,
             )
-        return self._choices(step_choice, step_target, values, np.array(starts)), notes
+        notes = rescaling_note("transition row", found.count, found.worst)
+        return self._choices(step_choice, step_target, found.values, np.array(starts)), notes
 
     def _choices(self, step_choice: np.ndarray, target: np.ndarray, values: np.ndarray, starts: np.ndarray) -> Choices:
         return Choices(
@@ -340,18 +304,15 @@ class _Reader:
         mask[self.labels[name]] = True
         return mask
 
-    def valuations(self) -> tuple[dict[str, np.ndarray], dict[str, list[str]]]:
+    def valuations(self) -> dict[str, np.ndarray]:
         """The variables in the comments that Storm writes after each state, `//[!door & x=3]`; none where one is missing."""
         if len(self._comments) != self._num_states:
-            return {}, {}
+            return {}
         rows = [[part.strip() for part in comment[3:].rstrip("]").split("&")] for comment in self._comments]
         if len({len(row) for row in rows}) > 1:
-            return {}, {}
+            return {}
         columns = [_column(column) for column in zip(*rows, strict=True)]
-        found = {name: values for name, values in columns if name is not None}
-        return {name: np.array(values) for name, values in found.items()}, {
-            name: [plain(value) for value in values] for name, values in found.items()
-        }
+        return {name: np.array(values) for name, values in columns if name is not None}
 
 
 def _column(parts: tuple[str, ...]) -> tuple[str | None, list[Any]]:

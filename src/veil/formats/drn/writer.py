@@ -2,13 +2,11 @@
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ...common.errors import InputError, ModelFileError
-from ...common.files import write_whole
+from ...common.errors import InputError
 from ...problem.model import Model
 from ...problem.observer import Observer
 
@@ -31,10 +29,10 @@ def format_drn(
     **Arguments:** `labels`: named sets of states, `(S,)` of bool each; `chain`: the model has one action and is written as
     a DTMC, whose terminal rewards become a second reward model `terminal`, for `R{"terminal"}=? [I=T]`.
 
-    **Raises:** `InputError` where the format cannot say it: terminal rewards of an MDP, observations that are drawn or that
+    **Raises:** `InputError` where the format cannot express it: terminal rewards of an MDP, observations that are drawn or that
     depend on actions, more than one action in a chain.
     """
-    shown = None if observer is None else _shown(observer)
+    shown = None if observer is None else _observed(observer)
     _check(model, labels or {}, chain)
     kind = "DTMC" if chain else "MDP" if shown is None else "POMDP"
     spread = bool(np.count_nonzero(model.initial) > 1 or model.initial.max() != 1.0)
@@ -86,24 +84,19 @@ def _header(model: Model, kind: str, spread: bool, ends: bool) -> list[str]:
     ]
 
 
-def save_drn(
-    path: str | Path,
-    model: Model,
-    observer: Observer | None = None,
-    labels: Mapping[str, np.ndarray] | None = None,
-    *,
-    chain: bool = False,
-) -> None:
-    """Write a DRN file, complete or not at all; see `format_drn`."""
-    text = format_drn(model, observer, labels, chain=chain)
-    try:
-        write_whole(path, text.encode("utf-8"))
-    except OSError as error:
-        raise ModelFileError(path, f"it cannot be written: {error.strerror}") from None
+def is_deterministic(observer: Observer) -> bool:
+    """Whether each state shows one observation for certain, which is all that the format can express."""
+    return not observer.on_actions and bool(np.isin(observer.emissions, (0.0, 1.0)).all())
 
 
-def _shown(observer: Observer) -> np.ndarray:
-    if observer.on_actions or not np.isin(observer.emissions, (0.0, 1.0)).all():
+def is_label(name: str) -> bool:
+    """Whether the format can write a label."""
+    return _LABEL.fullmatch(name) is not None
+
+
+def _observed(observer: Observer) -> np.ndarray:
+    """The observation of each state."""
+    if not is_deterministic(observer):
         raise InputError(
             "writing a DRN file",
             ["the observer draws its observations or they depend on actions, expected one observation for each state"],
@@ -114,10 +107,12 @@ def _shown(observer: Observer) -> np.ndarray:
 def _check(model: Model, labels: Mapping[str, np.ndarray], chain: bool) -> None:
     defects = []
     if model.terminal_rewards.any() and not chain:
-        defects.append("the model has terminal rewards, which the format cannot say: pay them for a decision instead")
+        defects.append(
+            "the model has terminal rewards, which the format cannot express: pay them for a decision instead"
+        )
     if chain and model.num_actions != 1:
         defects.append(f"the model has {model.num_actions} actions, expected one in a chain")
-    defects += [f"label {name!r} cannot be written" for name in labels if not _LABEL.fullmatch(name)]
+    defects += [f"label {name!r} cannot be written" for name in labels if not is_label(name)]
     if defects:
         raise InputError("writing a DRN file", defects)
 

@@ -1,17 +1,14 @@
 """What the `T` and `O` statements of a `.pomdp` file say: entries of sparse rows, of which later ones override earlier."""
 
 from array import array
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from ...common.checks import SUM_TOLERANCE
 from .tokens import Tokens
 
 Choice = int | None  # an index, or None for all of them
-_LISTED = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,28 +133,3 @@ class Entries:
                 " not zero, or raise limit",
                 line,
             )
-
-
-def whole_rows(
-    rows: Rows, count: int, rescale: float, row_name: Callable[[int], str], what: str
-) -> tuple[Float[np.ndarray, " n"], list[tuple[int | None, str]], float, int]:
-    """The values with each row that misses 1 by a little divided by its sum, and the faults of the others.
-
-    **Returns:** values; pairs of a line and a fault; the largest miss that was mended; how many rows were mended.
-    """
-    sums = np.bincount(rows.row, weights=rows.value, minlength=count)
-    miss = np.abs(sums - 1)
-    faults: list[tuple[int | None, str]] = []
-    if (miss > max(rescale, SUM_TOLERANCE)).any():
-        lines = np.zeros(count, dtype=np.int64)
-        np.maximum.at(lines, rows.row, rows.line)
-        for row in np.flatnonzero(miss > max(rescale, SUM_TOLERANCE))[: _LISTED + 1].tolist():
-            if lines[row]:
-                faults.append((int(lines[row]), f"{what} ({row_name(row)}) sums to {sums[row]:.12g}, expected 1"))
-            else:
-                faults.append((None, f"{what} ({row_name(row)}) is not given, expected probabilities that sum to 1"))
-    mended = (miss > SUM_TOLERANCE) & (miss <= rescale)
-    if not mended.any() or faults:
-        return rows.value, faults, 0.0, 0
-    scale = np.where(mended, sums, 1.0)
-    return rows.value / scale[rows.row], faults, float(miss[mended].max()), int(mended.sum())

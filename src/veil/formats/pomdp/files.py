@@ -6,23 +6,26 @@ import numpy as np
 import scipy.sparse as sp
 
 from ...common.errors import ModelFileError
-from ...common.files import write_whole
 from ...problem.model import Model
 from ...problem.observer import Observer
 from ..imported import Imported
-from .entries import Entries, Rows, whole_rows
+from ..registry import Format
+from ..rows import rescaled, rescaling_note
+from ..text import read_text, write_file
+from .entries import Entries, Rows
 from .reader import Parsed, Reader
 from .rewards import average_rewards
-from .tokens import Tokens, read_text
+from .tokens import Tokens
 from .writer import format_pomdp
 
 LIMIT = 2**22  # numbers that transitions, observations and rewards may each expand to
 MOST_BYTES = 2**28
 RESCALE = 1e-5  # what pomdp-solve accepts: its own examples give six digits
 _LISTED = 20
+Fault = tuple[int | None, str]  # the line, where there is one, and what is wrong
 
 
-def load_pomdp(
+def from_pomdp(
     path: str | Path, *, sees_actions: bool = False, rescale: float = RESCALE, limit: int = LIMIT
 ) -> Imported:
     """The model in a `.pomdp` file, or in the file of an MDP, which is one without observations.
@@ -52,12 +55,11 @@ def parse_pomdp(
     rescale: float = RESCALE,
     limit: int = LIMIT,
 ) -> Imported:
-    """As `load_pomdp`, from text; `path` is used in messages."""
+    """As `from_pomdp`, from text; `path` is used in messages."""
     parsed = Reader(Tokens(text, path), limit, rescale).read()
-    notes = parsed.notes
     transitions = [parsed.transitions.resolve(action) for action in range(parsed.actions.size)]
-    faults: list[tuple[int | None, str]] = []
-    transitions = _whole(transitions, parsed, rescale, "transition row", "state", faults, notes)
+    faults: list[Fault] = []
+    transitions = _whole(transitions, parsed, rescale, "transition row", "state", faults)
     emissions = None
     if parsed.emissions is not None:
         emissions = _emissions(parsed, parsed.emissions, path, rescale, limit, faults)
@@ -76,26 +78,21 @@ def parse_pomdp(
     observer = None
     if emissions is not None and parsed.observations is not None:
         observer = Observer(emissions, parsed.observations.names, sees_actions, sees_initial=False)
-    return Imported(model, observer, Path(path).name, _kind(observer), tuple(notes))
+    kind = "MDP in Cassandra's format" if observer is None else "POMDP in Cassandra's format"
+    return Imported(model, observer, Path(path).name, kind, tuple(parsed.notes))
 
 
-def save_pomdp(path: str | Path, model: Model, observer: Observer | None = None) -> tuple[str, ...]:
+def save_pomdp(path: str | Path, imported: Imported) -> tuple[str, ...]:
     """Write a model as a `.pomdp` file, complete or not at all; see `format_pomdp`.
 
-    **Returns:** notes on what the format cannot say and the file leaves out.
+    **Returns:** notes on what the format cannot express and the file leaves out.
 
     **Raises:** `InputError` where the file would mean another model; `ModelFileError` where it cannot be written.
     """
-    text, notes = format_pomdp(model, observer)
-    try:
-        write_whole(path, text.encode("utf-8"))
-    except OSError as error:
-        raise ModelFileError(path, f"it cannot be written: {error.strerror}") from None
-    return notes
-
-
-def _kind(observer: Observer | None) -> str:
-    return "MDP in Cassandra's format" if observer is None else "POMDP in Cassandra's format"
+    text, notes = format_pomdp(imported.model, imported.observer)
+    write_file(path, text)
+    lost = [name for name, kept in (("variables", imported.valuations), ("labels", imported.labels)) if kept]
+    return (*notes, *(f"the {name} are left out: the format has none" for name in lost))
 
 
 def _whole(
@@ -104,24 +101,24 @@ def _whole(
     rescale: float,
     what: str,
     row_kind: str,
-    faults: list[tuple[int | None, str]],
-    notes: list[str],
+    faults: list[Fault],
 ) -> list[Rows]:
-    """The rows of each action, summing to one: mended where they miss it by a little, faults noted where by more."""
+    """The rows of each action, rescaled to sums of one where they miss it by a little; faults noted where by more."""
     result, worst, count = [], 0.0, 0
     for action, rows in enumerate(tables):
-
-        def name(row: int, action: int = action) -> str:
-            return f"action {parsed.actions.text(action)}, {row_kind} {parsed.states.text(row)}"
-
-        values, found, miss, mended = whole_rows(rows, parsed.states.size, rescale, name, what)
-        faults += found
+        found = rescaled(rows.row, rows.value, parsed.states.size, rescale)
+        for row in np.flatnonzero(found.wrong)[: _LISTED + 1].tolist():
+            place = f"{what} (action {parsed.actions.text(action)}, {row_kind} {parsed.states.text(row)})"
+            lines = rows.line[rows.row == row]
+            if len(lines):
+                faults.append((int(lines.max()), f"{place} sums to {found.sums[row]:.12g}, expected 1"))
+            else:
+                faults.append((None, f"{place} is not given, expected probabilities that sum to 1"))
         if len(faults) > _LISTED:
             return tables
-        worst, count = max(worst, miss), count + mended
-        result.append(Rows(rows.row, rows.column, values, rows.line))
-    if count:
-        notes.append(f"{count:,} {what}s missed 1 by up to {worst:.2g} and were divided by their sums")
+        worst, count = max(worst, found.worst), count + found.count
+        result.append(Rows(rows.row, rows.column, found.values, rows.line))
+    parsed.notes += rescaling_note(what, count, worst)
     return result
 
 
@@ -131,7 +128,7 @@ def _emissions(
     path: str | Path,
     rescale: float,
     limit: int,
-    faults: list[tuple[int | None, str]],
+    faults: list[Fault],
 ) -> np.ndarray | None:
     """`(S, O)` where the action does not matter, else `(A, S, O)`; None with the faults noted."""
     num_actions, num_states, num_observations = entries.shape
@@ -149,7 +146,7 @@ def _emissions(
         raise ModelFileError(
             path, f"observations of {shape} are {size:,} numbers, expected at most {limit:,}: raise limit"
         )
-    tables = _whole(tables, parsed, rescale, "observation row", "next state", faults, parsed.notes)
+    tables = _whole(tables, parsed, rescale, "observation row", "next state", faults)
     if faults:
         return None
     dense = np.zeros((1 if alike else num_actions, num_states, num_observations))
@@ -182,7 +179,7 @@ def _rewards(
     return np.stack(columns, axis=1)
 
 
-def _raise_faults(path: str | Path, faults: list[tuple[int | None, str]]) -> None:
+def _raise_faults(path: str | Path, faults: list[Fault]) -> None:
     if len(faults) == 1:
         raise ModelFileError(path, faults[0][1], faults[0][0])
     if faults:
@@ -191,3 +188,6 @@ def _raise_faults(path: str | Path, faults: list[tuple[int | None, str]]) -> Non
         listed = "".join(f"\n  {number}. {text}" for number, text in enumerate([*shown, *more], 1))
         count = f"more than {_LISTED}" if more else str(len(faults))
         raise ModelFileError(path, f"{count} rows are not distributions{listed}", faults[0][0])
+
+
+FORMAT = Format((".pomdp",), "Cassandra's models (POMDP and MDP)", read_model=from_pomdp, write_model=save_pomdp)

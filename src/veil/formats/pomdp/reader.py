@@ -6,9 +6,10 @@ import numpy as np
 from jaxtyping import Float
 
 from ...common.checks import SUM_TOLERANCE
+from ..text import END, is_whole, shown, to_number
 from .entries import Choice, Entries
 from .rewards import Rewards
-from .tokens import END, Tokens, is_name, is_whole, shown, to_number
+from .tokens import Tokens, is_name
 
 MOST_ACTIONS = 2**14
 _SIZES = ("states", "actions", "observations")

@@ -7,46 +7,16 @@ from pathlib import Path
 import numpy as np
 
 from ...common.errors import ModelFileError
+from ..text import END, shown, to_number
 
 # A sign may stand apart from its number. Anything else that holds together is one token, judged where it is used.
 _TOKEN = re.compile(r"[:*]|[+-][ \t]+[0-9.][^\s:*]*|[^\s:*]+")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*")
-END = ""
-
-
-def read_text(path: str | Path, most_bytes: int) -> str:
-    """The text of a model file, refused before it is read where it is too large.
-
-    **Raises:** `ModelFileError` where there is no such file, it is too large, or it is not text.
-    """
-    place = Path(path)
-    try:
-        if not place.is_file():
-            raise ModelFileError(path, "there is no such file" if not place.exists() else "this is not a file")
-        if place.stat().st_size > most_bytes:
-            raise ModelFileError(path, f"it has {place.stat().st_size:,} bytes, expected at most {most_bytes:,}")
-        content = place.read_bytes()
-    except OSError as error:
-        raise ModelFileError(path, f"it cannot be read: {error.strerror}") from None
-    except ValueError as error:
-        if isinstance(error, ModelFileError):
-            raise
-        raise ModelFileError(repr(path), f"this is not the name of a file: {error}") from None
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise ModelFileError(path, f"byte {error.start} is not text in UTF-8", line) from None
 
 
 def is_name(token: str) -> bool:
     """Whether a token can name a state, an action or an observation."""
     return _NAME.fullmatch(token) is not None
-
-
-def is_whole(token: str) -> bool:
-    """Whether a token is a whole number without a sign."""
-    return token.isascii() and token.isdigit()
 
 
 class Tokens:
@@ -136,23 +106,3 @@ class Tokens:
             self._starts.append((len(self._tokens), self._next))
             self._tokens += found
         return True
-
-
-def to_number(token: str) -> float | None:
-    """A token as a finite number; None where it is none."""
-    # Python's own idea of a number is wider: 1_000, inf, nan, digits of other scripts.
-    if not token or token[-1] not in "0123456789." or "_" in token or not token.isascii():
-        return None
-    try:
-        value = float(token)
-    except ValueError:
-        try:
-            value = float(token.replace(" ", "").replace("\t", ""))
-        except ValueError:
-            return None
-    return value if math.isfinite(value) else None
-
-
-def shown(token: str) -> str:
-    """A token for a message, cut where it is long."""
-    return "the end of the file" if token is END else repr(token if len(token) <= 40 else token[:37] + "…")

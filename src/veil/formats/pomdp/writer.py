@@ -20,7 +20,7 @@ def format_pomdp(model: Model, observer: Observer | None = None) -> tuple[str, t
 
     Without an observer it is the file of an MDP. The emissions become `O`; the format has no observation at time 0.
 
-    **Returns:** the text; and notes on what the format cannot say and the text leaves out.
+    **Returns:** the text; and notes on what the format cannot express and the text leaves out.
 
     **Raises:** `InputError` where the text would mean another model: terminal rewards, actions that are not available
     everywhere, an observer that does not fit.
@@ -50,11 +50,13 @@ def format_pomdp(model: Model, observer: Observer | None = None) -> tuple[str, t
 def _check(model: Model, observer: Observer | None) -> None:
     defects = []
     if model.terminal_rewards.any():
-        defects.append("the model has terminal rewards, which the format cannot say: pay them for a decision instead")
+        defects.append(
+            "the model has terminal rewards, which the format cannot express: pay them for a decision instead"
+        )
     for state, action in np.argwhere(~model.available)[:5]:
         defects.append(
             f"action {model.actions[action]!r} is not available in state {model.states[state]!r}, which the format"
-            " cannot say: make it stay there instead"
+            " cannot express: make it stay there instead"
         )
     if defects:
         raise InputError("writing a .pomdp file", defects)

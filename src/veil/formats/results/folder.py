@@ -3,27 +3,24 @@
 import csv
 import hashlib
 import io
-import json
-import math
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from ...common.checks import Defects
 from ...common.errors import InputError
 from ...common.files import write_whole
 from ...planning.solution import Solution
-from ...policy.load import load_policy
 from ...problem.fingerprint import fingerprint
 from ...problem.problem import Problem
+from ..documents import Part, json_text, plain, refuse_document
+from ..policies.files import load_policy
 
 FORMAT = "veil-result-1"
 DOCUMENT = "result.json"
@@ -38,26 +35,7 @@ FileName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z
 Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
-def plain(value: Any) -> Any:
-    """A value as JSON can hold it: arrays as lists, tuples as lists, NaN as null, infinities as "inf" and "-inf"."""
-    if isinstance(value, np.ndarray):
-        return plain(value.tolist())
-    if isinstance(value, np.generic):
-        return plain(value.item())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else "inf" if value > 0 else "-inf"
-    if isinstance(value, Mapping):
-        return {str(key): plain(entry) for key, entry in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [plain(entry) for entry in value]
-    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class ProblemPart(_Part):
+class ProblemPart(Part):
     """Which problem was solved."""
 
     name: str = Field(description="Its name.")
@@ -71,7 +49,7 @@ class ProblemPart(_Part):
     secret_values: list[str] = Field(description="The values that it can take.")
 
 
-class OpacityPart(_Part):
+class OpacityPart(Part):
     """How many bits stay hidden."""
 
     bits: Number = Field(description="H(Z|Y); the lower end of a bracket; the estimate of a sample.")
@@ -85,7 +63,7 @@ class OpacityPart(_Part):
     reason: str = Field(description="Why this method.")
 
 
-class AnswerPart(_Part):
+class AnswerPart(Part):
     """What the search found."""
 
     status: str = Field(description="CONVERGED, ITERATION_LIMIT, TIME_LIMIT, INTERRUPTED or INFEASIBLE.")
@@ -108,7 +86,7 @@ class AnswerPart(_Part):
     settings: dict[str, Any] = Field(description="Further settings.")
 
 
-class HistoryPart(_Part):
+class HistoryPart(Part):
     """One entry for each iteration, of the policy that led then."""
 
     iteration: list[int] = Field(description="Its number.")
@@ -119,7 +97,7 @@ class HistoryPart(_Part):
     seconds: list[Number] = Field(description="Since the search began.")
 
 
-class CertificatePart(_Part):
+class CertificatePart(Part):
     """What is proven; the proof itself is in the certificate's own files."""
 
     lower: Number = Field(description="The policy hides at least this many bits (goal opaque).")
@@ -128,7 +106,7 @@ class CertificatePart(_Part):
     summary: str = Field(description="The claim in words.")
 
 
-class ResultDocument(_Part):
+class ResultDocument(Part):
     """The result of `veil solve`: the document `result.json`."""
 
     format: Literal["veil-result-1"] = Field(description="The form of this document.")
@@ -273,21 +251,10 @@ def read_result(path: str | Path, *, check_files: bool = True) -> Result:
     except OSError as error:
         raise InputError(subject, [f"there is no result that can be read: {error.strerror or error}"]) from None
     except ValidationError as error:
-        raise _wrong_form(subject, error) from None
+        refuse_document(subject, error)
     if check_files:
         _check_files(folder, document)
     return Result(folder, document)
-
-
-def _wrong_form(subject: str, error: ValidationError) -> InputError:
-    """Every entry of a document that is not as it must be, the first ten of them."""
-    defects = []
-    for one in error.errors(include_url=False)[:10]:
-        place, value = ".".join(map(str, one["loc"])) or "the document", repr(one.get("input"))
-        shown = value if len(value) < 60 else value[:60] + "…"
-        found = "" if one["type"] in ("missing", "json_invalid") else f", found {shown}"
-        defects.append(f"{place}: {one['msg']}{found}")
-    return InputError(subject, defects)
 
 
 def _check_files(folder: Path, document: ResultDocument) -> None:
@@ -330,8 +297,7 @@ def _write_files(
             "files": {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())},
         }
     )
-    text = json.dumps(document.model_dump(mode="json"), indent=1, ensure_ascii=False, allow_nan=False)
-    write_whole(folder / DOCUMENT, (text + "\n").encode())
+    write_whole(folder / DOCUMENT, json_text(document.model_dump(mode="json")).encode())
     return document
 
 

@@ -9,49 +9,14 @@ import numpy as np
 
 from ...common.checks import Defects
 from ...common.errors import InputError, VeilError
-from ...problem.model import Model
 from ...problem.observer import Observer
-from ..imported import Imported
+from ..imported import changed_model
+from ..registry import find_format, read_model
 from .models import ScenarioModel, lookup
 from .schema import ModelFile
 from .text import shown
 
 MOST_MODEL_BYTES = 2**28
-
-
-def _read_pomdp(path: Path, table: ModelFile) -> Imported:
-    from ..pomdp.files import load_pomdp
-
-    return load_pomdp(path)
-
-
-def _read_arrays(path: Path, table: ModelFile) -> Imported:
-    from ..arrays import load_arrays
-
-    return load_arrays(path)
-
-
-def _read_drn(path: Path, table: ModelFile) -> Imported:
-    from ..drn.reader import load_drn
-
-    return load_drn(path, reward=table.reward_model)
-
-
-def _read_prism(path: Path, table: ModelFile) -> Imported:
-    from ..prism import load_prism
-
-    return load_prism(path, constants=table.constants or None, reward=table.reward_model)
-
-
-# The importers, each imported when a scenario first needs it: most need none, and one needs Storm.
-READERS: dict[str, Callable[[Path, ModelFile], Imported]] = {
-    ".pomdp": _read_pomdp,
-    ".npz": _read_arrays,
-    ".drn": _read_drn,
-    ".prism": _read_prism,
-    ".nm": _read_prism,
-    ".pm": _read_prism,
-}
 
 
 def read_file(table: ModelFile, folder: Path, allow_outside: bool, defects: Defects) -> ScenarioModel | None:
@@ -63,15 +28,15 @@ def read_file(table: ModelFile, folder: Path, allow_outside: bool, defects: Defe
     found = _inside(table.path, folder, allow_outside, defects.under("path"))
     if found is None:
         return None
-    reader = READERS.get(found.suffix.lower())
-    if reader is None:
-        defects.add(f"found the suffix {found.suffix!r}, expected one of {', '.join(READERS)}", "path")
-        return None
-    _check_settings(table, reader, defects)
-    if len(defects) > before:
-        return None
+    options = {"constants": table.constants or None, "reward_model": table.reward_model}
+    options = {name: value for name, value in options.items() if value is not None}
     try:
-        imported = reader(found, table)
+        known = find_format("read_model", found)
+        for name in [name for name in options if name not in known.options]:
+            defects.add(f"found {name}, which is not an option of {known.description}", name)
+        if len(defects) > before:
+            return None
+        imported = read_model(found, options)
     except VeilError as error:
         _note(error, table.path, defects)
         return None
@@ -86,14 +51,6 @@ def _note(error: VeilError, path: str, defects: Defects) -> None:
         return
     for defect in error.defects:
         defects.add(f"{path}: {defect}", "path")
-
-
-def _check_settings(table: ModelFile, reader: Callable[..., Imported], defects: Defects) -> None:
-    """Note settings that the importer of this kind would not read."""
-    if table.constants and reader is not _read_prism:
-        defects.add("found constants, which only PRISM programs have", "constants")
-    if table.reward_model is not None and reader not in (_read_prism, _read_drn):
-        defects.add("found a reward model, which only PRISM programs and DRN files have", "reward_model")
 
 
 def _inside(given: str, folder: Path, allow_outside: bool, defects: Defects) -> Path | None:
@@ -154,15 +111,12 @@ def _changed(found: ScenarioModel, table: ModelFile, defects: Defects) -> Scenar
     if len(defects) > before:
         return None
     try:
-        found.model = Model(
-            model.matrices,
-            rewards,
-            model.initial if table.initial is None else table.initial,
-            model.discount if table.discount is None else table.discount,
-            terminal,
-            model.states.all() if model.states.given else None,
-            model.actions.all() if model.actions.given else None,
-            available=model.available,
+        found.model = changed_model(
+            model,
+            rewards=rewards,
+            initial=model.initial if table.initial is None else table.initial,
+            discount=model.discount if table.discount is None else table.discount,
+            terminal_rewards=terminal,
         )
     except VeilError as error:
         defects.take(error)

@@ -108,7 +108,7 @@ def _from_variables(table: ObserverTable, model: ScenarioModel, defects: Defects
         return None
     codes = np.stack([np.unique(values, return_inverse=True)[1] for _, values in columns])
     _check_size(model.model.num_states, np.unique(codes, axis=1).shape[1])
-    seen = observer_from_values(columns)
+    seen = observer_from_values(dict(columns))
     return Observer(seen.emissions, seen.observations.all(), table.sees_actions, table.sees_initial)
 
 

@@ -1,0 +1,121 @@
+"""NumPy `.npz` archives: sizes and types are checked before memory is taken, and nothing is unpickled."""
+
+import io
+import math
+import warnings
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from ..common.errors import ModelFileError
+
+LIMIT_BYTES = 2**26  # of all arrays together, for a small file; a larger file may hold 16 times its own size
+NUMBERS, TEXT = "fiub", "U"
+_MOST_MEMBERS = 256
+_MOST_HEADER = 4096  # NumPy's own headers have some 120 bytes
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+
+
+def read_arrays(
+    path: str | Path, limit_bytes: int, kinds_of: Callable[[str], str | None]
+) -> tuple[dict[str, np.ndarray], list[str]]:
+    """The arrays of a file by name, and the names that are not known.
+
+    **Arguments:** `limit_bytes`: the most that all arrays together may take, where the file is not larger itself;
+    `kinds_of`: the kinds of data types that an array of this name may have, as `NUMBERS`; None where it is not known.
+
+    **Raises:** `ModelFileError` naming the array.
+    """
+    try:
+        left = max(limit_bytes, 16 * Path(path).stat().st_size)
+        arrays: dict[str, np.ndarray] = {}
+        unknown = []
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            if len(members) > _MOST_MEMBERS:
+                raise ModelFileError(path, f"it holds {len(members)} arrays, expected at most {_MOST_MEMBERS}")
+            for member in members:
+                key = member.filename.removesuffix(".npy")
+                kinds = kinds_of(key)
+                if kinds is None:
+                    unknown.append(key[:60])
+                    continue
+                if key in arrays:
+                    raise ModelFileError(path, f"array {key!r} is there twice, expected once")
+                arrays[key] = _read_member(archive, member, key, kinds, left, path)
+                left -= arrays[key].nbytes
+        return arrays, unknown
+    except FileNotFoundError:
+        raise ModelFileError(path, "the file does not exist") from None
+    except ModelFileError:
+        raise
+    except OSError as error:
+        raise ModelFileError(path, f"it cannot be read: {error.strerror or error}") from None
+    except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, RuntimeError, OverflowError, MemoryError) as error:
+        raise ModelFileError(path, f"it cannot be read as a NumPy .npz file: {str(error)[:200]}") from None
+    except (TypeError, KeyError, IndexError, AttributeError, AssertionError) as error:
+        # The standard library raises any of these where the directory of an archive is damaged.
+        raise ModelFileError(path, f"it cannot be read as a NumPy .npz file: {type(error).__name__}") from None
+
+
+def packed(arrays: Mapping[str, np.ndarray]) -> bytes:
+    """The content of a `.npz` file; the same arrays give the same bytes."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for key, array in arrays.items():
+            member = io.BytesIO()
+            np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
+            entry = zipfile.ZipInfo(f"{key}.npy")  # without the time of day: the same model gives the same bytes
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, member.getvalue())
+    return buffer.getvalue()
+
+
+def _read_member(
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo, key: str, kinds: str, left: int, path: str | Path
+) -> np.ndarray:
+    """One array; its header is compared with what is allowed before its numbers are read."""
+    if member.file_size > left + _MOST_HEADER:
+        raise ModelFileError(
+            path, f"array {key!r} has {member.file_size:,} bytes, expected at most {left:,}: raise limit_bytes"
+        )
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ModelFileError(
+            path, f"array {key!r} is compressed in an unusual way, expected numpy.savez or savez_compressed"
+        )
+    with archive.open(member) as stream:
+        shape, by_columns, dtype = _read_header(stream, key, path)
+        if dtype.kind not in kinds:
+            wanted = "text" if kinds == TEXT else "numbers" if TEXT not in kinds else "numbers or text"
+            raise ModelFileError(path, f"array {key!r} is of type {dtype}, expected {wanted}")
+        count = math.prod(shape)
+        if count * dtype.itemsize > left or len(shape) > 3:
+            raise ModelFileError(
+                path, f"array {key!r} has shape {shape} of {dtype}, expected at most three axes and {left:,} bytes"
+            )
+        content = stream.read(count * dtype.itemsize)
+        if len(content) != count * dtype.itemsize or stream.read(1):
+            raise ModelFileError(path, f"array {key!r} does not have as many numbers as its shape {shape} says")
+    return np.frombuffer(content, dtype=dtype).reshape(shape, order="F" if by_columns else "C")
+
+
+def _read_header(stream: IO[bytes], key: str, path: str | Path) -> tuple[tuple[int, ...], bool, np.dtype]:
+    """Shape, whether stored by columns, and data type; raises `ModelFileError` where NumPy does not understand them."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # headers of Python 2, and types that NumPy no longer likes
+            read = _HEADERS.get(np.lib.format.read_magic(stream))
+            if read is None:
+                raise ModelFileError(path, f"array {key!r} is not in NumPy's format, version 1 or 2")
+            shape, by_columns, dtype = read(stream, max_header_size=_MOST_HEADER)
+    except ModelFileError:
+        raise
+    except Exception as error:  # of the parser and the tokenizer of Python, of NumPy, or a warning
+        raise ModelFileError(path, f"array {key!r} has a header that is not understood: {str(error)[:100]}") from None
+    if any(size < 0 for size in shape):
+        raise ModelFileError(path, f"array {key!r} has a header that is not understood: its shape is {shape}")
+    return shape, by_columns, dtype

@@ -1,0 +1,51 @@
+"""Opening a saved policy: by the extension of the file, in any format that holds policies."""
+
+from pathlib import Path
+from typing import cast
+
+from ...common.errors import PolicyFileError
+from ...policy import load
+from ...policy.history import HistoryPolicy
+from ...policy.tables import Policy
+from ...problem.problem import Problem
+from ..registry import Format, can, find_format, suffixes
+from .tables import AnyPolicy
+from .text import policy_from_csv, policy_from_json, policy_to_csv, policy_to_json
+
+
+def load_policy(path: str | Path, problem: Problem | None = None) -> AnyPolicy:
+    """The policy in a file: safetensors, as `policy.save(path)` writes, or text, as `veil convert` writes (JSON, CSV).
+
+    **Arguments:** `problem`: where it is given, the rows and actions of a text are found in it by their names, in any
+    order, and a CSV file may be written by hand: lines `time,row,action,probability`.
+
+    The format goes by the extension; a file with any other extension is read as safetensors. Numbers are read to the last
+    bit.
+
+    **Raises:** `PolicyFileError` where the file is missing, damaged or not a policy, with the line; `InputError` where its
+    rows are missing, unknown or not distributions. Both name the file.
+    """
+    if can("read_policy", path):
+        read = find_format("read_policy", path).read_policy
+        assert read is not None
+        return cast(AnyPolicy, read(Path(path), problem))
+    try:
+        return load.load_policy(path)
+    except PolicyFileError as error:
+        known = ", ".join(suffixes("read_policy"))
+        raise PolicyFileError(f"{error} (expected one of the extensions {known})") from None
+
+
+def _read_safetensors(path: Path, problem: Problem | None) -> AnyPolicy:
+    return load.load_policy(path)
+
+
+def _write_safetensors(path: Path, problem: Problem, policy: Policy | HistoryPolicy) -> None:
+    cast(AnyPolicy, policy).save(path)
+
+
+SAFETENSORS = Format(
+    (".safetensors",), "policies (safetensors)", read_policy=_read_safetensors, write_policy=_write_safetensors
+)
+JSON = Format((".json",), "policies as JSON", read_policy=policy_from_json, write_policy=policy_to_json)
+CSV = Format((".csv",), "policies as CSV", read_policy=policy_from_csv, write_policy=policy_to_csv)

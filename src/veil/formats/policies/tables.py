@@ -1,0 +1,196 @@
+"""Policies as named tables: the header and the rows that both text formats hold, to a policy and back."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from jaxtyping import Float
+from pydantic import Field
+
+from ...common.checks import Defects, check_distributions
+from ...common.errors import PolicyFileError
+from ...common.suggest import suggestion
+from ...policy.history import HistoryPolicy
+from ...policy.markov import MarkovPolicy
+from ...policy.memories import Memory
+from ...policy.memory import MemoryPolicy, memory_from_text, memory_to_text
+from ...policy.recall import recall
+from ...policy.tables import Policy, check_fits
+from ...policy.timed import TimedPolicy
+from ...problem.problem import Problem
+from ..documents import Part
+
+FORM = "veil-policy-table-2"
+MOST_NUMBERS = 2**26  # of all tables together: 512 MiB
+
+Names = list[str]
+AnyPolicy = MarkovPolicy | TimedPolicy | MemoryPolicy | HistoryPolicy
+
+
+class Header(Part):
+    """What is said of a policy once: its kind, what it remembers, and the names of its rows and actions, in order."""
+
+    format: Literal["veil-policy-table-2"]
+    problem: str
+    kind: Literal["markov", "timed", "memory"]
+    memory: dict[str, Any] | None = None
+    horizon: Annotated[int, Field(ge=0)]
+    actions: Annotated[Names, Field(min_length=1)]
+    rows: Names
+
+
+@dataclass(frozen=True)
+class NamedTable:
+    """The rows of one time, or of all times where `time` is None."""
+
+    time: int | None
+    rows: Sequence[str]
+    probabilities: Float[np.ndarray, "C A"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row as it was read: where it stands in the file, its time, its name, and its probabilities by action."""
+
+    place: str
+    time: int | None
+    name: str
+    probabilities: Mapping[str, float]
+
+
+def named_tables(problem: Problem, policy: Policy) -> tuple[dict[str, Any], list[NamedTable]]:
+    """The header of a policy with tables, as JSON holds it, and the tables.
+
+    **Raises:** `InputError` where the policy does not fit the problem.
+    """
+    table = check_fits(policy, problem)
+    memory = policy.memory if isinstance(policy, MemoryPolicy) else None
+    rows, actions = _names(problem, memory)
+    timed = isinstance(policy, TimedPolicy) or (memory is not None and memory.clock)
+    header: dict[str, Any] = {
+        "format": FORM,
+        "problem": problem.name,
+        "kind": "timed" if isinstance(policy, TimedPolicy) else "markov" if memory is None else "memory",
+        **({} if memory is None else {"memory": json.loads(memory_to_text(memory))}),
+        "horizon": problem.horizon,
+        "actions": actions,
+        "rows": rows,
+    }
+    return header, [NamedTable(time if timed else None, rows, here) for time, here in enumerate(table)]
+
+
+def policy_of_tables(
+    header: Header | None, rows: Sequence[Row], problem: Problem | None, path: str | Path
+) -> MarkovPolicy | TimedPolicy | MemoryPolicy:
+    """The policy that a header and rows describe.
+
+    **Arguments:** `header`: None where the file has none: then the problem is needed, and the policy is a Markov policy or,
+    where rows have times, a time-dependent one. `problem`: rows and actions are put in its order, by their names; without
+    it in that of the header.
+
+    **Raises:** `PolicyFileError`; `InputError` naming each place in the file that is wrong.
+    """
+    if header is None and problem is None:
+        raise PolicyFileError(
+            f"{path} has no header with the names of states and actions in order: give the problem,"
+            " load_policy(path, problem)"
+        )
+    memory = None
+    if header is not None and (header.kind == "memory") != (header.memory is not None):
+        raise PolicyFileError(f"{path}: memory is {header.memory!r} in a policy of kind {header.kind!r}")
+    if header is not None and header.memory is not None:
+        memory = memory_from_text(json.dumps(header.memory), path)
+    names, actions = (header.rows, header.actions) if problem is None and header else _names(problem, memory)
+    horizon = problem.horizon if header is None and problem else header.horizon if header else 0
+    is_timed = header.kind == "timed" if header else any(row.time is not None for row in rows)
+    timed = memory.clock if memory is not None else is_timed
+    tables = filled_tables(rows, range(horizon) if timed else (None,), [names], actions, path)
+    table = np.stack(tables) if tables else np.zeros((0, len(names), len(actions)))
+    if memory is not None:
+        return MemoryPolicy(memory, table if timed else table[0])
+    return TimedPolicy(table) if timed else MarkovPolicy(table[0])
+
+
+def filled_tables(
+    rows: Sequence[Row],
+    times: Sequence[int | None],
+    names: Sequence[Sequence[str]],
+    actions: Sequence[str],
+    path: str | Path,
+) -> list[Float[np.ndarray, "C A"]]:
+    """The table of each time, every row given once and a distribution.
+
+    **Arguments:** `names`: of the rows of each time, or of all times where there is one list.
+
+    **Raises:** `InputError` naming each row that is missing, unknown, given twice or no distribution; `PolicyFileError`
+    where the tables would be too large.
+    """
+    total = sum(map(len, names)) if len(names) > 1 else len(times) * max(len(names[0]), 1)
+    if total * len(actions) > MOST_NUMBERS:
+        raise PolicyFileError(f"{path} describes more than {MOST_NUMBERS:,} probabilities, expected fewer")
+    each = [names[min(step, len(names) - 1)] for step in range(len(times))]
+    defects = Defects(str(path))
+    steps = {time: step for step, time in enumerate(times)}
+    known = [{name: number for number, name in enumerate(some)} for some in names]
+    columns = {action: number for number, action in enumerate(actions)}
+    tables = [np.zeros((len(some), len(actions))) for some in each]
+    place: list[list[str]] = [[""] * len(some) for some in each]
+    for row in rows:
+        step = steps.get(row.time)
+        if step is None:
+            defects.add(f"{row.place}: time {_time(row.time)} found, expected {_expected(times)}")
+            continue
+        number = known[min(step, len(known) - 1)].get(row.name)
+        if number is None:
+            defects.add(f"{row.place}: unknown row {row.name!r}: {suggestion(row.name, each[step])}")
+            continue
+        if place[step][number]:
+            defects.add(f"{row.place}: row {row.name!r} is given again, expected once: it is in {place[step][number]}")
+        place[step][number] = row.place
+        for action, probability in row.probabilities.items():
+            if action not in columns:
+                defects.add(f"{row.place}: unknown action {action!r}: {suggestion(action, actions)}")
+            else:
+                tables[step][number, columns[action]] = probability
+    for step, (time, some) in enumerate(zip(times, each, strict=True)):
+        for number in [number for number, found in enumerate(place[step]) if not found][:21]:
+            when = "" if time is None else f" at time {time}"
+            defects.add(f"row {some[number]!r}{when} is missing, expected its probabilities")
+    defects.raise_if_any()
+    for step, table in enumerate(tables):
+        check_distributions(
+            table,
+            lambda row, step=step: f"{place[step][row]}: row {each[step][row]!r}",
+            lambda row, entry, step=step: f"{place[step][row]}: action {actions[entry]!r} in row {each[step][row]!r}",
+            defects,
+        )
+    defects.raise_if_any()
+    return tables
+
+
+def distinct(names: Sequence[str]) -> Names:
+    """The names, with the number of the place added to those that occur more than once."""
+    counts: dict[str, int] = {}
+    for name in names:
+        counts[name] = counts.get(name, 0) + 1
+    return [name if counts[name] == 1 else f"{name} [{number}]" for number, name in enumerate(names)]
+
+
+def _names(problem: Problem | None, memory: Memory | None) -> tuple[Names, Names]:
+    """The names of the rows and of the entries of a table, in order."""
+    assert problem is not None
+    if memory is None:
+        return distinct(problem.cell_names), list(problem.model.actions.all())
+    rows = recall(problem, memory)
+    return distinct(rows.cell_names), distinct(rows.action_names)
+
+
+def _time(time: int | None) -> str:
+    return "(none)" if time is None else str(time)
+
+
+def _expected(times: Sequence[int | None]) -> str:
+    return "none: the policy does not depend on the time" if None in times else f"one from 0 to {len(times) - 1}"

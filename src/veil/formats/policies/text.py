@@ -1,0 +1,234 @@
+"""The two text formats of policies: one JSON document, and CSV with the header as JSON in a comment.
+
+Numbers are written in full, so that a policy comes back bit for bit; zeros are left out.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import TypeAdapter, ValidationError
+
+from ...common.errors import ModelFileError, PolicyFileError
+from ...policy.history import HistoryPolicy
+from ...policy.tables import Policy
+from ...problem.problem import Problem
+from ..documents import Part, json_text, refuse_document
+from ..text import is_whole, read_text, shown, to_number, write_file
+from .history import HistoryHeader, history_of_tables, named_history
+from .tables import FORM, AnyPolicy, Header, NamedTable, Row, named_tables, policy_of_tables
+
+MOST_BYTES = 2**28
+_COLUMNS = ("time", "row", "action", "probability")
+
+
+class RowPart(Part):
+    """A row of a table: its name, and the probability of each action that is not zero."""
+
+    row: str
+    probabilities: dict[str, float]
+
+
+class TablePart(Part):
+    """The rows of one time, or of all where the time is null."""
+
+    time: int | None
+    rows: list[RowPart]
+
+
+_TABLES = TypeAdapter(list[TablePart])
+
+
+def policy_to_json(path: str | Path, problem: Problem, policy: Policy | HistoryPolicy) -> None:
+    """Write a policy as one JSON document, complete or not at all.
+
+    Fields: `format` (`"veil-policy-table-2"`), `problem`, `kind` (`markov`, `timed`, `memory` or `history`), `horizon`,
+    `actions` and `rows` in order, and `tables`: one for each time, or one for all (`"time": null`), each with `rows`:
+    `{"row": name, "probabilities": {action: probability}}`, zeros left out. `memory` is what a memory policy remembers. A
+    history policy has rows `"node N: state"` and the `graph` that says to which node the events lead.
+
+    **Raises:** `InputError` where the policy does not fit the problem; `PolicyFileError` where it cannot be written.
+    """
+    _write(path, json_text(policy_document(problem, policy)))
+
+
+def policy_document(problem: Problem, policy: Policy | HistoryPolicy) -> dict[str, Any]:
+    """The document that `policy_to_json` writes."""
+    header, tables = _named(problem, policy)
+    written = [
+        {"time": table.time, "rows": [{"row": name, "probabilities": row} for name, row in _rows(table, header)]}
+        for table in tables
+    ]
+    return {**header, "tables": written}
+
+
+def policy_from_json(path: str | Path, problem: Problem | None = None) -> AnyPolicy:
+    """The policy in a JSON document; see `policy_to_json`.
+
+    **Arguments:** `problem`: where it is given, rows and actions are found in it by their names, in any order.
+
+    **Raises:** `PolicyFileError` naming the line; `InputError` naming each entry that is wrong, and each row that is missing,
+    unknown or not a distribution.
+    """
+    document = _object(_text(path), path)
+    tables = document.pop("tables", None)
+    header = _header(document, path)
+    try:
+        found = _TABLES.validate_python(tables)
+    except ValidationError as error:
+        refuse_document(str(path), error, "tables.")
+    rows = [
+        Row(f"tables[{number}].rows[{place}]", table.time, row.row, row.probabilities)
+        for number, table in enumerate(found)
+        for place, row in enumerate(table.rows)
+    ]
+    return _policy(header, rows, problem, path)
+
+
+def policy_to_csv(path: str | Path, problem: Problem, policy: Policy | HistoryPolicy) -> None:
+    """Write a policy as lines `time,row,action,probability`, complete or not at all.
+
+    Zeros are left out; the time is empty where one table serves all times. The first line is a comment, `#` and the fields
+    of the JSON document without its tables.
+
+    **Raises:** as `policy_to_json`.
+    """
+    header, tables = _named(problem, policy)
+    buffer = io.StringIO()
+    buffer.write(f"# {json.dumps(header, ensure_ascii=False)}\n")
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(_COLUMNS)
+    for table in tables:
+        time = "" if table.time is None else table.time
+        for name, row in _rows(table, header):
+            writer.writerows([time, name, action, repr(probability)] for action, probability in row.items())
+    _write(path, buffer.getvalue())
+
+
+def policy_from_csv(path: str | Path, problem: Problem | None = None) -> AnyPolicy:
+    """The policy in a CSV file; see `policy_to_csv`.
+
+    **Arguments:** `problem`: where it is given, rows and actions are found in it by their names, in any order; then the
+    comment may be missing, for a Markov policy (no times) or a time-dependent policy written by hand.
+
+    **Raises:** as `policy_from_json`.
+    """
+    text = _text(path)
+    header, skipped = None, 0
+    if text.startswith("#"):
+        comment, _, text = text.partition("\n")
+        header, skipped = _header(_object(comment[1:], path), path), 1
+    return _policy(header, _csv_rows(text, path, skipped), problem, path)
+
+
+def _csv_rows(text: str, path: str | Path, skipped: int) -> list[Row]:
+    """The rows of the lines, those of one time and name together; the place of a row is its first line."""
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    rows: dict[tuple[int | None, str], Row] = {}
+    found: dict[tuple[int | None, str], dict[str, float]] = {}
+    try:
+        columns = next(reader, [])
+        if sorted(columns) != sorted(_COLUMNS):
+            raise PolicyFileError(
+                f"{path}, line {skipped + 1}: columns {', '.join(columns)[:80]!r} found, expected {','.join(_COLUMNS)}"
+            )
+        order = [columns.index(name) for name in _COLUMNS]
+        for cells in reader:
+            place = f"line {reader.line_num + skipped}"
+            if not cells:
+                continue
+            if len(cells) != len(_COLUMNS):
+                raise PolicyFileError(f"{path}, {place}: {len(cells)} cells found, expected {len(_COLUMNS)}")
+            time, name, action, probability = (cells[number] for number in order)
+            if time and not (is_whole(time) and len(time) < 10):
+                raise PolicyFileError(f"{path}, {place}: time {shown(time)} found, expected a whole number or nothing")
+            value = to_number(probability)
+            if value is None:
+                raise PolicyFileError(f"{path}, {place}: {shown(probability)} found, expected a probability")
+            key = (int(time) if time else None, name)
+            row = found.setdefault(key, {})
+            if action in row:
+                raise PolicyFileError(f"{path}, {place}: action {action!r} of row {name!r} is given again")
+            row[action] = value
+            rows.setdefault(key, Row(place, key[0], name, row))
+    except csv.Error as error:
+        raise PolicyFileError(f"{path}, line {reader.line_num + skipped}: {error}") from None
+    return list(rows.values())
+
+
+def _named(problem: Problem, policy: Policy | HistoryPolicy) -> tuple[dict[str, Any], list[NamedTable]]:
+    if isinstance(policy, HistoryPolicy):
+        return named_history(problem, policy)
+    return named_tables(problem, policy)
+
+
+def _policy(
+    header: Header | HistoryHeader | None, rows: Sequence[Row], problem: Problem | None, path: str | Path
+) -> AnyPolicy:
+    if isinstance(header, HistoryHeader):
+        return history_of_tables(header, rows, problem, path)
+    return policy_of_tables(header, rows, problem, path)
+
+
+def _rows(table: NamedTable, header: dict[str, Any]) -> list[tuple[str, dict[str, float]]]:
+    """Each row with the probabilities of its actions, zeros left out."""
+    actions = header["actions"]
+    return [
+        (name, {actions[action]: float(row[action]) for action in np.flatnonzero(row).tolist()})
+        for name, row in zip(table.rows, table.probabilities, strict=True)
+    ]
+
+
+def _write(path: str | Path, text: str) -> None:
+    try:
+        write_file(path, text)
+    except ModelFileError as error:
+        raise PolicyFileError(str(error)) from None
+
+
+def _text(path: str | Path) -> str:
+    try:
+        return read_text(path, MOST_BYTES)
+    except ModelFileError as error:
+        raise PolicyFileError(str(error)) from None
+
+
+def _object(text: str, path: str | Path) -> dict[str, Any]:
+    """The JSON object in a text; a key that is there twice is refused, since which of them was meant is not known."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            keys = [key for key, _ in pairs]
+            twice = next(key for key in keys if keys.count(key) > 1)
+            raise PolicyFileError(f"{path}: the key {twice!r} is there twice in one object, expected once")
+        return found
+
+    try:
+        document = json.loads(text, object_pairs_hook=once)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise PolicyFileError(f"{path}, {where}: this is not JSON: {error.msg}") from None
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, PolicyFileError):
+            raise
+        raise PolicyFileError(f"{path}: this is not JSON that can be read: {error}") from None
+    if not isinstance(document, dict):
+        raise PolicyFileError(f"{path}: a {type(document).__name__} found, expected a JSON object")
+    return document
+
+
+def _header(document: dict[str, Any], path: str | Path) -> Header | HistoryHeader:
+    if document.get("format") != FORM:
+        raise PolicyFileError(
+            f"{path} is not a policy of veil: its format is {document.get('format')!r}, expected {FORM!r}"
+        )
+    try:
+        kind = HistoryHeader if document.get("kind") == "history" else Header
+        return kind.model_validate(document)
+    except ValidationError as error:
+        refuse_document(str(path), error)

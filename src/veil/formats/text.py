@@ -1,0 +1,92 @@
+"""Text files: read within a limit of size, written complete or not at all, and the words and numbers in them."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ..common.errors import ModelFileError
+from ..common.files import write_whole
+
+END = ""
+
+
+def read_text(path: str | Path, most_bytes: int) -> str:
+    """The text of a model file, refused before it is read where it is too large.
+
+    **Raises:** `ModelFileError` where the file does not exist, is too large, or is not text.
+    """
+    place = Path(path)
+    try:
+        if not place.is_file():
+            raise ModelFileError(path, "the file does not exist" if not place.exists() else "this is not a file")
+        if place.stat().st_size > most_bytes:
+            raise ModelFileError(path, f"it has {place.stat().st_size:,} bytes, expected at most {most_bytes:,}")
+        content = place.read_bytes()
+    except OSError as error:
+        raise ModelFileError(path, f"it cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        if isinstance(error, ModelFileError):
+            raise
+        raise ModelFileError(repr(path), f"this is not the name of a file: {error}") from None
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ModelFileError(path, f"byte {error.start} is not text in UTF-8", line) from None
+
+
+def write_file(path: str | Path, content: str | bytes) -> None:
+    """Write a file, complete or not at all.
+
+    **Raises:** `ModelFileError` where it cannot be written.
+    """
+    try:
+        write_whole(path, content.encode("utf-8") if isinstance(content, str) else content)
+    except OSError as error:
+        raise ModelFileError(path, f"it cannot be written: {error.strerror}") from None
+
+
+def is_whole(token: str) -> bool:
+    """Whether a token is a whole number without a sign."""
+    return token.isascii() and token.isdigit()
+
+
+def to_number(token: str) -> float | None:
+    """A token as a finite number; None where it is not one."""
+    # Python accepts more as a number: 1_000, inf, nan, digits of other scripts.
+    if not token or token[-1] not in "0123456789." or "_" in token or not token.isascii():
+        return None
+    try:
+        value = float(token)
+    except ValueError:
+        try:
+            value = float(token.replace(" ", "").replace("\t", ""))
+        except ValueError:
+            return None
+    return value if math.isfinite(value) else None
+
+
+def shown(token: str) -> str:
+    """A token for a message, cut where it is long."""
+    return "the end of the file" if token is END else repr(token if len(token) <= 40 else token[:37] + "…")
+
+
+def value_text(value: object) -> str:
+    """The value of a variable as text: truth values in lower case, whole numbers without a decimal point."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def joined_values(columns: Mapping[str, Sequence[object] | np.ndarray], separator: str) -> list[str]:
+    """For each state, the values of some variables as one text: `x=3,door=true`.
+
+    **Arguments:** `columns`: the value of each variable in each state, `(S,)` each.
+    """
+    texts = [
+        [f"{name}={value_text(value)}" for value in (v.tolist() if isinstance(v, np.ndarray) else v)]
+        for name, v in columns.items()
+    ]
+    return [separator.join(parts) for parts in zip(*texts, strict=True)]
