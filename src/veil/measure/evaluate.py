@@ -194,7 +194,7 @@ def _choose(chain: Chain, budget: Budget, *, gradient: bool) -> _Choice:
         if seconds <= min(_AUTO_EXACT_SECONDS, budget.time_limit):
             return _Choice("exact", f"all {size.text()} possible sequences can be enumerated in a few seconds")
     trial = min(_TRIAL_SECONDS if counted else _AUTO_EXACT_SECONDS, _TRIAL_SHARE * budget.time_limit)
-    tried = try_sparse(chain, budget, EntropyObjective, trial, gradient)
+    tried = try_sparse(chain, budget, EntropyObjective, trial, gradient=gradient)
     if tried is not None:
         objective, walk, slope = tried
         reason = f"all {_number_text(walk.num_sequences)} possible sequences enumerated as rows with sparse support"

@@ -29,7 +29,8 @@ LATE = "the observation tree outgrew its time limit: raise time_limit, or shorte
 # Chains of more states are walked with sparse rows at once: a set of states takes a row of bits in a count.
 COUNTED_STATES = 2_000
 # Below this forecast, dense messages are taken as they are: trying anything else would not be felt.
-_DENSE_SECONDS = 0.1
+_DENSE_SECONDS = 0.5
+_TRIAL_SECONDS = 1.0
 # A trial is bounded by its products; on a busy machine they may take this many times their time.
 _TRIAL_OVERRUN = 10
 # Of rows with sparse support, on one ordinary core: 40 to 200 ns were measured.
@@ -104,8 +105,8 @@ def walk_all(
     """All possible sequences through an objective, by the backend that is forecast to be the cheapest.
 
     A chain of few states is counted first. Dense messages serve where they take a fraction of a second; else rows with
-    sparse support are tried for a tenth of what dense messages would take. A chain of many states is not counted: rows
-    with sparse support cost about as much as the count.
+    sparse support are tried for a twentieth of what dense messages would take, a second at most. A chain of many states
+    is not counted: rows with sparse support cost about as much as the count.
 
     Cost: rows of the tree times `nnz(P)` (dense messages), or the sum over histories of the transitions out of what they
     leave possible (rows with sparse support). Raises `TooLargeError`, for a counted chain before most of the work.
@@ -117,9 +118,11 @@ def walk_all(
             return objective, sparse, sparse.run(objective, gradient=gradient)
     if not keep_events and budget.merge_tolerance == 0 and naive_bound(chain) > _SMALL:
         seconds = min(tree_size(chain).seconds(chain, gradient=gradient), budget.time_limit)
-        found = None if seconds < _DENSE_SECONDS else try_sparse(chain, budget, make_objective, 0.1 * seconds, gradient)
-        if found is not None:
-            return found
+        if seconds > _DENSE_SECONDS:
+            trial = min(0.05 * seconds, _TRIAL_SECONDS)
+            found = try_sparse(chain, budget, make_objective, trial, gradient=gradient)
+            if found is not None:
+                return found
     dense = prepare(chain, budget, gradient=gradient, keep_events=keep_events)
     objective = make_objective()
     with too_large_if_late(LATE):
@@ -127,7 +130,7 @@ def walk_all(
 
 
 def try_sparse(
-    chain: Chain, budget: Budget, make_objective: Callable[[], Fed], seconds: float, gradient: bool
+    chain: Chain, budget: Budget, make_objective: Callable[[], Fed], seconds: float, *, gradient: bool
 ) -> tuple[Fed, SparseWalk, Float[np.ndarray, "T C A"] | None] | None:
     """Rows with sparse support for about so many seconds; None where they take longer."""
     objective = make_objective()

@@ -12,12 +12,13 @@ from ..common.errors import InputError, TooLargeError
 from ..common.logs import entropy_bits, log2_or_zero, surprisal_bits
 from ..engine.batch import BatchTree
 from ..engine.chain import Chain
-from ..engine.joint import DEFAULT_MEMORY, JointWalk
+from ..engine.joint import DEFAULT_MEMORY, JointWalk, Walk
 from ..engine.size import tree_size
+from ..engine.sparse_walk import SparseWalk
 from ..engine.window import Cut, Window
 from ..measure.bracket import end_gradient
 from ..measure.evaluate import opacity
-from ..measure.exact import Budget, exact_opacity
+from ..measure.exact import COUNTED_STATES, Budget, refuse_if_too_large, try_sparse
 from ..measure.result import Opacity
 from ..measure.sampled import sampled_gradient
 from .policy_class import Space
@@ -29,6 +30,7 @@ EVALUATIONS = ("auto", "exact", "bracket", "sampled")
 
 # Forecast seconds of one gradient up to which `auto` enumerates all sequences, or takes a window of that size.
 _EXACT_SECONDS = 1.0
+_MOST_SECONDS = 300.0  # of one exact gradient, where it was asked for
 _WINDOW_SECONDS = 0.3
 _WINDOW_STATES = 2000
 _BATCH_NUMBERS = 2**24
@@ -126,13 +128,20 @@ class WalkSecrecy:
         for number, table in enumerate(tables):
             clock.check()
             chain = self._space.chain(table)
-            size = tree_size(chain)
-            walk = JointWalk(chain, clock=clock, meet=size.meet, outer=size.outer)
+            walk = _whole_walk(chain, clock)
             objective = _RowObjective(self._objective, chain.prior)
             found = walk.run(objective, gradient=True)
             assert found is not None
             values[number], slopes[number] = objective.total, found
         return values, slopes
+
+
+def _whole_walk(chain: Chain, clock: Clock) -> Walk:
+    """A walk over all sequences: dense messages over few states, rows with sparse support over many."""
+    if chain.hidden.num_states > COUNTED_STATES:
+        return SparseWalk(chain, clock=clock)
+    size = tree_size(chain)
+    return JointWalk(chain, clock=clock, meet=size.meet, outer=size.outer)
 
 
 class WindowSecrecy:
@@ -211,12 +220,19 @@ def make_secrecy(
     hidden = space.hidden
     uniform = np.broadcast_to(space.available / space.available.sum(axis=1, keepdims=True), space.shape)
     chain = space.chain(np.ascontiguousarray(uniform))
-    small = hidden.num_states <= 50_000
-    size = tree_size(chain) if small and evaluation in ("auto", "exact") else None
+    enumerates = evaluation in ("auto", "exact")
+    if enumerates and hidden.num_states > COUNTED_STATES:
+        limit, begin = _EXACT_SECONDS if evaluation == "auto" else _MOST_SECONDS, Clock()
+        tried = try_sparse(chain, Budget(), lambda: _RowObjective(objective, chain.prior), limit, gradient=True)
+        if tried is not None:
+            return WalkSecrecy(space, objective, begin.spent, f"{tried[1].num_sequences:,.0f}")
+        enumerates = False
+    size = tree_size(chain) if enumerates else None
     seconds = size.seconds(chain, gradient=True) if size is not None and size.exact else math.inf
     if evaluation == "exact" or (evaluation == "auto" and seconds <= _EXACT_SECONDS):
-        if seconds > 300:
-            exact_opacity(chain, Budget())  # refuses, and says what else there is
+        if seconds > _MOST_SECONDS:
+            if size is not None:
+                refuse_if_too_large(chain, size, Budget(), gradient=True)  # says what else there is
             raise TooLargeError(
                 "one exact gradient takes more than five minutes: use evaluation='bracket' or 'sampled'"
             )
