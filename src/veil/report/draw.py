@@ -28,7 +28,7 @@ def draw_scene(
     ranges: bool = True,
     marks: bool = True,
 ) -> None:
-    """The world without the policy.
+    """The scene without the policy.
 
     **Arguments:** `heat`: a number for each state of the model, shown as depth of colour up to `top`; `ranges` and
     `marks`: whether to colour what sensors cover, and to mark starts, goals and secrets.
@@ -53,7 +53,7 @@ def draw_scene(
 def draw_policy(axes: "Axes", scene: Scene, behaviour: Behaviour, time: int | None) -> None:
     """Arrows by probability on a grid (a dot stays in place), moves by probability on a graph.
 
-    What would be done in states that are never visited is grey.
+    Actions in states that are never visited are grey.
     """
     if scene.is_grid:
         _draw_arrows(axes, scene, behaviour, time)
@@ -62,7 +62,7 @@ def draw_policy(axes: "Axes", scene: Scene, behaviour: Behaviour, time: int | No
 
 
 def legend_entries(scene: Scene, *, ranges: bool = True) -> list[tuple[str, str, str]]:
-    """What a legend has to explain: (kind, text, colour)."""
+    """The entries of the legend: (kind, text, colour)."""
     entries = []
     if ranges:
         tints = colours([one.name for one in scene.ranges])
@@ -224,7 +224,7 @@ def _draw_names(axes: "Axes", scene: Scene) -> None:
 
 
 def _draw_edges(axes: "Axes", scene: Scene) -> None:
-    """Every step that is possible, faint."""
+    """Every possible transition, faint."""
     from matplotlib.collections import LineCollection
 
     pairs = np.unique(np.sort(scene.edges, axis=1), axis=0)
@@ -257,7 +257,7 @@ def _draw_arrows(axes: "Axes", scene: Scene, behaviour: Behaviour, time: int | N
 
 
 def _draw_moves(axes: "Axes", scene: Scene, behaviour: Behaviour, time: int | None) -> None:
-    """The moves that the policy makes, as curved arrows whose width is their probability; a move into place is a loop."""
+    """Transitions under the policy, as curved arrows whose width is their probability; staying is a loop."""
     from matplotlib.patches import Arc, FancyArrowPatch
 
     moves = behaviour.moves(time)[scene.shown][:, scene.shown].tocoo()

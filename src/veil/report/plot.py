@@ -50,14 +50,14 @@ save = save_figure
 
 
 def policy(problem: Problem, policy: Any, time: int | None = None) -> "Figure":
-    """The world with the policy drawn on it: arrows by probability on a grid, moves by probability on a graph.
+    """The policy: arrows by probability on a grid, transitions by probability on a graph.
 
-    **Arguments:** `policy`: any that fits the problem; what it remembers besides the state is averaged over. `time`: of
-    the decision to show, 0 … T-1; None: all decisions, each as often as it comes up.
+    **Arguments:** `policy`: any that fits the problem; memory other than the time is averaged over. `time`: the decision
+    to show, 0 … T-1; None: the average over all decisions.
 
-    Graphs of more than forty states show the forty that are visited most.
+    A graph of more than forty states shows the forty most visited ones.
 
-    **Raises:** `InputError` where the policy does not fit, there is no such time, or matplotlib is not installed.
+    **Raises:** `InputError` where the policy does not fit, the time does not exist, or matplotlib is not installed.
     """
     behaviour = behave(problem, policy)
     _check_time(problem, time)
@@ -73,9 +73,9 @@ def policy(problem: Problem, policy: Any, time: int | None = None) -> "Figure":
 
 
 def occupancy(problem: Problem, policy: Any) -> "Figure":
-    """Where the agent is at each time: six maps of a grid, or a table of states over time for a graph.
+    """The probability of each state over time: six maps of a grid, or a table of states over time for a graph.
 
-    A graph of more than thirty states shows the thirty that are visited most.
+    A graph of more than thirty states shows the thirty most visited ones.
 
     **Raises:** `InputError` as for `policy`.
     """
@@ -96,10 +96,10 @@ def occupancy(problem: Problem, policy: Any) -> "Figure":
 
 
 def belief(problem: Problem, policy: Any, observations: Sequence[Any] | None = None, *, seed: int = 0) -> "Figure":
-    """What the observer believes along a run: the posterior over the secret, and where it thinks the agent is.
+    """The observer's posterior over the secret and belief about the state along a run.
 
-    **Arguments:** `observations`: what it received, as `ObserverFilter.update` takes it, one an entry; None: a run is
-    drawn with `seed`, and where the agent truly is is marked.
+    **Arguments:** `observations`: a list of what `ObserverFilter.update` takes; None: a run is drawn with `seed`, and
+    the true states are marked.
 
     **Raises:** `ImpossibleObservationError`, `InputError` as `ObserverFilter.update`; `InputError` as for `policy`.
     """
@@ -123,9 +123,9 @@ def belief(problem: Problem, policy: Any, observations: Sequence[Any] | None = N
 
 
 def convergence(solution: Any) -> "Figure":
-    """How a search went: bits hidden and return over the iterations.
+    """The search: hidden bits and return over the iterations.
 
-    **Arguments:** `solution`: a `Solution`, with its threshold and what is proven, or its `history` alone.
+    **Arguments:** `solution`: a `Solution`, with its threshold and proven bound, or its `history` alone.
     """
     history = getattr(solution, "history", solution)
     if not hasattr(history, "opacity_bits"):
@@ -134,7 +134,7 @@ def convergence(solution: Any) -> "Figure":
     bits, earned = figure.subplots(2, 1, sharex=True)
     bits.plot(history.iteration, history.opacity_bits, color=BLUE, linewidth=1.2, gid="bits")
     earned.plot(history.iteration, history.expected_return, color=BLUE, linewidth=1.2, gid="return")
-    dress(bits, ylabel="bits hidden, H(Z|Y)")
+    dress(bits, ylabel="hidden bits, H(Z|Y)")
     dress(earned, xlabel="iteration", ylabel="expected return")
     threshold = getattr(solution, "threshold", None)
     if threshold is not None:
@@ -146,18 +146,18 @@ def convergence(solution: Any) -> "Figure":
 
 
 def frontier(frontier: Any, chosen: Any = None) -> "Figure":
-    """The most that can be hidden for each return.
+    """The most hidden bits found for each return.
 
     **Arguments:** `frontier`: what `veil.frontier` returns, or pairs (return, bits); `chosen`: a `Solution` to mark on it,
     or a pair (return, bits).
     """
     returns, kept_bits = _curve(frontier)
     if not len(returns):
-        raise InputError("frontier", ["it has no points: give the sweep more time"])
+        raise InputError("frontier", ["it has no points: give veil.frontier more time"])
     figure = new_figure(COLUMN, 2.6)
     axes = figure.subplots()
     axes.plot(returns, kept_bits, "o-", color=BLUE, linewidth=1.2, markersize=3.2, gid="frontier")
-    dress(axes, xlabel="expected return", ylabel="bits hidden, H(Z|Y)")
+    dress(axes, xlabel="expected return", ylabel="hidden bits, H(Z|Y)")
     if chosen is not None:
         earned, kept = _point(chosen)
         axes.plot([earned], [kept], marker="D", color=VERMILION, markersize=5.5, linestyle="", gid="chosen", zorder=4)
@@ -169,9 +169,9 @@ def frontier(frontier: Any, chosen: Any = None) -> "Figure":
 
 
 def observer(problem: Problem) -> "Figure":
-    """The observer: what its sensors cover, and with what probability each observation comes from where.
+    """The observer: the ranges of its sensors, and the emission probabilities.
 
-    States that emit alike share a row; more than thirty kinds of rows, or 24 observations, are cut.
+    States with the same emissions share a row; at most thirty rows and 24 observations are shown.
     """
     scene = make_scene(problem)
     rows, table = _emission_kinds(problem)
@@ -213,7 +213,7 @@ def _some_times(horizon: int, count: int = _PANELS) -> list[int]:
 
 
 def _maps(scene: Scene, values: np.ndarray, times: list[int], what: str, colour: str) -> "Figure":
-    """A map for each of some times, with one scale."""
+    """A map for each time, on one scale."""
     width, height = scene.size
     across = min(3, len(times))
     down = -(-len(times) // across)
@@ -271,17 +271,17 @@ def _posterior_lines(axes: Any, problem: Problem, run: ObservedRun) -> None:
     split = problem.secret_table.time
     if 0 < split < problem.horizon:
         axes.axvline(split, color=GREY, linewidth=0.8, linestyle=":")
-    dress(axes, ylabel="P(secret | seen so far)")
+    dress(axes, ylabel="posterior probability")
     axes.set_ylim(-0.03, 1.03)
     step = -(-len(times) // _MOST_LABELLED)
     labels = [f"{time}\n{words(event_text(event), 9)}" for time, event in zip(times, run.observations, strict=True)]
     axes.set_xticks(times[::step], labels[::step], fontsize=SMALL)
-    axes.set_xlabel("time, and what is seen then", fontsize=NORMAL)
+    axes.set_xlabel("time and observation", fontsize=NORMAL)
     axes.legend(fontsize=SMALL, frameon=False, loc="upper left", ncols=4)
 
 
 def _top_states(table: np.ndarray) -> np.ndarray:
-    """The states with the largest numbers over all times, at most thirty; no more than have any."""
+    """The states with the largest totals over time, at most thirty, none with total zero."""
     total = table.sum(axis=0)
     order = np.lexsort((np.arange(len(total)), -total))[:_MOST_ROWS]
     return order[total[order] > 0]
@@ -314,7 +314,7 @@ def _belief_table(figure: Any, problem: Problem, run: ObservedRun, order: np.nda
 
 
 def _where(run: ObservedRun) -> str:
-    return "Where the observer thinks the agent is" + ("" if run.states is None else " (dot: where it is)")
+    return "Observer's belief about the state" + ("" if run.states is None else " (dot: true state)")
 
 
 def _level(axes: Any, value: float, text: str, colour: str) -> None:

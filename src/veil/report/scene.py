@@ -1,4 +1,4 @@
-"""What a picture of a problem shows: where the states lie, what the sensors cover, where it starts, pays and matters."""
+"""What a picture of a problem shows: positions of the states, sensor ranges, starts, goals and secret states."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +18,7 @@ _MOVED = 0.5  # the share of states in which an action has to go one way to be d
 
 @dataclass(frozen=True, eq=False)
 class Range:
-    """What one sensor covers: `states`, where it reports most often, and `rate`, how often that is."""
+    """The range of one sensor: `states`, where it reports most often, `rate`, its largest rate, `elsewhere`, its smallest."""
 
     name: str
     states: Int[np.ndarray, " k"]
