@@ -6,8 +6,9 @@ import numpy as np
 
 from veil import gallery
 from veil.measure.evaluate import opacity
+from veil.planning.options import SolveOptions
 from veil.planning.policy_class import make_space
-from veil.planning.primal_dual import PrimalDual, PrimalDualSettings, PrimalDualState
+from veil.planning.primal_dual import PrimalDual, PrimalDualState
 from veil.planning.starts import richest_table
 from veil.planning.task import Task, make_task
 from veil.planning.values import Secrecy
@@ -34,10 +35,10 @@ def converge(paper: PaperResult, settings: Settings, times: Times) -> dict[str, 
     """
     problem = gallery.load(paper.problem)
     iterations = (_QUICK_ITERATIONS if settings.quick else _ITERATIONS)[paper.key]
-    chosen = PrimalDualSettings(gradients="sampled", sequences=SEQUENCES, iterations=iterations)
+    chosen = SolveOptions(gradients="sampled", sequences=SEQUENCES, iterations=iterations, seed=settings.seed)
     every = max(1, iterations // _ESTIMATES)
     with times.of("search"):
-        climb = Climb(problem, chosen, settings.seed)
+        climb = Climb(problem, chosen)
         estimates = [_estimate(climb, problem, settings.seed) for _ in climb.steps(every)]
     with times.of("game"):
         game = play_game(problem, _QUICK_GAP if settings.quick else _GAP)
@@ -58,10 +59,10 @@ class Climb:
     **Arguments:** `secrecy`: what is maximised in place of the problem's own opacity.
     """
 
-    def __init__(self, problem: Problem, settings: PrimalDualSettings, seed: int, secrecy: Secrecy | None = None):
+    def __init__(self, problem: Problem, options: SolveOptions, secrecy: Secrecy | None = None):
         self.space = make_space(problem, "markov")
         self.task: Task = make_task(self.space, secrecy=secrecy)
-        self.method = PrimalDual(self.task, richest_table(self.space), settings, seed)
+        self.method = PrimalDual(self.task, richest_table(self.space), options)
         self.state: PrimalDualState = self.method.begin()
 
     def steps(self, every: int = 1):

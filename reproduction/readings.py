@@ -4,8 +4,8 @@ from typing import Any
 
 from veil import gallery
 from veil.measure.evaluate import expected_return, opacity
+from veil.planning.options import SolveOptions
 from veil.planning.policy_class import make_space
-from veil.planning.primal_dual import PrimalDualSettings
 from veil.policy.markov import MarkovPolicy
 
 from .convergence import Climb
@@ -59,7 +59,7 @@ def _literal_policy(settings: Settings) -> MarkovPolicy:
     problem = gallery.load(PROBLEM, sees_initial=False)
     secrecy = LiteralSecrecy(make_space(problem, "markov"), first_readings(problem))
     iterations = _QUICK_ITERATIONS if settings.quick else _ITERATIONS
-    climb = Climb(problem, PrimalDualSettings(iterations=iterations), settings.seed, secrecy)
+    climb = Climb(problem, SolveOptions(iterations=iterations, seed=settings.seed), secrecy)
     for _ in climb.steps(iterations):
         pass
     return climb.answer()

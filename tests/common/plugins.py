@@ -1,5 +1,6 @@
 """Installs a package with entry points for the length of a test, without pip: a module and its `.dist-info`."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -25,3 +26,4 @@ def install(
     (information / "entry_points.txt").write_text("\n".join(lines))
     (site / f"{module}.py").write_text(code)
     monkeypatch.syspath_prepend(str(site))
+    monkeypatch.delitem(sys.modules, module, raising=False)  # of a test before

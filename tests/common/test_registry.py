@@ -1,6 +1,5 @@
 """Registries: veil's own entries, those of other packages, and what happens where a package is at fault."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,6 @@ def add(tmp_path: Path, monkeypatch):
         module = package.replace("-", "_")
         named = {name: value.replace("MODULE", module) for name, value in points.items()}
         install(tmp_path, monkeypatch, package, {GROUP: named}, module, code)
-        monkeypatch.delitem(sys.modules, module, raising=False)
 
     return make
 

@@ -16,6 +16,7 @@ from veil.engine.return_range import max_return
 from veil.planning import ascent
 from veil.planning.ascent import Ascent, State, first_order_gain, lengths, num_starts, repair
 from veil.planning.best_returns import best_stationary_return
+from veil.planning.options import MemoryName
 from veil.planning.policy_class import make_space
 from veil.planning.starts import make_starts, richest_table
 from veil.planning.task import make_task
@@ -54,10 +55,12 @@ def test_the_return_stated_is_the_return_of_the_policy():
 def test_a_threshold_of_the_largest_return_is_met():
     for seed in (1, 5):
         problem = random_problem(seed)
-        for memory, largest in (
+        stationary = make_space(problem).policy(richest_table(make_space(problem)))
+        returns: list[tuple[MemoryName, float]] = [
             ("timed", max_return(problem)),
-            ("markov", veil.expected_return(problem, make_space(problem).policy(richest_table(make_space(problem))))),
-        ):
+            ("markov", veil.expected_return(problem, stationary)),
+        ]
+        for memory, largest in returns:
             hard = problem.replace(min_return=largest)
             found = solve(hard, memory=memory, **QUICK)
             assert found.feasible
@@ -178,7 +181,7 @@ def best_on_grid(problem: veil.Problem, memory: str, points: int) -> float:
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize(("states", "memory", "points"), [(2, "markov", 201), (3, "markov", 31), (2, "timed", 13)])
-def test_tiny_problems_are_solved(seed: int, states: int, memory: str, points: int):
+def test_tiny_problems_are_solved(seed: int, states: int, memory: MemoryName, points: int):
     problem = tiny_problem(seed, states=states, share=(0.2, 0.6, 0.95)[seed % 3])
     found = solve(problem, memory=memory)
     assert reaches(problem, found)
@@ -420,9 +423,9 @@ def test_a_clock_without_decisions():
 def test_settings_that_make_no_sense_are_refused_together():
     with pytest.raises(veil.InputError, match="4 defects"):
         solve(random_problem(0), goal="hide", objective="bits", starts=0, time_limit=-1.0)  # type: ignore[arg-type]
-    with pytest.raises(veil.InputError, match="no setting 'stepp'"):
-        solve(random_problem(0), "primal-dual", stepp=2)
-    with pytest.raises(veil.InputError, match="only method='primal-dual'"):
+    with pytest.raises(veil.InputError, match="no option 'stepp': did you mean 'step'"):
+        solve(random_problem(0), "primal-dual", stepp=2)  # pyright: ignore[reportCallIssue]
+    with pytest.raises(veil.InputError, match="step: method='auto' does not have this option, only 'primal-dual'"):
         solve(random_problem(0), step=2)
 
 
@@ -572,7 +575,7 @@ def test_paper_initial_state():
 @pytest.mark.parametrize(
     ("least", "memory", "bits"), [(0.308, "markov", 0.645), (0.685, "markov", 0.50), (0.685, "timed", 0.67)]
 )
-def test_later_grid(least: float, memory: str, bits: float):
+def test_later_grid(least: float, memory: MemoryName, bits: float):
     problem = veil.gallery.load("later-last-state", min_return=least)
     found = solve(problem, memory=memory)
     assert found.opacity.bits >= bits

@@ -8,17 +8,16 @@ import pytest
 
 import veil
 from tests.unproven import solve
+from veil.planning.options import SolveOptions
 from veil.planning.policy_class import make_space
-from veil.planning.primal_dual import PrimalDual, PrimalDualSettings
+from veil.planning.primal_dual import PrimalDual, describe_optimizer
 from veil.planning.starts import richest_table
 from veil.planning.task import make_task
 
 
 def make_method(problem: veil.Problem, per_start: bool = False, **settings: Any) -> PrimalDual:
     space = make_space(problem, "markov")
-    return PrimalDual(
-        make_task(space, per_start=per_start), richest_table(space), PrimalDualSettings(**settings), seed=3
-    )
+    return PrimalDual(make_task(space, per_start=per_start), richest_table(space), SolveOptions(**settings, seed=3))
 
 
 def returns_by_start(problem: veil.Problem, policy: veil.MarkovPolicy) -> np.ndarray:
@@ -113,7 +112,7 @@ def test_the_papers_last_state_problem_with_exact_gradients():
     assert found.expected_return >= 0.3
     assert found.opacity.bits >= 0.93
     assert found.price_bits == pytest.approx(1.75, abs=0.15)
-    assert found.settings["primal_dual"]["step"] == pytest.approx(10.8)
+    assert found.settings["step"] == pytest.approx(10.8)
 
 
 def test_the_papers_last_state_problem_with_few_samples():
@@ -131,7 +130,7 @@ def test_the_papers_last_state_problem_with_few_samples():
 @pytest.mark.parametrize("gradients", ["exact", "sampled"])
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize(("name", "bits"), [("paper-last-state", 0.93), ("paper-initial-state", 0.312)])
-def test_both_problems_of_the_paper_with_the_usual_settings(name: str, bits: float, seed: int, gradients: str):
+def test_both_problems_of_the_paper_with_the_usual_settings(name: str, bits: float, seed: int, gradients: Any):
     found = solve(veil.gallery.load(name), method="primal-dual", gradients=gradients, sequences=3000, seed=seed)
     assert found.feasible
     assert found.expected_return >= 0.3
@@ -139,7 +138,7 @@ def test_both_problems_of_the_paper_with_the_usual_settings(name: str, bits: flo
 
 
 @pytest.mark.parametrize("gradients", ["exact", "sampled"])
-def test_every_start_keeps_the_threshold_with_a_multiplier_of_its_own(gradients: str):
+def test_every_start_keeps_the_threshold_with_a_multiplier_of_its_own(gradients: Any):
     problem = veil.gallery.load("paper-initial-state", min_return=0.15)
     found = solve(problem, method="primal-dual", per_start=True, iterations=150, gradients=gradients, sequences=200)
     assert found.feasible
@@ -231,5 +230,5 @@ def test_the_state_of_adam_is_in_double_precision():
 
 def test_a_transformation_is_told_by_what_it_does():
     optax = pytest.importorskip("optax")
-    first, same, other = (PrimalDualSettings(optimizer=optax.adam(rate)).describe() for rate in (0.1, 0.1, 0.2))
+    first, same, other = (describe_optimizer(optax.adam(rate)) for rate in (0.1, 0.1, 0.2))
     assert first == same != other

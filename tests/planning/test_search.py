@@ -16,7 +16,8 @@ import veil
 from tests.unproven import solve
 from veil.common.clock import Progress
 from veil.common.errors import CheckpointError
-from veil.planning.search import Options
+from veil.planning.options import SolveOptions
+from veil.planning.solve import check_options
 
 ASCENT: dict[str, Any] = {"starts": 3, "iterations": 24}
 EXACT: dict[str, Any] = {"method": "primal-dual", "iterations": 12}
@@ -113,13 +114,21 @@ def test_a_return_that_is_maximised_keeps_its_time_too(rooms: veil.Problem):
 )
 def test_settings_that_make_no_sense_are_refused(wrong: dict[str, Any]):
     with pytest.raises(veil.InputError, match=next(iter(wrong))):
-        Options(**wrong)
+        check_options(SolveOptions(**wrong))
 
 
 def test_all_defects_are_told_at_once():
     with pytest.raises(veil.InputError) as caught:
-        Options(method="guess", goal="hide", seed=-1)
+        check_options(SolveOptions(method="guess", goal="hide", seed=-1))  # pyright: ignore[reportArgumentType]
     assert len(caught.value.defects) == 3
+    with pytest.raises(veil.InputError) as caught:
+        check_options(SolveOptions("game", "timed", "transparent", starts=3, iterations=-1))
+    assert [defect.partition(" ")[0] for defect in caught.value.defects] == [
+        "iterations",
+        "memory:",
+        "goal:",
+        "starts:",
+    ]
 
 
 # What is told meanwhile.
@@ -224,9 +233,9 @@ def test_a_checkpoint_of_something_else_is_refused_with_what_differs(rooms: veil
     assert "problem: " in refusal(veil.gallery.load("office-patrol", min_return=0.4), **EXACT)
     assert "seed: 0 there, 1 here" in refusal(rooms, **EXACT, seed=1)
     assert "iterations: 12 there, 13 here" in refusal(rooms, **EXACT | {"iterations": 13})
-    assert "memory: \"'markov'\" there, \"'timed'\" here" in refusal(rooms, **EXACT, memory="timed")
+    assert "memory: 'markov' there, 'timed' here" in refusal(rooms, **EXACT, memory="timed")
     assert "method: 'primal-dual' there, 'ascent' here" in refusal(rooms, iterations=12)
-    assert "'step': 0.5" in refusal(rooms, **EXACT, step=0.5)
+    assert "step: None there, 0.5 here" in refusal(rooms, **EXACT, step=0.5)
     assert "start: None there" in refusal(rooms, **EXACT, start=veil.MarkovPolicy.uniform(rooms))
     run.write_bytes(content[: len(content) // 2])
     assert "cannot be read" in refusal(rooms, **EXACT)

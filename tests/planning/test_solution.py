@@ -93,7 +93,7 @@ def test_a_search_fills_every_part():
     assert len(found.history) == found.iterations
     assert np.all(np.diff(found.history.seconds) >= 0)
     assert found.seconds >= found.history.seconds[-1]
-    assert found.settings == {"memory": "'timed'", "evaluation": "exact", "starts": 4}
+    assert found.settings == {"memory": "timed", "evaluation": "exact", "starts": 4}
     assert "possible sequences" in found.detail
     assert not found.needs_observations
     assert found.certificate is None

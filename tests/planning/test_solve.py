@@ -89,10 +89,11 @@ def test_the_game_refuses_what_it_would_have_to_ignore(problem: veil.Problem, op
 
 def test_what_is_refused_before_any_work(problem: veil.Problem):
     refused: list[tuple[dict[str, Any], str]] = [
-        ({"gap": 0.1}, "gap: only method='game'"),
-        ({"method": "game", "gap": -1}, "gap is -1, expected bits above 0"),
+        ({"gap": 0.1}, "gap: method='auto' does not have this option, only 'game'"),
+        ({"method": "game", "gap": -1}, "gap is -1, expected a number above 0"),
         ({"method": "magic"}, "method is 'magic', expected one of 'auto', 'ascent', 'primal-dual', 'game'"),
-        ({"certificate_time_limit": -1}, "certificate_time_limit is -1, expected seconds, 0 or more"),
+        ({"certificate_time_limit": -1}, "certificate_time_limit is -1, expected a number, 0 or more"),
+        ({"memory": "history"}, "memory: method='auto' has 'markov' and .*, found 'history': use method='game'"),
         ({"certificate_time_limit": None}, "certificate_time_limit is None"),
     ]
     for options, message in refused:

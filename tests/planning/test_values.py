@@ -1,6 +1,6 @@
 """How secrecy is evaluated inside a search: each way against its definition and against the others."""
 
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -12,9 +12,9 @@ from tests.random_problems import KINDS
 from veil.common.clock import UNLIMITED, Clock, OutOfTime
 from veil.measure.bracket import end_gradient
 from veil.planning import values
+from veil.planning.options import Objective
 from veil.planning.policy_class import Space, make_space
 from veil.planning.values import (
-    OBJECTIVES,
     SHARPNESS,
     BatchSecrecy,
     SampleSecrecy,
@@ -24,6 +24,8 @@ from veil.planning.values import (
     make_secrecy,
     row_measure,
 )
+
+OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 
 
 def joint_tables(count: int, rows: int, values: int, seed: int = 0, zeros: float = 0.0) -> np.ndarray:

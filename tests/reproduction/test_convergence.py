@@ -1,5 +1,7 @@
 """The primal-dual method step by step: the same as `veil.solve` with it, and iterates can be looked at on the way."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from reproduction.convergence import Climb, converge
@@ -8,16 +10,16 @@ from reproduction.store import Settings, Times
 
 import veil
 from reproduction import convergence
-from veil.planning.primal_dual import PrimalDualSettings
+from veil.planning.options import SolveOptions
 
 ROOMS = PaperResult("last", "two-rooms", "two rooms", 0.431, 0.75)
 
 
 def test_it_is_the_method_of_veil_solve():
     problem = veil.gallery.load("two-rooms")
-    climb = Climb(problem, PrimalDualSettings(gradients="sampled", sequences=50, iterations=30), seed=4)
+    asked: dict[str, Any] = {"gradients": "sampled", "sequences": 50, "iterations": 30, "seed": 4}
+    climb = Climb(problem, SolveOptions(**asked))
     stops = list(climb.steps(10))
-    asked = {"gradients": "sampled", "sequences": 50, "iterations": 30, "seed": 4}
     found = veil.solve(problem, method="primal-dual", certificate=False, progress=False, **asked)
     assert stops == [0, 10, 20, 30]
     np.testing.assert_array_equal(climb.state.history[:, 1], found.history.opacity_bits)

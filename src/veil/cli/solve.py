@@ -6,10 +6,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..common.settings import settings
+from ..planning.options import FrontierOptions, SolveOptions
+from .options import with_options
 from .report import remove_stale, write_beside
 from .shared import (
     GALLERY,
@@ -34,102 +37,62 @@ if TYPE_CHECKING:
     from ..common.clock import Progress
     from ..planning.solution import Status
 
-MemoryOption = Annotated[
-    str | None,
-    typer.Option(
-        help="What the policy may depend on: markov, timed, states:K, observations:K or controller:N, the last three with"
-        " +clock or -clock behind.",
-        show_default="as the scenario says, else markov",
-    ),
-]
-ObjectiveOption = Annotated[
-    Literal["entropy", "leakage", "guess"] | None,
-    typer.Option(help="H(Z|Y), I(Z;Y), or the observer's chance of guessing right.", show_default="entropy"),
-]
-EvaluationOption = Annotated[
-    Literal["auto", "exact", "bracket", "sampled"] | None,
-    typer.Option(help="How values are found during the search.", show_default="auto"),
-]
-SeedOption = Annotated[int | None, typer.Option(min=0, help="Of all random choices.", show_default="0")]
-SequencesOption = Annotated[
-    int | None, typer.Option(min=2, max=10**8, help="Runs that a sampled search draws.", show_default="2000")
-]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no notes.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no notes.")]
 
 
 @guarded
+@with_options(SolveOptions)
 def solve(
     scenario: ScenarioArgument,
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Folder of the result.", show_default="the scenario's name and -result"),
+        Path | None, typer.Option("--output", "-o", help="Folder for the result.", show_default="SCENARIO-result")
     ] = None,
-    method: Annotated[
-        Literal["auto", "ascent", "primal-dual", "game"] | None, typer.Option(help="The method.", show_default="auto")
-    ] = None,
-    memory: MemoryOption = None,
-    goal: Annotated[
-        Literal["opaque", "transparent"] | None,
-        typer.Option(help="Hide the secret, or show it.", show_default="opaque"),
-    ] = None,
-    objective: ObjectiveOption = None,
-    evaluation: EvaluationOption = None,
-    per_start: Annotated[
-        bool | None, typer.Option("--per-start/--on-average", help="The return must be kept from every start.")
-    ] = None,
-    min_opacity: Annotated[
-        float | None, typer.Option(min=0, help="Bits to keep hidden; the return is then maximised.")
-    ] = None,
-    seed: SeedOption = None,
-    starts: Annotated[int | None, typer.Option(min=1, max=100_000, help="How many policies to begin from.")] = None,
-    sequences: SequencesOption = None,
-    time_limit: Annotated[float | None, typer.Option(min=0, help="Seconds for the search.")] = None,
-    iterations: Annotated[int | None, typer.Option(min=0, help="Steps of the search at most.")] = None,
-    checkpoint: Annotated[Path | None, typer.Option(help="File that the search is written to now and then.")] = None,
-    resume: Annotated[Path | None, typer.Option(help="Such a file, to go on from.")] = None,
-    certificate: Annotated[
-        bool | None,
-        typer.Option("--certificate/--no-certificate", help="Prove how far from the best possible the answer is."),
-    ] = None,
-    certificate_time_limit: Annotated[float, typer.Option(min=0, help="Seconds for the proof.")] = 20.0,
-    report: Annotated[
-        bool, typer.Option("--report", help="Write report.html, a page about the result, as well.")
-    ] = False,
+    *,
+    report: Annotated[bool, typer.Option("--report", help="Also write report.html, a page about the result.")] = False,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
+    **options: Any,
 ) -> None:
-    """Find the policy that hides the most while it keeps the return, and write it with its history and its proof.
+    """Find the policy with the largest opacity that meets the threshold on the return; save it with its history and proof.
 
-    What is not given here is taken from the scenario. Ctrl-C ends the search and keeps the best policy so far.
+    Options that are not given are taken from the scenario. Ctrl-C stops the search and keeps the best policy found so far.
 
-    Exit codes: 0 solved, 2 bad input, 3 infeasible, 4 a limit was hit (the best so far is saved), 130 interrupted.
+    Exit codes: 0 solved, 2 bad input, 3 infeasible, 4 a limit was reached (the best so far is saved), 130 interrupted.
 
     Example: veil solve patrol.toml -o patrol-result --memory timed --time-limit 60
     """
     opened = open_scenario(scenario)
-    given = {
-        "method": method, "memory": None if memory is None else parse_memory(memory), "goal": goal, "objective": objective,
-        "evaluation": evaluation, "per_start": per_start, "min_opacity": min_opacity, "seed": seed, "starts": starts,
-        "sequences": sequences, "time_limit": time_limit, "iterations": iterations, "checkpoint": checkpoint,
-        "resume": resume, "certificate": certificate,
-    }  # fmt: skip
-    said = {name: value for name, value in given.items() if value is not None}
-    settings = opened.settings
-    if method == "game" and settings.get("method", "auto") != "game":  # the scenario's settings are those of a search
-        settings = {name: value for name, value in settings.items() if name in ("seed", "time_limit", "certificate")}
-    options = settings | said
+    chosen = _merged(opened.settings, _given(options), quiet)
     folder = default_folder(scenario) if output is None else output
-    options["certificate_time_limit"] = certificate_time_limit
-    document, code = _search(opened, options, folder, report=report, show=not as_json, quiet=quiet)
+    document, code = _search(opened, chosen, folder, report=report, show=not as_json, quiet=quiet)
     if as_json:
         print_json(document | {"folder": str(folder), "exit_code": code})
     stop(code)
 
 
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    """The flags that were given, as `veil.solve` takes them."""
+    given = {name: value for name, value in options.items() if value is not None}
+    return given | ({"memory": parse_memory(given["memory"])} if "memory" in given else {})
+
+
+def _merged(scenario: dict[str, Any], given: dict[str, Any], quiet: bool) -> dict[str, Any]:
+    """The scenario's options and the flags, which go first; without what another method that a flag names does not have."""
+    method = given.get("method", scenario.get("method", "auto"))
+    if method != scenario.get("method", "auto"):
+        from ..planning.methods import unsupported
+
+        unused = unsupported(method, {name: value for name, value in scenario.items() if name != "method"})
+        if unused and not quiet:
+            note(f"veil: method {method} does not use these options of the scenario: {', '.join(unused)}")
+        scenario = {name: value for name, value in scenario.items() if name not in unused}
+    return scenario | given
+
+
 def _search(
     opened: Opened, options: dict[str, Any], folder: Path, *, report: bool, show: bool, quiet: bool
 ) -> tuple[dict[str, Any], int]:
-    """Search, prove, write and tell; returns the document that was written and the exit code."""
+    """Search, prove, write and report; returns the document that was written and the exit code."""
     from ..formats.results.folder import check_writable, write_result
     from ..planning.solve import solve as find
 
@@ -155,17 +118,17 @@ def _search(
 
 
 def default_folder(scenario: str) -> Path:
-    """Where a result goes if nothing else is said: a folder here, named after the scenario."""
+    """The default folder of a result: in the working directory, named after the scenario."""
     name = scenario.removeprefix(GALLERY) if scenario.startswith(GALLERY) else Path(scenario).stem
     return Path(f"{name}-result")
 
 
 def parse_memory(text: str) -> Any:
-    """A class of policies from the command line; raises `InputError`."""
+    """A memory as the command line writes it; raises `InputError`."""
     from .. import Controller, ObservationMemory, StateMemory
     from ..common.errors import InputError
 
-    if text in ("markov", "timed"):
+    if text in ("markov", "timed", "history"):
         return text
     kinds: dict[str, Callable[..., Any]] = {
         "states": StateMemory,
@@ -176,14 +139,14 @@ def parse_memory(text: str) -> Any:
     number = rest.removesuffix("+clock").removesuffix("-clock")
     if kind not in kinds or not number.isdecimal() or len(number) > 6:
         raise InputError(
-            "--memory", [f"it is {text!r}, expected markov, timed, states:K, observations:K or controller:N"]
+            "--memory", [f"it is {text!r}, expected markov, timed, history, states:K, observations:K or controller:N"]
         )
     clock = {"clock": rest.endswith("+clock")} if rest != number else {}
     return kinds[kind](int(number), **clock)
 
 
 def code_of_status(status: "Status", feasible: bool = True) -> int:
-    """The exit code that stands for the end of a search."""
+    """The exit code of a status."""
     codes = {"CONVERGED": SOLVED, "INTERRUPTED": INTERRUPTED, "INFEASIBLE": INFEASIBLE}
     code = codes.get(status.name, LIMIT)
     return INFEASIBLE if code == SOLVED and not feasible else code
@@ -191,7 +154,7 @@ def code_of_status(status: "Status", feasible: bool = True) -> int:
 
 @contextlib.contextmanager
 def progress_bar(quiet: bool) -> "Iterator[bool | Callable[[Progress], None]]":
-    """What to hand to a search as `progress`: a function that moves a bar, or False where nobody looks."""
+    """What to pass to a search as `progress`: a function that moves a bar, or False where there is no terminal."""
     if quiet or not sys.stderr.isatty():
         yield False
         return
@@ -210,14 +173,14 @@ def progress_bar(quiet: bool) -> "Iterator[bool | Callable[[Progress], None]]":
 
 @contextlib.contextmanager
 def endings_keep_the_best() -> Iterator[None]:
-    """The first Ctrl-C or SIGTERM interrupts the search, which then closes; only the third gives that up as well."""
+    """The first Ctrl-C or SIGTERM ends the search with its best result; only the third discards that as well."""
     times = 0
 
     def interrupt(*_: Any) -> None:
         nonlocal times
         times += 1
         if times == 2:
-            note("veil: ending, a moment; once more to give up what was found")
+            note("veil: stopping; press again to discard the result")
         else:
             raise KeyboardInterrupt
 
@@ -227,7 +190,7 @@ def endings_keep_the_best() -> Iterator[None]:
 
 @contextlib.contextmanager
 def interrupts_wait() -> Iterator[None]:
-    """Nothing interrupts what is being written; it takes a moment only."""
+    """Ignore interrupts while files are written."""
     with _handling({signal.SIGINT: signal.SIG_IGN, signal.SIGTERM: signal.SIG_IGN}):
         yield
 
@@ -246,40 +209,33 @@ def _handling(handlers: dict[signal.Signals, Any]) -> Iterator[None]:
 
 
 @guarded
+@with_options(FrontierOptions)
 def frontier(
     scenario: ScenarioArgument,
-    points: Annotated[int, typer.Option(min=2, max=10_000, help="How many.")] = 20,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File for the curve: .csv, else JSON.", show_default=False)
     ] = None,
-    memory: MemoryOption = None,
-    objective: ObjectiveOption = None,
-    evaluation: EvaluationOption = None,
-    seed: SeedOption = None,
-    starts: Annotated[int | None, typer.Option(min=1, max=100_000, help="How many policies to begin from.")] = None,
-    sequences: SequencesOption = None,
-    time_limit: Annotated[float | None, typer.Option(min=0, help="Seconds for the whole curve.")] = None,
-    iterations: Annotated[int | None, typer.Option(min=0, help="Steps at most of the first search.")] = None,
+    *,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
+    **options: Any,
 ) -> None:
-    """Find the most that can be hidden for each return, from where return costs nothing to the largest.
+    """Find the largest opacity for each return, from where return costs nothing to the largest return.
 
-    Exit codes: 0 the whole curve, 2 bad input, 4 the time was up (the points found are kept), 130 interrupted.
+    The time limit is for the whole curve; starts and iterations are those of its first search.
+
+    Exit codes: 0 the whole curve, 2 bad input, 4 the time limit was reached (the points found are kept), 130 interrupted.
 
     Example: veil frontier patrol.toml --points 10 -o curve.csv
     """
     from .. import frontier as sweep
 
     opened = open_scenario(scenario)
-    given = {
-        "memory": None if memory is None else parse_memory(memory), "objective": objective, "evaluation": evaluation,
-        "seed": seed, "starts": starts, "sequences": sequences, "time_limit": time_limit, "iterations": iterations,
-    }  # fmt: skip
-    options = {name: value for name, value in opened.settings.items() if name in given}
-    options |= {name: value for name, value in given.items() if value is not None}
+    known = settings(FrontierOptions)
+    chosen = {name: value for name, value in opened.settings.items() if name in known} | _given(options)
+    points = chosen.get("points", known["points"].default)
     with endings_keep_the_best(), progress_bar(quiet) as tell:
-        curve = sweep(opened.problem, points, progress=tell, **options)
+        curve = sweep(opened.problem, **chosen, progress=tell)
     document = _curve_document(opened, curve, points)
     if output is not None:
         write_text(output, _curve_text(document, output), force=True)

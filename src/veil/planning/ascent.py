@@ -14,6 +14,8 @@ from jaxtyping import Float, Int
 
 from ..common.clock import Progress
 from ..policy.tables import softmax_pull_back
+from .options import SolveOptions
+from .starts import make_starts
 from .task import Task, Values
 
 CLIMB, SETTLE, POLISH, DONE = range(4)
@@ -81,6 +83,13 @@ def num_starts(task: Task) -> int:
     return int(np.clip(round(_SECONDS_A_ROUND / task.secrecy.cost_seconds), _LEAST_STARTS, _MOST_STARTS))
 
 
+def make_ascent(task: Task, safe: Float[np.ndarray, "T C A"], options: SolveOptions) -> "Ascent":
+    """The method for a task; `safe` is the table of largest return."""
+    count = options.starts or num_starts(task)
+    known = safe[None] if options.start is None else np.stack([safe, task.space.table_of(options.start)])
+    return Ascent(task, make_starts(task.space, safe, count, options.seed, options.start), known)
+
+
 class Ascent:
     """The method as a sequence of states.
 
@@ -134,6 +143,10 @@ class Ascent:
         polished = state.phase >= POLISH
         table = self.task.space.softmax(state.theta[:1])[0] if polished else state.leading
         return np.stack([state.best, repair(self.task, table, state.best)])
+
+    def describe(self) -> dict[str, Any]:
+        """The number of starts."""
+        return {"starts": len(self._starts)}
 
 
 def best_known(task: Task, tables: Float[np.ndarray, "n T C A"]) -> tuple[Float[np.ndarray, "T C A"], float]:

@@ -3,27 +3,27 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from ..common.checks import Defects, is_number
-from ..common.clock import Clock, ProgressOption
+from ..common.clock import Clock
+from ..common.errors import InputError
+from ..common.settings import checked, settings, takes
 from ..engine.returns import evaluate_returns
 from ..measure.result import Opacity
-from ..policy.memories import Memory
 from ..policy.tables import Policy
 from ..problem.problem import Problem
+from .ascent import make_ascent
+from .methods import unsupported
+from .options import FrontierOptions, SolveOptions
 from .policy_class import make_space
-from .search import Options, search
+from .search import search
 from .solution import Solution, Status
 from .starts import richest_table
 
 # A point is begun from its neighbours, so it needs fewer starts and iterations than a search from nothing.
 _STARTS, _ITERATIONS = 6, 240
-# Settings of `veil.solve` that a curve has too; starts and iterations are those of the first search.
-_SETTINGS = ("objective", "evaluation", "sequences", "per_start", "starts", "iterations")
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,50 +80,37 @@ class Frontier:
         return "\n".join(lines)
 
 
-def frontier(
-    problem: Problem,
-    points: int = 20,
-    *,
-    memory: "str | Memory" = "markov",
-    seed: int = 0,
-    time_limit: float | None = None,
-    progress: ProgressOption = None,
-    **settings: Any,
-) -> Frontier:
+@takes(FrontierOptions)
+def frontier(problem: Problem, options: FrontierOptions) -> Frontier:
     """The most that can be hidden for each return, from where return costs nothing to the largest return of the class.
 
     The freest policy is sought first, from many starts; the points between its return and the largest are then found
     from their neighbours on both sides, up the curve and down again, and each is at least as good as any point with a
     higher return, since that point's policy serves here too.
 
-    **Arguments:** `points`: how many, 2 or more; `memory`, `seed` and further `settings` as for `veil.solve`
-    (`objective`, `evaluation`, `sequences`, `per_start`, and `starts` and `iterations` of the first search); `time_limit`:
-    seconds for the whole curve; what is missing then is left out. `problem.min_return` is not used.
+    `problem.min_return` is not used. `starts` and `iterations` are those of the first search, `time_limit` is for the whole
+    curve; points that a limit cuts off are missing.
 
     Cost: about one search from many starts and twice `points` short ones.
 
     **Raises:** `InputError`.
     """
-    defects = Defects("frontier")
-    if not isinstance(points, (int, np.integer)) or isinstance(points, bool) or points < 2:
-        defects.add(f"points is {points!r}, expected a whole number, 2 or more")
-    if not (time_limit is None or (is_number(time_limit) and time_limit >= 0)):
-        defects.add(f"time_limit is {time_limit!r}, expected seconds, 0 or more, or None")
-    if "goal" in settings or "min_opacity" in settings:
-        defects.add("the curve is between hiding and return: goal and min_opacity have no place in it")
-    for name in sorted(set(settings) - set(_SETTINGS) - {"goal", "min_opacity"}):
-        defects.add(f"there is no setting {name!r}, expected {', '.join(_SETTINGS)}")
-    defects.raise_if_any()
-    clock = Clock(time_limit)
-    sweep = _Sweep(problem, Options(memory=memory, seed=seed, progress=progress, **settings), clock)
-    found = sweep.run(points)
+    options, wrong = checked(options)
+    common = {name: getattr(options, name) for name in settings(FrontierOptions) if name in settings(SolveOptions)}
+    given = {name: value for name, value in common.items() if name not in wrong}
+    wrong |= {name: f"{name}: {words}" for name, words in unsupported("ascent", given).items()}
+    if wrong:
+        raise InputError("frontier", wrong.values())
+    clock = Clock(options.time_limit)
+    sweep = _Sweep(problem, SolveOptions(method="ascent", **common), clock)
+    found = sweep.run(options.points)
     return Frontier(tuple(found), sweep.policy_class, sweep.status, clock.spent)
 
 
 class _Sweep:
     """The searches of one curve, each begun from what its neighbours found."""
 
-    def __init__(self, problem: Problem, options: Options, clock: Clock):
+    def __init__(self, problem: Problem, options: SolveOptions, clock: Clock):
         self._problem, self._options, self._clock = problem, options, clock
         self.status = Status.CONVERGED
         space = make_space(problem, options.memory)
@@ -163,7 +150,7 @@ class _Sweep:
         options = replace(self._options, time_limit=limit)
         if start is not None:
             options = replace(options, start=start, starts=_STARTS, iterations=_ITERATIONS)
-        solution = search(self._problem.replace(min_return=threshold), options)
+        solution = search(self._problem.replace(min_return=threshold), options, make_ascent)
         if solution.status is Status.TIME_LIMIT:
             self.status = Status.TIME_LIMIT
         return solution

@@ -14,6 +14,8 @@ from ..game.solve import GameResult, solve_game
 from ..measure.result import Opacity
 from ..policy.history import Decisions, HistoryPolicy
 from ..problem.problem import Problem
+from .methods import options_of
+from .options import SolveOptions
 from .solution import History, Solution, Status
 
 _STATUS = {
@@ -27,6 +29,26 @@ _LONG = "policies with finite memory of the events"
 _LONG_SECONDS = (
     600.0  # of the search by finite memory, where no limit is given: more and more memory always gains a little
 )
+
+
+class GameMethod:
+    """The game as a method of `veil.solve`: the entropy, over all policies."""
+
+    summary = "the best over all policies with any memory, between proven bounds, as a convex game against the observer"
+    goals = ("opaque",)
+    objectives = ("entropy",)
+    memories = ("history",)
+    options = options_of("game")
+
+    def solve(self, problem: Problem, options: SolveOptions) -> Solution:
+        """See `Method`."""
+        return search_game(
+            problem,
+            gap=options.gap,
+            time_limit=options.time_limit,
+            iterations=options.iterations,
+            progress=options.progress,
+        )
 
 
 def search_game(

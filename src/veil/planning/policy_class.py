@@ -105,3 +105,8 @@ def make_space(problem: Problem, memory: "str | Memory" = "markov") -> Space:
         needs_observations=needs,
         _closed=np.where(available, 0.0, -np.inf),
     )
+
+
+def memory_words(memory: "str | Memory") -> str:
+    """A memory as it is written to files: its name, or how it is made in Python."""
+    return memory if isinstance(memory, str) else repr(memory)

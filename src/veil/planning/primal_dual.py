@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from ..common.checks import Defects, is_number
+from ..common.checks import Defects
 from ..common.clock import Progress
 from ..common.errors import InputError
 from ..engine.chain import Chain
@@ -20,70 +20,23 @@ from ..engine.hidden import scaled_rows
 from ..engine.returns import evaluate_returns
 from ..engine.sampled_returns import sampled_return_gradient
 from ..engine.sampling import draw_runs
-from ..policy.tables import Policy, softmax_pull_back
+from ..policy.tables import softmax_pull_back
 from .ascent import best_known, repair
+from .options import SolveOptions
 from .starts import logits
 from .task import Task, Values
-from .values import Objective, SampleSecrecy
+from .values import SampleSecrecy
 
-# The steps where none are given: η of the plain step, for each row of the policy's table since the slope is shared out
-# among them, and at most; that of optax's optimizers, which set their own scale; and κ for returns whose range is 1.
-_STEP_A_ROW, _LONGEST_STEP = 0.3, 30.0
+# The steps where none are given. η of the plain step grows with the rows of the policy's table, among which the gradient is
+# shared out: 10.8 for the 36 states of the paper, whose problems begin to oscillate at about 50. Optax's optimizers set
+# their own scale. κ is for returns whose range is 1, about 1 on the paper's problems; divided by the square of the range it
+# makes the search the same in every unit of reward, since λ is bits per unit of return.
+_STEP_PER_ROW, _LONGEST_STEP = 0.3, 30.0
 _OPTAX_STEP = 0.05
 _MULTIPLIER_STEP = 0.2
+_ITERATIONS = 1500
 # Exact values to follow a sampled search by are made where one takes no longer than this.
 _FOLLOWED_SECONDS = 0.05
-
-
-@dataclass(frozen=True)
-class PrimalDualSettings:
-    """The settings that the paper leaves open, chosen so that both of its problems converge.
-
-    **Attributes:**
-
-    - `step`: η, constant; None for 0.3 times the rows of the policy's table, 30 at most, so 10.8 for the 36 states of the
-      paper (from about 50 on its problems swing); None for 0.05 where optax makes the step.
-    - `multiplier_step`: κ, constant; None for `0.2 / (largest − smallest attainable return)²`, about 1 on the paper's
-      problems. The square makes the search the same whatever the unit of the reward: λ is bits for one unit of return.
-    - `iterations`.
-    - `gradients`: `"exact"`, from all sequences that are possible, or `"sampled"`, as in the paper, where opacity and return
-      are both estimated from fresh runs in each iteration.
-    - `sequences`: M, runs drawn for each sampled gradient, as many again for that of the return.
-    - `optimizer`: None for the plain step of the paper, the name of one of optax's (`"adam"`), or an optax
-      transformation, which then makes the step by itself.
-
-    θ begins at the uniform policy, perturbed by 0.01 times a normal draw of the seed, and λ at 0. The paper gives no discount
-    for its experiments; the problem's own is used, 1 in the gallery. A search by this method checks them, others have no
-    use for them.
-    """
-
-    step: float | None = None
-    multiplier_step: float | None = None
-    iterations: int = 1500
-    gradients: str = "exact"
-    sequences: int = 2000
-    optimizer: Any = None
-
-    def defects(self) -> list[str]:
-        """What is wrong with them."""
-        found = []
-        for name in ("step", "multiplier_step"):
-            value = getattr(self, name)
-            if value is not None and not (is_number(value) and np.isfinite(value) and value > 0):
-                found.append(f"{name} is {value!r}, expected a number above 0, or None for the usual one")
-        for name, least in (("iterations", 0), ("sequences", 2)):
-            value = getattr(self, name)
-            if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
-                found.append(f"{name} is {value!r}, expected a whole number, {least} or more")
-        if self.gradients not in ("exact", "sampled"):
-            found.append(f"gradients is {self.gradients!r}, expected 'exact' or 'sampled'")
-        return found
-
-    def describe(self) -> dict[str, Any]:
-        """The settings as plain values; an optax transformation is told by what it does."""
-        found = {field.name: getattr(self, field.name) for field in fields(self)}
-        named = self.optimizer is None or isinstance(self.optimizer, str)
-        return found | {"optimizer": self.optimizer if named else _Optax(self.optimizer, _OPTAX_STEP).describe()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,55 +63,59 @@ def _is_leaf(name: str) -> bool:
 
 
 class PrimalDual:
-    """The method as a sequence of states.
+    """The method as a sequence of states. Settings that the paper leaves open have defaults with which its problems converge.
 
-    **Arguments:** `task`; `safe`, the table of largest return, the answer while nothing feasible is better; `settings`;
-    `seed` of the sampled runs and of the start; `start`: a policy to begin from, by default the uniform one, a
-    little perturbed; `objective`, for sampled gradients.
+    θ begins at the uniform policy, perturbed by 0.01 times a normal draw of the seed, and λ at 0. The paper gives no discount
+    for its experiments; the problem's own is used, 1 in the gallery.
+
+    **Arguments:** `task`; `safe`, the table of largest return, the answer while nothing feasible is better; `options`, of
+    which it uses `step` (η), `multiplier_step` (κ), `iterations`, `gradients`, `sequences` (M, for each sampled gradient, and
+    as many again for that of the return), `optimizer`, `seed`, `start` and `objective`.
+
+    **Raises:** `InputError` where sampled gradients cannot serve the task, or the optimizer cannot be made.
     """
 
-    def __init__(
-        self,
-        task: Task,
-        safe: Float[np.ndarray, "T C A"],
-        settings: PrimalDualSettings,
-        seed: int,
-        start: Policy | None = None,
-        objective: Objective = "entropy",
-    ):
-        self.task, self._safe, self.settings, self._seed, self._start = task, safe, settings, seed, start
-        self._objective: Objective = objective
+    def __init__(self, task: Task, safe: Float[np.ndarray, "T C A"], options: SolveOptions):
+        self.task, self._safe, self._options = task, safe, options
         self._check()
         rows = task.space.shape[0] * task.space.shape[1]
-        usual = min(_STEP_A_ROW * max(1, rows), _LONGEST_STEP) if settings.optimizer is None else _OPTAX_STEP
-        self.step = usual if settings.step is None else settings.step
+        usual = min(_STEP_PER_ROW * max(1, rows), _LONGEST_STEP) if options.optimizer is None else _OPTAX_STEP
+        self.iterations = _ITERATIONS if options.iterations is None else options.iterations
+        self.step = usual if options.step is None else options.step
         # Multipliers are for slacks in their own unit, as in the paper, and not for the scaled ones of the task.
         self._unit = task.unit if task.min_opacity is None else 1.0
-        given = settings.multiplier_step
+        given = options.multiplier_step
         self.multiplier_step = _MULTIPLIER_STEP / self._unit**2 if given is None else given
-        self._optimizer = None if settings.optimizer is None else _Optax(settings.optimizer, self.step)
+        self._optimizer = None if options.optimizer is None else _Optax(options.optimizer, self.step)
 
     def _check(self) -> None:
-        if self.settings.gradients != "sampled":
+        if self._options.gradients != "sampled":
             return
         defects = Defects("primal-dual with sampled gradients")
         if self.task.space.problem.return_over == "infinite":
             defects.add("sampled returns end with the horizon, return_over='infinite' does not: use gradients='exact'")
         if self.task.min_opacity is not None:
             defects.add("min_opacity needs gradients='exact'")
-        if self._objective == "guess":
+        if self._options.objective == "guess":
             defects.add("objective='guess' has no sampled gradient: use gradients='exact', or objective='entropy'")
         defects.raise_if_any()
 
     def describe(self) -> dict[str, Any]:
         """The settings as they were used."""
-        return self.settings.describe() | {"step": self.step, "multiplier_step": self.multiplier_step}
+        return {
+            "step": self.step,
+            "multiplier_step": self.multiplier_step,
+            "iterations": self.iterations,
+            "gradients": self._options.gradients,
+            "sequences": self._options.sequences,
+            "optimizer": describe_optimizer(self._options.optimizer),
+        }
 
     def begin(self, known: Float[np.ndarray, "n T C A"] | None = None) -> PrimalDualState:
         """The state before the first iteration; `known`: further tables that may be the answer."""
         space, count = self.task.space, self.task.num_constraints
-        noise = 0.01 * np.random.default_rng(self._seed).normal(size=space.shape)
-        theta = noise if self._start is None else logits(space, space.table_of(self._start))
+        noise = 0.01 * np.random.default_rng(self._options.seed).normal(size=space.shape)
+        theta = noise if self._options.start is None else logits(space, space.table_of(self._options.start))
         best, best_score = best_known(self.task, self._safe[None] if known is None else np.stack([self._safe, *known]))
         return PrimalDualState(
             iteration=0,
@@ -173,13 +130,13 @@ class PrimalDual:
 
     def is_done(self, state: PrimalDualState) -> bool:
         """Whether all iterations were made."""
-        return state.iteration >= self.settings.iterations or not state.theta.size
+        return state.iteration >= self.iterations or not state.theta.size
 
     def advance(self, state: PrimalDualState) -> PrimalDualState:
         """One step of the policy, one of the multipliers."""
         table = self.task.space.softmax(state.theta)
         exact = None if self._only_samples else self.task.evaluate(table[None])
-        sampled = self._sampled(table, state.iteration) if self.settings.gradients == "sampled" else None
+        sampled = self._sampled(table, state.iteration) if self._options.gradients == "sampled" else None
         values = sampled or exact
         assert values is not None
         slope = values.score_slope[0] + self._unit * np.einsum("k,ktca->tca", state.multiplier, values.slack_slope[0])
@@ -201,19 +158,19 @@ class PrimalDual:
     @cached_property
     def _only_samples(self) -> bool:
         """Whether exact values, to follow the search by, cost more than the sampled gradients."""
-        return self.settings.gradients == "sampled" and self.task.secrecy.cost_seconds > _FOLLOWED_SECONDS
+        return self._options.gradients == "sampled" and self.task.secrecy.cost_seconds > _FOLLOWED_SECONDS
 
     def _sampled(self, table: np.ndarray, iteration: int) -> Values:
         """Opacity, returns and their slopes from fresh runs, a stream of random numbers for each iteration."""
-        task, space, sequences = self.task, self.task.space, self.settings.sequences
-        secrecy = SampleSecrecy(space, self._objective, sequences, _stream(self._seed, iteration), "")
+        task, space, sequences = self.task, self.task.space, self._options.sequences
+        secrecy = SampleSecrecy(space, self._options.objective, sequences, _stream(self._options.seed, iteration), "")
         bits, slope = secrecy(table[None], task.clock)
         chain, rows = space.chain(table), () if task.threshold is None else task.starts
         share = max(2, sequences // max(1, len(rows)))
         slack, slack_slope = np.zeros((1, len(rows))), np.zeros((1, len(rows), *space.shape))
         for number, start in enumerate(rows):
             task.clock.check()
-            generator = np.random.default_rng([self._seed, iteration, 1 + number])
+            generator = np.random.default_rng([self._options.seed, iteration, 1 + number])
             begun = _begun_at(chain, start)
             value, _, value_slope = sampled_return_gradient(space.problem, begun, draw_runs(begun, share, generator))
             slack[0, number] = (value - (task.threshold or 0.0)) / task.unit
@@ -232,9 +189,7 @@ class PrimalDual:
         price = float(multiplier.max(initial=0.0))
         bits, returned, clock = float(values.secrecy[0]), float(values.returns[0]), self.task.clock
         row = (state.iteration, bits, returned, price, self.step, clock.spent, *multiplier)
-        clock.report(
-            Progress("climbing", state.iteration, self.settings.iterations, bits, returned, price, clock.spent)
-        )
+        clock.report(Progress("climbing", state.iteration, self.iterations, bits, returned, price, clock.spent))
         # The newest multipliers are the nearest to those of the optimum, whenever the best table was met.
         return replace(state, best_multiplier=multiplier * self._unit, history=np.vstack([state.history, row]))
 
@@ -253,6 +208,11 @@ class PrimalDual:
         if not np.isfinite(state.best_score) or not state.theta.size:
             return state.best[None]
         return np.stack([state.best, repair(self.task, self.task.space.softmax(state.theta), state.best)])
+
+
+def describe_optimizer(optimizer: Any) -> str | None:
+    """An optimizer as text: its name, or for an optax transformation what it does."""
+    return optimizer if optimizer is None or isinstance(optimizer, str) else _Optax(optimizer, _OPTAX_STEP).describe()
 
 
 def _stream(seed: int, iteration: int) -> int:

@@ -1,31 +1,34 @@
 """One search from beginning to end: from scratch or a checkpoint, within its limits, to a feasible `Solution`."""
 
 import hashlib
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from ..common.checks import Defects, is_number
-from ..common.clock import Clock, OutOfTime, ProgressOption, Stop, interruptible
+from ..common.clock import Clock, OutOfTime, Stop, interruptible
 from ..common.errors import CheckpointError
+from ..common.settings import settings
 from ..engine.return_range import check_feasible, max_return, return_extremes, return_slack
 from ..engine.returns import evaluate_returns
 from ..measure.evaluate import expected_return, opacity
 from ..measure.result import Opacity
-from ..policy.tables import Policy
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
-from .ascent import Ascent, first_order_gain, lagrangian_slope, num_starts
+from .ascent import first_order_gain, lagrangian_slope, make_ascent
 from .checkpoint import Checkpoint, read_checkpoint
-from .policy_class import Space, make_space
-from .primal_dual import PrimalDual, PrimalDualSettings
+from .iteration import Iteration, S
+from .methods import METHODS
+from .options import SolveOptions
+from .policy_class import Space, make_space, memory_words
+from .primal_dual import describe_optimizer
 from .solution import History, Solution, Status
-from .starts import make_starts, richest_table
+from .starts import richest_table
 from .task import Task, Values, make_task, start_points
-from .values import EVALUATIONS, OBJECTIVES, final_opacity, make_secrecy
+from .values import final_opacity, make_secrecy
 
 # The first-order gain below which an answer is called converged, in bits.
 TOLERANCE_BITS = 1e-3
@@ -39,93 +42,12 @@ _FEW_SEQUENCES = 64
 _LOOSE = 1e-3
 
 
-class State(Protocol):
-    """Where a method stands; what it needs to go on can be written as arrays."""
-
-    @property
-    def iteration(self) -> int: ...  # noqa: D102
-    @property
-    def best(self) -> np.ndarray: ...  # noqa: D102
-    @property
-    def best_multiplier(self) -> np.ndarray: ...  # noqa: D102
-    @property
-    def best_score(self) -> float: ...  # noqa: D102
-    @property
-    def history(self) -> np.ndarray: ...  # noqa: D102
-    def arrays(self) -> dict[str, np.ndarray]: ...  # noqa: D102
+Start = Callable[[Task, Float[np.ndarray, "T C A"], SolveOptions], Iteration[S]]
+"""How a method begins: with the task, the table of largest return, and the options."""
 
 
-class Method(Protocol):
-    """A method as a sequence of states, each made from the one before and nothing else."""
-
-    def begin(self, known: Float[np.ndarray, "n T C A"] | None = None) -> Any: ...  # noqa: D102
-    def advance(self, state: Any) -> Any: ...  # noqa: D102
-    def is_done(self, state: Any) -> bool: ...  # noqa: D102
-    def unpack(self, arrays: dict[str, np.ndarray]) -> Any: ...  # noqa: D102
-    def candidates(self, state: Any) -> Float[np.ndarray, "B T C A"]: ...  # noqa: D102
-
-
-@dataclass(frozen=True)
-class Options:
-    """The settings of a search, as `veil.solve` takes them."""
-
-    method: str = "ascent"
-    memory: Any = "markov"
-    goal: str = "opaque"
-    objective: Any = "entropy"
-    evaluation: Any = "auto"
-    per_start: bool = False
-    min_opacity: float | None = None
-    seed: int = 0
-    starts: int | None = None
-    start: Policy | None = None
-    sequences: int = 2000
-    time_limit: float | None = None
-    iterations: int | None = None
-    checkpoint: str | Path | None = None
-    checkpoint_every: float = 10.0
-    resume: str | Path | None = None
-    progress: ProgressOption = None
-    primal_dual: PrimalDualSettings = field(default_factory=PrimalDualSettings)
-
-    def __post_init__(self) -> None:
-        defects = Defects("solve")
-        for name, choices in (
-            ("method", ("ascent", "primal-dual")),
-            ("goal", ("opaque", "transparent")),
-            ("objective", OBJECTIVES),
-            ("evaluation", EVALUATIONS),
-        ):
-            if getattr(self, name) not in choices:
-                found, listed = getattr(self, name), ", ".join(map(repr, choices))
-                defects.add(f"{name} is {found!r}, expected one of {listed}")
-        for name, least in (("seed", 0), ("starts", 1), ("iterations", 0), ("sequences", 2)):
-            value = getattr(self, name)
-            whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-            if value is not None and not (whole and value >= least):
-                defects.add(f"{name} is {value!r}, expected a whole number, {least} or more")
-        for name in ("time_limit", "min_opacity", "checkpoint_every"):
-            value = getattr(self, name)
-            absent = value is None and name != "checkpoint_every"
-            if not (absent or (value is not None and is_number(value) and value >= 0)):
-                defects.add(f"{name} is {value!r}, expected a number, 0 or more")
-        if self.method == "primal-dual":
-            for defect in self.primal_dual.defects():
-                if not defect.startswith(("iterations ", "sequences ")):  # said above
-                    defects.add(defect)
-        defects.raise_if_any()
-
-    def identity(self, problem: Problem, space: Space) -> dict[str, Any]:
-        """What the result depends on: the same identity, the same result."""
-        start = None if self.start is None else hashlib.sha256(space.table_of(self.start).tobytes()).hexdigest()
-        names = ("method", "goal", "objective", "evaluation", "per_start", "min_opacity", "seed", "starts", "sequences")
-        settings = {name: getattr(self, name) for name in (*names, "iterations")}
-        own = {"primal_dual": self.primal_dual.describe()} if self.method == "primal-dual" else {}
-        return {"problem": fingerprint(problem), "memory": repr(space.memory), "start": start} | settings | own
-
-
-def search(problem: Problem, options: Options) -> Solution:
-    """The best policy that a method finds; see `veil.solve`.
+def search(problem: Problem, options: SolveOptions, make: Start[S]) -> Solution:
+    """The best policy that a method finds: `make(task, safe, options)` gives it, with `safe` the table of largest return.
 
     **Raises:** `InfeasibleError` at once where no policy reaches the threshold; `InputError`;
     `CheckpointError`.
@@ -148,7 +70,7 @@ def search(problem: Problem, options: Options) -> Solution:
     if clock.left > 0 and _is_hopeless(task, safe):
         return _unsearched(task, safe, options, clock, Status.INFEASIBLE)
     limited = replace(task, clock=clock)
-    method = _make_method(limited, safe, options)
+    method = make(limited, safe, options)
     state, status = _run(method, limited, safe, options)
     if state is None:
         return _unsearched(task, safe, options, clock, status)
@@ -173,15 +95,17 @@ def _is_hopeless(task: Task, safe: np.ndarray) -> bool:
     return single and task.space.memory == "markov" and bool(np.any(task.slacks(safe[None]) < 0))
 
 
-def _make_method(task: Task, safe: np.ndarray, options: Options) -> Method:
-    if options.method == "primal-dual":
-        return PrimalDual(task, safe, options.primal_dual, options.seed, options.start, options.objective)
-    count = options.starts or num_starts(task)
-    known = safe[None] if options.start is None else np.stack([safe, task.space.table_of(options.start)])
-    return Ascent(task, make_starts(task.space, safe, count, options.seed, options.start), known)
+def _identity(options: SolveOptions, space: Space) -> dict[str, Any]:
+    """What the result depends on: the same identity, the same result."""
+    own, known = METHODS.get(options.method).options, settings(SolveOptions)
+    used = [name for name, one in known.items() if one.about.in_identity and (name in own or not one.about.methods)]
+    found = {name: getattr(options, name) for name in used}
+    start = None if options.start is None else hashlib.sha256(space.table_of(options.start).tobytes()).hexdigest()
+    words = {"memory": memory_words(space.memory), "start": start, "optimizer": describe_optimizer(options.optimizer)}
+    return {"problem": fingerprint(space.problem)} | found | {name: words[name] for name in words if name in found}
 
 
-def _most_hidden(task: Task, safe: np.ndarray, options: Options) -> Float[np.ndarray, "n T C A"] | None:
+def _most_hidden(task: Task, safe: np.ndarray, options: SolveOptions) -> Float[np.ndarray, "n T C A"] | None:
     """Where bits are to be kept, a table that keeps them: the first found on the way to the one that hides most.
 
     It is what the search moves towards where it ends a little short. Its iterations are not counted.
@@ -189,7 +113,7 @@ def _most_hidden(task: Task, safe: np.ndarray, options: Options) -> Float[np.nda
     if task.min_opacity is None:
         return None
     free = replace(task, min_opacity=None, threshold=None, sign=1.0, clock=task.clock.silent())
-    method = _make_method(free, safe, replace(options, method="ascent"))
+    method = make_ascent(free, safe, options)
     state = method.begin()
     while not method.is_done(state) and task.clock.allows(state.iteration):
         if np.all(task.slacks(state.best[None]) >= 0):
@@ -199,13 +123,13 @@ def _most_hidden(task: Task, safe: np.ndarray, options: Options) -> Float[np.nda
     return np.stack([uniform, *method.candidates(state)])
 
 
-def _run(method: Method, task: Task, safe: np.ndarray, options: Options) -> tuple[Any, Status]:
+def _run(method: Iteration[S], task: Task, safe: np.ndarray, options: SolveOptions) -> tuple[S | None, Status]:
     """States one after the other, until the method ends, a limit is met or somebody interrupts.
 
     The state is None where the time did not suffice for the first.
     """
     path = options.checkpoint or options.resume
-    identity = options.identity(task.space.problem, task.space) if path is not None else {}
+    identity = _identity(options, task.space) if path is not None else {}
     checkpoint = None if path is None else Checkpoint(path, identity, options.checkpoint_every)
     state, status, clock = None, Status.CONVERGED, task.clock
     try:
@@ -229,7 +153,7 @@ def _run(method: Method, task: Task, safe: np.ndarray, options: Options) -> tupl
     return state, status
 
 
-def _resumed(method: Method, path: str | Path, identity: dict[str, Any], clock: Clock) -> Any:
+def _resumed(method: Iteration[S], path: str | Path, identity: dict[str, Any], clock: Clock) -> S:
     arrays, spent = read_checkpoint(path, identity)
     try:
         state = method.unpack(arrays)
@@ -239,7 +163,9 @@ def _resumed(method: Method, path: str | Path, identity: dict[str, Any], clock: 
     return state
 
 
-def _answer(task: Task, method: Method, state: Any, status: Status, options: Options, clock: Clock) -> Solution:
+def _answer(
+    task: Task, method: Iteration[S], state: S, status: Status, options: SolveOptions, clock: Clock
+) -> Solution:
     """The best feasible candidate, evaluated anew as far as the time allows."""
     space, closing = task.space, _closing_clock(status, clock)
     tables, values = _candidates(task, method, state, closing)
@@ -259,7 +185,6 @@ def _answer(task: Task, method: Method, state: Any, status: Status, options: Opt
     detail = task.secrecy.reason
     if not feasible:
         status, detail = Status.INFEASIBLE, _why_infeasible(task, tables[chosen])
-    own = {"primal_dual": method.describe()} if isinstance(method, PrimalDual) else {}
     return Solution(
         policy=policy,
         policy_class=space.describe,
@@ -279,7 +204,7 @@ def _answer(task: Task, method: Method, state: Any, status: Status, options: Opt
         seed=options.seed,
         needs_observations=space.needs_observations,
         history=History.of(state.history),
-        settings={"memory": repr(space.memory), "evaluation": task.secrecy.kind, "starts": options.starts} | own,
+        settings={"memory": memory_words(space.memory), "evaluation": task.secrecy.kind} | method.describe(),
     )
 
 
@@ -328,7 +253,7 @@ def _closing_clock(status: Status, clock: Clock) -> Clock:
     return Clock(_CLOSING_SECONDS + (0.0 if status is Status.INTERRUPTED else clock.left))
 
 
-def _candidates(task: Task, method: Method, state: Any, closing: Clock) -> tuple[np.ndarray, Values]:
+def _candidates(task: Task, method: Iteration[S], state: S, closing: Clock) -> tuple[np.ndarray, Values]:
     """Tables that may be the answer, with their values; the best that is known, without slopes, where time is short."""
     try:
         tables = method.candidates(state)
@@ -348,7 +273,7 @@ def _candidates(task: Task, method: Method, state: Any, closing: Clock) -> tuple
     return best, Values(np.array([state.best_score]), slope, slack, slack_slope, np.array([unknown]), returns)
 
 
-def _closing_opacity(task: Task, table: np.ndarray, options: Options, closing: Clock) -> Opacity:
+def _closing_opacity(task: Task, table: np.ndarray, options: SolveOptions, closing: Clock) -> Opacity:
     """The opacity of the answer: as it was searched, or by what fits the time that is left."""
     space, secrecy, left = task.space, task.secrecy, max(closing.left, 0.5 * _CLOSING_SECONDS)
     cost = {"exact": 1 / 3, "bracket": 20 / secrecy.cost_seconds, "sampled": 10.0}[secrecy.kind] * secrecy.cost_seconds
@@ -361,7 +286,7 @@ def _closing_opacity(task: Task, table: np.ndarray, options: Options, closing: C
     return opacity(space.problem, policy, "sampled", sequences=count, seed=seed)
 
 
-def _unsearched(task: Task, safe: np.ndarray, options: Options, clock: Clock, status: Status) -> Solution:
+def _unsearched(task: Task, safe: np.ndarray, options: SolveOptions, clock: Clock, status: Status) -> Solution:
     """The policy of largest return that is known for the class: not enough, or all that there was time for."""
     space = task.space
     value = expected_return(space.problem, space.policy(safe))

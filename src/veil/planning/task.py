@@ -9,8 +9,9 @@ from ..common.clock import UNLIMITED, Clock
 from ..common.errors import InputError
 from ..engine.return_range import return_extremes, return_slack, threshold
 from ..engine.returns import evaluate_returns, returns_from
+from .options import Objective
 from .policy_class import Space
-from .values import Objective, Secrecy, make_secrecy
+from .values import Secrecy, make_secrecy
 
 Tables = Float[np.ndarray, "B T C A"]
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 from jaxtyping import Float
@@ -21,12 +21,8 @@ from ..measure.evaluate import opacity
 from ..measure.exact import COUNTED_STATES, Budget, refuse_if_too_large, try_sparse
 from ..measure.result import Opacity
 from ..measure.sampled import sampled_gradient
+from .options import Evaluation, Objective
 from .policy_class import Space
-
-Objective = Literal["entropy", "leakage", "guess"]
-OBJECTIVES = ("entropy", "leakage", "guess")
-Evaluation = Literal["auto", "exact", "bracket", "sampled"]
-EVALUATIONS = ("auto", "exact", "bracket", "sampled")
 
 # Forecast seconds of one gradient up to which `auto` enumerates all sequences, or takes a window of that size.
 _EXACT_SECONDS = 1.0

@@ -9,7 +9,8 @@ from ...common.checks import MOST_LISTED, Defects
 from ...common.errors import Place
 from ...common.suggest import suggestion
 from ...problem.secrets.registry import SECRETS
-from .schema import FORMS, ScenarioFile, SecretForm, secret_form
+from .schema import ScenarioFile, SecretForm, secret_form
+from .solve_table import FORMS
 from .text import shown
 from .types import ErrorBudget, Table
 

@@ -4,12 +4,11 @@ from typing import Any
 
 from ...common.checks import Defects
 from ...common.errors import VeilError
+from ...planning.methods import unsupported
 from ...policy.memories import Controller, Memory, ObservationMemory, StateMemory, ZoneMemory
 from ...problem.problem import Problem
 from .models import ScenarioModel
-from .schema import MemoryTable, Settings
-
-_PRIMAL_DUAL = ("step", "multiplier_step", "gradients", "optimizer")
+from .solve_table import MemoryTable, Settings
 
 
 def make_settings(
@@ -21,19 +20,26 @@ def make_settings(
     """
     if table is None:
         return {}
-    given = {key: getattr(table, key) for key in table.model_fields_set}
-    for key in _PRIMAL_DUAL:
-        if key in given and table.method != "primal-dual":
-            defects.add(f'only method = "primal-dual" has this key, and the method is "{table.method}"', key)
-    if isinstance(table.memory, MemoryTable) and model is not None:
+    given = {key: getattr(table, key) for key in type(table).model_fields if key in table.model_fields_set}
+    _check_method(given, defects)
+    if isinstance(given.get("memory"), MemoryTable) and model is not None:
         try:
-            memory = _memory(table.memory, model, defects.under("memory"))
+            memory = _memory(given["memory"], model, defects.under("memory"))
             if memory is not None and problem is not None:
                 memory.resolve(problem)
                 given["memory"] = memory
         except VeilError as error:
             defects.take(error, "memory")
     return given
+
+
+def _check_method(given: dict[str, Any], defects: Defects) -> None:
+    """Note a method that is not there, and what the method does not have."""
+    try:
+        for key, words in unsupported(given.get("method", "auto"), given).items():
+            defects.add(words, key)
+    except VeilError as error:
+        defects.take(error, "method")
 
 
 def _memory(table: MemoryTable, model: ScenarioModel, defects: Defects) -> Memory | None:

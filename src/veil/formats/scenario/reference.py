@@ -7,6 +7,7 @@ from ...problem.secrets.registry import SECRETS
 from . import schema as forms
 from .models import MOST_ACTIONS, MOST_STATES, MOST_TRANSITIONS
 from .observer import MOST_EMISSIONS, MOST_READINGS
+from .solve_table import MemoryTable
 from .text import MOST_BYTES
 from .types import Table
 
@@ -25,7 +26,7 @@ _TABLES: tuple[tuple[str, type[Table]], ...] = (
     ("`[observer.sensors.NAME]`", forms.StateSensor),
     *((f'`[secret]` with `kind = "{kind}"`', forms.secret_form(kind)) for kind in SECRETS.builtin),
     ("`[solve]`", forms.Settings),
-    ("`[solve.memory]`", forms.MemoryTable),
+    ("`[solve.memory]`", MemoryTable),
 )
 
 _HEAD = f"""# Scenario files

@@ -4,11 +4,12 @@ from functools import cache
 from types import GenericAlias
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic import Discriminator, Field, Tag, create_model
+from pydantic import Discriminator, Field, create_model
 
 from ...problem.secrets.registry import SECRETS
 from ...problem.secrets.secret import Key
 from ...problem.secrets.secret import States as StatesKey
+from .solve_table import Settings
 from .types import (
     Cell,
     Constant,
@@ -262,70 +263,6 @@ def _annotation(form: Any) -> Any:
     if origin is tuple:
         return Annotated[tuple[parts], listed]
     return GenericAlias(origin, parts) if origin in (list, dict) else {str: Name, float: Finite}.get(form, form)
-
-
-class MemoryTable(Table):
-    """What the policy may remember. Give one of the first four."""
-
-    observations: Annotated[int, Field(ge=1, le=1000)] | None = Field(
-        None, description="The last k events that the observer received; the agent must see them too."
-    )
-    states: Annotated[int, Field(ge=1, le=1000)] | None = Field(
-        None, description="The k states before the current one."
-    )
-    zones: Annotated[list[States], Field(max_length=60)] | None = Field(
-        None, description="Which of these sets of states were visited."
-    )
-    controller: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
-        None, description="A controller with this many nodes, whose meaning is found by the search."
-    )
-    clock: bool | None = Field(
-        None, description="Whether the policy also depends on the time: true by default, for a controller false."
-    )
-
-
-def _memory_form(value: Any) -> str:
-    return "table" if isinstance(value, (dict, MemoryTable)) else "word"
-
-
-# The tags under which pydantic reports defects of a value with two forms; they are no keys of the file.
-FORMS = ("table", "word")
-Memory = Annotated[
-    Annotated[Literal["markov", "timed"], Tag("word")] | Annotated[MemoryTable, Tag("table")],
-    Discriminator(_memory_form),
-]
-
-
-class Settings(Table):
-    """How to solve it: what `veil solve` uses unless told otherwise. All can be left out."""
-
-    method: Literal["auto", "ascent", "primal-dual", "game"] = Field("auto", description="The method.")
-    memory: Memory = Field(
-        "markov", description='What the policy may depend on: `"markov"`, `"timed"`, or a table `[solve.memory]`.'
-    )
-    goal: Literal["opaque", "transparent"] = Field("opaque", description="Hide the secret, or show it.")
-    objective: Literal["entropy", "leakage", "guess"] = Field(
-        "entropy", description="H(Z|Y), I(Z;Y), or the observer's chance of guessing right."
-    )
-    evaluation: Literal["auto", "exact", "bracket", "sampled"] = Field("auto", description="How values are found.")
-    per_start: bool = Field(False, description="Whether the return must reach the threshold from every start.")
-    min_opacity: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(
-        None, description="Bits to keep hidden; the return is then maximised instead."
-    )
-    seed: int = Field(0, ge=0, le=2**63 - 1, description="Of all random choices.")
-    starts: Annotated[int, Field(ge=1, le=100_000)] | None = Field(None, description="How many policies to begin from.")
-    sequences: int = Field(2000, ge=2, le=10**8, description="How many runs a sampled search draws.")
-    time_limit: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(None, description="In seconds.")
-    iterations: Annotated[int, Field(ge=0, le=10**9)] | None = Field(None, description="Steps of the search at most.")
-    certificate: bool = Field(True, description="Whether to prove how far from the best possible the answer is.")
-    step: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
-        None, description='Step of `method = "primal-dual"`, which alone has this key and the next three.'
-    )
-    multiplier_step: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
-        None, description="Its step of the multiplier."
-    )
-    gradients: Literal["exact", "sampled"] | None = Field(None, description="Its gradients.")
-    optimizer: Name | None = Field(None, description="The optax optimiser that makes its steps, by name.")
 
 
 class ScenarioFile(Table):

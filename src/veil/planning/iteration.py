@@ -1,0 +1,70 @@
+"""What `search` runs: a method as a sequence of states over tables, which can be stopped and resumed anywhere."""
+
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from jaxtyping import Float
+
+
+class State(Protocol):
+    """Where a method stands. Everything that the next state depends on can be written to a checkpoint as arrays."""
+
+    @property
+    def iteration(self) -> int:
+        """The number of iterations made."""
+        ...
+
+    @property
+    def best(self) -> Float[np.ndarray, "T C A"]:
+        """The best feasible table so far; the one nearest to feasibility where none is feasible."""
+        ...
+
+    @property
+    def best_multiplier(self) -> Float[np.ndarray, " K"]:
+        """The multipliers of the scaled constraints that go with it."""
+        ...
+
+    @property
+    def best_score(self) -> float:
+        """Its score, -inf where it is not feasible."""
+        ...
+
+    @property
+    def history(self) -> Float[np.ndarray, "k 6+K"]:
+        """One row per iteration, as `History.of` takes them."""
+        ...
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Everything as arrays, for a checkpoint."""
+        ...
+
+
+S = TypeVar("S", bound=State)
+
+
+class Iteration(Protocol[S]):
+    """A method for one task. The same arguments give the same states, and each depends on the one before alone."""
+
+    def begin(self, known: Float[np.ndarray, "n T C A"] | None = None) -> S:
+        """The state before the first iteration; `known`: further tables that may be the answer."""
+        ...
+
+    def advance(self, state: S) -> S:
+        """The state one iteration later."""
+        ...
+
+    def is_done(self, state: S) -> bool:
+        """Whether the method has ended by itself."""
+        ...
+
+    def unpack(self, arrays: dict[str, np.ndarray]) -> S:
+        """The state of the arrays in a checkpoint; raises `KeyError`, `TypeError` or `ValueError` where they are none."""
+        ...
+
+    def candidates(self, state: S) -> Float[np.ndarray, "B T C A"]:
+        """Tables that may be the answer, the best known among them."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """The options of the method as they are used, defaults filled in."""
+        ...

@@ -1,0 +1,107 @@
+"""The methods of `veil.solve`: one registry that names them all, and what each must say of itself.
+
+Another package adds a method by an entry point: a class that satisfies `Method`, and in its `pyproject.toml`
+
+    [project.entry-points."veil.methods"]
+    my-method = "my_package.module:MyMethod"
+
+It is then chosen by `veil.solve(problem, "my-method")`, `method = "my-method"` in `[solve]`, or `--method my-method`.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from ..common.registry import Registry
+from ..common.settings import settings
+from .options import SolveOptions
+
+if TYPE_CHECKING:
+    from ..problem.problem import Problem
+    from .solution import Solution
+
+
+class Method(Protocol):
+    """A way to solve a problem. A method is a class that can be made without arguments.
+
+    An option that a method does not declare is refused before any work; one that is left at its default never is.
+
+    **Attributes:**
+
+    - `summary`: what it finds and how, in one line.
+    - `goals`, `objectives`: the values of these options that it supports.
+    - `memories`: the classes of policies that it searches, among `"markov"`, `"timed"`, `"finite"` (a finite memory) and
+      `"history"`.
+    - `options`: the names of the further options that it uses, among those of `SolveOptions` that not every method has.
+    """
+
+    summary: ClassVar[str]
+    goals: ClassVar[tuple[str, ...]]
+    objectives: ClassVar[tuple[str, ...]]
+    memories: ClassVar[tuple[str, ...]]
+    options: ClassVar[frozenset[str]]
+
+    def solve(self, problem: "Problem", options: SolveOptions) -> "Solution":
+        """The best policy that the method finds within `options.time_limit`.
+
+        `options` have been checked; `veil.solve` makes the certificate.
+
+        **Raises:** `InfeasibleError` where no policy reaches the threshold; other subclasses of `VeilError`.
+        """
+        ...
+
+
+def _missing(entry: Any) -> str | None:
+    needed = ("summary", "goals", "objectives", "memories", "options", "solve")
+    missing = [name for name in needed if not hasattr(entry, name)]
+    if not isinstance(entry, type):
+        return f"it is {entry!r}, expected a class"
+    return f"it has no {', '.join(missing)}: see veil.planning.methods.Method" if missing else None
+
+
+METHODS: Registry[type[Method]] = Registry(
+    "method",
+    "veil.methods",
+    {
+        "auto": "veil.planning.table_methods:AscentMethod",
+        "ascent": "veil.planning.table_methods:AscentMethod",
+        "primal-dual": "veil.planning.table_methods:PrimalDualMethod",
+        "game": "veil.planning.game_method:GameMethod",
+    },
+    _missing,
+)
+
+
+def options_of(method: str) -> frozenset[str]:
+    """The options that only some methods have, and one of veil's own does."""
+    return frozenset(name for name, one in settings(SolveOptions).items() if method in one.about.methods)
+
+
+def unsupported(method: str, given: Mapping[str, Any]) -> dict[str, str]:
+    """The options that a method does not have or whose values it does not support, each with what to say of it.
+
+    **Raises:** `InputError` where there is no such method; `PluginError` where it cannot be loaded.
+    """
+    known, found = METHODS.get(method), {}
+    for name, value in given.items():
+        setting = settings(SolveOptions)[name]
+        if setting.is_default(value):
+            continue
+        if name in ("goal", "objective", "memory"):
+            supported = known.memories if name == "memory" else known.goals if name == "goal" else known.objectives
+            if _kind(value) not in supported:
+                found[name] = f"method={method!r} has {_listed(supported)}, found {value!r}{_remedy(value)}"
+        elif setting.about.methods and name not in known.options:
+            found[name] = f"method={method!r} does not have this option, only {_listed(setting.about.methods)}"
+    return found
+
+
+def _kind(value: object) -> str:
+    return value if isinstance(value, str) else "finite"
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return " and ".join(map(repr, names))
+
+
+def _remedy(value: object) -> str:
+    return ": use method='game'" if value == "history" else ""

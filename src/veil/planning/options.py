@@ -1,0 +1,229 @@
+"""The options of the solver, each declared once; signatures, scenario files, flags and documents derive from here.
+
+To add an option, add one field: to `SearchOptions` where a curve has it as well as a single solution, else to
+`SolveOptions`. This module imports neither NumPy nor pydantic, so that the command line starts quickly.
+"""
+
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from ..common.settings import About
+
+if TYPE_CHECKING:
+    from ..common.clock import ProgressOption
+    from ..policy.memories import Memory
+    from ..policy.tables import Policy
+
+Goal = Literal["opaque", "transparent"]
+Objective = Literal["entropy", "leakage", "guess"]
+Evaluation = Literal["auto", "exact", "bracket", "sampled"]
+MemoryName = Literal["markov", "timed", "history"]
+
+
+def _is_memory(value: object) -> bool:
+    from ..policy.memories import Memory
+
+    return isinstance(value, Memory) or value in ("markov", "timed", "history")
+
+
+def _is_progress(value: object) -> bool:
+    return isinstance(value, bool) or callable(value)
+
+
+_SEARCHES = ("ascent", "primal-dual")  # the methods that search one class of policies
+_MEMORY = About(
+    "What the policy may depend on: the current state (markov), state and time (timed), a finite memory, or the whole"
+    " history of observations (history, which method 'game' alone has).",
+    accepts=_is_memory,
+    expected="'markov', 'timed', 'history', or an ObservationMemory, StateMemory, ZoneMemory or Controller",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchOptions:
+    """What a single solution and every point of a frontier have in common."""
+
+    objective: Annotated[
+        Objective,
+        About(
+            "Quantity to optimise: the conditional entropy H(Z|Y) (entropy), the mutual information I(Z;Y) (leakage), or"
+            " the probability that the observer's best guess is right (guess)."
+        ),
+    ] = "entropy"
+    evaluation: Annotated[
+        Evaluation,
+        About(
+            "How the objective is evaluated during the search: over all observation sequences (exact), by the lower bound"
+            " of a bracket, or on fixed samples; auto takes the first that is fast enough.",
+            methods=_SEARCHES,
+        ),
+    ] = "auto"
+    per_start: Annotated[
+        bool,
+        About(
+            "Require the threshold on the return from every start state, not only on average.",
+            flag="--per-start/--on-average",
+            methods=_SEARCHES,
+        ),
+    ] = False
+    seed: Annotated[int, About("Random seed.", least=0, most=2**63 - 1)] = 0
+    starts: Annotated[
+        int | None,
+        About(
+            "Number of starting policies.",
+            least=1,
+            most=100_000,
+            unset="4 to 36, by the cost of an evaluation",
+            methods=_SEARCHES,
+        ),
+    ] = None
+    sequences: Annotated[
+        int,
+        About(
+            "Number of sequences that a sampled evaluation or gradient draws.",
+            least=2,
+            most=10**8,
+            methods=_SEARCHES,
+        ),
+    ] = 2000
+    time_limit: Annotated[
+        float | None,
+        About("Time limit in seconds; what was found by then is returned.", least=0, in_identity=False),
+    ] = None
+    iterations: Annotated[
+        int | None,
+        About("Maximum number of iterations.", least=0, most=10**9, unset="the method's own"),
+    ] = None
+    progress: Annotated[
+        "ProgressOption",
+        About(
+            "True draws a progress line on standard error, False draws none, a function is called with each Progress.",
+            unset="a line where standard error is a terminal, after two seconds",
+            in_file=False,
+            flag="",
+            in_identity=False,
+            accepts=_is_progress,
+            expected="True, False or a function",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class SolveOptions(SearchOptions):
+    """The options of `veil.solve`."""
+
+    method: Annotated[
+        str,
+        About("Method: auto (which is ascent), ascent, primal-dual, game, or one that an installed package adds."),
+    ] = "auto"
+    memory: Annotated["MemoryName | Memory", _MEMORY] = "markov"
+    goal: Annotated[
+        Goal, About("Conceal the secret (opaque) or reveal it (transparent), under the same constraint.")
+    ] = "opaque"
+    _: KW_ONLY
+    min_opacity: Annotated[
+        float | None,
+        About(
+            "Bits that must stay hidden; the return is then maximised, and the problem's threshold is not used.",
+            least=0,
+            methods=_SEARCHES,
+        ),
+    ] = None
+    start: Annotated[
+        "Policy | None",
+        About("Policy to start from, in addition to the others.", in_file=False, flag="", methods=_SEARCHES),
+    ] = None
+    gap: Annotated[
+        float | None,
+        About(
+            "Gap in bits between the proven bounds at which the game stops.",
+            above=0,
+            unset="0.001, or 0.05 where the tree of observations is too large",
+            methods=("game",),
+        ),
+    ] = None
+    step: Annotated[
+        float | None,
+        About(
+            "Step size of the policy's parameters.",
+            above=0,
+            finite=True,
+            unset="0.3 per row of the policy's table, at most 30; 0.05 with an optimizer",
+            methods=("primal-dual",),
+        ),
+    ] = None
+    multiplier_step: Annotated[
+        float | None,
+        About(
+            "Step size of the multiplier.",
+            above=0,
+            finite=True,
+            unset="0.2 / (largest - smallest attainable return)^2",
+            methods=("primal-dual",),
+        ),
+    ] = None
+    gradients: Annotated[
+        Literal["exact", "sampled"],
+        About(
+            "Gradients from all observation sequences (exact), or of opacity and return from fresh samples in each"
+            " iteration (sampled), as in the paper.",
+            methods=("primal-dual",),
+        ),
+    ] = "exact"
+    optimizer: Annotated[
+        Any,
+        About(
+            "Optimizer that makes the steps: the name of one of optax's, such as adam; in Python also an optax"
+            " transformation.",
+            unset="a plain gradient step",
+            form=str,
+            accepts=lambda value: isinstance(value, str) or hasattr(value, "update"),
+            expected="the name of one of optax's optimizers, or an optax transformation",
+            methods=("primal-dual",),
+        ),
+    ] = None
+    checkpoint: Annotated[
+        str | Path | None,
+        About(
+            "Checkpoint file, saved periodically during the search.",
+            form=Path,
+            in_file=False,
+            in_identity=False,
+            methods=_SEARCHES,
+        ),
+    ] = None
+    checkpoint_every: Annotated[
+        float,
+        About("Seconds between two checkpoints.", least=0, in_file=False, in_identity=False, methods=_SEARCHES),
+    ] = 10.0
+    resume: Annotated[
+        str | Path | None,
+        About(
+            "Checkpoint to resume from; the result is the same as without the interruption.",
+            form=Path,
+            in_file=False,
+            in_identity=False,
+            methods=_SEARCHES,
+        ),
+    ] = None
+    certificate: Annotated[
+        bool,
+        About(
+            "Prove a bound on what any policy can achieve; with a time limit, in a quarter of it.",
+            flag="--certificate/--no-certificate",
+            in_identity=False,
+        ),
+    ] = True
+    certificate_time_limit: Annotated[
+        float, About("Time limit of the proof in seconds.", least=0, in_identity=False)
+    ] = 20.0
+
+
+@dataclass(frozen=True)
+class FrontierOptions(SearchOptions):
+    """The options of `veil.frontier`; `starts` and `iterations` are those of its first search."""
+
+    points: Annotated[int, About("Number of points of the curve.", least=2, most=10_000, in_file=False)] = 20
+    _: KW_ONLY
+    memory: Annotated["MemoryName | Memory", _MEMORY] = "markov"
