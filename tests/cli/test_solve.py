@@ -200,7 +200,7 @@ def test_only_the_third_ctrl_c_gives_up(capsys: pytest.CaptureFixture):
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
-        assert "once more" in capsys.readouterr().err
+        assert "press again to discard the result" in capsys.readouterr().err
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGTERM)
     with interrupts_wait():
