@@ -21,7 +21,7 @@ from veil.engine.joint import JointWalk
 from veil.engine.sampling import draw_events
 from veil.engine.size import tree_size
 from veil.planning.policy_class import Space
-from veil.policy.tables import Policy
+from veil.policy.policy import Policy
 from veil.problem.problem import Problem
 
 _BITS_A_NAT = 1 / float(natural_log(np.array([2.0]))[0])

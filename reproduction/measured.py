@@ -14,7 +14,7 @@ from veil.measure.evaluate import expected_return, opacity
 from veil.planning.solution import Solution, Status
 from veil.planning.solve import solve
 from veil.policy.markov import MarkovPolicy
-from veil.policy.tables import Policy
+from veil.policy.policy import Policy
 from veil.problem.fingerprint import fingerprint
 from veil.problem.problem import Problem
 from veil.proof.certify import certify

@@ -34,6 +34,7 @@ from .policy.memories import ObservationMemory as ObservationMemory
 from .policy.memories import StateMemory as StateMemory
 from .policy.memories import ZoneMemory as ZoneMemory
 from .policy.memory import MemoryPolicy as MemoryPolicy
+from .policy.policy import Policy as Policy
 from .policy.timed import TimedPolicy as TimedPolicy
 from .problem.grid.world import GridWorld as GridWorld
 from .problem.grid.world import Sensor as Sensor

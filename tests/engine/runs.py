@@ -138,7 +138,7 @@ class Enumerator:
             return f"{here} (coming from {', '.join(past)})" if past else f"{here} (at the start)"
         if isinstance(memory, ZoneMemory):
             been = set(states) | {f"s{s}" for s in states}
-            zones = [str(number) for number, zone in enumerate(memory.zones) if been & set(zone)]
+            zones = [str(number) for number, zone in enumerate(memory.members) if been & set(zone)]
             return f"{here} (visited zone {', '.join(zones)})" if zones else f"{here} (no zone visited)"
         return f"{here} (node {node})"
 

@@ -78,7 +78,7 @@ def test_a_run_refuses_what_cannot_happen_and_stays_as_it_was():
     with pytest.raises(veil.VeilError, match="no run has begun"):
         policy.act("r3c1", "0")
     policy.start(problem)
-    with pytest.raises(veil.InputError, match="cannot occur at time 0"):
+    with pytest.raises(veil.InputError, match="is impossible at time 0"):
         policy.act("r0c0", "0")
     with pytest.raises(veil.InputError, match="missing at time 0"):
         policy.act("r3c1")

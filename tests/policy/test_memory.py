@@ -23,12 +23,12 @@ def watched(horizon: int = 3, **changes) -> veil.Problem:
 @pytest.mark.parametrize(
     ("memory", "words"),
     [
-        (ObservationMemory(), "memory of the last observation, with a clock"),
-        (ObservationMemory(2, clock=False), "memory of the last 2 observations, without a clock"),
-        (StateMemory(3), "memory of the last 3 states, with a clock"),
-        (ZoneMemory([[1, 2], [0]]), "memory of which of 2 zones were visited, with a clock"),
-        (Controller(), "a controller of 2 nodes, without a clock"),
-        (Controller(1, clock=True), "a controller of 1 node, with a clock"),
+        (ObservationMemory(), "memory of the last observation, time-dependent"),
+        (ObservationMemory(2, clock=False), "memory of the last 2 observations, the same at all times"),
+        (StateMemory(3), "memory of the last 3 states, time-dependent"),
+        (ZoneMemory([[1, 2], [0]]), "memory of which of 2 zones were visited, time-dependent"),
+        (Controller(), "a controller of 2 nodes, the same at all times"),
+        (Controller(1, clock=True), "a controller of 1 node, time-dependent"),
     ],
 )
 def test_a_memory_describes_itself(memory: Memory, words: str):
@@ -56,10 +56,10 @@ def test_memories_are_values():
         (lambda: Controller("2"), "nodes is '2'"),  # type: ignore[arg-type]
         (lambda: ZoneMemory([]), "0 zones are given, expected from 1 to 60"),
         (lambda: ZoneMemory("hall"), "zones are 'hall', expected a list of zones"),
-        (lambda: ZoneMemory({1, 2}), "zones are {1, 2}, expected a list of zones"),
-        (lambda: ZoneMemory(None), "zones are None"),
-        (lambda: ZoneMemory([[], [1.5]]), "2 defects\n.*zone 0 is \\(\\).*\n.*zone 1 is \\(1.5,\\), expected names"),
-        (lambda: ZoneMemory([None]), "zone 0 is None"),
+        (lambda: ZoneMemory({1, 2}), "zones are {1, 2}, expected a list of zones"),  # type: ignore[arg-type]
+        (lambda: ZoneMemory(None), "zones are None"),  # type: ignore[arg-type]
+        (lambda: ZoneMemory([[], [1.5]]), "2 defects\n.*zone 0 is \\(\\).*\n.*zone 1 is \\(1.5,\\), expected names"),  # type: ignore[arg-type]
+        (lambda: ZoneMemory([None]), "zone 0 is None"),  # type: ignore[arg-type]
         (lambda: ZoneMemory([[0]] * 61), "61 zones are given"),
         (lambda: ZoneMemory([[0]], clock=1), "clock is 1"),  # type: ignore[arg-type]
     ],
@@ -168,12 +168,20 @@ def test_a_policy_must_fit_the_problem():
 @pytest.mark.parametrize(
     ("smaller", "larger", "message"),
     [
-        (ObservationMemory(2), ObservationMemory(1), "memory of the last 2 observations, and memory of the last obs"),
-        (StateMemory(1), ObservationMemory(2), "memory of the last state, and memory of the last 2 observations"),
-        (ZoneMemory([[0]]), ZoneMemory([[1]]), "does not tell what that holds: use a larger memory"),
-        (Controller(3), Controller(2), "a controller of 3 nodes, and a controller of 2 nodes"),
-        (StateMemory(1), Controller(5, clock=True), "does not tell what that holds"),
-        (StateMemory(1), StateMemory(2, clock=False), "it has a clock, which .* without a clock has not"),
+        (ObservationMemory(2), ObservationMemory(1), "memory of the last 2 observations, which memory of the last obs"),
+        (
+            StateMemory(1),
+            ObservationMemory(2),
+            "memory of the last state, which memory of the last 2 observations",
+        ),
+        (ZoneMemory([[0]]), ZoneMemory([[1]]), "does not determine: use a larger memory"),
+        (Controller(3), Controller(2), "a controller of 3 nodes, which a controller of 2 nodes"),
+        (StateMemory(1), Controller(5, clock=True), "does not determine"),
+        (
+            StateMemory(1),
+            StateMemory(2, clock=False),
+            "it depends on the time, and .* does not hold it: use clock=True",
+        ),
     ],
 )
 def test_a_memory_that_does_not_tell_enough_is_refused(smaller: Memory, larger: Memory, message: str):
@@ -271,4 +279,4 @@ def test_the_text_of_a_memory_is_the_same_for_the_same_memory():
 
 def test_a_policy_shows_what_it_is():
     text = repr(MemoryPolicy.uniform(watched(2), StateMemory(1)))
-    assert text == "MemoryPolicy(memory of the last state, with a clock: 7 rows, 3 entries each)"
+    assert text == "MemoryPolicy(memory of the last state, time-dependent: 7 rows, 3 entries each)"

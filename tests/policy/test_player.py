@@ -139,7 +139,7 @@ def test_two_players_do_not_disturb_each_other():
 
 
 def test_playing_before_the_start_is_refused():
-    with pytest.raises(veil.VeilError, match=r"call policy.start\(problem\) before policy.act\(state\)"):
+    with pytest.raises(veil.VeilError, match=r"call policy.start\(problem\) before policy.act\(state, observation\)"):
         MemoryPolicy.uniform(watched(), StateMemory(1)).act("hall")
 
 
@@ -174,7 +174,7 @@ def test_what_cannot_happen_is_refused_and_the_run_goes_on():
         player.act("attic", 0)
     with pytest.raises(veil.InputError, match="observation 'o2' is impossible at time 0"):
         player.act("hall", 2)
-    with pytest.raises(veil.InputError, match="it is missing at time 0: the policy remembers observations"):
+    with pytest.raises(veil.InputError, match="it is missing at time 0: the policy reads observations"):
         player.act("hall")
     with pytest.raises(veil.InputError, match="observation 7 does not exist"):
         player.act("hall", 7)

@@ -9,14 +9,13 @@ from tests.policy.masked import AVAILABLE, knowing_problem, masked_problem
 from veil.policy.tables import (
     MARKOV,
     TIMED,
-    check_fits,
     check_table,
     deterministic_table,
-    policy_is_stationary,
     softmax_pull_back,
     softmax_table,
     uniform_table,
 )
+from veil.policy.tabular import table_policy
 
 
 def defects_of(call, *args) -> tuple[str, ...]:
@@ -85,45 +84,51 @@ def test_every_defect_is_listed_up_to_twenty():
     assert "row (state 19)" in defects[19]
 
 
-# check_fits
+# a policy against a problem
 
 
-def test_a_policy_that_fits_is_handed_on_as_its_table():
+def check(policy: veil.Policy, problem: veil.Problem) -> None:
+    table_policy(policy).check(problem)
+
+
+def test_a_policy_that_fits_has_one_table_or_one_for_each_time():
     problem = masked_problem()
     policy = veil.MarkovPolicy.uniform(problem)
-    assert check_fits(policy, problem).shape == (1, 3, 3)
+    check(policy, problem)
+    assert policy.table.shape == (1, 3, 3)
+    assert not policy.timed
     timed = veil.TimedPolicy.uniform(problem)
-    assert check_fits(timed, problem) is timed.probabilities
-    assert policy_is_stationary(policy)
-    assert not policy_is_stationary(timed)
+    check(timed, problem)
+    assert timed.table is timed.probabilities
+    assert timed.timed
 
 
 def test_an_action_that_is_not_available_is_named_with_state_and_time():
     problem = masked_problem()
-    (markov,) = defects_of(check_fits, veil.MarkovPolicy([[1, 0, 0], [0.5, 0.5, 0], [1, 0, 0]]), problem)
+    (markov,) = defects_of(check, veil.MarkovPolicy([[1, 0, 0], [0.5, 0.5, 0], [1, 0, 0]]), problem)
     assert "state 'shaft' takes action 'up' with probability 0.5" in markov
     assert "time" not in markov
     table = np.tile(uniform_table(problem), (2, 1, 1))
     table[1, 2] = [0, 0, 1]
-    (timed,) = defects_of(check_fits, veil.TimedPolicy(table), problem)
+    (timed,) = defects_of(check, veil.TimedPolicy(table), problem)
     assert "state 'pit' at time 1 takes action 'down' with probability 1" in timed
 
 
 def test_a_table_of_another_shape_is_refused():
     problem = masked_problem()
-    (defect,) = defects_of(check_fits, veil.MarkovPolicy(np.full((2, 3), 1 / 3)), problem)
+    (defect,) = defects_of(check, veil.MarkovPolicy(np.full((2, 3), 1 / 3)), problem)
     assert "(1, 2, 3), expected (T, 3, 3)" in defect
-    (defect,) = defects_of(check_fits, veil.TimedPolicy(np.tile(uniform_table(problem), (5, 1, 1))), problem)
+    (defect,) = defects_of(check, veil.TimedPolicy(np.tile(uniform_table(problem), (5, 1, 1))), problem)
     assert "tables for 5 steps" in defect
     assert "2 decisions" in defect
-    (defect,) = defects_of(check_fits, np.eye(3), problem)
+    (defect,) = defects_of(check, np.eye(3), problem)
     assert "ndarray" in defect
     assert "veil.MarkovPolicy" in defect
 
 
 def test_a_timed_policy_of_one_table_does_not_pass_for_a_stationary_one():
     problem = masked_problem(horizon=2)
-    (defect,) = defects_of(check_fits, veil.TimedPolicy(uniform_table(problem)[None]), problem)
+    (defect,) = defects_of(check, veil.TimedPolicy(uniform_table(problem)[None]), problem)
     assert "tables for 1 steps" in defect
 
 
@@ -132,7 +137,7 @@ def test_an_agent_who_knows_more_has_more_rows():
     assert uniform_table(problem).shape == (6, 3)
     table = np.tile(uniform_table(masked_problem()), (2, 1))
     table[5] = [0, 1, 0]
-    (defect,) = defects_of(check_fits, veil.MarkovPolicy(table), problem)
+    (defect,) = defects_of(check, veil.MarkovPolicy(table), problem)
     assert "state 'yes/pit' takes action 'up'" in defect
 
 

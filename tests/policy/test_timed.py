@@ -17,7 +17,7 @@ def test_probabilities_are_kept_and_are_the_table():
 
 
 def test_a_bad_row_is_refused_with_time_and_state():
-    with pytest.raises(veil.InputError, match=r"timed policy: row \(time 1, state 0\) sums to 0.9"):
+    with pytest.raises(veil.InputError, match=r"time-dependent policy: row \(time 1, state 0\) sums to 0.9"):
         veil.TimedPolicy([[[1.0, 0.0]], [[0.5, 0.4]]])
     with pytest.raises(veil.InputError, match=r"entry \(time 0, state 0, action 1\) is -0.5"):
         veil.TimedPolicy([[[1.5, -0.5]]])

@@ -43,7 +43,7 @@ def table(rng: np.random.Generator, mask: np.ndarray, times: int | None) -> np.n
     return weights / weights.sum(axis=-1, keepdims=True)
 
 
-def random_policy(problem: veil.Problem, kind: str, seed: int):
+def random_policy(problem: veil.Problem, kind: str, seed: int) -> veil.Policy:
     """A policy of a kind, stationary where there are no decisions to tell apart."""
     rng = np.random.default_rng(seed)
     if kind in ("history", "told"):

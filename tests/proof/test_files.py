@@ -73,13 +73,7 @@ def test_whoever_is_killed_while_saving_leaves_the_old_one_or_the_new_one(tmp_pa
         child.wait()
         child.stdout.close()
         loaded = Certificate.load(tmp_path / "one.json")
-        fits = [policy for policy in policies if loaded.policy_hash == _hash(policy)]
+        fits = [policy for policy in policies if loaded.policy_hash == policy.digest()]
         verify(loaded, problem, fits[0])
         seen.add(loaded.policy_hash)
-    assert seen <= {_hash(policy) for policy in policies}
-
-
-def _hash(policy) -> str:
-    from veil.proof.claim import policy_hash
-
-    return policy_hash(policy)
+    assert seen <= {policy.digest() for policy in policies}

@@ -20,7 +20,7 @@ from .shared import (
 
 if TYPE_CHECKING:
     from ..measure.result import Opacity
-    from ..policy.tables import Policy
+    from ..policy.policy import Policy
     from ..problem.problem import Problem
 
 _MOST_COUNTED = 20_000  # hidden states up to which observation sequences are counted, which takes about a second

@@ -28,7 +28,7 @@ from .shared import (
 
 if TYPE_CHECKING:
     from ..engine.filter import ObserverFilter
-    from ..policy.tables import Policy
+    from ..policy.policy import Policy
     from ..problem.problem import Problem
 
 
@@ -216,13 +216,10 @@ def _play(problem: "Problem", policy: "Policy", runs: int, seed: int) -> list[di
     from ..engine.chain import make_chain
     from ..engine.hidden import event_name
     from ..engine.sampling import draw_runs
-    from ..policy.tables import rows_of
-    from ..problem.problem import Problem as Plain
 
     chain = make_chain(problem, policy)
     hidden, drawn = chain.hidden, draw_runs(chain, runs, np.random.default_rng(seed))
-    rows = rows_of(policy, problem)
-    actions = problem.model.actions.all() if isinstance(rows, Plain) else rows.action_names
+    actions = policy.choice_names(problem)
     states, first = problem.model.states, 0 if problem.observer.sees_first else 1
     secrets = hidden.label[drawn.states[:, hidden.split_time]].argmax(axis=1)
     return [

@@ -1,19 +1,21 @@
-"""The hidden chain under a policy: the transitions that the observer reckons with, and slopes back to the policy."""
+"""The chain that a policy induces, with gradients back to the policy's table."""
 
-from functools import cached_property
+from functools import cached_property, singledispatch
 from threading import Lock
 
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float
 
+from ..common.errors import InputError
 from ..policy.history import HistoryPolicy
-from ..policy.tables import Policy, check_fits, policy_is_stationary
+from ..policy.policy import Policy
+from ..policy.tabular import TablePolicy
 from ..problem.problem import Problem
-from .followed import follow
-from .hidden import Hidden, build
+from .followed import Followed, follow
+from .hidden import Hidden
 from .kernel import Matrix
-from .remember import remember
+from .remember import hidden_chain
 
 _SMALL_LABEL = 2**22  # a dense label of this size costs nothing; beyond, the values are counted
 _MOST_NUMBERS = 2**26  # of mixed transitions kept for a time-dependent policy: 512 MiB
@@ -25,12 +27,22 @@ class Chain:
     **Arguments:** `hidden`; `table`, `(T, C, A)`, or `(1, C, A)` for all times.
     """
 
+    followed: Followed | None = None  # the same time by time, for a history policy
+
     def __init__(self, hidden: Hidden, table: Float[np.ndarray, "T C A"], *, stationary: bool):
-        self.hidden = hidden
-        self.table = table
         self.stationary = stationary
+        self._parts = hidden, table
         self._matrices: dict[int, tuple[Matrix, ...]] = {}
-        self._numbers = len(hidden.channels) * hidden.kernel.num_entries
+
+    @property
+    def hidden(self) -> Hidden:
+        """The chain before a policy is chosen."""
+        return self._parts[0]
+
+    @property
+    def table(self) -> Float[np.ndarray, "T C A"]:
+        """The action probabilities of each cell."""
+        return self._parts[1]
 
     def weights(self, time: int) -> Float[np.ndarray, "N A"]:
         """`π_t(a|x)` on hidden states."""
@@ -43,13 +55,14 @@ class Chain:
         if found is None:
             weights = self.weights(time)
             found = tuple(self.hidden.kernel.mix(weights * channel.actions) for channel in self.hidden.channels)
-            if len(self._matrices) * self._numbers > _MOST_NUMBERS:
+            numbers = len(self.hidden.channels) * self.hidden.kernel.num_entries
+            if len(self._matrices) * numbers > _MOST_NUMBERS:
                 self._matrices.clear()  # a long time-dependent policy: rebuild rather than hoard
             self._matrices[key] = found
         return found
 
     def push(self, rows: Float[np.ndarray, "*n N"], time: int) -> Float[np.ndarray, "*n N"]:
-        """Distributions one step on, whatever is emitted: `row @ P_t`."""
+        """Distributions one step on, over all events: `row @ P_t`."""
         return sum_over(rows @ matrix for matrix in self.matrices(time))
 
     def pull(self, columns: Float[np.ndarray, "N *k"], time: int) -> Float[np.ndarray, "N *k"]:
@@ -85,21 +98,51 @@ class Chain:
         return labels[::-1]
 
 
-def make_chain(problem: Problem, policy: Policy | HistoryPolicy) -> Chain:
-    """The hidden chain of a problem under a policy that fits it; raises `InputError` where it does not.
+class FollowedChain(Chain):
+    """The chain of a history policy: its states are the situations of all times that the policy reaches.
 
-    For a history policy its states are the situations of all times that the policy reaches.
+    They are laid side by side only when something asks for the chain; `followed` has them time by time.
     """
-    if isinstance(policy, HistoryPolicy):
-        product, rows = follow(problem, policy).chain_parts()
-        return Chain(product, rows, stationary=True)
-    table, memory = check_fits(policy, problem), getattr(policy, "memory", None)
-    hidden = build(problem) if memory is None else remember(problem, memory).hidden
-    return Chain(hidden, table, stationary=policy_is_stationary(policy))
+
+    def __init__(self, followed: Followed):
+        self.followed = self._followed = followed
+        self.stationary, self._matrices = True, {}
+
+    @cached_property
+    def _parts(self) -> tuple[Hidden, Float[np.ndarray, "1 C A"]]:
+        return self._followed.chain_parts()
+
+
+def make_chain(problem: Problem, policy: Policy) -> Chain:
+    """The chain that a policy induces in a problem; every measure works on it.
+
+    For a history policy it is a `FollowedChain`, whose `followed` lets measures work time by time instead.
+
+    **Raises:** `InputError` where the policy does not fit the problem.
+    """
+    return _chain_of(policy, problem)
+
+
+@singledispatch
+def _chain_of(policy: object, problem: Problem) -> Chain:
+    raise InputError(
+        "policy", [f"it is a {type(policy).__name__}, expected a policy: veil.MarkovPolicy(probabilities)"]
+    )
+
+
+@_chain_of.register
+def _(policy: TablePolicy, problem: Problem) -> Chain:
+    policy.check(problem)
+    return Chain(hidden_chain(problem, policy.memory), policy.table, stationary=not policy.timed)
+
+
+@_chain_of.register
+def _(policy: HistoryPolicy, problem: Problem) -> Chain:
+    return FollowedChain(follow(problem, policy))
 
 
 class Slopes:
-    """Collects `∂/∂K_t` over a tree or sequences and turns it into the slope in the policy's table."""
+    """Collects `∂/∂K_t` over a tree or sequences and turns it into the gradient with respect to the policy's table."""
 
     def __init__(self, chain: Chain):
         self.chain = chain
@@ -107,11 +150,11 @@ class Slopes:
         self._lock = Lock()
 
     def add(self, time: int, channel: int, left: np.ndarray, right: np.ndarray) -> None:
-        """Add `Σ_n left(n,x) right(n,x')` to the slope in `K_t(x,x')` of a channel."""
+        """Add `Σ_n left(n,x) right(n,x')` to the gradient with respect to `K_t(x,x')` of a channel."""
         self.add_outer(time, channel, self.chain.hidden.kernel.outer(left, right))
 
     def add_outer(self, time: int, channel: int, outer: np.ndarray) -> None:
-        """Add a slope in `K_t` that the kernel's `outer` has made; several threads may do so at once."""
+        """Add a gradient with respect to `K_t` that the kernel's `outer` has made; several threads may do so at once."""
         key = (0 if self.chain.stationary else time, channel)
         with self._lock:
             if key in self._outer:
@@ -120,7 +163,7 @@ class Slopes:
                 self._outer[key] = outer
 
     def table(self) -> Float[np.ndarray, "T C A"]:
-        """The slope in each entry of the policy's table."""
+        """The gradient with respect to each entry of the policy's table."""
         hidden = self.chain.hidden
         result = np.zeros(self.chain.table.shape)
         for (time, channel), outer in self._outer.items():

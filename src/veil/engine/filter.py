@@ -8,8 +8,7 @@ from jaxtyping import Float
 from ..common.checks import Defects
 from ..common.errors import ImpossibleObservationError, VeilError
 from ..common.logs import posteriors
-from ..policy.history import HistoryPolicy
-from ..policy.tables import Policy
+from ..policy.policy import Policy
 from ..problem.problem import Problem
 from .chain import make_chain
 from .hidden import event_name
@@ -27,7 +26,7 @@ class ObserverFilter:
     Cost of an update: `O(nnz(P))` before τ, times the number of values of the secret after it.
     """
 
-    def __init__(self, problem: Problem, policy: Policy | HistoryPolicy):
+    def __init__(self, problem: Problem, policy: Policy):
         self.problem = problem
         self._chain = make_chain(problem, policy)
         self.reset()

@@ -12,7 +12,6 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
 
-from ..common.checks import Defects
 from ..common.errors import InputError, TooLargeError
 from ..policy.history import HistoryPolicy
 from ..problem.problem import Problem
@@ -157,18 +156,7 @@ class _Follower:
         self.situation = situations(problem, self.hidden)
         self.values = self.hidden.num_values
         self.used = 0
-        defects = Defects(_WHERE)
-        if policy.horizon != problem.horizon:
-            defects.add(f"it makes {policy.horizon} decisions, and the horizon is {problem.horizon}")
-        if len(policy.first) != num_columns(self.hidden.first):
-            defects.add(f"it knows {len(policy.first)} first events, and {num_columns(self.hidden.first)} can come")
-        for time, (rows, table) in enumerate(zip(policy.decisions, policy.following, strict=True)):
-            if rows.probabilities.shape[1] != problem.num_actions:
-                width = rows.probabilities.shape[1]
-                defects.add(f"time {time}: it chooses among {width} actions, and there are {problem.num_actions}")
-            if table.shape[1] != self.hidden.num_events:
-                defects.add(f"time {time}: it knows {table.shape[1]} events, and there are {self.hidden.num_events}")
-        defects.raise_if_any()
+        policy.check(problem)
 
     def all(self) -> Followed:
         x, event = np.nonzero(self.hidden.root > 0)
@@ -226,19 +214,10 @@ class _Follower:
         if time == self.hidden.horizon:
             return np.zeros((len(node), self.problem.num_actions))
         rows = self.policy.decisions[time]
-        size = max(int(self.situation.max(initial=0)), int(rows.situation.max(initial=0))) + 1
-        values = max(self.values, int(rows.value.max(initial=0)) + 1) + 1
-
-        def key(node: np.ndarray, situation: np.ndarray, value: np.ndarray) -> np.ndarray:
-            return (node.astype(np.int64) * size + situation) * values + value + 1
-
-        known, wanted = key(rows.node, rows.situation, rows.value), key(node, self.situation[x], z)
-        order = np.argsort(known, kind="stable")
-        place = np.minimum(np.searchsorted(known, wanted, sorter=order), max(0, len(known) - 1))
-        row = order[place] if len(known) else place
-        missing = np.ones(len(wanted), dtype=bool) if not len(known) else known[row] != wanted
-        if missing.any():
-            at = int(np.flatnonzero(missing)[0])
+        row = rows.places(node, self.situation[x], z)
+        missing = np.flatnonzero(row < 0)
+        if len(missing):
+            at = int(missing[0])
             name = self.problem.model.states[int(self.hidden.state[x[at]])]
             raise InputError(
                 _WHERE, [f"time {time}: it has no row for state {name!r} in node {node[at]}, which it reaches"]

@@ -7,8 +7,7 @@ import scipy.sparse as sp
 from jaxtyping import Float
 
 from ..common.errors import TooLargeError
-from ..policy.history import HistoryPolicy
-from ..policy.tables import Policy
+from ..policy.policy import Policy
 from ..problem.model import Model
 from ..problem.problem import Problem
 from .chain import Chain, make_chain
@@ -76,7 +75,7 @@ class InducedHMM:
         )
 
 
-def induced_hmm(problem: Problem, policy: Policy | HistoryPolicy) -> InducedHMM:
+def induced_hmm(problem: Problem, policy: Policy) -> InducedHMM:
     """The hidden Markov model that the observer sees when a policy is played.
 
     A state is a hidden state of the problem (with what the agent remembers), and, where symbols depend on the action or

@@ -13,11 +13,11 @@ import scipy.sparse as sp
 from jaxtyping import Bool, Float
 
 from ..common.errors import TooLargeError
-from ..policy.memories import Memory
+from ..policy.memories import Memory, PolicyMemory
 from ..policy.recall import Recall, recall
 from ..policy.records import EventRecord
 from ..problem.problem import Problem
-from .hidden import Channel, Hidden, emission_tables, one_hot, scaled_rows
+from .hidden import Channel, Hidden, build, emission_tables, one_hot, scaled_rows
 from .kernel import make_kernel
 
 _MOST_NUMBERS = 2**28  # transition probabilities of the product: 2 GiB
@@ -63,6 +63,11 @@ def remember(problem: Problem, memory: Memory) -> Remembering:
     if situations.memory not in found:
         found[situations.memory] = Remembering(situations.memory, _product(problem, situations), situations)
     return found[situations.memory]
+
+
+def hidden_chain(problem: Problem, memory: PolicyMemory) -> Hidden:
+    """The hidden chain that a table drives: the problem's own, or in product with what the agent remembers."""
+    return remember(problem, memory).hidden if isinstance(memory, Memory) else build(problem)
 
 
 def _product(problem: Problem, situations: Recall) -> Hidden:

@@ -10,8 +10,7 @@ import scipy.sparse as sp
 from ..common.checks import Defects
 from ..common.errors import InputError, ModelFileError
 from ..engine.induced import InducedHMM, induced_hmm
-from ..policy.history import HistoryPolicy
-from ..policy.tables import Policy
+from ..policy.policy import Policy
 from ..problem.model import Model
 from ..problem.observer import Observer
 from ..problem.problem import Problem
@@ -117,7 +116,7 @@ def save_arrays(path: str | Path, imported: Imported) -> tuple[str, ...]:
     return ()
 
 
-def chain_to_arrays(path: str | Path, problem: Problem, policy: Policy | HistoryPolicy) -> InducedHMM:
+def chain_to_arrays(path: str | Path, problem: Problem, policy: Policy) -> InducedHMM:
     """Write the hidden Markov model that a policy induces, with the names of `hmmlearn.hmm.CategoricalHMM`.
 
     Arrays: `startprob_` `(M,)`, `transmat_` `(M, M)`, `emissionprob_` `(M, E)`, and `rewards` `(M,)`,

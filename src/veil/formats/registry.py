@@ -13,8 +13,7 @@ from ..common.errors import InputError, PluginError
 from ..common.registry import Registry
 
 if TYPE_CHECKING:
-    from ..policy.history import HistoryPolicy
-    from ..policy.tables import Policy
+    from ..policy.policy import Policy
     from ..problem.problem import Problem
     from .imported import Imported
 
@@ -54,9 +53,9 @@ class Format:
     write_problem: "Callable[[Path, Problem], None] | None" = None
     read_model: "Callable[..., Imported] | None" = None
     write_model: "Callable[[Path, Imported], tuple[str, ...]] | None" = None
-    write_chain: "Callable[[Path, Problem, Policy | HistoryPolicy], object] | None" = None
-    read_policy: "Callable[[Path, Problem | None], Policy | HistoryPolicy] | None" = None
-    write_policy: "Callable[[Path, Problem, Policy | HistoryPolicy], None] | None" = None
+    write_chain: "Callable[[Path, Problem, Policy], object] | None" = None
+    read_policy: "Callable[[Path, Problem | None], Policy] | None" = None
+    write_policy: "Callable[[Path, Problem, Policy], None] | None" = None
     options: Mapping[str, str] = field(default_factory=dict)
     extra: str | None = None
 

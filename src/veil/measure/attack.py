@@ -13,8 +13,7 @@ from ..engine.filter import ObserverFilter
 from ..engine.hidden import event_name
 from ..engine.over_time import posteriors_over_time
 from ..engine.sampling import Runs, draw_runs
-from ..policy.history import HistoryPolicy
-from ..policy.tables import Policy
+from ..policy.policy import Policy
 from ..problem.problem import Problem
 from .attack_result import Attack, CalibrationBin, Estimate, Mistake, Trace, fano_error
 from .evaluate import opacity
@@ -30,10 +29,10 @@ _TIE = 1e-9
 
 def attack(
     problem: Problem,
-    policy: Policy | HistoryPolicy,
+    policy: Policy,
     episodes: int = 10_000,
     *,
-    observer_believes: Policy | HistoryPolicy | None = None,
+    observer_believes: Policy | None = None,
     seed: int = 0,
     bins: int = 10,
     traces: int = 5,
@@ -103,7 +102,7 @@ def _check(episodes: int, seed: int, bins: int, traces: int) -> None:
     defects.raise_if_any()
 
 
-def _believed_chain(problem: Problem, believed: Policy | HistoryPolicy) -> Chain:
+def _believed_chain(problem: Problem, believed: Policy) -> Chain:
     try:
         return make_chain(problem, believed)
     except InputError as error:
@@ -196,7 +195,7 @@ class _Rule:
         self.bits = np.inf if ruled_out > 0 else bits
 
 
-def _enumerated(problem: Problem, policy: Policy | HistoryPolicy, found: Opacity) -> JointTable | None:
+def _enumerated(problem: Problem, policy: Policy, found: Opacity) -> JointTable | None:
     """The joint table where the sequences are few enough, else None."""
     if found.method != "exact" or found.num_sequences > _MOST_EXACT:
         return None
@@ -226,7 +225,7 @@ def _calibration(
 
 
 def _traces(
-    problem: Problem, believed: Policy | HistoryPolicy, runs: Runs, truth: Int[np.ndarray, " n"], count: int
+    problem: Problem, believed: Policy, runs: Runs, truth: Int[np.ndarray, " n"], count: int
 ) -> tuple[Trace, ...]:
     watcher = ObserverFilter(problem, believed)
     return tuple(_trace(watcher, runs.events[number], int(truth[number])) for number in range(count))

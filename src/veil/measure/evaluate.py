@@ -12,11 +12,11 @@ from ..engine.chain import Chain, make_chain
 from ..engine.joint import DEFAULT_MEMORY
 from ..engine.returns import evaluate_return
 from ..engine.size import tree_size
-from ..policy.history import HistoryPolicy
 from ..policy.markov import MarkovPolicy
 from ..policy.memories import Memory
 from ..policy.memory import MemoryPolicy
-from ..policy.tables import Policy, softmax_pull_back
+from ..policy.policy import Policy
+from ..policy.tables import softmax_pull_back
 from ..policy.timed import TimedPolicy
 from ..problem.problem import Problem
 from .bracket import bracket_gradient, bracket_opacity
@@ -65,7 +65,7 @@ class _Settings:
 
 def opacity(
     problem: Problem,
-    policy: Policy | HistoryPolicy,
+    policy: Policy,
     method: Method = "auto",
     *,
     width: float = 1e-3,
@@ -96,9 +96,9 @@ def opacity(
     """
     budget = Budget(memory_bytes, _SECONDS.get(method, 1.0) if time_limit is None else time_limit, merge_tolerance)
     settings = _Settings(method, width, sequences, std_error, seed, budget)
-    if isinstance(policy, HistoryPolicy) and method != "sampled":
-        return history_opacity(problem, policy, method, budget, width)
     chain = make_chain(problem, policy)
+    if chain.followed is not None and method != "sampled":
+        return history_opacity(chain.followed, method, budget, width)
     if method == "auto":
         return _auto(chain, settings)
     if method == "exact":
@@ -154,14 +154,15 @@ def opacity_gradient(
     return result, _in_theta(policy, slope)
 
 
-def expected_return(problem: Problem, policy: Policy | HistoryPolicy) -> float:
+def expected_return(problem: Problem, policy: Policy) -> float:
     """The expected return of a policy, exact: over the horizon, or over an infinite horizon where `return_over="infinite"`.
 
     A time-dependent policy plays optimally for the return after the horizon in the second case.
     """
-    if isinstance(policy, HistoryPolicy):
-        return history_return(problem, policy)
-    return evaluate_return(problem, make_chain(problem, policy))[0]
+    chain = make_chain(problem, policy)
+    if chain.followed is not None:
+        return history_return(problem, chain.followed)
+    return evaluate_return(problem, chain)[0]
 
 
 def return_gradient(

@@ -19,10 +19,9 @@ from ..common.clock import Clock
 from ..common.errors import TooLargeError
 from ..common.logs import conditional_entropy_bits, entropy_bits
 from ..engine.beliefs import merge_histories
-from ..engine.followed import Followed, follow
+from ..engine.followed import Followed
 from ..engine.kernel import num_rows
 from ..engine.returns import values_afterwards
-from ..policy.history import HistoryPolicy
 from ..problem.problem import Problem
 from .exact import Budget
 from .result import Opacity
@@ -41,15 +40,14 @@ class _Histories:
     event: Int[np.ndarray, " h"]
 
 
-def history_opacity(problem: Problem, policy: HistoryPolicy, method: str, budget: Budget, width: float) -> Opacity:
+def history_opacity(followed: Followed, method: str, budget: Budget, width: float) -> Opacity:
     """`H(Z|Y)` of a history policy: `"exact"`, `"bracket"`, or `"auto"` for the first that fits the budget.
 
     Cost: exact, the numbers of all messages (on the observation tree the situations, about 100 ns each); a bracket keeps
     more and more histories apart until the width or the time is reached.
 
-    **Raises:** `TooLargeError` where an exact value does not fit; `InputError` where the policy does not fit the problem.
+    **Raises:** `TooLargeError` where an exact value does not fit.
     """
-    followed = follow(problem, policy)
     if method in ("exact", "auto"):
         try:
             joint = _joint(followed, budget)
@@ -61,18 +59,14 @@ def history_opacity(problem: Problem, policy: HistoryPolicy, method: str, budget
     return _bracket(followed, budget, width)
 
 
-def history_return(problem: Problem, policy: HistoryPolicy) -> float:
+def history_return(problem: Problem, followed: Followed) -> float:
     """The expected return, over the horizon or an infinite one; after T the policy then acts optimally for the return."""
-    followed = follow(problem, policy)
     forever = problem.return_over == "infinite"
     return followed.earned(values_afterwards(problem, followed.hidden) if forever else followed.hidden.terminal)
 
 
-def history_table(
-    problem: Problem, policy: HistoryPolicy, budget: Budget
-) -> tuple[Float[np.ndarray, "Y Z"], Int[np.ndarray, "Y L"]]:
+def history_table(followed: Followed, budget: Budget) -> tuple[Float[np.ndarray, "Y Z"], Int[np.ndarray, "Y L"]]:
     """`P(z,y)` of every possible sequence, and the sequences; raises `TooLargeError` where they do not fit."""
-    followed = follow(problem, policy)
     layers = list(_layers(followed, budget))
     events, row = [], np.arange(num_rows(layers[-1].messages))
     for layer in reversed(layers):

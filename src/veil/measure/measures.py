@@ -22,8 +22,7 @@ from ..engine.chain import Chain, make_chain
 from ..engine.hidden import event_name
 from ..engine.joint import DEFAULT_MEMORY
 from ..engine.over_time import posteriors_over_time
-from ..policy.history import HistoryPolicy
-from ..policy.tables import Policy
+from ..policy.policy import Policy
 from ..problem.observer import Observer
 from ..problem.problem import Problem
 from .evaluate import return_gradient as return_gradient
@@ -184,7 +183,7 @@ class JointTable:
 
 def joint_table(
     problem: Problem,
-    policy: Policy | HistoryPolicy,
+    policy: Policy,
     *,
     memory_bytes: int = DEFAULT_MEMORY,
     time_limit: float = EXACT_SECONDS,
@@ -195,10 +194,9 @@ def joint_table(
 
     **Raises:** `TooLargeError`, before the work starts, where the table does not fit.
     """
-    if isinstance(policy, HistoryPolicy):
-        return JointTable(problem, *history_table(problem, policy, Budget(memory_bytes, time_limit)))
-    chain = make_chain(problem, policy)
-    budget = Budget(memory_bytes, time_limit)
+    chain, budget = make_chain(problem, policy), Budget(memory_bytes, time_limit)
+    if chain.followed is not None:
+        return JointTable(problem, *history_table(chain.followed, budget))
     collected, _, _ = walk_all(chain, budget, _Collect, gradient=False, keep_events=True)
     return JointTable(problem, np.concatenate(collected.rows), np.concatenate(collected.events))
 

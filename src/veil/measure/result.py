@@ -63,7 +63,11 @@ class Opacity:
     def _value(self) -> str:
         if self.method == "sampled":
             return f"{self.bits:.6f} ± {self.std_error:.2g}"
-        return f"{self.bits:.6f}" if self.lower == self.upper else f"{lower_text(self.lower, 6)} … {upper_text(self.upper, 6)}"
+        return (
+            f"{self.bits:.6f}"
+            if self.lower == self.upper
+            else f"{lower_text(self.lower, 6)} … {upper_text(self.upper, 6)}"
+        )
 
     def __str__(self) -> str:
         return "; ".join(f"{name} {value}" for name, value in self.facts())

@@ -12,7 +12,8 @@ from ..common.errors import InputError
 from ..common.settings import checked, settings, takes
 from ..engine.returns import evaluate_returns
 from ..measure.result import Opacity
-from ..policy.tables import Policy
+from ..policy.policy import Policy
+from ..policy.tabular import TablePolicy
 from ..problem.problem import Problem
 from .ascent import make_ascent
 from .methods import unsupported
@@ -38,7 +39,7 @@ class FrontierPoint:
     expected_return: float
     opacity: Opacity
     price_bits: float
-    policy: Policy
+    policy: TablePolicy
 
 
 @dataclass(frozen=True, eq=False)

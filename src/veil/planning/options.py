@@ -13,7 +13,7 @@ from ..common.settings import About
 if TYPE_CHECKING:
     from ..common.clock import ProgressOption
     from ..policy.memories import Memory
-    from ..policy.tables import Policy
+    from ..policy.policy import Policy
 
 Goal = Literal["opaque", "transparent"]
 Objective = Literal["entropy", "leakage", "guess"]

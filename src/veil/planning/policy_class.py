@@ -13,7 +13,8 @@ from ..policy.lift import lifted_table
 from ..policy.markov import MarkovPolicy
 from ..policy.memories import CHOICES, Memory
 from ..policy.memory import MemoryPolicy
-from ..policy.tables import Policy, check_fits, policy_is_stationary
+from ..policy.policy import Policy
+from ..policy.tabular import table_policy
 from ..policy.timed import TimedPolicy
 from ..problem.problem import Problem
 
@@ -63,10 +64,12 @@ class Space:
         """
         if isinstance(self.memory, Memory):
             return lifted_table(self.problem, self.memory, policy)
-        table, smaller = check_fits(policy, self.problem), getattr(policy, "memory", None)
-        if smaller is not None:
+        policy = table_policy(policy)
+        policy.check(self.problem)
+        table, smaller = policy.table, policy.memory
+        if isinstance(smaller, Memory):
             raise InputError("policy", [f"it has {smaller.name}, which {self.describe} have not: use its memory"])
-        if policy_is_stationary(policy):
+        if not policy.timed:
             return table if self.stationary else np.tile(table, (self.shape[0], 1, 1))
         if self.stationary:
             raise InputError("policy", [f"it depends on the time, and {self.describe} do not: use memory='timed'"])

@@ -9,7 +9,7 @@ from ..common.clock import UNLIMITED, Clock
 from ..common.logs import natural_log
 from ..engine.return_range import max_return, threshold
 from ..policy.markov import MarkovPolicy
-from ..policy.tables import Policy
+from ..policy.policy import Policy
 from ..policy.timed import TimedPolicy
 from .best_returns import best_stationary_return, greedy_table
 from .policy_class import Space

@@ -1,34 +1,38 @@
-"""history policies: what to do in each situation, given what the observer can remember of the events so far.
+"""History policies: what to do in each situation, given a node that stands for the observations so far.
 
-The agent must see the events that the observer sees. Its situation is (model that runs, private memory of the secret,
-state, value of the secret once it is settled); it keeps track of all of these from the states it passes through.
+The agent must see what the observer sees. Its situation is (model that runs, private memory of the secret, state), with
+the value of the secret once it is settled; it keeps track of all of these from the states it passes through.
 """
 
 import json
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..common.checks import Defects, Names
-from ..common.errors import InputError, PolicyFileError, VeilError
+from ..common.checks import SUM_TOLERANCE, Defects
+from ..common.errors import InputError, PolicyFileError
+from ..common.values import Value
 from ..problem.problem import Problem
 from .files import read_table, save_table
+from .player import HistoryPlayer
+from .policy import Policy
 
-_NONE = -1
+_SUBJECT = "history policy"
 _TYPE = re.compile(r"[<>|]?[if][1248]")
 
 
-@dataclass(frozen=True, eq=False)
-class Decisions:
-    """The rows of one decision, ordered by (node, situation, value): `probabilities[row]` over the actions.
+@dataclass(frozen=True, eq=False, repr=False)
+class Decisions(Value):
+    """The rows of one decision: `probabilities[row]` over the actions, for the key (node, situation, value).
 
     `situation` is `(k · M + m) · S + s`: the model that runs, the private memory of the secret, the state. `value` is
-    that of the secret, -1 while it is open.
+    that of the secret, -1 while it is open. The keys increase strictly from row to row.
     """
 
     node: Int[np.ndarray, " n"]
@@ -36,23 +40,44 @@ class Decisions:
     value: Int[np.ndarray, " n"]
     probabilities: Float[np.ndarray, "n A"]
 
+    def __len__(self) -> int:
+        return len(self.node)
+
     def find(self, node: int, situation: int, value: int) -> int | None:
-        """The row of a situation, or None."""
-        low, high = np.searchsorted(self.node, [node, node + 1])
-        rows = np.flatnonzero((self.situation[low:high] == situation) & (self.value[low:high] == value))
-        return int(low + rows[0]) if len(rows) else None
+        """The row of a key, or None."""
+        low, high = 0, len(self)
+        for column, wanted in ((self.node, node), (self.situation, situation), (self.value, value)):
+            left, right = np.searchsorted(column[low:high], [wanted, wanted + 1])
+            low, high = low + int(left), low + int(right)
+        return low if low < high else None
+
+    def places(
+        self, node: Int[np.ndarray, " k"], situation: Int[np.ndarray, " k"], value: Int[np.ndarray, " k"]
+    ) -> Int[np.ndarray, " k"]:
+        """The row of each of many keys, -1 where there is none. Cost: `O(k log n)`."""
+        num_situations = 1 + max(int(part.max(initial=0)) for part in (situation, self.situation))
+        num_values = 2 + max(int(part.max(initial=-1)) for part in (value, self.value))
+
+        def code(node: np.ndarray, situation: np.ndarray, value: np.ndarray) -> np.ndarray:
+            return (node.astype(np.int64) * num_situations + situation) * num_values + value + 1
+
+        known, wanted = code(self.node, self.situation, self.value), code(node, situation, value)
+        if not len(known):
+            return np.full(len(wanted), -1)
+        place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+        return np.where(known[place] == wanted, place, -1)
 
 
-class HistoryPolicy:
-    """`π_t(a | node of the public graph, situation)`.
+class HistoryPolicy(Policy):
+    """`π_t(a | node of a graph of histories, situation)`.
 
     **Arguments:** `first`, `(F,)`, the node after each first event; `following`, for each time `(n, E)`, the node after
     the next event, -1 where it cannot come; `decisions`, for each time the rows; `executable`: False where the rows tell
     apart what the agent does not know. `told_at`: a time at which the node is changed to `told[node, situation]`, which
     remembers where the agent was then.
-    """
 
-    timed = True
+    **Raises:** `InputError` listing what is not an integer, leads to no node, repeats a key or is not a distribution.
+    """
 
     def __init__(
         self,
@@ -64,57 +89,108 @@ class HistoryPolicy:
         told_at: int | None = None,
         told: Int[np.ndarray, "m C"] | None = None,
     ):
-        self.told_at, self.told = told_at, told
-        self.first, self.following, self.decisions = first, tuple(following), tuple(decisions)
-        self.executable = executable
-        self._run: HistoryPlayer | None = None
-        defects = Defects("history policy")
-        if len(self.following) != len(self.decisions):
-            defects.add(f"it has {len(self.decisions)} decisions and {len(self.following)} steps of its graph")
-        shapes = [(first, 1, "the first nodes"), *((table, 2, "the graph") for table in self.following)]
-        shapes += [(rows.probabilities, 2, "the rows") for rows in self.decisions]
-        for array, dimensions, what in shapes:
-            if array.ndim != dimensions or (what != "the rows" and array.dtype.kind != "i"):
-                defects.add(f"{what}: an array of {array.dtype} with shape {array.shape}, expected {dimensions} axes")
-        for time, rows in enumerate(self.decisions):
-            sizes = {array.shape for array in (rows.node, rows.situation, rows.value)}
-            if sizes != {rows.probabilities.shape[:1]} or (np.diff(rows.node) < 0).any():
-                defects.add(f"time {time}: nodes, situations, values and rows are not lists of one length, by node")
-        defects.raise_if_any()
-        for time, rows in enumerate(self.decisions):
-            wrong = (rows.probabilities < 0).any(axis=1) | (np.abs(rows.probabilities.sum(axis=1) - 1) > 1e-9)
-            for row in np.flatnonzero(wrong | ~np.isfinite(rows.probabilities).all(axis=1))[:3]:
-                defects.add(f"row {row} at time {time} is {rows.probabilities[row]}, expected a distribution")
-        defects.raise_if_any()
+        self.first = _owned(first)
+        self.following = tuple(map(_owned, following))
+        self.decisions = tuple(
+            Decisions(*map(_owned, (rows.node, rows.situation, rows.value, rows.probabilities))) for rows in decisions
+        )
+        self.told_at, self.told = told_at, None if told is None else _owned(told)
+        self._executable = executable
+        _check_content(self)
+        self._seal()
+
+    @property
+    def memory(self) -> Literal["history"]:
+        """What the choices depend on: all that the observer has seen."""
+        return "history"
+
+    @property
+    def timed(self) -> bool:
+        """Whether the choices depend on the time: they do."""
+        return True
+
+    @property
+    def needs_observations(self) -> bool:
+        """Whether the agent must see what the observer sees: it must."""
+        return True
+
+    @property
+    def executable(self) -> bool:
+        """Whether an agent can execute it: False where the rows tell apart what the agent does not know."""
+        return self._executable
 
     @property
     def horizon(self) -> int:
         """How many decisions it makes."""
         return len(self.decisions)
 
-    def start(self, problem: Problem, seed: int = 0, *, model: int | None = None) -> "HistoryPlayer":
-        """Begin a run; `act` of the policy uses the newest.
+    def describe(self) -> str:
+        """The kind of policy in words."""
+        if not self.executable:
+            return "a history policy that also acts on what the agent does not know (not executable)"
+        return "a history policy"
 
-        **Arguments:** `seed` of the choices; `model`: the index of the model that runs, where there are several.
+    def more_seen(self) -> str:
+        """What its agent must see beside the state; the observations tell the time."""
+        told = "" if self.told is None else ", and remembers where it was at one time"
+        return f" and all that the observer sees{told}"
 
-        **Raises:** `InputError` where the policy does not fit the problem or cannot be executed in it.
+    def check(self, problem: Problem) -> None:
+        """Raise `InputError` where sizes or keys do not fit the problem.
+
+        That it has a row for all that it reaches, and takes available actions only, is found where it is followed.
         """
-        self._run = HistoryPlayer(problem, self, seed=seed, model=model)
-        return self._run
+        defects, table, observer = Defects(_SUBJECT), problem.secret_table, problem.observer
+        if self.horizon != problem.horizon:
+            defects.add(f"it makes {self.horizon} decisions, and the horizon is {problem.horizon}")
+        num_first = observer.num_observations if observer.sees_first else 1
+        if len(self.first) != num_first:
+            defects.add(f"it knows {len(self.first)} first events, and {num_first} can come")
+        num_events = observer.num_observations * (problem.num_actions if observer.sees_actions else 1)
+        num_situations = len(problem.models) * len(table.memory_names) * problem.num_states
+        if self.told is not None and self.told.shape[1] != num_situations:
+            defects.add(f"it is told {self.told.shape[1]} situations apart, and there are {num_situations}")
+        for time, (rows, graph) in enumerate(zip(self.decisions, self.following, strict=True)):
+            if (width := rows.probabilities.shape[1]) != problem.num_actions:
+                defects.add(f"time {time}: it chooses among {width} actions, and there are {problem.num_actions}")
+            if graph.shape[1] != num_events:
+                defects.add(f"time {time}: it knows {graph.shape[1]} events, and there are {num_events}")
+            if rows.situation.max(initial=-1) >= num_situations:
+                defects.add(f"time {time}: situation {rows.situation.max()} does not exist: there are {num_situations}")
+            low, high = (-1, 0) if time < table.time else (0, len(table.value_names))
+            if rows.value.min(initial=high) < low or rows.value.max(initial=-1) >= high:
+                settled = "is settled" if low == 0 else "is open"
+                defects.add(
+                    f"time {time}: values of the secret run outside {low} … {high - 1}, though it {settled} then"
+                )
+        defects.raise_if_any()
 
-    def act(self, state: str | int, observation: Any = None) -> int:
-        """The next action, by index, in the run that `start` began; see `HistoryPlayer.act`."""
-        if self._run is None:
-            raise VeilError("no run has begun: call policy.start(problem) before policy.act(state, observation)")
-        return self._run.act(state, observation)
+    def choice_names(self, problem: Problem) -> tuple[str, ...]:
+        """The names of the actions."""
+        return problem.model.actions.all()
+
+    def player(self, problem: Problem, *, seed: int = 0, model: int | None = None) -> HistoryPlayer:
+        """Begin a run; see `Policy.player`."""
+        self.check(problem)
+        if not self.executable or (len(problem.models) > 1 and not problem.secret_table.agent_knows):
+            raise InputError(
+                _SUBJECT,
+                ["it acts on what the agent does not know (agent_knows=False): it can be evaluated, not executed"],
+            )
+        return HistoryPlayer(problem, self, seed=seed, model=model)
+
+    def memory_span(self, time: int) -> int:
+        """How many steps around a time of the secret it remembers more than it does further away.
+
+        A policy found for a stretch of times around the secret has one node elsewhere, or is told where it was.
+        """
+        if time == 0:
+            return next((when for when, graph in enumerate(self.following, 1) if graph.max(initial=0) == 0), 1)
+        return 1 if self.told_at is None else max(1, time - self.told_at)
 
     def save(self, path: str | Path) -> None:
         """Write the policy to a safetensors file, complete or not at all; the same policy gives the same bytes."""
-        arrays = [self.first, *self.following]
-        for rows in self.decisions:
-            arrays += [rows.node, rows.situation, rows.value, rows.probabilities]
-        if self.told is not None:
-            arrays.append(self.told)
+        arrays = self._arrays()
         shapes = [[array.dtype.str, *array.shape] for array in arrays]
         head = json.dumps(
             {"executable": self.executable, "horizon": self.horizon, "told_at": self.told_at, "arrays": shapes}
@@ -131,26 +207,41 @@ class HistoryPolicy:
             raise PolicyFileError(f"{path} holds a policy of kind {kind!r}, expected 'history'")
         return history_from(head, packed, path)
 
+    def _arrays(self) -> list[np.ndarray]:
+        arrays = [self.first, *self.following]
+        for rows in self.decisions:
+            arrays += [rows.node, rows.situation, rows.value, rows.probabilities]
+        return arrays if self.told is None else [*arrays, self.told]
+
+    def _content(self) -> tuple[str, list[np.ndarray]]:
+        return f"history, executable {self.executable}, told at {self.told_at}", self._arrays()
+
+    def _arguments(self) -> dict[str, object]:
+        graph = {"first": self.first, "following": self.following, "decisions": self.decisions}
+        return graph | {"executable": self.executable, "told_at": self.told_at, "told": self.told}
+
+    def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
+        raise TypeError("a history policy has no single table: read policy.decisions[time].probabilities")
+
     def __repr__(self) -> str:
-        rows = sum(len(rows.node) for rows in self.decisions)
-        return f"HistoryPolicy({self.horizon} decisions, {rows} rows)"
+        return f"HistoryPolicy({self.horizon} decisions, {sum(map(len, self.decisions))} rows)"
 
 
 def history_from(head: str, packed: np.ndarray, path: str | Path) -> HistoryPolicy:
     """The policy that `HistoryPolicy.save` wrote: what its arrays are, and their bytes one after the other.
 
-    **Raises:** `PolicyFileError` where the two do not belong together; `InputError` where its rows are not distributions.
+    **Raises:** `PolicyFileError` where the two do not belong together; `InputError` where its content is no policy.
     """
     try:
         described = json.loads(head)
-        horizon, told_at = int(described["horizon"]), described["told_at"]
+        horizon, told_at = described["horizon"], described["told_at"]
         arrays, begin, content = [], 0, packed.tobytes()
         for name, *shape in described["arrays"]:
             # Compared before NumPy sees it, which knows many more names, and warns of some.
             if not _TYPE.fullmatch(name) or not all(isinstance(size, int) and size >= 0 for size in shape):
                 raise ValueError(f"an array of {name!r} with shape {shape}")
             dtype = np.dtype(name)
-            count = int(np.prod(shape)) * dtype.itemsize
+            count = math.prod(shape) * dtype.itemsize
             arrays.append(np.frombuffer(content[begin : begin + count], dtype=dtype).reshape(shape))
             begin += count
         if begin != len(content) or len(arrays) != 1 + 5 * horizon + (told_at is not None):
@@ -160,7 +251,7 @@ def history_from(head: str, packed: np.ndarray, path: str | Path) -> HistoryPoli
             arrays[0],
             arrays[1 : 1 + horizon],
             [Decisions(*rest[4 * time : 4 * time + 4]) for time in range(horizon)],
-            executable=bool(described["executable"]),
+            executable=described["executable"],
             told_at=told_at,
             told=None if told_at is None else arrays[-1],
         )
@@ -170,88 +261,98 @@ def history_from(head: str, packed: np.ndarray, path: str | Path) -> HistoryPoli
         raise PolicyFileError(f"{path} cannot be read as a history policy: {error}") from None
 
 
-class HistoryPlayer:
-    """One run of a history policy: the node that the events led to, and the agent's own situation."""
-
-    def __init__(self, problem: Problem, policy: HistoryPolicy, *, seed: int = 0, model: int | None = None):
-        defects = Defects("history policy")
-        if not policy.executable:
-            defects.add(
-                "it acts on what the agent does not know (agent_knows=False): it can be evaluated, not executed"
-            )
-        if policy.horizon != problem.horizon:
-            defects.add(f"it makes {policy.horizon} decisions, and the horizon is {problem.horizon}")
-        if policy.decisions and policy.decisions[0].probabilities.shape[1] != problem.num_actions:
-            width = policy.decisions[0].probabilities.shape[1]
-            defects.add(f"it chooses among {width} actions, and the problem has {problem.num_actions}")
-        if len(problem.models) > 1 and (model is None or not 0 <= int(model) < len(problem.models)):
-            defects.add(f"model is {model!r}, expected the index of the model that runs, below {len(problem.models)}")
-        defects.raise_if_any()
-        self.problem, self.policy = problem, policy
-        self._model = int(model or 0)
-        self._generator = np.random.default_rng(seed)
-        self._time, self._node, self._memory, self._value, self._action = 0, _NONE, 0, _NONE, _NONE
-
-    @property
-    def time(self) -> int:
-        """How many actions were chosen so far."""
-        return self._time
-
-    def act(self, state: str | int, observation: Any = None) -> int:
-        """Enter a state, take in what was observed there, and choose the next action.
-
-        **Arguments:** `state` and `observation`, by name or index; None where nothing arrives (at time 0, if the observer
-        does not see the start). Where the observer sees actions, the observation alone is given: the agent knows its action.
-
-        **Returns:** the index of the action.
-
-        **Raises:** `InputError` where state or observation cannot occur after the run so far; `VeilError` beyond the horizon.
-        The run is then as before the call.
-        """
-        if self._time >= self.policy.horizon:
-            raise VeilError(f"the horizon is {self.policy.horizon}: there is no decision at time {self._time}")
-        problem, table = self.problem, self.problem.secret_table
-        reached = _find(problem.model.states, state, self._time)
-        event = self._event(observation)
-        memory = int(table.memory_step[self._memory, reached] if self._time else table.memory_start[reached])
-        places = self.policy.following[self._time - 1][self._node] if self._time else self.policy.first
-        node = int(places[event])
-        value = self._value
-        if self._time == table.time:
-            value = int(table.label[self._model if len(table.label) > 1 else 0, memory, reached])
-        situation = (self._model * len(table.memory_names) + memory) * problem.num_states + reached
-        if node >= 0 and self.policy.told is not None and self._time == self.policy.told_at:
-            node = int(self.policy.told[node, situation])
-        row = None if node < 0 else self.policy.decisions[self._time].find(node, situation, value)
-        if row is None:
-            raise InputError(
-                "run",
-                [f"state {problem.model.states[reached]!r} with observation {observation!r} cannot occur at time"
-                 f" {self._time} after the run so far"],
-            )  # fmt: skip
-        sums = np.cumsum(self.policy.decisions[self._time].probabilities[row])
-        pick = int(np.searchsorted(sums, self._generator.random() * sums[-1], side="right"))
-        self._node, self._memory, self._value, self._action = node, memory, value, pick
-        self._time += 1
-        return pick
-
-    def _event(self, observation: Any) -> int:
-        observer = self.problem.observer
-        if self._time == 0 and not observer.sees_first:
-            if observation is not None:
-                raise InputError("observation", [f"{observation!r} at time 0: none comes then, expected None"])
-            return 0
-        if observation is None:
-            raise InputError(
-                "observation", [f"it is missing at time {self._time}: the policy reads what the observer sees"]
-            )
-        shown = _find(observer.observations, observation, self._time)
-        return self._action * observer.num_observations + shown if observer.sees_actions and self._time else shown
+def _owned(array: np.ndarray) -> np.ndarray:
+    """The array as one that nobody can write to; a copy unless it is that already."""
+    if not isinstance(array, np.ndarray):
+        raise InputError(_SUBJECT, [f"it is given a {type(array).__name__}, expected NumPy arrays"])
+    root = array
+    while isinstance(root.base, np.ndarray):
+        root = root.base
+    if root.flags.writeable:
+        array = array.copy()
+        array.flags.writeable = False
+    return array
 
 
-def _find(names: Names, key: Any, time: int) -> int:
-    defects = Defects(names.kind)
-    found = names.find_or_note(key, f"time {time}", defects)
+def _check_content(policy: HistoryPolicy) -> None:
+    """Raise `InputError` unless every array has its type and shape, every node exists and every key comes once."""
+    defects = Defects(_SUBJECT)
+    if len(policy.following) != policy.horizon:
+        defects.add(f"it has {policy.horizon} decisions and {len(policy.following)} steps of its graph")
+    if not isinstance(policy.executable, bool):
+        defects.add(f"executable is {policy.executable!r}, expected True or False")
+    _check_telling(policy, defects)
+    for array, dimensions, what in (
+        (policy.first, 1, "the first nodes"),
+        *((table, 2, f"the graph at time {time}") for time, table in enumerate(policy.following)),
+        *(() if policy.told is None else ((policy.told, 2, "the nodes that it is told"),)),
+    ):
+        _check_array(array, dimensions, "i", what, defects)
+    for time, rows in enumerate(policy.decisions):
+        for column in (rows.node, rows.situation, rows.value):
+            _check_array(column, 1, "i", f"the keys at time {time}", defects)
+        _check_array(rows.probabilities, 2, "f", f"the rows at time {time}", defects)
     defects.raise_if_any()
-    assert found is not None
-    return found
+    _check_graph(policy, defects)
+    for time, rows in enumerate(policy.decisions):
+        _check_rows(rows, time, len(policy.following[time]), defects)
+    defects.raise_if_any()
+
+
+def _check_array(array: np.ndarray, dimensions: int, kind: str, what: str, defects: Defects) -> None:
+    if array.ndim != dimensions or array.dtype.kind != kind:
+        wanted = "integers" if kind == "i" else "floats"
+        defects.add(f"{what}: {array.dtype} with shape {array.shape}, expected {wanted} with {dimensions} axes")
+
+
+def _check_telling(policy: HistoryPolicy, defects: Defects) -> None:
+    when = policy.told_at
+    if (when is None) != (policy.told is None):
+        defects.add("told_at and told are given one without the other")
+    elif when is not None and (isinstance(when, bool) or not isinstance(when, int) or not 0 <= when <= policy.horizon):
+        defects.add(f"told_at is {when!r}, expected a time from 0 to {policy.horizon}")
+
+
+def _check_graph(policy: HistoryPolicy, defects: Defects) -> None:
+    """Note every edge that leads to a node that is not there; at time T there are no nodes to count."""
+    sizes: list[float] = [*map(len, policy.following), np.inf]
+    arriving = sizes.copy()  # how many nodes there are before the telling
+    if policy.told is not None and policy.told_at is not None:
+        arriving[policy.told_at] = len(policy.told)
+        _check_edges(policy.told, sizes[policy.told_at], "the nodes that it is told", defects)
+    _check_edges(policy.first, arriving[0], "the first nodes", defects)
+    for time, table in enumerate(policy.following):
+        _check_edges(table, arriving[time + 1], f"the graph at time {time}", defects)
+
+
+def _check_edges(nodes: Int[np.ndarray, "..."], size: float, what: str, defects: Defects) -> None:
+    if nodes.min(initial=0) < -1 or nodes.max(initial=-1) >= size:
+        defects.add(f"{what}: nodes from {nodes.min()} to {nodes.max()}, expected -1 or a node below {size:g}")
+
+
+def _check_rows(rows: Decisions, time: int, num_nodes: int, defects: Defects) -> None:
+    if {len(column) for column in (rows.node, rows.situation, rows.value)} != {len(rows.probabilities)}:
+        defects.add(f"time {time}: nodes, situations, values and rows are not lists of one length")
+        return
+    for name, column, low, high in (
+        ("nodes", rows.node, 0, num_nodes),
+        ("situations", rows.situation, 0, np.inf),
+        ("values", rows.value, -1, np.inf),
+    ):
+        if len(column) and (column.min() < low or column.max() >= high):
+            defects.add(f"time {time}: {name} from {column.min()} to {column.max()}, expected {low} … {high - 1:g}")
+    if not _increase(rows.node, rows.situation, rows.value):
+        defects.add(f"time {time}: the keys (node, situation, value) do not increase strictly from row to row")
+    wrong = ~np.isfinite(rows.probabilities).all(axis=1) | (rows.probabilities < 0).any(axis=1)
+    wrong |= ~(np.abs(rows.probabilities.sum(axis=1) - 1) <= SUM_TOLERANCE)
+    for row in np.flatnonzero(wrong)[:3]:
+        defects.add(f"row {row} at time {time} is {rows.probabilities[row]}, expected a distribution")
+
+
+def _increase(*columns: Int[np.ndarray, " n"]) -> bool:
+    """Whether rows increase strictly, compared column by column from the first."""
+    more, tied = np.zeros(max(0, len(columns[0]) - 1), dtype=bool), True
+    for column in columns:
+        more |= tied & (column[1:] > column[:-1])
+        tied = tied & (column[1:] == column[:-1])
+    return bool(more.all())

@@ -6,15 +6,16 @@ import numpy as np
 
 from ..common.errors import InputError, PolicyFileError
 from .files import read_table
-from .history import HistoryPolicy, history_from
+from .history import history_from
 from .markov import MarkovPolicy
 from .memory import MemoryPolicy, memory_from_text
+from .policy import Policy
 from .timed import TimedPolicy
 
 _KINDS = ("history", "markov", "memory", "timed")
 
 
-def load_policy(path: str | Path) -> MarkovPolicy | TimedPolicy | MemoryPolicy | HistoryPolicy:
+def load_policy(path: str | Path) -> Policy:
     """The policy in a file written by `policy.save(path)`.
 
     **Raises:** `PolicyFileError` where the file is missing, damaged or no policy; `InputError` where its rows are not
@@ -27,7 +28,7 @@ def load_policy(path: str | Path) -> MarkovPolicy | TimedPolicy | MemoryPolicy |
         raise InputError(f"{path}: {error.subject}", error.defects) from None
 
 
-def _make(found: str, table: np.ndarray, path: str | Path) -> MarkovPolicy | TimedPolicy | MemoryPolicy | HistoryPolicy:
+def _make(found: str, table: np.ndarray, path: str | Path) -> Policy:
     kind, _, rest = found.partition(" ")
     if kind == "memory":
         return MemoryPolicy(memory_from_text(rest, path), table)

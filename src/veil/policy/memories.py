@@ -1,20 +1,22 @@
-"""The kinds of memory that an agent may have beside the state it is in."""
+"""The kinds of memory that an agent may have beside its state."""
 
-from collections.abc import Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar, Literal, Self, cast
 
 import numpy as np
 
 from ..common.checks import Defects, as_tuple
 from ..problem.problem import Problem
 
-_MOST_ZONES = 60
-_MOST_NODES = 10_000
+State = str | int
+
+_MOST_ZONES = 60  # one bit each, within the 62 bits that a memory may take
+_MOST_NODES = 10_000  # beyond, a row of a table has more entries than any problem could use
 
 
 class _Memory:
-    """What all kinds share: words for it, and whether the table also depends on the time."""
+    """What all kinds have in common: words for it, and whether the table also depends on the time."""
 
     clock: bool
     needs_observations: ClassVar[bool] = False
@@ -25,11 +27,11 @@ class _Memory:
         raise NotImplementedError
 
     def describe(self) -> str:
-        """What is remembered, and whether there is a clock."""
-        return f"{self.name}, {'with' if self.clock else 'without'} a clock"
+        """What is remembered, and whether the table depends on the time."""
+        return f"{self.name}, {'time-dependent' if self.clock else 'the same at all times'}"
 
-    def resolve(self, problem: Problem) -> Any:
-        """The same memory in numbers of a problem; raises `InputError` where the problem does not allow it."""
+    def resolve(self, problem: Problem) -> Self:
+        """The same memory with the indices of a problem; raises `InputError` where the problem does not allow it."""
         return self
 
 
@@ -55,7 +57,7 @@ class ObservationMemory(_Memory):
         """What is remembered, in words."""
         return f"memory of the last {_several(self.k, 'observation')}"
 
-    def resolve(self, problem: Problem) -> "ObservationMemory":
+    def resolve(self, problem: Problem) -> Self:
         """The same memory; raises `InputError` where the agent does not see the observations."""
         if not problem.agent_sees_observations:
             defects = Defects("ObservationMemory")
@@ -94,7 +96,7 @@ class ZoneMemory(_Memory):
     `clock`, whether the table also depends on the time.
     """
 
-    zones: Any
+    zones: Sequence[State | Iterable[State]]
     clock: bool = True
 
     def __post_init__(self) -> None:
@@ -116,30 +118,35 @@ class ZoneMemory(_Memory):
         object.__setattr__(self, "zones", tuple(_in_order(zone) for zone in zones))
 
     @property
+    def members(self) -> tuple[tuple[State, ...], ...]:
+        """The states of each zone: indices first, then names, each in order and once."""
+        return cast(tuple[tuple[State, ...], ...], self.zones)
+
+    @property
     def name(self) -> str:
         """What is remembered, in words."""
         if len(self.zones) == 1:
             return "memory of whether a zone was visited"
         return f"memory of which of {len(self.zones)} zones were visited"
 
-    def resolve(self, problem: Problem) -> "ZoneMemory":
+    def resolve(self, problem: Problem) -> Self:
         """The same memory with the states of each zone as sorted indices; raises `InputError` on unknown ones."""
         defects = Defects("ZoneMemory")
         states = problem.model.states
         found = [
             [states.find_or_note(member, f"zone {number}", defects) for member in zone]
-            for number, zone in enumerate(self.zones)
+            for number, zone in enumerate(self.members)
         ]
         defects.raise_if_any()
-        return ZoneMemory([[state for state in zone if state is not None] for zone in found], self.clock)
+        return type(self)([[state for state in zone if state is not None] for zone in found], self.clock)
 
 
 @dataclass(frozen=True)
 class Controller(_Memory):
-    """A small controller whose nodes mean what they come to mean: they are chosen by the policy, hidden from the observer.
+    """A finite controller: the policy chooses its next node together with the action, hidden from the observer.
 
-    The policy is a distribution over pairs (action, next node), given the node and what the agent can tell of the
-    situation. It starts in node 0.
+    The policy is a distribution over pairs (action, next node), given the node and the row of the problem. It starts in
+    node 0.
 
     **Arguments:** `nodes` ≥ 1; `clock`, whether the table also depends on the time.
     """
@@ -157,6 +164,7 @@ class Controller(_Memory):
 
 
 Memory = ObservationMemory | StateMemory | ZoneMemory | Controller
+PolicyMemory = Literal["markov", "timed", "history"] | Memory
 CHOICES = "veil.ObservationMemory(k), veil.StateMemory(k), veil.ZoneMemory(zones), veil.Controller(nodes)"
 
 
@@ -164,27 +172,27 @@ def _several(number: int, noun: str, *, always: bool = False) -> str:
     return (f"1 {noun}" if always else noun) if number == 1 else f"{number} {noun}s"
 
 
-def _is_whole(value: Any) -> bool:
+def _is_whole(value: object) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
-def _is_state(value: Any) -> bool:
+def _is_state(value: object) -> bool:
     return isinstance(value, str) or _is_whole(value)
 
 
-def _in_order(zone: tuple) -> tuple:
+def _in_order(zone: tuple[State, ...]) -> tuple[State, ...]:
     """The members once each: indices first, then names."""
     members = {member if isinstance(member, str) else int(member) for member in zone}
     return tuple(sorted(members, key=lambda member: (isinstance(member, str), member)))
 
 
-def _check_clock(memory: Any, defects: Defects) -> None:
+def _check_clock(memory: "Memory", defects: Defects) -> None:
     if not isinstance(memory.clock, (bool, np.bool_)):
         defects.add(f"clock is {memory.clock!r}, expected True or False")
     object.__setattr__(memory, "clock", bool(memory.clock))
 
 
-def _check_fields(memory: Any, field: str, most: int | None = None) -> None:
+def _check_fields(memory: "Memory", field: str, most: int | None = None) -> None:
     defects = Defects(type(memory).__name__)
     value = getattr(memory, field)
     if not _is_whole(value) or value < 1 or (most is not None and value > most):

@@ -1,111 +1,83 @@
-"""Playing a policy with memory step by step: what the agent remembers of one run, and its next action."""
+"""Executing a policy step by step: what the agent remembers of one run, and its next action."""
 
-from typing import TYPE_CHECKING, Any
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
 
 import numpy as np
+from jaxtyping import Float
 
 from ..common.checks import Defects, Names
 from ..common.errors import InputError, VeilError
 from ..problem.problem import Problem
-from .recall import recall
-from .records import span
-from .tables import check_fits
+from .recall import Recall
 
 if TYPE_CHECKING:
-    from .memory import MemoryPolicy
+    from .history import HistoryPolicy
+
+Observation = str | int | tuple[str | int, str | int]
 
 
-class Player:
-    """One run of a policy with memory.
+class Player(ABC):
+    """One run of a policy, begun by `policy.player(problem)`.
 
-    **Arguments:** `problem`, `policy`; `seed` of the choices; `model`: the index of the model that runs, where the agent
-    knows it (`WhichModel(agent_knows=True)`).
-
-    **Raises:** `InputError` where the policy does not fit the problem, or the model is missing.
+    Every kind of policy reads the run in its own way (`_read`); what is common is here: the time, the state of the
+    secret's automaton, the draw, and that a call which fails leaves the run as it was.
     """
 
-    def __init__(self, problem: Problem, policy: "MemoryPolicy", *, seed: int = 0, model: int | None = None):
+    def __init__(self, problem: Problem, steps: int | None, seed: int):
         self.problem = problem
-        self._table = check_fits(policy, problem)
-        self._recall = recall(problem, policy.memory)
-        self._timed = policy.timed
-        self._steps = span(problem, policy.memory)
+        self._steps = steps  # how many decisions there are; None without end
         self._generator = np.random.default_rng(seed)
-        self._models = self._check_model(model)  # those that may be running, as far as the agent can tell
         self._time = 0
         self._state = self._action = -1
-        self._secret = self._memory = 0
+        self._secret = 0
 
     @property
     def time(self) -> int:
         """How many actions were chosen so far."""
         return self._time
 
-    def act(self, state: str | int, observation: Any = None) -> int:
+    def act(self, state: str | int, observation: Observation | None = None) -> int:
         """Enter a state, take in what was observed there, and choose the next action.
 
-        **Arguments:** `state`: of the model, by name or index; `observation`: needed where observations are remembered
-        (at time 0 only if one comes then), by name or index; where the observer sees actions, it or the pair (action,
-        observation).
+        **Arguments:** `state`: of the model, by name or index; `observation`: by name or index, needed where the policy
+        reads observations (at time 0 only if one comes then); where the observer sees actions, the observation or the
+        pair (action, observation).
 
         **Returns:** the index of the action.
 
-        **Raises:** `InputError` where state or observation cannot occur after the run so far; `VeilError` beyond the
-        horizon. The run is then as before the call.
+        **Raises:** `InputError` where state or observation cannot occur after the run so far, as far as the policy
+        depends on it; `VeilError` beyond the horizon. The run is then as before the call.
         """
         if self._steps is not None and self._time >= self._steps:
-            raise VeilError(
-                f"the horizon is {self._steps}: there is no decision at time {self._time}; begin a new run with start"
-            )
+            raise VeilError(f"the horizon is {self._steps}: there is no decision at time {self._time}; begin a new run")
+        table = self.problem.secret_table
         reached = self._find(self.problem.model.states, state)
-        models = [k for k in self._models if self._arrival(k, reached) > 0]
-        if not models:
-            raise InputError("state", [self._impossible(f"state {self.problem.model.states[reached]!r}")])
-        event = self._event(observation, reached) if self._recall.record.reads_events else -1
-        secret, memory = self._updated(reached, event)
-        row = self._row(models[0], secret, reached, memory)
-        pick = self._draw(self._table[self._time if self._timed else 0, row])
-        action, node = divmod(pick, self._recall.record.nodes)
-        self._models, self._secret, self._state, self._action = models, secret, reached, action
-        self._memory = node if self._recall.record.nodes > 1 else memory
-        self._time += 1
-        return action
+        secret = int(table.memory_step[self._secret, reached] if self._time else table.memory_start[reached])
+        chances, known = self._read(reached, secret, observation)
+        self._action = self._keep(known, self._draw(chances))
+        self._state, self._secret, self._time = reached, secret, self._time + 1
+        return self._action
 
-    def _check_model(self, model: int | None) -> list[int]:
-        table, count = self.problem.secret_table, len(self.problem.models)
-        weights = np.ones(count) if table.weights is None else table.weights
-        possible = np.flatnonzero(weights > 0).tolist()
-        if count == 1 or not table.agent_knows:
-            if model is not None:
-                raise InputError(
-                    "model", [f"it is {model!r}, but the agent does not know which model runs: leave it out"]
-                )
-            return possible
-        if isinstance(model, bool) or not isinstance(model, (int, np.integer)) or int(model) not in possible:
-            raise InputError(
-                "model",
-                [
-                    f"it is {model!r}, expected the index of the model that runs, which the agent knows: one of {possible}"
-                ],
-            )
-        return [int(model)]
+    @abstractmethod
+    def _read(
+        self, reached: int, secret: int, observation: Observation | None
+    ) -> tuple[Float[np.ndarray, " n"], tuple[int, ...]]:
+        """The probabilities of the choices in the state that was reached, and what the agent then knows; changes nothing."""
 
-    def _find(self, names: Names, key: Any) -> int:
+    @abstractmethod
+    def _keep(self, known: tuple[int, ...], choice: int) -> int:
+        """Remember what `_read` found, after a choice; the action that was chosen."""
+
+    def _find(self, names: Names, key: object) -> int:
         defects = Defects(names.kind)
         found = names.find_or_note(key, f"time {self._time}", defects)
         defects.raise_if_any()
         assert found is not None
         return found
 
-    def _arrival(self, k: int, reached: int) -> float:
-        """The probability of the newest state under a model, after what was done."""
-        model = self.problem.models[k]
-        if self._time == 0:
-            return float(model.initial[reached])
-        return float(model.matrices[self._action][self._state, reached])
-
-    def _event(self, observation: Any, reached: int) -> int:
-        """The event behind an observation; -1 where none comes."""
+    def _event(self, observation: Observation | None, reached: int) -> int:
+        """The event behind an observation in the state that was reached; -1 where none comes."""
         observer = self.problem.observer
         if self._time == 0 and not observer.sees_first:
             if observation is not None:
@@ -114,42 +86,22 @@ class Player:
                 )
             return -1
         if observation is None:
-            raise InputError("observation", [f"it is missing at time {self._time}: the policy remembers observations"])
+            raise InputError("observation", [f"it is missing at time {self._time}: the policy reads observations"])
         action = self._action if observer.sees_actions and self._time else None
         if action is not None and isinstance(observation, tuple) and len(observation) == 2:
-            named = self._find(self.problem.model.actions, observation[0])
-            if named != action:
+            if self._find(self.problem.model.actions, observation[0]) != action:
                 taken = self.problem.model.actions[action]
                 raise InputError(
                     "observation", [f"{observation!r} at time {self._time}: the action taken was {taken!r}"]
                 )
             observation = observation[1]
-        shown = self._find(observer.observations, observation)
+        seen = self._find(observer.observations, observation)
         table = observer.emissions[self._action] if observer.on_actions else observer.emissions
-        if not table[reached, shown] > 0:
-            raise InputError("observation", [self._impossible(f"observation {observer.observations[shown]!r}")])
-        return shown if action is None else action * observer.num_observations + shown
+        if not table[reached, seen] > 0:
+            raise InputError("observation", [self._impossible(f"observation {observer.observations[seen]!r}")])
+        return seen if action is None else action * observer.num_observations + seen
 
-    def _updated(self, reached: int, event: int) -> tuple[int, int]:
-        """The secret's memory and the agent's in the state that was entered."""
-        table, record = self.problem.secret_table, self._recall.record
-        here = np.array([reached])
-        if self._time == 0:
-            return int(table.memory_start[reached]), int(record.first(here, np.array([event]))[0])
-        secret = int(table.memory_step[self._secret, reached])
-        if record.nodes > 1:
-            return secret, self._memory
-        before = np.array([self._memory]), np.array([self._state])
-        return secret, int(record.following(*before, here, np.array([event]))[0])
-
-    def _row(self, model: int, secret: int, state: int, memory: int) -> int:
-        _, memories, states = self._recall.shape
-        cell = (model * memories + secret) * states + state if self._recall.agent_knows else state
-        row = self._recall.find_row(cell, memory)
-        assert row is not None, "a run made of possible steps is in a situation that can be reached"
-        return row
-
-    def _draw(self, chances: np.ndarray) -> int:
+    def _draw(self, chances: Float[np.ndarray, " n"]) -> int:
         sums = np.cumsum(chances)
         pick = int(np.searchsorted(sums, self._generator.random() * sums[-1], side="right"))
         return min(pick, int(np.flatnonzero(chances)[-1]))  # rounding may step over the last one
@@ -159,3 +111,123 @@ class Player:
             return f"{what} is impossible at time 0"
         states, actions = self.problem.model.states, self.problem.model.actions
         return f"{what} is impossible at time {self._time}, after {actions[self._action]!r} in {states[self._state]!r}"
+
+
+class TablePlayer(Player):
+    """A run of a policy given by a table: the state names the row, alone or with the agent's memory.
+
+    **Arguments:** `table`, which fits the problem; `recall`: the rows, None where they are the problem's own; `steps`:
+    how many decisions there are, None without end.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        table: Float[np.ndarray, "T C A"],
+        recall: Recall | None,
+        *,
+        timed: bool,
+        steps: int | None,
+        seed: int,
+        model: int | None,
+    ):
+        super().__init__(problem, steps, seed)
+        self._table, self._recall, self._timed = table, recall, timed
+        self._models = _possible_models(problem, model)  # those that may be running, as far as the agent can tell
+        self._memory = 0
+
+    def _read(
+        self, reached: int, secret: int, observation: Observation | None
+    ) -> tuple[Float[np.ndarray, " n"], tuple[int, ...]]:
+        here = self._table[self._time if self._timed else 0]
+        models, memory = self._models, 0
+        if self._recall is not None:
+            models = [k for k in models if self._arrival(k, reached) > 0]
+            if not models:
+                raise InputError("state", [self._impossible(f"state {self.problem.model.states[reached]!r}")])
+            memory = self._updated(reached, observation)
+        return here[self._row(models[0], secret, reached, memory)], (memory, *models)
+
+    def _keep(self, known: tuple[int, ...], choice: int) -> int:
+        self._memory, *self._models = known
+        if self._recall is None or self._recall.record.nodes == 1:
+            return choice
+        action, self._memory = divmod(choice, self._recall.record.nodes)
+        return action
+
+    def _arrival(self, k: int, reached: int) -> float:
+        """The probability of the newest state under a model, after what was done."""
+        model = self.problem.models[k]
+        if self._time == 0:
+            return float(model.initial[reached])
+        return float(model.matrices[self._action][self._state, reached])
+
+    def _updated(self, reached: int, observation: Observation | None) -> int:
+        """The agent's memory in the state that was entered."""
+        assert self._recall is not None
+        record = self._recall.record
+        event = np.array([self._event(observation, reached) if record.reads_events else -1])
+        here = np.array([reached])
+        if self._time == 0:
+            return int(record.first(here, event)[0])
+        if record.nodes > 1:
+            return self._memory
+        return int(record.following(np.array([self._memory]), np.array([self._state]), here, event)[0])
+
+    def _row(self, model: int, secret: int, state: int, memory: int) -> int:
+        table = self.problem.secret_table
+        cell = state
+        if table.agent_knows:
+            cell += (model * len(table.memory_names) + secret) * self.problem.num_states
+        if self._recall is None:
+            return cell
+        row = self._recall.find_row(cell, memory)
+        assert row is not None, "a run made of possible steps is in a situation that can be reached"
+        return row
+
+
+class HistoryPlayer(Player):
+    """A run of a history policy: the node that the events led to, and the agent's own situation."""
+
+    def __init__(self, problem: Problem, policy: "HistoryPolicy", *, seed: int, model: int | None):
+        super().__init__(problem, policy.horizon, seed)
+        self._policy = policy
+        (self._model, *_) = _possible_models(problem, model)
+        self._node = self._value = -1
+
+    def _read(
+        self, reached: int, secret: int, observation: Observation | None
+    ) -> tuple[Float[np.ndarray, " n"], tuple[int, ...]]:
+        problem, policy, table, time = self.problem, self._policy, self.problem.secret_table, self._time
+        event = max(self._event(observation, reached), 0)  # nothing received is the one event there is
+        node = int(policy.following[time - 1][self._node, event] if time else policy.first[event])
+        value = self._value
+        if time == table.time:
+            value = int(table.label[self._model if len(table.label) > 1 else 0, secret, reached])
+        situation = (self._model * len(table.memory_names) + secret) * problem.num_states + reached
+        if node >= 0 and policy.told is not None and time == policy.told_at:
+            node = int(policy.told[node, situation])
+        row = None if node < 0 else policy.decisions[time].find(node, situation, value)
+        if row is None:
+            what = f"state {problem.model.states[reached]!r} with observation {observation!r}"
+            raise InputError("run", [self._impossible(what)])
+        return policy.decisions[time].probabilities[row], (node, value)
+
+    def _keep(self, known: tuple[int, ...], choice: int) -> int:
+        self._node, self._value = known
+        return choice
+
+
+def _possible_models(problem: Problem, model: int | None) -> list[int]:
+    """The models that may be running: the one that the agent knows of, or all with a positive weight."""
+    table, count = problem.secret_table, len(problem.models)
+    weights = np.ones(count) if table.weights is None else table.weights
+    possible: list[int] = np.flatnonzero(weights > 0).tolist()
+    if count == 1 or not table.agent_knows:
+        if model is not None:
+            raise InputError("model", [f"it is {model!r}, but the agent does not know which model runs: leave it out"])
+        return possible
+    if isinstance(model, bool) or not isinstance(model, (int, np.integer)) or int(model) not in possible:
+        wanted = f"the index of the model that runs, which the agent knows: one of {possible}"
+        raise InputError("model", [f"it is {model!r}, expected {wanted}"])
+    return [int(model)]

@@ -151,8 +151,8 @@ class _ZoneRecord:
     def __init__(self, problem: Problem, memory: ZoneMemory):
         self.size = 2 ** len(memory.zones)
         self._bits = np.zeros(problem.num_states, dtype=np.int64)
-        for number, zone in enumerate(memory.zones):
-            self._bits[list(zone)] |= 1 << number
+        for number, zone in enumerate(memory.members):
+            self._bits[np.array(zone, dtype=np.int64)] |= 1 << number
 
     def first(self, state: Numbers, event: Numbers) -> Numbers:
         return self._bits[state]

@@ -1,29 +1,21 @@
-"""Tables of action probabilities: checks, softmax and its adjoint, shared by all policies."""
+"""Tables of action probabilities: checks, softmax and its adjoint, shared by all policies that have one."""
 
-from typing import Any, Protocol
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from ..common.checks import Defects, as_floats, check_distributions, check_shape, frozen
 from ..problem.problem import Problem
-from .recall import Recall, recall
+from .recall import Recall
 
 Axes = tuple[str, ...]
 MARKOV: Axes = ("state", "action")
 TIMED: Axes = ("time", "state", "action")
 
 
-class Policy(Protocol):
-    """What every policy offers: one table over (time or 1, what the agent tells apart, action)."""
-
-    @property
-    def table(self) -> Float[np.ndarray, "T C A"]:
-        """The probabilities, with a leading axis of length T, or 1 when they do not depend on time."""
-        ...
-
-
-def check_table(probabilities: Any, axes: Axes, subject: str) -> np.ndarray:
+def check_table(probabilities: ArrayLike, axes: Axes, subject: str) -> np.ndarray:
     """The table as a read-only array; raises `InputError` unless every row is a distribution."""
     defects = Defects(subject)
     array = as_floats(probabilities, "probabilities", defects)
@@ -36,47 +28,7 @@ def check_table(probabilities: Any, axes: Axes, subject: str) -> np.ndarray:
     return frozen(array)
 
 
-def check_fits(policy: Policy, problem: Problem) -> Float[np.ndarray, "T C A"]:
-    """The policy's table; raises `InputError` where it does not fit the problem or takes an action not available."""
-    table = getattr(policy, "table", None)
-    defects = Defects("policy")
-    if table is None:
-        defects.add(f"it is a {type(policy).__name__}, expected a policy: veil.MarkovPolicy(probabilities)")
-        defects.raise_if_any()
-    assert table is not None
-    rows = rows_of(policy, problem)
-    what = "its table (time, state, action)" if isinstance(rows, Problem) else "its table (time, row, entry)"
-    if not check_shape(table, ("T", rows.num_cells, rows.num_actions), what, defects) and isinstance(rows, Recall):
-        defects.add(
-            f"its rows are not those of {rows.memory.name} in problem {problem.name!r}, which"
-            " MemoryPolicy.row_names(problem, memory) lists: they depend on the states, the horizon and the observations"
-        )
-    if not policy_is_stationary(policy) and len(table) != problem.horizon:
-        defects.add(f"it has tables for {len(table)} steps, expected one for each of the {problem.horizon} decisions")
-    defects.raise_if_any()
-    actions = problem.model.actions.all() if isinstance(rows, Problem) else rows.action_names
-    for time, cell, action in np.argwhere((table > 0) & ~rows.available)[:21]:
-        when = "" if policy_is_stationary(policy) else f" at time {time}"
-        defects.add(
-            f"state {rows.cell_names[cell]!r}{when} takes action {actions[action]!r} with probability"
-            f" {table[time, cell, action]:.6g}, expected 0: the action is not available there"
-        )
-    defects.raise_if_any()
-    return table
-
-
-def rows_of(policy: Policy, problem: Problem) -> Problem | Recall:
-    """What the rows of a policy's table are for: the problem's own situations, or those with what it remembers."""
-    memory = getattr(policy, "memory", None)
-    return problem if memory is None else recall(problem, memory)
-
-
-def policy_is_stationary(policy: Policy) -> bool:
-    """Whether one table serves all times."""
-    return not getattr(policy, "timed", False)
-
-
-def softmax_table(theta: Any, problem: Problem | Recall | None, axes: Axes) -> Float[np.ndarray, "*T C A"]:
+def softmax_table(theta: ArrayLike, problem: Problem | Recall | None, axes: Axes) -> Float[np.ndarray, "*T C A"]:
     """`π(a|s) = exp θ(s,a) / Σ exp θ(s,·)` over the available actions; -inf gives an exact zero.
 
     **Raises:** `InputError` on NaN, +inf, a shape that does not fit, or a row without a finite parameter.
@@ -101,9 +53,11 @@ def softmax_table(theta: Any, problem: Problem | Recall | None, axes: Axes) -> F
     return weights / weights.sum(axis=-1, keepdims=True)
 
 
-def softmax_pull_back(table: np.ndarray, slope: np.ndarray) -> np.ndarray:
-    """The gradient in θ from the slope in π: `π(a|s) (g(s,a) − Σ_a' π(a'|s) g(s,a'))`."""
-    return table * (slope - np.sum(table * slope, axis=-1, keepdims=True))
+def softmax_pull_back(
+    table: Float[np.ndarray, "*T C A"], gradient: Float[np.ndarray, "*T C A"]
+) -> Float[np.ndarray, "*T C A"]:
+    """The gradient with respect to θ from the one with respect to π: `π(a|s) (g(s,a) − Σ_a' π(a'|s) g(s,a'))`."""
+    return table * (gradient - np.sum(table * gradient, axis=-1, keepdims=True))
 
 
 def uniform_table(problem: Problem | Recall) -> Float[np.ndarray, "C A"]:
@@ -112,8 +66,8 @@ def uniform_table(problem: Problem | Recall) -> Float[np.ndarray, "C A"]:
     return mask / mask.sum(axis=1, keepdims=True)
 
 
-def deterministic_table(actions: Any, problem: Problem, axes: Axes) -> Float[np.ndarray, "*T C A"]:
-    """One action a row, given by name or index; raises `InputError` naming each row that is wrong."""
+def deterministic_table(actions: ArrayLike, problem: Problem, axes: Axes) -> Float[np.ndarray, "*T C A"]:
+    """One action for each row, given by name or index; raises `InputError` naming each row that is wrong."""
     defects = Defects("deterministic policy")
     chosen = np.array(actions, dtype=object)
     if chosen.size == 0 and axes == TIMED:
@@ -133,5 +87,5 @@ def deterministic_table(actions: Any, problem: Problem, axes: Axes) -> Float[np.
     return table
 
 
-def _place(axes: Axes, index: Any) -> str:
+def _place(axes: Axes, index: Sequence[int] | np.ndarray) -> str:
     return "(" + ", ".join(f"{axis} {number}" for axis, number in zip(axes, index, strict=False)) + ")"

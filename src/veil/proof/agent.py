@@ -1,41 +1,85 @@
 """A policy as its arrays say, for the verifier: what it remembers, and what it chooses.
 
-The numbers that stand for memories and the order of a table's rows come from the policy room, which defines what a policy
-is and plays it; nothing else does.
+The verifier relies on the policy room for two things only: the numbers that stand for memories, and the order of a table's
+rows. What a policy's arrays hold is read, checked and looked up here once more.
 """
 
-from typing import Any
+from abc import ABC, abstractmethod
 
 import numpy as np
+from jaxtyping import Float, Int
 
+from ..common.errors import CertificateError
+from ..policy.history import HistoryPolicy
+from ..policy.memories import Memory
+from ..policy.policy import Policy
 from ..policy.recall import recall
+from ..policy.tabular import TablePolicy
 from .world import World, demand, group
 
+Numbers = Int[np.ndarray, " n"]
 
-class Agent:
-    """A policy as its arrays say: what it remembers at first and after a step, and what it chooses."""
 
-    def __init__(self, world: World, policy: Any, *, since: float = np.inf):
-        self.since, self.used_value = since, -1  # the last time, from `since` on, at which the value told choices apart
-        self.world, self.policy, self.on_graph = world, policy, hasattr(policy, "decisions")
-        memory = getattr(policy, "memory", None)
-        self.recall = None if memory is None else recall(world.problem, memory)  # the policy's own numbering of rows
+class Agent(ABC):
+    """A policy in a world: its memory at first and after a step, and its choices.
+
+    `nodes` is how many next memories it chooses among together with the action; `stationary`: whether it acts alike at
+    all times, and so goes on after the horizon; `knows_model`: whether it can go on optimally in every model;
+    `used_value`: the last time at which the value of the secret told choices apart.
+    """
+
+    nodes = 1
+    stationary = False
+    knows_model = True
+    used_value = -1
+
+    def __init__(self, world: World):
+        self.world = world
+
+    @abstractmethod
+    def remembers(self, time: int, before: Numbers, x: Numbers, y: Numbers, event: Numbers) -> Numbers:
+        """The memory on reaching y at a time, after `before` in x; at time 0 neither is read."""
+
+    @abstractmethod
+    def row(self, time: int, memory: Numbers, x: Numbers, z: Numbers) -> tuple[Float[np.ndarray, "k A"], Numbers]:
+        """The table of a decision, and the row of it in each situation."""
+
+    def choices(self, time: int, memory: Numbers, x: Numbers, z: Numbers) -> Float[np.ndarray, "n A"]:
+        """The probabilities of the actions, or of the pairs (action, next node), in each situation."""
+        table, place = self.row(time, memory, x, z)
+        chosen = np.asarray(table, dtype=np.float64)[place]
+        demand(np.isfinite(chosen) & (chosen >= 0), f"policy: a probability at time {time} is negative or not finite")
+        taken = np.repeat(self.world.available[x], self.nodes, axis=1) | (chosen == 0)
+        demand(taken, f"policy: it takes an action at time {time} that is not available")
+        return chosen
+
+
+def make_agent(world: World, policy: Policy, *, since: float = np.inf) -> Agent:
+    """The agent of a policy; `since`: from which time on `used_value` is wanted.
+
+    **Raises:** `CertificateError` where the policy is of no known kind or its sizes are not those of the world.
+    """
+    if isinstance(policy, HistoryPolicy):
+        return _HistoryAgent(world, policy, since)
+    if isinstance(policy, TablePolicy):
+        return _TableAgent(world, policy)
+    raise CertificateError(f"policy: it is a {type(policy).__name__}, which the verifier cannot read")
+
+
+class _TableAgent(Agent):
+    """A table over states, or over pairs (state, memory) in the policy's own numbering."""
+
+    def __init__(self, world: World, policy: TablePolicy):
+        super().__init__(world)
+        self.table, self.stationary = policy.table, not policy.timed
+        self.recall = recall(world.problem, policy.memory) if isinstance(policy.memory, Memory) else None
         self.nodes = 1 if self.recall is None else self.recall.record.nodes
-        self.stationary = not getattr(policy, "timed", False)
-        if self.on_graph:
-            demand(len(policy.decisions) == len(policy.following) == world.horizon, "policy: not one decision a step")
-        else:
-            rows = world.problem.num_cells if self.recall is None else self.recall.num_cells
-            shape = (1 if self.stationary else world.horizon, rows, world.actions * self.nodes)
-            demand(policy.table.shape == shape, f"policy: its table has shape {policy.table.shape}, expected {shape}")
+        self.knows_model = len(world.problem.models) == 1 or world.problem.secret_table.agent_knows
+        rows = world.problem.num_cells if self.recall is None else self.recall.num_cells
+        shape = (1 if self.stationary else world.horizon, rows, world.actions * self.nodes)
+        demand(self.table.shape == shape, f"policy: its table has shape {self.table.shape}, expected {shape}")
 
-    def remembers(self, time: int, before: Any, x: Any, y: np.ndarray, event: np.ndarray) -> np.ndarray:
-        """The memory on reaching y at a time, after `before` in x; at time 0 there is no before."""
-        if self.on_graph:
-            node = self.policy.following[time - 1][before, event] if time else self.policy.first[event]
-            node = np.where(node >= 0, self.policy.told[node, y], -1) if time == self.policy.told_at else node
-            demand(node >= 0, f"policy: it has no node for something that it reaches at time {time}")
-            return node.astype(np.int64)
+    def remembers(self, time: int, before: Numbers, x: Numbers, y: Numbers, event: Numbers) -> Numbers:
         if self.recall is None:
             return np.zeros_like(y)
         state, record = y % self.world.states, self.recall.record
@@ -43,30 +87,57 @@ class Agent:
             return record.following(before, x % self.world.states, state, event)
         return record.first(state, event if self.world.problem.observer.sees_first else np.full_like(event, -1))
 
-    def choices(self, time: int, memory: np.ndarray, x: np.ndarray, z: np.ndarray) -> np.ndarray:
-        """The probabilities of the actions, or of the pairs (action, next node), in each row."""
-        world = self.world
-        if self.on_graph:
-            rows, open_still = self.policy.decisions[time], time < world.problem.secret_table.time
-            codes, wanted = (
-                (node.astype(np.int64) * world.size + situation) * (world.values + 1) + value + 1
-                for node, situation, value in ((rows.node, rows.situation, rows.value), (memory, x, z - open_still))
-            )
-            table = rows.probabilities
-        else:
-            table = self.policy.table[0 if self.stationary else time]
-            wanted = x if world.problem.secret_table.agent_knows else x % world.states
-            codes = np.arange(len(table))
-            if self.recall is not None:
-                codes, wanted = self.recall.rows[0], wanted * self.recall.record.size + memory
-        order = np.argsort(codes, kind="stable")
-        place = order[np.minimum(np.searchsorted(codes, wanted, sorter=order), len(codes) - 1)]
-        demand(codes[place] == wanted, f"policy: it has no row for a situation that it reaches at time {time}")
-        chosen = np.asarray(table, dtype=np.float64)[place]
-        demand(np.isfinite(chosen) & (chosen >= 0), f"policy: a probability at time {time} is negative or not finite")
-        taken = np.repeat(world.available[x], self.nodes, axis=1) | (chosen == 0)
-        demand(taken, f"policy: it takes an action at time {time} that is not available")
-        if self.on_graph and time >= self.since:
+    def row(self, time: int, memory: Numbers, x: Numbers, z: Numbers) -> tuple[Float[np.ndarray, "k A"], Numbers]:
+        table = self.table[0 if self.stationary else time]
+        wanted = x if self.world.problem.secret_table.agent_knows else x % self.world.states
+        if self.recall is None:
+            return table, wanted
+        return table, _found(self.recall.rows[0], wanted * self.recall.record.size + memory, time)
+
+
+class _HistoryAgent(Agent):
+    """Decisions on a graph of histories."""
+
+    def __init__(self, world: World, policy: HistoryPolicy, since: float):
+        super().__init__(world)
+        self.policy, self.since = policy, since
+        steps = len(policy.decisions) == len(policy.following) == world.horizon
+        demand(steps, "policy: its decisions are not one for each step")
+        for time, rows in enumerate(policy.decisions):
+            low, high = (-1, 0) if time < world.problem.secret_table.time else (0, world.values)
+            inside = (rows.situation >= 0) & (rows.situation < world.size) & (low <= rows.value) & (rows.value < high)
+            demand(inside, f"policy: a row at time {time} is for a situation or value that does not exist")
+
+    def remembers(self, time: int, before: Numbers, x: Numbers, y: Numbers, event: Numbers) -> Numbers:
+        policy = self.policy
+        node = policy.following[time - 1][before, event] if time else policy.first[event]
+        if policy.told is not None and time == policy.told_at:
+            node = np.where(node >= 0, policy.told[node, y], -1)
+        demand(node >= 0, f"policy: it has no node for something that it reaches at time {time}")
+        return node.astype(np.int64)
+
+    def row(self, time: int, memory: Numbers, x: Numbers, z: Numbers) -> tuple[Float[np.ndarray, "k A"], Numbers]:
+        rows, is_open = self.policy.decisions[time], time < self.world.problem.secret_table.time
+        codes, wanted = (
+            (node.astype(np.int64) * self.world.size + situation) * (self.world.values + 1) + value + 1
+            for node, situation, value in ((rows.node, rows.situation, rows.value), (memory, x, z - is_open))
+        )
+        return rows.probabilities, _found(codes, wanted, time)
+
+    def choices(self, time: int, memory: Numbers, x: Numbers, z: Numbers) -> Float[np.ndarray, "n A"]:
+        chosen = super().choices(time, memory, x, z)
+        if time >= self.since:
             index, number = group(memory, x)
             self.used_value = self.used_value if (chosen == chosen[index[number]]).all() else time
         return chosen
+
+
+def _found(codes: Numbers, wanted: Numbers, time: int) -> Numbers:
+    """The place of each wanted code among codes that must increase strictly, so that no two rows stand for one."""
+    demand(np.diff(codes) > 0, f"policy: the rows at time {time} are out of order, or two are for the same situation")
+    place = np.minimum(np.searchsorted(codes, wanted), len(codes) - 1)
+    demand(
+        len(codes) > 0 and codes[place] == wanted,
+        f"policy: it has no row for a situation that it reaches at time {time}",
+    )
+    return place

@@ -14,11 +14,11 @@ from ..engine.return_range import check_feasible
 from ..engine.return_range import threshold as threshold_of
 from ..engine.returns import optimal_values
 from ..game.pairs import DEFAULT_MEMORY
-from ..policy.tables import check_fits
+from ..policy.policy import Policy
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
 from .certificate import Certificate
-from .claim import ROUNDING, bound_words, claim_words, missing_return, policy_hash, policy_words, seal_of
+from .claim import ROUNDING, bound_words, claim_words, missing_return, policy_words, seal_of
 from .observers import Game, best_watcher
 from .verify import MOST_MOVES, PolicyValues, policy_values
 from .world import FLOOR, UNIT, World
@@ -34,7 +34,7 @@ _SLACK = 2.0**-40  # bits that claims stay away from what is proven here: machin
 
 def certify(
     problem: Problem,
-    policy: Any,
+    policy: Policy,
     time_limit: float | None = None,
     gap: float = 1e-3,
     *,
@@ -89,7 +89,7 @@ def certify(
         bound_class=bound_words(problem, goal),
         **how,
         problem_hash=fingerprint(problem),
-        policy_hash=policy_hash(policy),
+        policy_hash=policy.digest(),
         versions={"veil": version("veil"), "numpy": np.__version__},
         claim="",
         seal="",
@@ -122,7 +122,7 @@ def _proving(line: Clock, time_limit: float) -> Callable[[Progress], None]:
     return report
 
 
-def _check(policy: Any, problem: Problem, goal: Any, time_limit: Any, gap: Any) -> None:
+def _check(policy: Policy, problem: Problem, goal: str, time_limit: float | None, gap: float) -> None:
     defects = Defects("certify")
     if goal not in ("opaque", "transparent"):
         defects.add(f"goal is {goal!r}, expected 'opaque' or 'transparent'")
@@ -130,17 +130,16 @@ def _check(policy: Any, problem: Problem, goal: Any, time_limit: Any, gap: Any) 
         defects.add(f"time_limit is {time_limit!r}, expected seconds, 0 or more")
     if not (is_number(gap) and gap >= 0):
         defects.add(f"gap is {gap!r}, expected bits, 0 or more")
-    if hasattr(policy, "decisions") and policy.horizon != problem.horizon:
-        defects.add(f"the policy makes {policy.horizon} decisions, and the horizon is {problem.horizon}")
+    if not isinstance(policy, Policy):
+        defects.add(f"policy is a {type(policy).__name__}, expected a policy: veil.MarkovPolicy(probabilities)")
     defects.raise_if_any()
-    if not hasattr(policy, "decisions"):
-        check_fits(policy, problem)
+    policy.check(problem)
 
 
 class _PolicyPart:
     """The search for the best bound on a policy's own opacity: exact if that fits, else a window, or merged histories."""
 
-    def __init__(self, world: World, policy: Any, values: Any, goal: str):
+    def __init__(self, world: World, policy: Policy, values: np.ndarray | None, goal: str):
         self.world, self.policy, self.values, self.goal = world, policy, values, goal
         self.whole = (-1, world.horizon + 1)
         self.found: tuple[PolicyValues, dict[str, Any]] | None = None
@@ -188,7 +187,9 @@ class _PolicyPart:
     def _widen(self, clock: Clock, gap: float) -> None:
         """Wider and wider windows, while there is time and they gain."""
         assert self.found is not None
-        for radius in range(self._first_radius(), self.world.horizon + 2):
+        # At the edge of its window the observer is told the agent's memory, which should then be small.
+        first = self.policy.memory_span(self.world.problem.secret_table.time)
+        for radius in range(first, self.world.horizon + 2):
             begin, window, before = clock.spent, _around(self.world, radius), self._gain(self.found[0])
             ways = [self._way(prune, window=window) for prune in (FLOOR, *_PRUNINGS)]
             if not self._try(ways, clock):
@@ -198,18 +199,6 @@ class _PolicyPart:
             small = before > 0 and self._gain(self.found[0]) - before < gap / 20
             if window == self.whole or following > clock.left or (following > 2 and small):
                 break
-
-    def _first_radius(self) -> int:
-        """Where to begin: at the edge of its window the observer is told the memory, which should then be small.
-
-        A history policy that was found for a stretch of times remembers nothing else on the other side of its end.
-        """
-        tables = getattr(self.policy, "following", ())
-        if self.world.problem.secret_table.time == 0:
-            alone = [time for time, table in enumerate(tables, 1) if table.max(initial=0) == 0]
-            return alone[0] if alone else 1
-        told_at = getattr(self.policy, "told_at", None)
-        return 1 if told_at is None else max(1, self.world.problem.secret_table.time - told_at)
 
     def _merge(self, clock: Clock) -> None:
         """The whole horizon with histories merged, more and more of them kept apart."""

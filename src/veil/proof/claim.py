@@ -5,10 +5,8 @@ import json
 import math
 from typing import Any
 
-import numpy as np
-
 from ..common.errors import CertificateError
-from ..policy.memory import memory_to_text
+from ..policy.policy import Policy
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
 
@@ -26,46 +24,17 @@ def up(bits: float) -> str:
     return f"{math.ceil(bits * 10**_DIGITS - 0.01) / 10**_DIGITS:.{_DIGITS}f}"
 
 
-def policy_hash(policy: Any) -> str:
-    """SHA-256 of the content of a policy, in hexadecimal: its kind, what it remembers, every number in it."""
-    if hasattr(policy, "decisions"):
-        kind = f"history, executable {policy.executable}, told at {policy.told_at}"
-        arrays = [policy.first, *policy.following]
-        for rows in policy.decisions:
-            arrays += [rows.node, rows.situation, rows.value, rows.probabilities]
-        arrays += [] if policy.told is None else [policy.told]
-    else:
-        memory = getattr(policy, "memory", None)
-        kind = "timed" if getattr(policy, "timed", False) else "markov"
-        kind += "" if memory is None else f", memory {memory_to_text(memory)}"
-        arrays = [policy.table]
-    digest = hashlib.sha256(f"veil policy, form 1: {kind}; {len(arrays)} arrays".encode())
-    for array in arrays:
-        numbers = np.asarray(array)
-        numbers = (numbers + 0.0).astype("<f8") if numbers.dtype.kind == "f" else numbers.astype("<i8")
-        digest.update(f"{numbers.dtype.str}{numbers.shape};".encode() + np.ascontiguousarray(numbers).tobytes())
-    return digest.hexdigest()
+HISTORY = "a history policy"  # how `HistoryPolicy.describe` begins
 
 
-HISTORY = "a history policy"
-
-
-def policy_words(problem: Problem, policy: Any) -> str:
+def policy_words(problem: Problem, policy: Policy) -> str:
     """Which kind of policy it is, and what its agent must see."""
+    if not policy.executable:
+        return policy.describe()
     known = "its state"
     if problem.secret_table.agent_knows:
         known += " and the model that runs" if len(problem.models) > 1 else " and the state of the secret's automaton"
-    if hasattr(policy, "decisions"):
-        told = "" if policy.told is None else ", and remembers where it was at one time"
-        if not policy.executable:
-            return f"{HISTORY} that also acts on what the agent does not know: nobody can play it as it is"
-        return f"{HISTORY}; its agent sees {known} and all that the observer sees{told}"
-    memory = getattr(policy, "memory", None)
-    clock = " and the time" if getattr(policy, "timed", False) else ""
-    if memory is not None:
-        seen = " and all that the observer sees" if memory.needs_observations else ""
-        return f"a policy with {memory.name}; its agent sees {known}{clock}{seen}"
-    return f"{'a policy with a clock' if clock else 'a stationary Markov policy'}; its agent sees {known}{clock}"
+    return f"{policy.describe()}; its agent sees {known}{policy.more_seen()}"
 
 
 def bound_words(problem: Problem, goal: str) -> str:
@@ -104,7 +73,7 @@ def seal_of(claim: Any) -> str:
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
-def check_claim(claim: Any, problem: Problem, policy: Any) -> None:
+def check_claim(claim: Any, problem: Problem, policy: Policy) -> None:
     """Raise `CertificateError` unless the claim is of the right form, belongs to both, and fits itself."""
     for name in ("lower", "upper", "expected_return", "return_error", "prune", "merge"):
         value = getattr(claim, name, None)
@@ -112,7 +81,7 @@ def check_claim(claim: Any, problem: Problem, policy: Any) -> None:
             raise CertificateError(f"{name}: it is {value!r}, expected a finite number")
     expected: dict[str, Any] = {
         "problem_hash": fingerprint(problem),
-        "policy_hash": policy_hash(policy),
+        "policy_hash": policy.digest(),
         "policy_class": policy_words(problem, policy),
         "bound_class": bound_words(problem, claim.goal),
     }

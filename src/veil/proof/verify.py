@@ -6,15 +6,16 @@ induction plays every policy against the observer's rule. `docs/guarantees.md` d
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from ..common.clock import UNLIMITED, Clock
 from ..common.errors import CertificateError, TooLargeError
 from ..common.logs import log2_or_zero
+from ..policy.policy import Policy
 from ..problem.problem import Problem
-from .agent import Agent
+from .agent import Agent, make_agent
 from .certificate import Certificate, Witness
 from .claim import check_claim
 from .merging import merge_histories
@@ -51,7 +52,7 @@ class Play:
         self.roundings, self.defect, self.lost, self.in_one_step = 2.0, world.defect, 0.0, 0.0
         self.paid: list[float] = []
         self.weighted = 0.0
-        memory, z = agent.remembers(0, None, None, x, event), world.settled(0, x, np.zeros_like(x))
+        memory, z = agent.remembers(0, x, x, x, event), world.settled(0, x, np.zeros_like(x))
         self._store(event if apart else 0 * x, memory, x, z, mass)
 
     def _store(self, history: np.ndarray, *columns: np.ndarray) -> None:
@@ -128,10 +129,10 @@ class PolicyValues:
 
 def policy_values(
     world: World,
-    policy: Any,
+    policy: Policy,
     window: tuple[int, int],
     prune: float,
-    values: Any,
+    values: Float[np.ndarray, "K S"] | None,
     *,
     goal: str = "opaque",
     merge: int = 0,
@@ -147,7 +148,7 @@ def policy_values(
     """
     horizon, (left, right), forever = world.horizon, window, world.problem.return_over == "infinite"
     demand(-1 <= left <= world.problem.secret_table.time <= right, f"window: {window} is not around the secret")
-    agent, whole = Agent(world, policy, since=right), left < 0 and right > horizon
+    agent, whole = make_agent(world, policy, since=right), left < 0 and right > horizon
     whole = whole and prune <= FLOOR and not forever and not merge
     law = Play(world, agent, clock, most_moves, apart=whole)
     inside = Play(world, agent, clock, most_moves, apart=True, below=prune, merge=merge)
@@ -171,8 +172,8 @@ def policy_values(
             steps += 1
         last = np.zeros(world.size)
     elif forever:
-        demand(len(world.problem.models) == 1 or agent.on_graph or world.problem.secret_table.agent_knows,
-               "policy: it has a clock, and after it an agent who does not know the model cannot play on")  # fmt: skip
+        demand(agent.knows_model, "policy: it is time-dependent, and after the horizon an agent who does not know the"
+               " model cannot continue optimally")  # fmt: skip
         last, tail = after(world, values)
     ends = (law.mass * world.discount**steps * last[law.x]).tolist()
     weighted = law.weighted + (steps + 1) * math.fsum(map(abs, ends))  # what is paid at t went through t + 1 steps
@@ -182,14 +183,15 @@ def policy_values(
     return PolicyValues(*bits, math.fsum([*law.paid, *ends]), float(error))
 
 
-def after(world: World, values: Any) -> tuple[np.ndarray, float]:
+def after(world: World, values: Float[np.ndarray, "K S"] | None) -> tuple[np.ndarray, float]:
     """What is earned after T by playing on for the return: claimed values of x, and how far from the best they may be.
 
     `|v − V*| ≤ max |v − max_a (R + γ P v)| / (1 − γ)`.
     """
     shape = (len(world.problem.models), world.states)
-    demand(np.shape(values) == shape and np.isfinite(values).all(), "values: missing")
-    value, discount = np.asarray(values, dtype=np.float64)[world.model_state], world.discount
+    given = np.zeros(0) if values is None else np.asarray(values, dtype=np.float64)
+    demand(given.shape == shape and np.isfinite(given).all(), "values: missing")
+    value, discount = given[world.model_state], world.discount
     best, size = _backed_up(world, np.arange(world.size), world.target, value, discount, 1.0), np.abs(value).max()
     error = (gamma(world.terms + 8) + 2.02 * world.defect) * (size + np.abs(world.reward).max())
     return value, float(1.02 * (np.abs(value - best).max() + error) / (1 - discount))
@@ -208,7 +210,9 @@ def _backed_up(
     return np.maximum.reduceat(scores, np.flatnonzero(np.diff(position, prepend=-1)))
 
 
-def rule_bound(world: World, witness: Witness, threshold: float | None, values: Any) -> float:
+def rule_bound(
+    world: World, witness: Witness, threshold: float | None, values: Float[np.ndarray, "K S"] | None
+) -> float:
     """`U(q,λ) = max_π E_π[w(M_T,Z) + λ (G − δ)]`, rounded up: no policy with return ≥ δ hides more. See section 6.
 
     Every (node, x, z) that some policy reaches is met on the way; what the rule has no cost for makes the bound infinite.
@@ -277,7 +281,7 @@ class Verification:
     upper: float
 
 
-def verify(certificate: Certificate, problem: Problem, policy: Any) -> Verification:
+def verify(certificate: Certificate, problem: Problem, policy: Policy) -> Verification:
     """Check a certificate against the problem and the policy: recompute its bounds and its return, rounding outward.
 
     **Arguments:**
@@ -298,7 +302,7 @@ def verify(certificate: Certificate, problem: Problem, policy: Any) -> Verificat
         raise CertificateError(f"witness: it cannot be followed ({error})") from error
 
 
-def _verify(claim: Certificate, problem: Problem, policy: Any) -> Verification:
+def _verify(claim: Certificate, problem: Problem, policy: Policy) -> Verification:
     world = World(problem)
     found = policy_values(world, policy, claim.window, claim.prune, claim.values, goal=claim.goal, merge=claim.merge)
     off = abs(claim.expected_return - found.expected_return) + found.return_error

@@ -1,7 +1,5 @@
 """A problem read afresh for the verifier, from its own numbers: every start, every move, how well its rows sum to one."""
 
-from typing import Any
-
 import numpy as np
 
 from ..common.errors import CertificateError
@@ -17,7 +15,7 @@ def gamma(count: float) -> float:
     return 1.01 * count * UNIT / (1 - count * UNIT)
 
 
-def demand(good: Any, message: str) -> None:
+def demand(good: "bool | np.bool_ | np.ndarray", message: str) -> None:
     """Raise `CertificateError` unless everything is true."""
     if not np.all(good):
         raise CertificateError(message)

@@ -8,8 +8,7 @@ import scipy.sparse as sp
 from jaxtyping import Float
 
 from ..engine.chain import Chain, make_chain
-from ..policy.history import HistoryPolicy
-from ..policy.tables import Policy
+from ..policy.policy import Policy
 from ..problem.problem import Problem
 
 
@@ -22,7 +21,7 @@ class Behaviour:
     """
 
     problem: Problem
-    policy: Policy | HistoryPolicy
+    policy: Policy
     chain: Chain
     plain: bool
 
@@ -84,8 +83,8 @@ class Behaviour:
         return sp.csr_array((np.ones(hidden.num_states), places), shape=(hidden.num_states, self.problem.num_states))
 
 
-def behave(problem: Problem, policy: Policy | HistoryPolicy) -> Behaviour:
+def behave(problem: Problem, policy: Policy) -> Behaviour:
     """A policy at work; raises `InputError` where it does not fit the problem."""
     chain = make_chain(problem, policy)
-    with_memory = isinstance(policy, HistoryPolicy) or getattr(policy, "memory", None) is not None
-    return Behaviour(problem, policy, chain, not with_memory and not problem.secret_table.agent_knows)
+    by_state = policy.memory in ("markov", "timed") and not problem.secret_table.agent_knows
+    return Behaviour(problem, policy, chain, by_state)

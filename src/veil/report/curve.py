@@ -10,7 +10,6 @@ from typing import Any
 from ..common.errors import InputError
 from ..planning.frontier import Frontier, frontier
 from ..planning.solution import Solution
-from ..policy.history import HistoryPolicy
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
 
@@ -27,10 +26,9 @@ def sweep(problem: Problem, solution: Solution, points: int | None = None, **set
     `settings`: as for `veil.frontier`.
     """
     policy = solution.policy
-    if isinstance(policy, HistoryPolicy) or solution.goal != "opaque":
+    if policy.memory == "history" or solution.goal != "opaque":
         return None
-    memory = getattr(policy, "memory", None) or ("timed" if policy.timed else "markov")
-    chosen: dict[str, Any] = {"memory": memory, "seed": solution.seed, "objective": solution.objective}
+    chosen: dict[str, Any] = {"memory": policy.memory, "seed": solution.seed, "objective": solution.objective}
     if points is not None:
         return frontier(problem, points, **(chosen | settings))
     work = problem.num_states * solution.opacity.num_sequences

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...engine.induced import InducedHMM, induced_hmm
-from ...policy.history import HistoryPolicy
-from ...policy.tables import Policy
+from ...policy.policy import Policy
 from ...problem.problem import Problem
 from ..choices import model_of, observer_of
 from ..imported import Imported
@@ -78,7 +77,7 @@ def save_drn(path: str | Path, imported: Imported) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def chain_to_drn(path: str | Path, problem: Problem, policy: Policy | HistoryPolicy) -> InducedHMM:
+def chain_to_drn(path: str | Path, problem: Problem, policy: Policy) -> InducedHMM:
     """Write the Markov chain that a policy induces as a DTMC; labels `secret_VALUE` mark the secret's values.
 
     The labels hold for the state at the secret's time; what Storm cannot read in a label is written as `_`. A start

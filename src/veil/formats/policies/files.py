@@ -1,19 +1,16 @@
 """Opening a saved policy: by the extension of the file, in any format that holds policies."""
 
 from pathlib import Path
-from typing import cast
 
 from ...common.errors import PolicyFileError
 from ...policy import load
-from ...policy.history import HistoryPolicy
-from ...policy.tables import Policy
+from ...policy.policy import Policy
 from ...problem.problem import Problem
 from ..registry import Format, can, find_format, suffixes
-from .tables import AnyPolicy
 from .text import policy_from_csv, policy_from_json, policy_to_csv, policy_to_json
 
 
-def load_policy(path: str | Path, problem: Problem | None = None) -> AnyPolicy:
+def load_policy(path: str | Path, problem: Problem | None = None) -> Policy:
     """The policy in a file: safetensors, as `policy.save(path)` writes, or text, as `veil convert` writes (JSON, CSV).
 
     **Arguments:** `problem`: where it is given, the rows and actions of a text are found in it by their names, in any
@@ -28,7 +25,7 @@ def load_policy(path: str | Path, problem: Problem | None = None) -> AnyPolicy:
     if can("read_policy", path):
         read = find_format("read_policy", path).read_policy
         assert read is not None
-        return cast(AnyPolicy, read(Path(path), problem))
+        return read(Path(path), problem)
     try:
         return load.load_policy(path)
     except PolicyFileError as error:
@@ -36,12 +33,12 @@ def load_policy(path: str | Path, problem: Problem | None = None) -> AnyPolicy:
         raise PolicyFileError(f"{error} (expected one of the extensions {known})") from None
 
 
-def _read_safetensors(path: Path, problem: Problem | None) -> AnyPolicy:
+def _read_safetensors(path: Path, problem: Problem | None) -> Policy:
     return load.load_policy(path)
 
 
-def _write_safetensors(path: Path, problem: Problem, policy: Policy | HistoryPolicy) -> None:
-    cast(AnyPolicy, policy).save(path)
+def _write_safetensors(path: Path, problem: Problem, policy: Policy) -> None:
+    policy.save(path)
 
 
 SAFETENSORS = Format(

@@ -13,12 +13,11 @@ from pydantic import Field
 from ...common.checks import Defects, check_distributions
 from ...common.errors import PolicyFileError
 from ...common.suggest import suggestion
-from ...policy.history import HistoryPolicy
 from ...policy.markov import MarkovPolicy
 from ...policy.memories import Memory
 from ...policy.memory import MemoryPolicy, memory_from_text, memory_to_text
 from ...policy.recall import recall
-from ...policy.tables import Policy, check_fits
+from ...policy.tabular import TablePolicy
 from ...policy.timed import TimedPolicy
 from ...problem.problem import Problem
 from ..documents import Part
@@ -27,7 +26,6 @@ FORM = "veil-policy-table-2"
 MOST_NUMBERS = 2**26  # of all tables together: 512 MiB
 
 Names = list[str]
-AnyPolicy = MarkovPolicy | TimedPolicy | MemoryPolicy | HistoryPolicy
 
 
 class Header(Part):
@@ -61,30 +59,29 @@ class Row:
     probabilities: Mapping[str, float]
 
 
-def named_tables(problem: Problem, policy: Policy) -> tuple[dict[str, Any], list[NamedTable]]:
+def named_tables(problem: Problem, policy: TablePolicy) -> tuple[dict[str, Any], list[NamedTable]]:
     """The header of a policy with tables, as JSON holds it, and the tables.
 
     **Raises:** `InputError` where the policy does not fit the problem.
     """
-    table = check_fits(policy, problem)
-    memory = policy.memory if isinstance(policy, MemoryPolicy) else None
+    policy.check(problem)
+    memory = policy.memory if isinstance(policy.memory, Memory) else None
     rows, actions = _names(problem, memory)
-    timed = isinstance(policy, TimedPolicy) or (memory is not None and memory.clock)
     header: dict[str, Any] = {
         "format": FORM,
         "problem": problem.name,
-        "kind": "timed" if isinstance(policy, TimedPolicy) else "markov" if memory is None else "memory",
+        "kind": policy.memory if memory is None else "memory",
         **({} if memory is None else {"memory": json.loads(memory_to_text(memory))}),
         "horizon": problem.horizon,
         "actions": actions,
         "rows": rows,
     }
-    return header, [NamedTable(time if timed else None, rows, here) for time, here in enumerate(table)]
+    return header, [NamedTable(time if policy.timed else None, rows, here) for time, here in enumerate(policy.table)]
 
 
 def policy_of_tables(
     header: Header | None, rows: Sequence[Row], problem: Problem | None, path: str | Path
-) -> MarkovPolicy | TimedPolicy | MemoryPolicy:
+) -> TablePolicy:
     """The policy that a header and rows describe.
 
     **Arguments:** `header`: None where the file has none: then the problem is needed, and the policy is a Markov policy or,

@@ -7,20 +7,22 @@ import csv
 import io
 import json
 from collections.abc import Sequence
+from functools import singledispatch
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
-from ...common.errors import ModelFileError, PolicyFileError
+from ...common.errors import InputError, ModelFileError, PolicyFileError
 from ...policy.history import HistoryPolicy
-from ...policy.tables import Policy
+from ...policy.policy import Policy
+from ...policy.tabular import TablePolicy
 from ...problem.problem import Problem
 from ..documents import Part, json_text, refuse_document
 from ..text import is_whole, read_text, shown, to_number, write_file
 from .history import HistoryHeader, history_of_tables, named_history
-from .tables import FORM, AnyPolicy, Header, NamedTable, Row, named_tables, policy_of_tables
+from .tables import FORM, Header, NamedTable, Row, named_tables, policy_of_tables
 
 MOST_BYTES = 2**28
 _COLUMNS = ("time", "row", "action", "probability")
@@ -43,7 +45,7 @@ class TablePart(Part):
 _TABLES = TypeAdapter(list[TablePart])
 
 
-def policy_to_json(path: str | Path, problem: Problem, policy: Policy | HistoryPolicy) -> None:
+def policy_to_json(path: str | Path, problem: Problem, policy: Policy) -> None:
     """Write a policy as one JSON document, complete or not at all.
 
     Fields: `format` (`"veil-policy-table-2"`), `problem`, `kind` (`markov`, `timed`, `memory` or `history`), `horizon`,
@@ -56,9 +58,9 @@ def policy_to_json(path: str | Path, problem: Problem, policy: Policy | HistoryP
     _write(path, json_text(policy_document(problem, policy)))
 
 
-def policy_document(problem: Problem, policy: Policy | HistoryPolicy) -> dict[str, Any]:
+def policy_document(problem: Problem, policy: Policy) -> dict[str, Any]:
     """The document that `policy_to_json` writes."""
-    header, tables = _named(problem, policy)
+    header, tables = _named(policy, problem)
     written = [
         {"time": table.time, "rows": [{"row": name, "probabilities": row} for name, row in _rows(table, header)]}
         for table in tables
@@ -66,7 +68,7 @@ def policy_document(problem: Problem, policy: Policy | HistoryPolicy) -> dict[st
     return {**header, "tables": written}
 
 
-def policy_from_json(path: str | Path, problem: Problem | None = None) -> AnyPolicy:
+def policy_from_json(path: str | Path, problem: Problem | None = None) -> Policy:
     """The policy in a JSON document; see `policy_to_json`.
 
     **Arguments:** `problem`: where it is given, rows and actions are found in it by their names, in any order.
@@ -89,7 +91,7 @@ def policy_from_json(path: str | Path, problem: Problem | None = None) -> AnyPol
     return _policy(header, rows, problem, path)
 
 
-def policy_to_csv(path: str | Path, problem: Problem, policy: Policy | HistoryPolicy) -> None:
+def policy_to_csv(path: str | Path, problem: Problem, policy: Policy) -> None:
     """Write a policy as lines `time,row,action,probability`, complete or not at all.
 
     Zeros are left out; the time is empty where one table serves all times. The first line is a comment, `#` and the fields
@@ -97,7 +99,7 @@ def policy_to_csv(path: str | Path, problem: Problem, policy: Policy | HistoryPo
 
     **Raises:** as `policy_to_json`.
     """
-    header, tables = _named(problem, policy)
+    header, tables = _named(policy, problem)
     buffer = io.StringIO()
     buffer.write(f"# {json.dumps(header, ensure_ascii=False)}\n")
     writer = csv.writer(buffer, lineterminator="\n")
@@ -109,7 +111,7 @@ def policy_to_csv(path: str | Path, problem: Problem, policy: Policy | HistoryPo
     _write(path, buffer.getvalue())
 
 
-def policy_from_csv(path: str | Path, problem: Problem | None = None) -> AnyPolicy:
+def policy_from_csv(path: str | Path, problem: Problem | None = None) -> Policy:
     """The policy in a CSV file; see `policy_to_csv`.
 
     **Arguments:** `problem`: where it is given, rows and actions are found in it by their names, in any order; then the
@@ -160,15 +162,25 @@ def _csv_rows(text: str, path: str | Path, skipped: int) -> list[Row]:
     return list(rows.values())
 
 
-def _named(problem: Problem, policy: Policy | HistoryPolicy) -> tuple[dict[str, Any], list[NamedTable]]:
-    if isinstance(policy, HistoryPolicy):
-        return named_history(problem, policy)
+@singledispatch
+def _named(policy: Policy, problem: Problem) -> tuple[dict[str, Any], list[NamedTable]]:
+    """The header of a policy and its tables; each structure has its own."""
+    raise InputError("policy", [f"{policy.describe()} cannot be written as text"])
+
+
+@_named.register
+def _(policy: HistoryPolicy, problem: Problem) -> tuple[dict[str, Any], list[NamedTable]]:
+    return named_history(problem, policy)
+
+
+@_named.register
+def _(policy: TablePolicy, problem: Problem) -> tuple[dict[str, Any], list[NamedTable]]:
     return named_tables(problem, policy)
 
 
 def _policy(
     header: Header | HistoryHeader | None, rows: Sequence[Row], problem: Problem | None, path: str | Path
-) -> AnyPolicy:
+) -> Policy:
     if isinstance(header, HistoryHeader):
         return history_of_tables(header, rows, problem, path)
     return policy_of_tables(header, rows, problem, path)

@@ -1,0 +1,111 @@
+"""The contract of a policy: all that the rest of veil asks of one, whatever its kind."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ..common.errors import VeilError
+from ..common.values import Value
+from ..problem.problem import Problem
+from .files import content_hash
+from .memories import PolicyMemory
+from .player import Observation, Player
+
+
+class Policy(Value, ABC):
+    """How the agent acts: a distribution over actions for everything that it tells apart.
+
+    There are two structures. A `TablePolicy` has one table of action probabilities, or one for each decision, over the
+    states and what the agent remembers: `MarkovPolicy`, `TimedPolicy`, `MemoryPolicy`. A `HistoryPolicy` has decisions
+    on a graph of observation histories. `veil.engine.chain.make_chain` turns either into the chain that all measures
+    work on.
+
+    Policies are immutable and equal by content; `digest()` is a hash of that content.
+    """
+
+    _run: Player | None = None  # of `start`, for `act`
+
+    @property
+    @abstractmethod
+    def memory(self) -> PolicyMemory:
+        """What the choices may depend on beside the state, as `veil.solve(memory=…)` takes it.
+
+        `"markov"`: nothing; `"timed"`: the time; an `ObservationMemory`, `StateMemory`, `ZoneMemory` or `Controller`;
+        `"history"`: all that the observer has seen.
+        """
+
+    @property
+    @abstractmethod
+    def timed(self) -> bool:
+        """Whether the choices depend on the time; then the policy makes as many decisions as the horizon has."""
+
+    @property
+    @abstractmethod
+    def needs_observations(self) -> bool:
+        """Whether the agent must see what the observer sees to execute the policy."""
+
+    @property
+    def executable(self) -> bool:
+        """Whether an agent can execute it: False where it acts on what the agent does not know."""
+        return True
+
+    @abstractmethod
+    def describe(self) -> str:
+        """The kind of policy in words, as `"a stationary Markov policy"`."""
+
+    def more_seen(self) -> str:
+        """What its agent must see beside the state, as the end of a sentence: `" and the time"`, or nothing."""
+        return (" and the time" if self.timed else "") + (
+            " and all that the observer sees" if self.needs_observations else ""
+        )
+
+    @abstractmethod
+    def check(self, problem: Problem) -> None:
+        """Raise `InputError` where the policy does not fit the problem or takes an action that is not available."""
+
+    @abstractmethod
+    def choice_names(self, problem: Problem) -> tuple[str, ...]:
+        """The names of the choices that it draws from: the actions; of a `Controller` the pairs (action, next node)."""
+
+    @abstractmethod
+    def player(self, problem: Problem, *, seed: int = 0, model: int | None = None) -> Player:
+        """Begin a run: the player keeps what the agent remembers, and its `act(state, observation)` is the next action.
+
+        **Arguments:** `seed` of the choices; `model`: the index of the model that runs, where the agent knows it
+        (`WhichModel(agent_knows=True)`).
+
+        **Raises:** `InputError` where the policy does not fit the problem or cannot be executed in it.
+        """
+
+    @abstractmethod
+    def save(self, path: str | Path) -> None:
+        """Write the policy to a safetensors file, complete or not at all; the same policy gives the same bytes.
+
+        **Raises:** `PolicyFileError` where the file cannot be written.
+        """
+
+    @abstractmethod
+    def _content(self) -> tuple[str, Sequence[np.ndarray]]:
+        """What `digest` hashes: the kind with all that is not an array, and the arrays."""
+
+    def digest(self) -> str:
+        """SHA-256 of the content, in hexadecimal: the kind, what is remembered, every number. The same on every machine."""
+        return content_hash(*self._content())
+
+    def memory_span(self, time: int) -> int:
+        """How many steps around a time of the secret the policy remembers more than it does further away; at least 1."""
+        return 1
+
+    def start(self, problem: Problem, seed: int = 0, *, model: int | None = None) -> Player:
+        """`player`, whose run `act` then continues; for one run at a time."""
+        object.__setattr__(self, "_run", self.player(problem, seed=seed, model=model))
+        assert self._run is not None
+        return self._run
+
+    def act(self, state: str | int, observation: Observation | None = None) -> int:
+        """The next action, by index, in the run that `start` began; see `Player.act`."""
+        if self._run is None:
+            raise VeilError("no run has begun: call policy.start(problem) before policy.act(state, observation)")
+        return self._run.act(state, observation)
