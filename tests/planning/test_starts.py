@@ -68,7 +68,7 @@ def test_a_given_policy_comes_first(memory):
 def test_a_policy_of_a_larger_class_is_no_start():
     problem = random_problem(3)
     space = make_space(problem)
-    with pytest.raises(veil.InputError, match="clock"):
+    with pytest.raises(veil.InputError, match="depends on the time"):
         make_starts(
             space, richest_table(space), 4, 0, veil.TimedPolicy(np.tile(richest_table(space), (problem.horizon, 1, 1)))
         )
