@@ -168,7 +168,7 @@ def test_a_proof_that_does_not_fit_is_said(monkeypatch: pytest.MonkeyPatch):
 
     monkeypatch.setattr("veil.planning.solve.certify", certify)
     done = veil("solve", "rooms.toml", *QUICK)
-    assert "no certificate: far too many histories" in done.out
+    assert "proven  no bounds: far too many histories" in done.out
     assert read_result("rooms-result").document.certificate_note == "far too many histories"
 
 

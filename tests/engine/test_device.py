@@ -1,7 +1,9 @@
 """The pass in JAX: the same numbers as the CPU's, whatever the device, and few compilations."""
 
 import time
+from collections.abc import Sequence
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,6 +34,15 @@ from veil.measure import sampled
 jax = pytest.importorskip("jax")
 
 
+def chequered(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
+    """All pairs, every second one marked slow, so that each value stays in the quick tests: a shape compiles for seconds."""
+    return [
+        pytest.param(one, other, marks=pytest.mark.slow if (row + column) % 2 else ())
+        for row, one in enumerate(first)
+        for column, other in enumerate(second)
+    ]
+
+
 class Compilations:
     """Counts what XLA compiles while it is open."""
 
@@ -49,8 +60,7 @@ class Compilations:
         jax.monitoring.unregister_event_duration_listener(self._note)
 
 
-@pytest.mark.parametrize("timed", [False, True], ids=["markov", "timed"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "timed"), chequered(KINDS, [False, True]))
 def test_the_device_agrees_with_the_cpu(kind: str, timed: bool):
     """On possible and impossible sequences alike, for both layouts of the transitions."""
     rng = np.random.default_rng(0)
@@ -62,9 +72,8 @@ def test_the_device_agrees_with_the_cpu(kind: str, timed: bool):
         assert_agree(run, by_prefixes(chain, events), slope)
 
 
-@pytest.mark.parametrize("sees_actions", [False, True], ids=["blind", "sees-actions"])
-@pytest.mark.parametrize("on_actions", [False, True], ids=["on-states", "on-actions"])
-def test_the_device_agrees_whatever_the_watcher_sees(sees_actions: bool, on_actions: bool):
+@pytest.mark.parametrize(("sees_actions", "on_actions"), chequered([False, True], [False, True]))
+def test_the_device_agrees_for_every_kind_of_observer(sees_actions: bool, on_actions: bool):
     rng = np.random.default_rng(0)
     case = next(
         case
@@ -159,19 +168,20 @@ def test_the_counter_counts():
     assert compiled.count >= 1
 
 
+@pytest.mark.parametrize("iterations", [200, pytest.param(1_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("layout", ["dense", "sparse"])
 @pytest.mark.parametrize("timed", [False, True], ids=["markov", "timed"])
-def test_a_thousand_iterations_compile_at_most_two_programs(timed: bool, layout: str):
+def test_many_iterations_compile_at_most_two_programs(timed: bool, layout: str, iterations: int):
     """Policies and sequences change, shapes do not. The shape is used by no other test."""
-    chain = mixing_chain(7, 3, timed=timed)
+    chain, size = mixing_chain(7, 3, timed=timed), 17 + iterations // 100
     chain = chain if layout == "dense" else on_sparse_kernel(chain)
     rng = np.random.default_rng(0)
     begin, slopes = time.monotonic(), []
     with Compilations() as compiled:
-        for _ in range(1_000):
+        for _ in range(iterations):
             table = rng.dirichlet(np.ones(2), size=chain.table.shape[:2])
             run = DevicePass(
-                Chain(chain.hidden, table, stationary=chain.stationary), any_sequences(chain, 17, rng), pad_to=19
+                Chain(chain.hidden, table, stationary=chain.stationary), any_sequences(chain, 17, rng), pad_to=size
             )
             slopes.append(run.pull_back(-np.log2(run.result.posterior)))
     assert 1 <= compiled.count <= 2

@@ -9,8 +9,9 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 import veil
-from tests.report.problems import hostile
+from tests.report.problems import hostile, large
 from veil.planning.solution import Solution
+from veil.report.html import write_report
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
@@ -40,6 +41,16 @@ def timed(courier: veil.Problem) -> veil.TimedPolicy:
 def hostile_solution() -> tuple[veil.Problem, Solution]:
     problem = hostile()
     return problem, veil.solve(problem, starts=2, iterations=8, certificate=False)
+
+
+@pytest.fixture(scope="session")
+def large_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report on a grid of more than ten thousand states."""
+    problem, solution = large(horizon=30)
+    assert problem.num_states > 10_000
+    place = tmp_path_factory.mktemp("large") / "page.html"
+    write_report(place, problem, solution, runs=4)
+    return place
 
 
 @pytest.fixture(scope="module")  # not for the session: while Playwright runs, no other test can start an event loop

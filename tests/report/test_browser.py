@@ -7,7 +7,6 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import veil
-from tests.report.problems import large
 from veil.report.html import write_report
 
 FIGURES = ("policy", "occupancy", "belief", "convergence", "frontier")
@@ -110,13 +109,12 @@ def test_hostile_names_are_only_shown(
     expect(page.locator("h1")).to_contain_text("<img src=x")
 
 
-def test_a_large_report_opens_at_once(open_page: OpenPage, tmp_path: Path):
-    problem, solution = large(horizon=30)
-    write_report(tmp_path / "page.html", problem, solution, runs=4)
-    pages = [open_page(tmp_path / "page.html") for _ in range(2)]  # twice, since the machine may be busy
-    loaded = [page.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd / 1000") for page in pages]
-    assert 0 < min(loaded) < 2
-    page = pages[0]
+def test_a_large_report_opens_at_once(open_page: OpenPage, large_page: Path):
+    page, loaded = open_page(large_page), "performance.getEntriesByType('navigation')[0].loadEventEnd / 1000"
+    seconds = page.evaluate(loaded)
+    if seconds >= 2:  # the machine may be busy: once more
+        seconds = open_page(large_page).evaluate(loaded)
+    assert 0 < seconds < 2
     picture = page.locator("[data-figure=occupancy] > svg image")
     before = picture.get_attribute("href")
     slide(page, "occupancy", 20)

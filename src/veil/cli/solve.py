@@ -108,8 +108,6 @@ def _search(
     page = write_beside(folder, opened.problem, solution) if report else None
     if show:
         print(solution.summary())
-        if solution.certificate is None:
-            print(f"no certificate: {solution.certificate_note}")
         print(f"written to {folder}: {', '.join([*document.files, 'result.json'])}")
         if page is not None:
             print(f"report: {page}")
