@@ -7,6 +7,7 @@ import veil
 from tests.game.cases import agent_of, labels, small
 from tests.game.plain_game import PlainGame, everything, last
 from tests.random_problems import to_policy
+from tests.seeds import seeds
 from veil.common.clock import Clock, Progress
 from veil.common.errors import InfeasibleError
 from veil.game.pairs import FullHistory, LastEvents
@@ -62,7 +63,7 @@ def test_no_policy_of_any_class_exceeds_the_upper_bound(seed):
     assert bits <= solve_game(problem, threshold=gained, gap=1e-2, iterations=100).upper + 1e-9
 
 
-@pytest.mark.parametrize("seed", range(210))
+@pytest.mark.parametrize("seed", seeds(80, 210))
 def test_agreement_with_a_general_convex_solver(seed):
     pytest.importorskip("cvxpy")
     _, problem, threshold = small(1000 + seed, work=300, most_pairs=600)
