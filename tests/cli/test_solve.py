@@ -39,8 +39,8 @@ def test_a_result_has_everything(result: Path):
     assert document.certificate is not None
     with (result / "history.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    assert [int(row["iteration"]) for row in rows] == document.history.iteration
-    assert [float(row["opacity_bits"]) for row in rows] == document.history.opacity_bits
+    assert [int(row["iteration"]) for row in rows] == read_result(result).history().iteration.tolist()
+    assert [float(row["opacity_bits"]) for row in rows] == read_result(result).history().opacity_bits.tolist()
 
 
 def test_text_and_json_tell_the_same(home: Path):
@@ -249,7 +249,7 @@ def check_killed(home: Path, seconds: float) -> None:
     child.wait()
     if (home / "out").exists():
         found = read_result(home / "out")
-        assert found.policy().table is not None
+        assert found.policy() is not None
 
 
 def test_a_write_killed_at_any_step_leaves_the_old_or_none_or_the_new(result: Path, monkeypatch: pytest.MonkeyPatch):

@@ -10,16 +10,21 @@ import numpy as np
 import pytest
 
 import veil
+from veil.formats.documents import plain
+from veil.formats.results.document import FORMAT, result_schema
 from veil.formats.results.folder import (
     DOCUMENT,
-    FORMAT,
     Result,
     check_writable,
-    plain,
+    history_csv,
+    read_history,
     read_result,
-    result_schema,
     write_result,
 )
+from veil.planning.solution import History
+from veil.proof.claim import policy_hash
+
+HEAD = b"iteration,opacity_bits,expected_return,multiplier,step,seconds"
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +46,8 @@ def test_a_result_comes_back(solved: tuple[veil.Problem, veil.Solution], folder:
         assert found.document.format == FORMAT
         assert found.document.answer.opacity.bits == solution.opacity.bits
         assert found.document.answer.expected_return == solution.expected_return
-        assert found.document.history.iteration == solution.history.iteration.tolist()
-        assert (found.policy().table == solution.policy.table).all()
+        assert np.array_equal(found.history().rows(), solution.history.rows(), equal_nan=True)
+        assert policy_hash(found.policy()) == policy_hash(solution.policy)
         assert found.scenario == "gallery:two-rooms"
         assert found.certificate is None
         assert found.document.problem.states == problem.num_states
@@ -111,12 +116,16 @@ def deeply(*path: str, value: Any) -> Callable[[dict], dict]:
         (deeply("answer", "opacity", "bits", value="many"), "answer.opacity.bits"),
         (deeply("answer", "feasible", value="yes"), "answer.feasible"),
         (deeply("answer", "iterations", value=1.5), "answer.iterations"),
-        (deeply("history", "iteration", value=[None]), "history.iteration.0"),
-        (deeply("files", value={}), "names no policy.safetensors"),
+        (deeply("history", value=[]), "history: Extra inputs are not permitted"),
+        (deeply("answer", "opacity", value=3), "answer.opacity: Input should be"),
+        (deeply("files", value={}), "does not list policy.safetensors"),
         (deeply("files", value={"../evil": "0" * 64}), "files"),
-        (deeply("files", "policy.safetensors", value="0" * 64), "its SHA-256 differs"),
+        (
+            deeply("files", "policy.safetensors", value="0" * 64),
+            "policy.safetensors does not match its hash in result.json",
+        ),
         (deeply("files", "policy.safetensors", value="short"), "files.policy.safetensors"),
-        (deeply("files", "absent.bin", value="0" * 64), "absent.bin cannot be read"),
+        (deeply("files", "absent.bin", value="0" * 64), "absent.bin is listed in result.json and cannot be read"),
         (lambda document: [document], "the document"),
         (lambda _: None, "the document"),
     ],
@@ -138,10 +147,10 @@ def test_what_is_no_json_is_refused(folder: Path, content: bytes):
 
 
 def test_absent_and_mixed_results(folder: Path, tmp_path: Path):
-    with pytest.raises(veil.InputError, match="there is no result"):
+    with pytest.raises(veil.InputError, match="no result can be read"):
         read_result(tmp_path / "absent")
     (folder / "history.csv").write_text("changed")
-    with pytest.raises(veil.InputError, match=r"history\.csv is not the file"):
+    with pytest.raises(veil.InputError, match=r"history\.csv does not match its hash"):
         read_result(folder)
     assert isinstance(read_result(folder, check_files=False), Result)
 
@@ -165,3 +174,43 @@ def test_a_place_that_cannot_be_written_is_told_before(tmp_path: Path):
             check_writable(bad)
     check_writable(tmp_path / "new" / "folder")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_document_with_many_defects_lists_twenty_and_counts_the_rest(folder: Path):
+    change(folder / DOCUMENT, lambda document: document | {f"more{number}": 1 for number in range(25)})
+    with pytest.raises(veil.InputError) as caught:
+        read_result(folder)
+    assert len(caught.value.defects) == 21
+    assert caught.value.defects[-1] == "… and 5 more of the same kinds"
+
+
+def test_a_history_with_several_multipliers_comes_back(tmp_path: Path):
+    rows = np.array([[0, 0.1, np.nan, np.inf, 1e-300, 0.5, 3.0, -0.0], [1, 0.2, 1.0, 2.0, 0.25, 1.5, 4.0, 1 / 3]])
+    (tmp_path / "h.csv").write_bytes(history_csv(History.of(rows)))
+    assert (
+        (tmp_path / "h.csv")
+        .read_text()
+        .startswith(
+            "iteration,opacity_bits,expected_return,multiplier,step,seconds,multiplier_1,multiplier_2\n0,0.1,nan,inf,1e-300,"
+        )
+    )
+    assert np.array_equal(read_history(tmp_path / "h.csv").rows(), rows, equal_nan=True)
+    (tmp_path / "h.csv").write_bytes(history_csv(History.of([])))
+    assert len(read_history(tmp_path / "h.csv")) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (b"", "line 1: expected the columns iteration,opacity_bits"),
+        (b"a,b\n", "line 1: expected the columns"),
+        (HEAD + b"\n0,1,2,3,4,5\n1,2,three,4,5,6\n", "line 3: could not convert string to float: 'three'"),
+        (HEAD + b"\n0,1,2,3,4\n", "line 2: 5 cells found, expected 6"),
+        (b"\xff", "h.csv: it cannot be read"),
+    ],
+)
+def test_a_history_that_is_wrong_is_refused_with_its_line(text: bytes, words: str, tmp_path: Path):
+    (tmp_path / "h.csv").write_bytes(text)
+    with pytest.raises(veil.InputError) as caught:
+        read_history(tmp_path / "h.csv")
+    assert words in str(caught.value)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.formats.scenarios import AUTOMATON, GRAPH, GRID, MODELS
 from veil.common.errors import InputError, ScenarioError, VeilError
-from veil.formats.arrays import save_arrays
+from veil.formats.imported import Imported
 from veil.formats.scenario.load import load, load_scenario, read_scenario
 from veil.problem.model import Model
 from veil.problem.observer import Observer
@@ -338,7 +338,7 @@ def test_a_large_grid_names_a_way_out():
 def test_model_files_must_bring_one_observer(tmp_path: Path, first: Any, second: Any, same: bool):
     model = Model.from_entries([("a", "go", "b", 1.0), ("b", "go", "b", 1.0)], {}, "a")
     for name, emissions in (("one", first), ("two", second)):
-        save_arrays(tmp_path / f"{name}.npz", model, None if emissions is None else Observer(emissions))
+        Imported(model, None if emissions is None else Observer(emissions)).save(tmp_path / f"{name}.npz")
     path = tmp_path / "both.toml"
     path.write_text(several("file", ["path = 'one.npz'", "path = 'two.npz'"], observer=""))
     if same:
@@ -355,7 +355,7 @@ def test_model_files_must_bring_one_observer(tmp_path: Path, first: Any, second:
 def test_observations_of_model_files_must_have_the_same_names(tmp_path: Path):
     model = Model.from_entries([("a", "go", "b", 1.0), ("b", "go", "b", 1.0)], {}, "a")
     for name, seen in (("one", ["x", "y"]), ("two", ["x", "z"])):
-        save_arrays(tmp_path / f"{name}.npz", model, Observer([[0.9, 0.1], [0.2, 0.8]], seen))
+        Imported(model, Observer([[0.9, 0.1], [0.2, 0.8]], seen)).save(tmp_path / f"{name}.npz")
     path = tmp_path / "both.toml"
     path.write_text(several("file", ["path = 'one.npz'", "path = 'two.npz'"], observer=""))
     with pytest.raises(ScenarioError, match="its observer differs"):

@@ -52,7 +52,7 @@ def measure(
     """
     from .. import expected_return, opacity
     from ..engine.return_range import reaches, threshold
-    from ..formats.results.folder import opacity_document, problem_document
+    from ..formats.results.document import opacity_document, problem_document
 
     opened = open_scenario(scenario)
     problem, acting = opened.problem, open_policy(opened.problem, policy)
@@ -148,7 +148,7 @@ def inspect(scenario: ScenarioArgument, as_json: JsonOption = False) -> None:
 
     Example: veil inspect patrol.toml
     """
-    from ..formats.results.folder import problem_document
+    from ..formats.results.document import problem_document
 
     if is_model_file(scenario):
         _inspect_model(scenario, as_json)

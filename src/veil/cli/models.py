@@ -95,7 +95,7 @@ def schema(
     """
     import json
 
-    from ..formats.results.folder import result_schema
+    from ..formats.results.document import result_schema
     from ..formats.scenario.schema import schema as scenario_schema
 
     found = result_schema() if result else scenario_schema()

@@ -299,7 +299,7 @@ def attack(
 def _attack_document(found: Any) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from ..formats.results.folder import opacity_document
+    from ..formats.results.document import opacity_document
 
     document = asdict(found) | {"opacity": opacity_document(found.opacity)}
     names = ("error", "cross_entropy_bits", "exact_cross_entropy_bits", "expected_calibration_error")

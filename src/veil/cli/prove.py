@@ -46,7 +46,7 @@ def certify(
 
     Example: veil certify patrol.toml patrol-result -o proof.json
     """
-    from ..formats.results.folder import certificate_document, problem_document
+    from ..formats.results.document import certificate_document, problem_document
     from ..proof.certify import certify as issue
 
     opened = open_scenario(scenario)

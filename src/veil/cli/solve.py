@@ -250,7 +250,7 @@ _POINT = ("threshold", "expected_return", "opacity_bits", "price_bits")
 
 
 def _curve_document(opened: Opened, curve: Any, wanted: int) -> dict[str, Any]:
-    from ..formats.results.folder import opacity_document, problem_document
+    from ..formats.results.document import opacity_document, problem_document
 
     points = [
         {

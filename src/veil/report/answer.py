@@ -8,7 +8,7 @@ from ..common.errors import InputError
 from ..common.rounding import lower_text, upper_text
 from ..formats.results.folder import Result
 from ..measure.result import Opacity
-from ..planning.solution import History, Solution, Status
+from ..planning.solution import Solution, Status
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
 from .style import number_text
@@ -103,8 +103,6 @@ def _of_result(problem: Problem, result: Result, certificate: Any) -> Answer:
         reason=found.opacity.reason,
     )
     words = ("policy_class", "feasible", "method", "goal", "objective", "detail", "iterations", "seed")
-    columns = ("iteration", "opacity_bits", "expected_return", "multiplier", "step", "seconds")
-    rows = zip(*([_number(value) for value in getattr(document.history, name)] for name in columns), strict=True)
     claim = _claim(document.certificate if certificate is None else certificate)
     solution = Solution(
         policy=result.policy(),
@@ -116,7 +114,7 @@ def _of_result(problem: Problem, result: Result, certificate: Any) -> Answer:
         stationarity_bits=_number(found.stationarity_bits),
         seconds=_number(found.seconds),
         needs_observations=found.needs_observations,
-        history=History.of(list(rows)),
+        history=result.history(),
         settings=dict(found.settings),
         certificate=claim,
         **{name: getattr(found, name) for name in words},

@@ -1,0 +1,153 @@
+"""The document `result.json` of a result: what each entry is, and how it is made from a solution."""
+
+from importlib.metadata import version
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from ...measure.result import Opacity
+from ...planning.solution import Solution
+from ...problem.fingerprint import fingerprint
+from ...problem.problem import Problem
+from ...proof.certificate import Certificate
+from ..documents import Part, plain
+
+FORMAT = "veil-result-2"
+
+Number = Annotated[float, Field(allow_inf_nan=False)] | Literal["inf", "-inf"] | None
+FileName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]*$")]
+Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class ProblemPart(Part):
+    """Which problem was solved."""
+
+    name: str = Field(description="Its name.")
+    fingerprint: str = Field(description="A hash of everything the numbers depend on.")
+    scenario: str | None = Field(description="The scenario: `gallery:NAME`, or its path from the result's folder.")
+    states: int = Field(description="How many states the model has.")
+    actions: int = Field(description="How many actions.")
+    observations: int = Field(description="How many observations.")
+    horizon: int = Field(description="How many decisions.")
+    secret: str = Field(description="The kind of secret.")
+    secret_values: list[str] = Field(description="The values that it can take.")
+
+
+class OpacityPart(Part):
+    """How many bits stay hidden."""
+
+    bits: Number = Field(description="H(Z|Y); the lower end of a bracket; the estimate of a sample.")
+    lower: Number = Field(description="Proven lower bound.")
+    upper: Number = Field(description="Proven upper bound.")
+    prior_bits: Number = Field(description="H(Z), before anything is seen.")
+    leakage_bits: Number = Field(description="I(Z;Y), what the observer learns.")
+    method: Literal["exact", "bracket", "sampled"] = Field(description="How it was found.")
+    num_sequences: int = Field(description="Observation sequences that are possible, or that were drawn.")
+    std_error: Number = Field(description="Of a sampled estimate, else 0.")
+    reason: str = Field(description="Why this method.")
+
+
+class AnswerPart(Part):
+    """What the search found."""
+
+    status: str = Field(description="CONVERGED, ITERATION_LIMIT, TIME_LIMIT, INTERRUPTED or INFEASIBLE.")
+    message: str = Field(description="The status in words.")
+    feasible: bool = Field(description="Whether the constraint is met.")
+    opacity: OpacityPart = Field(description="How many bits stay hidden.")
+    expected_return: Number = Field(description="Exact.")
+    threshold: Number = Field(description="The return that was asked for; null where none was.")
+    policy_class: str = Field(description="Which policies were searched.")
+    needs_observations: bool = Field(description="Whether the agent must see what the observer sees.")
+    method: str = Field(description="The method.")
+    goal: str = Field(description="opaque or transparent.")
+    objective: str = Field(description="entropy, leakage or guess.")
+    detail: str = Field(description="What else there is to say.")
+    price_bits: Number = Field(description="The bits that one more unit of return would cost.")
+    stationarity_bits: Number = Field(description="What the best first-order change of the policy promises.")
+    iterations: int = Field(description="How many were made.")
+    seconds: Number = Field(description="How long the search took.")
+    seed: int = Field(description="Of all random choices.")
+    settings: dict[str, Any] = Field(description="Further settings.")
+
+
+class CertificatePart(Part):
+    """What is proven; the proof itself is in the certificate's own files."""
+
+    lower: Number = Field(description="The policy hides at least this many bits (goal opaque).")
+    upper: Number = Field(description="No policy of its class of rivals hides more.")
+    gap: Number = Field(description="The difference.")
+    summary: str = Field(description="The claim in words.")
+
+
+class ResultDocument(Part):
+    """The result of `veil solve`: the document `result.json`."""
+
+    format: Literal["veil-result-2"] = Field(description="The form of this document.")
+    veil: str = Field(description="The version that wrote it.")
+    problem: ProblemPart = Field(description="Which problem was solved.")
+    answer: AnswerPart = Field(description="What was found.")
+    certificate: CertificatePart | None = Field(description="What is proven; null where no proof was made.")
+    certificate_note: str = Field(description="Why there is no certificate, where there is none.")
+    files: dict[FileName, Hash] = Field(description="The files beside this one, with their SHA-256.")
+
+
+def result_schema() -> dict[str, Any]:
+    """The JSON schema (draft 2020-12) of `result.json`."""
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": FORMAT}
+    return head | {key: value for key, value in ResultDocument.model_json_schema().items() if key != "title"}
+
+
+def opacity_document(opacity: Opacity) -> dict[str, Any]:
+    """An `Opacity` as a JSON document."""
+    return plain({name: getattr(opacity, name) for name in OpacityPart.model_fields})
+
+
+def answer_document(solution: Solution) -> dict[str, Any]:
+    """A `Solution` as a JSON document, without its history and its policy."""
+    fields = [name for name in AnswerPart.model_fields if name not in ("status", "message", "opacity")]
+    own = {"status": solution.status.name, "message": solution.status.value}
+    return own | {"opacity": opacity_document(solution.opacity)} | plain({n: getattr(solution, n) for n in fields})
+
+
+def problem_document(problem: Problem, scenario: str | None = None) -> dict[str, Any]:
+    """What names a problem, as a JSON document."""
+    return {
+        "name": problem.name,
+        "fingerprint": fingerprint(problem),
+        "scenario": scenario,
+        "states": problem.num_states,
+        "actions": problem.num_actions,
+        "observations": problem.observer.num_observations,
+        "horizon": problem.horizon,
+        "secret": type(problem.secret).__name__,
+        "secret_values": list(problem.secret_values),
+    }
+
+
+def certificate_document(certificate: Certificate) -> dict[str, Any]:
+    """The claim of a `Certificate` as a JSON document."""
+    return plain({name: getattr(certificate, name) for name in ("lower", "upper", "gap")}) | {
+        "summary": certificate.summary()
+    }
+
+
+def result_document(
+    problem: Problem,
+    solution: Solution,
+    scenario: str | None,
+    certificate: Certificate | None,
+    note: str,
+    files: dict[str, str],
+) -> ResultDocument:
+    """The document of a solution; `files` are the files beside it, with their SHA-256."""
+    return ResultDocument.model_validate(
+        {
+            "format": FORMAT,
+            "veil": version("veil"),
+            "problem": problem_document(problem, scenario),
+            "answer": answer_document(solution),
+            "certificate": None if certificate is None else certificate_document(certificate),
+            "certificate_note": note,
+            "files": files,
+        }
+    )
