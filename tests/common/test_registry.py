@@ -55,10 +55,10 @@ def test_nothing_is_imported_before_it_is_used(registry: Registry[type], add):
 def test_an_unknown_name_lists_what_there_is(registry: Registry[type], add):
     add({"green": "MODULE:Green"})
     with pytest.raises(
-        InputError, match=r"colour is 'gren', expected one of 'red', 'blue', 'green'; did you mean 'green'\?"
+        InputError, match=r"it is 'gren', expected one of 'red', 'blue', 'green': did you mean 'green'\?"
     ):
         registry.get("gren")
-    assert registry.unknown(3) == "colour is 3, expected one of 'red', 'blue', 'green'"
+    assert registry.expected(3) == "one of 'red', 'blue', 'green'"
 
 
 @pytest.mark.parametrize(

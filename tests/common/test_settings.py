@@ -166,4 +166,4 @@ def test_unknown_names_are_told_with_what_may_have_been_meant():
         make([], cuont=4, zz=3)  # pyright: ignore[reportCallIssue]
     assert caught.value.subject == "make"
     assert caught.value.defects[0] == "there is no option 'cuont': did you mean 'count'?"
-    assert caught.value.defects[1].startswith("there is no option 'zz': expected one of ")
+    assert caught.value.defects[1].startswith("there is no option 'zz': known are ")

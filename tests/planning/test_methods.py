@@ -102,7 +102,7 @@ def test_a_checkpoint_belongs_to_the_options_of_the_method(plugin, tmp_path: Pat
 def test_an_unknown_method_lists_what_there_is(plugin):
     plugin()
     with pytest.raises(
-        veil.InputError, match="'auto', 'ascent', 'primal-dual', 'game', 'uniform'; did you mean 'uniform'"
+        veil.InputError, match="'auto', 'ascent', 'primal-dual', 'game', 'uniform': did you mean 'uniform'"
     ):
         veil.solve(veil.gallery.load("two-rooms"), "unifrom")
     with pytest.raises(veil.InputError, match="method is 3, expected one of 'auto'"):

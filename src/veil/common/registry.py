@@ -60,15 +60,14 @@ class Registry(Generic[T]):
             self._loaded[name] = self._load(name)
         return self._loaded[name]
 
-    def unknown(self, name: object) -> str:
-        """What to say of a name that is not there: what there is, and what may have been meant."""
+    def expected(self, name: object) -> str:
+        """What was expected in place of a name that is not there, for a message: the names, and which may have been meant."""
         hint = suggestion(name, self.names())
-        more = f"; {hint}" if hint.startswith("did") else ""
-        return f"{self.kind} is {name!r}, expected one of {', '.join(map(repr, self.names()))}{more}"
+        return f"one of {', '.join(map(repr, self.names()))}" + (f": {hint}" if hint.startswith("did") else "")
 
     def _load(self, name: str) -> T:
         if name not in self._points:
-            raise InputError(self.kind, [self.unknown(name)])
+            raise InputError(self.kind, [f"it is {name!r}, expected {self.expected(name)}"])
         points = self._points[name]
         if len(points) > 1:
             owners = " and ".join(_owner(point) for point in points)

@@ -11,7 +11,6 @@
 Nothing here imports NumPy or pydantic, since the command line reads the definitions when it starts.
 """
 
-import difflib
 import functools
 import inspect
 import math
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Annotated, Any, Concatenate, ForwardRef, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
 
 from .errors import InputError
+from .suggest import suggestion
 
 P = ParamSpec("P")
 Q = TypeVar("Q")
@@ -112,9 +112,8 @@ class Setting:
         """What is wrong with a value, as a sentence; None where nothing is."""
         if self.accepts(value):
             return None
-        near = difflib.get_close_matches(value, self.choices, n=1) if isinstance(value, str) else []
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        return f"{self.name} is {value!r}, expected {self.expected}{hint}"
+        hint = suggestion(value, self.choices)
+        return f"{self.name} is {value!r}, expected {self.expected}" + (f": {hint}" if hint.startswith("did") else "")
 
     def accepts(self, value: Any) -> bool:
         """Whether a value is of the type and in the range."""
@@ -195,12 +194,8 @@ def checked(given: O) -> tuple[O, dict[str, str]]:
 
 def unknown(names: Iterable[str], known: Iterable[str]) -> list[str]:
     """What to say of names that are no settings, a sentence each."""
-    listed, found = list(known), []
-    for name in sorted(set(names) - set(listed)):
-        near = difflib.get_close_matches(name, listed, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(listed)}"
-        found.append(f"there is no option {name!r}: {hint}")
-    return found
+    listed = list(known)
+    return [f"there is no option {name!r}: {suggestion(name, listed)}" for name in sorted(set(names) - set(listed))]
 
 
 def takes(declared: Callable[P, O]) -> Callable[[Callable[[Q, O], R]], Callable[Concatenate[Q, P], R]]:

@@ -51,7 +51,7 @@ def check_options(options: SolveOptions) -> SolveOptions:
     """The options as plain values; raises `InputError` with everything that is wrong with them or that the method lacks."""
     options, wrong = checked(options)
     if options.method not in METHODS:
-        wrong["method"] = METHODS.unknown(options.method)
+        wrong["method"] = f"method is {options.method!r}, expected {METHODS.expected(options.method)}"
     else:
         given = {name: getattr(options, name) for name in settings(SolveOptions) if name not in wrong}
         wrong |= {name: f"{name}: {words}" for name, words in unsupported(options.method, given).items()}

@@ -4,7 +4,7 @@ from typing import Any
 
 from ...common.checks import Defects
 from ...common.errors import VeilError
-from ...planning.methods import unsupported
+from ...planning.methods import METHODS, unsupported
 from ...policy.memories import Controller, Memory, ObservationMemory, StateMemory, ZoneMemory
 from ...problem.problem import Problem
 from .models import ScenarioModel
@@ -35,8 +35,12 @@ def make_settings(
 
 def _check_method(given: dict[str, Any], defects: Defects) -> None:
     """Note a method that is not there, and what the method does not have."""
+    method = given.get("method", "auto")
+    if method not in METHODS:
+        defects.add(f"found {method!r}, expected {METHODS.expected(method)}", "method")
+        return
     try:
-        for key, words in unsupported(given.get("method", "auto"), given).items():
+        for key, words in unsupported(method, given).items():
             defects.add(words, key)
     except VeilError as error:
         defects.take(error, "method")
