@@ -216,7 +216,7 @@ ONE_DEFECT: dict[str, tuple[Callable[[], Any], list[str]]] = {
         ["reward", "'wlak'", "did you mean 'walk'"],
     ),
     "reward that is a word": (
-        lambda: veil.Model.from_entries(entries(), {("hall", "walk"): "much"}, "hall"),
+        lambda: veil.Model.from_entries(entries(), {("hall", "walk"): "much"}, "hall"),  # pyright: ignore[reportArgumentType]
         ["reward", "'hall'", "'walk'", "'much'"],
     ),
     "no entries": (lambda: veil.Model.from_entries([], {}, "hall"), ["no entries", "expected at least one"]),
@@ -373,7 +373,7 @@ ONE_DEFECT: dict[str, tuple[Callable[[], Any], list[str]]] = {
     ),
     "model that is none": (lambda: problem(model="grid"), ["model", "str", "veil.Model"]),
     "observer that is none": (lambda: problem(observer=np.eye(3)), ["observer", "ndarray", "veil.Observer"]),
-    "unknown part to replace": (lambda: problem().replace(horizn=3), ["'horizn'", "'horizon'"]),
+    "unknown part to replace": (lambda: problem().replace(horizn=3), ["'horizn'", "'horizon'"]),  # pyright: ignore[reportCallIssue]
     # policies
     "policy row that does not sum to one": (
         lambda: markov(HALF, [0.5, 0.4], HALF),

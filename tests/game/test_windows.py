@@ -13,6 +13,7 @@ from veil.game import solve, windows
 from veil.game.pairs import TailEvents, make_pairs
 from veil.game.solve import solve_game
 from veil.game.windows import solve_window_game
+from veil.problem.problem import ReturnOver
 
 
 @pytest.mark.parametrize("seed", seeds(12, 40))
@@ -87,7 +88,7 @@ def test_the_secret_must_be_settled_first_or_last():
 
 
 @pytest.mark.parametrize("return_over", ["horizon", "infinite"])
-def test_the_first_steps_pay_what_the_best_continuation_earns(return_over: str):
+def test_the_first_steps_pay_what_the_best_continuation_earns(return_over: ReturnOver):
     model = veil.gallery.load("paper-initial-state", horizon=9).model
     discounted = veil.Model(model.matrices, model.rewards, model.initial, 0.9)
     problem = veil.gallery.load("paper-initial-state", horizon=9).replace(

@@ -3,7 +3,7 @@
 import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, SupportsIndex
+from typing import Any, SupportsIndex, TypeGuard
 
 import numpy as np
 
@@ -82,7 +82,7 @@ def frozen(array: np.ndarray) -> np.ndarray:
     return result
 
 
-def as_floats(value: Any, what: str, defects: Defects) -> np.ndarray | None:
+def as_floats(value: object, what: str, defects: Defects) -> np.ndarray | None:
     """`value` as a float64 array, or None with the defect noted."""
     try:
         array = np.asarray(value)
@@ -127,7 +127,7 @@ def check_distributions(
         defects.add(f"{row_name(*index)} sums to {found:.12g}, expected 1: divide it by its sum if that is meant")
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> TypeGuard[float]:
     """Whether a value is one real number; truth values are not."""
     return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
 

@@ -1,11 +1,12 @@
-"""The world: a finite Markov decision process, checked when it is built and immutable afterwards."""
+"""The model: a finite Markov decision process, checked when it is built and immutable afterwards."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard, cast
 
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Bool, Float
+from numpy.typing import ArrayLike
 
 from ..common.checks import (
     SUM_TOLERANCE,
@@ -18,6 +19,12 @@ from ..common.checks import (
     frozen,
 )
 from ..common.errors import TooLargeError
+
+State = str | int
+Entry = tuple[State, State, State, float]
+Tables = ArrayLike | Sequence[sp.sparray | sp.spmatrix]
+ByState = Mapping[str, float] | Mapping[int, float]
+Rewards = ArrayLike | ByState | Mapping[tuple[str, str], float] | Mapping[str | tuple[str, str], float]
 
 _DENSE_LIMIT = 2**28  # numbers in a dense view of the transitions: 2 GiB
 _LISTED = 21
@@ -47,15 +54,15 @@ class Model:
 
     def __init__(
         self,
-        transitions: Any,
-        rewards: Any,
-        initial: Any,
+        transitions: Tables,
+        rewards: ArrayLike,
+        initial: ArrayLike | ByState,
         discount: float = 1.0,
-        terminal_rewards: Any = None,
+        terminal_rewards: ArrayLike | ByState | None = None,
         state_names: Sequence[str] | None = None,
         action_names: Sequence[str] | None = None,
         *,
-        available: Any = None,
+        available: ArrayLike | None = None,
     ):
         defects = Defects("model")
         matrices = _as_matrices(transitions, defects)
@@ -77,11 +84,11 @@ class Model:
     @classmethod
     def from_entries(
         cls,
-        entries: Iterable[tuple[str, str, str, float]],
-        rewards: Mapping[Any, float] | Any,
-        initial: Any,
+        entries: Iterable[Entry],
+        rewards: Rewards,
+        initial: ArrayLike | ByState,
         discount: float = 1.0,
-        terminal_rewards: Any = None,
+        terminal_rewards: ArrayLike | ByState | None = None,
         *,
         state_names: Sequence[str] | None = None,
         action_names: Sequence[str] | None = None,
@@ -101,9 +108,9 @@ class Model:
         listed = _read_entries(entries, defects)
         defects.raise_if_any()
         if state_names is None:
-            state_names = list(dict.fromkeys(name for s, _, n, _ in listed for name in (s, n)))
+            state_names = cast(list[str], list(dict.fromkeys(name for s, _, n, _ in listed for name in (s, n))))
         if action_names is None:
-            action_names = list(dict.fromkeys(a for _, a, _, _ in listed))
+            action_names = cast(list[str], list(dict.fromkeys(a for _, a, _, _ in listed)))
         states = Names("state", len(state_names), state_names, "s", defects.under("states"))
         actions = Names("action", len(action_names), action_names, "a", defects.under("actions"))
         if not len(states) or not len(actions):
@@ -139,7 +146,7 @@ class Model:
             f" discount={self.discount:g})"
         )
 
-    def _check_available(self, available: Any, defects: Defects) -> np.ndarray:
+    def _check_available(self, available: ArrayLike | None, defects: Defects) -> np.ndarray:
         if available is None:
             mask = np.ones((self.num_states, self.num_actions), dtype=bool)
         else:
@@ -180,7 +187,7 @@ class Model:
                 row = _row(self.states[state], self.actions[action])
                 defects.add(f"{row} has entries, expected none: the action is not available there")
 
-    def _check_rewards(self, rewards: Any, defects: Defects) -> np.ndarray:
+    def _check_rewards(self, rewards: ArrayLike, defects: Defects) -> np.ndarray:
         array = as_floats(rewards, "rewards", defects)
         if array is None:
             return np.zeros((0, 0))
@@ -192,7 +199,7 @@ class Model:
         check_finite(array, lambda s, a: f"reward (state {self.states[s]!r}, action {self.actions[a]!r})", defects)
         return frozen(array)
 
-    def _check_terminal(self, terminal_rewards: Any, defects: Defects) -> np.ndarray:
+    def _check_terminal(self, terminal_rewards: ArrayLike | ByState | None, defects: Defects) -> np.ndarray:
         if terminal_rewards is None:
             return frozen(np.zeros(self.num_states))
         if isinstance(terminal_rewards, Mapping):
@@ -204,10 +211,10 @@ class Model:
         check_finite(array, lambda s: f"terminal reward (state {self.states[s]!r})", defects)
         return frozen(array)
 
-    def _check_initial(self, initial: Any, defects: Defects) -> np.ndarray:
+    def _check_initial(self, initial: ArrayLike | ByState, defects: Defects) -> np.ndarray:
         what, before = "initial distribution", len(defects)
         if isinstance(initial, (str, int, np.integer)) and not isinstance(initial, bool):
-            initial = {initial: 1.0}
+            initial = cast(ByState, {initial: 1.0})
         if isinstance(initial, Mapping):
             initial = self._vector_from_mapping(initial, defects.under("initial", where=what))
         array = as_floats(initial, what, defects)
@@ -218,7 +225,7 @@ class Model:
         )
         return frozen(array)
 
-    def _vector_from_mapping(self, mapping: Mapping[Any, float], defects: Defects) -> np.ndarray:
+    def _vector_from_mapping(self, mapping: ByState, defects: Defects) -> np.ndarray:
         vector = np.zeros(self.num_states)
         for key, value in mapping.items():
             part = defects.under(str(key))
@@ -232,17 +239,17 @@ def _row(state: str, action: str) -> str:
     return f"transition row (state {state!r}, action {action!r})"
 
 
-def _as_number(value: Any, what: str, defects: Defects) -> float:
+def _as_number(value: object, what: str, defects: Defects) -> float:
     try:
-        return float(value)
+        return float(cast(float, value))
     except (TypeError, ValueError):
         defects.add(f"{what} is {value!r}, expected a number")
         return 0.0
 
 
-def _check_discount(discount: Any, defects: Defects) -> float:
+def _check_discount(discount: object, defects: Defects) -> float:
     try:
-        value = float(discount)
+        value = float(cast(float, discount))
     except (TypeError, ValueError):
         value = float("nan")
     if not 0.0 <= value <= 1.0:
@@ -250,13 +257,12 @@ def _check_discount(discount: Any, defects: Defects) -> float:
     return value
 
 
-def _as_matrices(transitions: Any, defects: Defects) -> tuple[sp.csr_array, ...]:
+def _as_matrices(transitions: Tables, defects: Defects) -> tuple[sp.csr_array, ...]:
     """One canonical CSR matrix an action: sorted, without stored zeros, without duplicates."""
-    if sp.issparse(transitions):
+    if is_sparse(transitions):
         defects.add("transitions are one sparse matrix, expected a list with one sparse matrix (S, S) for each action")
         return ()
-    is_list = isinstance(transitions, Sequence) and not isinstance(transitions, str)
-    if is_list and len(transitions) and any(sp.issparse(matrix) for matrix in transitions):
+    if isinstance(transitions, Sequence) and any(is_sparse(matrix) for matrix in transitions):
         return _from_sparse(transitions, defects)
     array = as_floats(transitions, "transitions", defects)
     if array is None or not check_shape(array, ("S", "A", "S"), "transitions", defects):
@@ -268,25 +274,40 @@ def _as_matrices(transitions: Any, defects: Defects) -> tuple[sp.csr_array, ...]
     return tuple(sp.csr_array(array[:, action, :]) for action in range(array.shape[1])) if not defects else ()
 
 
-def _from_sparse(transitions: Sequence[Any], defects: Defects) -> tuple[sp.csr_array, ...]:
-    size = next(matrix.shape[0] for matrix in transitions if sp.issparse(matrix))
+def _from_sparse(transitions: Sequence[object], defects: Defects) -> tuple[sp.csr_array, ...]:
+    size = next(shape_of(matrix)[0] for matrix in transitions if is_sparse(matrix))
     matrices = []
     for action, given in enumerate(transitions):
-        if not sp.issparse(given) or given.shape != (size, size):
+        if not is_sparse(given) or shape_of(given) != (size, size):
             shape = getattr(given, "shape", type(given).__name__)
             defects.add(f"transition matrix of action {action} has shape {shape}, expected a sparse ({size}, {size})")
-            continue
-        matrix = sp.csr_array(given, dtype=np.float64, copy=True)
-        matrix.sum_duplicates()
-        matrix.eliminate_zeros()
-        matrices.append(matrix)
+        else:
+            matrices.append(canonical(given))
     if size == 0:
         defects.add("transition matrices have no states, expected at least one")
     return tuple(matrices)
 
 
-def _read_entries(entries: Iterable[Any], defects: Defects) -> list[tuple[Any, Any, Any, float]]:
-    listed = []
+def is_sparse(value: object) -> TypeGuard[sp.csr_array]:
+    """Whether a value is one of SciPy's sparse matrices."""
+    return bool(sp.issparse(value))
+
+
+def shape_of(matrix: sp.csr_array) -> tuple[int, ...]:
+    """The shape of a sparse matrix, which SciPy's types leave open."""
+    return cast(tuple[int, ...], matrix.shape)
+
+
+def canonical(matrix: sp.csr_array) -> sp.csr_array:
+    """A sparse matrix as CSR: sorted, without stored zeros, without duplicates."""
+    result = sp.csr_array(matrix, dtype=np.float64, copy=True)
+    result.sum_duplicates()
+    result.eliminate_zeros()
+    return result
+
+
+def _read_entries(entries: Iterable[Entry], defects: Defects) -> list[Entry]:
+    listed: list[Entry] = []
     if not isinstance(entries, Iterable):
         defects.add(f"entries are {entries!r}, expected a list of (state, action, next state, probability)")
         return listed
@@ -300,7 +321,7 @@ def _read_entries(entries: Iterable[Any], defects: Defects) -> list[tuple[Any, A
 
 
 def _matrices_from_entries(
-    listed: list[tuple[Any, Any, Any, float]], states: Names, actions: Names, defects: Defects
+    listed: list[Entry], states: Names, actions: Names, defects: Defects
 ) -> tuple[list[sp.csr_array], np.ndarray]:
     rows: list[list[int]] = [[] for _ in range(len(actions))]
     columns: list[list[int]] = [[] for _ in range(len(actions))]

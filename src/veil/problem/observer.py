@@ -2,14 +2,16 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import cast
 
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from ..common.checks import SUM_TOLERANCE, Defects, Names, as_floats, as_tuple, check_distributions, check_shape, frozen
 from ..common.errors import InputError, TooLargeError
+from .model import Tables, canonical, is_sparse, shape_of
 
 _DENSE_LIMIT = 2**28  # numbers in a dense view of the emissions: 2 GiB
 _LISTED = 21
@@ -36,7 +38,7 @@ class Observer:
 
     def __init__(
         self,
-        emissions: Any,
+        emissions: Tables | sp.sparray | sp.spmatrix,
         observation_names: Sequence[str] | None = None,
         sees_actions: bool = False,
         sees_initial: bool = True,
@@ -109,7 +111,7 @@ class Observer:
                 f"emission row ({place(row)}) sums to {sums[row]:.12g}, expected 1: divide it by its sum if that is meant"
             )
 
-    def garbled(self, channel: Any, observation_names: Sequence[str] | None = None) -> "Observer":
+    def garbled(self, channel: ArrayLike, observation_names: Sequence[str] | None = None) -> "Observer":
         """The observer behind a noisy channel: observation o is received as o' with probability `channel[o, o']`.
 
         **Arguments:** `channel`, `(O, O')`, rows sum to one; `observation_names` of the `O'` new observations.
@@ -178,11 +180,11 @@ class Observer:
             emissions, names, self.sees_actions, self.sees_initial, silent=self.silent, sensors=self.sensors
         )
 
-    def _like(self, matrices: list[sp.csr_array]) -> Any:
+    def _like(self, matrices: list[sp.csr_array]) -> list[sp.csr_array] | sp.csr_array:
         """Other emissions in the form in which these were given."""
         return matrices if self.on_actions else matrices[0]
 
-    def _check_sensors(self, sensors: Any, defects: Defects) -> dict[str, dict[int, int]]:
+    def _check_sensors(self, sensors: object, defects: Defects) -> dict[str, dict[int, int]]:
         if not isinstance(sensors, Mapping) or not all(isinstance(muting, Mapping) for muting in sensors.values()):
             defects.add("sensors are not understood, expected {sensor: {observation: the same without that sensor}}")
             return {}
@@ -197,17 +199,19 @@ class Observer:
         return result
 
 
-def _shape_of(emissions: Any) -> tuple[int, ...]:
-    is_list = not sp.issparse(emissions) and any(sp.issparse(matrix) for matrix in emissions)
-    return (len(emissions), *emissions[0].shape) if is_list else np.shape(emissions)
+def _shape_of(emissions: Tables | sp.sparray | sp.spmatrix) -> tuple[int, ...]:
+    if is_sparse(emissions):
+        return shape_of(emissions)
+    if isinstance(emissions, Sequence) and is_sparse(emissions[0]):
+        return (len(emissions), *shape_of(emissions[0]))
+    return np.shape(cast(ArrayLike, emissions))
 
 
-def _as_matrices(emissions: Any, defects: Defects) -> tuple[sp.csr_array, ...]:
+def _as_matrices(emissions: object, defects: Defects) -> tuple[sp.csr_array, ...]:
     """One canonical CSR matrix, or one for each action: sorted, without stored zeros, without duplicates."""
-    if sp.issparse(emissions):
+    if is_sparse(emissions):
         return _from_sparse([emissions], defects)
-    is_list = isinstance(emissions, Sequence) and not isinstance(emissions, str)
-    if is_list and any(sp.issparse(matrix) for matrix in emissions):
+    if isinstance(emissions, Sequence) and any(is_sparse(matrix) for matrix in emissions):
         return _from_sparse(emissions, defects)
     array = as_floats(emissions, "emissions", defects)
     if array is not None and array.ndim not in (2, 3):
@@ -219,11 +223,11 @@ def _as_matrices(emissions: Any, defects: Defects) -> tuple[sp.csr_array, ...]:
     return tuple(sp.csr_array(table) for table in array.reshape(-1, *array.shape[-2:]))
 
 
-def _from_sparse(emissions: Sequence[Any], defects: Defects) -> tuple[sp.csr_array, ...]:
-    shape = next(matrix.shape for matrix in emissions if sp.issparse(matrix))
+def _from_sparse(emissions: Sequence[object], defects: Defects) -> tuple[sp.csr_array, ...]:
+    shape = next(shape_of(matrix) for matrix in emissions if is_sparse(matrix))
     matrices = []
     for action, given in enumerate(emissions):
-        if not sp.issparse(given) or given.shape != shape or len(shape) != 2 or 0 in shape:
+        if not is_sparse(given) or shape_of(given) != shape or len(shape) != 2 or 0 in shape:
             found = getattr(given, "shape", type(given).__name__)
             defects.add(
                 f"emission matrix {action} has shape {found}, expected a sparse (S, O), the same for all actions"
@@ -232,8 +236,5 @@ def _from_sparse(emissions: Sequence[Any], defects: Defects) -> tuple[sp.csr_arr
         if given.dtype.kind not in "biuf":
             defects.add(f"emission matrix {action} holds {given.dtype}, expected real numbers")
             continue
-        matrix = sp.csr_array(given, dtype=np.float64, copy=True)
-        matrix.sum_duplicates()
-        matrix.eliminate_zeros()
-        matrices.append(matrix)
+        matrices.append(canonical(given))
     return tuple(matrices)

@@ -2,18 +2,35 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal, TypedDict, Unpack
 
 import numpy as np
 
 from ..common.checks import Defects, is_number
 from ..common.errors import InputError
+from ..common.suggest import suggestion
 from .layout import Layout
 from .model import Model, check_same_shape
 from .observer import Observer
 from .secrets.secret import Secret, SecretTable
 
+ReturnOver = Literal["horizon", "infinite"]
+
 _PERCENTAGE = re.compile(r"\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))\s*%\s*")
+
+
+class Parts(TypedDict, total=False):
+    """The arguments of `Problem`, which `Problem.replace` takes too."""
+
+    model: Model | Sequence[Model]
+    observer: Observer
+    secret: Secret
+    horizon: int
+    min_return: float | str | None
+    return_over: ReturnOver
+    agent_sees_observations: bool
+    name: str
+    layout: Layout | None
 
 
 class Problem:
@@ -44,7 +61,7 @@ class Problem:
         secret: Secret,
         horizon: int,
         min_return: float | str | None = None,
-        return_over: Literal["horizon", "infinite"] = "horizon",
+        return_over: ReturnOver = "horizon",
         *,
         agent_sees_observations: bool = False,
         name: str = "problem",
@@ -57,7 +74,7 @@ class Problem:
         self.secret = secret
         self.horizon = _check_horizon(horizon, defects)
         self.min_return: float | str | None = _check_min_return(min_return, defects)
-        self.return_over = return_over
+        self.return_over: ReturnOver = return_over
         self.agent_sees_observations = bool(agent_sees_observations)
         self.layout = layout
         if isinstance(layout, Layout):
@@ -117,9 +134,9 @@ class Problem:
         """The names of the values that the secret can take."""
         return self.secret_table.value_names
 
-    def replace(self, **changes: Any) -> "Problem":
+    def replace(self, **changes: Unpack[Parts]) -> "Problem":
         """The same problem with some parts changed, checked anew; another model loses the layout unless one is given."""
-        parts: dict[str, Any] = {
+        parts: Parts = {
             "model": self.models if len(self.models) > 1 else self.model,
             "observer": self.observer,
             "secret": self.secret,
@@ -130,10 +147,11 @@ class Problem:
             "name": self.name,
             "layout": self.layout if "model" not in changes else None,
         }
-        unknown = set(changes) - set(parts)
+        unknown = [f"unknown part {name!r}: {suggestion(name, parts)}" for name in changes if name not in parts]
         if unknown:
-            raise InputError("replace", [f"unknown part {sorted(unknown)[0]!r}, expected one of {sorted(parts)}"])
-        return Problem(**(parts | changes))
+            raise InputError("replace", unknown)
+        parts.update(changes)
+        return Problem(**parts)
 
     def __repr__(self) -> str:
         wanted = f"{self.min_return:g}" if isinstance(self.min_return, float) else self.min_return
@@ -174,7 +192,7 @@ class Problem:
         return self.secret.resolve(self.models, self.horizon, part)
 
 
-def _check_models(model: Any, defects: Defects) -> tuple[Model, ...]:
+def _check_models(model: object, defects: Defects) -> tuple[Model, ...]:
     models = (model,) if isinstance(model, Model) else tuple(model) if isinstance(model, Sequence) else ()
     if not models or not all(isinstance(m, Model) for m in models):
         defects.add(f"model is a {type(model).__name__}, expected a veil.Model or a sequence of them")
@@ -183,14 +201,14 @@ def _check_models(model: Any, defects: Defects) -> tuple[Model, ...]:
     return models
 
 
-def _check_horizon(horizon: Any, defects: Defects) -> int:
+def _check_horizon(horizon: object, defects: Defects) -> int:
     if not isinstance(horizon, (int, np.integer)) or isinstance(horizon, bool) or horizon < 0:
         defects.add(f"horizon is {horizon!r}, expected a whole number of decisions, 0 or more", "horizon")
         return -1
     return int(horizon)
 
 
-def _check_min_return(min_return: Any, defects: Defects) -> float | str | None:
+def _check_min_return(min_return: object, defects: Defects) -> float | str | None:
     """A finite number as it is, a percentage as `"80%"` whatever way it was written; else None with the defect noted."""
     if min_return is None:
         return None

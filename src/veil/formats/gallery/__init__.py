@@ -82,7 +82,7 @@ def _source(name: str) -> Source:
     return Source(f"gallery problem {name!r}", scenario_text(name))
 
 
-def _scenario(name: str, options: Mapping[str, Any]) -> Scenario:
+def _scenario(name: str, options: Mapping[str, object]) -> Scenario:
     source = _source(name)
     tables = _tables_of_options(source.data)
     unknown = [f"unknown option {option!r}: {suggestion(option, tables)}" for option in options if option not in tables]

@@ -1,9 +1,10 @@
 """The tables of a scenario file checked by pydantic, and what it finds wrong in the words of this project."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, TypeVar, get_args, get_origin
+from collections.abc import Iterable, Mapping
+from typing import Annotated, TypeGuard, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from ...common.checks import MOST_LISTED, Defects
 from ...common.errors import Place
@@ -37,7 +38,7 @@ _BOUNDS = {
 T = TypeVar("T", bound=Table)
 
 
-def read_tables(data: Mapping[str, Any], defects: Defects) -> tuple[ScenarioFile, set[str]]:
+def read_tables(data: Mapping[str, object], defects: Defects) -> tuple[ScenarioFile, set[str]]:
     """The tables of a file, and the top-level keys of a wrong form, which are left out; every defect of form is noted.
 
     With what is in order the remaining checks can go on; a needed key of a wrong form has a value that fits.
@@ -51,7 +52,7 @@ def read_tables(data: Mapping[str, Any], defects: Defects) -> tuple[ScenarioFile
     return ScenarioFile.model_validate({"horizon": 0} | usable, context=ErrorBudget()), wrong
 
 
-def read_secret_form(given: Mapping[str, Any] | None, defects: Defects) -> SecretForm | None:
+def read_secret_form(given: Mapping[str, object] | None, defects: Defects) -> SecretForm | None:
     """The `[secret]` table in the form of its kind; None with every defect noted. Without a table, `last_state`."""
     table = {"kind": SECRETS.builtin[0]} if given is None else given
     kind = table.get("kind")
@@ -62,7 +63,7 @@ def read_secret_form(given: Mapping[str, Any] | None, defects: Defects) -> Secre
     return _validated(secret_form(kind), table, defects)
 
 
-def _validated(form: type[T], data: Mapping[str, Any], defects: Defects) -> T | None:
+def _validated(form: type[T], data: Mapping[str, object], defects: Defects) -> T | None:
     try:
         return form.model_validate(data, context=ErrorBudget())
     except ValidationError as error:
@@ -79,7 +80,7 @@ def _note(error: ValidationError, form: type[Table], defects: Defects) -> None:
             defects.add("")  # counted, not put into words
 
 
-def _words(found: Mapping[str, Any], place: Place, table: type[Table] | None) -> str:
+def _words(found: ErrorDetails, place: Place, table: type[Table] | None) -> str:
     kind, context, value = found["type"], found.get("ctx", {}), found["input"]
     if kind == "missing":
         return f"is missing{_meaning(table, place)}"
@@ -90,12 +91,12 @@ def _words(found: Mapping[str, Any], place: Place, table: type[Table] | None) ->
     return f"found {shown(value)}, expected {_expected(kind, context, found['msg'])}"
 
 
-def _hint(value: object, known: Any) -> str:
+def _hint(value: object, known: Iterable[str]) -> str:
     hint = suggestion(value, known)
     return f": {hint}" if hint.startswith("did") else ""
 
 
-def _expected(kind: str, context: Mapping[str, Any], message: str) -> str:
+def _expected(kind: str, context: Mapping[str, object], message: str) -> str:
     if kind == "expected":
         return str(context["expected"])
     if kind in _KINDS:
@@ -120,7 +121,7 @@ def _choices(table: type[Table] | None, place: Place) -> list[str]:
     return found
 
 
-def _place(location: tuple[str | int, ...], form: Any) -> tuple[Place, type[Table] | None]:
+def _place(location: tuple[str | int, ...], form: object) -> tuple[Place, type[Table] | None]:
     """The keys that lead to a value, without the tags of its forms, and the table that holds the last of them."""
     place: list[str | int] = []
     holder: type[Table] | None = None
@@ -144,11 +145,11 @@ def _place(location: tuple[str | int, ...], form: Any) -> tuple[Place, type[Tabl
     return tuple(place), holder
 
 
-def _is_table(form: Any) -> bool:
-    return isinstance(form, type) and issubclass(form, BaseModel)
+def _is_table(form: object) -> TypeGuard[type[Table]]:
+    return isinstance(form, type) and issubclass(form, Table)
 
 
-def _plain(form: Any) -> Any:
+def _plain(form: object) -> object:
     """An annotation without its metadata and without None; several forms stay together."""
     while get_origin(form) is Annotated:
         form = get_args(form)[0]

@@ -97,7 +97,7 @@ def build_scenario(source: Source, *, name: str, folder: Path | None = None, all
 class _Reader:
     """Makes a problem of the tables of a file, noting every defect on the way."""
 
-    def __init__(self, data: Mapping[str, Any], defects: Defects, folder: Path | None, allow_outside: bool):
+    def __init__(self, data: Mapping[str, object], defects: Defects, folder: Path | None, allow_outside: bool):
         self.tables, self._wrong = read_tables(data, defects)
         self._defects, self._folder, self._allow_outside = defects, folder, allow_outside
         self._secret_form: SecretForm | None = None

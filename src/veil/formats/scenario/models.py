@@ -255,7 +255,7 @@ def read_graph(table: Graph, defects: Defects) -> ScenarioModel | None:
         model = Model.from_entries(
             entries,
             rewards,
-            table.initial,
+            table.initial or {},
             table.discount,
             table.terminal_rewards,
             state_names=states,

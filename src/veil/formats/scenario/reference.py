@@ -1,7 +1,8 @@
 """The reference of scenario files, written from the schema: every table, every key, its form, default and meaning."""
 
 import inspect
-from typing import Any
+
+from pydantic.json_schema import JsonSchemaValue
 
 from ...problem.secrets.registry import SECRETS
 from . import schema as forms
@@ -80,7 +81,7 @@ def reference() -> str:
     return "\n".join(parts)
 
 
-def _rows(table: dict[str, Any]) -> str:
+def _rows(table: JsonSchemaValue) -> str:
     lines = ["| key | form | default | meaning |", "|---|---|---|---|"]
     for key, field in table["properties"].items():
         needed = key in table.get("required", ())
@@ -90,7 +91,7 @@ def _rows(table: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _default(field: dict[str, Any]) -> str:
+def _default(field: JsonSchemaValue) -> str:
     value = field.get("default")
     if value is None or value in ([], {}, ""):
         return ""
@@ -100,7 +101,7 @@ def _default(field: dict[str, Any]) -> str:
 _TYPES = {"boolean": "true or false", "integer": "whole number", "number": "number", "string": "text"}
 
 
-def _form(field: dict[str, Any]) -> str:
+def _form(field: JsonSchemaValue) -> str:
     """What a value looks like, in a few words."""
     if "x-form" in field:
         return str(field["x-form"])
@@ -120,7 +121,7 @@ def _form(field: dict[str, Any]) -> str:
     return _TYPES[field["type"]] + _range(field)
 
 
-def _range(field: dict[str, Any]) -> str:
+def _range(field: JsonSchemaValue) -> str:
     low, high = field.get("minimum"), field.get("maximum")
     above = field.get("exclusiveMinimum")
     if above is not None:

@@ -5,6 +5,7 @@ from types import GenericAlias
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import Discriminator, Field, create_model
+from pydantic.json_schema import JsonSchemaValue
 
 from ...problem.secrets.registry import SECRETS
 from ...problem.secrets.secret import Key
@@ -251,7 +252,7 @@ def _field(key: Key) -> tuple[Any, Any]:
     return form | None, Field(None, description=key.help)
 
 
-def _annotation(form: Any) -> Any:
+def _annotation(form: object) -> Any:
     """A form that a secret declares as pydantic reads it: strings are names, states have their forms in files."""
     if get_origin(form) is Annotated:
         inner, expected = get_args(form)
@@ -289,14 +290,14 @@ class ScenarioFile(Table):
         [], description="Several worlds over the same states, for the secret `which_model`."
     )
     observer: ObserverTable | None = Field(None, description="Who watches.")
-    secret: dict[str, Any] | None = Field(
+    secret: dict[str, object] | None = Field(
         None,
         description="What the observer wants to know; in a grid whether the last state is a secret cell by default.",
     )
     solve: Settings | None = Field(None, description="How to solve it.")
 
 
-def schema() -> dict[str, Any]:
+def schema() -> JsonSchemaValue:
     """The JSON schema (draft 2020-12) of a scenario file, for editors and `veil schema`; installed packages included."""
     forms = [secret_form(kind) for kind in SECRETS]
     field = ScenarioFile.model_fields["secret"]

@@ -1,13 +1,14 @@
 """The secret of a scenario: its table read by the class of its kind, and written by it."""
 
 from collections.abc import Sequence
-from typing import Any, get_args, get_origin
+from typing import cast, get_args
 
 from ...common.checks import Defects
 from ...problem.secrets.registry import SECRETS
 from ...problem.secrets.secret import SECRET_CELLS, Key, Secret, States
 from .models import ScenarioModel, normalised
 from .schema import OneOfSeveral, SecretForm
+from .types import StateSet
 
 MOST_WORK = 2**21  # states times sets of states in a table
 
@@ -28,29 +29,29 @@ def read_secret(
     return secret.from_table(table, model.model, part) if len(defects) == before else None
 
 
-def _value(key: Key, value: Any, model: ScenarioModel, defects: Defects) -> Any:
+def _value(key: Key, value: object, model: ScenarioModel, defects: Defects) -> object:
     """A value as `Secret.from_table` takes it: states by their indices."""
     if key.default is SECRET_CELLS and value is None:
         return _secret_cells(model, defects)
     return value if value is None else _found(key.form, value, model, defects)
 
 
-def _found(form: Any, value: Any, model: ScenarioModel, defects: Defects) -> Any:
+def _found(form: object, value: object, model: ScenarioModel, defects: Defects) -> object:
     if form == States:
-        return model.find(value, defects)
-    origin, arguments = get_origin(form), get_args(form)
-    if origin not in (list, dict) or not _names_states(form):
+        return model.find(cast(StateSet, value), defects)
+    if not isinstance(value, (list, dict)) or not _names_states(form):
         return value
     if len(value) * model.model.num_states > MOST_WORK:
         found = f"found {len(value):,} sets of states over {model.model.num_states:,} states"
         defects.add(f"{found}, expected at most {MOST_WORK:,} pairs of them")
         return value
-    if origin is dict:
-        return {name: _found(arguments[1], item, model, defects.under(name)) for name, item in value.items()}
-    return [_found(arguments[0], item, model, defects.under(number)) for number, item in enumerate(value)]
+    inner = get_args(form)[-1]
+    if isinstance(value, dict):
+        return {name: _found(inner, item, model, defects.under(name)) for name, item in value.items()}
+    return [_found(inner, item, model, defects.under(number)) for number, item in enumerate(value)]
 
 
-def _names_states(form: Any) -> bool:
+def _names_states(form: object) -> bool:
     return form == States or any(map(_names_states, get_args(form)))
 
 

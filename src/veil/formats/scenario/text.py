@@ -6,7 +6,7 @@ import re
 import stat
 import tomllib
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from ...common.checks import MOST_LISTED, Defects
 from ...common.errors import Defect, Place, ScenarioError
@@ -52,15 +52,12 @@ class Source:
 
     def _existing(self, path: Place) -> Place:
         """As much of a path as there is in the file."""
-        found: Any = self.data
+        found: object = self.data
         for length, part in enumerate(path):
-            if isinstance(found, list):
-                inside = isinstance(part, int) and part < len(found)
-            else:
-                inside = isinstance(found, dict) and part in found
-            if not inside:
+            keys = found if isinstance(found, dict) else range(len(found)) if isinstance(found, list) else ()
+            if part not in keys:
                 return path[:length]
-            found = cast(Any, found)[part]
+            found = cast(dict[str | int, object], found)[part]
         return path
 
     def place(self, path: Place) -> str:
@@ -70,10 +67,10 @@ class Source:
         words, line = self._words(path[:known] if is_value else path), self.line(path)
         return ", ".join(part for part in (f"line {line}" if line else "", words) if part)
 
-    def _get(self, path: Place) -> Any:
-        found: Any = self.data
+    def _get(self, path: Place) -> object:
+        found: object = self.data
         for part in path:
-            found = found[part]
+            found = cast(dict[str | int, object], found)[part]
         return found
 
     def _words(self, path: Place) -> str:
@@ -150,7 +147,7 @@ def read_text(path: Path) -> str:
         raise ScenarioError(str(path), [defect]) from None
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A value of a file as a message shows it: short, and never itself a cause of trouble."""
     if isinstance(value, dict):
         keys = ", ".join(shortened(repr(key), 40) for key in list(value)[:4])
@@ -170,7 +167,7 @@ def _written(key: str) -> str:
     return key if _BARE.fullmatch(key) else shortened(f'"{key}"', 60)
 
 
-def _parse(name: str, text: str) -> dict[str, Any]:
+def _parse(name: str, text: str) -> dict[str, object]:
     _check_bulk(name, text)
     try:
         data = tomllib.loads(text)
@@ -193,12 +190,12 @@ def _check_bulk(name: str, text: str) -> None:
         raise ScenarioError(name, [f"{defect}: put a large model into a file of its own, [file]"])
 
 
-def check_values(data: dict[str, Any], defects: Defects) -> None:
+def check_values(data: dict[str, object], defects: Defects) -> None:
     """Note every value that no scenario can hold: dates, numbers that are not finite or beyond 64 bits, deep nests."""
     if len(data) > _MOST_TABLES:
         defects.add(f"it has {len(data):,} keys and tables at its top, expected a dozen")
         return
-    pending: list[tuple[Place, Any]] = [((), data)]
+    pending: list[tuple[Place, object]] = [((), data)]
     while pending:
         place, value = pending.pop()
         if isinstance(value, (dict, list)):

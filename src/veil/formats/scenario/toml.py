@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
-from typing import Any
+from typing import TypeGuard, cast
 
 import numpy as np
 
@@ -19,7 +19,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _WIDTH = 110
 
 
-class _Row(dict[str, Any]):
+class _Row(dict[str, object]):
     """A table that is written on one line, `{ key = value, … }`."""
 
 
@@ -51,7 +51,7 @@ def key_of(name: str) -> str:
     return name if _BARE.fullmatch(name) else text_of(name)
 
 
-def _lines(table: Mapping[str, Any], header: str = "") -> list[str]:
+def _lines(table: Mapping[str, object], header: str = "") -> list[str]:
     """The lines of a table: its plain keys first, then the tables and lists of tables in it."""
     inner = {key: value for key, value in table.items() if type(value) is dict or _is_list_of_tables(value)}
     plain = {key: value for key, value in table.items() if key not in inner}
@@ -68,11 +68,11 @@ def _lines(table: Mapping[str, Any], header: str = "") -> list[str]:
     return lines
 
 
-def _is_list_of_tables(value: Any) -> bool:
+def _is_list_of_tables(value: object) -> TypeGuard[list[dict[str, object]]]:
     return isinstance(value, list) and bool(value) and all(type(item) is dict for item in value)
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     if isinstance(value, str):
         return text_of(value)
     if isinstance(value, (bool, np.bool_)):
@@ -81,12 +81,11 @@ def _value(value: Any) -> str:
         return "{ " + ", ".join(f"{key_of(key)} = {_value(item)}" for key, item in value.items()) + " }"
     if isinstance(value, Iterable):
         return _list(list(value))
-    return (
-        str(int(value)) if isinstance(value, Integral) else repr(float(value))
-    )  # the shortest that reads back the same
+    # The shortest text that reads back as the same number.
+    return str(int(value)) if isinstance(value, Integral) else repr(float(cast(float, value)))
 
 
-def _list(values: Sequence[Any]) -> str:
+def _list(values: Sequence[object]) -> str:
     """A list of lists with one of them on each line; any other on one line, or with as many items a line as fit."""
     items = [_value(value) for value in values]
     short = f"[{', '.join(items)}]"
@@ -102,8 +101,8 @@ def _list(values: Sequence[Any]) -> str:
     return "[\n" + "".join(f"  {each}\n" for each in [*lines, line]) + "]"
 
 
-def _head(problem: Problem) -> dict[str, Any]:
-    head: dict[str, Any] = {"name": problem.name, "horizon": problem.horizon}
+def _head(problem: Problem) -> dict[str, object]:
+    head: dict[str, object] = {"name": problem.name, "horizon": problem.horizon}
     if problem.min_return is not None:
         head["min_return"] = problem.min_return
     if problem.return_over != "horizon":
@@ -111,7 +110,7 @@ def _head(problem: Problem) -> dict[str, Any]:
     return head | ({"agent_sees_observations": True} if problem.agent_sees_observations else {})
 
 
-def _models(problem: Problem) -> dict[str, Any]:
+def _models(problem: Problem) -> dict[str, object]:
     """One graph; or, of several, what they share as a graph and the rest in `[[models]]`."""
     graphs = [_graph(model) for model in problem.models]
     if len(graphs) == 1:
@@ -127,7 +126,7 @@ def _models(problem: Problem) -> dict[str, Any]:
     return {"graph": shared, "models": models}
 
 
-def _graph(model: Model) -> dict[str, Any]:
+def _graph(model: Model) -> dict[str, object]:
     states, actions = model.states.all(), model.actions.all()
     transitions = []
     for s, state in enumerate(states):
@@ -138,7 +137,7 @@ def _graph(model: Model) -> dict[str, Any]:
             transitions.append([state, actions[a], _sure_or_row({states[n]: p for n, p in row})])
     rewards = {state: paid for s, state in enumerate(states) if (paid := _reward(model, s, actions)) is not None}
     terminal = {states[s]: model.terminal_rewards[s] for s in np.flatnonzero(model.terminal_rewards).tolist()}
-    graph: dict[str, Any] = {
+    graph: dict[str, object] = {
         "states": list(states),
         "actions": list(actions),
         "initial": _sure_or_row({states[s]: model.initial[s] for s in np.flatnonzero(model.initial).tolist()}),
@@ -165,9 +164,9 @@ def _reward(model: Model, s: int, actions: Sequence[str]) -> float | _Row | None
     return _Row({actions[a]: value for a, value in zip(taken.tolist(), paid.tolist(), strict=True) if value})
 
 
-def _observer(observer: Observer, model: Model) -> dict[str, Any]:
+def _observer(observer: Observer, model: Model) -> dict[str, object]:
     names, states = observer.observations.all(), model.states.all()
-    table: dict[str, Any] = {"observations": list(names)}
+    table: dict[str, object] = {"observations": list(names)}
     rest = observer.silent
     table |= {} if rest is None else {"silent": names[rest], "rest": names[rest]}
     table |= {"sees_actions": True} if observer.sees_actions else {}
@@ -181,7 +180,7 @@ def _observer(observer: Observer, model: Model) -> dict[str, Any]:
     return table | ({"mutes": mutes} if mutes else {})
 
 
-def _emissions(rows: np.ndarray, states: Sequence[str], names: Sequence[str], rest: int | None) -> dict[str, Any]:
+def _emissions(rows: np.ndarray, states: Sequence[str], names: Sequence[str], rest: int | None) -> dict[str, object]:
     table = {}
     for state, row in zip(states, rows, strict=True):
         if rest is not None and row[rest] == 1 and np.count_nonzero(row) == 1:
@@ -200,7 +199,7 @@ def _is_rest(row: np.ndarray, rest: int) -> bool:
     return row[rest] > SUM_TOLERANCE and 1 - others.sum() == row[rest]
 
 
-def _secret(problem: Problem) -> dict[str, Any]:
+def _secret(problem: Problem) -> dict[str, object]:
     secret = problem.secret
     if secret.kind not in SECRETS or SECRETS.get(secret.kind) is not type(secret):
         found = f"the secret is a {type(secret).__name__}, which is not among the registered kinds"

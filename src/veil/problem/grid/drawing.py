@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 from ...common.checks import Defects
 from .sensors import Cell, Sensor
@@ -26,8 +25,8 @@ class Drawing:
 
 
 def read_drawing(
-    drawing: Any,
-    sensors: Mapping[str, Mapping[str, Any] | Sensor],
+    drawing: object,
+    sensors: Mapping[str, Mapping[str, str | float] | Sensor],
     legend: Mapping[str, str | Sequence[str]],
     defects: Defects,
 ) -> Drawing:
@@ -49,7 +48,7 @@ def read_drawing(
     return Drawing(len(tokens), len(tokens[0]) if tokens else 0, places, drawn, signs)
 
 
-def _read_tokens(drawing: Any, defects: Defects) -> list[list[str]]:
+def _read_tokens(drawing: object, defects: Defects) -> list[list[str]]:
     if not isinstance(drawing, str) or not drawing.strip():
         defects.add(f"the drawing is {drawing!r}, expected a string with one line a row")
         return []
@@ -90,7 +89,7 @@ def _place(
         places[key].append((row, column))
 
 
-def _read_sensors(given: Any, defects: Defects) -> dict[str, Sensor]:
+def _read_sensors(given: object, defects: Defects) -> dict[str, Sensor]:
     if not isinstance(given, Mapping):
         defects.add(f"sensors are {given!r}, expected a mapping from a character to the settings of a sensor")
         return {}
@@ -110,7 +109,7 @@ def _read_sensors(given: Any, defects: Defects) -> dict[str, Sensor]:
     return sensors
 
 
-def _read_legend(given: Any, sensors: Mapping[str, Sensor], defects: Defects) -> dict[str, tuple[str, ...]]:
+def _read_legend(given: object, sensors: Mapping[str, Sensor], defects: Defects) -> dict[str, tuple[str, ...]]:
     meaning: dict[str, tuple[str, ...]] = {sign: (word,) for sign, word in SIGNS.items()}
     meaning.update((sign, (sign,)) for sign in sensors)
     if not isinstance(given, Mapping):
@@ -131,7 +130,7 @@ def _read_legend(given: Any, sensors: Mapping[str, Sensor], defects: Defects) ->
     return meaning
 
 
-def _good_sign(sign: Any, what: str, defects: Defects) -> bool:
+def _good_sign(sign: object, what: str, defects: Defects) -> bool:
     if not isinstance(sign, str) or len(sign) != 1 or sign.isspace():
         defects.add(f"{what} {sign!r}: expected one character that is not a blank")
         return False

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from numbers import Integral, Real
-from typing import Any, Literal
+from typing import Literal, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -103,7 +103,7 @@ class GridWorld:
         cls,
         drawing: str,
         *,
-        sensors: Mapping[str, Mapping[str, Any] | Sensor] | None = None,
+        sensors: Mapping[str, Mapping[str, str | float] | Sensor] | None = None,
         legend: Mapping[str, str | Sequence[str]] | None = None,
         goal_reward: float = 1.0,
         goals_pay_last: bool = False,
@@ -248,9 +248,9 @@ class GridWorld:
             vector[self._numbers[cell]] = value
         return vector
 
-    def _check_cell(self, cell: Any, what: str, defects: Defects, *, wall_fits: bool = False) -> Cell | None:
+    def _check_cell(self, cell: object, what: str, defects: Defects, *, wall_fits: bool = False) -> Cell | None:
         try:
-            row, column = map(operator.index, cell)
+            row, column = map(operator.index, cast(Cell, cell))
         except (TypeError, ValueError):
             defects.add(f"{what} {cell!r} is not a cell, expected (row, column), two whole numbers")
             return None
@@ -263,7 +263,7 @@ class GridWorld:
             return None
         return row, column
 
-    def _check_cells(self, cells: Any, what: str, defects: Defects, *, wall_fits: bool = False) -> tuple[Cell, ...]:
+    def _check_cells(self, cells: object, what: str, defects: Defects, *, wall_fits: bool = False) -> tuple[Cell, ...]:
         if isinstance(cells, (str, Mapping)) or not isinstance(cells, Iterable):
             defects.add(f"{what}: found {cells!r}, expected a list of cells (row, column)")
             return ()
@@ -271,7 +271,7 @@ class GridWorld:
         return tuple(dict.fromkeys(cell for cell in checked if cell is not None))
 
     def _check_values(
-        self, values: Mapping[Any, Any], what: str, kind: str, low: float, high: float, defects: Defects
+        self, values: Mapping[object, object], what: str, kind: str, low: float, high: float, defects: Defects
     ) -> dict[Cell, float]:
         checked = {self._check_cell(cell, what, defects): (cell, value) for cell, value in values.items()}
         return {
@@ -280,7 +280,7 @@ class GridWorld:
             if place is not None
         }
 
-    def _check_starts(self, starts: Any, defects: Defects) -> dict[Cell, float]:
+    def _check_starts(self, starts: object, defects: Defects) -> dict[Cell, float]:
         if isinstance(starts, Mapping):
             chances = self._check_values(starts, "start", "probability", 0, 1, defects)
             if abs(sum(chances.values()) - 1) > SUM_TOLERANCE and len(chances) == len(starts):
@@ -288,21 +288,22 @@ class GridWorld:
             return chances
         if isinstance(starts, tuple) and len(starts) == 2 and all(isinstance(part, Integral) for part in starts):
             starts = [starts]  # one cell, given without a list
-        starts = starts if isinstance(starts, str) or not isinstance(starts, Iterable) else tuple(starts)
+        if isinstance(starts, Iterable) and not isinstance(starts, str):
+            starts = tuple(starts)
         cells = self._check_cells(starts, "start", defects)
         if starts == ():
             defects.add("there is no start, expected at least one cell: give starts=[(row, column), …], or draw an S")
-        elif not defects and len(cells) < len(starts):
+        elif not defects and isinstance(starts, tuple) and len(cells) < len(starts):
             defects.add("a start is given twice, expected distinct cells: give a mapping from cells to probabilities")
         return dict.fromkeys(cells, 1 / max(len(cells), 1))
 
-    def _check_goals(self, goals: Any, defects: Defects) -> dict[Cell, float]:
+    def _check_goals(self, goals: object, defects: Defects) -> dict[Cell, float]:
         if goals is not None and not isinstance(goals, Mapping):
             defects.add(f"goals are {goals!r}, expected a mapping from cells to rewards, as {{(0, 3): 0.1}}")
             return {}
         return self._check_values(goals or {}, "goal", "reward", -np.inf, np.inf, defects)
 
-    def _check_sensors(self, sensors: Any, defects: Defects) -> tuple[Sensor, ...]:
+    def _check_sensors(self, sensors: object, defects: Defects) -> tuple[Sensor, ...]:
         if not isinstance(sensors, Iterable):
             defects.add(f"sensors are {sensors!r}, expected a list of Sensor(name, cells, …)")
             return ()
@@ -323,14 +324,14 @@ class GridWorld:
         return tuple(checked)
 
 
-def _check_size(value: Any, what: str, defects: Defects) -> int:
+def _check_size(value: object, what: str, defects: Defects) -> int:
     if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
         defects.add(f"{what} is {value!r}, expected a whole number, 1 or more")
         return 1
     return int(value)
 
 
-def _check_number(value: Any, low: float, high: float, what: str, defects: Defects) -> float:
+def _check_number(value: object, low: float, high: float, what: str, defects: Defects) -> float:
     """`value` as a float in [low, high], finite; or `low` with the defect noted."""
     if (
         isinstance(value, Real)

@@ -135,7 +135,7 @@ class Automaton(Secret):
             defects.add(f"found an automaton of {size}, expected a smaller one")
         return made if len(defects) == before else None
 
-    def to_table(self, states: Names) -> dict[str, Any]:
+    def to_table(self, states: Names) -> dict[str, object]:
         """Labels with the states that have them, and entries as lists."""
         members: dict[str, list[State]] = {}
         for state, label in self.labels.items():

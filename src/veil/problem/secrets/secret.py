@@ -44,7 +44,7 @@ class Key:
     """
 
     name: str
-    form: Any
+    form: object
     help: str
     default: object = _Default.NEEDED
     least: float | None = None
@@ -119,7 +119,7 @@ class Secret(ABC):
         """
         return cls(**table)
 
-    def to_table(self, states: Names) -> dict[str, Any]:
+    def to_table(self, states: Names) -> dict[str, object]:
         """The keys of the `[secret]` table that `from_table` reads as an equal secret; states by name."""
         given = {key.name: (key, getattr(self, key.name)) for key in self.keys}
         return {
@@ -129,7 +129,7 @@ class Secret(ABC):
         }
 
 
-def written(value: Any, form: Any, states: Names) -> Any:
+def written(value: Any, form: object, states: Names) -> object:
     """A value as a scenario file gives it: states by name, in their order."""
     if form == States:
         return [states[index] for index in sorted({states.find(key) for key in value})]
