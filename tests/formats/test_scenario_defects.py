@@ -323,7 +323,7 @@ def test_bulk_within_the_limits_is_read():
 
 def test_a_large_grid_names_a_way_out():
     text = "horizon = 1\n[grid]\nrows = 300\ncolumns = 300\n"
-    assert "90,000 cells, expected at most 50,000: build a larger grid with veil.GridWorld" in str(refused(text))
+    assert "90,000 cells, expected at most 50,000: build a larger grid w = veil.GridWorld" in str(refused(text))
 
 
 @pytest.mark.parametrize(

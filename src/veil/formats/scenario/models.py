@@ -203,7 +203,7 @@ def _read_drawing(table: Grid, defects: Defects) -> Drawing | None:
 
 def _check_cells(cells: int, key: str, defects: Defects) -> None:
     if cells > MOST_CELLS:
-        remedy = "build a larger grid with veil.GridWorld, save it with veil.formats.arrays.save_arrays and name it in [file]"
+        remedy = "build a larger grid w = veil.GridWorld(…), veil.Imported(w.model(), w.observer()).save('w.npz'), use [file]"
         defects.add(f"found {cells:,} cells, expected at most {MOST_CELLS:,}: {remedy}", key)
 
 
