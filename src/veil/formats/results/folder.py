@@ -15,11 +15,11 @@ from ...common.checks import Defects
 from ...common.errors import InputError
 from ...common.files import write_whole
 from ...planning.solution import History, Solution
+from ...policy.policy import Policy
 from ...problem.problem import Problem
 from ...proof.certificate import Certificate
 from ..documents import json_text, refuse_document
 from ..policies.files import load_policy
-from ..policies.tables import AnyPolicy
 from .document import ResultDocument, result_document
 
 DOCUMENT = "result.json"
@@ -37,7 +37,7 @@ class Result:
     folder: Path
     document: ResultDocument
 
-    def policy(self) -> AnyPolicy:
+    def policy(self) -> Policy:
         """The policy that was found."""
         return load_policy(self.folder / POLICY)
 
@@ -161,7 +161,7 @@ def _write_files(
     certificate: Certificate | None,
     note: str,
 ) -> ResultDocument:
-    solution.policy.save(folder / POLICY)  # pyright: ignore[reportAttributeAccessIssue]: the protocol has no files
+    solution.policy.save(folder / POLICY)
     write_whole(folder / HISTORY, history_csv(solution.history))
     if certificate is not None:
         certificate.save(folder / CERTIFICATE)
