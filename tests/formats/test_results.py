@@ -22,7 +22,6 @@ from veil.formats.results.folder import (
     write_result,
 )
 from veil.planning.solution import History
-from veil.proof.claim import policy_hash
 
 HEAD = b"iteration,opacity_bits,expected_return,multiplier,step,seconds"
 
@@ -47,7 +46,7 @@ def test_a_result_comes_back(solved: tuple[veil.Problem, veil.Solution], folder:
         assert found.document.answer.opacity.bits == solution.opacity.bits
         assert found.document.answer.expected_return == solution.expected_return
         assert np.array_equal(found.history().rows(), solution.history.rows(), equal_nan=True)
-        assert policy_hash(found.policy()) == policy_hash(solution.policy)
+        assert found.policy().digest() == solution.policy.digest()
         assert found.scenario == "gallery:two-rooms"
         assert found.certificate is None
         assert found.document.problem.states == problem.num_states
