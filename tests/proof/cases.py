@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 import veil
-from tests.game.test_solve import small
+from tests.game.cases import small
 from tests.random_problems import random_spec, to_problem
 from veil.engine.hidden import build
 from veil.game.pairs import FullHistory, TailEvents, make_pairs

@@ -13,7 +13,7 @@ from veil.proof.claim import claim_words
 
 NUMBERS = ("lower", "upper", "expected_return", "return_error", "threshold", "best_known", "prune")
 WORDS = ("policy_class", "bound_class", "problem_hash", "policy_hash", "claim", "goal", "seal")
-WITNESS = ("memory", "price", "costs", "edge", "first", "cost to infinity", "drop a step", "swap rows")
+WITNESS = ("memory", "multiplier", "costs", "edge", "first", "cost to infinity", "drop a step", "swap rows")
 
 
 def nudge(rng: random.Random, value: float) -> float:
@@ -68,8 +68,8 @@ def corrupt_witness(rng: random.Random, witness: Witness, kind: str) -> Witness:
     place = rng.randrange(len(costs)), rng.randrange(costs.shape[1])
     if kind == "memory":
         return replace(witness, memory=f"all of {witness.memory}")
-    if kind == "price":
-        return replace(witness, price=nudge(rng, witness.price))
+    if kind == "multiplier":
+        return replace(witness, multiplier=nudge(rng, witness.multiplier))
     if kind == "costs":
         costs[place] = nudge(rng, costs[place] if np.isfinite(costs[place]) else 1.0)
     elif kind == "cost to infinity":

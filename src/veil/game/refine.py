@@ -49,6 +49,10 @@ class RefinedGameResult:
         """Upper minus lower bound, in bits."""
         return self.upper - self.lower
 
+    def bounds(self) -> list[tuple[GameResult, float]]:
+        """See `GameResult.bounds`."""
+        return [(self.bounding, self.lower)]
+
 
 @one_blas_thread
 def refine_game(
@@ -169,14 +173,19 @@ class EnclosedGame:
     refined: RefinedGameResult | None
 
     @property
+    def parts(self) -> list[WindowGameResult | RefinedGameResult]:
+        """Those of the two that were solved."""
+        return [part for part in (self.windows, self.refined) if part is not None]
+
+    @property
     def lower(self) -> float:
         """A proven lower bound on the opacity of one of the two policies."""
-        return max(result.lower for result in (self.windows, self.refined) if result is not None)
+        return max(part.lower for part in self.parts)
 
     @property
     def upper(self) -> float:
         """The upper bound over all policies with the return asked for."""
-        return min(result.upper for result in (self.windows, self.refined) if result is not None)
+        return min(part.upper for part in self.parts)
 
     @property
     def gap(self) -> float:
@@ -186,9 +195,14 @@ class EnclosedGame:
     @property
     def stopped(self) -> str:
         """Why the last search ended."""
-        last = self.windows if self.refined is None else self.refined
-        assert last is not None
-        return last.stopped
+        return self.parts[-1].stopped
+
+    def bounds(self) -> list[tuple[GameResult, float]]:
+        """See `GameResult.bounds`."""
+        return [bound for part in sorted(self.parts, key=lambda part: part.upper) for bound in part.bounds()]
+
+
+SolvedGame = GameResult | WindowGameResult | RefinedGameResult | EnclosedGame
 
 
 def enclose_game(

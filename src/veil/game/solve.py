@@ -82,6 +82,10 @@ class GameResult:
         """The observer's memory."""
         return self.pairs.graph
 
+    def bounds(self) -> list[tuple["GameResult", float]]:
+        """The games whose observers bound all policies, best first, each with what some policy is known to hide."""
+        return [(self, self.lower)]
+
     def policy(self, problem: Problem) -> HistoryPolicy:
         """The maximiser as a policy that an agent who sees the events can execute step by step."""
         situation = situations(problem, self.pairs.hidden)

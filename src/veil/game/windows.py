@@ -17,8 +17,8 @@ import numpy as np
 from ..common.clock import ENDED_BY_CALLER, Clock, OutOfTime, Progress, Stop, interruptible
 from ..common.errors import InputError, TooLargeError
 from ..engine.hidden import build
+from ..engine.return_range import best_action_values
 from ..engine.return_range import threshold as threshold_of
-from ..engine.returns import optimal_values
 from ..engine.threads import one_blas_thread
 from ..problem.model import Model
 from ..problem.problem import Problem
@@ -52,6 +52,10 @@ class WindowGameResult:
     def gap(self) -> float:
         """Upper minus lower bound, in bits."""
         return self.upper - self.lower
+
+    def bounds(self) -> list[tuple[GameResult, float]]:
+        """See `GameResult.bounds`."""
+        return [(self.forgetting, self.lower)]
 
 
 @one_blas_thread
@@ -212,17 +216,11 @@ def _sides(problem: Problem, length: int) -> tuple[_Side, _Side]:
 
 
 def _first_steps(problem: Problem, length: int) -> Problem:
-    """The problem up to a time, with what the best continuation earns as its terminal rewards."""
+    """The problem up to a time before its horizon, with what the best continuation earns as its terminal rewards."""
     models = []
     for model in problem.models:
-        if problem.return_over == "infinite":
-            value = optimal_values(model)
-        else:
-            value = model.terminal_rewards
-            for _ in range(problem.horizon - length):
-                ahead = np.stack([matrix @ value for matrix in model.matrices], axis=1)
-                scores = np.where(model.available, model.rewards + model.discount * ahead, -np.inf)
-                value = scores.max(axis=1)
+        best = best_action_values(problem, model)
+        value = best[min(length, len(best) - 1)].max(axis=1)
         names = model.states.all(), model.actions.all()
         models.append(
             Model(

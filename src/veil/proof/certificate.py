@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,24 +14,31 @@ from safetensors.numpy import load, save
 
 from ..common.errors import CertificateError
 from ..common.files import write_whole
-from .claim import HISTORY, down, up
+from ..common.rounding import lower_text, upper_text
 
-FORM = "veil-certificate-1"
+FORM = "veil-certificate-2"
+_FIRST_FORM = "veil-certificate-1"  # the same numbers with other words
+_FIRST_WORDS = {
+    "a policy with a clock": "a time-dependent policy",
+    "that also acts on what the agent does not know: nobody can play it as it is": "that also acts on what the agent does"
+    " not know (not executable)",
+}
+HISTORY = "a history policy"  # how `HistoryPolicy.describe` begins
 
 
 @dataclass(frozen=True, eq=False)
 class Witness:
-    """The observer that proves the upper bound: what it remembers, how it guesses, and the price of return.
+    """The observer that proves the upper bound: its memory, its rule of inference, and the multiplier of return.
 
     `first[e]` is its node after the first event, `following[t][node, e]` that after the next, -1 where it has none;
-    `costs[node, z] = −log2 q(z|node)` in the end, `Σ_z 2^−cost ≤ 1`, infinite where it calls z impossible. `price` is λ,
-    in bits a unit of return; `memory` says in words what it remembers.
+    `costs[node, z] = −log2 q(z|node)` at time T, `Σ_z 2^−cost ≤ 1`, infinite where it excludes z. `multiplier` is λ, in
+    bits per unit of return; `memory` describes in words what it remembers.
     """
 
     first: Int[np.ndarray, " F"]
     following: tuple[Int[np.ndarray, "n E"], ...]
     costs: Float[np.ndarray, "n Z"]
-    price: float
+    multiplier: float
     memory: str
 
 
@@ -75,13 +82,13 @@ class Certificate:
 
     @property
     def gap(self) -> float:
-        """How far the bounds are apart, in bits."""
+        """Upper minus lower bound, in bits."""
         return self.upper - self.lower
 
     @property
     def price(self) -> float:
-        """λ: how many bits the bound falls for one more unit of return, to first order."""
-        return 0.0 if self.witness is None else self.witness.price
+        """The multiplier λ of return: by how many bits the upper bound falls for one more unit of it, to first order."""
+        return 0.0 if self.witness is None else self.witness.multiplier
 
     @property
     def class_gap(self) -> float | None:
@@ -100,20 +107,20 @@ class Certificate:
 
     def summary(self) -> str:
         """The claim in a few sentences, lower bounds rounded down and upper bounds up."""
-        lines = [self.claim, f"The policy: {self.policy_class}. The others: {self.bound_class}."]
+        lines = [self.claim, f"Policy: {self.policy_class}. Upper bound over: {self.bound_class}."]
         if self.goal == "opaque" and self.feasible:
             lines.insert(1, self._parts_of_the_gap())
         return "\n".join(lines)
 
     def _parts_of_the_gap(self) -> str:
         if self.class_gap is None or self.solver_gap is None or self.best_known is None:
-            return f"How the gap of {up(self.gap)} bits divides is not known: no game was played."
+            return f"Gap: {upper_text(self.gap)} bits; its parts are not known, since no game was solved."
         if self.policy_class.startswith(HISTORY):
-            return f"The gap of {up(self.gap)} bits belongs to the solver: no class of policies is larger."
+            return f"Gap: {upper_text(self.gap)} bits, all of it due to the solver: there is no larger policy class."
         return (
-            f"Of the gap of {up(self.gap)} bits, {up(self.class_gap)} belong to the class of the policy (the solver knows one"
-            f" on the history that hides {down(self.best_known)}; how much of it a better policy of the same class would gain"
-            f" is open), and {up(self.solver_gap)} to the solver, between that and the bound."
+            f"Gap: {upper_text(self.gap)} bits; {upper_text(self.class_gap)} due to the policy class (the solver knows a"
+            f" history policy that hides {lower_text(self.best_known)} bits; a better policy of this class may gain a part),"
+            f" {upper_text(self.solver_gap)} due to the solver (between that and the upper bound)."
         )
 
     def save(self, path: str | Path) -> None:
@@ -127,7 +134,7 @@ class Certificate:
         name, old = f"{path.stem}.{_hash(content)[:12]}.safetensors", _named_arrays(path)
         head |= {"form": FORM, "arrays": name, "arrays_sha256": _hash(content)}
         if self.witness is not None:
-            head["witness"] = {"price": self.witness.price, "memory": self.witness.memory, "steps": self._steps[1]}
+            head["witness"] = {"price": self.witness.multiplier, "memory": self.witness.memory, "steps": self._steps[1]}
         text = json.dumps(head, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)
         try:
             write_whole(path.parent / name, content)
@@ -144,7 +151,7 @@ class Certificate:
         **Raises:** `CertificateError` where a file is missing or damaged, saying which and how.
         """
         path = Path(path)
-        head = _read_head(path)
+        head, form = _read_head(path)
         try:
             place = path.parent / Path(head.pop("arrays")).name
             content = place.read_bytes()
@@ -152,7 +159,7 @@ class Certificate:
                 raise CertificateError(
                     f"{place} is damaged or belongs to another certificate: its hash is not that in {path}"
                 )
-            return _assembled(cls, head, load(content))
+            return _assembled(cls, head, load(content), form)
         except CertificateError:
             raise
         except OSError as error:
@@ -190,24 +197,26 @@ def _hash(content: bytes) -> str:
 def _named_arrays(path: Path) -> str | None:
     """The name of the arrays of the certificate that is there already, if there is one."""
     try:
-        return Path(_read_head(path)["arrays"]).name
+        return Path(_read_head(path)[0]["arrays"]).name
     except (CertificateError, KeyError, TypeError):
         return None
 
 
-def _read_head(path: Path) -> dict[str, Any]:
+def _read_head(path: Path) -> tuple[dict[str, Any], str]:
+    """The fields of a certificate's JSON file and its form."""
     try:
         head = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise CertificateError(f"there is no certificate {path}") from None
     except (OSError, ValueError, RecursionError) as error:
         raise CertificateError(f"{path} cannot be read as a certificate: {error}") from None
-    if not isinstance(head, dict) or head.pop("form", None) != FORM:
+    form = head.pop("form", None) if isinstance(head, dict) else None
+    if form not in (FORM, _FIRST_FORM):
         raise CertificateError(f"{path} is not a certificate of the form {FORM!r}")
-    return head
+    return head, form
 
 
-def _assembled(cls: type[Certificate], head: dict[str, Any], arrays: dict[str, np.ndarray]) -> Certificate:
+def _assembled(cls: type[Certificate], head: dict[str, Any], arrays: dict[str, np.ndarray], form: str) -> Certificate:
     witness = head.pop("witness", None)
     known = {one.name for one in fields(cls)} - {"witness", "values"}
     if set(head) != known:
@@ -218,4 +227,15 @@ def _assembled(cls: type[Certificate], head: dict[str, Any], arrays: dict[str, n
         following = tuple(arrays[f"following.{int(number)}"] for number in witness["steps"])
         witness = Witness(arrays["first"], following, arrays["costs"], float(witness["price"]), str(witness["memory"]))
     left, right = head.pop("window")
-    return cls(**head, window=(int(left), int(right)), witness=witness, values=arrays.get("values"))
+    found = cls(**head, window=(int(left), int(right)), witness=witness, values=arrays.get("values"))
+    return _reworded(found) if form == _FIRST_FORM else found
+
+
+def _reworded(first: Certificate) -> Certificate:
+    """A certificate of the first form in the words of this one: its claim is stated anew from its numbers."""
+    from .claim import claim_words
+
+    words = first.policy_class
+    for old, new in _FIRST_WORDS.items():
+        words = words.replace(old, new)
+    return replace(first, policy_class=words, claim=claim_words(first))

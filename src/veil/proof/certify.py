@@ -1,9 +1,9 @@
-"""`certify`: makes a certificate for any policy; every number in it comes from the verifier's own functions."""
+"""`certify`: makes a certificate for any policy; the verifier's own functions compute and round its numbers."""
 
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import version
-from typing import Any, Literal
+from typing import Literal, TypedDict
 
 import numpy as np
 
@@ -14,14 +14,16 @@ from ..engine.return_range import check_feasible
 from ..engine.return_range import threshold as threshold_of
 from ..engine.returns import optimal_values
 from ..game.pairs import DEFAULT_MEMORY
+from ..game.refine import SolvedGame
 from ..policy.policy import Policy
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
+from .arithmetic import FLOOR, UNIT
 from .certificate import Certificate
+from .checked_problem import CheckedProblem
 from .claim import ROUNDING, bound_words, claim_words, missing_return, policy_words, seal_of
-from .observers import Game, best_watcher
-from .verify import MOST_MOVES, PolicyValues, policy_values
-from .world import FLOOR, UNIT, World
+from .forward import MOST_MOVES, PolicyValues, policy_values
+from .observers import best_observer
 
 _SECONDS = 60.0
 _POLICY_SHARE = 1 / 3  # of the time, for the policy's own opacity
@@ -39,7 +41,7 @@ def certify(
     gap: float = 1e-3,
     *,
     goal: Literal["opaque", "transparent"] = "opaque",
-    game: Game | None = None,
+    game: SolvedGame | None = None,
     memory_bytes: int = DEFAULT_MEMORY,
     progress: ProgressOption = None,
 ) -> Certificate:
@@ -71,18 +73,18 @@ def certify(
     _check(policy, problem, goal, time_limit, gap)
     if len(problem.models) == 1 or problem.secret_table.agent_knows:
         check_feasible(problem)  # the bound is also about agents who know the model, who may earn more
-    clock, world = Clock(_SECONDS if time_limit is None else float(time_limit)), World(problem)
+    clock, checked = Clock(_SECONDS if time_limit is None else float(time_limit)), CheckedProblem(problem)
     values = np.stack([optimal_values(one) for one in problem.models]) if problem.return_over == "infinite" else None
     share = clock if goal == "transparent" else clock.share(_POLICY_SHARE)
-    found, how, whole = _PolicyPart(world, policy, values, goal).best(share, gap)
-    wanted, most = threshold_of(problem), world.most_bits
+    found, how, finished = _PolicyPart(checked, policy, values, goal).best(share, gap)
+    threshold, most = threshold_of(problem), checked.most_bits
     claim = Certificate(
         goal=goal,
         lower=max(0.0, found.lower - _SLACK),
         upper=min(most, found.upper + _SLACK),
         expected_return=found.expected_return,
         return_error=2 * found.return_error + 8 * UNIT * abs(found.expected_return),
-        threshold=wanted,
+        threshold=threshold,
         feasible=True,
         best_known=None,
         policy_class=policy_words(problem, policy),
@@ -95,17 +97,16 @@ def certify(
         seal="",
         values=values,
     )
-    claim = replace(claim, feasible=missing_return(claim) <= ROUNDING * (1 + abs(wanted or 0.0)))
+    claim = replace(claim, feasible=missing_return(claim) <= ROUNDING * (1 + abs(threshold or 0.0)))
     if goal == "opaque":
         with Clock(progress=progress) as line:
-            left = clock.left if whole else 0.0
+            left = clock.left if finished else 0.0
             proving = Clock(left, progress=_proving(line, left))
-            watched = best_watcher(world, wanted, values, gap, proving, memory_bytes, game)
-        known = watched.known
+            best = best_observer(checked, threshold, values, gap, proving, memory_bytes, game)
+        known = best.known
         if known is not None and claim.feasible:
             known = max(known, claim.lower)
-        upper = min(most, watched.upper + _SLACK)
-        claim = replace(claim, witness=watched.witness, upper=upper, best_known=known)
+        claim = replace(claim, witness=best.witness, upper=min(most, best.upper + _SLACK), best_known=known)
     else:
         claim = replace(claim, lower=0.0)
     return replace(claim, claim=claim_words(claim), seal=seal_of(claim))
@@ -136,22 +137,30 @@ def _check(policy: Policy, problem: Problem, goal: str, time_limit: float | None
     policy.check(problem)
 
 
+class _Way(TypedDict):
+    """How a policy's opacity is bounded; see `policy_values`."""
+
+    window: tuple[int, int]
+    prune: float
+    merge: int
+
+
 class _PolicyPart:
     """The search for the best bound on a policy's own opacity: exact if that fits, else a window, or merged histories."""
 
-    def __init__(self, world: World, policy: Policy, values: np.ndarray | None, goal: str):
-        self.world, self.policy, self.values, self.goal = world, policy, values, goal
-        self.whole = (-1, world.horizon + 1)
-        self.found: tuple[PolicyValues, dict[str, Any]] | None = None
+    def __init__(self, problem: CheckedProblem, policy: Policy, values: np.ndarray | None, goal: str):
+        self.problem, self.policy, self.values, self.goal = problem, policy, values, goal
+        self.whole = (-1, problem.horizon + 1)
+        self.found: tuple[PolicyValues, _Way] | None = None
 
-    def best(self, clock: Clock, gap: float) -> tuple[PolicyValues, dict[str, Any], bool]:
+    def best(self, clock: Clock, gap: float) -> tuple[PolicyValues, _Way, bool]:
         """The values, how they were found, and whether the search went to its end without an interrupt."""
         try:
             if not self._try([self._way(FLOOR)], clock.share(_EXACT_SHARE, more=_GRACE)):
-                # The secret told outright: nothing is hidden, and only the return is left to find.
-                if not self._try([self._way(FLOOR, window=_around(self.world, 0))], UNLIMITED, MOST_MOVES):
+                # The observer is told the secret's state: nothing is hidden, and only the return is found.
+                if not self._try([self._way(FLOOR, window=_around(self.problem, 0))], UNLIMITED, MOST_MOVES):
                     raise TooLargeError(
-                        "not even the return of the policy can be followed: the problem is too large to certify"
+                        "the policy cannot be evaluated even without histories: the problem is too large to certify"
                     )
                 self._widen(clock, gap)
                 self._merge(clock)
@@ -163,17 +172,22 @@ class _PolicyPart:
         assert self.found is not None
         return *self.found, finished
 
-    def _way(self, prune: float, merge: int = 0, window: tuple[int, int] | None = None) -> dict[str, Any]:
+    def _way(self, prune: float, merge: int = 0, window: tuple[int, int] | None = None) -> _Way:
         return {"window": self.whole if window is None else window, "prune": prune, "merge": merge}
 
-    def _try(self, ways: list[dict[str, Any]], clock: Clock, most_moves: int = _MOST_MOVES) -> bool:
+    def _try(self, ways: list[_Way], clock: Clock, most_moves: int = _MOST_MOVES) -> bool:
         """Keep the values by the first way that fits, if they are better; says whether one fits."""
         for how in ways:
             try:
                 values = policy_values(
-                    self.world, self.policy, how["window"], how["prune"], self.values,
-                    goal=self.goal, merge=how["merge"], clock=clock, most_moves=most_moves,
-                )  # fmt: skip
+                    self.problem,
+                    self.policy,
+                    values=self.values,
+                    goal=self.goal,
+                    clock=clock,
+                    most_moves=most_moves,
+                    **how,
+                )
             except (TooLargeError, OutOfTime):
                 continue
             if self.found is None or self._gain(values) > self._gain(self.found[0]):
@@ -188,9 +202,9 @@ class _PolicyPart:
         """Wider and wider windows, while there is time and they gain."""
         assert self.found is not None
         # At the edge of its window the observer is told the agent's memory, which should then be small.
-        first = self.policy.memory_span(self.world.problem.secret_table.time)
-        for radius in range(first, self.world.horizon + 2):
-            begin, window, before = clock.spent, _around(self.world, radius), self._gain(self.found[0])
+        first = self.policy.memory_span(self.problem.secret_time)
+        for radius in range(first, self.problem.horizon + 2):
+            begin, window, before = clock.spent, _around(self.problem, radius), self._gain(self.found[0])
             ways = [self._way(prune, window=window) for prune in (FLOOR, *_PRUNINGS)]
             if not self._try(ways, clock):
                 break
@@ -210,7 +224,8 @@ class _PolicyPart:
                 break
 
 
-def _around(world: World, radius: int) -> tuple[int, int]:
-    time, horizon = world.problem.secret_table.time, world.horizon
+def _around(problem: CheckedProblem, radius: int) -> tuple[int, int]:
+    """The window of a radius around the secret's time; a secret settled first or last needs one side only."""
+    time, horizon = problem.secret_time, problem.horizon
     left, right = max(time - radius, -1), min(time + radius, horizon + 1)
     return (-1 if time == 0 else left, horizon + 1 if time == horizon else right)

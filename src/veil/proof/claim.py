@@ -3,32 +3,19 @@
 import hashlib
 import json
 import math
-from typing import Any
 
-from ..common.errors import CertificateError
+from ..common.rounding import lower_text, upper_text
 from ..policy.policy import Policy
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
+from .arithmetic import require
+from .certificate import Certificate
 
-ROUNDING = 1e-9  # of a return: what may be missing where a policy reaches its threshold exactly
-_DIGITS = 4
-
-
-def down(bits: float) -> str:
-    """A number of bits, rounded down."""
-    return f"{math.floor(bits * 10**_DIGITS) / 10**_DIGITS:.{_DIGITS}f}"
-
-
-def up(bits: float) -> str:
-    """A number of bits, rounded up; what is above by less than a millionth is not shown."""
-    return f"{math.ceil(bits * 10**_DIGITS - 0.01) / 10**_DIGITS:.{_DIGITS}f}"
-
-
-HISTORY = "a history policy"  # how `HistoryPolicy.describe` begins
+ROUNDING = 1e-9  # of a return, relative to 1 + |δ|: what may be missing where a policy meets its threshold exactly
 
 
 def policy_words(problem: Problem, policy: Policy) -> str:
-    """Which kind of policy it is, and what its agent must see."""
+    """The class of a policy, and what its agent must see."""
     if not policy.executable:
         return policy.describe()
     known = "its state"
@@ -38,7 +25,7 @@ def policy_words(problem: Problem, policy: Policy) -> str:
 
 
 def bound_words(problem: Problem, goal: str) -> str:
-    """Who the bound on all others is about."""
+    """Which policies the bound over all policies is about."""
     if goal == "transparent":
         return (
             "all policies: how little they can hide is the minimum of a concave function, which the game does not bound"
@@ -50,36 +37,41 @@ def bound_words(problem: Problem, goal: str) -> str:
     )
 
 
-def claim_words(claim: Any) -> str:
-    """The claim in one or two sentences."""
-    limit = "" if claim.threshold is None else f" with return ≥ {claim.threshold:.6g}"
+def claim_words(claim: Certificate) -> str:
+    """The claim in two sentences, bounds rounded outward."""
+    limit = "" if claim.threshold is None else f" with return ≥ {_threshold_text(claim.threshold)}"
     missed = "" if claim.feasible else ", which misses the threshold"
-    gained = f"Its return is {claim.expected_return:.6g}{missed}."
+    earned = f"Its return is {claim.expected_return:.6g}{missed}."
     if claim.goal == "transparent":
         return (
-            f"hides at most {up(claim.upper)} bits, which is proven; the game gives no certificate for a minimum, and for"
-            f" other policies{limit} nothing holds but that they hide 0 bits or more. {gained}"
+            f"hides at most {upper_text(claim.upper)} bits (proven); over all policies{limit} only the lower bound 0 is"
+            f" proven. {earned}"
         )
-    most = f" of at most {up(claim.upper)}" if claim.feasible else ""
     return (
-        f"hides {down(claim.lower)}{most} bits; no policy{limit} can hide more than {up(claim.upper)}, because of the"
-        f" attached observer. {gained}"
+        f"hides at least {lower_text(claim.lower)} bits (proven); proven upper bound over all policies{limit}:"
+        f" {upper_text(claim.upper)} bits (witness attached). {earned}"
     )
 
 
-def seal_of(claim: Any) -> str:
-    """SHA-256 of what no computation can check: what the solver knows of others, the versions, the memory in words."""
+def _threshold_text(threshold: float) -> str:
+    """A threshold in few digits, never below itself: the claim is about policies with at least this return."""
+    text = f"{threshold:.6g}"
+    return text if float(text) >= threshold else repr(float(threshold))
+
+
+def seal_of(claim: Certificate) -> str:
+    """SHA-256 of what no computation can check: `best_known`, the versions, the memory in words."""
     said = [claim.best_known, claim.versions, None if claim.witness is None else claim.witness.memory]
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
-def check_claim(claim: Any, problem: Problem, policy: Policy) -> None:
-    """Raise `CertificateError` unless the claim is of the right form, belongs to both, and fits itself."""
+def check_claim(claim: Certificate, problem: Problem, policy: Policy) -> None:
+    """Raise `CertificateError` unless the claim has the right form, belongs to both, and its parts fit each other."""
     for name in ("lower", "upper", "expected_return", "return_error", "prune", "merge"):
         value = getattr(claim, name, None)
-        if not isinstance(value, (float, int)) or isinstance(value, bool) or not math.isfinite(value):
-            raise CertificateError(f"{name}: it is {value!r}, expected a finite number")
-    expected: dict[str, Any] = {
+        number = isinstance(value, (float, int)) and not isinstance(value, bool) and math.isfinite(value)
+        require(number, f"{name}: it is {value!r}, expected a finite number")
+    expected: dict[str, object] = {
         "problem_hash": fingerprint(problem),
         "policy_hash": policy.digest(),
         "policy_class": policy_words(problem, policy),
@@ -88,39 +80,31 @@ def check_claim(claim: Any, problem: Problem, policy: Policy) -> None:
     if not isinstance(problem.min_return, str):
         expected["threshold"] = problem.min_return
     for name, value in expected.items():
-        if getattr(claim, name) != value:
-            raise CertificateError(
-                f"{name}: the certificate says {getattr(claim, name)!r}, and what is given has {value!r}"
-            )
-    if claim.goal not in ("opaque", "transparent") or (claim.goal == "opaque") != (claim.witness is not None):
-        raise CertificateError(
-            f"goal: it is {claim.goal!r}, with{'out' if claim.witness is None else ''} an observer's rule"
-        )
-    if isinstance(problem.min_return, str) and not (
-        isinstance(claim.threshold, float) and math.isfinite(claim.threshold)
-    ):
-        raise CertificateError(
-            f"threshold: it is {claim.threshold!r}, expected the number that {problem.min_return} is"
-        )
+        found = getattr(claim, name)
+        require(found == value, f"{name}: the certificate says {found!r}, and what is given has {value!r}")
+    stated = "threshold" in expected or (isinstance(claim.threshold, float) and math.isfinite(claim.threshold))
+    require(stated, f"threshold: it is {claim.threshold!r}, expected the number that {problem.min_return} is")
+    fits = claim.goal in ("opaque", "transparent") and (claim.goal == "opaque") == (claim.witness is not None)
+    require(fits, f"goal: it is {claim.goal!r}, with{'out' if claim.witness is None else ''} an observer's rule")
     missing = missing_return(claim)
-    if claim.feasible is not (missing <= ROUNDING * (1 + abs(claim.threshold or 0.0))):
-        raise CertificateError(f"feasible: {claim.feasible} is claimed, and {missing:.3g} is missing of the return")
-    # Whatever the policy: H ≤ U(q,λ) + λ (δ − V).
-    if (
-        not -1e-12
-        <= claim.lower
-        <= claim.upper + (0.0 if claim.witness is None else claim.witness.price * missing) + 1e-9
-    ):
-        raise CertificateError(f"bounds: lower {claim.lower} and upper {claim.upper} do not fit each other")
-    if claim.best_known is not None and not claim.best_known <= claim.upper + 1e-9:
-        raise CertificateError(f"best_known: {claim.best_known} passes the upper bound {claim.upper}")
-    if claim.seal != seal_of(claim):
-        raise CertificateError("seal: best_known, the versions or the words for the observer's memory were changed")
-    if claim.claim != claim_words(claim):
-        raise CertificateError(f"claim: the words are {claim.claim!r}, and the numbers say {claim_words(claim)!r}")
+    feasible = missing <= ROUNDING * (1 + abs(claim.threshold or 0.0))
+    require(
+        claim.feasible is feasible, f"feasible: {claim.feasible} is claimed, and {missing:.3g} is missing of the return"
+    )
+    # For every policy H ≤ U(q,λ) + λ (δ − V).
+    ordered = -1e-12 <= claim.lower <= claim.upper + claim.price * missing + 1e-9
+    require(ordered, f"bounds: lower {claim.lower} and upper {claim.upper} do not fit each other")
+    known = claim.best_known is None or claim.best_known <= claim.upper + 1e-9
+    require(known, f"best_known: {claim.best_known} is above the upper bound {claim.upper}")
+    require(
+        claim.seal == seal_of(claim),
+        "seal: best_known, the versions or the words for the observer's memory were changed",
+    )
+    words = claim_words(claim)
+    require(claim.claim == words, f"claim: the words are {claim.claim!r}, and the numbers say {words!r}")
 
 
-def missing_return(claim: Any) -> float:
+def missing_return(claim: Certificate) -> float:
     """By how much the proven return may miss the threshold; 0 where it does not."""
     if claim.threshold is None:
         return 0.0

@@ -1,4 +1,4 @@
-"""Histories that leave the observer almost the same belief, made one: what the observer then loses is charged in bits."""
+"""The verifier's merging of histories that leave nearly the same belief; what the observer loses is charged in bits."""
 
 import math
 
@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ..common.logs import log2_of_count, log2_or_zero
-from .world import UNIT, group
+from .arithmetic import UNIT, group
 
 _TOLERANCES = (1e-6, 1e-4, 1e-3, 3e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.2, 0.5)
 

@@ -12,11 +12,12 @@ from veil.common.logs import conditional_entropy_bits, entropy_bits
 from veil.game.solve import solve_game
 from veil.planning.game_method import search_game
 from veil.policy.history import HistoryPolicy
-from veil.proof import certify as issue
-from veil.proof import observers as watchers
+from veil.proof import certify as certify_module
+from veil.proof import observers
 from veil.proof.certify import certify
-from veil.proof.verify import policy_values, verify
-from veil.proof.world import World
+from veil.proof.checked_problem import CheckedProblem
+from veil.proof.forward import policy_values
+from veil.proof.verify import verify
 
 
 def uniform(name: str, **changes) -> tuple[veil.Problem, veil.MarkovPolicy]:
@@ -30,25 +31,26 @@ def test_with_no_time_the_certificate_is_weak_and_whole(seed):
     policy = random_policy(problem, KINDS[seed % len(KINDS)], seed)
     certificate = certify(problem, policy, 0.0)
     verify(certificate, problem, policy)
-    assert certificate.upper == World(problem).most_bits
+    assert certificate.upper == CheckedProblem(problem).most_bits
     assert (
-        certificate.lower > 0 or policy_values(World(problem), policy, (-1, problem.horizon + 1), 0.0, None).upper < 1
+        certificate.lower > 0
+        or policy_values(CheckedProblem(problem), policy, (-1, problem.horizon + 1), 0.0, None).upper < 1
     )
 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_the_bound_is_never_above_the_trivial_ones(seed, monkeypatch):
     problem = random_problem(300 + seed).replace(min_return=None)
-    monkeypatch.setattr(watchers._Search, "play", lambda self: None)  # only what needs no memory
+    monkeypatch.setattr(observers._Search, "solve", lambda self: None)  # only what needs no memory
     policy = veil.MarkovPolicy.uniform(problem)
     certificate = certify(problem, policy, 20.0)
     verify(certificate, problem, policy)
-    assert certificate.upper <= World(problem).most_bits
+    assert certificate.upper <= CheckedProblem(problem).most_bits
     if problem.secret_table.time == 0:
-        world = World(problem)
-        x, event, mass = world.start
-        joint = np.zeros((event.max() + 1, world.values))
-        np.add.at(joint, (event, world.label[x]), mass)
+        checked = CheckedProblem(problem)
+        x, event, mass = checked.start
+        joint = np.zeros((event.max() + 1, checked.values))
+        np.add.at(joint, (event, checked.label[x]), mass)
         assert certificate.upper == pytest.approx(conditional_entropy_bits(joint), abs=1e-9)
         assert certificate.upper <= float(entropy_bits(joint.sum(axis=0))) + 1e-9
     else:
@@ -74,7 +76,7 @@ def test_an_interrupt_in_the_game_leaves_the_proof_so_far(monkeypatch):
     def interrupt(*arguments, **named):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(watchers, "make_pairs", interrupt)
+    monkeypatch.setattr(observers, "make_pairs", interrupt)
     certificate = certify(problem, policy, 20.0)
     verify(certificate, problem, policy)
     assert certificate.witness is not None
@@ -92,7 +94,7 @@ def test_an_interrupted_game_still_counts(monkeypatch):
     def interrupted(*arguments, **named):
         return solve_game(*arguments, **named | {"gap": 0.0, "clock": Clock(progress=interrupt)})
 
-    monkeypatch.setattr(watchers, "solve_game", interrupted)
+    monkeypatch.setattr(observers, "solve_game", interrupted)
     certificate = certify(problem, policy, 60.0)
     verify(certificate, problem, policy)
     assert certificate.witness is not None
@@ -110,7 +112,7 @@ def test_an_interrupt_in_the_policys_part(monkeypatch, calls):
         made.append(1)
         return policy_values(*arguments, **named)
 
-    monkeypatch.setattr(issue, "policy_values", values)
+    monkeypatch.setattr(certify_module, "policy_values", values)
     if calls == 0:  # the first try is too large, and nothing is proven yet
         with pytest.raises(KeyboardInterrupt):
             certify(problem, policy, 3.0)
@@ -129,7 +131,7 @@ def test_a_game_that_was_played_is_not_played_again(monkeypatch, horizon):
     def played(*arguments, **named):
         raise AssertionError("the game was played again")
 
-    monkeypatch.setattr(watchers._Search, "play", played)
+    monkeypatch.setattr(observers._Search, "solve", played)
     certificate = certify(problem, solution.policy, 6.0, game=solution.proof)
     verify(certificate, problem, solution.policy)
     assert certificate.upper <= solution.upper_bits + 1e-9
@@ -144,20 +146,19 @@ def test_words_for_each_kind_of_gap():
     assert isinstance(solution.policy, HistoryPolicy)
     assert own.class_gap == 0.0
     assert own.solver_gap == own.gap <= 5.1e-3
-    assert "belongs to the solver" in own.summary()
+    assert "all of it due to the solver" in own.summary()
     timed = veil.solve(problem, memory="timed", starts=2, iterations=40, progress=False, certificate=False).policy
     less = certify(problem, timed, game=solution.proof)
     assert less.class_gap is not None
     assert less.solver_gap is not None
     assert less.class_gap + less.solver_gap == pytest.approx(less.gap)
-    assert "belong to the class of the policy" in less.summary()
+    assert "due to the policy class" in less.summary()
     unknown = certify(problem, timed, 0.0)
     assert unknown.class_gap is None
-    assert "no game was played" in unknown.summary()
+    assert "no game was solved" in unknown.summary()
     for certificate in (own, less, unknown):
-        assert "can hide more than" in certificate.summary()
-        assert "because of the attached observer" in certificate.summary()
-    assert certify(problem, veil.MarkovPolicy.uniform(problem), game=solution.proof).summary().count("of at most") == 0
+        assert "proven upper bound over all policies with return ≥ " in certificate.summary()
+        assert "(witness attached)" in certificate.summary()
 
 
 def test_a_threshold_beyond_reach_is_refused_at_once():

@@ -15,13 +15,14 @@ from ..policy.memories import Memory
 from ..policy.policy import Policy
 from ..policy.recall import recall
 from ..policy.tabular import TablePolicy
-from .world import World, demand, group
+from .arithmetic import group, require
+from .checked_problem import CheckedProblem
 
 Numbers = Int[np.ndarray, " n"]
 
 
-class Agent(ABC):
-    """A policy in a world: its memory at first and after a step, and its choices.
+class CheckedPolicy(ABC):
+    """A policy in a problem: its memory at first and after a step, and its choices.
 
     `nodes` is how many next memories it chooses among together with the action; `stationary`: whether it acts alike at
     all times, and so goes on after the horizon; `knows_model`: whether it can go on optimally in every model;
@@ -33,8 +34,8 @@ class Agent(ABC):
     knows_model = True
     used_value = -1
 
-    def __init__(self, world: World):
-        self.world = world
+    def __init__(self, problem: CheckedProblem):
+        self.problem = problem
 
     @abstractmethod
     def remembers(self, time: int, before: Numbers, x: Numbers, y: Numbers, event: Numbers) -> Numbers:
@@ -48,78 +49,78 @@ class Agent(ABC):
         """The probabilities of the actions, or of the pairs (action, next node), in each situation."""
         table, place = self.row(time, memory, x, z)
         chosen = np.asarray(table, dtype=np.float64)[place]
-        demand(np.isfinite(chosen) & (chosen >= 0), f"policy: a probability at time {time} is negative or not finite")
-        taken = np.repeat(self.world.available[x], self.nodes, axis=1) | (chosen == 0)
-        demand(taken, f"policy: it takes an action at time {time} that is not available")
+        require(np.isfinite(chosen) & (chosen >= 0), f"policy: a probability at time {time} is negative or not finite")
+        taken = np.repeat(self.problem.available[x], self.nodes, axis=1) | (chosen == 0)
+        require(taken, f"policy: it takes an action at time {time} that is not available")
         return chosen
 
 
-def make_agent(world: World, policy: Policy, *, since: float = np.inf) -> Agent:
+def read_policy(problem: CheckedProblem, policy: Policy, *, since: float = np.inf) -> CheckedPolicy:
     """The agent of a policy; `since`: from which time on `used_value` is wanted.
 
-    **Raises:** `CertificateError` where the policy is of no known kind or its sizes are not those of the world.
+    **Raises:** `CertificateError` where the policy is of no known kind or its sizes are not those of the problem.
     """
     if isinstance(policy, HistoryPolicy):
-        return _HistoryAgent(world, policy, since)
+        return _CheckedHistory(problem, policy, since)
     if isinstance(policy, TablePolicy):
-        return _TableAgent(world, policy)
+        return _CheckedTable(problem, policy)
     raise CertificateError(f"policy: it is a {type(policy).__name__}, which the verifier cannot read")
 
 
-class _TableAgent(Agent):
+class _CheckedTable(CheckedPolicy):
     """A table over states, or over pairs (state, memory) in the policy's own numbering."""
 
-    def __init__(self, world: World, policy: TablePolicy):
-        super().__init__(world)
+    def __init__(self, problem: CheckedProblem, policy: TablePolicy):
+        super().__init__(problem)
         self.table, self.stationary = policy.table, not policy.timed
-        self.recall = recall(world.problem, policy.memory) if isinstance(policy.memory, Memory) else None
+        self.recall = recall(problem.problem, policy.memory) if isinstance(policy.memory, Memory) else None
         self.nodes = 1 if self.recall is None else self.recall.record.nodes
-        self.knows_model = len(world.problem.models) == 1 or world.problem.secret_table.agent_knows
-        rows = world.problem.num_cells if self.recall is None else self.recall.num_cells
-        shape = (1 if self.stationary else world.horizon, rows, world.actions * self.nodes)
-        demand(self.table.shape == shape, f"policy: its table has shape {self.table.shape}, expected {shape}")
+        self.knows_model = len(problem.problem.models) == 1 or problem.problem.secret_table.agent_knows
+        rows = problem.problem.num_cells if self.recall is None else self.recall.num_cells
+        shape = (1 if self.stationary else problem.horizon, rows, problem.actions * self.nodes)
+        require(self.table.shape == shape, f"policy: its table has shape {self.table.shape}, expected {shape}")
 
     def remembers(self, time: int, before: Numbers, x: Numbers, y: Numbers, event: Numbers) -> Numbers:
         if self.recall is None:
             return np.zeros_like(y)
-        state, record = y % self.world.states, self.recall.record
+        state, record = y % self.problem.states, self.recall.record
         if time:
-            return record.following(before, x % self.world.states, state, event)
-        return record.first(state, event if self.world.problem.observer.sees_first else np.full_like(event, -1))
+            return record.following(before, x % self.problem.states, state, event)
+        return record.first(state, event if self.problem.problem.observer.sees_first else np.full_like(event, -1))
 
     def row(self, time: int, memory: Numbers, x: Numbers, z: Numbers) -> tuple[Float[np.ndarray, "k A"], Numbers]:
         table = self.table[0 if self.stationary else time]
-        wanted = x if self.world.problem.secret_table.agent_knows else x % self.world.states
+        wanted = x if self.problem.problem.secret_table.agent_knows else x % self.problem.states
         if self.recall is None:
             return table, wanted
         return table, _found(self.recall.rows[0], wanted * self.recall.record.size + memory, time)
 
 
-class _HistoryAgent(Agent):
+class _CheckedHistory(CheckedPolicy):
     """Decisions on a graph of histories."""
 
-    def __init__(self, world: World, policy: HistoryPolicy, since: float):
-        super().__init__(world)
+    def __init__(self, problem: CheckedProblem, policy: HistoryPolicy, since: float):
+        super().__init__(problem)
         self.policy, self.since = policy, since
-        steps = len(policy.decisions) == len(policy.following) == world.horizon
-        demand(steps, "policy: its decisions are not one for each step")
+        steps = len(policy.decisions) == len(policy.following) == problem.horizon
+        require(steps, "policy: its decisions are not one for each step")
         for time, rows in enumerate(policy.decisions):
-            low, high = (-1, 0) if time < world.problem.secret_table.time else (0, world.values)
-            inside = (rows.situation >= 0) & (rows.situation < world.size) & (low <= rows.value) & (rows.value < high)
-            demand(inside, f"policy: a row at time {time} is for a situation or value that does not exist")
+            low, high = (-1, 0) if time < problem.secret_time else (0, problem.values)
+            inside = (rows.situation >= 0) & (rows.situation < problem.size) & (low <= rows.value) & (rows.value < high)
+            require(inside, f"policy: a row at time {time} is for a situation or value that does not exist")
 
     def remembers(self, time: int, before: Numbers, x: Numbers, y: Numbers, event: Numbers) -> Numbers:
         policy = self.policy
         node = policy.following[time - 1][before, event] if time else policy.first[event]
         if policy.told is not None and time == policy.told_at:
             node = np.where(node >= 0, policy.told[node, y], -1)
-        demand(node >= 0, f"policy: it has no node for something that it reaches at time {time}")
+        require(node >= 0, f"policy: it has no node for something that it reaches at time {time}")
         return node.astype(np.int64)
 
     def row(self, time: int, memory: Numbers, x: Numbers, z: Numbers) -> tuple[Float[np.ndarray, "k A"], Numbers]:
-        rows, is_open = self.policy.decisions[time], time < self.world.problem.secret_table.time
+        rows, is_open = self.policy.decisions[time], time < self.problem.secret_time
         codes, wanted = (
-            (node.astype(np.int64) * self.world.size + situation) * (self.world.values + 1) + value + 1
+            (node.astype(np.int64) * self.problem.size + situation) * (self.problem.values + 1) + value + 1
             for node, situation, value in ((rows.node, rows.situation, rows.value), (memory, x, z - is_open))
         )
         return rows.probabilities, _found(codes, wanted, time)
@@ -134,9 +135,9 @@ class _HistoryAgent(Agent):
 
 def _found(codes: Numbers, wanted: Numbers, time: int) -> Numbers:
     """The place of each wanted code among codes that must increase strictly, so that no two rows stand for one."""
-    demand(np.diff(codes) > 0, f"policy: the rows at time {time} are out of order, or two are for the same situation")
+    require(np.diff(codes) > 0, f"policy: the rows at time {time} are out of order, or two are for the same situation")
     place = np.minimum(np.searchsorted(codes, wanted), len(codes) - 1)
-    demand(
+    require(
         len(codes) > 0 and codes[place] == wanted,
         f"policy: it has no row for a situation that it reaches at time {time}",
     )

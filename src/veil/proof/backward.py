@@ -1,0 +1,143 @@
+"""The verifier's backward induction: the upper bound over all policies that an observer's rule proves, rounded up."""
+
+import math
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from .arithmetic import FLOOR, UNIT, gamma, require
+from .certificate import Witness
+from .checked_problem import CheckedProblem
+
+_AT_ONCE = 2**21  # moves followed at a time, which bounds the memory
+_KRAFT_MARGIN = 2.0**-40  # by which `Σ_z 2^−cost` must stay below one: far above the errors of exp2 and of the sum
+
+Keys = Int[np.ndarray, " n"]
+"""Numbers `(node · N + x) · Z + z` for (node of the observer, hidden state, value of the secret); negative without a node."""
+
+
+def rule_bound(
+    problem: CheckedProblem, witness: Witness, threshold: float | None, values: Float[np.ndarray, "K S"] | None
+) -> float:
+    """`U(q,λ) = max_π E_π[w(M_T,Z) + λ (G − δ)]`, rounded up: an upper bound on the opacity of policies with return ≥ δ.
+
+    Every (node, x, z) that some policy reaches is listed layer by layer; then `W_T = w + λ γ^T v(x)` and
+    `W_t(m,x,z) = max_a [λ γ^t R(x,a) + Σ P(x'|x,a) b(e|a,x') W_{t+1}(m',x',z')]` go back over them. The bound is infinite
+    where the graph has no node, or the rule no cost, for something reachable.
+
+    **Arguments:** `threshold`, δ; `values`, `(K, S)`: what is earned after T, for an infinite return.
+
+    Example: the problem of `CheckedProblem` with T = 1, its secret the last state, and an observer who remembers nothing
+    and holds both values for equally likely: `first = [0]`, `following = ([[0, 0]],)`, `costs = [[1, 1]]`, λ = 0. Layer 0
+    has the key of (0, 0, 0), layer 1 those of (0, 0, z) and (0, 1, z); all values are 1, and so is the bound.
+
+    Cost: twice the moves between reachable triples. **Raises:** `CertificateError` where the witness is not a rule.
+    """
+    _check_rule(problem, witness)
+    multiplier, horizon, discount = witness.multiplier, problem.horizon, problem.discount
+    last, tail = continuation_values(problem, values) if problem.endless else (problem.terminal, 0.0)
+    x, event, mass = problem.start
+    begun = _key(problem, witness.first[event], x, problem.settled(0, x, 0 * x))
+    layers = [_distinct(begun)]
+    for time in range(horizon):
+        if layers[-1][0] < 0:
+            return math.inf
+        parts = [_distinct(_ahead(problem, witness, time, part)) for part in _blocks(problem, layers[-1])]
+        layers.append(_distinct(np.concatenate(parts)))
+    rest, z = np.divmod(layers[-1], problem.values)
+    node, x = np.divmod(rest, problem.size)
+    value = np.where(node < 0, np.inf, witness.costs[node, z]) + multiplier * discount**horizon * (last[x] + tail)
+    if not np.isfinite(value).all():
+        return math.inf
+    sizes = [float(np.abs(value).max()) + multiplier * float(np.abs(last).max() + tail)]
+    for time in range(horizon - 1, -1, -1):
+        now, parts = multiplier * discount**time, []
+        for part in _blocks(problem, layers[time]):
+            place = np.searchsorted(layers[time + 1], _ahead(problem, witness, time, part))
+            parts.append(_best_scores(problem, _hidden_state(problem, part), place, value, 1.0, now))
+        sizes.append(float(np.abs(value).max() + now * np.abs(problem.reward).max()))
+        value = np.concatenate(parts)
+    terms = (mass * value[np.searchsorted(layers[0], begun)]).tolist()
+    slack = multiplier * threshold if threshold is not None else 0.0
+    error = (gamma(problem.terms + 12) + 2.02 * problem.defect) * math.fsum(sizes)
+    error += (gamma(8) + 3.03 * problem.defect) * math.fsum(map(abs, terms)) + 8 * UNIT * abs(slack) + FLOOR
+    return (math.fsum(terms) - slack) + 1.01 * error
+
+
+def continuation_values(
+    problem: CheckedProblem, values: Float[np.ndarray, "K S"] | None
+) -> tuple[Float[np.ndarray, " N"], float]:
+    """What is earned after T by continuing for the return: the claimed values v of x, and a bound on their error.
+
+    `|v − V*| ≤ max |v − max_a (R + γ P v)| / (1 − γ)`: wrong values widen the bounds, and cannot make them false.
+    """
+    shape = (len(problem.problem.models), problem.states)
+    given = np.zeros(0) if values is None else np.asarray(values, dtype=np.float64)
+    require(given.shape == shape and np.isfinite(given).all(), f"values: expected finite numbers of shape {shape}")
+    value, discount = given[problem.model_state], problem.discount
+    best = _best_scores(problem, np.arange(problem.size), problem.target, value, discount, 1.0)
+    error = (gamma(problem.terms + 8) + 2.02 * problem.defect) * (np.abs(value).max() + np.abs(problem.reward).max())
+    return value, float(1.02 * (np.abs(value - best).max() + error) / (1 - discount))
+
+
+def _check_rule(problem: CheckedProblem, witness: Witness) -> None:
+    first, following, costs, multiplier = witness.first, witness.following, witness.costs, witness.multiplier
+    sizes = [*(len(table) for table in following), len(costs)]
+    fits = len(following) == problem.horizon and costs.shape[1:] == (problem.values,)
+    require(fits, "rule: its shape is not the problem's")
+    inside = all(
+        table.shape[1:] == (problem.events,) and table.max(initial=-1) < size
+        for table, size in zip(following, sizes[1:], strict=True)
+    )
+    require(
+        inside and first.max(initial=-1) < sizes[0], "rule: an edge of its graph leads to a node that does not exist"
+    )
+    kraft = np.exp2(np.minimum(-costs, 1.0)).sum(axis=1, keepdims=True)
+    require(
+        ~np.isnan(costs) & (kraft <= 1 - _KRAFT_MARGIN),
+        "rule: the probabilities 2^-cost of a node sum to more than one",
+    )
+    require(
+        np.isfinite(multiplier) and multiplier >= 0,
+        f"rule: its multiplier is {multiplier}, expected a number, 0 or more",
+    )
+
+
+def _key(problem: CheckedProblem, node: np.ndarray, x: np.ndarray, z: np.ndarray) -> Keys:
+    return (node.astype(np.int64) * problem.size + x) * problem.values + z
+
+
+def _hidden_state(problem: CheckedProblem, keys: Keys) -> Keys:
+    return keys // problem.values % problem.size
+
+
+def _ahead(problem: CheckedProblem, witness: Witness, time: int, keys: Keys) -> Keys:
+    """The keys after each move from some keys, in the order of their moves."""
+    (rest, z), (position, move) = np.divmod(keys, problem.values), problem.moves(_hidden_state(problem, keys))
+    node = witness.following[time][(rest // problem.size)[position], problem.event[move]]
+    x = problem.target[move]
+    return _key(problem, node, x, problem.settled(time + 1, x, z[position]))
+
+
+def _best_scores(
+    problem: CheckedProblem, x: Keys, target: Keys, value: Float[np.ndarray, " n"], factor: float, multiplier: float
+) -> Float[np.ndarray, " m"]:
+    """`max_a [multiplier · R(x,a) + factor · Σ P b value(target)]` for each x; `target` for all its moves in order."""
+    position, move = problem.moves(x)
+    pair = position * problem.actions + problem.row[move] % problem.actions
+    begins = np.flatnonzero(np.diff(pair, prepend=-1))
+    sums = factor * np.add.reduceat(problem.chance[move] * value[target], begins)
+    position, action = position[begins], pair[begins] % problem.actions
+    scores = sums + multiplier * problem.reward[x[position], action]
+    return np.maximum.reduceat(scores, np.flatnonzero(np.diff(position, prepend=-1)))
+
+
+def _distinct(keys: Keys) -> Keys:
+    ordered = np.sort(keys)
+    return ordered[np.diff(ordered, prepend=ordered[:1] - 1) != 0]
+
+
+def _blocks(problem: CheckedProblem, keys: Keys) -> list[Keys]:
+    """The keys in pieces whose moves are followed together."""
+    moves = np.cumsum(problem.degree[_hidden_state(problem, keys)])
+    return np.split(keys, np.searchsorted(moves, np.arange(_AT_ONCE, int(moves[-1]), _AT_ONCE)))

@@ -1,0 +1,141 @@
+"""A problem as the verifier reads it, from its own arrays: every start, every move, how well its rows sum to one."""
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from ..common.logs import log2_of_count
+from ..problem.problem import Problem
+from .arithmetic import FLOOR, UNIT, defect_of, require
+
+Numbers = Int[np.ndarray, " n"]
+Columns = tuple[np.ndarray, ...]
+
+
+class CheckedProblem:
+    """The starts and moves of a problem as lists.
+
+    The hidden state is `x = (k · M + m) · S + s`: the model that runs, the state of the secret's automaton, the state.
+
+    **Attributes:** `start`: three columns `(x, event, probability)`. The moves, in the order of (x, a): `row[i] = x · A + a`,
+    `target[i] = x'`, `event[i]`, `chance[i] = P(x'|x,a) b(event|a,x')`; those of x are `begin[x] … begin[x] + degree[x] − 1`.
+    `terms`: the most moves of one (x, a). For each x: `reward (N, A)`, `terminal (N)`, `available (N, A)`, and `label (N)`,
+    the value that the secret takes if it is settled there, at `secret_time`. `endless`: the return is over an infinite
+    horizon. `most_bits ≥ log2 |Z|`. `defect` is ρ of all distributions.
+
+    Example: one model, one action, a memoryless secret; state 0 goes to 0 or 1 with probability 1/2, state 1 stays; the
+    observer sees 0 in state 0, and in state 1 it sees 0 or 1 with probabilities 1/4 and 3/4; the start is state 0. Then
+    `start = ([0], [0], [1])`, and there are five moves:
+
+        row      0     0     0     1     1
+        target   0     1     1     1     1         degree = (3, 2)
+        event    0     0     1     0     1         begin  = (0, 3)
+        chance   1/2   1/8   3/8   1/4   3/4       terms  = 3
+
+    Cost: `nnz(P)` times the observations that a state can emit, times the states of the automaton.
+
+    **Raises:** `CertificateError` where a distribution does not sum to one within 1e-6, or a probability is below 2^-900.
+    """
+
+    def __init__(self, problem: Problem):
+        table, observer, models = problem.secret_table, problem.observer, problem.models
+        memories, states = table.memory_step.shape
+        self.problem, self.states, self.actions = problem, states, problem.num_actions
+        self.horizon, self.discount, self.values = problem.horizon, problem.discount, len(table.value_names)
+        self.secret_time, self.endless = table.time, problem.return_over == "infinite"
+        self.size = len(models) * memories * states
+        self.events = observer.num_observations * (self.actions if observer.sees_actions else 1)
+        self.most_bits = _log2_rounded_up(self.values)
+        model, memory, state = np.unravel_index(np.arange(self.size), (len(models), memories, states))
+        self.model_state = model, state
+        self.reward = np.stack([one.rewards for one in models])[model, state]
+        self.terminal = np.stack([one.terminal_rewards for one in models])[model, state]
+        self.available = np.stack([one.available for one in models])[model, state]
+        self.label = table.label[model if len(table.label) > 1 else 0, memory, state]
+        self.start = _starts(problem)
+        self.row, self.target, self.event, self.chance = _moves(problem)
+        smallest = min(self.start[2].min(initial=1), self.chance.min(initial=1))
+        require(
+            smallest >= FLOOR, f"problem: a positive probability is {smallest}, expected 2^-900 (about 1e-271) or more"
+        )
+        self.degree = np.bincount(self.row // self.actions, minlength=self.size)
+        self.begin = np.cumsum(self.degree) - self.degree
+        self.terms = int(np.bincount(self.row).max())
+        longest = max(observer.num_observations, states, len(models))
+        self.defect = defect_of(_sums(problem), longest, "problem")
+
+    def moves(self, x: Numbers) -> tuple[Numbers, Numbers]:
+        """All moves from each x: the position in `x`, and the number of the move.
+
+        In the example, x = (1, 0) gives the positions (0, 0, 1, 1, 1) and the moves (3, 4, 0, 1, 2).
+        """
+        count = self.degree[x]
+        position = np.repeat(np.arange(len(x)), count)
+        return position, np.arange(len(position)) - np.repeat(np.cumsum(count) - count - self.begin[x], count)
+
+    def settled(self, time: int, x: Numbers, z: Numbers) -> Numbers:
+        """The value of the secret in x at a time: 0 before it is settled, its label when it is, then `z` as it was."""
+        if time != self.secret_time:
+            return z
+        require(self.label[x] >= 0, "problem: the secret has no value in a state that can occur")
+        return self.label[x]
+
+
+def _log2_rounded_up(count: int) -> float:
+    """An upper bound on log2 of a whole number; exact for powers of two, else 4 units in the last place are added."""
+    return log2_of_count(count) * (1.0 if count & (count - 1) == 0 else 1 + 4 * UNIT)
+
+
+def _emissions(problem: Problem) -> Float[np.ndarray, "A|1 S O"]:
+    """`b(o|a,s)`: one table for each action, or one for all."""
+    observer = problem.observer
+    return observer.emissions if observer.on_actions else observer.emissions[None]
+
+
+def _weights(problem: Problem) -> Float[np.ndarray, " K"]:
+    """The probability that each model runs."""
+    weights = problem.secret_table.weights
+    return np.ones(1) if weights is None else weights
+
+
+def _starts(problem: Problem) -> Columns:
+    """`(x, event, probability)` of every possible start; event 0 where nothing is received then."""
+    table, states = problem.secret_table, problem.num_states
+    first = _emissions(problem)[0] if problem.observer.sees_first else np.ones((states, 1))
+    parts = []
+    for k, (weight, model) in enumerate(zip(_weights(problem), problem.models, strict=True)):
+        s, event = np.nonzero((weight > 0) & (model.initial[:, None] > 0) & (first > 0))
+        x = (k * len(table.memory_step) + table.memory_start[s]) * states + s
+        parts.append((x, event, weight * model.initial[s] * first[s, event]))
+    return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+
+
+def _moves(problem: Problem) -> Columns:
+    """`(row, target, event, chance)` of every move, in the order of rows `x · A + a`."""
+    table, observer, emissions = problem.secret_table, problem.observer, _emissions(problem)
+    (memories, states), actions = table.memory_step.shape, problem.num_actions
+    parts = []
+    for k, model in enumerate(problem.models):
+        for action, matrix in enumerate(model.matrices):
+            source = np.repeat(np.arange(states), np.diff(matrix.indptr))
+            emission = emissions[min(action, len(emissions) - 1)][matrix.indices]  # of the next state, an entry a row
+            entry, event = np.nonzero((emission > 0) & (matrix.data > 0)[:, None])
+            chance, s, after = matrix.data[entry] * emission[entry, event], source[entry], matrix.indices[entry]
+            event = event + action * observer.num_observations * observer.sees_actions
+            for m in range(memories):
+                target = (k * memories + table.memory_step[m, after]) * states + after
+                row = ((k * memories + m) * states + s) * actions + action
+                parts.append((row, target, event, chance))
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    order = np.argsort(columns[0], kind="stable")
+    return tuple(column[order] for column in columns)
+
+
+def _sums(problem: Problem) -> Float[np.ndarray, " n"]:
+    """The computed sum of every distribution: over models, starts, observations, and next states of available actions."""
+    sums = [np.array([_weights(problem).sum()]), _emissions(problem).sum(axis=-1).ravel()]
+    for model in problem.models:
+        sums.append(np.array([model.initial.sum()]))
+        for action, matrix in enumerate(model.matrices):
+            source = np.repeat(np.arange(problem.num_states), np.diff(matrix.indptr))
+            sums.append(np.bincount(source, matrix.data, problem.num_states)[model.available[:, action]])
+    return np.concatenate(sums)

@@ -1,0 +1,222 @@
+"""The verifier's forward pass: what a policy hides and earns, with proven error bounds. See `docs/guarantees.md`."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from ..common.clock import UNLIMITED, Clock
+from ..common.errors import TooLargeError
+from ..common.logs import log2_or_zero
+from ..policy.policy import Policy
+from .arithmetic import FLOOR, UNIT, defect_of, gamma, group, require
+from .backward import continuation_values
+from .checked_policy import CheckedPolicy, read_policy
+from .checked_problem import CheckedProblem
+from .merging import merge_histories
+
+MOST_MOVES = 2**25  # of one step, at about 80 bytes each
+_SECONDS_A_MOVE = 4e-7  # of a step, with its sorting: measured on one core
+_MOST_STEPS = 20_000  # of a sum over an infinite horizon
+_NEGLIGIBLE = 1e-13  # discount^t at which that sum is cut; the rest is bounded
+
+
+@dataclass(frozen=True)
+class PolicyValues:
+    """What is proven of a policy: its opacity lies between `lower` and `upper`, its return within `return_error`."""
+
+    lower: float
+    upper: float
+    expected_return: float
+    return_error: float
+
+
+class ForwardPass:
+    """Weights `P(history, memory of the agent, x, z)` of a policy, moved forward one step at a time.
+
+    One entry for each combination with a positive weight: columns `history` (numbered from 0 without gaps, in order),
+    `memory`, `x`, `z` and `mass`. With `apart=False` all histories are one, and the pass is the law of (memory, x, z).
+
+    `roundings` counts the roundings behind the worst weight, `most_in_a_step` those of one step, `defect` is ρ of all rows
+    used. Weights below `below` are left out, `lost` bounds their sum. `merge`: how many histories to keep apart, 0 for
+    all; `charged`: the bits that merging may have cost. `paid[t]` is the expected reward of decision t, and `weighted` the
+    sum of `(t + 1)` times the expected size of each reward.
+
+    Example: the problem of `CheckedProblem`, whose secret is the state at T = 1. At first there is one entry, history 0
+    (observation 0) in x = 0 with mass 1. After `step(0)` there are three: history 0 (0 again) in x = 0 with mass 1/2 and in
+    x = 1 with 1/8, history 1 in x = 1 with 3/8. `bits()` is then `5/8 · h(1/5) ≈ 0.4512`, plus and minus its error.
+    """
+
+    def __init__(
+        self,
+        problem: CheckedProblem,
+        policy: CheckedPolicy,
+        clock: Clock,
+        most_moves: int,
+        *,
+        apart: bool,
+        below: float = FLOOR,
+        merge: int = 0,
+    ):
+        self.problem, self.policy, self.apart = problem, policy, apart
+        self.clock, self.most_moves = clock, most_moves
+        self.below, self.merge, self.charged = max(below, FLOOR), merge, 0.0
+        self.roundings, self.defect, self.lost, self.most_in_a_step = 2.0, problem.defect, 0.0, 0.0
+        self.paid: list[float] = []
+        self.weighted = 0.0
+        x, event, mass = problem.start
+        memory, z = policy.remembers(0, x, x, x, event), problem.settled(0, x, np.zeros_like(x))
+        self._store(event if apart else 0 * x, memory, x, z, mass)
+
+    def enter(self, law: "ForwardPass", *, reveal: bool) -> None:
+        """Begin at the time of another pass: the observer is told (memory, x, z), or forgets all that it has seen."""
+        self.roundings, self.defect = law.roundings, law.defect
+        self._store(np.arange(len(law.x)) * reveal, law.memory, law.x, law.z, law.mass)
+
+    def reveal(self, *, value: bool) -> None:
+        """Tell the observer the agent's memory and x, and the value of the secret if asked."""
+        self.history = group(self.history, self.memory, self.x, self.z * value)[1]
+
+    def step(self, time: int) -> None:
+        """One decision and the moves that follow.
+
+        **Raises:** `TooLargeError` where there are more than `most_moves`; `OutOfTime` where the clock would not allow them.
+        """
+        problem, nodes = self.problem, self.policy.nodes
+        choices = self.policy.choices(time, self.memory, self.x, self.z)
+        self.defect = max(self.defect, defect_of(choices.sum(axis=1), choices.shape[1], "policy"))
+        self._pay(time, choices)
+        count = nodes * int(problem.degree[self.x].sum())
+        if count > self.most_moves:
+            raise TooLargeError(
+                f"the observation tree has {count:,} branches at time {time + 1}, expected at most {self.most_moves:,}"
+            )
+        self.clock.check(ahead=count * _SECONDS_A_MOVE)
+        position, move = (np.repeat(part, nodes) for part in problem.moves(self.x))
+        node = np.tile(np.arange(nodes), len(move) // nodes)
+        share = choices[position, problem.row[move] % problem.actions * nodes + node]
+        mass = self.mass[position] * (share * problem.chance[move])
+        kept = np.flatnonzero(mass >= self.below)
+        self.lost += 1.01 * (np.count_nonzero(share) - len(kept)) * self.below
+        position, move, node = position[kept], move[kept], node[kept]
+        x, event = problem.target[move], problem.event[move]
+        memory = node
+        if nodes == 1:
+            memory = self.policy.remembers(time + 1, self.memory[position], self.x[position], x, event)
+        history = self.history[position] * problem.events + event if self.apart else 0 * x
+        self.roundings += 3
+        self._store(history, memory, x, problem.settled(time + 1, x, self.z[position]), mass[kept])
+        if self.apart and self.merge:
+            self._merge()
+
+    def _pay(self, time: int, choices: Float[np.ndarray, "n A"]) -> None:
+        problem = self.problem
+        reward = np.repeat(problem.reward[self.x], self.policy.nodes, axis=1)
+        paid = (self.mass[:, None] * choices * problem.discount**time * reward).ravel()
+        self.paid.append(math.fsum(paid.tolist()))
+        self.weighted += (time + 1) * math.fsum(np.abs(paid).tolist())
+
+    def _store(self, history: Int[np.ndarray, " n"], *columns: np.ndarray) -> None:
+        """Add up the masses of equal (history, memory, x, z)."""
+        index, number = group(history, *columns[:-1])
+        together = int(np.bincount(number, minlength=1).max())
+        self.most_in_a_step = max(self.most_in_a_step, 2 + together)
+        self.roundings += together - 1
+        self.memory, self.x, self.z = (column[index] for column in columns[:-1])
+        self.mass = np.bincount(number, columns[-1], len(index))
+        self.history = np.cumsum(np.diff(history[index], prepend=-1) != 0) - 1
+
+    def _merge(self) -> None:
+        code = group(self.memory, self.x, self.z)[1]
+        history, charge = merge_histories(self.history, code, self.mass, self.merge, self.relative_error())
+        self.charged += charge
+        self._store(history, self.memory, self.x, self.z, self.mass)
+
+    def relative_error(self) -> float:
+        """η: a bound on the relative error of a weight, from roundings and from rows that do not sum to one."""
+        return gamma(self.roundings + 2) + 3.03 * (self.problem.horizon + 1) * self.defect
+
+    def bits(self) -> tuple[float, float]:
+        """Proven lower and upper bounds on `H(Z | history)`."""
+        index, number = group(self.history, self.z)
+        self.roundings += int(np.bincount(number).max()) - 1
+        joint, row = np.bincount(number, self.mass), self.history[index]
+        total = np.bincount(row, joint)
+        found = math.fsum(-joint * log2_or_zero(joint / total[row]))
+        error = 1.5 * (self.problem.values + 2) * UNIT * math.fsum(joint) + 12 * UNIT * found
+        eta, most = self.relative_error(), self.problem.most_bits
+        # Whether a path was left out is one more unknown: H ≤ H(kept) + lost · log2|Z| + h(lost).
+        missed = self.lost * (most + 2 - float(log2_or_zero(np.array(self.lost)))) if self.lost < 0.3 else most
+        upper = (found + error) * (1 + 1.01 * eta) + missed + 8 * UNIT
+        return max(0.0, (found - error) * (1 - eta) - 8 * UNIT - self.charged), float(min(most, upper))
+
+
+def policy_values(
+    problem: CheckedProblem,
+    policy: Policy,
+    window: tuple[int, int],
+    prune: float,
+    values: Float[np.ndarray, "K S"] | None,
+    *,
+    goal: str = "opaque",
+    merge: int = 0,
+    clock: Clock = UNLIMITED,
+    most_moves: int = MOST_MOVES,
+) -> PolicyValues:
+    """The return of a policy over the whole horizon, and its opacity from a window of times around the secret's.
+
+    Two passes are made: one without histories for the return and for where the window begins, one with histories inside
+    the window. They are one pass where the window is everything and nothing is left out or merged.
+
+    **Arguments:** `window`, (a, b) with a ≤ the secret's time ≤ b: at time a ≥ 0 the observer is told x and the agent's
+    memory, and again at b ≤ T, which bounds the opacity from below; (-1, T + 1) is the whole horizon. With goal
+    "transparent" it forgets at a and stops looking at b, which bounds the opacity from above. `prune`: weights below it
+    are left out of the window. `merge`: histories that a layer keeps apart, 0 for all. `values`, `(K, S)`: what a
+    time-dependent policy earns after T, for an infinite return.
+
+    **Raises:** `CertificateError` where the window, the policy or the values are not valid; `TooLargeError`, `OutOfTime`.
+    """
+    horizon, (left, right) = problem.horizon, window
+    require(-1 <= left <= problem.secret_time <= right, f"window: {window} is not around the secret")
+    read = read_policy(problem, policy, since=right)
+    whole = left < 0 and right > horizon and prune <= FLOOR and not merge and not problem.endless
+    law = ForwardPass(problem, read, clock, most_moves, apart=whole)
+    inside = law
+    if not whole:
+        inside = ForwardPass(problem, read, clock, most_moves, apart=True, below=prune, merge=merge)
+    for time in range(horizon + 1):
+        if time == left:
+            inside.enter(law, reveal=goal == "opaque")
+        if time < horizon:
+            law.step(time)
+    if not whole:
+        for time in range(max(left, 0), min(right, horizon)):
+            inside.step(time)
+        if right <= horizon and goal == "opaque":  # a policy that acts on the value later may give it away with x
+            inside.reveal(value=read.used_value >= right)
+    return PolicyValues(*inside.bits(), *_returns(problem, read, law, values))
+
+
+def _returns(
+    problem: CheckedProblem, policy: CheckedPolicy, law: ForwardPass, values: Float[np.ndarray, "K S"] | None
+) -> tuple[float, float]:
+    """The expected return and a bound on its error, from a pass at time T, which goes on where an infinite sum does."""
+    steps, last, tail = problem.horizon, problem.terminal, 0.0
+    law.apart = False
+    if problem.endless and policy.stationary:
+        tail = float(np.abs(problem.reward).max()) / (1 - problem.discount)
+        while steps < _MOST_STEPS and problem.discount**steps > _NEGLIGIBLE:
+            law.step(steps)
+            steps += 1
+        last = np.zeros(problem.size)
+    elif problem.endless:
+        require(policy.knows_model, "policy: it is time-dependent, and after the horizon an agent who does not know the"
+                " model cannot continue optimally")  # fmt: skip
+        last, tail = continuation_values(problem, values)
+    ends = (law.mass * problem.discount**steps * last[law.x]).tolist()
+    weighted = law.weighted + (steps + 1) * math.fsum(map(abs, ends))  # what is paid at t went through t + 1 steps
+    largest = (np.abs(problem.reward).max() + np.abs(last).max()) * (steps + 1)
+    error = (gamma(law.most_in_a_step + 12) + 4.04 * law.defect) * weighted
+    error = 1.02 * (error + problem.discount**steps * tail + law.lost * largest) + FLOOR
+    return math.fsum([*law.paid, *ends]), float(error)

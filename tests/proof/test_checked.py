@@ -1,0 +1,170 @@
+"""Problem and policy as the verifier reads them: the examples of the docstrings, allowances, and what is refused."""
+
+import math
+
+import numpy as np
+import pytest
+
+import veil
+from tests.proof.cases import random_policy, random_problem
+from veil.common.clock import UNLIMITED, Clock, OutOfTime
+from veil.common.errors import CertificateError, TooLargeError
+from veil.policy.history import HistoryPolicy
+from veil.proof.arithmetic import FLOOR, UNIT, gamma
+from veil.proof.backward import rule_bound
+from veil.proof.certificate import Witness
+from veil.proof.checked_policy import read_policy
+from veil.proof.checked_problem import CheckedProblem
+from veil.proof.claim import policy_words
+from veil.proof.forward import MOST_MOVES, ForwardPass, policy_values
+
+
+def example() -> veil.Problem:
+    """State 0 goes to 0 or 1, state 1 stays; the observer mistakes state 1 for 0 one time in four."""
+    model = veil.Model([[[0.5, 0.5]], [[0.0, 1.0]]], [[0.0], [0.0]], 0)
+    return veil.Problem(model, veil.Observer([[1.0, 0.0], [0.25, 0.75]]), veil.LastState({1}), horizon=1)
+
+
+def whole(problem: veil.Problem) -> tuple[int, int]:
+    return -1, problem.horizon + 1
+
+
+def test_the_example_as_lists():
+    checked = CheckedProblem(example())
+    assert [column.tolist() for column in checked.start] == [[0], [0], [1.0]]
+    assert checked.row.tolist() == [0, 0, 0, 1, 1]
+    assert checked.target.tolist() == [0, 1, 1, 1, 1]
+    assert checked.event.tolist() == [0, 0, 1, 0, 1]
+    assert checked.chance.tolist() == [0.5, 0.125, 0.375, 0.25, 0.75]
+    assert (checked.degree.tolist(), checked.begin.tolist(), checked.terms) == ([3, 2], [0, 3], 3)
+    position, move = checked.moves(np.array([1, 0]))
+    assert (position.tolist(), move.tolist()) == ([0, 0, 1, 1, 1], [3, 4, 0, 1, 2])
+
+
+def test_the_example_played_forward():
+    problem = example()
+    checked = CheckedProblem(problem)
+    played = ForwardPass(
+        checked, read_policy(checked, veil.MarkovPolicy.uniform(problem)), UNLIMITED, MOST_MOVES, apart=True
+    )
+    assert (played.history.tolist(), played.x.tolist(), played.mass.tolist()) == ([0], [0], [1.0])
+    played.step(0)
+    assert (played.history.tolist(), played.x.tolist()) == ([0, 0, 1], [0, 1, 1])
+    assert played.mass.tolist() == [0.5, 0.125, 0.375]
+    lower, upper = played.bits()
+    exact = 0.625 * -(0.2 * math.log2(0.2) + 0.8 * math.log2(0.8))
+    assert exact == pytest.approx(0.4512, abs=1e-4)
+    assert lower <= exact <= upper
+    assert upper - lower < 1e-13
+
+
+def test_the_example_of_the_rule():
+    witness = Witness(
+        np.array([0, 0]), (np.zeros((1, 2), dtype=int),), np.array([[1.0, 1.0]]) + 2.0**-39, 0.0, "nothing"
+    )
+    bound = rule_bound(CheckedProblem(example()), witness, None, None)
+    assert 1.0 <= bound <= 1 + 2.0**-38
+
+
+# The problem.
+
+
+@pytest.mark.parametrize(("values", "exact"), [(2, True), (3, False), (4, True), (5, False), (6, False)])
+def test_the_most_bits_are_never_below_the_logarithm(values: int, exact: bool):
+    model = veil.Model(np.full((values, 1, values), 1 / values), np.zeros((values, 1)), 0)
+    secret = veil.InitialState({str(state): [state] for state in range(values)})
+    problem = veil.Problem(model, veil.Observer(np.ones((values, 1))), secret, horizon=1)
+    found = CheckedProblem(problem).most_bits
+    if exact:
+        assert found == math.log2(values)
+    else:
+        assert found == math.log2(values) * (1 + 4 * UNIT) > math.log2(values)
+
+
+@pytest.mark.parametrize(("states", "observations"), [(2, 9), (9, 2)])
+def test_the_defect_is_that_of_the_longest_distribution(states: int, observations: int):
+    model = veil.Model(np.full((states, 1, states), 1 / states), np.zeros((states, 1)), 0)
+    observer = veil.Observer(np.full((states, observations), 1 / observations))
+    problem = veil.Problem(model, observer, veil.LastState({0}), horizon=1)
+    sums = [np.full(length, 1 / length).sum() for length in (states, observations)]
+    largest = max(abs(one - 1) for one in sums)
+    assert CheckedProblem(problem).defect >= largest + gamma(10)
+
+
+# The policy.
+
+
+class _Forged(veil.MarkovPolicy):
+    """A policy that did not pass its constructor."""
+
+    def __init__(self, table: np.ndarray):
+        self._forged = table
+
+    @property
+    def table(self) -> np.ndarray:
+        return self._forged
+
+
+@pytest.mark.parametrize("row", [(1.5, -0.5), (np.nan, 1.0), (np.inf, 0.0), (0.5, 0.6)])
+def test_a_table_that_is_not_a_policy_is_refused(row: tuple[float, float]):
+    model = veil.Model(np.full((2, 2, 2), 0.5), np.zeros((2, 2)), 0)
+    problem = veil.Problem(model, veil.Observer(np.eye(2)), veil.LastState({1}), horizon=2)
+    forged = object.__new__(_Forged)
+    object.__setattr__(forged, "_forged", np.array([[row, (0.5, 0.5)]]))
+    with pytest.raises(CertificateError, match=r"negative or not finite|sums to one only within"):
+        policy_values(CheckedProblem(problem), forged, whole(problem), FLOOR, None)
+
+
+def test_a_history_policy_without_a_node_is_refused_where_it_is_told():
+    """The edge into the time at which the agent's place is remembered leads nowhere."""
+    for seed in range(40):
+        problem = random_problem(seed)
+        policy = random_policy(problem, "told", seed)
+        assert isinstance(policy, HistoryPolicy)
+        assert policy.told_at is not None
+        if not 0 < policy.told_at <= problem.horizon:
+            continue
+        policy_values(CheckedProblem(problem), policy, whole(problem), FLOOR, None)
+        following = [table.copy() for table in policy.following]
+        following[policy.told_at - 1][:] = -1
+        told = {"told_at": policy.told_at, "told": policy.told}
+        wrong = HistoryPolicy(policy.first, following, policy.decisions, executable=policy.executable, **told)
+        with pytest.raises(CertificateError, match=f"no node for something that it reaches at time {policy.told_at}"):
+            policy_values(CheckedProblem(problem), wrong, whole(problem), FLOOR, None)
+
+
+def test_words_for_policies():
+    """The literal words: who acts, and what the agent must see."""
+    model = veil.Model(np.full((2, 2, 2), 0.5), np.zeros((2, 2)), 0)
+    plain = veil.Problem(model, veil.Observer(np.eye(2)), veil.LastState({1}), horizon=2, agent_sees_observations=True)
+    timed = veil.TimedPolicy.softmax(np.zeros((2, 2, 2)), plain)
+    assert (
+        policy_words(plain, veil.MarkovPolicy.uniform(plain)) == "a stationary Markov policy; its agent sees its state"
+    )
+    assert policy_words(plain, timed) == "a time-dependent policy; its agent sees its state and the time"
+    remembering = veil.MemoryPolicy.uniform(plain, veil.ObservationMemory(1, clock=False))
+    assert policy_words(plain, remembering).endswith("; its agent sees its state and all that the observer sees")
+    several = plain.replace(model=[model, model], secret=veil.WhichModel(agent_knows=True))
+    uniform = veil.MarkovPolicy.uniform(several)
+    assert policy_words(several, uniform).endswith("its agent sees its state and the model that runs")
+    unknown = plain.replace(model=[model, model], secret=veil.WhichModel(agent_knows=False))
+    found = random_policy(unknown, "history", 0)
+    assert not found.executable
+    assert policy_words(unknown, found) == (
+        "a history policy that also acts on what the agent does not know (not executable)"
+    )
+
+
+# Limits of a pass.
+
+
+def test_a_pass_keeps_to_its_limits():
+    problem = veil.gallery.load("paper-last-state")
+    checked, policy = CheckedProblem(problem), veil.MarkovPolicy.uniform(problem)
+    with pytest.raises(TooLargeError, match=r"branches at time \d+, expected at most 100"):
+        policy_values(checked, policy, whole(problem), FLOOR, None, most_moves=100)
+    with pytest.raises(OutOfTime):
+        policy_values(checked, policy, whole(problem), FLOOR, None, clock=Clock(0.0))
+    # A step that would take longer than the time that is left is not begun.
+    with pytest.raises(OutOfTime):
+        policy_values(checked, policy, whole(problem), FLOOR, None, clock=Clock(1e-6, now=lambda: 0.0))
