@@ -116,7 +116,7 @@ def test_convergence_is_the_history(solved: veil.Solution):
     assert set(level.get_ydata()) == {0.3}
     assert not artists(plot.convergence(solved.history), "level")
     with pytest.raises(veil.InputError, match="expected a Solution or its history"):
-        plot.convergence(3)
+        plot.convergence(3)  # type: ignore[arg-type]
 
 
 def test_the_frontier_with_the_chosen_point(solved: veil.Solution):
@@ -131,9 +131,9 @@ def test_the_frontier_with_the_chosen_point(solved: veil.Solution):
     assert line.get_xdata() == pytest.approx(swept.returns)
     for wrong, what in (([], "no points"), ("curve", "expected what veil.frontier returns")):
         with pytest.raises(veil.InputError, match=what):
-            plot.frontier(wrong)
+            plot.frontier(wrong)  # type: ignore[arg-type]
     with pytest.raises(veil.InputError, match="expected a Solution or a pair"):
-        plot.frontier(curve, 7)
+        plot.frontier(curve, 7)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["paper-last-state", "courier-depots", "badge-doors"])

@@ -3,7 +3,7 @@
 import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, SupportsIndex, TypeGuard
+from typing import Any, SupportsIndex, TypeGuard, overload
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from .suggest import suggestion
 # A row of probabilities may miss 1 by what a few roundings leave; it is used as given, never renormalised.
 SUM_TOLERANCE = 1e-9
 MOST_LISTED = 20
+_MOST_SHOWN = 4  # names in a repr
 
 
 class Defects:
@@ -138,47 +139,96 @@ def as_tuple(value: Any) -> Any:
     return (value,) if is_one else tuple(value) if isinstance(value, Iterable) else value
 
 
-class Names:
-    """The names of the states, actions or observations of a model, and the way from a name to its index."""
+class Names(Sequence[str]):
+    """The names of the states, actions or observations of a model: a sequence of strings that also finds their indices.
+
+    It compares equal to any sequence of the same strings. Where no names are given, name i is `prefix` with i behind it,
+    made when it is asked for, so that a million implicit names cost nothing.
+
+    **Arguments:** `kind` of thing, for messages; `size`: how many; `names`: distinct non-empty strings, or None for
+    implicit ones; `prefix` of these; `defects`: where wrong names are noted.
+    """
 
     def __init__(self, kind: str, size: int, names: Sequence[str] | None, prefix: str, defects: Defects):
         self.kind = kind
         self.size = size
         self._prefix = prefix
-        if names is None:
-            self.given = False
-            self._names: tuple[str, ...] | None = None
-            self._index: dict[str, int] = {}
-            return
-        self.given = True
-        if isinstance(names, str) or not isinstance(names, Iterable):
-            defects.add(f"{kind} names are {names!r}, expected a list of {size} strings")
-            names = [f"{prefix}{i}" for i in range(size)]
-        named = tuple(names)
-        if len(named) != size:
-            defects.add(f"{len(named)} {kind} names given, expected {size}")
-        for position, name in enumerate(named):
-            if not isinstance(name, str) or not name:
-                defects.add(f"{kind} name {position} is {name!r}, expected a non-empty string")
-        self._names = tuple(str(name) for name in named)
-        self._index = {name: position for position, name in enumerate(self._names)}
-        if len(self._index) < len(self._names):
-            twice = sorted(name for name, times in Counter(self._names).items() if times > 1)
-            defects.add(f"{kind} names must differ, but these occur twice: {', '.join(map(repr, twice[:5]))}")
+        self._names: tuple[str, ...] | None = None
+        self._index: dict[str, int] = {}
+        if isinstance(names, Names) and len(names) == size:  # checked when they were made
+            self._prefix, self._names, self._index = names._prefix, names._names, names._index
+        elif names is not None:
+            self._names = self._checked(names, defects)
+            self._index = {name: position for position, name in enumerate(self._names)}
 
-    def __getitem__(self, index: SupportsIndex) -> str:
-        return (
-            self._names[index]
-            if self._names is not None and operator.index(index) < len(self._names)
-            else f"{self._prefix}{operator.index(index)}"
-        )
+    @property
+    def given(self) -> bool:
+        """Whether the names were given, or are implicit."""
+        return self._names is not None
+
+    def all(self) -> tuple[str, ...]:
+        """Every name, in order of the indices."""
+        return self._names if self._names is not None else tuple(self)
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[str, ...]: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> str | tuple[str, ...]:
+        if self._names is not None:
+            return self._names[index]
+        places = range(self.size)[index]
+        if isinstance(places, range):
+            return tuple(f"{self._prefix}{place}" for place in places)
+        return f"{self._prefix}{places}"
 
     def __len__(self) -> int:
         return self.size
 
-    def all(self) -> tuple[str, ...]:
-        """Every name, in order of the indices."""
-        return tuple(self[index] for index in range(self.size))
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._index_of(name) is not None
+
+    def index(self, value: str, start: int = 0, stop: int | None = None) -> int:
+        """The index of a name; raises `ValueError` where there is none, as `list.index` does."""
+        found = self._index_of(value) if isinstance(value, str) else None
+        if found is None or found not in range(self.size)[start:stop]:
+            raise ValueError(self._unknown(value))
+        return found
+
+    def count(self, value: str) -> int:
+        """1 where the name is there, else 0."""
+        return int(value in self)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Names) and not self.given and not other.given:
+            return (self.size, self._prefix) == (other.size, other._prefix)
+        if isinstance(other, tuple | list | Names):
+            return len(self) == len(other) and all(map(operator.eq, self, other))
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.all())
+
+    def __repr__(self) -> str:
+        shown = ", ".join(map(repr, self[:_MOST_SHOWN]))
+        return f"<{self.size} {self.kind} name{'s' * (self.size != 1)}: {shown}{', …' * (self.size > _MOST_SHOWN)}>"
+
+    def _checked(self, names: Sequence[str], defects: Defects) -> tuple[str, ...]:
+        """As many names as there should be, with every defect noted."""
+        if isinstance(names, str) or not isinstance(names, Iterable):
+            defects.add(f"{self.kind} names are {names!r}, expected a list of {self.size} strings")
+            return self[:]
+        named = tuple(names)
+        if len(named) != self.size:
+            defects.add(f"{len(named)} {self.kind} names given, expected {self.size}")
+        for position, name in enumerate(named):
+            if not isinstance(name, str) or not name:
+                defects.add(f"{self.kind} name {position} is {name!r}, expected a non-empty string")
+        found = tuple(map(str, named))
+        if len(set(found)) < len(found):
+            twice = sorted(name for name, times in Counter(found).items() if times > 1)
+            defects.add(f"{self.kind} names must differ, but these occur twice: {', '.join(map(repr, twice[:5]))}")
+        return (found + self[len(found) :])[: self.size]
 
     def find(self, key: object) -> int:
         """The index of a name or an index; raises `KeyError` with a full sentence when there is none."""
@@ -204,12 +254,12 @@ class Names:
         if self._names is not None:
             return self._index.get(key)
         digits = key.removeprefix(self._prefix)
-        is_one = key.startswith(self._prefix) and digits.isdecimal() and int(digits) < self.size
-        return int(digits) if is_one else None
+        is_one = digits.isdecimal() and len(digits) < 20 and key == f"{self._prefix}{int(digits)}"
+        return int(digits) if is_one and int(digits) < self.size else None
 
     def _unknown(self, key: object) -> str:
         if isinstance(key, str):
-            return f"unknown {self.kind} {key!r}: {suggestion(key, [self[i] for i in range(min(self.size, 1001))])}"
+            return f"unknown {self.kind} {key!r}: {suggestion(key, self[:1001])}"
         if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
             return f"{self.kind} {int(key)} does not exist: indices run from 0 to {self.size - 1}"
         return f"{self.kind} {key!r} is a {type(key).__name__}, expected a name or an index"

@@ -31,6 +31,19 @@ class ObserverFilter:
         self._chain = make_chain(problem, policy)
         self.reset()
 
+    def __repr__(self) -> str:
+        when = "nothing seen" if self._time is None else f"time {self._time}"
+        return f"ObserverFilter({self.problem.name!r}, {when})"
+
+    def __copy__(self) -> "ObserverFilter":
+        # Messages are replaced, never written to: a filter that shares them goes its own way.
+        twin = ObserverFilter.__new__(ObserverFilter)
+        twin.__dict__.update(self.__dict__)
+        return twin
+
+    def __deepcopy__(self, memo: dict[int, object]) -> "ObserverFilter":
+        return self.__copy__()
+
     @property
     def values(self) -> tuple[str, ...]:
         """The names of the values of the secret, in the order of the posterior."""

@@ -7,6 +7,7 @@ import scipy.sparse as sp
 from jaxtyping import Float
 
 from ..common.errors import TooLargeError
+from ..common.values import Value
 from ..policy.policy import Policy
 from ..problem.model import Model
 from ..problem.problem import Problem
@@ -18,8 +19,8 @@ _MOST_DENSE = 2**26
 NOTHING = "(nothing)"
 
 
-@dataclass(frozen=True, eq=False)
-class InducedHMM:
+@dataclass(frozen=True, eq=False, repr=False)
+class InducedHMM(Value):
     """What the observer watches: a hidden chain that emits one symbol a step.
 
     `start` `(M,)`, `transitions` `(M, M)` sparse, `emissions` `(M, E)`; `rewards` `(M,)`, the expected reward of the

@@ -11,6 +11,7 @@ from jaxtyping import Bool
 
 from ..common.checks import Defects, Names, is_number
 from ..common.errors import InputError
+from ..common.values import Value
 from ..problem.grid.sensors import Sensor, sensor_observer
 from ..problem.model import Model
 from ..problem.observer import Observer
@@ -24,8 +25,8 @@ from .sensing import SILENT, Observe, noisy, observer_from, observer_from_values
 _SHOWN_NOTES = 12
 
 
-@dataclass(frozen=True, eq=False)
-class Imported:
+@dataclass(frozen=True, eq=False, repr=False)
+class Imported(Value):
     """A model from a file or another library, with what its states mean.
 
     **Attributes:** `model`; `observer`, or None where the source has none; `source`, a path or a name; `kind`, what the

@@ -7,13 +7,14 @@ from jaxtyping import Float
 
 from ..common.logs import entropy_bits, log2_of_count
 from ..common.text import aligned
+from ..common.values import Value
 from .result import Opacity
 
 Event = str | tuple[str, str]
 
 
-@dataclass(frozen=True)
-class Estimate:
+@dataclass(frozen=True, eq=False, repr=False)
+class Estimate(Value):
     """A mean over simulated runs with its standard error, and the exact value where all sequences can be enumerated."""
 
     value: float
@@ -34,8 +35,8 @@ class Estimate:
         return f"{self.value:.4f} ± {self.std_error:.2g}{exact}"
 
 
-@dataclass(frozen=True)
-class CalibrationBin:
+@dataclass(frozen=True, eq=False, repr=False)
+class CalibrationBin(Value):
     """Runs in which the observer claimed a confidence between `low` and `high`.
 
     **Attributes:** `count` of runs; `claimed`, the mean confidence; `achieved`, how often the guess was right.
@@ -48,8 +49,8 @@ class CalibrationBin:
     achieved: float
 
 
-@dataclass(frozen=True, eq=False)
-class Trace:
+@dataclass(frozen=True, eq=False, repr=False)
+class Trace(Value):
     """One run as the observer lived it.
 
     **Attributes:** `observations`, as the observer writes them down; `truth`, the true value of the secret; `posterior`,
@@ -63,8 +64,8 @@ class Trace:
     impossible_at: int | None
 
 
-@dataclass(frozen=True)
-class Mistake:
+@dataclass(frozen=True, eq=False, repr=False)
+class Mistake(Value):
     """What it costs an observer to be wrong about the policy, against one who knows it, on the same runs.
 
     **Attributes:** `sampled_bits`: its cross-entropy minus that of the other; infinite where some run had been ruled
@@ -84,8 +85,8 @@ class Mistake:
         return self.sampled_bits if self.exact_bits is None else self.exact_bits
 
 
-@dataclass(frozen=True, eq=False)
-class Attack:
+@dataclass(frozen=True, eq=False, repr=False)
+class Attack(Value):
     """The best inference attack on simulated runs; `summary()` describes it.
 
     **Attributes:**
@@ -119,6 +120,9 @@ class Attack:
     calibration: tuple[CalibrationBin, ...]
     traces: tuple[Trace, ...]
     mistake: Mistake | None
+
+    def __repr__(self) -> str:
+        return f"Attack({self.problem!r}, {self.episodes:,} runs: right in {self.accuracy.value:.4f})"
 
     @property
     def error(self) -> float:

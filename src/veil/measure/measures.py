@@ -18,6 +18,7 @@ from ..common.logs import (
     posteriors,
     surprisal_bits,
 )
+from ..common.values import Value
 from ..engine.chain import Chain, make_chain
 from ..engine.hidden import event_name
 from ..engine.joint import DEFAULT_MEMORY
@@ -32,8 +33,8 @@ from .history import history_table
 Event = str | tuple[str, str]
 
 
-@dataclass(frozen=True)
-class RevealingSequence:
+@dataclass(frozen=True, eq=False, repr=False)
+class RevealingSequence(Value):
     """One observation sequence and what it tells the observer.
 
     **Attributes:** `observations`: as the observer writes them down; `probability`; `posterior`: value of the secret to
@@ -61,8 +62,8 @@ class _Collect:
         self.events.append(events(possible))
 
 
-@dataclass(frozen=True, eq=False)
-class JointTable:
+@dataclass(frozen=True, eq=False, repr=False)
+class JointTable(Value):
     """`P(z,y)` for every possible observation sequence y, or for those of a sample, and what can be read from it.
 
     **Attributes:** `probabilities`, `(Y, Z)`; `events`, `(Y, L)`, the sequences as numbers; `known_prior`, `(Z,)`: `P(z)`

@@ -5,10 +5,11 @@ from statistics import NormalDist
 
 from ..common.errors import InputError
 from ..common.rounding import lower_text, upper_text
+from ..common.values import Value
 
 
-@dataclass(frozen=True)
-class Opacity:
+@dataclass(frozen=True, eq=False, repr=False)
+class Opacity(Value):
     """`H(Z|Y)` of a policy, exactly, between bounds, or estimated; `method` and `reason` say which and why.
 
     **Attributes:**

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from ..common.clock import Clock
 from ..common.errors import InputError
 from ..common.settings import checked, settings, takes
+from ..common.values import Value
 from ..engine.returns import evaluate_returns
 from ..measure.result import Opacity
 from ..policy.policy import Policy
@@ -27,8 +28,8 @@ from .starts import richest_table
 _STARTS, _ITERATIONS = 6, 240
 
 
-@dataclass(frozen=True, eq=False)
-class FrontierPoint:
+@dataclass(frozen=True, eq=False, repr=False)
+class FrontierPoint(Value):
     """One point: the best policy found whose return is at least `threshold`.
 
     `price_bits` is λ there: the bits that one more unit of return costs, the slope of the curve to the right. It is 0
@@ -42,8 +43,8 @@ class FrontierPoint:
     policy: TablePolicy
 
 
-@dataclass(frozen=True, eq=False)
-class Frontier:
+@dataclass(frozen=True, eq=False, repr=False)
+class Frontier(Value):
     """The trade-off between return and opacity in one class of policies, from the freest point to the largest return.
 
     Each point is a policy, so the curve is attained; an upper bound over all policies needs a certificate.

@@ -9,6 +9,7 @@ from jaxtyping import Float
 
 from ..common.checks import Defects, is_number
 from ..common.logs import soft_maximum
+from ..common.values import Value
 from ..engine.return_range import action_values, reaches
 from ..measure.evaluate import Method, expected_return, opacity
 from ..measure.result import Opacity
@@ -21,8 +22,8 @@ PAPER_TEMPERATURES = tuple(step / 100 for step in range(1, 11))
 _ERROR = 1e-12  # of soft values, as a share of the largest that there could be
 
 
-@dataclass(frozen=True)
-class SoftPoint:
+@dataclass(frozen=True, eq=False, repr=False)
+class SoftPoint(Value):
     """One temperature of the baseline.
 
     **Attributes:**

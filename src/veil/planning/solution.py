@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 
 from ..common.rounding import lower_text, upper_text
 from ..common.text import aligned
+from ..common.values import Value
 from ..measure.result import Opacity
 
 
@@ -22,8 +23,8 @@ class Status(Enum):
     INFEASIBLE = "no policy of this class was found that meets the constraint"
 
 
-@dataclass(frozen=True, eq=False)
-class History:
+@dataclass(frozen=True, eq=False, repr=False)
+class History(Value):
     """One entry for each iteration, of the policy that led then.
 
     **Attributes:** `iteration`; `opacity_bits` as it was evaluated (exact, the lower end of a bracket, or an estimate);
@@ -56,8 +57,8 @@ class History:
         return np.column_stack([self.iteration.astype(float), *columns, self.multipliers])
 
 
-@dataclass(frozen=True, eq=False)
-class Solution:
+@dataclass(frozen=True, eq=False, repr=False)
+class Solution(Value):
     """The best policy that a search found.
 
     **Attributes:**

@@ -19,6 +19,7 @@ from ..common.checks import (
     frozen,
 )
 from ..common.errors import TooLargeError
+from ..common.values import Value
 
 State = str | int
 Entry = tuple[State, State, State, float]
@@ -30,7 +31,7 @@ _DENSE_LIMIT = 2**28  # numbers in a dense view of the transitions: 2 GiB
 _LISTED = 21
 
 
-class Model:
+class Model(Value):
     """A Markov decision process `⟨S, A, P, μ_0, R, γ⟩` (section 2 of the paper), with names.
 
     Rewards are paid for the decision in `(s_t, a_t)`, t = 0 … T-1; the last state pays only through `terminal_rewards`.
@@ -80,6 +81,7 @@ class Model:
         self.initial: Float[np.ndarray, " S"] = self._check_initial(initial, defects)
         self.discount: float = _check_discount(discount, defects)
         defects.raise_if_any()
+        self._seal()
 
     @classmethod
     def from_entries(
@@ -139,6 +141,18 @@ class Model:
     def num_transitions(self) -> int:
         """How many transitions have a positive probability."""
         return sum(matrix.nnz for matrix in self.matrices)
+
+    def _arguments(self) -> dict[str, object]:
+        return {
+            "transitions": self.matrices,
+            "rewards": self.rewards,
+            "initial": self.initial,
+            "discount": self.discount,
+            "terminal_rewards": self.terminal_rewards,
+            "state_names": self.states,
+            "action_names": self.actions,
+            "available": self.available,
+        }
 
     def __repr__(self) -> str:
         return (

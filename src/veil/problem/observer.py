@@ -11,13 +11,14 @@ from numpy.typing import ArrayLike
 
 from ..common.checks import SUM_TOLERANCE, Defects, Names, as_floats, as_tuple, check_distributions, check_shape, frozen
 from ..common.errors import InputError, TooLargeError
+from ..common.values import Value
 from .model import Tables, canonical, is_sparse, shape_of
 
 _DENSE_LIMIT = 2**28  # numbers in a dense view of the emissions: 2 GiB
 _LISTED = 21
 
 
-class Observer:
+class Observer(Value):
     """Sensors that show the observer one observation a step, with known probabilities.
 
     **Arguments:**
@@ -59,6 +60,7 @@ class Observer:
             self.silent = self.observations.find_or_note(silent, "silent observation", defects)
         self.sensors: dict[str, dict[int, int]] = self._check_sensors({} if sensors is None else sensors, defects)
         defects.raise_if_any()
+        self._seal()
 
     @property
     def on_actions(self) -> bool:
@@ -153,6 +155,16 @@ class Observer:
             raise InputError("observer", [f"unknown sensor {sensor!r}: known are {known}"])
         return self._redirected(self.sensors[sensor])
 
+    def _arguments(self) -> dict[str, object]:
+        return {
+            "emissions": self._like(list(self.matrices)),
+            "observation_names": self.observations,
+            "sees_actions": self.sees_actions,
+            "sees_initial": self.sees_initial,
+            "silent": self.silent,
+            "sensors": self.sensors,
+        }
+
     def __repr__(self) -> str:
         extra = ", sees actions" if self.sees_actions else ""
         extra += "" if self.sees_first else ", no first observation"
@@ -175,7 +187,7 @@ class Observer:
             parts = (matrix.data, column[matrix.indices], matrix.indptr)
             moved.append(sp.csr_array(parts, shape=matrix.shape))
         emissions = self._like(moved)
-        names = self.observations.all() if self.observations.given else None
+        names = self.observations
         return Observer(
             emissions, names, self.sees_actions, self.sees_initial, silent=self.silent, sensors=self.sensors
         )

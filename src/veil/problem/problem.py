@@ -9,6 +9,7 @@ import numpy as np
 from ..common.checks import Defects, is_number
 from ..common.errors import InputError
 from ..common.suggest import suggestion
+from ..common.values import Value
 from .layout import Layout
 from .model import Model, check_same_shape
 from .observer import Observer
@@ -33,7 +34,7 @@ class Parts(TypedDict, total=False):
     layout: Layout | None
 
 
-class Problem:
+class Problem(Value):
     """Keep `secret` from `observer` over `horizon` decisions while the expected return stays at `min_return` or above.
 
     Horizon T means T decisions: states `s_0 … s_T`, actions `a_0 … a_{T-1}`, observations `o_0 … o_T`.
@@ -85,6 +86,7 @@ class Problem:
         defects.raise_if_any()
         assert table is not None
         self.secret_table: SecretTable = table
+        self._seal()
 
     @property
     def model(self) -> Model:
@@ -136,7 +138,20 @@ class Problem:
 
     def replace(self, **changes: Unpack[Parts]) -> "Problem":
         """The same problem with some parts changed, checked anew; another model loses the layout unless one is given."""
-        parts: Parts = {
+        parts = self._parts()
+        unknown = [f"unknown part {name!r}: {suggestion(name, parts)}" for name in changes if name not in parts]
+        if unknown:
+            raise InputError("replace", unknown)
+        if "model" in changes:
+            parts["layout"] = None
+        parts.update(changes)
+        return Problem(**parts)
+
+    def _arguments(self) -> dict[str, object]:
+        return dict(self._parts())
+
+    def _parts(self) -> Parts:
+        return {
             "model": self.models if len(self.models) > 1 else self.model,
             "observer": self.observer,
             "secret": self.secret,
@@ -145,13 +160,8 @@ class Problem:
             "return_over": self.return_over,
             "agent_sees_observations": self.agent_sees_observations,
             "name": self.name,
-            "layout": self.layout if "model" not in changes else None,
+            "layout": self.layout,
         }
-        unknown = [f"unknown part {name!r}: {suggestion(name, parts)}" for name in changes if name not in parts]
-        if unknown:
-            raise InputError("replace", unknown)
-        parts.update(changes)
-        return Problem(**parts)
 
     def __repr__(self) -> str:
         wanted = f"{self.min_return:g}" if isinstance(self.min_return, float) else self.min_return

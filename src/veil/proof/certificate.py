@@ -15,6 +15,7 @@ from safetensors.numpy import load, save
 from ..common.errors import CertificateError
 from ..common.files import write_whole
 from ..common.rounding import lower_text, upper_text
+from ..common.values import Value
 
 FORM = "veil-certificate-2"
 _FIRST_FORM = "veil-certificate-1"  # the same numbers with other words
@@ -26,8 +27,8 @@ _FIRST_WORDS = {
 HISTORY = "a history policy"  # how `HistoryPolicy.describe` begins
 
 
-@dataclass(frozen=True, eq=False)
-class Witness:
+@dataclass(frozen=True, eq=False, repr=False)
+class Witness(Value):
     """The observer that proves the upper bound: its memory, its rule of inference, and the multiplier of return.
 
     `first[e]` is its node after the first event, `following[t][node, e]` that after the next, -1 where it has none;
@@ -42,8 +43,8 @@ class Witness:
     memory: str
 
 
-@dataclass(frozen=True, eq=False)
-class Certificate:
+@dataclass(frozen=True, eq=False, repr=False)
+class Certificate(Value):
     """A claim about a policy and about all policies, with what is needed to check it.
 
     **Attributes:**
@@ -79,6 +80,10 @@ class Certificate:
     seal: str
     witness: Witness | None = None
     values: Float[np.ndarray, "K S"] | None = None
+
+    def __repr__(self) -> str:
+        met = "" if self.feasible else ", not feasible"
+        return f"Certificate({self.goal}: {lower_text(self.lower)} to {upper_text(self.upper)} bits{met})"
 
     @property
     def gap(self) -> float:

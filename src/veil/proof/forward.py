@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from ..common.clock import UNLIMITED, Clock
 from ..common.errors import TooLargeError
 from ..common.logs import log2_or_zero
+from ..common.values import Value
 from ..policy.policy import Policy
 from .arithmetic import FLOOR, UNIT, defect_of, gamma, group, require
 from .backward import continuation_values
@@ -22,8 +23,8 @@ _MOST_STEPS = 20_000  # of a sum over an infinite horizon
 _NEGLIGIBLE = 1e-13  # discount^t at which that sum is cut; the rest is bounded
 
 
-@dataclass(frozen=True)
-class PolicyValues:
+@dataclass(frozen=True, eq=False, repr=False)
+class PolicyValues(Value):
     """What is proven of a policy: its opacity lies between `lower` and `upper`, its return within `return_error`."""
 
     lower: float

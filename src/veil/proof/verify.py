@@ -13,6 +13,7 @@ import math
 from dataclasses import dataclass
 
 from ..common.errors import CertificateError
+from ..common.values import Value
 from ..policy.policy import Policy
 from ..problem.problem import Problem
 from .arithmetic import require
@@ -23,8 +24,8 @@ from .claim import check_claim
 from .forward import PolicyValues, policy_values
 
 
-@dataclass(frozen=True)
-class Verification:
+@dataclass(frozen=True, eq=False, repr=False)
+class Verification(Value):
     """What the verifier has proven: bounds and return of the policy, and the upper bound over all policies."""
 
     policy: PolicyValues

@@ -6,11 +6,12 @@ from typing import Any
 
 from ..common.errors import InputError
 from ..common.rounding import lower_text, upper_text
-from ..formats.results.folder import Result
+from ..formats.results.folder import CertificatePart, Result
 from ..measure.result import Opacity
 from ..planning.solution import Solution, Status
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
+from ..proof.certificate import Certificate
 from .style import number_text
 
 
@@ -39,7 +40,9 @@ class Answer:
     version: str | None
 
 
-def make_answer(problem: Problem, given: Solution | Result | Answer, certificate: Any = None) -> Answer:
+def make_answer(
+    problem: Problem, given: Solution | Result | Answer, certificate: Certificate | Claim | None = None
+) -> Answer:
     """The answer in a `Solution` or in a result that was read; an `Answer` as it is.
 
     **Arguments:** `certificate`: of the policy, where the solution has none.
@@ -53,7 +56,7 @@ def make_answer(problem: Problem, given: Solution | Result | Answer, certificate
     if not isinstance(given, Solution):
         raise InputError("report", [f"found a {type(given).__name__}, expected a Solution or a result folder's Result"])
     proof = given.certificate if certificate is None else certificate
-    return Answer(given, _claim(proof), getattr(given, "certificate_note", ""), None)
+    return Answer(given, _claim(proof), given.certificate_note, None)
 
 
 def verdict(answer: Answer) -> str:
@@ -87,7 +90,7 @@ def _proven(answer: Answer) -> str:
     return f"Proven upper bound over all policies{which}: {upper_text(claim.upper)} bits"
 
 
-def _of_result(problem: Problem, result: Result, certificate: Any) -> Answer:
+def _of_result(problem: Problem, result: Result, certificate: Certificate | Claim | None) -> Answer:
     document, found = result.document, result.document.answer
     if document.problem.fingerprint != fingerprint(problem):
         raise InputError(
@@ -122,10 +125,10 @@ def _of_result(problem: Problem, result: Result, certificate: Any) -> Answer:
     return Answer(solution, claim, document.certificate_note, document.veil)
 
 
-def _claim(certificate: Any) -> Claim | None:
-    if certificate is None:
-        return None
-    text = certificate.summary if isinstance(certificate.summary, str) else certificate.summary()
+def _claim(certificate: Certificate | CertificatePart | Claim | None) -> Claim | None:
+    if certificate is None or isinstance(certificate, Claim):
+        return certificate
+    text = certificate.summary if isinstance(certificate, CertificatePart) else certificate.summary()
     return Claim(_number(certificate.lower), _number(certificate.upper), text)
 
 

@@ -1,4 +1,4 @@
-"""What a policy does, seen from the states of the model: where it is at each time, what it does there, where it goes."""
+"""A policy seen from the states of the model: occupancies, action probabilities and transitions over time."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,10 +14,10 @@ from ..problem.problem import Problem
 
 @dataclass(frozen=True, eq=False)
 class Behaviour:
-    """A policy at work in a problem; whatever it remembers or knows besides the state is averaged over.
+    """A policy in a problem; memory and knowledge other than state and time are averaged over.
 
-    **Attributes:** `problem`, `policy`, `chain`; `plain`: whether the policy depends on nothing but state and time, and
-    so says what to do in states that it never visits.
+    **Attributes:** `problem`, `policy`, `chain`; `plain`: whether the policy depends on state and time only, so that
+    it is defined in states that it never visits.
     """
 
     problem: Problem
@@ -27,7 +27,7 @@ class Behaviour:
 
     @property
     def timed(self) -> bool:
-        """Whether what it does in a state changes with time."""
+        """Whether the action probabilities in a state change with time."""
         return not (self.chain.stationary and self.plain)
 
     @cached_property
@@ -41,9 +41,9 @@ class Behaviour:
         return self.occupancy[:-1].sum(axis=0) if self.problem.horizon else self.occupancy[0]
 
     def actions(self, time: int | None = None) -> Float[np.ndarray, "S A"]:
-        """`P(a_t = a | s_t = s)`; for time None over all decisions, each as often as it comes up.
+        """`P(a_t = a | s_t = s)`; for time None the average over all decisions.
 
-        Rows of states that are never visited are what the policy would do there where it says so, else zeros.
+        Rows of states that are never visited are those of a plain policy, zeros otherwise.
         """
         times = range(self.problem.horizon) if time is None else (time,)
         if self.plain and (self.chain.stationary or time is not None):
@@ -84,7 +84,7 @@ class Behaviour:
 
 
 def behave(problem: Problem, policy: Policy) -> Behaviour:
-    """A policy at work; raises `InputError` where it does not fit the problem."""
+    """The behaviour of a policy; raises `InputError` where it does not fit the problem."""
     chain = make_chain(problem, policy)
     by_state = policy.memory in ("markov", "timed") and not problem.secret_table.agent_knows
     return Behaviour(problem, policy, chain, by_state)

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from ..planning.solution import Solution
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
 
-Points = list[tuple[float, float]]
+Points = Sequence[tuple[float, float]]
 _MOST_BYTES, _MOST_POINTS = 2**26, 10_000
 _QUICK = 2_000  # states times sequences: a curve takes about a second
 _QUICK_SETTINGS: dict[str, Any] = {"points": 6, "starts": 6, "iterations": 60}

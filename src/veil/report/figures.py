@@ -1,10 +1,10 @@
 """All figures of an answer as files, for papers: pdf, png or svg, the same bytes for the same answer."""
 
 from pathlib import Path
-from typing import Any
 
 from ..common.errors import InputError
 from ..formats.results.folder import Result
+from ..planning.frontier import Frontier
 from ..planning.solution import Solution
 from ..problem.problem import Problem
 from . import plot
@@ -18,7 +18,7 @@ def write_figures(
     problem: Problem,
     answer: Solution | Result | Answer,
     *,
-    frontier: Any = None,
+    frontier: Frontier | str | Path | None = None,
     seed: int = 0,
 ) -> list[Path]:
     """Write policy, occupancy, belief, observer, convergence and, where there is a curve, frontier into a folder.

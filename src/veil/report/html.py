@@ -7,7 +7,6 @@ from importlib.metadata import version
 from importlib.resources import files
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -16,11 +15,13 @@ from ..common.errors import InputError
 from ..common.files import write_whole
 from ..common.rounding import lower_text, upper_text
 from ..formats.results.folder import Result
+from ..measure.measures import Event
 from ..planning.frontier import Frontier
 from ..planning.solution import Solution
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
-from .answer import Answer, bits_text, make_answer, verdict
+from ..proof.certificate import Certificate
+from .answer import Answer, Claim, bits_text, make_answer, verdict
 from .behaviour import behave
 from .curve import read_curve
 from .observing import event_text, most_revealing, sample_runs
@@ -38,7 +39,7 @@ def write_report(
     problem: Problem,
     answer: Solution | Result | Answer,
     *,
-    certificate: Any = None,
+    certificate: Certificate | Claim | None = None,
     frontier: Frontier | str | Path | None = None,
     runs: int = 6,
     sequences: int = 12,
@@ -71,7 +72,7 @@ def make_report(
     problem: Problem,
     answer: Solution | Result | Answer,
     *,
-    certificate: Any = None,
+    certificate: Certificate | Claim | None = None,
     frontier: Frontier | str | Path | None = None,
     runs: int = 6,
     sequences: int = 12,
@@ -129,9 +130,9 @@ def _pages() -> Environment:
     return pages
 
 
-def _grouped(events: Sequence[Any]) -> list[tuple[Any, int]]:
+def _grouped(events: Sequence[Event]) -> list[tuple[Event | None, int]]:
     """A sequence as events with how often each is repeated; in place of the middle of a long one, None and its length."""
-    groups = [(event, len(list(same))) for event, same in groupby(events)]
+    groups: list[tuple[Event | None, int]] = [(event, len(list(same))) for event, same in groupby(events)]
     if len(groups) <= _MOST_GROUPS:
         return groups
     half = _MOST_GROUPS // 2

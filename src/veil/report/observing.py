@@ -12,7 +12,7 @@ from ..engine.filter import ObserverFilter
 from ..engine.hidden import event_name
 from ..engine.over_time import posteriors_over_time
 from ..engine.sampling import Runs, draw_runs
-from ..measure.measures import JointTable, RevealingSequence, joint_table, sampled_table
+from ..measure.measures import Event, JointTable, RevealingSequence, joint_table, sampled_table
 from .behaviour import Behaviour
 
 _MEMORY, _SECONDS = 2**28, 10.0  # limits of the table of all sequences: a report should take seconds
@@ -30,18 +30,18 @@ class ObservedRun:
     """
 
     title: str
-    observations: tuple[Any, ...]
+    observations: tuple[Event | None, ...]
     posterior: Float[np.ndarray, "T+1 Z"]
     belief: Float[np.ndarray, "T+1 S"]
     states: Int[np.ndarray, " T+1"] | None = None
     secret: int | None = None
 
 
-def event_text(event: Any) -> str:
+def event_text(event: Event | None) -> str:
     """An event as one piece of text; empty for None."""
     if event is None:
         return ""
-    return " · ".join(event) if isinstance(event, tuple) else str(event)
+    return " · ".join(event) if isinstance(event, tuple) else event
 
 
 def observe(behaviour: Behaviour, observations: Sequence[Any], *, title: str = "run") -> ObservedRun:
@@ -105,10 +105,10 @@ def _shown(behaviour: Behaviour, drawn: Runs, chosen: list[tuple[int, str]]) -> 
 
 def _observed(behaviour: Behaviour, observer: ObserverFilter, events: Iterable[int], title: str) -> ObservedRun:
     problem, state = behaviour.problem, behaviour.chain.hidden.state
-    names: list[Any] = []
+    names: list[Event | None] = []
     posterior, belief = [], []
 
-    def note(name: Any) -> None:
+    def note(name: Event | None) -> None:
         names.append(name)
         posterior.append(observer.posterior)
         belief.append(np.bincount(state, weights=observer.belief, minlength=problem.num_states))

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from ..common.rounding import upper_text
 from .answer import Answer
 from .behaviour import Behaviour
+from .curve import Points
 from .observing import ObservedRun, event_text
 from .packing import pack_bytes, pack_frames, pack_shares
 from .scene import Scene
@@ -31,7 +32,7 @@ class Material:
     behaviour: Behaviour
     answer: Answer
     runs: list[ObservedRun]
-    curve: list[tuple[float, float]]
+    curve: Points
 
 
 def page_data(material: Material) -> dict[str, Any]:

@@ -8,8 +8,12 @@ import numpy as np
 from ..common.checks import Defects, is_number
 from ..common.errors import InputError
 from ..common.rounding import upper_text
+from ..planning.frontier import Frontier
+from ..planning.solution import History, Solution
+from ..policy.policy import Policy
 from ..problem.problem import Problem
 from .behaviour import behave
+from .curve import Points
 from .draw import darker, draw_legend, draw_policy, draw_scene
 from .observing import ObservedRun, event_text, observe, sample_run
 from .scene import Scene, drawn_layout, make_scene
@@ -32,6 +36,7 @@ from .style import (
 )
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _PANELS = 6
@@ -49,7 +54,7 @@ _AGENT: Any = {
 save = save_figure
 
 
-def policy(problem: Problem, policy: Any, time: int | None = None) -> "Figure":
+def policy(problem: Problem, policy: Policy, time: int | None = None) -> "Figure":
     """The policy: arrows by probability on a grid, transitions by probability on a graph.
 
     **Arguments:** `policy`: any that fits the problem; memory other than the time is averaged over. `time`: the decision
@@ -72,7 +77,7 @@ def policy(problem: Problem, policy: Any, time: int | None = None) -> "Figure":
     return figure
 
 
-def occupancy(problem: Problem, policy: Any) -> "Figure":
+def occupancy(problem: Problem, policy: Policy) -> "Figure":
     """The probability of each state over time: six maps of a grid, or a table of states over time for a graph.
 
     A graph of more than thirty states shows the thirty most visited ones.
@@ -95,7 +100,7 @@ def occupancy(problem: Problem, policy: Any) -> "Figure":
     return figure
 
 
-def belief(problem: Problem, policy: Any, observations: Sequence[Any] | None = None, *, seed: int = 0) -> "Figure":
+def belief(problem: Problem, policy: Policy, observations: Sequence[Any] | None = None, *, seed: int = 0) -> "Figure":
     """The observer's posterior over the secret and belief about the state along a run.
 
     **Arguments:** `observations`: a list of what `ObserverFilter.update` takes; None: a run is drawn with `seed`, and
@@ -122,13 +127,13 @@ def belief(problem: Problem, policy: Any, observations: Sequence[Any] | None = N
     return figure
 
 
-def convergence(solution: Any) -> "Figure":
+def convergence(solution: Solution | History) -> "Figure":
     """The search: hidden bits and return over the iterations.
 
     **Arguments:** `solution`: a `Solution`, with its threshold and proven bound, or its `history` alone.
     """
-    history = getattr(solution, "history", solution)
-    if not hasattr(history, "opacity_bits"):
+    history = solution.history if isinstance(solution, Solution) else solution
+    if not isinstance(history, History):
         raise InputError("convergence", [f"found a {type(solution).__name__}, expected a Solution or its history"])
     figure = new_figure(COLUMN, 3.2)
     bits, earned = figure.subplots(2, 1, sharex=True)
@@ -136,16 +141,16 @@ def convergence(solution: Any) -> "Figure":
     earned.plot(history.iteration, history.expected_return, color=BLUE, linewidth=1.2, gid="return")
     dress(bits, ylabel="hidden bits, H(Z|Y)")
     dress(earned, xlabel="iteration", ylabel="expected return")
-    threshold = getattr(solution, "threshold", None)
-    if threshold is not None:
-        _level(earned, threshold, f"threshold {number_text(threshold)}", VERMILION)
-    proof = getattr(solution, "certificate", None)
-    if proof is not None and solution.goal == "opaque":
-        _level(bits, proof.upper, f"proven upper bound {upper_text(proof.upper)}", VERMILION)
+    if isinstance(solution, Solution):
+        if solution.threshold is not None:
+            _level(earned, solution.threshold, f"threshold {number_text(solution.threshold)}", VERMILION)
+        if solution.certificate is not None and solution.goal == "opaque":
+            upper = solution.certificate.upper
+            _level(bits, upper, f"proven upper bound {upper_text(upper)}", VERMILION)
     return figure
 
 
-def frontier(frontier: Any, chosen: Any = None) -> "Figure":
+def frontier(frontier: Frontier | Points, chosen: Solution | tuple[float, float] | None = None) -> "Figure":
     """The most hidden bits found for each return.
 
     **Arguments:** `frontier`: what `veil.frontier` returns, or pairs (return, bits); `chosen`: a `Solution` to mark on it,
@@ -200,7 +205,7 @@ def _scene_figure(scene: Scene) -> "Figure":
     return new_figure(wide, min(8.0, wide * height / width + 0.35 + 0.17 * -(-entries // 3)))
 
 
-def _check_time(problem: Problem, time: Any) -> None:
+def _check_time(problem: Problem, time: int | None) -> None:
     defects = Defects("plot")
     if time is not None and not (is_number(time) and time == int(time) and 0 <= time < problem.horizon):
         defects.add(f"time is {time!r}, expected a decision from 0 to {problem.horizon - 1}, or None")
@@ -245,13 +250,13 @@ def _shades(colour: str) -> Any:
     return LinearSegmentedColormap.from_list("veil", ["#FFFFFF", colour, darker(colour)])
 
 
-def _heat_ticks(axes: Any, rows: list[str], xlabel: str, *, columns: list[str] | None = None) -> None:
+def _heat_ticks(axes: "Axes", rows: list[str], xlabel: str, *, columns: list[str] | None = None) -> None:
     axes.spines[:].set_visible(False)
     axes.set_yticks(range(len(rows)), [words(row, 36) for row in rows], fontsize=SMALL)
     axes.tick_params(labelsize=SMALL, length=0)
     axes.set_xlabel(xlabel, fontsize=NORMAL)
     if columns is None:
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.locator_params(axis="x", integer=True)
     else:
         tilt = 45 if max((len(name) for name in columns), default=0) > 3 else 0
         axes.set_xticks(range(len(columns)), [words(name) for name in columns], fontsize=SMALL, rotation=tilt,
@@ -262,7 +267,7 @@ def _left_out(all_: int, shown: int) -> str:
     return f" ({shown} of {all_:,})" if shown < all_ else ""
 
 
-def _posterior_lines(axes: Any, problem: Problem, run: ObservedRun) -> None:
+def _posterior_lines(axes: "Axes", problem: Problem, run: ObservedRun) -> None:
     names, times = problem.secret_values, np.arange(len(run.posterior))
     for value, colour in zip(range(len(names))[:7], colours(list(names)), strict=False):
         true = run.secret == value
@@ -317,14 +322,14 @@ def _where(run: ObservedRun) -> str:
     return "Observer's belief about the state" + ("" if run.states is None else " (dot: true state)")
 
 
-def _level(axes: Any, value: float, text: str, colour: str) -> None:
+def _level(axes: "Axes", value: float, text: str, colour: str) -> None:
     axes.axhline(value, color=colour, linewidth=0.9, linestyle="--", gid="level")
     axes.annotate(text, (1.0, value), (-2, 2), xycoords=("axes fraction", "data"), textcoords="offset points",
                   fontsize=SMALL, color=colour, ha="right", va="bottom")  # fmt: skip
 
 
-def _curve(frontier: Any) -> tuple[np.ndarray, np.ndarray]:
-    if hasattr(frontier, "returns"):
+def _curve(frontier: Frontier | Points) -> tuple[np.ndarray, np.ndarray]:
+    if isinstance(frontier, Frontier):
         return frontier.returns, frontier.bits
     try:
         table = np.array(frontier, dtype=float).reshape(-1, 2)
@@ -335,8 +340,8 @@ def _curve(frontier: Any) -> tuple[np.ndarray, np.ndarray]:
     return table[:, 0], table[:, 1]
 
 
-def _point(chosen: Any) -> tuple[float, float]:
-    if hasattr(chosen, "expected_return"):
+def _point(chosen: Solution | tuple[float, float]) -> tuple[float, float]:
+    if isinstance(chosen, Solution):
         return float(chosen.expected_return), float(chosen.opacity.bits)
     try:
         earned, kept = map(float, chosen)

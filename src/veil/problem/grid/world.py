@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Int
 
 from ...common.checks import SUM_TOLERANCE, Defects
 from ...common.errors import InputError
+from ...common.values import Value, read_only
 from ..layout import Layout
 from ..model import Model
 from ..observer import Observer
@@ -26,7 +27,7 @@ _MOVES = {"north": (-1, 0), "south": (1, 0), "west": (0, -1), "east": (0, 1)}
 _SIDES = {"north": ("west", "east"), "south": ("west", "east"), "west": ("north", "south"), "east": ("north", "south")}
 
 
-class GridWorld:
+class GridWorld(Value):
     """A grid of `rows × columns` cells `(row, column)`, row 0 at the top. Walls are no states; state names are `r3c1`.
 
     Actions are north, south, west, east and, last, stay. A move goes as intended with probability `1 - 2·slip` and to
@@ -78,7 +79,7 @@ class GridWorld:
         self.walls = self._check_cells(walls, "wall", defects.under("walls"))
         free = np.ones(self._numbers.shape, dtype=bool)
         free[tuple(np.array(self.walls, dtype=int).reshape(-1, 2).T)] = False
-        self._numbers = np.where(free, np.cumsum(free).reshape(free.shape) - 1, -1)
+        self._numbers = read_only(np.where(free, np.cumsum(free).reshape(free.shape) - 1, -1))
         self.num_states = int(free.sum())
         if not self.num_states:
             defects.add("every cell is a wall, expected at least one free cell")
@@ -97,6 +98,7 @@ class GridWorld:
         elif readings == "single" and not defects:
             check_single(self.sensors, self.covered, lambda s: f"cell {self.cells[s]}", defects.under("readings"))
         defects.raise_if_any()
+        self._seal()
 
     @classmethod
     def from_ascii(
@@ -233,6 +235,21 @@ class GridWorld:
     def layout(self) -> Layout:
         """Where each state lies, for pictures."""
         return Layout(self.rows, self.columns, self.cells)
+
+    def _arguments(self) -> dict[str, object]:
+        names = (
+            "rows",
+            "columns",
+            "walls",
+            "slip",
+            "stay",
+            "starts",
+            "goals",
+            "goals_pay_last",
+            "secrets",
+            "absorbing",
+        )
+        return {name: getattr(self, name) for name in (*names, "sensors", "readings", "discount")}
 
     def __repr__(self) -> str:
         return f"GridWorld({self.rows} × {self.columns}, {self.num_states} states, {len(self.sensors)} sensors)"

@@ -19,7 +19,7 @@ _MOST_PAIRS = 2**19  # of a state of the automaton and a state or label of the m
 _Edge = Annotated[tuple[str, str, str], '["automaton state", "label", "next automaton state"]']
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Automaton(Secret):
     """Does a finite automaton accept the run? It reads the labels of `s_0, s_1, …, s_T`.
 
@@ -58,6 +58,9 @@ class Automaton(Secret):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "accepting", as_tuple(self.accepting))
+        for name in ("transitions", "labels"):
+            if isinstance(mapping := getattr(self, name), Mapping):
+                object.__setattr__(self, name, dict(mapping))
 
     def resolve(self, models: Sequence[Model], horizon: int, defects: Defects) -> SecretTable | None:
         """The product with the automaton; the label at time T is whether it accepts."""

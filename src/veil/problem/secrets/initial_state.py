@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..problem import Problem
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class InitialState(Secret):
     """Where did it start? `Z = s_0` (the paper's initial-state opacity), or the group that `s_0` belongs to.
 

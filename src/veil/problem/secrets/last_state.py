@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ..problem import Problem
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class LastState(Secret):
     """Is the last state in a set? `Z = 1[s_T ∈ states]` (the paper's last-state opacity).
 

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from ...common.checks import Defects, Names
+from ...common.values import Value
 from ..model import Model
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class SecretTable:
         return cls(time, tuple(names), label[None, None, :], start, step)
 
 
-class Secret(ABC):
+class Secret(Value, ABC):
     """What the observer wants to know: the base of every kind of secret, of veil and of other packages.
 
     A kind is one frozen dataclass and one line in a registry: `problem/secrets/registry.py`, or the entry points

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..problem import Problem
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class StateAt(Secret):
     """Is the state at time t in a set? `Z = 1[s_t ∈ states]`.
 

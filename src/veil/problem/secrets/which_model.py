@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..problem import Problem
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class WhichModel(Secret):
     """Which of several models over the same states is running?
 

@@ -1,0 +1,423 @@
+"""Public objects behave as Python users expect: one line of repr, equality, hashing, copies, pickles, arrays, iteration."""
+
+import copy
+import enum
+import inspect
+import pickle
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+
+import numpy as np
+import pytest
+
+import veil
+from veil.common.checks import Defects, Names
+from veil.common.values import Value, same
+from veil.engine.induced import induced_hmm
+from veil.formats.imported import Imported
+from veil.game.solve import solve_game
+from veil.measure import attack_result
+from veil.measure.measures import JointTable, RevealingSequence
+from veil.planning.frontier import Frontier, FrontierPoint
+from veil.planning.solution import History
+from veil.policy.history import Decisions
+from veil.proof.certificate import Witness
+from veil.proof.verify import PolicyValues, Verification
+
+
+@dataclass(frozen=True)
+class Sample:
+    """How to make an object of a class, twice the same, and one that differs in a detail."""
+
+    make: Callable[[], object]
+    other: Callable[[], object]
+
+
+def problem(**changes) -> veil.Problem:
+    return veil.gallery.load("two-rooms").replace(**changes)
+
+
+def uniform(**changes) -> veil.MarkovPolicy:
+    return veil.MarkovPolicy.uniform(problem(**changes))
+
+
+def skewed() -> veil.MarkovPolicy:
+    table = uniform().probabilities * [0.5, 1.5]
+    return veil.MarkovPolicy(table / table.sum(axis=1, keepdims=True))
+
+
+def history(share: float = 0.5) -> veil.HistoryPolicy:
+    found = solve_game(problem(min_return=None), gap=0.5, iterations=3).policy(problem())
+    rows = [replace(one, probabilities=np.tile([share, 1 - share], (len(one), 1))) for one in found.decisions]
+    return veil.HistoryPolicy(found.first, found.following, rows)
+
+
+def model(**changes) -> veil.Model:
+    parts = {"rewards": [[0.0, 1.0], [1.0, 0.0]], "initial": [0.5, 0.5], "discount": 0.5}
+    return veil.Model(np.full((2, 2, 2), 0.5), **(parts | changes))
+
+
+def grid(**changes) -> veil.GridWorld:
+    parts = {"walls": [(0, 1)], "starts": {(0, 0): 1.0}, "goals": {(1, 1): 2.0}, "secrets": [(1, 0)]}
+    return veil.GridWorld(2, 2, **(parts | {"sensors": [veil.Sensor("g", [(1, 1)])]} | changes))
+
+
+def solution(seed: int = 0) -> veil.Solution:
+    found = veil.solve(problem(), seed=seed, iterations=2, starts=2, certificate=False)
+    return veil.Solution(
+        **{one.name: getattr(found, one.name) for one in fields(found)} | {"seconds": 1.0, "history": past()}
+    )
+
+
+def past(step: float = 0.5) -> History:
+    return History.of([(0, 0.1, 0.2, 0.3, step, 0.5), (1, 0.1, 0.2, np.nan, step, 0.5)])
+
+
+def imported(kind: str = "arrays") -> Imported:
+    return Imported(
+        model(), None, "here", kind, valuations={"x": np.arange(2)}, labels={"end": np.array([False, True])}
+    )
+
+
+def attack(seed: int = 1) -> attack_result.Attack:
+    return veil.attack(problem(), uniform(), 50, seed=seed, traces=1)
+
+
+def frontier(bits: float = 0.5) -> Frontier:
+    point = FrontierPoint(0.1, 0.2, opacity(bits), np.inf, uniform())
+    return Frontier((point,), "Markov policies", veil.Status.CONVERGED, 1.0)
+
+
+def opacity(bits: float = 0.5) -> veil.Opacity:
+    return veil.Opacity(bits, bits, bits, 1.0, "exact", 7)
+
+
+def certificate(gap: float = 0.5) -> veil.Certificate:
+    return veil.certify(problem(), uniform(), gap=gap, time_limit=5)
+
+
+SECRETS = {
+    veil.LastState: Sample(lambda: veil.LastState(["a", "b"]), lambda: veil.LastState(["a"])),
+    veil.StateAt: Sample(lambda: veil.StateAt(1, {0}), lambda: veil.StateAt(2, {0})),
+    veil.InitialState: Sample(lambda: veil.InitialState({"g": [0]}), lambda: veil.InitialState()),
+    veil.Automaton: Sample(
+        lambda: veil.Automaton({("q", "x"): "q"}, "q", ["q"], {0: "x"}),
+        lambda: veil.Automaton({("q", "x"): "r"}, "q", ["q"], {0: "x"}),
+    ),
+    veil.WhichModel: Sample(
+        lambda: veil.WhichModel(np.array([0.5, 0.5])), lambda: veil.WhichModel(np.array([0.25, 0.75]))
+    ),
+}
+POLICIES = {
+    veil.MarkovPolicy: Sample(uniform, skewed),
+    veil.TimedPolicy: Sample(
+        lambda: veil.TimedPolicy.uniform(problem()), lambda: veil.TimedPolicy.uniform(problem(horizon=2))
+    ),
+    veil.MemoryPolicy: Sample(
+        lambda: veil.MemoryPolicy.uniform(problem(), veil.StateMemory(1)),
+        lambda: veil.MemoryPolicy.uniform(problem(), veil.StateMemory(1, clock=False)),
+    ),
+    veil.HistoryPolicy: Sample(history, lambda: history(0.25)),
+}
+SAMPLES: dict[type, Sample] = {
+    **SECRETS,
+    **POLICIES,
+    veil.Model: Sample(model, lambda: model(discount=0.25)),
+    veil.Observer: Sample(lambda: veil.Observer(np.eye(2)), lambda: veil.Observer(np.eye(2)[::-1])),
+    veil.Problem: Sample(problem, lambda: problem(horizon=2)),
+    veil.GridWorld: Sample(grid, lambda: grid(slip=0.2)),
+    veil.Sensor: Sample(lambda: veil.Sensor("g", [(0, 0)]), lambda: veil.Sensor("g", [(0, 1)])),
+    veil.ObservationMemory: Sample(lambda: veil.ObservationMemory(2), lambda: veil.ObservationMemory(3)),
+    veil.StateMemory: Sample(lambda: veil.StateMemory(2), lambda: veil.StateMemory(2, clock=False)),
+    veil.ZoneMemory: Sample(lambda: veil.ZoneMemory([["a"], [1]]), lambda: veil.ZoneMemory([["a"], [2]])),
+    veil.Controller: Sample(lambda: veil.Controller(2), lambda: veil.Controller(3)),
+    veil.Opacity: Sample(opacity, lambda: opacity(0.25)),
+    veil.Solution: Sample(solution, lambda: solution(1)),
+    veil.Certificate: Sample(certificate, lambda: veil.certify(problem(), skewed(), time_limit=0.0)),
+    Imported: Sample(imported, lambda: imported("else")),
+    Frontier: Sample(frontier, lambda: frontier(0.25)),
+    attack_result.Attack: Sample(attack, lambda: attack(2)),
+    JointTable: Sample(
+        lambda: veil.measures.joint_table(problem(), uniform()), lambda: veil.measures.joint_table(problem(), skewed())
+    ),
+}
+# Reached through the objects above; the same holds of them.
+PARTS: dict[type, Sample] = {
+    Decisions: Sample(lambda: history().decisions[0], lambda: history(0.25).decisions[0]),
+    History: Sample(past, lambda: past(0.25)),
+    FrontierPoint: Sample(lambda: frontier().points[0], lambda: frontier(0.25).points[0]),
+    RevealingSequence: Sample(
+        lambda: veil.measures.joint_table(problem(), uniform()).revealing()[0],
+        lambda: veil.measures.joint_table(problem(), skewed()).revealing()[1],
+    ),
+    attack_result.Estimate: Sample(lambda: attack().accuracy, lambda: attack().infinite_share),
+    attack_result.Trace: Sample(lambda: attack().traces[0], lambda: attack(2).traces[0]),
+    attack_result.CalibrationBin: Sample(lambda: attack().calibration[0], lambda: attack(2).calibration[0]),
+    Witness: Sample(lambda: certificate().witness, lambda: veil.certify(problem(), skewed(), time_limit=0.0).witness),
+    Verification: Sample(
+        lambda: Verification(PolicyValues(0.0, 1.0, 2.0, 0.0), 1.0),
+        lambda: Verification(PolicyValues(0.0, 1.0, 2.0, 0.0), 2.0),
+    ),
+    type(induced_hmm(problem(), uniform())): Sample(
+        lambda: induced_hmm(problem(), uniform()), lambda: induced_hmm(problem(), skewed())
+    ),
+}
+ALL = SAMPLES | PARTS
+# Not values: a class to derive from, one that is in a state, one that enumerates, and exceptions.
+APART = {veil.Policy, veil.ObserverFilter, veil.Status}
+
+
+@pytest.fixture(scope="module")
+def made() -> Callable[[type], tuple[object, object, object]]:
+    """Of a class: an object, the same made again, and another; made once."""
+    known: dict[type, tuple[object, object, object]] = {}
+
+    def get(kind: type) -> tuple[object, object, object]:
+        if kind not in known:
+            known[kind] = ALL[kind].make(), ALL[kind].make(), ALL[kind].other()
+        return known[kind]
+
+    return get
+
+
+def public_classes() -> list[type]:
+    found = [getattr(veil, name) for name in veil.__all__]
+    return [one for one in found if inspect.isclass(one) and not issubclass(one, Exception)]
+
+
+def test_every_public_class_is_walked():
+    assert set(public_classes()) <= set(SAMPLES) | APART
+
+
+@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
+def test_a_repr_is_one_short_line(kind: type, made):
+    one, _, _ = made(kind)
+    assert type(one) is kind
+    text = repr(one)
+    assert "\n" not in text
+    assert 3 < len(text) <= 500
+    assert kind.__name__ in text
+    assert " at 0x" not in text
+
+
+@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
+def test_objects_are_equal_by_content_and_hash_alike(kind: type, made):
+    one, again, other = made(kind)
+    assert one is not again
+    assert one == again
+    assert isinstance(one, Hashable)
+    assert hash(one) == hash(again)
+    assert one != other
+    assert one != "something else"
+    assert len({one, again, other}) == 2
+
+
+@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
+def test_objects_are_pickled_and_copied(kind: type, made):
+    one, _, _ = made(kind)
+    for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
+        back = pickle.loads(pickle.dumps(one, protocol))
+        assert type(back) is kind
+        assert back == one
+    assert copy.copy(one) == one
+    assert copy.deepcopy(one) == one
+    assert copy.deepcopy([one, one])[0] == one
+
+
+@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
+def test_objects_cannot_be_changed(kind: type, made):
+    one, _, _ = made(kind)
+    names = (
+        [field.name for field in fields(one)] if is_dataclass(one) else [name for name in vars(one) if name[0] != "_"]
+    )
+    assert names
+    for name in names:
+        before = getattr(one, name)
+        with pytest.raises(AttributeError):
+            setattr(one, name, None)
+        with pytest.raises(AttributeError):
+            delattr(one, name)
+        assert getattr(one, name) is before
+        if isinstance(before, np.ndarray):
+            assert not before.flags.writeable
+    with pytest.raises(AttributeError):
+        one.something_new = 1  # pyright: ignore[reportAttributeAccessIssue]
+    for array in vars(pickle.loads(pickle.dumps(one))).values():
+        if isinstance(array, np.ndarray):
+            assert not array.flags.writeable
+
+
+@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
+def test_iteration_is_refused(kind: type, made):
+    one, _, _ = made(kind)
+    with pytest.raises(TypeError, match="not iterable"):
+        iter(one)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in ALL if issubclass(kind, Value)], ids=lambda kind: kind.__name__)
+def test_a_hash_reads_sizes_only(kind: type, made):
+    one, again, _ = made(kind)
+    assert hash(one) == hash(again) == hash(pickle.loads(pickle.dumps(one)))
+
+
+def test_options_are_given_by_name():
+    """True and False say nothing where they are read: switches are keyword-only, but for those of the first edition."""
+    kept = {"Observer", "Automaton", "WhichModel", "ObservationMemory", "StateMemory", "ZoneMemory", "Controller",
+            "Solution"}  # fmt: skip
+    for name in veil.__all__:
+        one = getattr(veil, name)
+        if not callable(one) or name in kept or (inspect.isclass(one) and issubclass(one, enum.Enum | Exception)):
+            continue
+        for parameter in inspect.signature(one).parameters.values():
+            if isinstance(parameter.default, bool):
+                assert parameter.kind is parameter.KEYWORD_ONLY, f"{name}({parameter.name})"
+
+
+@pytest.mark.parametrize("kind", [veil.MarkovPolicy, veil.TimedPolicy, veil.MemoryPolicy])
+def test_a_policy_with_a_table_is_that_array(kind: type, made):
+    policy, _, _ = made(kind)
+    assert np.array_equal(np.asarray(policy), policy.probabilities)
+    assert np.asarray(policy, dtype=np.float32).dtype == np.float32
+    assert np.array(policy) is not policy.probabilities
+    assert np.array(policy).flags.writeable
+
+
+def test_a_history_policy_is_no_array(made):
+    policy, _, _ = made(veil.HistoryPolicy)
+    with pytest.raises(TypeError, match=r"policy\.decisions"):
+        np.asarray(policy)
+
+
+@pytest.mark.parametrize("kind", POLICIES, ids=lambda kind: kind.__name__)
+def test_every_policy_satisfies_the_contract(kind: type, made, tmp_path):
+    policy, again, other = made(kind)
+    assert isinstance(policy, veil.Policy)
+    assert policy.digest() == again.digest() != other.digest()
+    assert policy.describe().startswith("a ")
+    assert policy.executable
+    policy.check(problem())
+    assert policy.choice_names(problem()) == problem().model.actions
+    policy.save(tmp_path / "policy")
+    assert veil.load_policy(tmp_path / "policy") == policy
+    observer = problem().observer
+    seen = int(np.argmax(observer.emissions[0])) if policy.needs_observations and observer.sees_first else None
+    player = policy.player(problem(), seed=3)
+    assert player.act(int(np.argmax(problem().model.initial)), seen) in range(2)
+    assert player.time == 1
+    with pytest.raises(veil.InputError, match="polic"):
+        policy.check(veil.gallery.load("paper-last-state"))
+    before = pickle.dumps(policy)
+    policy.start(problem())
+    assert pickle.dumps(policy) == before
+    assert policy == again
+
+
+def test_a_policy_may_be_solved_again_within_its_class(made):
+    for kind in (veil.MarkovPolicy, veil.TimedPolicy, veil.MemoryPolicy):
+        policy, _, _ = made(kind)
+        found = veil.solve(problem(), memory=policy.memory, iterations=2, starts=2, certificate=False)
+        assert found.policy.memory == policy.memory
+
+
+def test_what_is_no_policy_is_refused_by_name():
+    for wrong in (np.eye(2), None, "markov", problem()):
+        for measure in (veil.opacity, veil.expected_return, veil.ObserverFilter, veil.certify, veil.attack):
+            with pytest.raises(veil.InputError, match="expected a policy"):
+                measure(problem(), wrong)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_filter_is_copied_with_its_state():
+    watcher = veil.ObserverFilter(problem(), uniform())
+    watcher.update(0)
+    for twin in (copy.copy(watcher), copy.deepcopy(watcher), pickle.loads(pickle.dumps(watcher))):
+        assert twin != watcher
+        assert twin.time == watcher.time
+        assert np.array_equal(twin.posterior, watcher.posterior)
+        twin.update(0)
+        assert (twin.time, watcher.time) == (1, 0)
+    assert "\n" not in repr(watcher)
+    assert "time 0" in repr(watcher)
+
+
+# Names
+
+
+def names(given: Sequence[str] | None, size: int = 3) -> Names:
+    defects = Defects("test")
+    found = Names("state", size, given, "s", defects)
+    defects.raise_if_any()
+    return found
+
+
+@pytest.mark.parametrize("given", [None, ("a", "b", "c")])
+def test_names_are_a_sequence(given):
+    found, expected = names(given), given or ("s0", "s1", "s2")
+    assert isinstance(found, Sequence)
+    assert tuple(found) == expected == found.all() == found[:]
+    assert list(reversed(found)) == list(reversed(expected))
+    assert found == expected == found
+    assert found == list(expected)
+    assert found == names(expected)
+    assert found != expected[:2]
+    assert found != "abc"
+    assert hash(found) == hash(expected)
+    assert found[-1] == expected[-1]
+    assert found[np.int64(1)] == expected[1]
+    assert found[1:] == expected[1:]
+    assert found[::-1] == expected[::-1]
+    assert [name in found for name in (expected[0], "s3", "s00", "s٣", 0, None)] == [True, *[False] * 5]
+    assert found.index(expected[2]) == 2
+    assert found.count(expected[2]) == 1
+    assert np.asarray(found).tolist() == list(expected)
+    assert len(found) == 3
+    for index in (3, -4):
+        with pytest.raises(IndexError):
+            found[index]
+    for missing in ("x", "s9"):
+        with pytest.raises(ValueError, match="unknown state"):
+            found.index(missing)
+    with pytest.raises(ValueError, match="unknown"):
+        found.index(expected[0], 1)
+    with pytest.raises(TypeError):
+        found["a"]  # pyright: ignore[reportCallIssue, reportArgumentType]
+    for back in (copy.copy(found), copy.deepcopy(found), pickle.loads(pickle.dumps(found))):
+        assert back == found
+    assert "\n" not in repr(found)
+
+
+def test_the_actions_of_a_model_can_be_walked():
+    assert list(problem().model.actions) == list(problem().model.actions.all())
+    assert list(model().actions) == ["a0", "a1"]
+
+
+def test_a_million_implicit_names_cost_nothing():
+    many = names(None, 10**6)
+    assert not many.given
+    assert many[999_999] == "s999999"
+    assert "s999999" in many
+    assert many == names(None, 10**6)
+    assert many != names(None, 10**6 - 1)
+    assert many.find("s123456") == many.index("s123456") == 123_456
+    assert many[5:7] == ("s5", "s6")
+    assert len(vars(many)["_index"]) == 0
+    assert "1000000 state names" in repr(many)
+    with pytest.raises(ValueError, match="unknown state"):
+        many.index("s" + "9" * 5000)
+
+
+# Equal arguments
+
+
+def test_nan_is_equal_to_nan_and_types_are_told_apart():
+    assert same(np.array([np.nan, 1.0]), np.array([np.nan, 1.0]))
+    assert same(float("nan"), float("nan"))
+    assert not same(np.zeros(2), [0.0, 0.0])
+    assert not same(np.zeros(2), np.zeros(3))
+    assert same({"a": (np.zeros(1), 2)}, {"a": [np.zeros(1), 2]})
+    assert not same({"a": 1}, {"b": 1})
+    one, other = (
+        veil.Solution(uniform(), "", opacity(), 1.0, None, True, veil.Status.CONVERGED, "x") for _ in range(2)
+    )
+    assert np.isnan(one.upper_bits)
+    assert one == other
+    assert hash(one) == hash(other)
