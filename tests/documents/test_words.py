@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 """Words that were retired stay out of every text that users read: documents, help texts, messages, docstrings, the report."""
-=======
-"""Words that were retired stay out of the documents, the examples, the help texts and the report."""
->>>>>>> e1bde26 (The report's interfaces typed: policies, solutions, frontiers, events; retired words are kept out of help texts and the page)
 
 import ast
 import re
@@ -10,9 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
-
-from veil.cli.main import app
 
 ROOT = Path(__file__).parents[2]
 # Terms that the glossary replaced: kept out of every text, docstrings included.
@@ -53,8 +46,6 @@ DOCUMENTS = [
     *(path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "docs").rglob("*.md"))),
     *(path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "examples").rglob("*.*"))),
 ]
-
-COMMANDS = [command.callback.__name__ for command in app.registered_commands if command.callback is not None]
 
 
 PACKAGE = sorted((ROOT / "src" / "veil").rglob("*.py"))
@@ -102,18 +93,6 @@ def test_the_package_uses_the_words_of_the_glossary(path: Path):
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_the_report_uses_the_words_of_the_glossary(path: Path):
     assert not retired(path.read_text("utf-8"), TERMS | PHRASES)
-
-
-@pytest.mark.parametrize("command", ["", *COMMANDS])
-def test_help_texts_use_the_words_of_the_glossary(command: str):
-    done = CliRunner().invoke(app, [*command.split(), "--help"], catch_exceptions=False)
-    assert done.exit_code == 0
-    assert not retired(" ".join(done.stdout.split()))
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "src/veil/report/page").iterdir()), ids=lambda path: path.name)
-def test_the_report_uses_the_words_of_the_glossary(path: Path):
-    assert not retired(path.read_text("utf-8"))
 
 
 @pytest.mark.parametrize("word", ["a watcher", "policies with a clock", "for ever", "No policy whatever"])
