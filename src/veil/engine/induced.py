@@ -1,5 +1,6 @@
 """The Markov chain and the hidden Markov model that a policy makes of a problem, as plain arrays."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,7 +96,7 @@ def induced_hmm(problem: Problem, policy: Policy) -> InducedHMM:
     blocks = int(opening) + kinds if chain.stationary else 1 + kinds * layers
     if blocks * size > MOST_STATES:
         raise TooLargeError(f"the chain would have {blocks * size:,} states, expected at most {MOST_STATES:,}")
-    return _assemble(problem, chain, opening or not chain.stationary)
+    return _assemble(problem, chain, opening or not chain.stationary, policy.choice_names(problem))
 
 
 def _emits_alike(problem: Problem, chain: Chain) -> bool:
@@ -110,7 +111,7 @@ def _emits_alike(problem: Problem, chain: Chain) -> bool:
     )
 
 
-def _assemble(problem: Problem, chain: Chain, opening: bool) -> InducedHMM:
+def _assemble(problem: Problem, chain: Chain, opening: bool, choices: Sequence[str]) -> InducedHMM:
     """Layer 0 holds time 0 where it differs; then a layer for each (time, kind of action), or each kind."""
     hidden = chain.hidden
     size, kinds = hidden.num_states, len(hidden.channels)
@@ -136,7 +137,7 @@ def _assemble(problem: Problem, chain: Chain, opening: bool) -> InducedHMM:
     start = np.zeros(layers * size)
     start[:size] = hidden.start
     emissions, symbols = _emissions(problem, chain, opening, layers)
-    names = _names(problem, chain, opening, layers)
+    names = _names(problem, chain, opening, layers, choices)
     secret = np.tile(hidden.label, (layers, 1))
     transitions = _absorbing_ends(sp.csr_array(sp.block_array(grid, format="csr")))
     values = problem.secret_values
@@ -172,7 +173,7 @@ def _emissions(problem: Problem, chain: Chain, opening: bool, layers: int) -> tu
     return emissions, tuple(symbols)
 
 
-def _names(problem: Problem, chain: Chain, opening: bool, layers: int) -> tuple[str, ...]:
+def _names(problem: Problem, chain: Chain, opening: bool, layers: int, choices: Sequence[str]) -> tuple[str, ...]:
     hidden = chain.hidden
     states, kinds = problem.model.states, len(hidden.channels)
     base = [states[s] for s in hidden.state]
@@ -188,6 +189,6 @@ def _names(problem: Problem, chain: Chain, opening: bool, layers: int) -> tuple[
         time, kind = divmod(layer - int(opening), kinds)
         when = "" if chain.stationary else f" @{time + 1}"
         taken = np.flatnonzero(hidden.channels[kind].actions)
-        by = "" if kinds == 1 else " by " + "/".join(problem.model.actions[a] for a in taken)
+        by = "" if kinds == 1 else " by " + "/".join(choices[a] for a in taken)
         names += [f"{name}{by}{when}" for name in base]
     return tuple(names)

@@ -6,7 +6,8 @@ from typing import Any
 
 from ..common.errors import InputError
 from ..common.rounding import lower_text, upper_text
-from ..formats.results.folder import CertificatePart, Result
+from ..formats.results.document import CertificatePart
+from ..formats.results.folder import Result
 from ..measure.result import Opacity
 from ..planning.solution import Solution, Status
 from ..problem.fingerprint import fingerprint
