@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from veil.proof.certificate import FIRST_WORDS
+
 ROOT = Path(__file__).parents[2]
 # Terms that the glossary replaced: kept out of every text, docstrings included.
 TERMS = {
@@ -85,6 +87,7 @@ def test_the_package_uses_the_words_of_the_glossary(path: Path):
     found = [
         f"string at line {number}, its {defect}"
         for number, text, is_docstring in texts(path)
+        if text not in FIRST_WORDS  # what old files say, to be read
         for defect in retired(text, TERMS if is_docstring else TERMS | PHRASES)
     ]
     assert not found

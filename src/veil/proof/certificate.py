@@ -19,7 +19,7 @@ from ..common.values import Value
 
 FORM = "veil-certificate-2"
 _FIRST_FORM = "veil-certificate-1"  # the same numbers with other words
-_FIRST_WORDS = {
+FIRST_WORDS = {
     "a policy with a clock": "a time-dependent policy",
     "that also acts on what the agent does not know: nobody can play it as it is": "that also acts on what the agent does"
     " not know (not executable)",
@@ -241,6 +241,6 @@ def _reworded(first: Certificate) -> Certificate:
     from .claim import claim_words
 
     words = first.policy_class
-    for old, new in _FIRST_WORDS.items():
+    for old, new in FIRST_WORDS.items():
         words = words.replace(old, new)
     return replace(first, policy_class=words, claim=claim_words(first))
