@@ -533,8 +533,9 @@ def test_an_observation_after_the_horizon_is_refused():
 
 def test_a_tree_too_large_is_refused_with_its_size_and_the_alternatives():
     size = 4
-    chaos = veil.Model(np.full((size, 1, size), 1 / size), np.zeros((size, 1)), 0)
-    noisy = veil.Observer(np.full((size, 5), 0.2))
+    rng = np.random.default_rng(0)  # no two histories leave the same belief, so none can be merged
+    chaos = veil.Model(rng.dirichlet(np.ones(size), (size, 1)), np.zeros((size, 1)), 0)
+    noisy = veil.Observer(rng.dirichlet(np.ones(5), size))
     huge = veil.Problem(chaos, noisy, veil.LastState({1}), horizon=40)
     with pytest.raises(veil.TooLargeError) as caught:
         veil.opacity(huge, veil.MarkovPolicy.uniform(huge), method="exact")

@@ -145,7 +145,6 @@ def _result_seeds() -> list[bytes]:
             document = json.loads((Path(folder) / name / "result.json").read_bytes())
             # Times differ from run to run, and so do the sums of files that hold them: the seeds must not.
             document["answer"]["seconds"] = 1.5
-            document["history"]["seconds"] = [0.5] * len(document["history"]["seconds"])
             document["files"] = dict.fromkeys(document["files"], "0" * 64)
             found.append(_dumped(document))
     return found

@@ -4,8 +4,6 @@ import contextlib
 import hashlib
 import json
 import os
-import resource
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +18,7 @@ from tests.cli.commands import Done
 from tests.cli.commands import veil as command
 from tests.formats.test_malformed import DRN_FILES, NPZ, POMDP
 from tests.formats.test_scenario_defects import CASES
+from tests.small_parent import run_small
 from veil.formats import gallery
 from veil.formats.results.folder import write_result
 
@@ -186,7 +185,7 @@ RESULTS: dict[str, tuple[Callable[[Path], None], str]] = {
     "a list": (content(b"[]"), "the document"),
     "nested without end": (content(b"[" * 200_000), "the document"),
     "a number without end": (content(b'{"veil": ' + b"9" * 200_000 + b"}"), "veil"),
-    "another version": (entry("format", to="veil-result-7"), "format: Input should be 'veil-result-1'"),
+    "another version": (entry("format", to="veil-result-7"), "format: Input should be 'veil-result-2'"),
     "no answer": (entry("answer", to=...), "answer: Field required"),
     "no status": (entry("answer", "status", to=...), "answer.status: Field required"),
     "bits as text": (entry("answer", "opacity", "bits", to="many"), "answer.opacity.bits"),
@@ -196,14 +195,17 @@ RESULTS: dict[str, tuple[Callable[[Path], None], str]] = {
     "a key too many": (entry("surprise", to=1), "surprise: Extra inputs"),
     "a file outside": (entry("files", "../rooms.toml", to="0" * 64), "files.../rooms.toml"),
     "a sum that is none": (entry("files", "history.csv", to="abc"), "files.history.csv"),
-    "no policy named": (entry("files", "policy.safetensors", to=...), "names no policy.safetensors"),
-    "another policy": (content(GOOD, "policy.safetensors"), "policy.safetensors is not the file"),
-    "no policy": (lambda f: (f / "policy.safetensors").unlink(), "policy.safetensors cannot be read"),
+    "no policy named": (entry("files", "policy.safetensors", to=...), "does not list policy.safetensors"),
+    "another policy": (content(GOOD, "policy.safetensors"), "policy.safetensors does not match its hash"),
+    "no policy": (
+        lambda f: (f / "policy.safetensors").unlink(),
+        "is listed in result.json and cannot be read",
+    ),
     "a policy that is none": (spoil_policy, "sums to 2"),
-    "no document": (lambda f: (f / "result.json").unlink(), "there is no result"),
+    "no document": (lambda f: (f / "result.json").unlink(), "no result can be read"),
     "a folder for a document": (
         folder_for_document,
-        "there is no result",
+        "no result can be read",
     ),
 }
 
@@ -249,19 +251,9 @@ COSTLY: dict[str, tuple[str, Callable[[], bytes], list[str]]] = {
 
 def spent(arguments: list[str]) -> tuple[Done, float, float]:
     """A command in a process of its own: how it ended, its seconds of processor time, its peak memory in MiB."""
-
-    def limited() -> None:
-        resource.setrlimit(resource.RLIMIT_DATA, (512 * 2**20, 512 * 2**20))
-
-    names = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    with open("err.txt", "wb") as errors:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "veil", *arguments], stdout=errors, stderr=errors, env=names, preexec_fn=limited
-        )
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    text = Path("err.txt").read_text("utf-8")
-    return Done(process.returncode, "", text), used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+    words = [sys.executable, "-m", "veil", *arguments]
+    code, out, err, seconds, mebibytes = run_small(words, data_limit=512 * 2**20)
+    return Done(code, "", out + err), seconds, mebibytes
 
 
 @pytest.fixture(scope="module")

@@ -3,13 +3,13 @@
 # ruff: noqa: E501  (the hostile texts are one a line)
 
 import json
-import subprocess
 import sys
 import tomllib
 
 import pytest
 
 from tests.formats.fuzz_scenario import seeds
+from tests.small_parent import run_small
 from veil.common.suggest import suggestion
 from veil.formats.scenario.text import Source, shown
 
@@ -122,7 +122,7 @@ def test_values_are_shown_short():
 
 # Texts of nearly 1 MiB, each made to cost as much as it can; `n` entries of each where it is cut short.
 HOSTILE = r'''
-import resource, time
+import time
 from veil.formats.scenario.load import read_scenario
 from veil.common.errors import VeilError
 
@@ -175,14 +175,14 @@ def growth(quarter, whole):
             break
     return found
 
-print(max(map(growth, texts(0.25), texts(1))), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+print(max(map(growth, texts(0.25), texts(1))))
 '''
 
 
 def test_hostile_texts_cost_little():
     """Peak memory below 512 MiB; four times the text takes well below the sixteen times of what grows with the square."""
-    done = subprocess.run([sys.executable, "-c", HOSTILE], capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    growth, mebibytes = map(float, done.stdout.split())
+    code, out, err, _, mebibytes = run_small([sys.executable, "-c", HOSTILE])
+    assert code == 0, err
+    growth = float(out)
     assert mebibytes < 512
     assert growth < 11

@@ -108,7 +108,7 @@ def test_an_unknown_method_lists_what_there_is(plugin):
     with pytest.raises(veil.InputError, match="method is 3, expected one of 'auto'"):
         veil.solve(veil.gallery.load("two-rooms"), 3)  # pyright: ignore[reportArgumentType]
     with pytest.raises(
-        veil.errors.ScenarioError, match=r"\[solve\] method: method is 'unifrom', .* did you mean 'uniform'"
+        veil.errors.ScenarioError, match=r"\[solve\] method: found 'unifrom', .* did you mean 'uniform'"
     ):
         read_scenario(SCENARIO + '[solve]\nmethod = "unifrom"\n')
     done = command("solve", "gallery:two-rooms", "--method", "unifrom")
