@@ -23,7 +23,7 @@ def bars(values: np.ndarray) -> str:
     return "".join(BARS[min(8, round(8 * value))] for value in values)
 
 
-def show(problem: veil.Problem, name: str, policy: veil.MarkovPolicy | veil.TimedPolicy | veil.MemoryPolicy) -> None:
+def show(problem: veil.Problem, name: str, policy: veil.Policy) -> None:
     """Print what the observer learns under one policy."""
     begin = time.perf_counter()
     hidden = veil.opacity(problem, policy)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from veil import gallery
+from veil.policy.tabular import table_policy
 from veil.problem.problem import Problem
 
 from .measured import measure, play_game, search
@@ -33,5 +34,9 @@ def _solved(problem: Problem, settings: Settings, times: Times) -> dict[str, Any
         game = play_game(problem, _QUICK_GAP if settings.quick else _GAP)
     with times.of("measures"):
         numbers = measure(problem, solution.policy, game, settings.seed)
-    own = {"policy": solution.policy.probabilities, "history_bits": game.lower, "iterations": solution.iterations}
+    own = {
+        "policy": table_policy(solution.policy).probabilities,
+        "history_bits": game.lower,
+        "iterations": solution.iterations,
+    }
     return numbers | own | {"status": solution.status.name, "price_bits": solution.price_bits}

@@ -51,6 +51,7 @@ def _unseen(settings: Settings) -> tuple[dict[str, Any], MarkovPolicy]:
     problem = gallery.load(PROBLEM, sees_initial=False)
     found = search(problem, settings.seed, **(_QUICK if settings.quick else {}))
     game = play_game(problem, _QUICK_GAP if settings.quick else _GAP)
+    assert isinstance(found.policy, MarkovPolicy)
     return measure(problem, found.policy, game, settings.seed), found.policy
 
 

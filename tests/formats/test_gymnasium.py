@@ -82,6 +82,7 @@ def test_solved_end_to_end(family: str):
     assert solution.feasible
     assert solution.threshold is not None
     assert solution.expected_return >= solution.threshold - 1e-9
+    assert isinstance(solution.policy, veil.MarkovPolicy)
     rule = solution.policy.probabilities
     assert played(environment(family), rule, horizon) == pytest.approx(solution.expected_return, abs=1e-9)
     assert veil.opacity(problem, solution.policy).bits == pytest.approx(solution.opacity.bits, abs=1e-12)

@@ -29,6 +29,7 @@ def test_by_finite_memory(name):
     problem = veil.gallery.load(name, horizon=40).replace(min_return="80%")
     solution = search_game(problem, gap=0.05, time_limit=30.0, progress=False)
     assert isinstance(solution.proof, EnclosedGame)
+    assert isinstance(solution.policy, veil.HistoryPolicy)
     assert solution.policy.horizon == 40
     assert veil.expected_return(problem, solution.policy) == pytest.approx(solution.expected_return, abs=1e-9)
     assert solution.threshold is not None
@@ -40,6 +41,7 @@ def test_a_policy_on_the_first_steps_is_made_one_for_all():
     problem = veil.gallery.load("paper-initial-state", horizon=7).replace(min_return=None)
     short = problem.replace(horizon=3)
     first = search_game(short, gap=1e-2, progress=False)
+    assert isinstance(first.policy, veil.HistoryPolicy)
     policy = lasting(problem, first.policy)
     assert policy.horizon == 7
     assert lasting(short, first.policy) is first.policy

@@ -32,6 +32,7 @@ def test_the_game_is_the_best_of_all_and_proves_it(problem: veil.Problem):
     assert game.status is veil.Status.CONVERGED
     assert game.upper_bits - game.opacity.bits <= 1e-4
     assert game.expected_return >= (game.threshold or 0.0)
+    assert game.certificate is not None
     veil.verify(game.certificate, problem, game.policy)
     assert game.certificate.gap <= 1.01e-4
     for memory in ("markov", "timed"):
@@ -66,6 +67,7 @@ def test_why_there_is_no_proof(problem: veil.Problem, monkeypatch: pytest.Monkey
 
 def test_transparent_answers_say_what_is_proven(problem: veil.Problem):
     solution = veil.solve(problem, goal="transparent", **QUICK)
+    assert solution.certificate is not None
     assert solution.certificate.goal == "transparent"
     assert solution.certificate.lower == 0
     veil.verify(solution.certificate, problem, solution.policy)
@@ -109,4 +111,5 @@ def test_search_and_proof_together_keep_the_limit():
         clock.monotonic() - begin < 4 + 20
     )  # far more than is allowed, for busy machines; far less than without a limit
     assert solution.feasible
+    assert solution.certificate is not None
     veil.verify(solution.certificate, problem, solution.policy)

@@ -54,4 +54,5 @@ def proof_endless() -> dict[str, Any]:
 def proof_of_solution() -> dict[str, Any]:
     of = problem("at", horizon=3, min_return="60%")
     found = veil.solve(of, "game", certificate_time_limit=600.0, progress=False)
+    assert found.certificate is not None
     return {**of_certificate(found.certificate), "upper_bits": found.upper_bits}

@@ -118,7 +118,7 @@ def resumed(method: Any, **settings: Any) -> dict[str, Any]:
         writing = {"checkpoint": newest, "checkpoint_every": 0.0, "progress": keep}
         whole = veil.solve(of, method, certificate=False, **writing, **settings)
         again = veil.solve(of, method, certificate=False, resume=half, progress=False, **settings)
-    same = bool((whole.policy.probabilities == again.policy.probabilities).all())
+    same = whole.policy == again.policy
     return {"whole": of_solution(whole), "again": of_solution(again), "same": same}
 
 

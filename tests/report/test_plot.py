@@ -22,6 +22,7 @@ def texts(figure: Figure) -> list[str]:
 
 
 def test_arrows_are_the_probabilities(paper: veil.Problem, solved: veil.Solution):
+    assert isinstance(solved.policy, veil.MarkovPolicy)
     figure = plot.policy(paper, solved.policy)
     visited = behave(paper, solved.policy).visits > 1e-12
     for action, way in enumerate([(0, -1), (0, 1), (-1, 0), (1, 0)]):

@@ -14,7 +14,7 @@ from ..common.values import Value
 from ..engine.returns import evaluate_returns
 from ..measure.result import Opacity
 from ..policy.policy import Policy
-from ..policy.tabular import TablePolicy
+from ..policy.tabular import TablePolicy, table_policy
 from ..problem.problem import Problem
 from .ascent import make_ascent
 from .methods import unsupported
@@ -169,5 +169,9 @@ def _cleaned(found: dict[int, Solution], thresholds: np.ndarray) -> Iterator[Fro
         price = solution.price_bits if best is solution else 0.0
         if index == len(thresholds) - 1:
             price = math.inf
-        points.append(FrontierPoint(float(thresholds[index]), best.expected_return, best.opacity, price, best.policy))
+        points.append(
+            FrontierPoint(
+                float(thresholds[index]), best.expected_return, best.opacity, price, table_policy(best.policy)
+            )
+        )
     return reversed(points)

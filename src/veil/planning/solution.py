@@ -10,7 +10,10 @@ from jaxtyping import Float, Int
 from ..common.rounding import lower_text, upper_text
 from ..common.text import aligned
 from ..common.values import Value
+from ..game.refine import SolvedGame
 from ..measure.result import Opacity
+from ..policy.policy import Policy
+from ..proof.certificate import Certificate
 
 
 class Status(Enum):
@@ -76,7 +79,7 @@ class Solution(Value):
       proves it, for `certify`.
     """
 
-    policy: Any
+    policy: Policy
     policy_class: str
     opacity: Opacity
     expected_return: float
@@ -95,10 +98,10 @@ class Solution(Value):
     needs_observations: bool = False
     history: History = field(default_factory=lambda: History.of([]))
     settings: dict[str, Any] = field(default_factory=dict)
-    certificate: Any = None
+    certificate: Certificate | None = None
     certificate_note: str = ""
     upper_bits: float = float("nan")
-    proof: Any = field(default=None, repr=False)
+    proof: SolvedGame | None = field(default=None, repr=False)
 
     def summary(self) -> str:
         """The answer as a small table and one or two sentences."""

@@ -120,7 +120,6 @@ def _of_result(problem: Problem, result: Result, certificate: Certificate | Clai
         needs_observations=found.needs_observations,
         history=result.history(),
         settings=dict(found.settings),
-        certificate=claim,
         **{name: getattr(found, name) for name in words},
     )
     return Answer(solution, claim, document.certificate_note, document.veil)
