@@ -75,6 +75,15 @@ def test_steps_with_events_apart_sum_to_the_step(seed):
             assert summed == pytest.approx(step.T @ table.ravel(), abs=1e-12)
 
 
+def test_the_examples_of_the_docstrings():
+    model = veil.Model([[[0.75, 0.25]], [[0.0, 1.0]]], [[0.0], [0.0]], 0)
+    problem = veil.Problem(model, veil.Observer(np.eye(2)), veil.LastState({1}), horizon=1)
+    pairs = make_pairs(build(problem), FullHistory())
+    assert [(layer.node.tolist(), layer.x.tolist()) for layer in pairs.layers] == [([0], [0]), ([0, 1], [0, 1])]
+    np.testing.assert_array_equal(pairs.steps[0].toarray(), [[0.75, 0.25]])
+    np.testing.assert_array_equal(event_step(pairs, 0, np.ones((1, 1))).toarray(), [[0.75, 0.0, 0.0, 0.25]])
+
+
 def test_a_graph_can_be_used_again():
     problem = veil.gallery.load("paper-last-state")
     pairs = make_pairs(build(problem), LastEvents(2))

@@ -46,7 +46,8 @@ class _Tried(NamedTuple):
 class MultiplierSearch:
     """Finds λ for each table of costs; the return of the soft response grows with λ.
 
-    `max_return` is a policy of the largest return; `binds`: whether the threshold constrains at all.
+    `max_return` is a policy of the largest return; `binds`: whether a multiplier is needed; `at_largest`: the threshold is the
+    largest return, and only policies that attain it are left.
 
     **Raises:** `InfeasibleError` where the threshold is above the largest return.
     """
@@ -63,7 +64,8 @@ class MultiplierSearch:
                 )
             # Only policies of the largest return are left: choose among their actions, and nothing binds.
             self._prior = [log2_of_tables(table) for table in tables]
-        self.binds = threshold is not None and self._prior is None
+        self.at_largest = self._prior is not None
+        self.binds = threshold is not None and not self.at_largest
         self.max_return = FlowPoint(*agent.flows(tables))
         self._derivative: float | None = None  # of the return with respect to λ, from the last two trials
 

@@ -22,7 +22,8 @@ from .public_graph import LastEvents as LastEvents
 from .public_graph import ObserverMemory, PublicGraph, TailEvents
 
 DEFAULT_MEMORY = 2**31
-_MOST_SETS = 50_000
+_MOST_SETS = 50_000  # different sets of states of one time, up to which histories are counted
+_BYTES_A_MOVE, _BYTES_A_ROW = 12, 40  # of a step: a float and a column each; and of a (pair, action), with its flows
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +68,11 @@ def make_pairs(
     told_at: int | None = None,
     clock: Clock = UNLIMITED,
 ) -> Pairs:
-    """The graph of a memory and its pairs, grown together from the start: only what some policy can reach.
+    """The graph of a memory and its pairs, built together from the start: only what some policy can reach.
+
+    Example: state 0 goes to 0 or 1, state 1 stays, the observer sees the state and remembers everything, T = 1, start in
+    state 0. Layer 0 has the one pair (node of "0", x = 0); layer 1 has two nodes, "00" and "01", and the two pairs
+    (0, 0) and (1, 1); `steps[0]` is `(A · 1, 2)`, for each action the row of its probabilities (P(0|0,a), P(1|0,a)).
 
     **Arguments:** `told_at`: a time at which the observer is told the hidden state, None for never. `clock` is checked before
     each layer.
@@ -82,13 +87,7 @@ def make_pairs(
         _check_tree(hidden, memory_bytes, clock)
     moves = Moves.of(hidden)
     first = memory.begin(np.asarray((hidden.root > 0).any(axis=0)))
-    x, event = np.nonzero(hidden.root > 0)
-    order = np.lexsort((x, first[event]))
-    x, event = x[order], event[order]
-    key, number = np.unique(first[event].astype(np.int64) * hidden.num_states + x, return_inverse=True)
-    start = np.bincount(number, weights=hidden.root[x, event])
-    node, state = np.divmod(key, hidden.num_states)
-    layer = labelled(hidden, 0, Layer(node.astype(np.int32), state.astype(np.int32), np.full(len(key), -1)))
+    layer, start = _first_layer(hidden, first)
     sizes = [int(first.max()) + 1]
     told = None
     if told_at == 0:
@@ -105,7 +104,7 @@ def make_pairs(
         if again:
             layer, table, step = layers[-1], following[-1], steps[-1]
         else:
-            used += moves.count(layer) * 12 + 40 * hidden.reward.shape[1] * len(layer)
+            used += _BYTES_A_MOVE * moves.count(layer) + _BYTES_A_ROW * hidden.reward.shape[1] * len(layer)
             if used > memory_bytes:
                 raise _too_large(memory.kind, f"at step {time + 1} of {hidden.horizon}", used, memory_bytes)
             layer, step = moves.advance(hidden, time, layer, table)
@@ -121,6 +120,17 @@ def make_pairs(
     return Pairs(hidden, graph, start, tuple(layers), tuple(steps))
 
 
+def _first_layer(hidden: Hidden, first: Int[np.ndarray, " F"]) -> tuple[Layer, Float[np.ndarray, " n"]]:
+    """The pairs of time 0 and their probabilities, in the order of (node, x)."""
+    x, event = np.nonzero(hidden.root > 0)
+    order = np.lexsort((x, first[event]))
+    x, event = x[order], event[order]
+    key, number = np.unique(first[event].astype(np.int64) * hidden.num_states + x, return_inverse=True)
+    node, state = np.divmod(key, hidden.num_states)
+    layer = labelled(hidden, 0, Layer(node.astype(np.int32), state.astype(np.int32), np.full(len(key), -1)))
+    return layer, np.bincount(number, weights=hidden.root[x, event])
+
+
 def _tell(hidden: Hidden, layer: Layer, sizes: list[int]) -> tuple[np.ndarray, Layer]:
     """The layer after the observer is told x: a node for each (node, x); the size of the layer is set to their number."""
     key = layer.node.astype(np.int64) * hidden.num_states + layer.x
@@ -132,14 +142,15 @@ def _tell(hidden: Hidden, layer: Layer, sizes: list[int]) -> tuple[np.ndarray, L
 
 
 def _repeats(time: int, layers: list[Layer], following: list[np.ndarray], table: np.ndarray) -> bool:
-    """Whether this step is the one before over again; its end is then its beginning."""
+    """Whether this step is equal to the one before: the layer after it is then the layer before it."""
     return time > 0 and np.array_equal(table, following[-1]) and layers[-1].equals(layers[-2])
 
 
 def event_step(pairs: Pairs, time: int, table: Float[np.ndarray, "A n"]) -> sp.csr_array:
-    """The step of a policy from layer t with its events apart: `(n, E · n')`, column `e · n' + p'`.
+    """The step of a policy from layer t with its events apart: `(n, E · n')`, row p, column `e · n' + p'`.
 
-    **Arguments:** `table`, the policy's probabilities at that time, a column for each pair.
+    **Arguments:** `table`, the policy's probabilities at that time, a column for each pair. In the example of `make_pairs`
+    with one action the step is `(1, 2 · 2)`: `P(0|0)` in column 0 · 2 + 0, and `P(1|0)` in column 1 · 2 + 1.
     """
     moves, layer, after = Moves.of(pairs.hidden), pairs.layers[time], pairs.layers[time + 1]
     hidden, following = pairs.hidden, pairs.graph.following[time]
@@ -179,7 +190,7 @@ def count_tree(hidden: Hidden, enough: float = np.inf, clock: Clock = UNLIMITED)
     each time.
     """
     moves = Moves.of(hidden)
-    cost = 12 * moves.degree.sum(axis=0) + 40 * hidden.reward.shape[1]
+    cost = _BYTES_A_MOVE * moves.degree.sum(axis=0) + _BYTES_A_ROW * hidden.reward.shape[1]
     pairs = bytes_needed = 0.0
     histories = 1.0
     exact = True

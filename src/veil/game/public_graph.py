@@ -1,4 +1,4 @@
-"""What the observer remembers, as a graph in layers, and the ways in which that graph can grow.
+"""What the observer remembers, as a graph in layers, and the memories that such graphs are built for.
 
 The observer's memory at time t is a node; an event leads from a node of layer t to a node of layer t + 1. Where no two
 histories lead to the same node the graph is the observation tree and the observer remembers all; otherwise it is an
@@ -31,14 +31,9 @@ class PublicGraph:
     told_at: int | None = None
     told: Int[np.ndarray, "m N"] | None = None
 
-    @property
-    def horizon(self) -> int:
-        """T, the number of steps."""
-        return len(self.following)
-
 
 class ObserverMemory(Protocol):
-    """How a graph grows: given which events are possible, it says where they lead, layer by layer."""
+    """How the graph of a memory is built: given which events are possible, it says where they lead, layer by layer."""
 
     kind: str
     is_tree: bool

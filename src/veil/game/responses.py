@@ -64,6 +64,7 @@ class AgentProblem:
         last = pairs.layers[-1].x
         self.terminal: Float[np.ndarray, " n"] = self.discount**self.horizon * _terminal(problem, pairs)[last]
         self._blocked = np.where(self.available, 0.0, -np.inf)
+        self.largest_reward = float(np.abs(self._reward).max() + np.abs(self.terminal).max()) or 1.0
 
     def costs_at_leaves(self, costs: Float[np.ndarray, "n Z"]) -> Float[np.ndarray, " n"]:
         """A table over (node, value) read at each pair of the last layer."""

@@ -33,13 +33,16 @@ from .responses import AgentProblem
 from .rules import complete, covering_rule, rule_costs, simple_rules, upper_bound
 
 # These decide how fast the bounds converge; they are valid for any values.
-_GROWTH = 1.3  # of the step, after each that is accepted
+_GROWTH, _LARGEST_STEP = 1.3, 1e12  # of the step, after each that is accepted, up to where its gain is below rounding
 _TOLERATED = 0.05  # share of the gap by which a step may fail the test of acceptance
 _LEAST_STEP = 2e-3  # share of all steps so far; a smaller step is taken without the test
 _RETURN_SHARE = 0.02  # share of the gap that a surplus of return may cost
 _BOUND_EVERY = 5  # iterations between two upper bounds, each of which costs about as much as an iteration
 _BLIND_SHARE = 0.2  # of the time, for the game of an observer without memory
 _BLIND_GAP, _BLIND_ITERATIONS = 1e-4, 100  # of that game, which only has to give a first bound
+# Multipliers tried where the largest return is asked for, over the largest reward: the bound falls with λ, until one bit is
+# worth less than any return given up; the rounding error, about 1e-15 λ · reward, stays below 1e-9 bits.
+_MULTIPLIERS_AT_LARGEST = (10.0, 1e3, 1e5)
 _LAST_BOUND_SECONDS = 1.0  # that the bound at the end of a game may take after the deadline
 
 
@@ -254,7 +257,7 @@ class _Ascent:
         self.point = self.point.mixed(lead, weight)
         self.lead, self.accumulated, self.total, self.cumulative = lead, costs, total, cumulative
         self.missed = allowed
-        self.step *= _GROWTH
+        self.step = min(self.step * _GROWTH, _LARGEST_STEP)
         self.iteration += 1
 
     def bound(self) -> None:
@@ -283,9 +286,13 @@ class _Ascent:
     def _offer(self, rule: np.ndarray, multiplier: float, trials: int = 6) -> None:
         clock = Clock(self.clock.left + _LAST_BOUND_SECONDS)
         costs = rule_costs(rule, self.agent.pairs.reachable)
-        bound, multiplier = upper_bound(self.agent, costs, self.threshold, multiplier, trials, clock)
-        if bound < self.best.upper:
-            self.best = _Bound(bound, multiplier, costs)
+        starts = [(multiplier, trials)]
+        if self.multipliers.at_largest and trials > 1:
+            starts = [(large / self.agent.largest_reward, 1) for large in _MULTIPLIERS_AT_LARGEST]
+        for start, most in starts:
+            bound, multiplier = upper_bound(self.agent, costs, self.threshold, start, most, clock)
+            if bound < self.best.upper:
+                self.best = _Bound(bound, multiplier, costs)
 
     def _record(self, iterations: int) -> None:
         bits, best, seconds = self.lower, self.best, self.clock.spent

@@ -25,13 +25,13 @@ from .claim import ROUNDING, bound_words, claim_words, missing_return, policy_wo
 from .forward import MOST_MOVES, PolicyValues, policy_values
 from .observers import best_observer
 
-_SECONDS = 60.0
+_SECONDS = 60.0  # of the whole search by default
 _POLICY_SHARE = 1 / 3  # of the time, for the policy's own opacity
-_EXACT_SHARE, _GRACE = 1 / 3, 0.5  # of that, to follow all histories, and seconds that this may take whatever the limit
-_MOST_MOVES = 2**23  # branches of a layer up to which histories are followed
-_PRUNINGS = (1e-12, 1e-10, 1e-8, 1e-7)
-_MERGINGS, _MERGE_PRUNE = (256, 1024, 4096, 16384), 1e-9  # histories that a layer keeps, and those too rare to count
-_SLACK = 2.0**-40  # bits that claims stay away from what is proven here: machines differ in their last digits
+_EXACT_SHARE, _GRACE = 1 / 3, 0.5  # of that, to follow all histories, and seconds more, which small problems need
+_MOST_MOVES = 2**23  # of a step with histories: a few seconds, at about 80 bytes each
+_PRUNINGS = (1e-12, 1e-10, 1e-8, 1e-7)  # of a window that does not fit, from the one that costs least bits
+_MERGINGS, _MERGE_PRUNE = (256, 1024, 4096, 16384), 1e-9  # histories that a layer keeps apart, and rarer ones left out
+_SLACK = 2.0**-40  # bits between a claim and what is proven here: machines differ in the last digit of a logarithm
 
 
 def certify(

@@ -8,19 +8,23 @@ from jaxtyping import Float, Int
 from ..common.logs import log2_of_count, log2_or_zero
 from .arithmetic import UNIT, group
 
+# Beliefs are rounded to multiples of the smallest of these that leaves few enough clusters.
 _TOLERANCES = (1e-6, 1e-4, 1e-3, 3e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.2, 0.5)
 
 
 def merge_histories(
     history: Int[np.ndarray, " n"], code: Int[np.ndarray, " n"], mass: Float[np.ndarray, " n"], most: int, eta: float
 ) -> tuple[Int[np.ndarray, " n"], float]:
-    """Number histories anew, at most about `most` of them, those with nearly the same belief alike; and the bits it costs.
+    """A cluster for each history, about `most` of them, and an upper bound on the bits that merging may cost.
 
-    `Σ_h P(h) KL(belief of h ‖ belief of its cluster)`, rounded up: the observer cannot know more about anything that
-    follows from the hidden state by telling the histories of a cluster apart.
+    The charge is `Σ_h P(h) KL(belief of h ‖ belief of its cluster)`, rounded up: what the observer would know more about
+    anything that follows from the hidden state if it told the histories of a cluster apart.
 
-    **Arguments:** entries in the order of `history`, numbered without gaps; `code`: a number for each hidden state; `eta`,
-    how far each weight may be from the true one, relative to it.
+    **Arguments:** entries `P(history, hidden state) = mass` in the order of `history`, which is numbered without gaps;
+    `code`: the number of the hidden state; `eta`: a bound on the relative error of each mass.
+
+    Example: two histories of mass 1/2 each with beliefs (0.9, 0.1) and (0.8, 0.2) have four entries; with `most` = 1 both
+    are cluster 0, and the charge is `½ KL((0.9, 0.1) ‖ (0.85, 0.15)) + ½ KL((0.8, 0.2) ‖ (0.85, 0.15)) ≈ 0.0144` bits.
     """
     total = np.bincount(history, mass)
     if len(total) <= most:
