@@ -6,6 +6,7 @@ import inspect
 import pickle
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,8 @@ from veil.planning.frontier import Frontier, FrontierPoint
 from veil.planning.solution import History
 from veil.policy.history import Decisions
 from veil.proof.certificate import Witness
-from veil.proof.verify import PolicyValues, Verification
+from veil.proof.forward import PolicyValues
+from veil.proof.verify import Verification
 
 
 @dataclass(frozen=True)
@@ -53,13 +55,14 @@ def history(share: float = 0.5) -> veil.HistoryPolicy:
 
 
 def model(**changes) -> veil.Model:
-    parts = {"rewards": [[0.0, 1.0], [1.0, 0.0]], "initial": [0.5, 0.5], "discount": 0.5}
+    parts: dict[str, Any] = {"rewards": [[0.0, 1.0], [1.0, 0.0]], "initial": [0.5, 0.5], "discount": 0.5}
     return veil.Model(np.full((2, 2, 2), 0.5), **(parts | changes))
 
 
 def grid(**changes) -> veil.GridWorld:
-    parts = {"walls": [(0, 1)], "starts": {(0, 0): 1.0}, "goals": {(1, 1): 2.0}, "secrets": [(1, 0)]}
-    return veil.GridWorld(2, 2, **(parts | {"sensors": [veil.Sensor("g", [(1, 1)])]} | changes))
+    parts: dict[str, Any] = {"walls": [(0, 1)], "starts": {(0, 0): 1.0}, "goals": {(1, 1): 2.0}, "secrets": [(1, 0)]}
+    parts["sensors"] = [veil.Sensor("g", [(1, 1)])]
+    return veil.GridWorld(2, 2, **(parts | changes))
 
 
 def solution(seed: int = 0) -> veil.Solution:

@@ -108,7 +108,7 @@ def brief(value: object) -> str:
     if isinstance(value, str):
         return repr(value if len(value) <= _LONGEST_TEXT else value[: _LONGEST_TEXT - 1] + "…")
     if isinstance(value, float):
-        return f"{value:.6g}"
+        return repr(float(value))
     if isinstance(value, Sequence | Mapping) and not isinstance(value, bytes):
         plain = isinstance(value, tuple | list) and all(isinstance(one, str | float | int | None) for one in value)
         if plain and len(value) <= _MOST_ITEMS:

@@ -1,13 +1,12 @@
 """What the observer believes, live: the posterior over the secret, updated one observation at a time."""
 
-from typing import Any
-
 import numpy as np
 from jaxtyping import Float
 
 from ..common.checks import Defects
 from ..common.errors import ImpossibleObservationError, VeilError
 from ..common.logs import posteriors
+from ..policy.player import Observation
 from ..policy.policy import Policy
 from ..problem.problem import Problem
 from .chain import make_chain
@@ -73,7 +72,7 @@ class ObserverFilter:
         if not self.problem.observer.sees_first:
             self._enter(0, first_message(self._chain, 0)[None])
 
-    def update(self, observation: Any) -> Float[np.ndarray, " Z"]:
+    def update(self, observation: Observation) -> Float[np.ndarray, " Z"]:
         """Take in the next observation and return the posterior over the secret, `(Z,)`.
 
         **Arguments:** `observation`: its name or index; a pair (action, observation) where the observer sees actions
@@ -85,7 +84,7 @@ class ObserverFilter:
         """
         return self.advance(self.event(observation))
 
-    def event(self, observation: Any) -> int:
+    def event(self, observation: Observation) -> int:
         """The number of an observation as the next event, for `advance`; arguments and errors as for `update`."""
         time = self._next_time()
         observer, defects = self.problem.observer, Defects("observation")

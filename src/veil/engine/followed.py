@@ -59,7 +59,6 @@ class Step:
 class Followed:
     """All that a policy reaches. `start[i]` is the probability of situation i of time 0."""
 
-    problem: Problem
     hidden: Hidden
     start: Float[np.ndarray, " n"]
     layers: tuple[Situations, ...]
@@ -135,16 +134,17 @@ _FOLLOWED: WeakKeyDictionary[HistoryPolicy, WeakKeyDictionary[Problem, Followed]
 
 
 def follow(problem: Problem, policy: HistoryPolicy) -> Followed:
-    """The situations that a policy reaches in a problem; made once for each policy and problem.
+    """The situations that a policy reaches in a problem; found once for each policy and problem.
 
     Cost: linear in the transitions between them.
 
     **Raises:** `InputError` where the policy does not fit the problem; `TooLargeError` where they are too many.
     """
     known = _FOLLOWED.setdefault(policy, WeakKeyDictionary())
-    if problem not in known:
-        known[problem] = _Follower(problem, policy).all()
-    return known[problem]
+    found = known.get(problem)
+    if found is None:
+        found = known[problem] = _Follower(problem, policy).all()
+    return found
 
 
 class _Follower:
@@ -168,7 +168,7 @@ class _Follower:
             step, layer = self._step(time, layer)
             steps.append(step)
             layers.append(layer)
-        return Followed(self.problem, self.hidden, start, tuple(layers), tuple(steps))
+        return Followed(self.hidden, start, tuple(layers), tuple(steps))
 
     def _step(self, time: int, layer: Situations) -> tuple[Step, Situations]:
         moves, actions, here, taken = self.moves, [], [], []

@@ -113,9 +113,10 @@ def build(problem: Problem) -> Hidden:
 
     Cost: linear in the number of transitions of the product; problems are immutable, so it is built once for each.
     """
-    if problem not in _BUILT:
-        _BUILT[problem] = _build(problem)
-    return _BUILT[problem]
+    found = _BUILT.get(problem)  # looked up once: an equal problem that holds the entry may be gone the next moment
+    if found is None:
+        found = _BUILT[problem] = _build(problem)
+    return found
 
 
 def _build(problem: Problem) -> Hidden:

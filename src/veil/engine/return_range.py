@@ -54,16 +54,16 @@ def return_extremes(problem: Problem) -> ReturnRange:
 
     Cost: `O(T · nnz(P))`, once for each problem.
     """
-    if problem not in _RANGES:
+    found = _RANGES.get(problem)
+    if found is None:
         largest = _end(problem, smallest=False)
-        _RANGES[problem] = ReturnRange(
-            smallest=min(
-                _end(problem, smallest=True), largest
-            ),  # where all policies earn the same, rounding may differ
+        smallest = min(_end(problem, smallest=True), largest)  # where all policies earn the same, rounding may differ
+        found = _RANGES[problem] = ReturnRange(
+            smallest=smallest,
             largest=largest,
             exact=not is_blind(problem) or (problem.return_over == "horizon" and problem.horizon <= 1),
         )
-    return _RANGES[problem]
+    return found
 
 
 def max_return(problem: Problem) -> float:

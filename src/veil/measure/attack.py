@@ -1,4 +1,4 @@
-"""The best inference attack, played: an observer guesses the secret of simulated runs, and the score stands beside theory."""
+"""The best inference attack: an observer guesses the secret of simulated runs, with exact values where they are known."""
 
 from functools import cached_property
 
@@ -21,10 +21,10 @@ from .measures import JointTable, joint_table
 from .result import Opacity
 from .sampled import sequence_pass
 
-_MOST_EXACT = 500_000  # sequences: exact values stand beside the sampled ones up to here, a matter of seconds
-_MEMORY = 2**29
-_AT_ONCE = 2**15
-_TIE = 1e-9
+_MOST_EXACT = 500_000  # sequences up to which exact values are added: that takes seconds
+_MEMORY = 2**29  # bytes of messages
+_AT_ONCE = 2**15  # runs; more at a time are no faster
+_TIE = 1e-9  # posteriors that differ by less tie: far above their rounding, far below any difference that matters
 
 
 def attack(
@@ -37,12 +37,12 @@ def attack(
     bins: int = 10,
     traces: int = 5,
 ) -> Attack:
-    """Play the best attack on the secret against simulated runs of a policy.
+    """Run the best attack on the secret against simulated runs of a policy.
 
     The observer computes its exact posterior `P(z|y)` and guesses the most probable value (maximum a posteriori; values
-    that tie are drawn evenly). No observer who knows the policy guesses right more often. With `observer_believes` its
-    posterior comes from another policy than the one that acts; where it sees what it held impossible, it falls back on
-    what it believed before it saw anything.
+    that tie are drawn uniformly). No observer who knows the policy guesses right more often. With `observer_believes` its
+    posterior comes from another policy than the one that acts; after an observation that is impossible under that policy
+    it guesses from the prior.
 
     **Arguments:**
 
@@ -54,42 +54,42 @@ def attack(
     - `traces`: number of runs to show in full.
 
     Cost: one pass forward along the runs, `O(T · episodes · nnz(P))`, after the secret's time once for each of its
-    values; and that of `opacity(method="auto")`. Exact values stand beside the sampled ones where at most 500,000
+    values; and that of `opacity(method="auto")`. Exact values are added where at most 500,000
     sequences are possible.
 
-    **Returns:** an `Attack`; `print(result.summary())` tells it in words.
+    **Returns:** an `Attack`; `print(result.summary())` describes it.
 
-    **Raises:** `InputError` where a policy does not fit the problem or a setting makes no sense.
+    **Raises:** `InputError` where a policy does not fit the problem or a setting is out of range.
     """
     _check(episodes, seed, bins, traces)
     chain = make_chain(problem, policy)
     believed = policy if observer_believes is None else observer_believes
-    watcher = _Watcher(chain if observer_believes is None else _believed_chain(problem, believed))
+    observer = _Observer(chain if observer_believes is None else _believed_chain(problem, believed))
     # Runs of their own: the sample that the opacity may rest on begins with the seed itself.
     runs = draw_runs(chain, episodes, np.random.default_rng((int(seed), 1)))
     hidden_bits = opacity(problem, policy, seed=seed)
     exact = _enumerated(problem, policy, hidden_bits)
-    watched = _Watched(watcher, chain, runs)
-    table = None if exact is None else _Rule(watcher, exact, same=observer_believes is None)
-    costs, finite = watched.costs_bits, watched.finite
+    guesses = _Guesses(observer, chain, runs)
+    table = None if exact is None else _Rule(observer, exact, same=observer_believes is None)
+    costs, finite = guesses.costs_bits, guesses.finite
     return Attack(
         problem=problem.name,
         secret_values=problem.secret_values,
         episodes=episodes,
         seed=seed,
-        accuracy=Estimate.of(watched.right, None if table is None else table.accuracy),
-        blind_accuracy=float(chain.prior @ watcher.right_by_prior),
-        accuracy_over_time=watched.over_time,
+        accuracy=Estimate.of(guesses.right, None if table is None else table.accuracy),
+        blind_accuracy=float(chain.prior @ observer.right_by_prior),
+        accuracy_over_time=guesses.over_time,
         finite_cross_entropy_bits=(
             Estimate.of(costs[finite], None if table is None else table.finite_bits) if finite.any() else None
         ),
-        infinite_share=Estimate.of(watched.ruled_out, None if table is None else table.infinite_share),
-        impossible_share=Estimate.of(watched.impossible, None if table is None else table.impossible_share),
+        infinite_share=Estimate.of(guesses.ruled_out, None if table is None else table.infinite_share),
+        impossible_share=Estimate.of(guesses.impossible, None if table is None else table.impossible_share),
         opacity=hidden_bits,
         fano_error=fano_error(hidden_bits.bits, int(np.count_nonzero(chain.prior))),
-        calibration=_calibration(watched.confidence, watched.right, bins, len(problem.secret_values)),
-        traces=_traces(problem, believed, runs, watched.truth, min(traces, episodes)),
-        mistake=None if observer_believes is None else _mistake(chain, runs, watched, hidden_bits, table),
+        calibration=_calibration(guesses.confidence, guesses.right, bins, len(problem.secret_values)),
+        traces=_traces(problem, believed, runs, guesses.truth, min(traces, episodes)),
+        mistake=None if observer_believes is None else _mistake(chain, runs, guesses, hidden_bits, table),
     )
 
 
@@ -109,8 +109,8 @@ def _believed_chain(problem: Problem, believed: Policy) -> Chain:
         raise InputError(f"observer_believes, {error.subject}", error.defects) from None
 
 
-class _Watcher:
-    """The posterior of an observer who reckons with a chain, and the guess it makes of it."""
+class _Observer:
+    """The posterior of an observer who assumes a chain, and its guess."""
 
     def __init__(self, chain: Chain):
         self.chain = chain
@@ -119,7 +119,7 @@ class _Watcher:
     @cached_property
     def right_by_prior(self) -> Float[np.ndarray, " Z"]:
         """For each true value the probability that the guess before anything was seen is right."""
-        return _guesses(self.prior)
+        return _guess_chances(self.prior)
 
     def rule(self, posterior: Float[np.ndarray, "n Z"]) -> Float[np.ndarray, "n Z"]:
         """What it goes by when it guesses: its posterior, or its prior after what it held impossible."""
@@ -141,32 +141,32 @@ class _Watcher:
         return np.concatenate(parts)
 
 
-def _guesses(posterior: Float[np.ndarray, "*n Z"]) -> Float[np.ndarray, "*n Z"]:
+def _guess_chances(posterior: Float[np.ndarray, "*n Z"]) -> Float[np.ndarray, "*n Z"]:
     """The probability that each value is guessed: the most probable one, evenly among those that tie."""
     # Values that are equal on paper differ by rounding, and not alike in every way to compute them.
     best = posterior >= posterior.max(axis=-1, keepdims=True) - _TIE
     return best / best.sum(axis=-1, keepdims=True)
 
 
-class _Watched:
+class _Guesses:
     """What the observer makes of the runs, chunk by chunk, at every time."""
 
-    def __init__(self, watcher: _Watcher, chain: Chain, runs: Runs):
+    def __init__(self, observer: _Observer, chain: Chain, runs: Runs):
         label, split = chain.hidden.label, chain.hidden.split_time
         self.truth: Int[np.ndarray, " n"] = np.argmax(label[runs.states[:, split]], axis=1)
-        last, right, step = [], np.zeros((chain.hidden.horizon + 1, len(runs))), watcher.chunk()
+        last, right, step = [], np.zeros((chain.hidden.horizon + 1, len(runs))), observer.chunk()
         for begin in range(0, len(runs), step):
             part = slice(begin, begin + step)
             posterior = np.empty(0)
-            for time, posterior in enumerate(posteriors_over_time(watcher.chain, runs.events[part])):
-                guesses = _guesses(watcher.rule(posterior))
-                right[time, part] = guesses[np.arange(len(guesses)), self.truth[part]]
+            for time, posterior in enumerate(posteriors_over_time(observer.chain, runs.events[part])):
+                chances = _guess_chances(observer.rule(posterior))
+                right[time, part] = chances[np.arange(len(chances)), self.truth[part]]
             last.append(posterior)
         self.posterior: Float[np.ndarray, "n Z"] = np.concatenate(last)
         self.right: Float[np.ndarray, " n"] = right[-1]
         self.over_time: Float[np.ndarray, " T+1"] = right.mean(axis=1)
         self.over_time.flags.writeable = False
-        self.confidence: Float[np.ndarray, " n"] = watcher.rule(self.posterior).max(axis=1)
+        self.confidence: Float[np.ndarray, " n"] = observer.rule(self.posterior).max(axis=1)
         self.impossible: Bool[np.ndarray, " n"] = row_sums(self.posterior) == 0
         self.costs_bits = _costs_bits(self.posterior, self.truth)
         self.finite: Bool[np.ndarray, " n"] = self.costs_bits < np.inf
@@ -181,10 +181,10 @@ def _costs_bits(posterior: Float[np.ndarray, "n Z"], truth: Int[np.ndarray, " n"
 class _Rule:
     """What the observer's rule earns exactly, summed over all sequences that the acting policy makes possible."""
 
-    def __init__(self, watcher: _Watcher, table: JointTable, *, same: bool):
+    def __init__(self, observer: _Observer, table: JointTable, *, same: bool):
         joint = table.probabilities
-        posterior = table.posterior if same else watcher.posteriors(table.events)
-        self.accuracy = float(np.vdot(joint, _guesses(watcher.rule(posterior))))
+        posterior = table.posterior if same else observer.posteriors(table.events)
+        self.accuracy = float(np.vdot(joint, _guess_chances(observer.rule(posterior))))
         happens = joint > 0
         finite = happens & (posterior > 0)
         ruled_out, total = float(joint[happens & ~finite].sum()), float(joint[finite].sum())
@@ -227,18 +227,18 @@ def _calibration(
 def _traces(
     problem: Problem, believed: Policy, runs: Runs, truth: Int[np.ndarray, " n"], count: int
 ) -> tuple[Trace, ...]:
-    watcher = ObserverFilter(problem, believed)
-    return tuple(_trace(watcher, runs.events[number], int(truth[number])) for number in range(count))
+    observer = ObserverFilter(problem, believed)
+    return tuple(_trace(observer, runs.events[number], int(truth[number])) for number in range(count))
 
 
-def _trace(watcher: ObserverFilter, events: Int[np.ndarray, " L"], truth: int) -> Trace:
-    problem, first = watcher.problem, 0 if watcher.problem.observer.sees_first else 1
+def _trace(observer: ObserverFilter, events: Int[np.ndarray, " L"], truth: int) -> Trace:
+    problem, first = observer.problem, 0 if observer.problem.observer.sees_first else 1
     names = tuple(event_name(problem, int(event), time) for time, event in enumerate(events) if time >= first)
-    watcher.reset()
-    rows, impossible_at = [watcher.posterior] if first else [], None
+    observer.reset()
+    rows, impossible_at = [observer.posterior] if first else [], None
     for time, name in enumerate(names, first):
         try:
-            rows.append(watcher.update(name))
+            rows.append(observer.update(name))
         except ImpossibleObservationError:
             impossible_at = time
             break
@@ -247,13 +247,13 @@ def _trace(watcher: ObserverFilter, events: Int[np.ndarray, " L"], truth: int) -
     return Trace(names, problem.secret_values[truth], posterior, impossible_at)
 
 
-def _mistake(chain: Chain, runs: Runs, watched: _Watched, hidden_bits: Opacity, table: _Rule | None) -> Mistake:
+def _mistake(chain: Chain, runs: Runs, guesses: _Guesses, hidden_bits: Opacity, table: _Rule | None) -> Mistake:
     """The observer against one who knows the policy, on the same runs."""
-    knowing = _Watcher(chain).posteriors(runs.events)
-    finite = watched.finite
+    knowing = _Observer(chain).posteriors(runs.events)
+    finite = guesses.finite
     # Run by run the difference varies less than either term; its mean is the divergence of the two posteriors.
-    extra = watched.costs_bits[finite] - _costs_bits(knowing, watched.truth)[finite]
-    right = _guesses(knowing)[np.arange(len(knowing)), watched.truth]
+    extra = guesses.costs_bits[finite] - _costs_bits(knowing, guesses.truth)[finite]
+    right = _guess_chances(knowing)[np.arange(len(knowing)), guesses.truth]
     return Mistake(
         finite_bits=Estimate.of(extra, None) if finite.any() else None,
         sampled_bits=float(extra.mean()) if finite.all() else np.inf,

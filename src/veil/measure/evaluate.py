@@ -1,10 +1,11 @@
-"""`opacity` and `opacity_gradient`: one door for every method, which says in the result what it did and why."""
+"""`opacity`, `opacity_gradient` and `expected_return`: every method behind one function, which states what it did and why."""
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from ..common.checks import Defects, as_floats, is_number
 from ..common.clock import Clock
@@ -17,6 +18,7 @@ from ..policy.memories import Memory
 from ..policy.memory import MemoryPolicy
 from ..policy.policy import Policy
 from ..policy.tables import softmax_pull_back
+from ..policy.tabular import TablePolicy
 from ..policy.timed import TimedPolicy
 from ..problem.problem import Problem
 from .bracket import bracket_gradient, bracket_opacity
@@ -110,7 +112,7 @@ def opacity(
 
 def opacity_gradient(
     problem: Problem,
-    theta: Any,
+    theta: ArrayLike,
     method: Method = "exact",
     *,
     width: float = 1e-3,
@@ -166,7 +168,7 @@ def expected_return(problem: Problem, policy: Policy) -> float:
 
 
 def return_gradient(
-    problem: Problem, theta: Any, *, memory: Memory | None = None
+    problem: Problem, theta: ArrayLike, *, memory: Memory | None = None
 ) -> tuple[float, Float[np.ndarray, "*T C A"]]:
     """The expected return of a softmax policy and its exact gradient in the parameters; see `opacity_gradient`."""
     policy, chain = _softmax_chain(problem, theta, memory)
@@ -241,9 +243,7 @@ def _sampled(chain: Chain, settings: _Settings) -> Opacity:
     )
 
 
-def _softmax_chain(
-    problem: Problem, theta: Any, memory: Memory | None
-) -> tuple[MarkovPolicy | TimedPolicy | MemoryPolicy, Chain]:
+def _softmax_chain(problem: Problem, theta: ArrayLike, memory: Memory | None) -> tuple[TablePolicy, Chain]:
     if memory is not None:
         policy = MemoryPolicy.softmax(theta, problem, memory)
         return policy, make_chain(problem, policy)
@@ -255,6 +255,7 @@ def _softmax_chain(
     return policy, make_chain(problem, policy)
 
 
-def _in_theta(policy: MarkovPolicy | TimedPolicy | MemoryPolicy, slope: np.ndarray) -> np.ndarray:
-    gradient = softmax_pull_back(policy.table, slope)
+def _in_theta(policy: TablePolicy, gradient: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "*T C A"]:
+    """The gradient with respect to the parameters, in their shape, from the one with respect to the table."""
+    gradient = softmax_pull_back(policy.table, gradient)
     return gradient if policy.timed else gradient[0]

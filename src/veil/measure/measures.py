@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -241,42 +240,54 @@ def bits_over_time(
 
 
 def observation_costs(
-    problem: Problem, policy: Policy, *, silent: str | int | None = None, **budget: Any
+    problem: Problem,
+    policy: Policy,
+    *,
+    silent: str | int | None = None,
+    memory_bytes: int = DEFAULT_MEMORY,
+    time_limit: float = EXACT_SECONDS,
+    merge_tolerance: float = 0.0,
 ) -> dict[str, float]:
     """Information leaked through each observation, in bits: the rise of the opacity if the silent one is shown instead.
 
     **Arguments:**
 
     - `silent`: the observation that means "nothing seen"; the observer's own by default.
-    - `budget`: `memory_bytes`, `time_limit` and `merge_tolerance`, as for `opacity(method="exact")`.
+    - `memory_bytes`, `time_limit`, `merge_tolerance`: as for `opacity(method="exact")`.
     """
     observer = problem.observer
     target = observer.silent if silent is None else observer.find(silent)
     others = [o for o in range(observer.num_observations) if o != target]
     muted = {observer.observations[o]: observer.without([o], silent=target) for o in others}
-    return _costs(problem, policy, muted, budget)
+    return _costs(problem, policy, muted, Budget(memory_bytes, time_limit, merge_tolerance))
 
 
-def sensor_costs(problem: Problem, policy: Policy, **budget: Any) -> dict[str, float]:
+def sensor_costs(
+    problem: Problem,
+    policy: Policy,
+    *,
+    memory_bytes: int = DEFAULT_MEMORY,
+    time_limit: float = EXACT_SECONDS,
+    merge_tolerance: float = 0.0,
+) -> dict[str, float]:
     """Information leaked through each sensor, in bits: how much the opacity rises when the sensor is switched off.
 
     The observer must define its sensors, as those of a `GridWorld` do.
 
-    **Arguments:** `budget`: `memory_bytes`, `time_limit` and `merge_tolerance`, as for `opacity(method="exact")`.
+    **Arguments:** `memory_bytes`, `time_limit`, `merge_tolerance`: as for `opacity(method="exact")`.
     """
     observer = problem.observer
     if not observer.sensors:
         raise InputError(
             "observer", ["it has no sensors: give them, as in Observer(..., sensors=…), or use observation_costs"]
         )
-    return _costs(problem, policy, {name: observer.without_sensor(name) for name in observer.sensors}, budget)
+    muted = {name: observer.without_sensor(name) for name in observer.sensors}
+    return _costs(problem, policy, muted, Budget(memory_bytes, time_limit, merge_tolerance))
 
 
-def _costs(problem: Problem, policy: Policy, muted: dict[str, Observer], budget: dict) -> dict[str, float]:
-    allowed = Budget(**budget)
-
+def _costs(problem: Problem, policy: Policy, muted: dict[str, Observer], budget: Budget) -> dict[str, float]:
     def bits(observer: Observer) -> float:
-        return exact_opacity(make_chain(problem.replace(observer=observer), policy), allowed).upper
+        return exact_opacity(make_chain(problem.replace(observer=observer), policy), budget).upper
 
     before = bits(problem.observer)
     return {name: bits(observer) - before for name, observer in muted.items()}

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from jaxtyping import Float
 
 from ...common.checks import Defects, Names, as_floats, check_distributions, check_shape
 from ..model import Model
@@ -26,7 +27,7 @@ class WhichModel(Secret):
     keys = (Key("agent_knows", bool, "Whether the policy may depend on the model that runs.", False),)
     several_models = True
 
-    weights: Sequence[float] | None = None
+    weights: Sequence[float] | Float[np.ndarray, " K"] | None = None
     names: Sequence[str] | None = None
     agent_knows: bool = False
 
