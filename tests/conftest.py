@@ -1,4 +1,4 @@
-"""What all tests need: Ctrl-C works in the processes they start, and in CI no test is skipped."""
+"""What all tests need: Ctrl-C works in the processes they start, in CI no test is skipped, shapes are checked on demand."""
 
 import os
 import signal
@@ -6,6 +6,13 @@ import threading
 from collections.abc import Generator
 
 import pytest
+
+if os.environ.get("VEIL_CHECK_SHAPES") == "1":  # before anything of ours is imported
+    from jaxtyping import install_import_hook
+
+    from tests import shapes as shapes  # found by its name
+
+    install_import_hook("veil", "tests.shapes.check_arrays")
 
 
 def pytest_configure() -> None:
