@@ -67,6 +67,17 @@ def test_the_commands_read_and_write_it(run: Run, tmp_path: Path):
     assert "lists of transitions" in listed
 
 
+def test_its_options_in_a_scenario(run: Run, tmp_path: Path):
+    (tmp_path / "commas.edges").write_text("hall,go,vault,1,0\nvault,go,hall,1,0\n")
+    text = SCENARIO.replace('path = "doors.edges"', 'path = "commas.edges"\noptions = { separator = "," }')
+    (tmp_path / "commas.toml").write_text(text)
+    assert parsed(run("veil", "inspect", "commas.toml", "--json"))["states"] == 2
+    (tmp_path / "commas.toml").write_text(text.replace("separator", "seperator"))
+    message = run("veil", "inspect", "commas.toml", code=2)
+    assert "line 6, [file.options] seperator: found seperator, which is not an option" in message
+    assert "did you mean 'separator'?" in message
+
+
 def test_the_report_shows_a_result_of_it(run: Run, tmp_path: Path):
     run("veil", "solve", "doors.toml", "--starts", "1", "--no-certificate", "--report", "-o", "out")
     assert "vault" in (tmp_path / "out" / "report.html").read_text("utf-8")

@@ -390,7 +390,7 @@ BAD_DRAWINGS = [
     ("", {}, "the drawing is '', expected a string with one line a row"),
     (None, {}, "the drawing is None, expected a string with one line a row"),
     ("S..\n..", {}, "line 2 has 2 cells, expected 3 as line 1 has: each character is a cell"),
-    ("S .\n\n. .", {}, "line 2 has 0 cells, expected 2 as line 1 has: cells are what stands between blanks"),
+    ("S .\n\n. .", {}, "line 2 has 0 cells, expected 2 as line 1 has: spaces separate cells"),
     (
         "S.\n.q",
         {},
@@ -407,11 +407,11 @@ BAD_DRAWINGS = [
     ),
     ("S.", {"sensors": {"a": 0.9}}, "sensor 'a' has the settings 0.9, expected a mapping"),
     ("S.", {"sensors": ["a"]}, "sensors are ['a'], expected a mapping from a character to the settings of a sensor"),
-    ("S.", {"legend": ["a"]}, "legend is ['a'], expected a mapping from a character to what it stands for"),
+    ("S.", {"legend": ["a"]}, "legend is ['a'], expected a mapping from a character to its meaning"),
     (
         "S.",
         {"legend": {"v": ["vault"]}},
-        "legend 'v' stands for 'vault', expected a word or a sensor among floor, wall",
+        "legend 'v' means 'vault', expected a word or a sensor among floor, wall",
     ),
     ("S.", {"legend": {"S": ["goal"]}}, "legend 'S': the character means 'start' in every drawing"),
     ("S.", {"legend": {"a": ["goal"]}, "sensors": SENSOR}, "legend 'a' is the character of a sensor too"),

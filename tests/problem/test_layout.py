@@ -48,7 +48,7 @@ def test_it_is_no_part_of_the_fingerprint():
     [
         (Layout(2, 2, ((0, 0), (0, 1))), "2 cells, expected one for each of the 3 states"),
         (Layout(2, 2, ((0, 0), (0, 0), (1, 1))), "two states lie in one cell"),
-        (Layout(1, 2, ((0, 0), (0, 1), (1, 1))), "lies off its grid of 1 × 2"),
+        (Layout(1, 2, ((0, 0), (0, 1), (1, 1))), "is outside the grid of 1 × 2"),
         ("grid", "layout is a str"),
     ],
 )

@@ -67,12 +67,11 @@ class CheckpointError(VeilError):
 class ModelFileError(VeilError, ValueError):
     """A model file that cannot be read as one; names the file, the line where there is one, and what was expected.
 
-    **Attributes:** `path`; `line`, counted from 1, or None.
+    **Attributes:** `path`; `message`, without the place; `line`, counted from 1, or None.
     """
 
     def __init__(self, path: object, message: str, line: int | None = None):
-        self.path = str(path)
-        self.line = line
+        self.path, self.message, self.line = str(path), message, line
         place = self.path if line is None else f"{self.path}, line {line}"
         super().__init__(f"{place}: {message}")
 

@@ -12,8 +12,10 @@ from ..common.files import write_whole
 END = ""
 
 
-def read_text(path: str | Path, most_bytes: int) -> str:
-    """The text of a model file, refused before it is read where it is too large.
+def read_text(path: str | Path, most_bytes: int, remedy: str = "") -> str:
+    """The text of a file; no more is read than the limit allows.
+
+    **Arguments:** `remedy`: what to do where it is too large.
 
     **Raises:** `ModelFileError` where the file does not exist, is too large, or is not text.
     """
@@ -21,9 +23,12 @@ def read_text(path: str | Path, most_bytes: int) -> str:
     try:
         if not place.is_file():
             raise ModelFileError(path, "the file does not exist" if not place.exists() else "this is not a file")
-        if place.stat().st_size > most_bytes:
-            raise ModelFileError(path, f"it has {place.stat().st_size:,} bytes, expected at most {most_bytes:,}")
-        content = place.read_bytes()
+        with place.open("rb") as file:
+            content = file.read(most_bytes + 1)
+        if len(content) > most_bytes:
+            size = max(place.stat().st_size, len(content))
+            hint = f": {remedy}" if remedy else ""
+            raise ModelFileError(path, f"it has {size:,} bytes, expected at most {most_bytes:,}{hint}")
     except OSError as error:
         raise ModelFileError(path, f"it cannot be read: {error.strerror}") from None
     except ValueError as error:
@@ -34,7 +39,8 @@ def read_text(path: str | Path, most_bytes: int) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise ModelFileError(path, f"byte {error.start} is not text in UTF-8", line) from None
+        found = f"byte {content[error.start]:#04x} is not UTF-8"
+        raise ModelFileError(path, f"{found}, expected a text file in UTF-8", line) from None
 
 
 def write_file(path: str | Path, content: str | bytes) -> None:

@@ -8,7 +8,7 @@ from .grid.sensors import Cell
 
 @dataclass(frozen=True)
 class Layout:
-    """A grid of `rows × columns` on which every state has a cell of its own; what no state holds is a wall.
+    """A grid of `rows × columns` with a distinct cell for each state; a cell without a state is a wall.
 
     **Arguments:** `rows`, `columns`; `cells`: `(row, column)` of each state, in the order of the states, row 0 at the top.
     """
@@ -22,7 +22,7 @@ class Layout:
         if len(self.cells) != num_states:
             defects.add(f"the layout has {len(self.cells)} cells, expected one for each of the {num_states} states")
         if len(set(self.cells)) != len(self.cells):
-            defects.add("two states lie in one cell of the layout, expected distinct cells")
+            defects.add("two states share a cell of the layout, expected distinct cells")
         outside = [cell for cell in self.cells if not (0 <= cell[0] < self.rows and 0 <= cell[1] < self.columns)]
         if outside:
-            defects.add(f"cell {outside[0]} of the layout lies off its grid of {self.rows} × {self.columns}")
+            defects.add(f"cell {outside[0]} of the layout is outside the grid of {self.rows} × {self.columns}")

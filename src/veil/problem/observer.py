@@ -1,4 +1,4 @@
-"""The observer: what it can see of a state or of a step, and how to blunt its sensors."""
+"""The observer: what it sees of each state or step, and the same with sensors switched off."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -19,7 +19,7 @@ _LISTED = 21
 
 
 class Observer(Value):
-    """Sensors that show the observer one observation a step, with known probabilities.
+    """Emits one observation per step, with known probabilities.
 
     **Arguments:**
 

@@ -1,4 +1,4 @@
-"""What is asked: a model, an observer, a secret, a horizon and the return that must be kept."""
+"""The problem: a model, an observer, a secret, a horizon and a threshold on the return."""
 
 import re
 from collections.abc import Sequence
@@ -42,13 +42,13 @@ class Problem(Value):
     **Arguments:**
 
     - `model`: a `Model`; or a sequence of models over the same states, for the secret `WhichModel`.
-    - `observer`, `secret`: who watches, and what it wants to know.
+    - `observer`, `secret`: what the observer sees, and what it wants to know.
     - `horizon`: T ≥ 0.
-    - `min_return`: the threshold δ on the expected return; or a percentage such as `"80%"`, that share of the way from
+    - `min_return`: the threshold δ on the expected return; or a percentage such as `"80%"`, of the way from
       the smallest to the largest attainable return; None for no threshold.
     - `return_over`: `"horizon"`: `E[Σ_{t<T} γ^t R(s_t,a_t) + γ^T R_T(s_T)]`; `"infinite"`: the discounted sum over all
       times, as the paper defines the value, with discount below 1 and no terminal rewards.
-    - `agent_sees_observations`: whether the agent itself receives what the observer sees.
+    - `agent_sees_observations`: whether the agent also receives the observations.
     - `name`: shown in results.
     - `layout`: where the states lie in a picture, for a grid; no number depends on it.
 
@@ -95,12 +95,12 @@ class Problem(Value):
 
     @property
     def num_states(self) -> int:
-        """How many states the model has."""
+        """Number of states."""
         return self.model.num_states
 
     @property
     def num_actions(self) -> int:
-        """How many actions the model has."""
+        """Number of actions."""
         return self.model.num_actions
 
     @property
@@ -110,7 +110,7 @@ class Problem(Value):
 
     @property
     def num_cells(self) -> int:
-        """How many situations the agent can tell apart: the rows of a policy's table.
+        """How many situations the agent can distinguish: the rows of a policy's table.
 
         The states; or, where the secret says that the agent knows more, every pair (what it knows, state), pair
         `(m, s)` in row `m · S + s`.
@@ -228,7 +228,7 @@ def _check_min_return(min_return: object, defects: Defects) -> float | str | Non
         if 0 <= share <= 100:
             return np.format_float_positional(abs(share), trim="-") + "%"  # abs: no "-0%"
         defects.add(
-            f"min_return is {min_return!r}, expected a percentage from 0% to 100%: how far it lies on the way from the"
+            f"min_return is {min_return!r}, expected a percentage from 0% to 100%, of the way from the"
             " smallest to the largest attainable return",
             "min_return",
         )

@@ -2,14 +2,14 @@
 
 import os
 import stat
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from ...common.checks import Defects
 from ...common.errors import InputError, VeilError
-from ...problem.observer import Observer
+from ...common.suggest import suggestion
 from ..imported import changed_model
 from ..registry import find_format, read_model
 from .models import ScenarioModel, lookup
@@ -28,21 +28,26 @@ def read_file(table: ModelFile, folder: Path, allow_outside: bool, defects: Defe
     found = _inside(table.path, folder, allow_outside, defects.under("path"))
     if found is None:
         return None
-    options = {"constants": table.constants or None, "reward_model": table.reward_model}
-    options = {name: value for name, value in options.items() if value is not None}
+    own = {"constants": table.constants or None, "reward_model": table.reward_model}
+    options = {name: value for name, value in own.items() if value is not None}
     try:
         known = find_format("read_model", found)
-        for name in [name for name in options if name not in known.options]:
-            defects.add(f"found {name}, which is not an option of {known.description}", name)
+        for name in options:
+            if name not in known.options:
+                defects.add(f"found {name}, which is not an option of {known.description}", name)
+        for name in table.options:
+            if name in ("constants", "reward_model"):
+                defects.add(f"found {name}, which is a key of [file] itself", "options", name)
+            elif name not in known.options:
+                hint = suggestion(name, known.options)
+                defects.add(f"found {name}, which is not an option of {known.description}: {hint}", "options", name)
         if len(defects) > before:
             return None
-        imported = read_model(found, options)
+        imported = read_model(found, options | table.options)
     except VeilError as error:
         _note(error, table.path, defects)
         return None
-    observer = _seeing(imported.observer)
-    model = ScenarioModel(imported.model, observer, valuations=imported.valuations, labels=imported.labels)
-    return _changed(model, table, defects)
+    return _changed(ScenarioModel(imported), table, defects)
 
 
 def _note(error: VeilError, path: str, defects: Defects) -> None:
@@ -57,7 +62,7 @@ def _inside(given: str, folder: Path, allow_outside: bool, defects: Defects) -> 
     """The file that is meant, every symbolic link followed; None with the defect noted."""
     try:
         home, target = Path(os.path.realpath(folder)), Path(os.path.realpath(folder / given))
-        # What lies outside is not looked at, so that a scenario cannot ask which files there are.
+        # What is outside is not looked at, so that a scenario cannot find out which files exist.
         if not allow_outside and not target.is_relative_to(home):
             defects.add(f"{shown(given)} leaves the folder of the scenario, expected a file inside: copy it there")
             return None
@@ -73,19 +78,6 @@ def _inside(given: str, folder: Path, allow_outside: bool, defects: Defects) -> 
         defects.add(f"{shown(given)} has {status.st_size:,} bytes, expected at most {MOST_MODEL_BYTES:,}")
         return None
     return target
-
-
-def _seeing(observer: Observer | None) -> Callable[[bool, bool], Observer] | None:
-    """The file's observer, to which the scenario adds whether it sees actions and the start."""
-    if observer is None:
-        return None
-
-    def seeing(sees_actions: bool, sees_initial: bool) -> Observer:
-        names = observer.observations.all() if observer.observations.given else None
-        seen = (sees_actions or observer.sees_actions, sees_initial and observer.sees_initial)
-        return Observer(observer.emissions, names, *seen, silent=observer.silent, sensors=observer.sensors)
-
-    return seeing
 
 
 def _changed(found: ScenarioModel, table: ModelFile, defects: Defects) -> ScenarioModel | None:
@@ -111,7 +103,7 @@ def _changed(found: ScenarioModel, table: ModelFile, defects: Defects) -> Scenar
     if len(defects) > before:
         return None
     try:
-        found.model = changed_model(
+        made = changed_model(
             model,
             rewards=rewards,
             initial=model.initial if table.initial is None else table.initial,
@@ -121,4 +113,4 @@ def _changed(found: ScenarioModel, table: ModelFile, defects: Defects) -> Scenar
     except VeilError as error:
         defects.take(error)
         return None
-    return found
+    return ScenarioModel(replace(found.imported, model=made))

@@ -6,8 +6,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-
 from ...common.checks import Defects
 from ...common.errors import InputError
 from ...problem.observer import Observer
@@ -17,10 +15,10 @@ from .files import read_file
 from .forms import read_secret_form, read_tables
 from .models import MOST_TRANSITIONS, ScenarioModel, read_graph, read_grid
 from .observer import read_observer, ways_given
-from .parts import make_settings
 from .schema import MOST_CELLS, Graph, Grid, ModelFile, ObserverTable, OneOfSeveral, SecretForm
 from .secret import read_secret
-from .text import ScenarioDefects, Source, check_values, read_text
+from .settings import read_settings
+from .text import ScenarioDefects, Source, check_values, read_scenario_text
 from .types import Table
 
 _MODELS = ("grid", "graph", "file")
@@ -57,9 +55,8 @@ def load(path: str | Path, *, allow_outside: bool = False) -> Problem:
 def load_scenario(path: str | Path, *, allow_outside: bool = False) -> Scenario:
     """The problem of a scenario file, with the settings to solve it; arguments and errors as for `load`."""
     path = Path(path)
-    return read_scenario(
-        read_text(path), source=str(path), name=path.stem[:200], folder=path.parent, allow_outside=allow_outside
-    )
+    text = read_scenario_text(path)
+    return read_scenario(text, source=str(path), name=path.stem[:200], folder=path.parent, allow_outside=allow_outside)
 
 
 def read_scenario(
@@ -88,7 +85,7 @@ def build_scenario(source: Source, *, name: str, folder: Path | None = None, all
     defects.raise_if_any()
     reader = _Reader(source.data, defects, folder, allow_outside)
     problem = reader.problem(reader.tables.name or name or "scenario")
-    settings = make_settings(reader.tables.solve, problem, reader.first, defects.under("solve"))
+    settings = read_settings(reader.tables.solve, problem, reader.first, defects.under("solve"))
     defects.raise_if_any()
     assert problem is not None
     return Scenario(problem, MappingProxyType(settings), reader.tables.description, source.name)
@@ -239,10 +236,11 @@ def _same_observer(first: ScenarioModel, other: ScenarioModel) -> bool:
     """Whether two models bring the same observer: one observer sees whichever of them runs."""
     if first.grid is not None and other.grid is not None:
         return (first.grid.sensors, first.grid.readings) == (other.grid.sensors, other.grid.readings)
-    if first.observer is None or other.observer is None:
-        return first.observer is other.observer and first.grid is other.grid
-    one, two = first.observer(False, True), other.observer(False, True)
-    return one.observations.all() == two.observations.all() and np.array_equal(one.emissions, two.emissions)
+    one, two = first.imported.observer, other.imported.observer
+    if one is None or two is None:
+        return one is two and first.grid is other.grid
+    seen = [(o.shape, o.observations.all(), o.sees_actions, o.sees_initial) for o in (one, two)]
+    return seen[0] == seen[1] and all((a != b).nnz == 0 for a, b in zip(one.matrices, two.matrices, strict=True))
 
 
 def _cells(grid: Grid) -> int:

@@ -1,6 +1,6 @@
 """The models of a scenario: a grid or a graph made into a model, with all by which its other tables name states."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
@@ -14,8 +14,7 @@ from ...problem.grid.drawing import SIGNS, Drawing, read_drawing
 from ...problem.grid.sensors import Cell
 from ...problem.grid.world import GridWorld, Sensor
 from ...problem.model import Model
-from ...problem.observer import Observer
-from ..expressions import Expression
+from ..imported import Imported
 from .schema import MOST_CELLS, Graph, Grid
 from .text import shown
 from .types import Drawn, StateSet, Where
@@ -34,24 +33,20 @@ K = TypeVar("K")
 class ScenarioModel:
     """A model, and what the other tables of a scenario refer to.
 
-    **Attributes:** `model`; `observer`, where a model file brings its own; `grid` and `signs` (the cells of each character),
-    where it is a grid; `valuations`, the value of each variable in each state, and `labels`, named sets of states.
+    **Attributes:** `imported`: the model with its variables and labels, and the observer where a model file brings one; `grid`
+    and `signs` (the cells of each character), where it is a grid.
     """
 
-    model: Model
-    observer: Callable[[bool, bool], Observer] | None = None
+    imported: Imported
     grid: GridWorld | None = None
     signs: Mapping[str, Sequence[Cell]] = field(default_factory=dict)
-    valuations: Mapping[str, np.ndarray] = field(default_factory=dict)
-    labels: Mapping[str, np.ndarray] = field(default_factory=dict)
     _work: int = 0  # of MOST_WORK
     _drawn: dict[str, list[int]] = field(default_factory=dict)
 
-    @cached_property
-    def variables(self) -> dict[str, np.ndarray]:
-        """What expressions refer to: the valuations, and `state` and `index` unless they are names of variables."""
-        own = {"state": np.array(self.model.states.all()), "index": np.arange(self.model.num_states)}
-        return own | dict(self.valuations)
+    @property
+    def model(self) -> Model:
+        """The model."""
+        return self.imported.model
 
     @cached_property
     def state_numbers(self) -> dict[str, int]:
@@ -85,7 +80,7 @@ class ScenarioModel:
         if not self._can_afford(len(expression) * self.model.num_states, defects):
             return []
         try:
-            mask = Expression(expression).evaluate(self.variables, self.model.num_states, self.labels)
+            mask = self.imported.mask(expression)
         except InputError as error:
             for defect in error.defects:
                 defects.add(f"the expression {shown(expression)}: {defect}")
@@ -164,7 +159,7 @@ def read_grid(table: Grid, defects: Defects) -> ScenarioModel | None:
         )
         where = np.array(grid.cells, dtype=int).reshape(-1, 2)
         valuations = {"row": where[:, 0], "column": where[:, 1]}
-        return ScenarioModel(grid.model(), grid=grid, signs=drawn.signs, valuations=valuations)
+        return ScenarioModel(Imported(grid.model(), valuations=valuations), grid, drawn.signs)
     except InputError as error:
         defects.take(error)
         return None
@@ -267,7 +262,7 @@ def read_graph(table: Graph, defects: Defects) -> ScenarioModel | None:
                 at = ("transitions", number_of[int(at[1])])
             defects.add(message, *at, where=where)
         return None
-    return ScenarioModel(model)
+    return ScenarioModel(Imported(model))
 
 
 def _names(given: list[str] | None, named: Iterable[str]) -> list[str]:

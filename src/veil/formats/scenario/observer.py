@@ -35,7 +35,7 @@ def read_observer(table: ObserverTable, model: ScenarioModel, defects: Defects) 
     if len(ways) + has_sensors > 1:
         found = " and ".join((["the grid's sensors"] if has_sensors else []) + ways)
         defects.add(f"found {found}, expected one way to say what the observer sees", ways[-1])
-    elif not ways and model.grid is None and model.observer is None:
+    elif not ways and model.grid is None and model.imported.observer is None:
         defects.add(
             "nothing says what the observer sees, expected emissions, action_emissions or sensors in [observer]"
         )
@@ -62,8 +62,16 @@ def _made(table: ObserverTable, way: str, model: ScenarioModel, defects: Defects
         return _from_emissions(table, model, defects)
     if model.grid is not None:
         return sensor_observer(model.grid.sensors, model.grid.covered, model.grid.readings, *seen, **_LIMITS)
-    assert model.observer is not None
-    return model.observer(*seen)
+    assert model.imported.observer is not None
+    return _seeing(model.imported.observer, *seen)
+
+
+def _seeing(observer: Observer, sees_actions: bool, sees_initial: bool) -> Observer:
+    """The observer of a model file, to which the scenario adds whether it sees actions and the start."""
+    names = observer.observations.all() if observer.observations.given else None
+    seen = (sees_actions or observer.sees_actions, sees_initial and observer.sees_initial)
+    emissions = list(observer.matrices) if observer.on_actions else observer.matrices[0]
+    return Observer(emissions, names, *seen, silent=observer.silent, sensors=observer.sensors)
 
 
 def _check_size(rows: float, observations: float) -> None:
@@ -96,14 +104,14 @@ def _from_sensors(table: ObserverTable, model: ScenarioModel, defects: Defects) 
 
 
 def _from_variables(table: ObserverTable, model: ScenarioModel, defects: Defects) -> Observer | None:
-    names = table.variables or []
+    names, variables = table.variables or [], model.imported.variables
     for number, name in enumerate(names):
-        if name not in model.variables:
-            hint = suggestion(name, model.variables)
+        if name not in variables:
+            hint = suggestion(name, variables)
             defects.add(f"unknown variable {name!r}: {hint}", "variables", number)
     if not names:
         defects.add("is empty, expected the names of variables", "variables")
-    columns = [(name, model.variables[name]) for name in names if name in model.variables]
+    columns = [(name, variables[name]) for name in names if name in variables]
     if len(columns) < max(len(names), 1):
         return None
     codes = np.stack([np.unique(values, return_inverse=True)[1] for _, values in columns])

@@ -34,10 +34,10 @@ _HEAD = f"""# Scenario files
 
 <!-- Written by `python -m veil.formats.scenario.reference` from formats/scenario/schema.py: edit that file instead. -->
 
-A scenario is one problem in one [TOML](https://toml.io) file: a world (`[grid]`, `[graph]` or `[file]`), an observer
-(`[observer]`), what it wants to know (`[secret]`), the number of decisions (`horizon`) and the return that must be kept
-(`min_return`); and, in `[solve]`, how to solve it. `veil.load("scenario.toml")` gives the problem; the JSON schema, for
-editors, is `veil.formats.scenario.schema.schema()`. Nothing in a file is executed. Unknown keys are refused.
+A scenario is one problem in one [TOML](https://toml.io) file: a model (`[grid]`, `[graph]` or `[file]`), an observer
+(`[observer]`), what it wants to know (`[secret]`), the number of decisions (`horizon`) and a threshold on the return
+(`min_return`); and, in `[solve]`, options of the solver. `veil.load("scenario.toml")` gives the problem; the JSON schema, for
+editors, is printed by `veil schema`. Nothing in a file is executed. Unknown keys are refused.
 
 ```toml
 horizon = 6
@@ -62,12 +62,12 @@ kind = "last_state"
 character of the drawing, `{{ drawn = "L" }}`; or by an expression, `{{ where = "x=3 & door=open" }}`, over the variables of
 the states: those of a PRISM program or DRN file, `row` and `column` in a grid, and everywhere `state` and `index`.
 
-**Weights** (of starts, of models) are relative: they are used as they are where they sum to 1, else divided by their sum.
+**Weights** (of starts, of models) are relative: they are divided by their sum unless they sum to 1.
 
 **Limits**: a file has at most {MOST_BYTES:,} bytes; a grid {forms.MOST_CELLS:,} cells; a graph {MOST_STATES:,} states,
 {MOST_ACTIONS:,} actions and {MOST_TRANSITIONS:,} transitions; an observer's table {MOST_EMISSIONS:,} numbers, and independent
-sensors {MOST_READINGS:,} combinations of readings; the horizon is at most {forms.MOST_DECISIONS:,}. Larger models go into
-a `[file]`. Model files lie in the scenario's folder or below it, symbolic links followed, unless the reader allows others.
+sensors {MOST_READINGS:,} combinations of readings; the horizon is at most {forms.MOST_DECISIONS:,}. Put larger models
+into a `[file]`. Model files must be inside the scenario's folder, with symbolic links resolved, unless the caller allows more.
 """
 
 
@@ -85,7 +85,7 @@ def _rows(table: JsonSchemaValue) -> str:
     lines = ["| key | form | default | meaning |", "|---|---|---|---|"]
     for key, field in table["properties"].items():
         needed = key in table.get("required", ())
-        default = "needed" if needed else _default(field)
+        default = "required" if needed else _default(field)
         cells = (f"`{key}`", _form(field), default, field.get("description", ""))
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"

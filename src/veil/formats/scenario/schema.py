@@ -1,4 +1,4 @@
-"""The form of a scenario file: one pydantic model a table, each key with its meaning, and the JSON schema of it all."""
+"""The form of a scenario file: one pydantic model per table, each key with its meaning, and the JSON schema."""
 
 from functools import cache
 from types import GenericAlias
@@ -40,46 +40,50 @@ class DrawnSensor(Table):
     """A sensor of a grid. The key is the character that marks its range in the drawing."""
 
     name: Name | None = Field(
-        None, description="Shown in the observations; the character by default. Without `+`, not `0`."
+        None, description="Name in the observations; the character by default. It has no `+` and is not `0`."
     )
     detection: Probability = Field(0.9, description="Probability of a report when the agent is in range.")
     false_alarm: Probability = Field(0.0, description="Probability of a report when the agent is not in range.")
-    cells: list[Cell] = Field([], description="Cells of its range beside those drawn. A range may reach over walls.")
+    cells: list[Cell] = Field(
+        [], description="Cells of its range in addition to those drawn. A range may include walls."
+    )
 
 
 class GoalCell(Table):
     """A goal of a grid, given by its cell."""
 
-    cell: Cell = Field(description="Where it is.")
+    cell: Cell = Field(description="The cell.")
     reward: Finite = Field(description="Paid for each decision taken there.")
 
 
 class StartCell(Table):
     """A start of a grid, given by its cell."""
 
-    cell: Cell = Field(description="Where it is.")
-    weight: Weight = Field(1.0, description="How likely it is, against the weights of the other starts.")
+    cell: Cell = Field(description="The cell.")
+    weight: Weight = Field(1.0, description="Its probability relative to the weights of the other starts.")
 
 
 class Grid(Table):
     """A grid world: drawn, or given by its size and lists of cells, or both. Row 0 is at the top; states are `r0c0`, ….
 
     In the drawing `.` is floor, `#` wall, `S` start, `G` goal, `?` secret, `X` absorbing; any other character is a
-    sensor or stands in the legend. Where a line holds blanks, cells stand between blanks and may hold several characters
-    (`gG`: in range of sensor g, and a goal); else each character is a cell. A move goes as intended with probability
-    1 − 2·slip and to each side with probability slip; off the grid or into a wall means staying in place.
+    sensor or is explained in the legend. If the drawing has spaces, they separate cells, and a cell may hold several
+    characters (`gG`: in range of sensor g, and a goal); otherwise each character is a cell. A move goes as intended with
+    probability 1 − 2·slip and to each side with probability slip; a move off the grid or into a wall stays in place.
     """
 
-    drawing: str | None = Field(None, description="The grid, one line a row.")
-    rows: Annotated[int, Field(ge=1, le=MOST_CELLS)] | None = Field(None, description="Rows, where nothing is drawn.")
+    drawing: str | None = Field(None, description="The grid, one line per row.")
+    rows: Annotated[int, Field(ge=1, le=MOST_CELLS)] | None = Field(
+        None, description="Number of rows, without a drawing."
+    )
     columns: Annotated[int, Field(ge=1, le=MOST_CELLS)] | None = Field(
-        None, description="Columns, where nothing is drawn."
+        None, description="Number of columns, without a drawing."
     )
     legend: dict[str, Meaning] = Field(
         {},
         max_length=500,
-        description="What further characters stand for: a word among floor, wall, start, goal, secret, absorbing, or the"
-        " character of a sensor; several in a list; with a `reward` of its goals or a `weight` of its starts as"
+        description="Meanings of further characters: one of the words floor, wall, start, goal, secret, absorbing, or the"
+        " character of a sensor; several in a list; with a `reward` for goals or a `weight` for starts,"
         ' `{ is = "goal", reward = 0.5 }`.',
     )
     sensors: dict[str, DrawnSensor] = Field(
@@ -87,95 +91,102 @@ class Grid(Table):
     )
     readings: Literal["independent", "single"] = Field(
         "independent",
-        description='`"independent"`: each sensor reads for itself, an observation is the set of those that'
-        ' report, as `w+e`, or `0`. `"single"`: at most one sensor reports a step; ranges must not overlap.',
+        description='`"independent"`: sensors report independently; an observation is the set of those that report, such as'
+        ' `w+e`, or `0` for none. `"single"`: at most one sensor reports per step; ranges must not overlap.',
     )
-    walls: list[Cell] = Field([], description="Walls beside those drawn.")
-    starts: list[StartCell] = Field([], description="Starts beside those drawn (which weigh 1).")
-    goals: list[GoalCell] = Field([], description="Goals beside those drawn.")
-    secrets: list[Cell] = Field([], description="Secret cells beside those drawn.")
-    absorbing: list[Cell] = Field([], description="Cells, beside those drawn, that keep the agent under any action.")
+    walls: list[Cell] = Field([], description="Walls in addition to those drawn.")
+    starts: list[StartCell] = Field([], description="Starts in addition to those drawn, whose weight is 1.")
+    goals: list[GoalCell] = Field([], description="Goals in addition to those drawn.")
+    secrets: list[Cell] = Field([], description="Secret cells in addition to those drawn.")
+    absorbing: list[Cell] = Field([], description="Absorbing cells in addition to those drawn.")
     goal_reward: Finite = Field(1.0, description="Paid for each decision taken in a drawn goal.")
-    goals_pay_last: bool = Field(False, description="Whether the last state pays the same rewards too.")
+    goals_pay_last: bool = Field(False, description="Whether the last state pays the same rewards as well.")
     slip: float = Field(0.1, ge=0, le=0.5, description="Probability of slipping to each side. `stay` does not slip.")
     stay: bool = Field(True, description="Whether there is an action that stays in place.")
-    discount: Probability = Field(1.0, description="What a reward one step later is worth.")
+    discount: Probability = Field(1.0, description="Discount factor of a reward one step later.")
 
 
 class Graph(Table):
-    """A world of named states and a list of transitions. A pair (state, action) without entries cannot be chosen."""
+    """A model with named states and a list of transitions. An action without entries for a state is not available there."""
 
-    states: list[Name] | None = Field(None, description="The states in order; by default as the transitions name them.")
+    states: list[Name] | None = Field(
+        None, description="The states in order; by default the order in which the transitions name them."
+    )
     actions: list[Name] | None = Field(
-        None, description="The actions in order; by default as the transitions name them."
+        None, description="The actions in order; by default the order in which the transitions name them."
     )
     transitions: list[Transition] = Field(
         [],
         description='Entries `["state", "action", "next state"]`, `["state", "action", "next state", probability]` or'
-        ' `["state", "action", { "next state" = probability, … }]`. The probabilities of a pair sum to 1.',
+        ' `["state", "action", { "next state" = probability, … }]`. The probabilities of a (state, action) pair sum to 1.',
     )
     initial: Start | None = Field(
         None,
-        description="Where it starts: a state, a list (equally likely), or a table of probabilities that sum to 1.",
+        description="Start: a state, a list of states (equally likely), or a table of probabilities that sum to 1.",
     )
     rewards: dict[Name, Reward] = Field(
-        {}, description="Paid for each decision: `state = number`, or `state = { action = number }`. Else 0."
+        {}, description="Paid for each decision: `state = number`, or `state = { action = number }`; 0 by default."
     )
     terminal_rewards: dict[Name, Finite] = Field(
-        {}, description="Paid once for the last state: `state = number`. Else 0."
+        {}, description="Paid once for the last state: `state = number`; 0 by default."
     )
-    discount: Probability = Field(1.0, description="What a reward one step later is worth.")
+    discount: Probability = Field(1.0, description="Discount factor of a reward one step later.")
 
 
 class PaidStates(Table):
     """A reward in a model that comes from a file."""
 
-    states: States = Field(description="Where it is paid.")
-    action: Name | None = Field(None, description="For which action; for every one by default.")
+    states: States = Field(description="The states in which it is paid.")
+    action: Name | None = Field(None, description="The action for which it is paid; every action by default.")
     reward: Finite = Field(description="Paid for each decision taken there.")
 
 
 class FinalStates(Table):
     """A reward for the last state in a model that comes from a file."""
 
-    states: States = Field(description="Where it is paid.")
+    states: States = Field(description="The states for which it is paid.")
     reward: Finite = Field(description="Paid once.")
 
 
 class ModelFile(Table):
-    """A model from a file beside the scenario: `.pomdp` (Cassandra), `.npz` (NumPy), `.drn`, `.prism`, `.nm`, `.pm`."""
+    """A model from a file: `.pomdp` (Cassandra), `.npz` (NumPy), `.drn`, `.prism`, `.nm`, `.pm`, or the format of a package."""
 
     path: str = Field(
-        min_length=1, max_length=1000, description="The file, from the scenario's folder, which it cannot leave."
+        min_length=1,
+        max_length=1000,
+        description="The file, relative to the scenario's folder; it must be inside that folder.",
     )
     constants: dict[Name, Constant] = Field({}, description="Constants of a PRISM program: `N = 5`.")
-    reward_model: Name | None = Field(None, description="Which rewards of a PRISM program or DRN file count, by name.")
-    initial: Start | None = Field(None, description="Where it starts, in place of what the file says; as in `[graph]`.")
-    rewards: list[PaidStates] | None = Field(None, description="Rewards, in place of those of the file; they add up.")
+    reward_model: Name | None = Field(None, description="Name of the rewards to use, of a PRISM program or DRN file.")
+    options: dict[Name, Constant] = Field(
+        {}, description="Further options of the file's format; `veil convert --formats` lists them."
+    )
+    initial: Start | None = Field(None, description="Start, instead of the file's; as in `[graph]`.")
+    rewards: list[PaidStates] | None = Field(None, description="Rewards, instead of the file's; they add up.")
     terminal_rewards: list[FinalStates] | None = Field(None, description="Rewards of the last state; they add up.")
-    discount: Probability | None = Field(None, description="The discount, in place of the file's.")
+    discount: Probability | None = Field(None, description="Discount factor, instead of the file's.")
 
 
 class OneOfSeveral(Table):
-    """One of the models among which a secret `which_model` asks.
+    """One of the models that the secret `which_model` distinguishes.
 
-    A key given in its `grid`, `graph` or `file` replaces the same key of `[grid]`, `[graph]` or `[file]`; what all have in
-    common stands there once. States, actions, walls and sensors must be the same for all.
+    A key in its `grid`, `graph` or `file` replaces the same key of `[grid]`, `[graph]` or `[file]`, where everything that the
+    models have in common is given once. States, actions, walls and sensors must be the same for all models.
     """
 
     name: Name | None = Field(
         None, description="The name of this value of the secret; `model 0`, `model 1`, … by default."
     )
     weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(
-        None, description="How likely it is, against the weights of the others. Give it for all or for none."
+        None, description="Its probability relative to the weights of the others; for all models or for none."
     )
-    grid: Grid | None = Field(None, description="What differs from `[grid]`.")
-    graph: Graph | None = Field(None, description="What differs from `[graph]`.")
-    file: ModelFile | None = Field(None, description="In place of `[file]`.")
+    grid: Grid | None = Field(None, description="Differences from `[grid]`.")
+    graph: Graph | None = Field(None, description="Differences from `[graph]`.")
+    file: ModelFile | None = Field(None, description="Differences from `[file]`.")
 
 
 class StateSensor(Table):
-    """A sensor over states, for worlds that are not drawn. The key is its name, shown in the observations."""
+    """A sensor over states, for models that are not drawn. The key is its name in the observations."""
 
     states: States = Field(description="Its range.")
     detection: Probability = Field(0.9, description="Probability of a report when the agent is in range.")
@@ -183,36 +194,37 @@ class StateSensor(Table):
 
 
 class ObserverTable(Table):
-    """Who watches, and what it sees: the sensors of the grid, sensors over states, or tables of probabilities."""
+    """What the observer sees: the sensors of the grid, sensors over states, or tables of probabilities."""
 
-    sees_actions: bool = Field(False, description="Whether it sees each action too.")
+    sees_actions: bool = Field(False, description="Whether the observer also sees each action.")
     sees_initial: bool = Field(
-        True, description="Whether it receives the observation of the start, or begins one step later."
+        True, description="Whether it receives an observation at time 0, or the first one at time 1."
     )
     sensors: dict[Name, StateSensor] = Field({}, max_length=MOST_SENSORS, description="Sensors over states, by name.")
     readings: Literal["independent", "single"] = Field("independent", description="For `sensors`, as in `[grid]`.")
     emissions: dict[Name, Emission] | None = Field(
         None,
-        description='What each state shows: `state = "observation"`, or `state = { observation = probability, … }`.',
+        description='What each state emits: `state = "observation"`, or `state = { observation = probability, … }`.',
     )
     action_emissions: dict[Name, dict[Name, Emission]] | None = Field(
         None,
-        description="What each action shows with the state that it led to: `action.state = …`. There is then no"
-        " observation of the start.",
+        description="What each action emits with the state that it led to: `action.state = …`. There is then no observation"
+        " at time 0.",
     )
     variables: Annotated[list[Name], Field(max_length=16)] | None = Field(
-        None, description="In a world with variables: the observer sees the values of these, as `x=3, door=open`."
+        None, description="In a model with variables: the observer sees the values of these, as `x=3, door=open`."
     )
     noise: Probability = Field(
-        0.0, description="Probability that a reading is wrong, and then any other observation, all alike."
+        0.0, description="Probability that a reading is replaced by another observation, all others equally likely."
     )
     observations: list[Name] | None = Field(
-        None, description="The observations in order; by default as they are named."
+        None, description="The observations in order; by default the order in which they are named."
     )
     rest: Name | None = Field(
-        None, description="The observation that takes what a row of emissions leaves to 1, and rows that are not given."
+        None,
+        description="The observation that receives what a row of emissions lacks to 1, and all of a row that is missing.",
     )
-    silent: Name | None = Field(None, description="The observation that means that nothing was seen.")
+    silent: Name | None = Field(None, description="The observation that means that no sensor reports.")
     mutes: dict[Name, dict[Name, Name]] = Field(
         {}, description="For each sensor, what its reports turn into when it is switched off: `sensor.observation = …`."
     )
@@ -267,34 +279,32 @@ def _annotation(form: object) -> Any:
 
 
 class ScenarioFile(Table):
-    """A problem of veil: a world, an observer, a secret, a horizon and the return that must be kept."""
+    """A problem: a model, an observer, a secret, a horizon and a threshold on the return."""
 
-    name: Name | None = Field(None, description="Shown in results; the file's name by default.")
-    description: str = Field("", max_length=100_000, description="Free text: the story.")
+    name: Name | None = Field(None, description="Name in results; the file's name by default.")
+    description: str = Field("", max_length=100_000, description="Free text.")
     horizon: int = Field(ge=0, le=MOST_DECISIONS, description="The number of decisions T; states are s_0 … s_T.")
     min_return: Threshold | None = Field(
         None,
-        description='The expected return that must be kept: a number, or a percentage as `"80%"`, that share of the way'
-        " from the smallest to the largest attainable return. Left out: no threshold.",
+        description='Threshold on the expected return: a number, or a percentage such as `"80%"`, of the way from the smallest'
+        " to the largest attainable return. Without it there is no threshold.",
     )
     return_over: Literal["horizon", "infinite"] = Field(
-        "horizon", description="Whether the return counts over the horizon, or over all times (discount below 1)."
+        "horizon", description="Return over the horizon, or over an infinite horizon (discount below 1)."
     )
-    agent_sees_observations: bool = Field(
-        False, description="Whether the agent itself receives what the observer sees."
-    )
-    grid: Grid | None = Field(None, description="The world as a grid.")
-    graph: Graph | None = Field(None, description="The world as a graph.")
-    file: ModelFile | None = Field(None, description="The world from a model file.")
+    agent_sees_observations: bool = Field(False, description="Whether the agent also receives the observations.")
+    grid: Grid | None = Field(None, description="The model as a grid.")
+    graph: Graph | None = Field(None, description="The model as a graph.")
+    file: ModelFile | None = Field(None, description="The model from a file.")
     models: Annotated[list[OneOfSeveral], Field(max_length=MOST_MODELS)] = Field(
-        [], description="Several worlds over the same states, for the secret `which_model`."
+        [], description="Several models over the same states, for the secret `which_model`."
     )
-    observer: ObserverTable | None = Field(None, description="Who watches.")
+    observer: ObserverTable | None = Field(None, description="What the observer sees.")
     secret: dict[str, object] | None = Field(
         None,
-        description="What the observer wants to know; in a grid whether the last state is a secret cell by default.",
+        description="What the observer wants to know; by default, in a grid: is the last state a secret cell?",
     )
-    solve: Settings | None = Field(None, description="How to solve it.")
+    solve: Settings | None = Field(None, description="Options of the solver.")
 
 
 def schema() -> JsonSchemaValue:

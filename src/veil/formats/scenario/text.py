@@ -1,16 +1,15 @@
 """The text of a scenario file: read within limits, parsed, and its defects, each with its line and key."""
 
 import math
-import os
 import re
-import stat
 import tomllib
 from pathlib import Path
 from typing import cast
 
 from ...common.checks import MOST_LISTED, Defects
-from ...common.errors import Defect, Place, ScenarioError
+from ...common.errors import Defect, ModelFileError, Place, ScenarioError
 from ...common.suggest import shortened
+from ..text import read_text
 from .lines import STRING, key_lines
 
 MOST_BYTES = 2**20
@@ -27,7 +26,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class Source:
-    """A parsed scenario file, and where everything stands in it.
+    """A parsed scenario file, with the place of every key.
 
     **Attributes:** `name`, shown in messages; `data`, the parsed tables.
     """
@@ -118,33 +117,13 @@ class ScenarioDefects(Defects):
             raise ScenarioError(self.subject, [*found, *rest])
 
 
-def read_text(path: Path) -> str:
+def read_scenario_text(path: Path) -> str:
     """The text of a scenario file; raises `ScenarioError` where there is none, or it is too large, or not UTF-8."""
     try:
-        found = os.stat(path)
-        if not stat.S_ISREG(found.st_mode):
-            raise ScenarioError(str(path), ["it is not a file, expected a scenario in TOML"])
-        with open(path, "rb") as file:
-            content = file.read(MOST_BYTES + 1)
-    except (OSError, ValueError) as error:
-        if isinstance(error, ScenarioError):
-            raise
-        reason = getattr(error, "strerror", None) or str(error)
-        raise ScenarioError(str(path), [f"it cannot be read ({reason}), expected a scenario in TOML"]) from None
-    if len(content) > MOST_BYTES:
-        size = max(found.st_size, len(content))
-        raise ScenarioError(
-            str(path),
-            [
-                f"it has {size:,} bytes, expected at most {MOST_BYTES:,}: put a large model into a file of its own, [file]"
-            ],
-        )
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        defect = f"line {line}: byte {content[error.start]:#04x} is not UTF-8, expected a text file in UTF-8"
-        raise ScenarioError(str(path), [defect]) from None
+        return read_text(path, MOST_BYTES, "put a large model into a separate file, [file]")
+    except ModelFileError as error:
+        line = f"line {error.line}: " if error.line is not None else ""
+        raise ScenarioError(str(path), [f"{line}{error.message}"]) from None
 
 
 def shown(value: object) -> str:
@@ -187,7 +166,7 @@ def _check_bulk(name: str, text: str) -> None:
     entries = sum(plain.count(mark) for mark in ",=[.")
     if entries > _MOST_ENTRIES:
         defect = f"it has about {entries:,} entries, expected at most {_MOST_ENTRIES:,}"
-        raise ScenarioError(name, [f"{defect}: put a large model into a file of its own, [file]"])
+        raise ScenarioError(name, [f"{defect}: put a large model into a separate file, [file]"])
 
 
 def check_values(data: dict[str, object], defects: Defects) -> None:

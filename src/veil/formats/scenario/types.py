@@ -88,7 +88,7 @@ class Drawn(Table):
 
 
 class SignTable(Table):
-    """What a character of a drawing stands for: roles, and the reward of its goals or the weight of its starts."""
+    """The meaning of a character of a drawing: roles, and the reward of its goals or the weight of its starts."""
 
     roles: Name | _Names = Field(alias="is")
     reward: Finite | None = None
@@ -106,7 +106,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Sign:
-    """What a character of a drawing stands for: roles, and the reward of its goals or the weight of its starts."""
+    """The meaning of a character of a drawing: roles, and the reward of its goals or the weight of its starts."""
 
     roles: tuple[str, ...]
     reward: float | None = None

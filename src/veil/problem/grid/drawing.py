@@ -59,7 +59,7 @@ def _read_tokens(drawing: object, defects: Defects) -> list[list[str]]:
         if len(line) != len(tokens[0]):
             defects.add(
                 f"line {number} has {len(line)} cells, expected {len(tokens[0])} as line 1 has:"
-                f" {'cells are what stands between blanks' if spaced else 'each character is a cell'}"
+                f" {'spaces separate cells' if spaced else 'each character is a cell'}"
             )
     return tokens
 
@@ -113,7 +113,7 @@ def _read_legend(given: object, sensors: Mapping[str, Sensor], defects: Defects)
     meaning: dict[str, tuple[str, ...]] = {sign: (word,) for sign, word in SIGNS.items()}
     meaning.update((sign, (sign,)) for sign in sensors)
     if not isinstance(given, Mapping):
-        defects.add(f"legend is {given!r}, expected a mapping from a character to what it stands for")
+        defects.add(f"legend is {given!r}, expected a mapping from a character to its meaning")
         return meaning
     for sign, roles in given.items():
         if not _good_sign(sign, "legend", defects):
@@ -125,7 +125,7 @@ def _read_legend(given: object, sensors: Mapping[str, Sensor], defects: Defects)
         for role in listed:
             if role not in _WORDS and role not in sensors:
                 known = ", ".join((*_WORDS, *sensors))
-                defects.add(f"legend {sign!r} stands for {role!r}, expected a word or a sensor among {known}")
+                defects.add(f"legend {sign!r} means {role!r}, expected a word or a sensor among {known}")
         meaning[sign] = tuple(role for role in listed if role in _WORDS or role in sensors)
     return meaning
 

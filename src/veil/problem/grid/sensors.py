@@ -86,7 +86,7 @@ def sensor_observer(
 def check_single(
     sensors: Sequence[Sensor], covered: Bool[np.ndarray, "S sensors"], place: Callable[[int], str], defects: Defects
 ) -> None:
-    """Note every reason why at most one sensor a step cannot be: overlaps, and states whose rates exceed 1 in all.
+    """Note what `readings="single"` excludes: overlapping ranges, and states whose rates sum to more than 1.
 
     **Arguments:** `covered`, as for `sensor_observer`; `place`, the words for a state.
     """

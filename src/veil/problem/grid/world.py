@@ -1,4 +1,4 @@
-"""Grid worlds: cells with walls, slippery moves, goals, secrets and sensors, made into a model and an observer."""
+"""Grid worlds: cells with walls, slipping moves, goals, secrets and sensors, as a model and an observer."""
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,25 +28,25 @@ _SIDES = {"north": ("west", "east"), "south": ("west", "east"), "west": ("north"
 
 
 class GridWorld(Value):
-    """A grid of `rows × columns` cells `(row, column)`, row 0 at the top. Walls are no states; state names are `r3c1`.
+    """A grid of `rows × columns` cells `(row, column)`, row 0 at the top. Walls are not states; states are named as `r3c1`.
 
     Actions are north, south, west, east and, last, stay. A move goes as intended with probability `1 - 2·slip` and to
-    each side with probability `slip`; off the grid or into a wall means staying in place. `stay` does not slip.
+    each side with probability `slip`; a move off the grid or into a wall stays in place. `stay` does not slip.
 
     **Arguments:**
 
     - `rows`, `columns`: the size.
-    - `walls`, `secrets`, `absorbing`: cells. An absorbing cell keeps the agent under any action.
+    - `walls`, `secrets`, `absorbing`: cells. The agent cannot leave an absorbing cell.
     - `slip`: in [0, 0.5].
     - `stay`: whether there is an action that stays in place.
     - `starts`: one cell; or several, equally likely; or a mapping from cells to probabilities.
     - `goals`: a mapping from cells to the reward for each decision taken there.
-    - `goals_pay_last`: whether the last state pays the same rewards too (as terminal rewards).
-    - `sensors`: `Sensor`s. A range may reach over walls, where nobody can be.
-    - `readings`: `"independent"`: each sensor reads for itself, and an observation is the set of sensors that report:
+    - `goals_pay_last`: whether the last state pays the same rewards as well (as terminal rewards).
+    - `sensors`: `Sensor`s. A range may include walls.
+    - `readings`: `"independent"`: sensors report independently, and an observation is the set of sensors that report:
       `"0"` for none, else their names joined with `+`. The alphabet is every set that can occur, and `"0"`.
-      `"single"`: at most one sensor reports a step; a covered cell shows its sensor with the detection rate, any other
-      sensor with that one's false-alarm rate, and else `"0"`. Ranges must not overlap then.
+      `"single"`: at most one sensor reports per step: in a covered cell its sensor with the detection rate, every other
+      sensor with its false-alarm rate, and otherwise `"0"`. Ranges must not overlap.
     - `discount`: in [0, 1].
 
     Cost: linear in the number of cells, with sparse transitions; the emissions are dense, `(S, O)`.

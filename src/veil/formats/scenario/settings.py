@@ -11,7 +11,7 @@ from .models import ScenarioModel
 from .solve_table import MemoryTable, Settings
 
 
-def make_settings(
+def read_settings(
     table: Settings | None, problem: Problem | None, model: ScenarioModel | None, defects: Defects
 ) -> dict[str, Any]:
     """The arguments of `veil.solve` that a scenario gives: those of its keys, no others.
