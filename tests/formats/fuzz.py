@@ -21,7 +21,7 @@ from pathlib import Path
 
 from tests.formats import fuzz_files, fuzz_scenario, fuzz_texts
 from veil.common.errors import VeilError
-from veil.formats.arrays import from_arrays, load_sparse
+from veil.formats.arrays.files import from_arrays, load_sparse
 from veil.formats.drn.files import from_drn
 from veil.formats.policies.files import load_policy
 from veil.formats.pomdp.files import from_pomdp

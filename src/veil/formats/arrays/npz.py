@@ -11,7 +11,7 @@ from typing import IO
 
 import numpy as np
 
-from ..common.errors import ModelFileError
+from ...common.errors import ModelFileError
 
 LIMIT_BYTES = 2**26  # of all arrays together, for a small file; a larger file may hold 16 times its own size
 NUMBERS, TEXT = "fiub", "U"

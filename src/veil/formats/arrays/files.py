@@ -7,17 +7,16 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..common.checks import Defects
-from ..common.errors import InputError, ModelFileError
-from ..engine.induced import InducedHMM, induced_hmm
-from ..policy.policy import Policy
-from ..problem.model import Model
-from ..problem.observer import Observer
-from ..problem.problem import Problem
-from .imported import Imported
+from ...common.checks import Defects
+from ...common.errors import InputError, ModelFileError
+from ...engine.induced import InducedHMM, induced_hmm
+from ...policy.policy import Policy
+from ...problem.model import Model
+from ...problem.observer import Observer
+from ...problem.problem import Problem
+from ..imported import Imported
+from ..text import write_file
 from .npz import LIMIT_BYTES, NUMBERS, TEXT, packed, read_arrays
-from .registry import Format
-from .text import write_file
 
 # The arrays of a file, and whether they hold numbers or text.
 _KEYS = {
@@ -296,6 +295,3 @@ def _with_prefix(arrays: Mapping[str, np.ndarray], prefix: str, size: int, path:
 
 def _listed(arrays: Mapping[str, np.ndarray]) -> str:
     return ", ".join(map(repr, list(arrays)[:12])) or "none that is known"
-
-
-FORMAT = Format((".npz",), "NumPy arrays", read_model=from_arrays, write_model=save_arrays, write_chain=chain_to_arrays)

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ..common.errors import InputError, MissingExtraError, ModelFileError
-from .choices import UNLABELLED, Choices, model_of, observer_of
-from .imported import Imported
-from .registry import Format
-from .rows import rescaled
-from .text import joined_values, read_text, value_text
+from ...common.errors import InputError, MissingExtraError, ModelFileError
+from ..choices import UNLABELLED, Choices, model_of, observer_of
+from ..imported import Imported
+from ..rows import rescaled
+from ..text import joined_values, read_text, value_text
 
 MOST_BYTES = 2**24
 _KINDS = ("MDP", "POMDP", "DTMC")
@@ -212,15 +211,3 @@ def _mask(states: Storm, size: int) -> np.ndarray:
 
 def _first_line(error: BaseException) -> str:
     return str(error).strip().split("\n")[0][:300]
-
-
-FORMAT = Format(
-    (".prism", ".nm", ".pm"),
-    "PRISM programs, through Storm",
-    read_model=from_prism,
-    options={
-        "constants": "values of undefined constants, as N=4",
-        "reward_model": "the rewards to use, where there are several",
-    },
-    extra="prism",
-)
