@@ -8,13 +8,13 @@ from .common.errors import VeilError as VeilError
 from .engine.filter import ObserverFilter as ObserverFilter
 from .engine.return_range import max_return as max_return
 from .formats import gallery as gallery
-from .formats.arrays import from_arrays as from_arrays
+from .formats.arrays.files import from_arrays as from_arrays
 from .formats.drn.files import from_drn as from_drn
 from .formats.gymnasium import from_gymnasium as from_gymnasium
 from .formats.imported import Imported as Imported
 from .formats.policies.files import load_policy as load_policy
 from .formats.pomdp.files import from_pomdp as from_pomdp
-from .formats.prism import from_prism as from_prism
+from .formats.prism.files import from_prism as from_prism
 from .formats.scenario.load import load as load
 from .measure import measures as measures
 from .measure.attack import attack as attack

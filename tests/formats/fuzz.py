@@ -21,12 +21,12 @@ from pathlib import Path
 
 from tests.formats import fuzz_files, fuzz_scenario, fuzz_texts
 from veil.common.errors import VeilError
-from veil.formats.arrays import from_arrays, load_sparse
+from veil.formats.arrays.files import from_arrays, load_sparse
 from veil.formats.drn.files import from_drn
+from veil.formats.policies.files import load_policy
 from veil.formats.pomdp.files import from_pomdp
 from veil.formats.results.folder import read_result
 from veil.formats.scenario.load import load_scenario
-from veil.policy.load import load_policy
 
 OUT = Path("out") / "fuzz"
 MOST_MEMORY = 4 * 2**30  # of address space, most of which the interpreter and its libraries only reserve
@@ -55,6 +55,8 @@ KINDS = {
     "npz": Kind("fuzz.npz", fuzz_files.arrays, from_arrays),
     "sparse": Kind("sparse.npz", fuzz_files.matrix, load_sparse),
     "policy": Kind("fuzz.safetensors", fuzz_files.policy, load_policy),
+    "policy-json": Kind("fuzz.json", fuzz_files.policy_json, load_policy),
+    "policy-csv": Kind("fuzz.csv", fuzz_files.policy_csv, load_policy),
     "result": Kind("result.json", fuzz_files.result, lambda path: read_result(path, check_files=False)),
 }
 

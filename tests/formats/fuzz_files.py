@@ -19,6 +19,7 @@ import veil
 from tests.formats.fuzz_texts import mutated, spoiled
 from veil.formats import gallery
 from veil.formats.imported import Imported
+from veil.formats.registry import find_format
 from veil.formats.results.folder import write_result
 from veil.game.solve import solve_game
 
@@ -60,10 +61,7 @@ def policy(rng: random.Random) -> bytes:
     if way == 0:
         return spoiled(data, rng)
     if way == 1:
-        text = header.decode()
-        for _ in range(rng.choice((1, 1, 2, 4))):
-            text = mutated(text, rng, text, _JSON)
-        header = text.encode("utf-8", "replace")
+        header = _changed_text(rng, header.decode())
     elif way == 2:
         return _with_header(_dumped(_changed(rng, json.loads(header))), content)
     elif way == 3:
@@ -73,6 +71,24 @@ def policy(rng: random.Random) -> bytes:
     return _with_header(header, content)
 
 
+def policy_json(rng: random.Random) -> bytes:
+    """A policy as JSON with entries changed, or with its text changed."""
+    text = rng.choice(_policy_seeds(".json")).decode()
+    if rng.random() < 0.05:
+        return text.replace("\n", "").encode()  # the same document
+    return _changed_text(rng, text) if rng.random() < 0.3 else _dumped(_changed(rng, json.loads(text)))
+
+
+def policy_csv(rng: random.Random) -> bytes:
+    """A policy as CSV with its header or its lines changed."""
+    text = rng.choice(_policy_seeds(".csv")).decode()
+    comment, _, lines = text.partition("\n")
+    if rng.random() < 0.5:
+        header = _dumped(_changed(rng, json.loads(comment.removeprefix("#")))).decode("utf-8", "replace")
+        return f"# {header}\n{lines}".encode("utf-8", "replace")
+    return f"{comment}\n".encode() + _changed_text(rng, lines)
+
+
 def result(rng: random.Random) -> bytes:
     """A mutated result document, changed entry by entry or as text."""
     data = rng.choice(_result_seeds())
@@ -80,10 +96,7 @@ def result(rng: random.Random) -> bytes:
     if way == 0:
         return spoiled(data, rng)
     if way == 1:
-        text = data.decode()
-        for _ in range(rng.choice((1, 1, 2, 4))):
-            text = mutated(text, rng, text, _JSON)
-        return text.encode("utf-8", "replace")
+        return _changed_text(rng, data.decode())
     return _dumped(_changed(rng, json.loads(data)))
 
 
@@ -118,20 +131,30 @@ def _matrix_seeds() -> list[dict[str, np.ndarray]]:
 
 
 @cache
-def _policy_seeds() -> list[bytes]:
+def _policies() -> tuple[veil.Problem, list[veil.Policy]]:
     problem = gallery.load("two-rooms")
     problem = veil.Problem(problem.model, problem.observer, problem.secret, 2, agent_sees_observations=True)
     memories = [veil.ObservationMemory(1), veil.StateMemory(1), veil.Controller(2), veil.ZoneMemory(["vault"])]
-    made: list[Any] = [
+    return problem, [
         veil.MarkovPolicy.uniform(problem),
         veil.TimedPolicy.uniform(problem),
         *(veil.MemoryPolicy.uniform(problem, memory) for memory in memories),
         solve_game(problem, gap=0.3).policy(problem),
     ]
+
+
+@cache
+def _policy_seeds(suffix: str = ".safetensors") -> list[bytes]:
+    problem, made = _policies()
     with TemporaryDirectory() as folder:
-        for number, one in enumerate(made):
-            one.save(Path(folder) / str(number))
-        return [(Path(folder) / str(number)).read_bytes() for number in range(len(made))]
+        path = Path(folder) / f"policy{suffix}"
+        write = find_format("write_policy", path).write_policy
+        assert write is not None
+        found = []
+        for one in made:
+            write(path, problem, one)
+            found.append(path.read_bytes())
+        return found
 
 
 @cache
@@ -214,6 +237,13 @@ def _changed_array(rng: random.Random, array: np.ndarray) -> np.ndarray:
         return changed
     except (ValueError, OverflowError, TypeError, RuntimeWarning):
         return array
+
+
+def _changed_text(rng: random.Random, text: str) -> bytes:
+    """A text with one to four changes."""
+    for _ in range(rng.choice((1, 1, 2, 4))):
+        text = mutated(text, rng, text, _JSON)
+    return text.encode("utf-8", "replace")
 
 
 def _changed(rng: random.Random, document: Any) -> Any:

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from tests.random_problems import random_case
 from veil.common.errors import InputError, ModelFileError
 from veil.formats import gallery
-from veil.formats.arrays import from_arrays, load_sparse
+from veil.formats.arrays.files import from_arrays, load_sparse
 from veil.formats.imported import Imported
 from veil.problem.fingerprint import fingerprint
 from veil.problem.model import Model

@@ -11,7 +11,7 @@ from tests.formats.storm import stormpy, value
 from tests.random_problems import random_case
 from veil.common.errors import TooLargeError
 from veil.formats import gallery
-from veil.formats.arrays import chain_to_arrays
+from veil.formats.arrays.files import chain_to_arrays
 from veil.formats.drn.files import chain_to_drn, from_drn
 
 

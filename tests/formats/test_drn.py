@@ -10,7 +10,7 @@ from tests.formats.classics import DATA
 from tests.formats.storm import build, stormpy
 from veil.common.errors import InputError
 from veil.formats.drn.files import from_drn, parse_drn
-from veil.formats.prism import from_stormpy
+from veil.formats.prism.files import from_stormpy
 
 CORRIDOR = DATA / "corridor.drn"
 

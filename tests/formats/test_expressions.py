@@ -70,7 +70,7 @@ def test_means_what_it_says(text: str, expected: np.ndarray):
         ("x=3 &", 6, "the expression ends"),
         ("& x=3", 1, "expected a variable"),
         ("x=3 x=4", 5, "expected a sign"),
-        ("(x=3", 1, "never closed"),
+        ("(x=3", 1, "unmatched '('"),
         ("x=3)", 4, "unmatched"),
         ("()", 2, "expected a variable"),
         ("x ? 3", 3, "not understood"),

@@ -10,7 +10,6 @@ import pytest
 
 import veil
 from veil.common.errors import InputError, MissingExtraError
-from veil.formats.agent import Agent
 from veil.formats.gymnasium import from_gymnasium
 from veil.formats.imported import Imported
 from veil.problem.observer import Observer
@@ -103,7 +102,7 @@ def test_the_best_return_of_the_cliff_is_known():
     assert veil.max_return(cliff().problem("row=3 & col=11", 13)) == -13
 
 
-def test_an_agent_plays_in_the_environment_itself():
+def test_a_policy_is_played_in_the_environment_itself():
     read = cliff()
     problem = read.problem("row=3 & col=11", 13)
     safe = np.zeros((48, 4))
@@ -112,10 +111,10 @@ def test_an_agent_plays_in_the_environment_itself():
     safe[[11, 23, 35]] = [0, 0, 1, 0]
     policy = veil.MarkovPolicy(safe)
     env = gymnasium.make(newest("CliffWalking"))
-    agent, total, ended = Agent(problem, policy), 0.0, False
+    player, total, ended = policy.player(problem), 0.0, False
     state, _ = env.reset(seed=1)
     while not ended:
-        state, reward, ended, _, _ = env.step(agent.act(int(state)))
+        state, reward, ended, _, _ = env.step(player.act(int(state)))
         total += float(reward)
     assert total == veil.expected_return(problem, policy) == -13
 

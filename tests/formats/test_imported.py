@@ -1,5 +1,6 @@
 """What importers return: observers, sensors, rewards and problems by expressions, and the summary."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,12 +9,14 @@ import pytest
 import veil
 from veil.common.errors import InputError, TooLargeError
 from veil.formats.imported import Imported
+from veil.formats.registry import read_model
 from veil.formats.sensing import MOST_EMISSIONS, check_emissions, noisy, observer_from
 from veil.formats.text import value_text
 from veil.problem.model import Model
 from veil.problem.observer import Observer
 
 X = np.array([0, 1, 2, 3])
+NO_VARIABLES = "the variables are left out: the format has none"
 DOOR = np.array(["open", "shut", "open", "open"])
 
 
@@ -140,3 +143,40 @@ def test_noise_and_sizes():
     with pytest.raises(TooLargeError, match="GiB"):
         check_emissions(MOST_EMISSIONS + 1, 2**20, 64)
     assert [value_text(value) for value in (True, 3.0, 2.5, "x", 4)] == ["true", "3", "2.5", "x", "4"]
+
+
+def test_another_initial_state():
+    assert line().starting({"s1": 0.25, 3: 0.75}).model.initial.tolist() == [0, 0.25, 0, 0.75]
+    assert line().starting("s2").model.initial.tolist() == [0, 0, 1, 0]
+    assert line().starting(2).model.initial.tolist() == [0, 0, 1, 0]
+    read = line().starting("door=open")
+    assert read.model.initial.tolist() == pytest.approx([1 / 3, 0, 1 / 3, 1 / 3])
+    assert read.model.actions.all() == ("east", "stay")
+    assert "initial state replaced" in read.summary()
+    for wrong, words in (
+        ({"s9": 1.0}, "s9"),
+        ({0: 0.5}, "sums to 0.5"),
+        ("x=9", "true in none"),
+        ("z", "unknown variable"),
+    ):
+        with pytest.raises(InputError, match=words):
+            line().starting(wrong)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "notes"),
+    [
+        (".npz", ()),
+        (".drn", ("the label 'a \"b\"' is left out: the format cannot write it", NO_VARIABLES)),
+        (".pomdp", (NO_VARIABLES, "the labels are left out: the format has none")),
+    ],
+)
+def test_what_a_format_leaves_out_is_told(suffix: str, notes: tuple[str, ...], tmp_path: Path):
+    read = line(labels={"goal": X == 3, 'a "b"': X == 0})
+    assert read.save(tmp_path / f"m{suffix}") == notes
+    again = read_model(tmp_path / f"m{suffix}")
+    assert np.array_equal(again.model.transitions, read.model.transitions)
+    if suffix != ".pomdp":
+        assert again.states_where('"goal"') == (3,)
+    if suffix == ".npz":
+        assert again.states_where("x>=2 & door=open") == (2, 3)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.formats.classics import DATA
 from veil.common.errors import ModelFileError, VeilError
-from veil.formats.arrays import from_arrays, load_sparse
+from veil.formats.arrays.files import from_arrays, load_sparse
 from veil.formats.drn.files import from_drn
 from veil.formats.pomdp.files import from_pomdp
 

@@ -232,8 +232,12 @@ WRONG_CSV = {
     "a comment that is no JSON": ("# hello\n" + COLUMNS + GOOD, "line 1, column 2: this is not JSON"),
     "another format": (HEAD.replace("-2", "-1") + COLUMNS + GOOD, "its format is 'veil-policy-table-1', expected"),
     "another kind": (HEAD.replace("markov", "quantum") + COLUMNS + GOOD, "kind: Input should be 'markov'"),
+    "a horizon beyond every number": (
+        HEAD.replace('"horizon": 2', f'"horizon": {10**30}').replace("markov", "timed") + COLUMNS,
+        "horizon: Input should be less than 2147483648",
+    ),
     "a horizon beyond memory": (
-        HEAD.replace('"horizon": 2', '"horizon": 99999999999').replace("markov", "timed") + COLUMNS,
+        HEAD.replace('"horizon": 2', '"horizon": 99999999').replace("markov", "timed") + COLUMNS,
         "more than 67,108,864 probabilities",
     ),
     "memory in a Markov policy": (HEAD.replace('"horizon"', '"memory": {}, "horizon"') + COLUMNS, "memory is {}"),

@@ -276,3 +276,20 @@ def test_states_and_actions_may_be_named_like_statements():
     read = parse_pomdp(text)
     assert read.model.states.all() == ("T", "O")
     assert read.model.rewards.tolist() == [[0, 2], [0, 0]]
+
+
+@pytest.mark.parametrize(
+    "transitions",
+    ["T: a : 0 : 0 {0}\nT: a : 1 : 1 1", "T: a : 0\n{0} 0\nT: a : 1\n0 1", "T: a\n{0} 0\n0 1"],
+    ids=["single entry", "row", "matrix"],
+)
+def test_probabilities_may_pass_one_by_what_is_rescaled(transitions: str):
+    """By at most `rescale`, and by no less than the tolerance of all sums where `rescale` is smaller."""
+    head = "discount: 1\nvalues: reward\nstates: 2\nactions: a\nstart: 0\n"
+    read = parse_pomdp(head + transitions.format(1 + 9e-6))
+    assert read.model.transitions[0, 0].tolist() == [1, 0]
+    assert "missed 1 by up to 9e-06" in read.notes[-1]
+    assert parse_pomdp(head + transitions.format(1 + 9e-10), rescale=0).model.transitions[0, 0, 0] == 1 + 9e-10
+    for value, rescale in ((1 + 2e-5, 1e-5), (1 + 2e-9, 0.0)):
+        with pytest.raises(ModelFileError, match=r"expected a? ?probabilit(y|ies) in \[0, 1\]"):
+            parse_pomdp(head + transitions.format(value), rescale=rescale)

@@ -14,7 +14,7 @@ from tests.formats.classics import DATA
 from tests.formats.storm import build, stormpy, value
 from veil.common.errors import InputError, MissingExtraError, ModelFileError
 from veil.formats.drn.files import chain_to_drn
-from veil.formats.prism import _averaged, from_prism, from_stormpy
+from veil.formats.prism.files import _averaged, from_prism, from_stormpy
 
 OBSERVABLES = re.compile(r"pomdp.*endobservables", re.DOTALL)
 GRID, MAZE = DATA / "grid.prism", DATA / "maze.prism"

@@ -1,5 +1,6 @@
 """The registry of formats: found by extension, extended by other packages, and what is not there is told."""
 
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -63,6 +64,13 @@ def test_veils_own_formats():
     assert can("read_model", "TIGER.POMDP")
     assert not can("write_model", "walker.prism")
     assert find_format("read_model", "a.nm").extra == "prism"
+
+
+def test_asking_for_extensions_is_quick():
+    code = "from veil.formats.registry import suffixes; suffixes('read_model'); import sys; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "veil.formats.pomdp" in loaded
+    assert {"numpy", "scipy", "pydantic", "veil.formats.pomdp.files"}.isdisjoint(loaded)
 
 
 def test_an_extension_that_is_not_known(tmp_path: Path):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .shared import GALLERY, check_free, open_policy, open_scenario
+from .shared import GALLERY, check_free, open_model, open_policy, open_scenario
 
 if TYPE_CHECKING:
     from ..problem.problem import Problem
@@ -26,7 +26,7 @@ def convert_file(
     secret: str | None,
     horizon: int,
     scenario: str | None,
-    options: list[str],
+    options: list[str] | None,
     force: bool,
 ) -> Converted:
     """Convert one file into another; see `veil convert`.
@@ -35,7 +35,7 @@ def convert_file(
     """
     from ..common.errors import InputError
     from ..formats.imported import Imported
-    from ..formats.registry import can, check_extension, read_model
+    from ..formats.registry import can, check_extension
 
     check_free(target, force=force)
     if os.path.isdir(source) or can("read_policy", source):
@@ -50,7 +50,7 @@ def convert_file(
         notes = Imported(problem.model, problem.observer, problem.name).save(target)
         left = [f"{len(problem.models) - 1} of {len(problem.models)} models"] if len(problem.models) > 1 else []
         return Converted(repr(problem), (*notes, f"left out: {', '.join([*left, 'secret and horizon'])}"))
-    found = read_model(source, _read_options(options))
+    found = open_model(source, options)
     if not can("write_problem", target):
         return Converted(found.summary(), found.save(target))
     if secret is None:
@@ -65,16 +65,6 @@ def _write_problem(target: Path, problem: "Problem", summary: str) -> Converted:
     assert write is not None
     write(target, problem)
     return Converted(summary)
-
-
-def _read_options(options: list[str]) -> dict[str, str]:
-    """Options `NAME=VALUE` by name."""
-    from ..common.errors import InputError
-
-    for option in options:
-        if "=" not in option:
-            raise InputError("--option", [f"{option!r} found, expected NAME=VALUE, as constants=N=4"])
-    return dict(option.split("=", 1) for option in options)
 
 
 def _convert_policy(source: str, target: Path, scenario: str | None) -> Converted:

@@ -7,10 +7,12 @@ import typer
 from .shared import (
     JsonOption,
     PolicyArgument,
+    ReadOption,
     ScenarioArgument,
     SeedOption,
     guarded,
     is_model_file,
+    open_model,
     open_policy,
     open_scenario,
     print_facts,
@@ -141,7 +143,7 @@ def event_text(event: Any) -> str:
 
 
 @guarded
-def inspect(scenario: ScenarioArgument, as_json: JsonOption = False) -> None:
+def inspect(scenario: ScenarioArgument, option: ReadOption = None, as_json: JsonOption = False) -> None:
     """Describe a scenario: its size, the range of returns, the entropy of the secret, and which methods fit.
 
     Values that depend on a policy are those of the uniform policy. A model file can be described, too.
@@ -151,7 +153,7 @@ def inspect(scenario: ScenarioArgument, as_json: JsonOption = False) -> None:
     from ..formats.results.document import problem_document
 
     if is_model_file(scenario):
-        _inspect_model(scenario, as_json)
+        _inspect_model(scenario, option, as_json)
         return
     opened = open_scenario(scenario)
     problem = opened.problem
@@ -163,11 +165,9 @@ def inspect(scenario: ScenarioArgument, as_json: JsonOption = False) -> None:
     _show_inspected(document)
 
 
-def _inspect_model(path: str, as_json: bool) -> None:
+def _inspect_model(path: str, options: list[str] | None, as_json: bool) -> None:
     """The summary of an imported model, with what was dropped or changed."""
-    from ..formats.registry import read_model
-
-    found = read_model(path)
+    found = open_model(path, options)
     if not as_json:
         print(found.summary())
         return

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from .convert import convert_file
-from .shared import JsonOption, guarded, print_json, print_table, write_text
+from .shared import JsonOption, ReadOption, guarded, print_json, print_table, write_text
 
 ForceOption = Annotated[bool, typer.Option("--force", "-f", help="Replace a file that is there already.")]
 
@@ -93,8 +93,7 @@ def schema(
 
     Example: veil schema -o scenario.schema.json
     """
-    import json
-
+    from ..formats.documents import json_text
     from ..formats.results.document import result_schema
     from ..formats.scenario.schema import schema as scenario_schema
 
@@ -102,7 +101,7 @@ def schema(
     if output is None:
         print_json(found)
         return
-    write_text(output, json.dumps(found, indent=1, ensure_ascii=False) + "\n", force=force)
+    write_text(output, json_text(found), force=force)
     if as_json:
         print_json({"file": str(output)})
     else:
@@ -124,9 +123,7 @@ def convert(
     scenario: Annotated[
         str | None, typer.Option(help="For a policy: its scenario, whose names are written.", show_default=False)
     ] = None,
-    option: Annotated[
-        list[str] | None, typer.Option(help="For reading a model, as NAME=VALUE: constants=N=4.", show_default=False)
-    ] = None,
+    option: ReadOption = None,
     formats: Annotated[
         bool, typer.Option("--formats", help="List the formats and what each can do, and exit.")
     ] = False,
@@ -142,9 +139,7 @@ def convert(
         return
     if source is None or target is None:
         raise typer.BadParameter("expected two files, IN and OUT; veil convert --formats lists the formats")
-    done = convert_file(
-        source, target, secret=secret, horizon=horizon, scenario=scenario, options=option or [], force=force
-    )
+    done = convert_file(source, target, secret=secret, horizon=horizon, scenario=scenario, options=option, force=force)
     if as_json:
         print_json({"from": source, "to": str(target), "summary": done.summary, "notes": list(done.notes)})
         return

@@ -13,6 +13,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ..formats.imported import Imported
     from ..problem.problem import Problem
 
 SOLVED = 0
@@ -75,6 +76,12 @@ PolicyArgument = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+ReadOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option", metavar="NAME=VALUE", help="For reading a model file, as constants=N=4.", show_default=False
+    ),
+]
 SeedOption = Annotated[int, typer.Option(help="Random seed.", min=0)]
 
 
@@ -99,6 +106,17 @@ def open_scenario(text: str) -> Opened:
         raise _no_scenario(text)
     found = load_scenario(text)
     return Opened(found.problem, text, dict(found.settings))
+
+
+def open_model(path: str, options: Sequence[str] | None) -> "Imported":
+    """The model in a file, read with options `NAME=VALUE`."""
+    from ..common.errors import InputError
+    from ..formats.registry import read_model
+
+    for option in options or ():
+        if "=" not in option:
+            raise InputError("--option", [f"{option!r} found, expected NAME=VALUE, as constants=N=4"])
+    return read_model(path, dict(option.split("=", 1) for option in options or ()))
 
 
 def is_model_file(text: str) -> bool:

@@ -1,9 +1,8 @@
-"""Boolean expressions over the variables of a state, as `x=3 & door=open | !(y<2)`: parsed by hand, nothing is executed."""
+"""Boolean expressions over the variables of a state, as `x=3 & door=open | !(y<2)`; nothing is executed."""
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Bool
@@ -21,14 +20,15 @@ _ALIKE = {"==": "=", "&&": "&", "||": "|", "and": "&", "or": "|", "not": "!"}
 _TIGHTNESS = {"<=>": 1, "=>": 2, "|": 3, "&": 4, "!": 5, "=": 6, "!=": 6, "<": 7, "<=": 7, ">": 7, ">=": 7}
 _TIGHTNESS |= {"+": 8, "-": 8, "*": 9, "negate": 10}
 _UNARY = ("!", "negate")
-_ORDER: dict[str, Callable[[Any, Any], Any]] = {
+Binary = Callable[[np.ndarray, np.ndarray], np.ndarray]
+_ORDER: dict[str, Binary] = {
     "<": np.less,
     "<=": np.less_equal,
     ">": np.greater,
     ">=": np.greater_equal,
 }
-_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {"+": np.add, "-": np.subtract, "*": np.multiply}
-_LOGIC: dict[str, Callable[[Any, Any], Any]] = {
+_ARITHMETIC: dict[str, Binary] = {"+": np.add, "-": np.subtract, "*": np.multiply}
+_LOGIC: dict[str, Binary] = {
     "&": np.logical_and,
     "|": np.logical_or,
     "=>": lambda left, right: np.logical_or(np.logical_not(left), right),
@@ -47,11 +47,12 @@ class _Part:
 
 @dataclass(frozen=True, eq=False)
 class _Value:
-    """What a part stands for: `kind` is truth, number, text or word (a word that is no variable), or quoted."""
+    """What a part stands for: `kind` is truth, number, text, word (not a variable) or quoted; the last two have no content."""
 
     kind: str
-    content: Any
     text: str
+    column: int
+    content: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
 
 class Expression:
@@ -141,7 +142,7 @@ class Expression:
                 waiting.pop()
             else:
                 sign = _Part("sign", "negate", part.column) if wants_value and part.text == "-" else part
-                # A sign before its operand waits for it, whatever came before.
+                # A sign before its operand always waits for it.
                 while not wants_value and waiting and waiting[-1].text != "(" and self._first(waiting[-1], sign):
                     output.append(waiting.pop())
                 waiting.append(sign)
@@ -150,7 +151,7 @@ class Expression:
             raise self._error(len(self.text) + 1, "the expression ends, expected a variable, a number or '('")
         for part in reversed(waiting):
             if part.text == "(":
-                raise self._error(part.column, "'(' is never closed, expected ')'")
+                raise self._error(part.column, "unmatched '(', expected ')' after it")
             output.append(part)
         return output
 
@@ -161,19 +162,15 @@ class Expression:
 
     def _meaning(self, part: _Part, variables: Mapping[str, np.ndarray]) -> _Value:
         if part.kind == "number":
-            return _Value("number", np.float64(part.text), part.text)
-        if part.kind == "quoted":
-            return _Value("quoted", part, part.text)
-        if part.text in variables:
-            array = np.asarray(variables[part.text])
-            if array.dtype.kind == "b":
-                return _Value("truth", array, part.text)
-            if array.dtype.kind in "iuf":
-                return _Value("number", array.astype(np.float64), part.text)
-            return _Value("text", array.astype(str), part.text)
-        if part.text in ("true", "false"):
-            return _Value("truth", np.bool_(part.text == "true"), part.text)
-        return _Value("word", part, part.text)
+            return _Value("number", part.text, part.column, np.array(float(part.text)))
+        if part.kind == "quoted" or part.text not in (*variables, "true", "false"):
+            return _Value("quoted" if part.kind == "quoted" else "word", part.text, part.column)
+        if part.text not in variables:
+            return _Value("truth", part.text, part.column, np.array(part.text == "true"))
+        array = np.asarray(variables[part.text])
+        kind = {"b": "truth", "i": "number", "u": "number", "f": "number"}.get(array.dtype.kind, "text")
+        content = array.astype(np.float64) if kind == "number" else array if kind == "truth" else array.astype(str)
+        return _Value(kind, part.text, part.column, content)
 
     def _apply(
         self,
@@ -185,23 +182,23 @@ class Expression:
     ) -> _Value:
         text = sign.text
         if text == "!":
-            return _Value("truth", ~self._truth(right, sign, variables, labels), "!…")
+            return _Value("truth", "!…", sign.column, ~self._truth(right, sign, variables, labels))
         if text == "negate":
-            return _Value("number", -self._number(right, sign, variables), "-…")
+            return _Value("number", "-…", sign.column, -self._number(right, sign, variables))
         if text in _LOGIC:
             sides = [self._truth(side, sign, variables, labels) for side in (left, right)]
-            return _Value("truth", _LOGIC[text](*sides), f"…{text}…")
+            return _Value("truth", f"…{text}…", sign.column, _LOGIC[text](*sides))
         if text == "-" and left.kind == "word" and (right.kind == "word" or right.text.isdigit()):
             # Two words that are no variables are one word with a hyphen, as in state=tiger-left.
-            return _Value("word", left.content, f"{left.text}-{right.text}")
+            return _Value("word", f"{left.text}-{right.text}", left.column)
         if text in _ARITHMETIC or text in _ORDER:
             sides = [self._number(side, sign, variables) for side in (left, right)]
             kind, function = ("number", _ARITHMETIC[text]) if text in _ARITHMETIC else ("truth", _ORDER[text])
-            return _Value(kind, function(*sides), f"…{text}…")
+            return _Value(kind, f"…{text}…", sign.column, function(*sides))
         equal = self._equal(sign, left, right, variables)
-        return _Value("truth", equal if text == "=" else ~equal, f"…{text}…")
+        return _Value("truth", f"…{text}…", sign.column, equal if text == "=" else ~equal)
 
-    def _equal(self, sign: _Part, left: _Value, right: _Value, variables: Mapping[str, np.ndarray]) -> Any:
+    def _equal(self, sign: _Part, left: _Value, right: _Value, variables: Mapping[str, np.ndarray]) -> np.ndarray:
         if right.kind == "text":
             left, right = right, left
         if left.kind == "text" and right.kind in ("word", "quoted", "text"):
@@ -209,7 +206,7 @@ class Expression:
             if right.kind != "text" and not (left.content == wanted).any():
                 known = sorted(set(left.content.tolist()))
                 hint = suggestion(right.text, known)
-                raise self._error(right.content.column, f"{left.text!r} is never {right.text!r}: {hint}")
+                raise self._error(right.column, f"{left.text!r} is never {right.text!r}: {hint}")
             return np.asarray(left.content == wanted)
         for side in (left, right):
             if side.kind in ("word", "quoted"):
@@ -228,13 +225,13 @@ class Expression:
             return np.asarray(labels[value.text], dtype=bool)
         if value.kind == "quoted":
             hint = suggestion(value.text, sorted(labels))
-            raise self._error(value.content.column, f"unknown label {value.text!r}: {hint}")
+            raise self._error(value.column, f"unknown label {value.text!r}: {hint}")
         if value.kind == "word":
             raise self._unknown_name(value, variables)
         message = f"{value.text!r} is a {value.kind}, expected something true or false, such as {value.text}=1"
         raise self._error(sign.column, message)
 
-    def _number(self, value: _Value, sign: _Part, variables: Mapping[str, np.ndarray]) -> Any:
+    def _number(self, value: _Value, sign: _Part, variables: Mapping[str, np.ndarray]) -> np.ndarray:
         if value.kind == "word":
             raise self._unknown_name(value, variables)
         if value.kind != "number":
@@ -243,7 +240,7 @@ class Expression:
 
     def _unknown_name(self, value: _Value, variables: Mapping[str, np.ndarray]) -> InputError:
         hint = suggestion(value.text, sorted(variables))
-        return self._error(value.content.column, f"unknown variable {value.text!r}: {hint}")
+        return self._error(value.column, f"unknown variable {value.text!r}: {hint}")
 
     def _error(self, column: int, message: str) -> InputError:
         shown = self.text if len(self.text) <= 60 else self.text[:57] + "…"

@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
-from ..common.checks import Defects, is_number
+from ..common.checks import Defects, Names, is_number
 from ..common.errors import InputError, MissingExtraError
 from ..problem.model import Model
 from ..problem.observer import Observer
@@ -19,20 +20,24 @@ _ACTIONS = {
     "Taxi": ("south", "north", "east", "west", "pickup", "dropoff"),
 }
 _STOPS = ("R", "G", "Y", "B")
+Environment = Any  # a Gymnasium environment, or anything with a table: Gymnasium is an extra
+Initial = str | int | Mapping[str | int, float] | ArrayLike
+Observed = Observe | Observer | str | Sequence[str]
+Variable = ArrayLike | Callable[[int], object]
 
 
 def from_gymnasium(
-    env: Any,
+    env: Environment,
     *,
-    observe: Observe | Observer | str | Sequence[str] | None = None,
+    observe: Observed | None = None,
     noise: float = 0.0,
     sees_actions: bool = False,
     otherwise: str | None = SILENT,
     discount: float = 1.0,
-    initial: Any = None,
+    initial: Initial | None = None,
     state_names: Sequence[str] | Callable[[int], str] | None = None,
     action_names: Sequence[str] | None = None,
-    variables: Mapping[str, Any] | None = None,
+    variables: Mapping[str, Variable] | None = None,
     **options: Any,
 ) -> Imported:
     """The model of an environment with a table `env.unwrapped.P[state][action] = [(chance, next, reward, ended), …]`.
@@ -86,14 +91,14 @@ def from_gymnasium(
     imported = Imported(model, None, title, "Gymnasium environment", tuple(notes), valuations)
     if observe is None:
         return imported
-    seen: Any = _for_copies(observe, copies, num_states)
+    seen = _for_copies(observe, copies, num_states)
     # A short tuple of words names variables; a list with one entry for each state says what is seen there.
     several = isinstance(seen, Sequence) and not isinstance(seen, str) and 0 < len(seen) < num_states
     first, *more = seen if several and all(isinstance(name, str) for name in seen) else (seen,)
     return imported.observing(first, *more, noise=noise, sees_actions=sees_actions, otherwise=otherwise)
 
 
-def _make(name: str, options: Mapping[str, Any]) -> Any:
+def _make(name: str, options: Mapping[str, object]) -> Environment:
     try:
         import gymnasium
     except ImportError:
@@ -103,15 +108,15 @@ def _make(name: str, options: Mapping[str, Any]) -> Any:
     try:
         return gymnasium.make(name, **options)
     except (gymnasium.error.Error, TypeError, ValueError) as error:
-        raise InputError(f"environment {name!r}", [f"Gymnasium does not make it: {error}"]) from None
+        raise InputError(f"environment {name!r}", [f"Gymnasium cannot make it: {error}"]) from None
 
 
-def _title(env: Any, base: Any) -> str:
+def _title(env: Environment, base: Environment) -> str:
     spec = getattr(env, "spec", None)
     return getattr(spec, "id", None) or type(base).__name__
 
 
-def _read_table(table: Mapping[Any, Any], title: str) -> tuple[np.ndarray, ...]:
+def _read_table(table: Mapping[object, object], title: str) -> tuple[np.ndarray, ...]:
     """The steps as arrays: state, action, next state, chance, reward, ended; in the order of the table."""
     defects = Defects(f"environment {title}")
     size = len(table)
@@ -211,22 +216,23 @@ def _model(
     return Model(matrices, rewards, initial, discount, state_names=every, action_names=actions)
 
 
-def _initial(base: Any, given: Any, num_states: int, names: list[str], title: str) -> np.ndarray:
+def _initial(base: Environment, given: Initial | None, num_states: int, names: list[str], title: str) -> np.ndarray:
     if given is None:
         given = getattr(base, "initial_state_distrib", None)
     if given is None:
         raise InputError(f"environment {title}", ["it has no initial_state_distrib: give initial=…, a state or a list"])
-    start = np.zeros(num_states)
     if isinstance(given, (str, int, np.integer)):
         given = {given: 1.0}
     if isinstance(given, Mapping):
+        defects, start = Defects("initial"), np.zeros(num_states)
+        states = Names("state", num_states, names, "s", defects)
         for key, chance in given.items():
-            place = names.index(key) if key in names else key
-            if isinstance(place, str) or not 0 <= int(place) < num_states or not is_number(chance):
-                raise InputError(
-                    "initial", [f"{key!r}: {chance!r} is not understood, expected states and probabilities"]
-                )
-            start[int(place)] += float(chance)
+            place = states.find_or_note(key, "", defects)
+            if not is_number(chance):
+                defects.add(f"{key!r}: {chance!r} found, expected a probability")
+            elif place is not None:
+                start[place] += float(chance)
+        defects.raise_if_any()
         return start
     array = np.asarray(given, dtype=np.float64)
     if array.shape != (num_states,):
@@ -234,7 +240,7 @@ def _initial(base: Any, given: Any, num_states: int, names: list[str], title: st
     return array
 
 
-def _family_variables(family: str, base: Any, num_states: int) -> dict[str, np.ndarray]:
+def _family_variables(family: str, base: Environment, num_states: int) -> dict[str, np.ndarray]:
     """The variables behind the index of a state, for the environments that we know."""
     index = np.arange(num_states)
     if family == "Taxi" and num_states == 500:
@@ -254,7 +260,7 @@ def _family_variables(family: str, base: Any, num_states: int) -> dict[str, np.n
     return found
 
 
-def _values(name: str, given: Any, num_states: int) -> np.ndarray:
+def _values(name: str, given: Variable, num_states: int) -> np.ndarray:
     values = np.array([given(state) for state in range(num_states)]) if callable(given) else np.asarray(given)
     if values.shape != (num_states,) or values.dtype.kind not in "biufU":
         raise InputError(
@@ -263,7 +269,12 @@ def _values(name: str, given: Any, num_states: int) -> np.ndarray:
     return values
 
 
-def _state_names(given: Any, known: Mapping[str, np.ndarray], family: str | None, num_states: int) -> list[str]:
+def _state_names(
+    given: Sequence[str] | Callable[[int], str] | None,
+    known: Mapping[str, np.ndarray],
+    family: str | None,
+    num_states: int,
+) -> list[str]:
     if callable(given):
         return [str(given(state)) for state in range(num_states)]
     if given is not None:
@@ -277,7 +288,7 @@ def _state_names(given: Any, known: Mapping[str, np.ndarray], family: str | None
     return [f"s{state}" for state in range(num_states)]
 
 
-def _for_copies(observe: Any, copies: np.ndarray, num_states: int) -> Any:
+def _for_copies(observe: Observed, copies: np.ndarray, num_states: int) -> Observed:
     """A copy of a state shows what the state shows."""
     if not len(copies) or isinstance(observe, (str, Observer, Mapping)):
         return observe

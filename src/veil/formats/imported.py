@@ -1,4 +1,4 @@
-"""What every importer returns: the model, the observer if there is one, what the states mean, and what was changed."""
+"""What every importer returns: the model, the observer if there is one, the variables of the states, and notes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,11 +11,12 @@ from jaxtyping import Bool
 
 from ..common.checks import Defects, Names, is_number
 from ..common.errors import InputError
+from ..common.suggest import suggestion
 from ..common.values import Value
 from ..problem.grid.sensors import Sensor, sensor_observer
 from ..problem.model import Model
 from ..problem.observer import Observer
-from ..problem.problem import Problem
+from ..problem.problem import Problem, ReturnOver
 from ..problem.secrets.last_state import LastState
 from ..problem.secrets.secret import Secret
 from .expressions import Expression
@@ -77,20 +78,20 @@ class Imported(Value):
         or list as for `veil.formats.sensing.observer_from`. `noise`: the probability of a wrong reading.
         """
         if isinstance(observe, Observer):
-            watcher = observe
+            observer = observe
         elif isinstance(observe, str):
             columns = {name: self._variable(name) for name in (observe, *more)}
-            watcher = observer_from_values(columns, sees_actions, sees_initial)
+            observer = observer_from_values(columns, sees_actions, sees_initial)
         else:
             model = self.model
-            watcher = observer_from(
+            observer = observer_from(
                 observe, model.num_states, model.states, sees_actions, sees_initial, otherwise=otherwise
             )
-        return replace(self, observer=noisy(watcher, noise) if noise else watcher)
+        return replace(self, observer=noisy(observer, noise) if noise else observer)
 
     def sensing(
         self,
-        sensors: Mapping[str, str | Sequence[Any]],
+        sensors: Mapping[str, str | tuple[str, float] | tuple[str, float, float]],
         *,
         sees_actions: bool = False,
         sees_initial: bool = True,
@@ -98,8 +99,8 @@ class Imported(Value):
         """The same model under sensors, each given by the states that it covers.
 
         **Arguments:** `sensors`: a mapping from a sensor's name to an expression, or to `(expression, detection)` or
-        `(expression, detection, false_alarm)`. Without rates a sensor never errs. Readings are independent; an
-        observation is the sensors that report, joined by `+`, or `0`.
+        `(expression, detection, false_alarm)`. By default a sensor makes no errors. Readings are independent; an
+        observation is the names of the sensors that report, joined by `+`, or `0`.
 
         **Raises:** `InputError` naming the sensor.
         """
@@ -114,10 +115,10 @@ class Imported(Value):
             covered.append(self.mask(parts[0]))
             made.append(Sensor(str(name), (), *map(float, rates)))
         if not made:
-            defects.add("there are none, expected at least one, as {'east': 'x>=3'}")
+            defects.add("no sensors found, expected at least one, as {'east': 'x>=3'}")
         defects.raise_if_any()
-        watcher = sensor_observer(made, np.stack(covered, axis=1), "independent", sees_actions, sees_initial)
-        return replace(self, observer=watcher)
+        observer = sensor_observer(made, np.stack(covered, axis=1), "independent", sees_actions, sees_initial)
+        return replace(self, observer=observer)
 
     def paying(self, rewards: Mapping[str, float], *, terminal: Mapping[str, float] | None = None) -> "Imported":
         """The same model with other rewards: what each expression pays for a decision in the states where it is true.
@@ -165,22 +166,32 @@ class Imported(Value):
         *,
         observer: Observer | None = None,
         min_return: float | str | None = None,
+        return_over: ReturnOver = "horizon",
+        agent_sees_observations: bool = False,
         name: str | None = None,
-        **more: Any,
     ) -> Problem:
         """The problem of keeping a secret in this model.
 
         **Arguments:** `secret`: one of veil's secrets; or an expression, for `LastState` of the states where it is
-        true. `observer`: in place of the model's own. `more`: as for `Problem`.
+        true. `observer`: in place of the model's own. All others are as for `Problem`.
 
         **Raises:** `InputError`; also where there is no observer.
         """
-        watcher = self.observer if observer is None else observer
-        if watcher is None:
+        observer = self.observer if observer is None else observer
+        if observer is None:
             remedy = "give observer=…, or use .observing(…) or .sensing(…)"
             raise InputError(f"problem from {self.source}", [f"the {self.kind} has no observer: {remedy}"])
         wanted = LastState(self.states_where(secret)) if isinstance(secret, str) else secret
-        return Problem(self.model, watcher, wanted, horizon, min_return, name=name or self.source, **more)
+        return Problem(
+            self.model,
+            observer,
+            wanted,
+            horizon,
+            min_return,
+            return_over,
+            agent_sees_observations=agent_sees_observations,
+            name=name or self.source,
+        )
 
     def summary(self) -> str:
         """One screen: states, actions, rewards, observations, sparsity, and what was dropped or changed."""
@@ -194,9 +205,9 @@ class Imported(Value):
             f"  actions       {model.num_actions:,}: {_some(model.actions)}; {taken / model.num_states:.3g} a state",
             f"  transitions   {model.num_transitions:,}, {100 * model.num_transitions / cells:.3g}% of all cells,"
             f" {model.num_transitions / max(taken, 1):.3g} a row",
-            f"  rewards       from {rewards.min():g} to {rewards.max():g}, {np.count_nonzero(rewards):,} not zero;"
+            f"  rewards       from {rewards.min():g} to {rewards.max():g}, {np.count_nonzero(rewards):,} nonzero;"
             f" discount {model.discount:g}",
-            f"  observations  {self._watching()}",
+            f"  observations  {self._observations()}",
         ]
         if self.valuations:
             named = [f"{name} ({len(np.unique(values)):,} values)" for name, values in self.valuations.items()]
@@ -213,20 +224,19 @@ class Imported(Value):
     def __repr__(self) -> str:
         return f"Imported({self.source!r}: {self.model!r}, {self.observer!r})"
 
-    def _watching(self) -> str:
-        watcher = self.observer
-        if watcher is None:
+    def _observations(self) -> str:
+        observer = self.observer
+        if observer is None:
             return "none: the source has no observer"
-        first = "" if watcher.sees_first else "; none at time 0"
-        of = "of (action, next state)" if watcher.on_actions else "of the state"
-        share = 100 * np.count_nonzero(watcher.emissions) / watcher.emissions.size
-        seen = ", with the actions" if watcher.sees_actions else ""
-        return f"{watcher.num_observations:,}: {_some(watcher.observations)}; {of}, {share:.3g}% not zero{first}{seen}"
+        first = "" if observer.sees_first else "; none at time 0"
+        of = "of (action, next state)" if observer.on_actions else "of the state"
+        share = 100 * np.count_nonzero(observer.emissions) / observer.emissions.size
+        seen = ", with the actions" if observer.sees_actions else ""
+        return f"{observer.num_observations:,}: {_some(observer.observations)}; {of}, {share:.3g}% nonzero{first}{seen}"
 
     def _variable(self, name: str) -> np.ndarray:
         if name not in self.variables:
-            known = ", ".join(map(repr, self.variables))
-            raise InputError("observer", [f"unknown variable {name!r}: known are {known}"])
+            raise InputError("observer", [f"unknown variable {name!r}: {suggestion(name, self.variables)}"])
         return self.variables[name]
 
     def _amounts(self, rewards: Mapping[str, float]) -> np.ndarray:

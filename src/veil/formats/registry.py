@@ -7,7 +7,7 @@ A new format is one module with a `Format`, and one line in `FORMATS`; another p
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..common.errors import InputError, PluginError
 from ..common.registry import Registry
@@ -65,6 +65,17 @@ class Format:
         return tuple(ability for ability in ABILITIES if getattr(self, ability) is not None)
 
 
+def later(reference: str) -> Callable[..., Any]:
+    """The function `"module:name"`, imported when it is first called, so that declaring a format costs nothing."""
+
+    def call(*arguments: object, **named: object) -> object:
+        from importlib.metadata import EntryPoint
+
+        return EntryPoint("", reference, "").load()(*arguments, **named)
+
+    return call
+
+
 def _wrong(entry: object) -> str | None:
     """What keeps an entry of another package from being a format."""
     if not isinstance(entry, Format):
@@ -78,14 +89,14 @@ FORMATS: Registry[Format] = Registry(
     "format",
     "veil.formats",
     {
-        "scenario": "veil.formats.scenario.format:FORMAT",
-        "pomdp": "veil.formats.pomdp.files:FORMAT",
+        "scenario": "veil.formats.scenario:FORMAT",
+        "pomdp": "veil.formats.pomdp:FORMAT",
         "arrays": "veil.formats.arrays:FORMAT",
-        "drn": "veil.formats.drn.files:FORMAT",
+        "drn": "veil.formats.drn:FORMAT",
         "prism": "veil.formats.prism:FORMAT",
-        "safetensors": "veil.formats.policies.files:SAFETENSORS",
-        "json": "veil.formats.policies.files:JSON",
-        "csv": "veil.formats.policies.files:CSV",
+        "safetensors": "veil.formats.policies:SAFETENSORS",
+        "json": "veil.formats.policies:JSON",
+        "csv": "veil.formats.policies:CSV",
     },
     _wrong,
 )

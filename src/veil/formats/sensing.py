@@ -1,7 +1,6 @@
 """Observers for models from elsewhere: what is seen of each state, by its variables, its name or a function, and noise."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -12,8 +11,8 @@ from .text import joined_values
 
 MOST_EMISSIONS = 2**26  # numbers in dense emissions: 512 MiB
 SILENT = "nothing"
-Seen = str | int | Mapping[Any, float]
-Observe = Callable[[int], Seen] | Mapping[Any, Seen] | Sequence[Seen]
+Seen = str | int | Mapping[str | int, float] | Mapping[str, float]
+Observe = Callable[[int], Seen] | Mapping[str | int, Seen] | Mapping[str, Seen] | Mapping[int, Seen] | Sequence[Seen]
 
 
 def observer_from_values(
@@ -101,11 +100,12 @@ def check_emissions(numbers: int, states: int, observations: int) -> None:
 
 
 def _one_for_each(
-    observe: Any, num_states: int, states: Names | None, otherwise: str | None, defects: Defects
-) -> Iterable[Any]:
+    observe: object, num_states: int, states: Names | None, otherwise: str | None, defects: Defects
+) -> Iterable[object]:
+    """What is seen in each state, as it was given."""
     if isinstance(observe, Mapping):
         named = states or Names("state", num_states, None, "s", defects)
-        seen: list[Any] = [otherwise] * num_states
+        seen: list[object] = [otherwise] * num_states
         for key, shown in observe.items():
             state = named.find_or_note(key, "observe", defects)
             if state is not None:

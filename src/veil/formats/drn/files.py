@@ -9,7 +9,6 @@ from ...policy.policy import Policy
 from ...problem.problem import Problem
 from ..choices import model_of, observer_of
 from ..imported import Imported
-from ..registry import Format
 from ..text import read_text, write_file
 from .reader import RESCALE, Reader
 from .writer import format_drn, is_deterministic, is_label
@@ -99,13 +98,3 @@ def _label_names(values: Sequence[str]) -> list[str]:
     """A label for each value that can be used in a property of Storm: letters, digits and `_`, and no two alike."""
     names = [f"secret_{re.sub('[^A-Za-z0-9_]', '_', value)}" for value in values]
     return names if len(set(names)) == len(names) else [f"{name}_{number}" for number, name in enumerate(names)]
-
-
-FORMAT = Format(
-    (".drn",),
-    "Storm's explicit models (DRN)",
-    read_model=from_drn,
-    write_model=save_drn,
-    write_chain=chain_to_drn,
-    options={"reward_model": "the rewards to use, where there are several"},
-)

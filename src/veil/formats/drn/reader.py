@@ -95,9 +95,7 @@ class Reader:
         if self.kind:
             raise self.error("@type is given again, expected once")
         if kind.upper() not in _KINDS:
-            raise self.error(
-                f"type {shown(kind)} found, expected DTMC, MDP or POMDP: veil has discrete time and one agent"
-            )
+            raise self.error(f"type {shown(kind)} found, expected DTMC, MDP or POMDP: discrete time and one agent")
         self.kind = kind.upper()
 
     def _read_placeholders(self) -> None:

@@ -6,8 +6,7 @@ from ...common.errors import PolicyFileError
 from ...policy import load
 from ...policy.policy import Policy
 from ...problem.problem import Problem
-from ..registry import Format, can, find_format, suffixes
-from .text import policy_from_csv, policy_from_json, policy_to_csv, policy_to_json
+from ..registry import can, find_format, suffixes
 
 
 def load_policy(path: str | Path, problem: Problem | None = None) -> Policy:
@@ -33,16 +32,11 @@ def load_policy(path: str | Path, problem: Problem | None = None) -> Policy:
         raise PolicyFileError(f"{error} (expected one of the extensions {known})") from None
 
 
-def _read_safetensors(path: Path, problem: Problem | None) -> Policy:
+def read_safetensors(path: Path, problem: Problem | None) -> Policy:
+    """The policy that `policy.save` wrote; the problem is not needed."""
     return load.load_policy(path)
 
 
-def _write_safetensors(path: Path, problem: Problem, policy: Policy) -> None:
+def write_safetensors(path: Path, problem: Problem, policy: Policy) -> None:
+    """`policy.save`; the problem is not needed."""
     policy.save(path)
-
-
-SAFETENSORS = Format(
-    (".safetensors",), "policies (safetensors)", read_policy=_read_safetensors, write_policy=_write_safetensors
-)
-JSON = Format((".json",), "policies as JSON", read_policy=policy_from_json, write_policy=policy_to_json)
-CSV = Format((".csv",), "policies as CSV", read_policy=policy_from_csv, write_policy=policy_to_csv)

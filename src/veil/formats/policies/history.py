@@ -14,35 +14,34 @@ from ...engine.hidden import event_name
 from ...policy.history import Decisions, HistoryPolicy
 from ...problem.problem import Problem
 from ..documents import Part
-from .tables import FORM, MOST_NUMBERS, NamedTable, Names, Row, distinct, filled_tables
+from .tables import FORM, MOST_NUMBERS, Count, NamedTable, Names, Row, distinct, filled_tables
 
 Event = str | list[str] | None  # an observation, a pair (action, observation), or None where the start is not seen
-Place = Annotated[int, Field(ge=0)]
 
 
 class Step(Part):
     """An edge of the graph: the node after an event, at time 0 from no node."""
 
-    time: Place
-    source: Annotated[Place | None, Field(alias="from")]
+    time: Count
+    source: Annotated[Count | None, Field(alias="from")]
     event: Event
-    to: Place
+    to: Count
 
 
 class Change(Part):
     """A change of node after the event, by the situation that the agent is in then."""
 
-    source: Annotated[Place, Field(alias="from")]
+    source: Annotated[Count, Field(alias="from")]
     state: str
-    situation: Place
-    to: Place
+    situation: Count
+    to: Count
 
 
 class Told(Part):
     """The time at which the node comes to remember the situation: from `shape[0]` nodes, in `shape[1]` situations."""
 
-    time: Place
-    shape: Annotated[list[Place], Field(min_length=2, max_length=2)]
+    time: Count
+    shape: Annotated[list[Count], Field(min_length=2, max_length=2)]
     changes: list[Change]
 
 
@@ -50,9 +49,9 @@ class HistoryRow(Part):
     """What a row of the tables is for."""
 
     row: str
-    node: Place
-    situation: Place
-    value: Annotated[int, Field(ge=-1)]
+    node: Count
+    situation: Count
+    value: Annotated[int, Field(ge=-1, lt=2**31)]
 
 
 class HistoryHeader(Part):
@@ -62,11 +61,11 @@ class HistoryHeader(Part):
     problem: str
     kind: Literal["history"]
     executable: bool
-    horizon: Place
+    horizon: Count
     actions: Annotated[Names, Field(min_length=1)]
     first_events: list[Event]
     events: list[Event]
-    nodes: list[Place]
+    nodes: list[Count]
     graph: list[Step]
     told: Told | None = None
     rows: list[list[HistoryRow]]
@@ -143,7 +142,7 @@ def _put_step(step: Step, first: np.ndarray, following: list[np.ndarray], header
     events = header.events if step.time else header.first_events
     if step.event not in events:
         raise PolicyFileError(f"{place}: event {step.event!r} is not in the list of events")
-    if step.time > header.horizon or (step.source is None) != (step.time == 0) or step.to >= 2**31:
+    if step.time > header.horizon or (step.source is None) != (step.time == 0):
         raise PolicyFileError(f"{place}: time {step.time} from node {step.source} is not a step of the graph")
     table = following[step.time - 1] if step.time else first[None]
     if (step.source or 0) >= len(table):
@@ -154,7 +153,7 @@ def _put_step(step: Step, first: np.ndarray, following: list[np.ndarray], header
 def _told_array(told: Told, path: str | Path) -> Int[np.ndarray, "m C"]:
     nodes = np.full(told.shape, -1, dtype=np.int32)
     for number, change in enumerate(told.changes):
-        if change.source >= told.shape[0] or change.situation >= told.shape[1] or change.to >= 2**31:
+        if change.source >= told.shape[0] or change.situation >= told.shape[1]:
             raise PolicyFileError(f"{path}: told.changes[{number}] is outside the shape {told.shape}")
         nodes[change.source, change.situation] = change.to
     return nodes

@@ -26,6 +26,7 @@ FORM = "veil-policy-table-2"
 MOST_NUMBERS = 2**26  # of all tables together: 512 MiB
 
 Names = list[str]
+Count = Annotated[int, Field(ge=0, lt=2**31)]
 
 
 class Header(Part):
@@ -35,7 +36,7 @@ class Header(Part):
     problem: str
     kind: Literal["markov", "timed", "memory"]
     memory: dict[str, Any] | None = None
-    horizon: Annotated[int, Field(ge=0)]
+    horizon: Count
     actions: Annotated[Names, Field(min_length=1)]
     rows: Names
 

@@ -1,4 +1,4 @@
-"""What the `T` and `O` statements of a `.pomdp` file say: entries of sparse rows, of which later ones override earlier."""
+"""Probabilities that the `T` and `O` statements of a `.pomdp` file write: sparse rows; later entries override earlier."""
 
 from array import array
 from dataclasses import dataclass
@@ -129,7 +129,7 @@ class Entries:
         self._left -= count
         if self._left < 0:
             raise self._tokens.error(
-                f"the statements so far expand to more than {self._limit:,} numbers, expected no more: name only what is"
-                " not zero, or raise limit",
+                f"the statements so far expand to more than {self._limit:,} numbers, expected fewer: write only entries that"
+                " are not zero, or raise limit",
                 line,
             )

@@ -9,7 +9,6 @@ from ...common.errors import ModelFileError
 from ...problem.model import Model
 from ...problem.observer import Observer
 from ..imported import Imported
-from ..registry import Format
 from ..rows import rescaled, rescaling_note
 from ..text import read_text, write_file
 from .entries import Entries, Rows
@@ -188,6 +187,3 @@ def _raise_faults(path: str | Path, faults: list[Fault]) -> None:
         listed = "".join(f"\n  {number}. {text}" for number, text in enumerate([*shown, *more], 1))
         count = f"more than {_LISTED}" if more else str(len(faults))
         raise ModelFileError(path, f"{count} rows are not distributions{listed}", faults[0][0])
-
-
-FORMAT = Format((".pomdp",), "Cassandra's models (POMDP and MDP)", read_model=from_pomdp, write_model=save_pomdp)

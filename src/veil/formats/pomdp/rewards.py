@@ -1,4 +1,4 @@
-"""What the `R` statements of a `.pomdp` file say, averaged over next states and observations."""
+"""Rewards that the `R` statements of a `.pomdp` file write, averaged over next states and observations."""
 
 from collections.abc import Sequence
 

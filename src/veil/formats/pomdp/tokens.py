@@ -68,7 +68,7 @@ class Tokens:
 
     def numbers(self, count: int, what: str) -> np.ndarray:
         """Take so many finite numbers, `(count,)`; they may go over many lines."""
-        # The file must hold them, so the memory is bounded by its size, whatever count is declared.
+        # The file must hold them, so its size bounds the memory, for any count that is declared.
         parts: list[np.ndarray] = []
         left = count
         while left:

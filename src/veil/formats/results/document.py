@@ -25,25 +25,25 @@ class ProblemPart(Part):
     name: str = Field(description="Its name.")
     fingerprint: str = Field(description="A hash of everything the numbers depend on.")
     scenario: str | None = Field(description="The scenario: `gallery:NAME`, or its path from the result's folder.")
-    states: int = Field(description="How many states the model has.")
-    actions: int = Field(description="How many actions.")
-    observations: int = Field(description="How many observations.")
-    horizon: int = Field(description="How many decisions.")
+    states: int = Field(description="Number of states.")
+    actions: int = Field(description="Number of actions.")
+    observations: int = Field(description="Number of observations.")
+    horizon: int = Field(description="Number of decisions.")
     secret: str = Field(description="The kind of secret.")
     secret_values: list[str] = Field(description="The values that it can take.")
 
 
 class OpacityPart(Part):
-    """How many bits stay hidden."""
+    """The remaining uncertainty of the observer about the secret."""
 
     bits: Number = Field(description="H(Z|Y); the lower end of a bracket; the estimate of a sample.")
     lower: Number = Field(description="Proven lower bound.")
     upper: Number = Field(description="Proven upper bound.")
     prior_bits: Number = Field(description="H(Z), before anything is seen.")
     leakage_bits: Number = Field(description="I(Z;Y), what the observer learns.")
-    method: Literal["exact", "bracket", "sampled"] = Field(description="How it was found.")
-    num_sequences: int = Field(description="Observation sequences that are possible, or that were drawn.")
-    std_error: Number = Field(description="Of a sampled estimate, else 0.")
+    method: Literal["exact", "bracket", "sampled"] = Field(description="Method of computation.")
+    num_sequences: int = Field(description="Number of observation sequences, possible or sampled.")
+    std_error: Number = Field(description="Standard error of a sampled estimate, else 0.")
     reason: str = Field(description="Why this method.")
 
 
@@ -53,28 +53,28 @@ class AnswerPart(Part):
     status: str = Field(description="CONVERGED, ITERATION_LIMIT, TIME_LIMIT, INTERRUPTED or INFEASIBLE.")
     message: str = Field(description="The status in words.")
     feasible: bool = Field(description="Whether the constraint is met.")
-    opacity: OpacityPart = Field(description="How many bits stay hidden.")
+    opacity: OpacityPart = Field(description="The remaining uncertainty of the observer about the secret.")
     expected_return: Number = Field(description="Exact.")
-    threshold: Number = Field(description="The return that was asked for; null where none was.")
-    policy_class: str = Field(description="Which policies were searched.")
+    threshold: Number = Field(description="The threshold on the return; null where there is none.")
+    policy_class: str = Field(description="The policy class that was searched.")
     needs_observations: bool = Field(description="Whether the agent must see what the observer sees.")
     method: str = Field(description="The method.")
     goal: str = Field(description="opaque or transparent.")
     objective: str = Field(description="entropy, leakage or guess.")
-    detail: str = Field(description="What else there is to say.")
+    detail: str = Field(description="Further remarks on the search.")
     price_bits: Number = Field(description="The bits that one more unit of return would cost.")
-    stationarity_bits: Number = Field(description="What the best first-order change of the policy promises.")
-    iterations: int = Field(description="How many were made.")
-    seconds: Number = Field(description="How long the search took.")
-    seed: int = Field(description="Of all random choices.")
+    stationarity_bits: Number = Field(description="Gain of the best first-order change; near 0 at a local optimum.")
+    iterations: int = Field(description="Number of iterations.")
+    seconds: Number = Field(description="Duration of the search.")
+    seed: int = Field(description="Random seed.")
     settings: dict[str, Any] = Field(description="Further settings.")
 
 
 class CertificatePart(Part):
     """What is proven; the proof itself is in the certificate's own files."""
 
-    lower: Number = Field(description="The policy hides at least this many bits (goal opaque).")
-    upper: Number = Field(description="No policy of its class of rivals hides more.")
+    lower: Number = Field(description="Proven lower bound of the policy (goal opaque).")
+    upper: Number = Field(description="Proven upper bound over all policies.")
     gap: Number = Field(description="The difference.")
     summary: str = Field(description="The claim in words.")
 

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
+from pathlib import Path
 from typing import TypeGuard, cast
 
 import numpy as np
@@ -14,6 +15,7 @@ from ...problem.model import Model
 from ...problem.observer import Observer
 from ...problem.problem import Problem
 from ...problem.secrets.registry import SECRETS
+from ..text import write_file
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _WIDTH = 110
@@ -39,6 +41,11 @@ def to_toml(problem: Problem, story: str = "") -> str:
         name = error.object[error.start]
         raise InputError("scenario", [f"the name {name!r} cannot be written in UTF-8: rename it"]) from None
     return text
+
+
+def write_scenario(path: Path, problem: Problem) -> None:
+    """Write a problem as a scenario file, complete or not at all; raises `ModelFileError` where it cannot be written."""
+    write_file(path, to_toml(problem))
 
 
 def text_of(value: str) -> str:

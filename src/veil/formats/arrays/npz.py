@@ -11,7 +11,7 @@ from typing import IO
 
 import numpy as np
 
-from ..common.errors import ModelFileError
+from ...common.errors import ModelFileError
 
 LIMIT_BYTES = 2**26  # of all arrays together, for a small file; a larger file may hold 16 times its own size
 NUMBERS, TEXT = "fiub", "U"
@@ -45,7 +45,7 @@ def read_arrays(
                     unknown.append(key[:60])
                     continue
                 if key in arrays:
-                    raise ModelFileError(path, f"array {key!r} is there twice, expected once")
+                    raise ModelFileError(path, f"array {key!r} occurs twice, expected once")
                 arrays[key] = _read_member(archive, member, key, kinds, left, path)
                 left -= arrays[key].nbytes
         return arrays, unknown
@@ -85,7 +85,7 @@ def _read_member(
         )
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ModelFileError(
-            path, f"array {key!r} is compressed in an unusual way, expected numpy.savez or savez_compressed"
+            path, f"array {key!r} uses an unsupported compression, expected that of numpy.savez or savez_compressed"
         )
     with archive.open(member) as stream:
         shape, by_columns, dtype = _read_header(stream, key, path)

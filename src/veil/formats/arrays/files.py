@@ -7,19 +7,18 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..common.checks import Defects
-from ..common.errors import InputError, ModelFileError
-from ..engine.induced import InducedHMM, induced_hmm
-from ..policy.policy import Policy
-from ..problem.model import Model
-from ..problem.observer import Observer
-from ..problem.problem import Problem
-from .imported import Imported
+from ...common.checks import Defects
+from ...common.errors import InputError, ModelFileError
+from ...engine.induced import InducedHMM, induced_hmm
+from ...policy.policy import Policy
+from ...problem.model import Model
+from ...problem.observer import Observer
+from ...problem.problem import Problem
+from ..imported import Imported
+from ..text import write_file
 from .npz import LIMIT_BYTES, NUMBERS, TEXT, packed, read_arrays
-from .registry import Format
-from .text import write_file
 
-# What a file may hold, and of which kind: numbers or text.
+# The arrays of a file, and whether they hold numbers or text.
 _KEYS = {
     "transitions": NUMBERS,
     "transitions_data": NUMBERS,
@@ -52,10 +51,9 @@ def from_arrays(path: str | Path, *, limit_bytes: int = LIMIT_BYTES) -> Imported
     - `state_names` `(S,)`, `action_names` `(A,)`, `observation_names` `(O,)`: text.
     - `variable:NAME` `(S,)`: values for expressions; `label:NAME` `(S,)` of bool.
 
-    **Arguments:** `limit_bytes`: how large all arrays together may be; the default lets a file over 4 MiB hold 16 times
-    its own size.
+    **Arguments:** `limit_bytes`: the largest total size of the arrays; a file may always hold 16 times its own size.
 
-    Nothing is unpickled. **Raises:** `ModelFileError` naming the array; `InputError` where the model is none.
+    Nothing is unpickled. **Raises:** `ModelFileError` naming the array; `InputError` where the arrays are not a model.
     """
     arrays, unknown = read_arrays(path, limit_bytes, _kinds_of)
     name = Path(path).name
@@ -139,7 +137,7 @@ def chain_to_arrays(path: str | Path, problem: Problem, policy: Policy) -> Induc
 def load_sparse(path: str | Path, *, limit_bytes: int = LIMIT_BYTES) -> sp.csr_array:
     """A matrix that `scipy.sparse.save_npz` wrote, for `Model([one for each action], …)`; CSR, CSC or COO.
 
-    **Raises:** `ModelFileError`; sizes and indices are checked before memory is taken.
+    **Raises:** `ModelFileError`; sizes and indices are checked before memory is allocated.
     """
     arrays, _ = read_arrays(path, limit_bytes, lambda key: "S" + TEXT if key == "format" else NUMBERS)
     kind = str(arrays["format"].astype(str)) if "format" in arrays and arrays["format"].ndim == 0 else "none"
@@ -297,6 +295,3 @@ def _with_prefix(arrays: Mapping[str, np.ndarray], prefix: str, size: int, path:
 
 def _listed(arrays: Mapping[str, np.ndarray]) -> str:
     return ", ".join(map(repr, list(arrays)[:12])) or "none that is known"
-
-
-FORMAT = Format((".npz",), "NumPy arrays", read_model=from_arrays, write_model=save_arrays, write_chain=chain_to_arrays)

@@ -1,4 +1,4 @@
-"""PRISM programs through stormpy: Storm builds the states, and their variables are kept for expressions."""
+"""PRISM programs, built by Storm through stormpy; the variables of the states are kept for expressions."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from ..common.errors import InputError, MissingExtraError, ModelFileError
-from .choices import UNLABELLED, Choices, model_of, observer_of
-from .imported import Imported
-from .registry import Format
-from .rows import rescaled
-from .text import joined_values, read_text, value_text
+from ...common.errors import InputError, MissingExtraError, ModelFileError
+from ..choices import UNLABELLED, Choices, model_of, observer_of
+from ..imported import Imported
+from ..rows import rescaled
+from ..text import joined_values, read_text, value_text
 
 MOST_BYTES = 2**24
 _KINDS = ("MDP", "POMDP", "DTMC")
+Storm = Any  # stormpy and its objects, which have no types
 
 
 def from_prism(
@@ -49,12 +49,12 @@ def from_prism(
     except ModelFileError:
         raise
     except (RuntimeError, ValueError, TypeError, storm.exceptions.StormError) as error:
-        raise ModelFileError(path, f"Storm does not build it: {_first_line(error)}") from None
+        raise ModelFileError(path, f"Storm cannot build it: {_first_line(error)}") from None
     return from_stormpy(built, source=Path(path).name, reward_model=reward_model, discount=discount)
 
 
 def from_stormpy(
-    built: Any, *, source: str = "Storm model", reward_model: str | None = None, discount: float = 1.0
+    built: Storm, *, source: str = "Storm model", reward_model: str | None = None, discount: float = 1.0
 ) -> Imported:
     """A sparse DTMC, MDP or POMDP that stormpy built, best with `BuilderOptions(build_full=True)`.
 
@@ -62,7 +62,7 @@ def from_stormpy(
     """
     kind = str(built.model_type).rsplit(".", 1)[-1].upper()
     if kind not in _KINDS:
-        raise InputError(source, [f"it is a {kind}, expected one of {', '.join(_KINDS)}: veil has discrete time"])
+        raise InputError(source, [f"it is a {kind}, expected one of {', '.join(_KINDS)}: time must be discrete"])
     valuations = _valuations(built)
     model, notes = model_of(_choices(built, source), valuations, discount, reward_model, source)
     observer = None
@@ -74,7 +74,7 @@ def from_stormpy(
     return Imported(model, observer, source, f"{kind} of Storm", tuple(notes), valuations, labels)
 
 
-def _stormpy() -> Any:
+def _stormpy() -> Storm:
     try:
         import stormpy  # pyright: ignore[reportMissingImports]: an extra that not everybody has
     except ImportError:
@@ -88,7 +88,7 @@ def _stormpy() -> Any:
 
 
 @contextmanager
-def _quiet(storm: Any) -> Iterator[None]:
+def _quiet(storm: Storm) -> Iterator[None]:
     """Storm prints its errors to standard output as well as raising them; ours are raised only."""
     before = storm.developer.get_log_level()
     storm.developer.set_log_level(storm.developer.LogLevel.OFF)
@@ -98,7 +98,9 @@ def _quiet(storm: Any) -> Iterator[None]:
         storm.developer.set_log_level(before)
 
 
-def _with_constants(storm: Any, program: Any, constants: Mapping[str, Any] | str | None, path: str | Path) -> Any:
+def _with_constants(
+    storm: Storm, program: Storm, constants: Mapping[str, bool | float | str] | str | None, path: str | Path
+) -> Storm:
     if isinstance(constants, Mapping):
         constants = ",".join(f"{name}={value_text(value)}" for name, value in constants.items())
     undefined = sorted(constant.name for constant in program.get_undefined_constants())
@@ -111,7 +113,7 @@ def _with_constants(storm: Any, program: Any, constants: Mapping[str, Any] | str
     return program
 
 
-def _choices(built: Any, source: str) -> Choices:
+def _choices(built: Storm, source: str) -> Choices:
     matrix = built.transition_matrix
     num_states, num_choices = built.nr_states, matrix.nr_rows
     counts = np.fromiter((len(matrix.get_row(row)) for row in range(num_choices)), dtype=np.int64, count=num_choices)
@@ -142,7 +144,7 @@ def _choices(built: Any, source: str) -> Choices:
     )
 
 
-def _choice_labels(built: Any, num_choices: int) -> tuple[np.ndarray, list[str]]:
+def _choice_labels(built: Storm, num_choices: int) -> tuple[np.ndarray, list[str]]:
     label = np.zeros(num_choices, dtype=np.int64)
     names = [UNLABELLED]
     if built.has_choice_labeling():
@@ -153,7 +155,7 @@ def _choice_labels(built: Any, num_choices: int) -> tuple[np.ndarray, list[str]]
     return label, names
 
 
-def _rewards(built: Any, num_choices: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+def _rewards(built: Storm, num_choices: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     of_states, of_choices = {}, {}
     for name, rewards in sorted(built.reward_models.items()):
         name = name or "reward"
@@ -169,7 +171,7 @@ def _rewards(built: Any, num_choices: int) -> tuple[dict[str, np.ndarray], dict[
     return of_states, of_choices
 
 
-def _averaged(transitions: Any, rewards: Any, num_choices: int) -> np.ndarray:
+def _averaged(transitions: Storm, rewards: Storm, num_choices: int) -> np.ndarray:
     """Rewards of transitions, averaged over the steps of each choice."""
     total = np.zeros(num_choices)
     for row in range(num_choices):
@@ -179,7 +181,7 @@ def _averaged(transitions: Any, rewards: Any, num_choices: int) -> np.ndarray:
     return total
 
 
-def _valuations(built: Any) -> dict[str, np.ndarray]:
+def _valuations(built: Storm) -> dict[str, np.ndarray]:
     if not built.has_state_valuations():
         return {}
     found = {}
@@ -191,7 +193,7 @@ def _valuations(built: Any) -> dict[str, np.ndarray]:
     return dict(sorted(found.items()))
 
 
-def _observation_names(built: Any, classes: np.ndarray) -> list[str] | None:
+def _observation_names(built: Storm, classes: np.ndarray) -> list[str] | None:
     """The observables' values as names, where Storm kept them."""
     if not getattr(built, "has_observation_valuations", lambda: False)():
         return None
@@ -201,7 +203,7 @@ def _observation_names(built: Any, classes: np.ndarray) -> list[str] | None:
     return names if names and len(set(names)) == len(names) else None
 
 
-def _mask(states: Any, size: int) -> np.ndarray:
+def _mask(states: Storm, size: int) -> np.ndarray:
     mask = np.zeros(size, dtype=bool)
     mask[np.fromiter(states, dtype=np.int64)] = True
     return mask
@@ -209,15 +211,3 @@ def _mask(states: Any, size: int) -> np.ndarray:
 
 def _first_line(error: BaseException) -> str:
     return str(error).strip().split("\n")[0][:300]
-
-
-FORMAT = Format(
-    (".prism", ".nm", ".pm"),
-    "PRISM programs, through Storm",
-    read_model=from_prism,
-    options={
-        "constants": "values of undefined constants, as N=4",
-        "reward_model": "the rewards to use, where there are several",
-    },
-    extra="prism",
-)

@@ -1,0 +1,14 @@
+"""PRISM programs, built by Storm."""
+
+from ..registry import Format, later
+
+FORMAT = Format(
+    (".prism", ".nm", ".pm"),
+    "PRISM programs, through Storm",
+    read_model=later("veil.formats.prism.files:from_prism"),
+    options={
+        "constants": "values of undefined constants, as N=4",
+        "reward_model": "the rewards to use, where there are several",
+    },
+    extra="prism",
+)
