@@ -1,32 +1,37 @@
-"""Words that were retired stay out of the documents and the examples."""
+"""Words that were retired stay out of every text that users read: documents, help texts, messages, docstrings, the report."""
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-# What was retired, and what is written instead.
-RETIRED = {
+# Terms that the glossary replaced: kept out of every text, docstrings included.
+TERMS = {
     r"watchers?": "observer",
-    r"(with|without|has a|have a|no) clock|(with|without|has|have) a clock": "time-dependent",
+    r"(with|without|has|have) a clock|no clock": "time-dependent",
     r"for ?ever": "infinite horizon",
-    r"whatever": "any, regardless of",
+    r"no policy whatever": "proven upper bound over all policies",
     r"(policy|policies|players?) on the (whole )?history": "history policy",
     r"hide or show|hides? and shows?": "conceal or reveal",
     r"wears? (it |the secret )?away": "remaining uncertainty over time",
-    r"such a (file|folder|proof|policy|graph)": "this file, a checkpoint",
     r"surer|surest": "P(posterior > 0.9)",
     r"(what )?each sensor costs?|costs? to see": "information leaked through each sensor",
+    r"no policy passes|no policy can pass|all memory": "proven upper bound",
+    r"lets? (it )?pass|is let pass|a breath of": "allow, slack",
+}
+# Turns of phrase: kept out of documents, messages, help texts and the report.
+PHRASES = {
+    r"whatever": "any, regardless of",
+    r"such a (file|folder|proof|policy|graph)": "this file, a checkpoint",
     r"all is well": "all checks passed",
     r"worked out by hand": "known values",
-    r"lets? (it )?pass|is let pass": "allow",
-    r"a breath of": "a small weight of",
     r"now and then": "periodically",
     r"of (his|her|somebody's) own": "user",
     r"from elsewhere": "imported",
     r"nobody|somebody|whoever": "no agent, a user",
-    r"no policy passes|can pass|all memory": "proven upper bound",
 }
 DOCUMENTS = [
     *(
@@ -43,21 +48,53 @@ DOCUMENTS = [
 ]
 
 
-def retired(text: str) -> list[str]:
+PACKAGE = sorted((ROOT / "src" / "veil").rglob("*.py"))
+PAGES = [
+    path for path in (ROOT / "src" / "veil").rglob("*.*") if path.suffix in (".jinja", ".js", ".css", ".html", ".toml")
+]
+
+
+def retired(text: str, words: dict[str, str]) -> list[str]:
     """Each retired word in a text, with what to write instead."""
     found = []
-    for pattern, instead in RETIRED.items():
+    for pattern, instead in words.items():
         for match in re.finditer(rf"\b(?:{pattern})\b", text, re.IGNORECASE):
             line = text.count("\n", 0, match.start()) + 1
             found.append(f"line {line}: {match[0]!r}, write: {instead}")
     return found
 
 
+def texts(path: Path) -> Iterator[tuple[int, str, bool]]:
+    """Every string in a module with its line, and whether it is a docstring that only developers read."""
+    tree = ast.parse(path.read_text("utf-8"))
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    docstrings = {id(node.body[0].value) for node in ast.walk(tree)
+                  if isinstance(node, documented) and node.body and isinstance(node.body[0], ast.Expr)}  # fmt: skip
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.lineno, node.value, id(node) in docstrings and path.parent.name != "cli"
+
+
 @pytest.mark.parametrize("name", [name for name in DOCUMENTS if Path(name).suffix not in (".png", ".svg")])
 def test_documents_use_the_words_of_the_glossary(name: str):
-    assert not retired((ROOT / name).read_text("utf-8"))
+    assert not retired((ROOT / name).read_text("utf-8"), TERMS | PHRASES)
+
+
+@pytest.mark.parametrize("path", PACKAGE, ids=lambda path: path.relative_to(ROOT / "src").as_posix())
+def test_the_package_uses_the_words_of_the_glossary(path: Path):
+    found = [
+        f"string at line {number}, its {defect}"
+        for number, text, is_docstring in texts(path)
+        for defect in retired(text, TERMS if is_docstring else TERMS | PHRASES)
+    ]
+    assert not found
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_the_report_uses_the_words_of_the_glossary(path: Path):
+    assert not retired(path.read_text("utf-8"), TERMS | PHRASES)
 
 
 @pytest.mark.parametrize("word", ["a watcher", "policies with a clock", "for ever", "No policy whatever"])
 def test_a_retired_word_is_found(word: str):
-    assert retired(f"It says {word} here.")
+    assert retired(f"It says {word} here.", TERMS | PHRASES)
