@@ -92,7 +92,10 @@ def test_the_time_limit_holds_within_two_seconds_where_one_evaluation_takes_long
     assert time.monotonic() - begin < 2.5
     assert found.status is veil.Status.TIME_LIMIT
     assert found.feasible
-    assert found.opacity.lower <= found.opacity.bits <= found.opacity.upper
+    # A sampled estimate is reported as drawn, beside the proven bounds: only chance may carry it out of them.
+    assert found.opacity.lower <= found.opacity.upper
+    chance = 6 * (found.opacity.std_error or 0) + 1e-9
+    assert found.opacity.lower - chance <= found.opacity.bits <= found.opacity.upper + chance
 
 
 def test_a_return_that_is_maximised_keeps_its_time_too(rooms: veil.Problem):
