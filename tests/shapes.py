@@ -78,7 +78,7 @@ def _is_such_array(value: object, hint: Any) -> bool:
     try:
         return isinstance(value, hint)
     except AnnotationError:  # a size such as `T+1` where no argument says what T is: the number of axes is left
-        return isinstance(value, hint.array_type) and np.ndim(value) == len(hint.dim_str.split())
+        return isinstance(value, hint.array_type) and getattr(value, "ndim", 0) == len(hint.dim_str.split())
 
 
 def _shown(value: object) -> str:

@@ -153,12 +153,13 @@ def test_another_initial_state():
     assert read.model.initial.tolist() == pytest.approx([1 / 3, 0, 1 / 3, 1 / 3])
     assert read.model.actions.all() == ("east", "stay")
     assert "initial state replaced" in read.summary()
-    for wrong, words in (
+    wrongs: list[tuple[Any, str]] = [
         ({"s9": 1.0}, "s9"),
         ({0: 0.5}, "sums to 0.5"),
         ("x=9", "true in none"),
         ("z", "unknown variable"),
-    ):
+    ]
+    for wrong, words in wrongs:
         with pytest.raises(InputError, match=words):
             line().starting(wrong)
 

@@ -90,8 +90,8 @@ def test_a_run_refuses_what_cannot_happen_and_stays_as_it_was():
 
 
 def rows(node=(0,), situation=(0,), value=(-1,), probabilities=((0.5, 0.5),)) -> Decisions:
-    keys = (np.array(column, dtype=np.int64).reshape(-1) for column in (node, situation, value))
-    return Decisions(*keys, np.array(probabilities, dtype=float).reshape(-1, 2))
+    nodes, situations, values = (np.array(column, dtype=np.int64).reshape(-1) for column in (node, situation, value))
+    return Decisions(nodes, situations, values, np.array(probabilities, dtype=float).reshape(-1, 2))
 
 
 def parts(**changes) -> dict:

@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..common.checks import Defects
-from ..common.errors import ImpossibleObservationError, VeilError
+from ..common.errors import ImpossibleObservationError, InputError, VeilError
 from ..common.logs import posteriors
 from ..policy.player import Observation
 from ..policy.policy import Policy
@@ -88,16 +88,16 @@ class ObserverFilter:
         """The number of an observation as the next event, for `advance`; arguments and errors as for `update`."""
         time = self._next_time()
         observer, defects = self.problem.observer, Defects("observation")
-        action = None
+        action, seen = None, observation
         if observer.sees_actions and time > 0:
             if not isinstance(observation, tuple) or len(observation) != 2:
-                defects.add(
-                    f"{observation!r} at time {time}: the observer sees actions, expected (action, observation)"
+                raise InputError(
+                    "observation",
+                    [f"{observation!r} at time {time}: the observer sees actions, expected (action, observation)"],
                 )
-                defects.raise_if_any()
             action = self.problem.model.actions.find_or_note(observation[0], f"time {time}", defects)
-            observation = observation[1]
-        found = observer.observations.find_or_note(observation, f"time {time}", defects)
+            seen = observation[1]
+        found = observer.observations.find_or_note(seen, f"time {time}", defects)
         defects.raise_if_any()
         assert found is not None
         return found if action is None else action * observer.num_observations + found

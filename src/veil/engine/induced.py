@@ -189,6 +189,6 @@ def _names(problem: Problem, chain: Chain, opening: bool, layers: int, choices: 
         time, kind = divmod(layer - int(opening), kinds)
         when = "" if chain.stationary else f" @{time + 1}"
         taken = np.flatnonzero(hidden.channels[kind].actions)
-        by = "" if kinds == 1 else " by " + "/".join(choices[a] for a in taken)
+        by = "" if kinds == 1 else " by " + "/".join(choices[int(a)] for a in taken)
         names += [f"{name}{by}{when}" for name in base]
     return tuple(names)

@@ -93,12 +93,18 @@ def from_gymnasium(
         return imported
     seen = _for_copies(observe, copies, num_states)
     # A short tuple of words names variables; a list with one entry for each state says what is seen there.
-    several = isinstance(seen, Sequence) and not isinstance(seen, str) and 0 < len(seen) < num_states
-    first, *more = seen if several and all(isinstance(name, str) for name in seen) else (seen,)
+    words = _words(seen) if isinstance(seen, Sequence) and 0 < len(seen) < num_states else []
+    first, more = (words[0], words[1:]) if words else (seen, [])
     return imported.observing(first, *more, noise=noise, sees_actions=sees_actions, otherwise=otherwise)
 
 
-def _make(name: str, options: Mapping[str, object]) -> Environment:
+def _words(given: Sequence[object]) -> list[str]:
+    """The entries of a sequence of words; empty for a single word and where an entry is something else."""
+    words = [] if isinstance(given, str) else [word for word in given if isinstance(word, str)]
+    return words if len(words) == len(given) else []
+
+
+def _make(name: str, options: Mapping[str, Any]) -> Environment:
     try:
         import gymnasium
     except ImportError:
@@ -221,8 +227,8 @@ def _initial(base: Environment, given: Initial | None, num_states: int, names: l
         given = getattr(base, "initial_state_distrib", None)
     if given is None:
         raise InputError(f"environment {title}", ["it has no initial_state_distrib: give initial=…, a state or a list"])
-    if isinstance(given, (str, int, np.integer)):
-        given = {given: 1.0}
+    if isinstance(given, str | int | np.integer):
+        given = {given if isinstance(given, str) else int(given): 1.0}
     if isinstance(given, Mapping):
         defects, start = Defects("initial"), np.zeros(num_states)
         states = Names("state", num_states, names, "s", defects)

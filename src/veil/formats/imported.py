@@ -107,12 +107,12 @@ class Imported(Value):
         defects = Defects("sensors")
         made, covered = [], []
         for name, given in sensors.items():
-            parts = (given,) if isinstance(given, str) else tuple(given)
-            rates = parts[1:] + (1.0, 0.0)[len(parts) - 1 :]
+            where, *rates = (given,) if isinstance(given, str) else given
+            rates += (1.0, 0.0)[len(rates) :]
             if len(rates) != 2 or not all(is_number(rate) and 0 <= rate <= 1 for rate in rates):
                 defects.add(f"sensor {name!r} is {given!r}, expected (expression, detection, false_alarm)")
                 continue
-            covered.append(self.mask(parts[0]))
+            covered.append(self.mask(str(where)))
             made.append(Sensor(str(name), (), *map(float, rates)))
         if not made:
             defects.add("no sensors found, expected at least one, as {'east': 'x>=3'}")

@@ -240,7 +240,7 @@ def _same_observer(first: ScenarioModel, other: ScenarioModel) -> bool:
     if one is None or two is None:
         return one is two and first.grid is other.grid
     seen = [(o.shape, o.observations.all(), o.sees_actions, o.sees_initial) for o in (one, two)]
-    return seen[0] == seen[1] and all((a != b).nnz == 0 for a, b in zip(one.matrices, two.matrices, strict=True))
+    return seen[0] == seen[1] and all(abs(a - b).nnz == 0 for a, b in zip(one.matrices, two.matrices, strict=True))
 
 
 def _cells(grid: Grid) -> int:
