@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, fields
 import numpy as np
 import scipy.optimize
 
-from veil.common.clock import Watch
 from veil.planning.ascent import Ascent, lagrangian_slope, num_starts
 from veil.planning.policy_class import Space, make_space
 from veil.planning.starts import logits, make_starts, richest_table
@@ -59,8 +58,8 @@ class Counted(Task):
     safe_slack: float
     safe_score: float
 
-    def evaluate(self, tables: np.ndarray, check: Callable[[], None] = lambda: None) -> Values:
-        values = self._counted(tables, check)
+    def evaluate(self, tables: np.ndarray) -> Values:
+        values = self._counted(tables)
         feasible = values.feasible
         if feasible.any():
             self.record.note(float(values.score[feasible].max()))
@@ -71,16 +70,16 @@ class Counted(Task):
         leader = int(np.argmax(hoped))
         if hoped[leader] > self.record.best + 1e-4:
             mended = (1 - share[leader]) * tables[leader] + share[leader] * self.safe
-            found = self._counted(mended[None], check)
+            found = self._counted(mended[None])
             if found.feasible[0]:
                 self.record.note(float(found.score[0]))
         return values
 
-    def _counted(self, tables: np.ndarray, check: Callable[[], None]) -> Values:
+    def _counted(self, tables: np.ndarray) -> Values:
         if self.record.spent + len(tables) > self.record.limit:
             raise Spent
         self.record.spent += len(tables)
-        return super().evaluate(tables, check)
+        return super().evaluate(tables)
 
 
 def climb(problem: Problem, climber: str, seed: int, limit: int) -> Record:
@@ -102,10 +101,10 @@ def climb(problem: Problem, climber: str, seed: int, limit: int) -> Record:
 
 def own(task: Counted, starts: np.ndarray) -> None:
     """veil's own: Adam's steps for all starts, the best four, then the best one by L-BFGS in the natural metric."""
-    method, watch = Ascent(task, starts, task.safe[None]), Watch(progress=False)
+    method = Ascent(task, starts, task.safe[None])
     state = method.begin()
     while not method.is_done(state):
-        state = method.advance(state, watch)
+        state = method.advance(state)
     task.evaluate(method.candidates(state))
 
 
@@ -186,10 +185,10 @@ def halving(task: Counted, starts: np.ndarray) -> None:
 
 def mixed(task: Counted, starts: np.ndarray, iterations: int = 80) -> None:
     """veil's own climb for 80 of its 180 iterations, then L-BFGS: the best quarter 40 iterations, and so on to the end."""
-    method, watch = Ascent(task, starts, task.safe[None]), Watch(progress=False)
+    method = Ascent(task, starts, task.safe[None])
     state = method.begin()
     while state.iteration < iterations:
-        state = method.advance(state, watch)
+        state = method.advance(state)
     values = task.evaluate(task.space.softmax(state.theta))
     merit = _merit(values, state.multiplier, state.penalty)
     parts = zip(state.theta, state.multiplier, merit, strict=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import veil
 from benchmarks.common import Settings, clock, markdown_table, say, seconds_text
 from benchmarks.game_methods import race
+from veil.common.clock import Clock
 from veil.engine.return_range import threshold as wanted_return
 from veil.game.refine import EnclosedGame, enclose_game
 from veil.game.solve import solve_game
@@ -95,7 +96,7 @@ def race_text(settings: Settings) -> str:
             reached = [course.first(gap) for gap in GAPS]
             cells = ["–" if at is None else f"{at.iteration} ({seconds_text(at.seconds)})" for at in reached]
             last = course.marks[-1]
-            title = f"{name} at {wanted}, λ = {result.price:.3f}"
+            title = f"{name} at {wanted}, λ = {result.multiplier:.3f}"
             rows.append([title, course.method, *cells, f"{last.gap:.2g}", str(last.iteration)])
             say(f"game race: {name}, {course.method}: gap {last.gap:.2g} after {last.iteration}")
     return markdown_table(header, rows)
@@ -117,7 +118,7 @@ def bounds_text(settings: Settings) -> str:
     for asked in BOUNDS[:1] if settings.quick else BOUNDS:
         problem = asked.problem()
         markov = veil.solve(problem, time_limit=_seconds(settings, MARKOV_SECONDS), progress=False, certificate=False)
-        game = solve_game(problem, gap=GAP, time_limit=_seconds(settings, BOUND_SECONDS))
+        game = solve_game(problem, gap=GAP, clock=Clock(_seconds(settings, BOUND_SECONDS)))
         policy = game.policy(problem)
         proof = veil.certify(problem, policy, game=game)
         verifying = clock(lambda: veil.verify(proof, problem, policy))  # noqa: B023
@@ -134,7 +135,7 @@ def long_text(settings: Settings) -> str:
     rows = []
     for name, share in LONG[:1] if settings.quick else LONG:
         problem = veil.gallery.load(name).replace(horizon=LONG_HORIZON, min_return=share)
-        found = enclose_game(problem, gap=LONG_GAP, time_limit=_seconds(settings, LONG_SECONDS))
+        found = enclose_game(problem, gap=LONG_GAP, clock=Clock(_seconds(settings, LONG_SECONDS)))
         closed = "yes" if found.gap <= LONG_GAP else "no"
         wanted = wanted_return(problem)
         cells = [
@@ -152,12 +153,12 @@ def long_text(settings: Settings) -> str:
 
 def _ways(found: EnclosedGame) -> str:
     words = []
-    if found.stretches is not None:
-        words.append(f"stretches of {found.stretches.told_steps} and {found.stretches.forgetful_steps}")
+    if found.windows is not None:
+        words.append(f"windows of {found.windows.revealing_steps} and {found.windows.forgetting_steps}")
     if found.refined is not None:
         words.append(f"automata of up to {max(found.refined.bounding.graph.sizes)} nodes")
     return ", ".join(words)
 
 
 def _spent(found: EnclosedGame) -> float:
-    return sum(result.seconds for result in (found.stretches, found.refined) if result is not None)
+    return sum(result.seconds for result in (found.windows, found.refined) if result is not None)

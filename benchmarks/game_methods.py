@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 import veil
+from veil.common.clock import Clock, Progress
 from veil.common.logs import conditional_entropy_bits, posteriors, surprisal_bits
-from veil.game.responses import Game, Outcome
+from veil.game.responses import AgentProblem, Outcome
 from veil.game.rules import complete, covering_rule, rule_costs
 from veil.game.solve import GameResult, solve_game
 
@@ -48,7 +49,7 @@ class Course:
 class Priced:
     """The game at a fixed price: the Lagrangian of outcomes, and bounds from rules."""
 
-    game: Game
+    game: AgentProblem
     price: float
     threshold: float
 
@@ -136,15 +137,14 @@ METHODS = {"mirror ascent, step 1": mirror_ascent, "Frank-Wolfe, corrective": fr
 def race(problem: veil.Problem, gaps: tuple[float, ...], seconds: float) -> tuple[list[Course], GameResult]:
     """All methods on one problem until the smallest gap or the time is reached; veil's own first, which gives the price."""
     marks: list[Mark] = []
-    result = solve_game(
-        problem,
-        gap=min(gaps),
-        time_limit=seconds,
-        callback=lambda point: marks.append(Mark(point.iteration, point.seconds, point.upper - point.lower)),
-    )
+
+    def mark(news: Progress) -> None:
+        marks.append(Mark(news.iteration, news.seconds, news.upper_bits - news.opacity_bits))
+
+    result = solve_game(problem, gap=min(gaps), clock=Clock(seconds, progress=mark))
     courses = [Course("accelerated (veil)", marks)]
     assert result.threshold is not None
-    priced = Priced(Game(problem, result.pairs), result.price, result.threshold)
+    priced = Priced(AgentProblem(problem, result.pairs), result.multiplier, result.threshold)
     for name, method in METHODS.items():
         courses.append(Course(name, _run(method, priced, min(gaps), seconds)))
     return courses, result

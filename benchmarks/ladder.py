@@ -7,6 +7,7 @@ import numpy as np
 
 import veil
 from benchmarks.common import Settings, markdown_table, say, seconds_text
+from veil.common.clock import Clock
 from veil.game.solve import solve_game
 from veil.planning.solve import solve
 
@@ -84,7 +85,7 @@ def climb_ladder(ladder: Ladder, quick: bool) -> list[Rung]:
     once = rung(veil.ObservationMemory(1), "clock", timed)
     rung(veil.ObservationMemory(2), "one observation", once)
     begin = time.perf_counter()
-    game = solve_game(problem, threshold=ladder.min_return, gap=_GAP, time_limit=5.0 if quick else _GAME_SECONDS)
+    game = solve_game(problem, threshold=ladder.min_return, gap=_GAP, clock=Clock(5.0 if quick else _GAME_SECONDS))
     seconds = time.perf_counter() - begin
     words = "history policies (see the observations)"
     rungs.append(Rung(words, "the game", game.lower, game.expected_return, seconds, game.stopped))
