@@ -18,7 +18,7 @@ from veil.engine.induced import induced_hmm
 from veil.formats.imported import Imported
 from veil.game.solve import solve_game
 from veil.measure import attack_result
-from veil.measure.measures import JointTable, RevealingSequence
+from veil.measure.measures import JointTable, Quantities, Quantity, RevealingSequence
 from veil.planning.frontier import Frontier, FrontierPoint
 from veil.planning.solution import History
 from veil.policy.history import Decisions
@@ -140,6 +140,9 @@ SAMPLES: dict[type, Sample] = {
     Imported: Sample(imported, lambda: imported("else")),
     Frontier: Sample(frontier, lambda: frontier(0.25)),
     attack_result.Attack: Sample(attack, lambda: attack(2)),
+    Quantities: Sample(
+        lambda: veil.measures.quantities(problem(), uniform()), lambda: veil.measures.quantities(problem(), skewed())
+    ),
     JointTable: Sample(
         lambda: veil.measures.joint_table(problem(), uniform()), lambda: veil.measures.joint_table(problem(), skewed())
     ),
@@ -149,6 +152,10 @@ PARTS: dict[type, Sample] = {
     Decisions: Sample(lambda: history().decisions[0], lambda: history(0.25).decisions[0]),
     History: Sample(past, lambda: past(0.25)),
     FrontierPoint: Sample(lambda: frontier().points[0], lambda: frontier(0.25).points[0]),
+    Quantity: Sample(
+        lambda: veil.measures.quantities(problem(), uniform()).guess_probability,
+        lambda: veil.measures.quantities(problem(), uniform()).entropy_bits,
+    ),
     RevealingSequence: Sample(
         lambda: veil.measures.joint_table(problem(), uniform()).revealing()[0],
         lambda: veil.measures.joint_table(problem(), skewed()).revealing()[1],

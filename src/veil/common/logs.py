@@ -69,6 +69,17 @@ def leakage_bits(before: float, after: float) -> float:
     return float(np.log2(after) - np.log2(before)) if before > 0 else 0.0
 
 
+def log2_error(value: float, error: float) -> float:
+    """The standard error of `log2 x` from that of x, to first order; 0 where x is exact."""
+    return float(error / (value * np.log(2.0))) if error > 0 else 0.0
+
+
+def arimoto_bits(order: float, norm: float) -> float:
+    """`α/(1−α) · log2 x`: Rényi's entropy of order α, or Arimoto's conditional one, from the (mean) α-norm x."""
+    factor = -1.0 if np.isinf(order) else order / (1 - order)
+    return float(factor * np.log2(norm)) + 0.0  # not -0.0 for a certain value
+
+
 def log2_of_count(values: int) -> float:
     """`log2 n`: the most that a secret of n values can hide."""
     return float(np.log2(values))

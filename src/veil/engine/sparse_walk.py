@@ -24,8 +24,8 @@ _AT_ONCE = 2**19  # numbers of dense rows made at a time for an objective that a
 class SparseObjective(Protocol):
     """An objective that takes rows with sparse support as they are."""
 
-    def add_rows(self, block: SparseBlock) -> Float[np.ndarray, " m"]:
-        """Take in rows, `P(z,y) = weight(y) · message`, column z, and return the slope in each entry."""
+    def add_rows(self, block: SparseBlock) -> Float[np.ndarray, " m"] | None:
+        """Take in rows, `P(z,y) = weight(y) · message`, column z, and return the slope in each entry where one is wanted."""
         ...
 
 

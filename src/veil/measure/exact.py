@@ -116,11 +116,11 @@ def walk_all(
         sparse = SparseWalk(chain, budget.memory_bytes, Clock(budget.time_limit), keep_events)
         with too_large_if_late(LATE):
             return objective, sparse, sparse.run(objective, gradient=gradient)
-    if not keep_events and budget.merge_tolerance == 0 and naive_bound(chain) > _SMALL:
+    if budget.merge_tolerance == 0 and naive_bound(chain) > _SMALL:
         seconds = min(tree_size(chain).seconds(chain, gradient=gradient), budget.time_limit)
         if seconds > _DENSE_SECONDS:
             trial = min(0.05 * seconds, _TRIAL_SECONDS)
-            found = try_sparse(chain, budget, make_objective, trial, gradient=gradient)
+            found = try_sparse(chain, budget, make_objective, trial, gradient=gradient, keep_events=keep_events)
             if found is not None:
                 return found
     dense = prepare(chain, budget, gradient=gradient, keep_events=keep_events)
@@ -130,12 +130,19 @@ def walk_all(
 
 
 def try_sparse(
-    chain: Chain, budget: Budget, make_objective: Callable[[], Fed], seconds: float, *, gradient: bool
+    chain: Chain,
+    budget: Budget,
+    make_objective: Callable[[], Fed],
+    seconds: float,
+    *,
+    gradient: bool,
+    keep_events: bool = False,
 ) -> tuple[Fed, SparseWalk, Float[np.ndarray, "T C A"] | None] | None:
     """Rows with sparse support for about so many seconds; None where they take longer."""
     objective = make_objective()
     most = seconds / _PRODUCT_SECONDS
-    walk = SparseWalk(chain, budget.memory_bytes, Clock(_TRIAL_OVERRUN * seconds), most_products=most)
+    clock = Clock(_TRIAL_OVERRUN * seconds)
+    walk = SparseWalk(chain, budget.memory_bytes, clock, keep_events, most_products=most)
     try:
         return objective, walk, walk.run(objective, gradient=gradient)
     except (TooLargeError, OutOfTime):

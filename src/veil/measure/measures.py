@@ -1,4 +1,4 @@
-"""Other ways to read the same joint table: guessing, certainty, revealing sequences, bits over time, cost of a sensor."""
+"""Other ways to read the same joint table: every quantity, revealing sequences, bits over time, cost of a sensor."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -11,7 +11,6 @@ from jaxtyping import Float, Int
 from ..common.errors import InputError
 from ..common.logs import (
     conditional_entropy_bits,
-    divergence_bits,
     entropy_bits,
     leakage_bits,
     posteriors,
@@ -19,7 +18,6 @@ from ..common.logs import (
 )
 from ..common.values import Value
 from ..engine.chain import Chain, make_chain
-from ..engine.hidden import event_name
 from ..engine.joint import DEFAULT_MEMORY
 from ..engine.over_time import posteriors_over_time
 from ..policy.policy import Policy
@@ -28,24 +26,13 @@ from ..problem.problem import Problem
 from .evaluate import return_gradient as return_gradient
 from .exact import EXACT_SECONDS, Budget, exact_opacity, walk_all
 from .history import history_table
-
-Event = str | tuple[str, str]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class RevealingSequence(Value):
-    """One observation sequence and what it tells the observer.
-
-    **Attributes:** `observations`: as the observer writes them down; `probability`; `posterior`: value of the secret to
-    probability; `gain_bits`: `KL(P(z|y) || P(z))`, what it tells; `leaked_bits`: probability times gain, its share of
-    the leakage `I(Z;Y)`.
-    """
-
-    observations: tuple[Event, ...]
-    probability: float
-    posterior: dict[str, float]
-    gain_bits: float
-    leaked_bits: float
+from .quantities import Quantities as Quantities
+from .quantities import Quantity as Quantity
+from .quantities import quantities as quantities
+from .rows import Rows, best_guess, guesses
+from .worst import Event as Event
+from .worst import RevealingSequence as RevealingSequence
+from .worst import Worst, event_names
 
 
 class _Collect:
@@ -89,6 +76,10 @@ class JointTable(Value):
         """`P(z|y)`."""
         return posteriors(self.probabilities)
 
+    @cached_property
+    def _rows(self) -> Rows:
+        return Rows.of_joint(self.probabilities)[0]  # every sequence of the table is possible
+
     @property
     def bits(self) -> float:
         """`H(Z|Y)`."""
@@ -102,7 +93,7 @@ class JointTable(Value):
     @property
     def guess_probability(self) -> float:
         """The probability that the observer's best guess is right, `Σ_y max_z P(z,y)` (Bayes vulnerability)."""
-        return float(self.probabilities.max(axis=1).sum())
+        return float(best_guess(self._rows).sum())
 
     @property
     def prior_guess_probability(self) -> float:
@@ -117,8 +108,7 @@ class JointTable(Value):
     @property
     def guessing_entropy(self) -> float:
         """The expected number of guesses until the secret is found, guessing in the best order; 1 is no secret."""
-        ordered = -np.sort(-self.probabilities, axis=1)
-        return float(np.sum(ordered @ np.arange(1, ordered.shape[1] + 1)))
+        return float(guesses(self._rows).sum())
 
     def asymmetric_bits(self, value: str | int = -1) -> float:
         """The part of `H(Z|Y)` that comes from runs in which the secret holds: `Σ_y -P(z,y) log2 P(z|y)` for one z.
@@ -139,32 +129,17 @@ class JointTable(Value):
     @property
     def sequences(self) -> list[tuple[Event, ...]]:
         """Every sequence as the observer writes it down; the row order of `probabilities`."""
-        return [self._names(row) for row in self.events]
+        return [event_names(self.problem, row) for row in self.events]
 
     def revealing(self, top: int = 10, *, by: str = "leaked_bits") -> list[RevealingSequence]:
         """The sequences that tell the observer most.
 
         **Arguments:** `top`: how many; `by`: `"leaked_bits"` (share of the leakage), `"gain_bits"` (what the sequence
-        tells when it occurs) or `"probability"`.
+        tells when it occurs), `"posterior"` (the largest posterior probability of a value) or `"probability"`.
         """
-        gain = divergence_bits(self.posterior, np.broadcast_to(self.prior, self.posterior.shape))
-        mass = self.probabilities.sum(axis=1)
-        orders = {"leaked_bits": gain * mass, "gain_bits": gain, "probability": mass}
-        if by not in orders:
-            raise InputError("revealing", [f"by is {by!r}, expected one of {sorted(orders)}"])
-        # Ties are broken by probability, then by position, so that the list is the same on every run.
-        order = np.lexsort((np.arange(len(mass)), -mass, -orders[by]))[:top]
-        values = self.problem.secret_values
-        return [
-            RevealingSequence(
-                observations=self._names(self.events[row]),
-                probability=float(mass[row]),
-                posterior=dict(zip(values, self.posterior[row].tolist(), strict=True)),
-                gain_bits=float(gain[row]),
-                leaked_bits=float(gain[row] * mass[row]),
-            )
-            for row in order
-        ]
+        worst = Worst(self.prior, top, (by,))
+        worst.add(self._rows, self.events.__getitem__)
+        return worst.sequences(self.problem, by)
 
     def _value(self, value: str | int) -> int:
         names = self.problem.secret_values
@@ -175,10 +150,6 @@ class JointTable(Value):
         if not -len(names) <= value < len(names):
             raise InputError("secret", [f"value {value} does not exist: there are {len(names)} values"])
         return value % len(names)
-
-    def _names(self, row: np.ndarray) -> tuple[Event, ...]:
-        skip = 0 if self.problem.observer.sees_first else 1
-        return tuple(event_name(self.problem, int(event), time) for time, event in enumerate(row))[skip:]
 
 
 def joint_table(
