@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from ..common.errors import InputError
 from ..common.logs import (
     conditional_entropy_bits,
+    divergence_bits,
     entropy_bits,
     leakage_bits,
     posteriors,
@@ -29,7 +30,6 @@ from .history import history_table
 from .quantities import Quantities as Quantities
 from .quantities import Quantity as Quantity
 from .quantities import quantities as quantities
-from .rows import Rows, best_guess, guesses
 from .worst import Event as Event
 from .worst import RevealingSequence as RevealingSequence
 from .worst import Worst, event_names
@@ -76,10 +76,6 @@ class JointTable(Value):
         """`P(z|y)`."""
         return posteriors(self.probabilities)
 
-    @cached_property
-    def _rows(self) -> Rows:
-        return Rows.of_joint(self.probabilities)[0]  # every sequence of the table is possible
-
     @property
     def bits(self) -> float:
         """`H(Z|Y)`."""
@@ -93,7 +89,7 @@ class JointTable(Value):
     @property
     def guess_probability(self) -> float:
         """The probability that the observer's best guess is right, `Σ_y max_z P(z,y)` (Bayes vulnerability)."""
-        return float(best_guess(self._rows).sum())
+        return float(self.probabilities.max(axis=1).sum())
 
     @property
     def prior_guess_probability(self) -> float:
@@ -108,7 +104,8 @@ class JointTable(Value):
     @property
     def guessing_entropy(self) -> float:
         """The expected number of guesses until the secret is found, guessing in the best order; 1 is no secret."""
-        return float(guesses(self._rows).sum())
+        ordered = -np.sort(-self.probabilities, axis=1)
+        return float(np.sum(ordered @ np.arange(1, ordered.shape[1] + 1)))
 
     def asymmetric_bits(self, value: str | int = -1) -> float:
         """The part of `H(Z|Y)` that comes from runs in which the secret holds: `Σ_y -P(z,y) log2 P(z|y)` for one z.
@@ -137,8 +134,10 @@ class JointTable(Value):
         **Arguments:** `top`: how many; `by`: `"leaked_bits"` (share of the leakage), `"gain_bits"` (what the sequence
         tells when it occurs), `"posterior"` (the largest posterior probability of a value) or `"probability"`.
         """
+        gain = divergence_bits(self.posterior, np.broadcast_to(self.prior, self.posterior.shape))
+        mass, certainty, values = self.probabilities.sum(axis=1), self.posterior.max(axis=1), np.arange(len(self.prior))
         worst = Worst(self.prior, top, (by,))
-        worst.add(self._rows, self.events.__getitem__)
+        worst.add(mass, gain, certainty, self.events.__getitem__, lambda row: (values, self.posterior[row]))
         return worst.sequences(self.problem, by)
 
     def _value(self, value: str | int) -> int:

@@ -257,7 +257,7 @@ class _Sums:
             self.total[name] += float(rows.weight @ found)
             self.squares[name] += float(rows.weight @ found**2)
         self.draws += float(rows.weight.sum())
-        self.worst.add(rows, events)
+        self.worst.add_rows(rows, events)
 
     def __call__(self, joint: np.ndarray, events: Listing) -> None:
         """See `Objective`."""

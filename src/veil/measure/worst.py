@@ -79,34 +79,39 @@ class Worst:
         if unknown:
             raise InputError("revealing", unknown)
 
-    def add(self, rows: Rows, events: Listing) -> None:
+    def add_rows(self, rows: Rows, events: Listing) -> None:
         """Take in rows; `events(numbers)` lists the sequences of some of them."""
-        if not len(rows) or not self.top:
-            return
-        mass, gain = rows.weight * rows.total, gained_bits(rows, self.prior)
-        keys = {
-            "leaked_bits": gain * mass,
-            "gain_bits": gain,
-            "posterior": best_guess(rows) / rows.total,
-            "probability": mass,
-        }
+        if len(rows) and self.top:
+            found = gained_bits(rows, self.prior), best_guess(rows) / rows.total
+            self.add(rows.weight * rows.total, *found, events, rows.entries)
+
+    def add(
+        self,
+        mass: Float[np.ndarray, " n"],
+        gain: Float[np.ndarray, " n"],
+        certainty: Float[np.ndarray, " n"],
+        events: Listing,
+        posterior: Callable[[int], tuple[np.ndarray, np.ndarray]],
+    ) -> None:
+        """Take in sequences by probability, gain and largest posterior; `posterior(row)`: its values and their chances."""
+        keys = {"leaked_bits": gain * mass, "gain_bits": gain, "posterior": certainty, "probability": mass}
         for name in self.orders:
             # Many rows, few places: the smallest key that can still enter comes first.
-            chosen = np.arange(len(rows))
-            if len(rows) > 4 * self.top:
-                least = np.partition(keys[name], len(rows) - self.top)[len(rows) - self.top]
+            chosen = np.arange(len(mass))
+            if len(mass) > 4 * self.top:
+                least = np.partition(keys[name], len(mass) - self.top)[len(mass) - self.top]
                 chosen = np.flatnonzero(keys[name] >= least)
             chosen = chosen[np.lexsort((chosen, -mass[chosen], -keys[name][chosen]))[: self.top]]
             listed = events(chosen)
             entered = [
                 _Candidate(
                     float(keys[name][row]), float(mass[row]), float(gain[row]), self._seen + int(row), listed[number],
-                    *rows.entries(int(row)),
+                    *posterior(int(row)),
                 )
                 for number, row in enumerate(chosen)
             ]  # fmt: skip
             self._found[name] = sorted([*self._found.get(name, []), *entered], key=_Candidate.rank)[: self.top]
-        self._seen += len(rows)
+        self._seen += len(mass)
 
     def sequences(self, problem: Problem, by: str, scale: float = 1.0) -> list[RevealingSequence]:
         """The sequences of one order, worst first; probabilities times `scale`."""
