@@ -31,7 +31,7 @@ from veil.measure.sampled import sequence_pass
 @pytest.fixture
 def always_sparse(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every problem that is built from now on has a sparse kernel."""
-    monkeypatch.setattr(kernel, "_ALWAYS_DENSE_STATES", 0)
+    monkeypatch.setattr(kernel, "ALWAYS_DENSE_STATES", 0)
     monkeypatch.setattr(kernel, "_DENSE_FILL", 2.0)
 
 

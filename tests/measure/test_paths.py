@@ -24,7 +24,7 @@ SEEDS = range(500_000, 500_150)
 def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Forces one way of evaluating on every problem."""
     if "sparse" in request.param:
-        monkeypatch.setattr(kernel, "_ALWAYS_DENSE_STATES", 0)
+        monkeypatch.setattr(kernel, "ALWAYS_DENSE_STATES", 0)
         monkeypatch.setattr(kernel, "_DENSE_FILL", 2.0)
     if "chunks" in request.param:
         monkeypatch.setattr(joint.JointWalk, "_rows_at_once", lambda walk, levels: 3)

@@ -56,9 +56,10 @@ class ObserverFilter:
         return posteriors(self._joint(self._rows, self._time).sum(axis=0))
 
     @property
-    def belief(self) -> Float[np.ndarray, " N"]:
-        """`P(x_t | what was seen so far)` over hidden states: states of the model, unless secret or policy has memory."""
-        return self._chain.hidden.start if self._time is None else self._rows.sum(axis=0)
+    def belief(self) -> Float[np.ndarray, " S"]:
+        """`P(s_t | what was seen so far)` over the states of the model."""
+        mass = self._chain.hidden.start if self._time is None else self._rows.sum(axis=0)
+        return np.bincount(self._chain.hidden.state, weights=mass, minlength=self.problem.num_states)
 
     @property
     def time(self) -> int | None:

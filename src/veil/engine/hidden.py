@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from ..common.errors import TooLargeError
 from ..problem.observer import Observer
 from ..problem.problem import Problem
-from .kernel import Kernel, make_kernel, num_columns, num_rows
+from .kernel import ALWAYS_DENSE_STATES, Kernel, make_kernel, num_columns, num_rows
 
 _DENSE_NUMBERS = 2**28  # of a dense table: 2 GiB
 
@@ -37,9 +37,9 @@ class Channel:
 class Hidden:
     """The hidden chain that the observer filters, before a policy is chosen.
 
-    A hidden state x is `(model index, private memory, state)`, restricted to what can be reached. `first[x, e]` is
-    `P(x_0 = x, first event = e)`, one column where nothing is received at time 0. `cell[x]` is what
-    the agent can tell of x, a row of the policy's table. The secret is a split: `labels[x, z]` is the probability of
+    A hidden state x is `(model index, private memory, state)`, restricted to what can be reached within
+    the horizon. `first[x, e]` is `P(x_0 = x, first event = e)`, one column where nothing is received at time 0. `cell[x]`
+    is what the agent can tell of x, a row of the policy's table. The secret is a split: `labels[x, z]` is the probability of
     value z given the hidden state x at `split_time`, a one for the value of x, or a forecast of a later value; the row is
     empty where x cannot occur then. `reveals_last`: the observer is told `x_T` in the end, as in the lower end of a
     bracket.
@@ -123,9 +123,9 @@ def _build(problem: Problem) -> Hidden:
     table, models = problem.secret_table, problem.models
     num_models, num_memories, num_states = table.label.shape
     matrices, start = _product(problem)
-    kept = _reachable(matrices, start) if num_memories > 1 else np.arange(len(start))
+    kept = _carried(problem, matrices, start)
     if len(kept) < len(start):
-        matrices, start = [matrix[kept][:, kept] for matrix in matrices], start[kept]
+        matrices, start = [sp.csr_array(matrix[kept][:, kept]) for matrix in matrices], start[kept]
     model_index, rest = np.divmod(kept, num_memories * num_states)
     memory, state = np.divmod(rest, num_states)
     first, channels = emission_tables(problem.observer, state, problem.num_actions)
@@ -173,16 +173,28 @@ def _product(problem: Problem) -> tuple[list[sp.csr_array], np.ndarray]:
     return matrices, start
 
 
-def _reachable(matrices: list[sp.csr_array], start: np.ndarray) -> np.ndarray:
-    """The hidden states that some policy can reach, in order."""
-    graph = sp.csr_array(sum(matrices))
+def _carried(problem: Problem, matrices: list[sp.csr_array], start: np.ndarray) -> np.ndarray:
+    """The hidden states of the chain, in order: those that some policy can reach within the horizon.
+
+    An infinite horizon of returns reaches further than that of the observer. Of a small product those are kept that can
+    be reached at any time, and of a small model all: fewer would not be faster, and sums over them round otherwise.
+    """
+    small = len(start) <= ALWAYS_DENSE_STATES
+    if small and len(problem.secret_table.memory_names) == 1:
+        return np.arange(len(start))
+    limited = not small and problem.return_over == "horizon"
+    return _reachable(matrices, start, problem.horizon if limited else None)
+
+
+def _reachable(matrices: list[sp.csr_array], start: np.ndarray, steps: int | None) -> np.ndarray:
+    """The hidden states that some policy can reach within so many steps (None: any number), in order."""
     reached = start > 0
-    edge = reached
-    while edge.any():
-        following = np.zeros(len(start), dtype=bool)
-        following[graph[np.flatnonzero(edge)].indices] = True
-        edge = following & ~reached
-        reached = reached | edge
+    edge, made = np.flatnonzero(reached), 0
+    while len(edge) and made != steps and not reached.all():
+        before = reached.copy()
+        for matrix in matrices:
+            reached[matrix[edge].indices] = True
+        edge, made = np.flatnonzero(reached & ~before), made + 1
     return np.flatnonzero(reached)
 
 

@@ -11,7 +11,7 @@ from jaxtyping import Float
 Matrix = np.ndarray | sp.csr_array
 
 # Dense products win on small or well-filled chains; beyond, the sparse pass never forms an N × N matrix.
-_ALWAYS_DENSE_STATES = 128
+ALWAYS_DENSE_STATES = 128
 _DENSE_FILL = 0.05
 _DENSE_NUMBERS = 2**27
 
@@ -156,5 +156,5 @@ def make_kernel(matrices: Sequence[sp.csr_array]) -> DenseKernel | SparseKernel:
     states = num_rows(matrices[0])
     filled = max(matrix.nnz for matrix in matrices) / states**2
     fits = states**2 * len(matrices) <= _DENSE_NUMBERS
-    dense = states <= _ALWAYS_DENSE_STATES or (fits and filled > _DENSE_FILL)
+    dense = states <= ALWAYS_DENSE_STATES or (fits and filled > _DENSE_FILL)
     return DenseKernel(matrices) if dense else SparseKernel(matrices)

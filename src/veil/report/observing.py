@@ -104,14 +104,14 @@ def _shown(behaviour: Behaviour, drawn: Runs, chosen: list[tuple[int, str]]) -> 
 
 
 def _observed(behaviour: Behaviour, observer: ObserverFilter, events: Iterable[int], title: str) -> ObservedRun:
-    problem, state = behaviour.problem, behaviour.chain.hidden.state
+    problem = behaviour.problem
     names: list[Event | None] = []
     posterior, belief = [], []
 
     def note(name: Event | None) -> None:
         names.append(name)
         posterior.append(observer.posterior)
-        belief.append(np.bincount(state, weights=observer.belief, minlength=problem.num_states))
+        belief.append(observer.belief)
 
     observer.reset()
     if not problem.observer.sees_first:

@@ -1,0 +1,78 @@
+"""States that cannot be reached within the horizon are not carried, and nothing that is measured changes by it."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import veil
+from veil.engine.hidden import build
+
+SIZE, HORIZON, REACHED = 300, 7, 8
+WAYS: list[tuple[str, dict]] = [("exact", {}), ("bracket", {"width": 1e-9}), ("sampled", {"sequences": 64})]
+
+
+def corridor(size: int, secret: veil.LastState | veil.InitialState, **options) -> veil.Problem:
+    """A corridor that is entered at its first cell: each step stays or goes one cell on, seen by a noisy sensor."""
+    here, on = np.arange(size), np.minimum(np.arange(size) + 1, size - 1)
+    stay = sp.csr_array((np.ones(size), (here, here)), shape=(size, size))
+    places = (np.concatenate([here, here]), np.concatenate([here, on]))
+    move = sp.csr_array(sp.coo_array((np.repeat([0.25, 0.75], size), places), shape=(size, size)))
+    rewards = np.column_stack([np.zeros(size), np.ones(size)])
+    sensed = np.where(here % 3 == 0, 0.75, 0.125)
+    start = np.zeros(size)
+    start[0] = 1.0
+    model = veil.Model([stay, move], rewards, start, discount=options.pop("discount", 1.0))
+    return veil.Problem(model, veil.Observer(np.column_stack([1 - sensed, sensed])), secret, HORIZON, **options)
+
+
+@pytest.fixture
+def pair() -> tuple[veil.Problem, veil.Problem]:
+    """A long corridor, and one as long as the horizon reaches."""
+    secret = veil.LastState({2, 4, 5})
+    return corridor(SIZE, secret), corridor(REACHED, secret)
+
+
+def test_only_reachable_states_are_carried(pair: tuple[veil.Problem, veil.Problem]):
+    hidden = build(pair[0])
+    np.testing.assert_array_equal(hidden.state, np.arange(REACHED))
+    assert (hidden.num_states, hidden.num_cells) == (REACHED, SIZE)
+
+
+def test_a_return_over_an_infinite_horizon_carries_all_that_it_reaches():
+    problem = corridor(SIZE, veil.LastState({2}), discount=0.9, return_over="infinite")
+    assert build(problem).num_states == SIZE
+    stay = veil.MarkovPolicy(np.tile([0.0, 1.0], (SIZE, 1)))
+    assert veil.expected_return(problem, stay) == pytest.approx(10.0)
+
+
+@pytest.mark.parametrize(("method", "options"), WAYS, ids=[name for name, _ in WAYS])
+def test_every_method_measures_the_same(pair: tuple[veil.Problem, veil.Problem], method: str, options: dict):
+    found = [veil.opacity(problem, veil.MarkovPolicy.uniform(problem), method, **options) for problem in pair]
+    assert found[0].bits == pytest.approx(found[1].bits, abs=1e-12)
+    assert found[0].prior_bits == pytest.approx(found[1].prior_bits, abs=1e-12)
+
+
+@pytest.mark.parametrize("timed", [False, True], ids=["markov", "timed"])
+@pytest.mark.parametrize(("method", "options"), WAYS, ids=[name for name, _ in WAYS])
+def test_gradients_come_back_in_the_shape_of_the_whole_table(
+    pair: tuple[veil.Problem, veil.Problem], method: str, options: dict, timed: bool
+):
+    shape = (HORIZON, SIZE, 2) if timed else (SIZE, 2)
+    theta = np.random.default_rng(3).normal(size=shape)
+    _, long = veil.opacity_gradient(pair[0], theta, method, **options)
+    _, short = veil.opacity_gradient(pair[1], theta[..., :REACHED, :], method, **options)
+    assert long.shape == shape
+    np.testing.assert_allclose(long[..., :REACHED, :], short, atol=1e-12)
+    assert not long[..., REACHED:, :].any()
+
+
+def test_returns_and_beliefs_are_those_of_the_model(pair: tuple[veil.Problem, veil.Problem]):
+    policies = [veil.MarkovPolicy.uniform(problem) for problem in pair]
+    values = [veil.expected_return(problem, policy) for problem, policy in zip(pair, policies, strict=True)]
+    assert values[0] == pytest.approx(values[1], abs=1e-12)
+    watchers = [veil.ObserverFilter(problem, policy) for problem, policy in zip(pair, policies, strict=True)]
+    for observation in (0, 1, 0, 0):
+        posteriors = [watcher.update(observation) for watcher in watchers]
+        np.testing.assert_allclose(posteriors[0], posteriors[1], atol=1e-12)
+    assert watchers[0].belief.shape == (SIZE,)
+    np.testing.assert_allclose(watchers[0].belief[:REACHED], watchers[1].belief, atol=1e-12)
