@@ -6,9 +6,10 @@ import scipy.sparse as sp
 
 import veil
 from veil.engine.hidden import build
+from veil.measure.evaluate import Method
 
 SIZE, HORIZON, REACHED = 300, 7, 8
-WAYS: list[tuple[str, dict]] = [("exact", {}), ("bracket", {"width": 1e-9}), ("sampled", {"sequences": 64})]
+WAYS: list[tuple[Method, dict]] = [("exact", {}), ("bracket", {"width": 1e-9}), ("sampled", {"sequences": 64})]
 
 
 def corridor(size: int, secret: veil.LastState | veil.InitialState, **options) -> veil.Problem:
@@ -46,7 +47,7 @@ def test_a_return_over_an_infinite_horizon_carries_all_that_it_reaches():
 
 
 @pytest.mark.parametrize(("method", "options"), WAYS, ids=[name for name, _ in WAYS])
-def test_every_method_measures_the_same(pair: tuple[veil.Problem, veil.Problem], method: str, options: dict):
+def test_every_method_measures_the_same(pair: tuple[veil.Problem, veil.Problem], method: Method, options: dict):
     found = [veil.opacity(problem, veil.MarkovPolicy.uniform(problem), method, **options) for problem in pair]
     assert found[0].bits == pytest.approx(found[1].bits, abs=1e-12)
     assert found[0].prior_bits == pytest.approx(found[1].prior_bits, abs=1e-12)
@@ -55,7 +56,7 @@ def test_every_method_measures_the_same(pair: tuple[veil.Problem, veil.Problem],
 @pytest.mark.parametrize("timed", [False, True], ids=["markov", "timed"])
 @pytest.mark.parametrize(("method", "options"), WAYS, ids=[name for name, _ in WAYS])
 def test_gradients_come_back_in_the_shape_of_the_whole_table(
-    pair: tuple[veil.Problem, veil.Problem], method: str, options: dict, timed: bool
+    pair: tuple[veil.Problem, veil.Problem], method: Method, options: dict, timed: bool
 ):
     shape = (HORIZON, SIZE, 2) if timed else (SIZE, 2)
     theta = np.random.default_rng(3).normal(size=shape)
