@@ -10,7 +10,7 @@ from ..policy.player import Observation
 from ..policy.policy import Policy
 from ..problem.problem import Problem
 from .chain import make_chain
-from .hidden import event_name
+from .hidden import build, event_name
 from .messages import first_message, next_messages
 
 
@@ -56,10 +56,20 @@ class ObserverFilter:
         return posteriors(self._joint(self._rows, self._time).sum(axis=0))
 
     @property
-    def belief(self) -> Float[np.ndarray, " S"]:
+    def belief(self) -> Float[np.ndarray, " N"]:
+        """`P(x_t | what was seen so far)` over hidden states: states of the model, unless secret or policy has memory."""
+        table, hidden = self.problem.secret_table, self._chain.hidden
+        with_memory = len(self.problem.models) * len(table.memory_names) > 1 or hidden is not build(self.problem)
+        return self._mass if with_memory else self.state_belief
+
+    @property
+    def state_belief(self) -> Float[np.ndarray, " S"]:
         """`P(s_t | what was seen so far)` over the states of the model."""
-        mass = self._chain.hidden.start if self._time is None else self._rows.sum(axis=0)
-        return np.bincount(self._chain.hidden.state, weights=mass, minlength=self.problem.num_states)
+        return np.bincount(self._chain.hidden.state, weights=self._mass, minlength=self.problem.num_states)
+
+    @property
+    def _mass(self) -> Float[np.ndarray, " N"]:
+        return self._chain.hidden.start if self._time is None else self._rows.sum(axis=0)
 
     @property
     def time(self) -> int | None:

@@ -111,7 +111,7 @@ def _observed(behaviour: Behaviour, observer: ObserverFilter, events: Iterable[i
     def note(name: Event | None) -> None:
         names.append(name)
         posterior.append(observer.posterior)
-        belief.append(observer.belief)
+        belief.append(observer.state_belief)
 
     observer.reset()
     if not problem.observer.sees_first:
