@@ -177,9 +177,9 @@ def test_a_terminal_without_greek_is_no_error(home: Path):
 
 def test_completion_knows_the_gallery_and_the_files(home: Path):
     (home / "folder").mkdir()
-    assert shared._complete_scenario("ro") == ["rooms.toml"]
-    assert shared._complete_scenario("gal") == ["gallery:"]
-    assert shared._complete_scenario("gallery:two") == ["gallery:two-rooms"]
+    assert shared.complete_scenario("ro") == ["rooms.toml"]
+    assert shared.complete_scenario("gal") == ["gallery:"]
+    assert shared.complete_scenario("gallery:two") == ["gallery:two-rooms"]
     assert shared._complete_policy("u") == ["uniform"]
     assert shared._complete_policy("fol") == ["folder/"]
     assert shared._complete_policy("none/") == []

@@ -71,7 +71,7 @@ def test_sensors_with_and_without_rates():
 @pytest.mark.parametrize(
     ("sensors", "words"),
     [
-        ({}, "there are none"),
+        ({}, "no sensors found"),
         ({"a": ("x>1", 2.0)}, "'a' is ('x>1', 2.0)"),
         ({"a": ("x>1", 0.5, 0.1, 0.2)}, "expected (expression, detection, false_alarm)"),
         ({"a": ("x>1", "high")}, "'a' is"),

@@ -14,6 +14,7 @@ from tests.formats.classics import DATA
 from tests.formats.storm import build, stormpy, value
 from veil.common.errors import InputError, MissingExtraError, ModelFileError
 from veil.formats.drn.files import chain_to_drn
+from veil.formats.prism.dialect import read_marks
 from veil.formats.prism.files import _averaged, from_prism, from_stormpy
 
 OBSERVABLES = re.compile(r"pomdp.*endobservables", re.DOTALL)
@@ -90,7 +91,7 @@ def test_constants(tmp_path: Path):
         assert from_prism(path, constants=constants, reward_model="cost").model.num_states == 18
     with pytest.raises(ModelFileError, match="constants N are not defined"):
         from_prism(path)
-    with pytest.raises(ModelFileError, match="Storm does not build it"):
+    with pytest.raises(ModelFileError, match="Storm cannot build it"):
         from_prism(path, constants={"M": 2, "N": 1})
 
 
@@ -131,6 +132,120 @@ def test_a_scenario_and_the_commands_take_programs(tmp_path: Path, monkeypatch: 
     assert "observations  5: " in done.out
 
 
+PROTOCOLS = Path(__file__).parents[2] / "examples" / "protocols"
+
+
+@pytest.mark.parametrize(
+    ("program", "horizon", "leaked", "states"), [("voting.pm", 4, 4.815108, 4096), ("dining.pm", 6, 0.811278, 380)]
+)
+def test_programs_in_the_dialect_of_prism_leak_are_measured_as_published(
+    program: str, horizon: int, leaked: float, states: int
+):
+    stormpy()
+    done = command("measure", PROTOCOLS / program, "--horizon", str(horizon), "--json")
+    assert done.code == 0, done.err
+    assert done.json["opacity"]["method"] == "exact"
+    assert done.json["opacity"]["leakage_bits"] == pytest.approx(leaked, abs=1e-6)
+    assert done.json["problem"]["states"] == states
+
+
+@pytest.mark.parametrize(
+    ("law", "leaked"), [((1 / 2, 1 / 4, 1 / 8, 1 / 8), 1.4056), ((0.997, 0.001, 0.001, 0.001), 0.0322)]
+)
+def test_the_start_of_a_program_can_be_weighed(law: tuple[float, ...], leaked: float, tmp_path: Path):
+    stormpy()
+    (tmp_path / "two.pm").write_text(TWO_VOTERS)
+    pairs = [(1, 1), (1, 2), (2, 1), (2, 2)]
+    weighed = {f'"init" & v={a} & w={b}': chance for (a, b), chance in zip(pairs, law, strict=True)}
+    problem = from_prism(tmp_path / "two.pm").starting(weighed).problem(horizon=2)
+    assert veil.opacity(problem, veil.MarkovPolicy.uniform(problem)).leakage_bits == pytest.approx(leaked, abs=1e-4)
+
+
+TWO_VOTERS = """dtmc
+global secret v : [1..2];
+global secret w : [1..2];
+global observable one : [0..2];
+global observable two : [0..2];
+module first
+  a : bool;
+  [] !a & v=1 -> (a'=true) & (one'=one+1);
+  [] !a & v=2 -> (a'=true) & (two'=two+1);
+  [done] a -> true;
+endmodule
+module second = first [ a=b, v=w ] endmodule
+init !a & !b & one=0 & two=0 endinit
+"""
+
+
+MARKED = """dtmc
+// secret ghost : [0..1]; a comment declares nothing
+global secret h : [0..2];
+observable global l : [0..1];
+const int secret = 1;
+module one
+  observable a : bool;
+  b : [0..1];
+  [] !a -> 0.5 : (a'=true) + 0.5 : (b'=secret);
+  [] a -> true;
+endmodule
+module two = one [ a=c, b=d ] endmodule
+module three = one [ a=e, b=f ] endmodule
+init l=0 & !a & b=0 & !c & d=0 & !e & f=0 endinit
+"""
+
+
+def test_marks_are_found_and_passed_on_by_renaming(tmp_path: Path):
+    stormpy()
+    marked = read_marks(MARKED)
+    assert marked.secret == ("h",)
+    assert marked.observable == ("l", "a", "c", "e")
+    assert [len(line) for line in marked.text.split("\n")] == [len(line) for line in MARKED.split("\n")]
+    (tmp_path / "m.pm").write_text(MARKED)
+    read = from_prism(tmp_path / "m.pm")
+    assert isinstance(read.secret, veil.InitialState)
+    problem = read.problem(horizon=2)
+    assert problem.secret_values == ("h=0", "h=1", "h=2")
+    assert veil.opacity(problem, veil.MarkovPolicy.uniform(problem)).leakage_bits == pytest.approx(0, abs=1e-12)
+    assert read.observer is not None
+    assert read.observer.observations[0].startswith("l=0, a=false, c=false, e=false")
+
+
+@pytest.mark.parametrize("text", [GRID.read_text(), MAZE.read_text()])
+def test_programs_without_marks_are_read_as_they_are(text: str):
+    marked = read_marks(text)
+    assert not marked.any
+    assert marked.text == text
+
+
+def test_a_scenario_takes_the_secret_of_its_program(tmp_path: Path):
+    stormpy()
+    (tmp_path / "m.pm").write_text(MARKED)
+    (tmp_path / "m.toml").write_text('horizon = 2\n[file]\npath = "m.pm"\n')
+    assert veil.load(tmp_path / "m.toml").secret_values == ("h=0", "h=1", "h=2")
+    (tmp_path / "other.toml").write_text(
+        'horizon = 2\n[file]\npath = "m.pm"\n[secret]\nkind = "last_state"\nstates = { where = "b=1" }\n'
+    )
+    assert veil.load(tmp_path / "other.toml").secret_values == ("elsewhere", "secret")
+
+
+def test_what_a_program_lacks_is_named(tmp_path: Path):
+    stormpy()
+    for text, options, words in (
+        (MARKED, (), "give --horizon"),
+        (MARKED.replace("observable ", ""), ("--horizon", "2"), "has no observer"),
+        (MARKED.replace("secret h", "h"), ("--horizon", "2"), "declares no secret"),
+    ):
+        (tmp_path / "m.pm").write_text(text)
+        done = command("measure", tmp_path / "m.pm", *options)
+        assert done.code == 2
+        assert words in done.err
+    done = command("measure", tmp_path / "m.pm", "--horizon", "2", "--secret", "b=1 & d=0")
+    assert done.code == 0, done.err
+    done = command("measure", "gallery:two-rooms", "--secret", "x=1")
+    assert done.code == 2
+    assert "--secret and --option are for model files" in done.err
+
+
 def test_rewards_of_transitions_are_averaged():
     class Matrix:
         def __init__(self, rows: list[list[tuple[int, float]]]):
@@ -144,10 +259,10 @@ def test_rewards_of_transitions_are_averaged():
 
 
 BAD = {
-    "not a program": ("hello\n", ModelFileError, "Storm does not build it"),
-    "empty": ("", ModelFileError, "Storm does not build it"),
-    "cut short": (GRID.read_text()[:150], ModelFileError, "Storm does not build it"),
-    "an unknown variable": (GRID.read_text().replace("x<N", "z<N"), ModelFileError, "Storm does not build it"),
+    "not a program": ("hello\n", ModelFileError, "Storm cannot build it"),
+    "empty": ("", ModelFileError, "Storm cannot build it"),
+    "cut short": (GRID.read_text()[:150], ModelFileError, "Storm cannot build it"),
+    "an unknown variable": (GRID.read_text().replace("x<N", "z<N"), ModelFileError, "Storm cannot build it"),
     "probabilities of 1.7": (GRID.read_text().replace("0.1 : true", "0.8 : true"), InputError, "'east' of state 0 sums to 1.7"),
     "continuous time": ("ctmc\nmodule m\n x : bool init false;\n <> true -> 2 : (x'=!x);\nendmodule\n", InputError, "CTMC"),
 }  # fmt: skip

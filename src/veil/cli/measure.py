@@ -1,15 +1,19 @@
 """`veil measure` and `veil inspect`: what a policy leaks, and what a scenario contains."""
 
+import contextlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from .shared import (
     JsonOption,
+    Opened,
     PolicyArgument,
     ReadOption,
     ScenarioArgument,
     SeedOption,
+    complete_scenario,
     guarded,
     is_model_file,
     open_model,
@@ -21,20 +25,42 @@ from .shared import (
 )
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from ..measure.measures import Quantities
     from ..measure.result import Opacity
     from ..policy.policy import Policy
     from ..problem.problem import Problem
 
+_MOST_GAIN_BYTES = 2**24
+_MOST_LISTED = 2**24  # numbers of a joint table that is listed: 128 MiB
+_MOST_VALUES = 40  # of a secret, listed one a line
 _MOST_COUNTED = 20_000  # hidden states up to which observation sequences are counted, which takes about a second
 
 
 @guarded
 def measure(
-    scenario: ScenarioArgument,
-    policy: PolicyArgument,
+    scenario: Annotated[
+        str,
+        typer.Argument(
+            metavar="SCENARIO",
+            help="A scenario file (.toml), gallery:NAME, or a model file with an observer (see --horizon).",
+            show_default=False,
+            autocompletion=complete_scenario,
+        ),
+    ],
+    policy: PolicyArgument = "uniform",
     method: Annotated[
         Literal["auto", "exact", "bracket", "sampled"], typer.Option(help="How to compute the opacity.")
     ] = "auto",
+    horizon: Annotated[
+        int | None,
+        typer.Option(min=0, help="How many decisions: needed for a model file; else that of the scenario."),
+    ] = None,
+    secret: Annotated[
+        str | None,
+        typer.Option(help="For a model file that declares no secret: the secret last states, as an expression."),
+    ] = None,
     width: Annotated[float, typer.Option(min=0, help="Largest width of a bracket, in bits.")] = 1e-3,
     sequences: Annotated[int, typer.Option(min=2, help="Size of a sample.")] = 2000,
     seed: SeedOption = 0,
@@ -42,21 +68,40 @@ def measure(
     details: Annotated[
         bool,
         typer.Option(
-            "--details", help="Also: guessing, uncertainty over time, leakage by sensor, most revealing sequences."
+            "--details",
+            help="Also: every quantity of leakage, uncertainty over time, leakage by sensor, worst sequences.",
         ),
     ] = False,
-    top: Annotated[int, typer.Option(min=0, help="How many revealing sequences to show.")] = 5,
+    top: Annotated[int, typer.Option(min=0, help="How many of the worst sequences to show.")] = 5,
+    by: Annotated[
+        Literal["leaked_bits", "gain_bits", "posterior"],
+        typer.Option(help="Worst sequences by probability times bits, by bits, or by posterior."),
+    ] = "leaked_bits",
+    gain: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --details: a CSV file, one row for each action of the observer, its gain for each value."
+        ),
+    ] = None,
+    order: Annotated[
+        list[float] | None, typer.Option(help="With --details: orders of Rényi entropies.", show_default="0.5, 2")
+    ] = None,
+    option: ReadOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Measure what a policy hides, what it leaks, and its return.
 
+    A model file needs an observer and a secret, as a PRISM program with observables and secret variables has.
+
     Example: veil measure patrol.toml patrol-result --details
+
+    Example: veil measure voting.pm --horizon 4
     """
     from .. import expected_return, opacity
     from ..engine.return_range import reaches, threshold
     from ..formats.results.document import opacity_document, problem_document
 
-    opened = open_scenario(scenario)
+    opened = open_measured(scenario, horizon, secret, option)
     problem, acting = opened.problem, open_policy(opened.problem, policy)
     hidden = opacity(problem, acting, method, width=width, sequences=sequences, seed=seed, time_limit=time_limit)
     earned = expected_return(problem, acting)
@@ -68,37 +113,88 @@ def measure(
         "threshold": threshold(problem),
         "feasible": reaches(problem, earned),
     }
+    found = None
     if details:
-        document["details"] = _details(problem, acting, top)
+        from ..measure.measures import quantities
+
+        found = quantities(
+            problem,
+            acting,
+            gain=None if gain is None else read_gain(gain),
+            orders=order or (0.5, 2.0),
+            top=top,
+            sequences=sequences,
+            seed=seed,
+            time_limit=time_limit,
+        )
+        document["details"] = _details(problem, acting, found, by)
     if as_json:
         print_json(document)
         return
-    _show_measured(document, hidden, "sensor" if problem.observer.sensors else "observation")
+    _show_measured(document, hidden)
+    if found is not None:
+        _show_details(document["details"], found, by, "sensor" if problem.observer.sensors else "observation")
 
 
-def _details(problem: "Problem", policy: "Policy", top: int) -> dict[str, Any]:
+def open_measured(text: str, horizon: int | None, secret: str | None, options: list[str] | None) -> Opened:
+    """The problem of a scenario, or of a model file that has an observer and a secret, with this horizon."""
+    from ..common.errors import InputError
+
+    if not is_model_file(text):
+        if secret is not None or options:
+            raise InputError(text, ["--secret and --option are for model files: edit the scenario instead"])
+        opened = open_scenario(text)
+        return opened if horizon is None else Opened(opened.problem.replace(horizon=horizon), text, opened.settings)
+    if horizon is None:
+        raise InputError(text, ["this is a model file, which has no horizon: give --horizon, as --horizon 4"])
+    return Opened(open_model(text, options).problem(secret, horizon), text)
+
+
+def read_gain(path: Path) -> "np.ndarray":
+    """The gain matrix of a CSV file."""
+    import numpy as np
+
+    from ..common.errors import ModelFileError
+    from ..formats.text import read_text
+
+    try:
+        return np.loadtxt(read_text(path, _MOST_GAIN_BYTES).splitlines(), delimiter=",", ndmin=2)
+    except ValueError as error:
+        raise ModelFileError(path, f"{error}: expected rows of numbers separated by commas") from None
+
+
+def _details(problem: "Problem", policy: "Policy", found: "Quantities", by: str) -> dict[str, Any]:
+    from ..common.errors import TooLargeError
     from ..measure.measures import bits_over_time, joint_table, observation_costs, sensor_costs
 
-    table = joint_table(problem, policy)
-    costs: dict[str, float] = {}
-    if problem.observer.sensors:
-        costs = sensor_costs(problem, policy)
-    elif problem.observer.silent is not None:
-        costs = observation_costs(problem, policy)
-    return {
-        "guess_probability": table.guess_probability,
-        "prior_guess_probability": table.prior_guess_probability,
-        "min_entropy_leakage_bits": table.min_entropy_leakage_bits,
-        "guessing_entropy": table.guessing_entropy,
-        "asymmetric_bits": {name: table.asymmetric_bits(name) for name in problem.secret_values},
-        "probability_surer_than_90": table.probability_surer(0.9),
-        "bits_over_time": bits_over_time(problem, policy),
-        "costs_bits": costs,
-        "revealing": [vars(one) for one in table.revealing(top)],
+    document: dict[str, Any] = {
+        "quantities": found.document(),
+        "guess_probability": found.guess_probability.posterior,
+        "prior_guess_probability": found.guess_probability.prior,
+        "min_entropy_leakage_bits": found.min_entropy_leakage_bits,
+        "guessing_entropy": found.guessing_entropy.posterior,
+        "revealing": [vars(one) for one in found.worst[by]],
     }
+    numbers = found.num_sequences * len(problem.secret_values)
+    if found.method != "exact" or numbers > _MOST_LISTED:
+        return document
+    with contextlib.suppress(TooLargeError):  # few sequences, yet too long to keep
+        table = joint_table(problem, policy)
+        document |= {
+            "asymmetric_bits": {name: table.asymmetric_bits(name) for name in problem.secret_values},
+            "probability_surer_than_90": table.probability_surer(0.9),
+            "bits_over_time": bits_over_time(problem, policy),
+        }
+        costs: dict[str, float] = {}
+        if problem.observer.sensors:
+            costs = sensor_costs(problem, policy)
+        elif problem.observer.silent is not None:
+            costs = observation_costs(problem, policy)
+        document["costs_bits"] = costs
+    return document
 
 
-def _show_measured(document: dict[str, Any], hidden: "Opacity", source: str) -> None:
+def _show_measured(document: dict[str, Any], hidden: "Opacity") -> None:
     wanted = document["threshold"]
     required = "" if wanted is None else f", required: at least {wanted:.6g}"
     missed = "" if document["feasible"] else " (not met)"
@@ -110,31 +206,43 @@ def _show_measured(document: dict[str, Any], hidden: "Opacity", source: str) -> 
             ("policy", document["policy"]),
         ]
     )
-    found = document.get("details")
-    if found is None:
-        return
-    over_time = " ".join(f"{bits:.4f}" for bits in found["bits_over_time"])
+
+
+def _show_details(document: dict[str, Any], found: "Quantities", by: str, source: str) -> None:
     print()
+    rows = [
+        [name, one.prior, _with_error(one.posterior, one.std_error), "" if bits is None else _with_error(bits, error)]
+        for name, one, bits, error in found.facts()
+    ]
+    print_table(["quantity", "before", "after", "bits leaked"], rows)
+    print()
+    over_time = " ".join(f"{bits:.4f}" for bits in document.get("bits_over_time", ()))
     print_facts(
         [
-            ("correct guess", f"{found['guess_probability']:.6f}, {found['prior_guess_probability']:.6f} without observations"),
-            ("guesses needed", f"{found['guessing_entropy']:.6g} on average"),
-            ("P(posterior > 0.9)", found["probability_surer_than_90"]),
-            ("uncertainty over time", f"{over_time} bits"),
+            ("quantities", f"{found.method}, {found.num_sequences:,} sequences: {found.reason}"),
+            ("P(posterior > 0.9)", document.get("probability_surer_than_90")),
+            ("uncertainty over time", f"{over_time} bits" if over_time else None),
         ]
-    )  # fmt: skip
-    print()
-    print_table(["secret value", "part of the hidden bits"], found["asymmetric_bits"].items())
-    if found["costs_bits"]:
+    )
+    parts = document.get("asymmetric_bits", {})
+    if 0 < len(parts) <= _MOST_VALUES:
         print()
-        print_table([source, "bits leaked through it"], found["costs_bits"].items())
+        print_table(["secret value", "part of the hidden bits"], parts.items())
+    if document.get("costs_bits"):
+        print()
+        print_table([source, "bits leaked through it"], document["costs_bits"].items())
     rows = [
-        [" ".join(map(event_text, one["observations"])), one["probability"], one["leaked_bits"]]
-        for one in found["revealing"]
-    ]
+        [" ".join(map(event_text, one.observations)), one.probability, one.gain_bits, one.leaked_bits, one.guess,
+         one.posterior[one.guess]]
+        for one in found.worst[by]
+    ]  # fmt: skip
     if rows:
         print()
-        print_table(["most revealing sequences", "probability", "leaked bits"], rows)
+        print_table([f"worst sequences by {by}", "probability", "bits", "leaked bits", "best guess", "posterior"], rows)
+
+
+def _with_error(value: float, error: float) -> str:
+    return f"{value:.6g} ± {error:.2g}" if error else f"{value:.6g}"
 
 
 def event_text(event: Any) -> str:

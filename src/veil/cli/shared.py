@@ -27,7 +27,7 @@ INTERRUPTED = 130
 GALLERY = "gallery:"
 
 
-def _complete_scenario(incomplete: str) -> list[str]:
+def complete_scenario(incomplete: str) -> list[str]:
     """Completions: scenario files, folders, and the gallery."""
     if incomplete.startswith(GALLERY):
         from .. import gallery
@@ -63,7 +63,7 @@ ScenarioArgument = Annotated[
         metavar="SCENARIO",
         help="A scenario file (.toml), or gallery:NAME.",
         show_default=False,
-        autocompletion=_complete_scenario,
+        autocompletion=complete_scenario,
     ),
 ]
 PolicyArgument = Annotated[

@@ -10,7 +10,6 @@ from jaxtyping import Float, Int
 from ..common.errors import InputError, TooLargeError
 from ..problem.model import Model
 from ..problem.observer import Observer
-from .sensing import check_emissions
 from .text import joined_values
 
 UNLABELLED = "unlabelled"
@@ -95,10 +94,8 @@ def model_of(
 def observer_of(observation: Int[np.ndarray, " S"], names: Sequence[str] | None = None) -> Observer:
     """The observer that sees the observation class of each state, from time 0 on; classes are 0, 1, …."""
     count = int(observation.max()) + 1 if names is None else len(names)
-    check_emissions(len(observation) * count, len(observation), count)
-    emissions = np.zeros((len(observation), count))
-    emissions[np.arange(len(observation)), observation] = 1.0
-    return Observer(emissions, names)
+    size = len(observation)
+    return Observer(sp.csr_array((np.ones(size), observation, np.arange(size + 1)), shape=(size, count)), names)
 
 
 def _state_names(valuations: Mapping[str, np.ndarray]) -> list[str] | None:

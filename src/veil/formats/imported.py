@@ -30,9 +30,9 @@ _SHOWN_NOTES = 12
 class Imported(Value):
     """A model from a file or another library, with what its states mean.
 
-    **Attributes:** `model`; `observer`, or None where the source has none; `source`, a path or a name; `kind`, what the
-    source is; `notes`, what was dropped, changed or assumed; `valuations`, the value of each variable in each state,
-    `(S,)` each; `labels`, named sets of states, `(S,)` of bool each.
+    **Attributes:** `model`; `observer` and `secret`, or None where the source has none; `source`, a path or a name; `kind`,
+    what the source is; `notes`, what was dropped, changed or assumed; `valuations`, the value of each variable in each
+    state, `(S,)` each; `labels`, named sets of states, `(S,)` of bool each.
     """
 
     model: Model
@@ -42,6 +42,7 @@ class Imported(Value):
     notes: tuple[str, ...] = ()
     valuations: Mapping[str, np.ndarray] = field(default_factory=dict)
     labels: Mapping[str, np.ndarray] = field(default_factory=dict)
+    secret: Secret | None = None
 
     @cached_property
     def variables(self) -> Mapping[str, np.ndarray]:
@@ -50,8 +51,12 @@ class Imported(Value):
         return {"state": np.array(self.model.states.all()), "index": np.arange(count), **self.valuations}
 
     def mask(self, expression: str) -> Bool[np.ndarray, " S"]:
-        """Where an expression over the variables is true; see `veil.formats.expressions.Expression`."""
-        return Expression(expression).evaluate(self.variables, self.model.num_states, self.labels)
+        """Where an expression over the variables and labels is true; the label `"init"` holds where the model starts.
+
+        `veil.formats.expressions.Expression` describes the language.
+        """
+        labels = {"init": self.model.initial > 0, **self.labels}
+        return Expression(expression).evaluate(self.variables, self.model.num_states, labels)
 
     def states_where(self, expression: str) -> tuple[int, ...]:
         """The indices of the states in which an expression is true, as `"x=3 & door=open"`.
@@ -130,21 +135,26 @@ class Imported(Value):
             self, model=changed_model(self.model, **paid), notes=(*self.notes, "rewards replaced by expressions")
         )
 
-    def starting(self, initial: str | int | Mapping[str | int, float]) -> "Imported":
+    def starting(self, initial: str | int | Mapping[str, float] | Mapping[str | int, float]) -> "Imported":
         """The same model with another distribution of the initial state.
 
-        **Arguments:** `initial`: a mapping from states, by name or index, to probabilities that sum to 1; a state, by name
-        or index; or an expression: the states where it is true, equally likely.
+        **Arguments:** `initial`: a mapping from states, by name or index, or from expressions to probabilities that sum to 1;
+        or one state or expression. An expression stands for the states where it is true, equally likely:
+        `{'"init" & pay=0': 0.75, '"init" & pay=1': 0.25}` weighs the states in which the model starts.
 
         **Raises:** `InputError` naming the state.
         """
-        if isinstance(initial, str) and initial not in self.model.states.all():
-            chosen = self.states_where(initial)
-            initial = {state: 1 / len(chosen) for state in chosen}
-        elif not isinstance(initial, Mapping):
-            initial = {initial: 1.0}
+        weights: dict[str | int, float] = {}
+        for key, weight in (initial if isinstance(initial, Mapping) else {initial: 1.0}).items():
+            chosen: tuple[str | int, ...] = (key,)
+            if isinstance(key, str) and key not in self.model.states:
+                chosen = self.states_where(key)
+            if not is_number(weight):
+                raise InputError("initial", [f"{key!r} has the probability {weight!r}, expected a number"])
+            for state in chosen:
+                weights[state] = weights.get(state, 0.0) + weight / len(chosen)
         return replace(
-            self, model=changed_model(self.model, initial=initial), notes=(*self.notes, "initial state replaced")
+            self, model=changed_model(self.model, initial=weights), notes=(*self.notes, "initial state replaced")
         )
 
     def save(self, path: str | Path) -> tuple[str, ...]:
@@ -161,8 +171,8 @@ class Imported(Value):
 
     def problem(
         self,
-        secret: Secret | str,
-        horizon: int,
+        secret: Secret | str | None = None,
+        horizon: int | None = None,
         *,
         observer: Observer | None = None,
         min_return: float | str | None = None,
@@ -173,15 +183,22 @@ class Imported(Value):
         """The problem of keeping a secret in this model.
 
         **Arguments:** `secret`: one of veil's secrets; or an expression, for `LastState` of the states where it is
-        true. `observer`: in place of the model's own. All others are as for `Problem`.
+        true; by default the one that the source declares. `horizon`: the number of decisions. `observer`: in place of the
+        model's own. All others are as for `Problem`.
 
-        **Raises:** `InputError`; also where there is no observer.
+        **Raises:** `InputError`; also where there is no observer, no secret or no horizon.
         """
+        where = f"problem from {self.source}"
         observer = self.observer if observer is None else observer
         if observer is None:
             remedy = "give observer=…, or use .observing(…) or .sensing(…)"
-            raise InputError(f"problem from {self.source}", [f"the {self.kind} has no observer: {remedy}"])
-        wanted = LastState(self.states_where(secret)) if isinstance(secret, str) else secret
+            raise InputError(where, [f"the {self.kind} has no observer: {remedy}"])
+        wanted = LastState(self.states_where(secret)) if isinstance(secret, str) else secret or self.secret
+        if wanted is None:
+            remedy = "give secret=…, as veil.InitialState() or an expression for the secret last states, as 'x=3'"
+            raise InputError(where, [f"the {self.kind} declares no secret: {remedy}"])
+        if horizon is None:
+            raise InputError(where, ["no horizon is given: give horizon=…, the number of decisions"])
         return Problem(
             self.model,
             observer,
@@ -230,7 +247,7 @@ class Imported(Value):
             return "none: the source has no observer"
         first = "" if observer.sees_first else "; none at time 0"
         of = "of (action, next state)" if observer.on_actions else "of the state"
-        share = 100 * np.count_nonzero(observer.emissions) / observer.emissions.size
+        share = 100 * sum(matrix.nnz for matrix in observer.matrices) / np.prod(observer.shape, dtype=float)
         seen = ", with the actions" if observer.sees_actions else ""
         return f"{observer.num_observations:,}: {_some(observer.observations)}; {of}, {share:.3g}% nonzero{first}{seen}"
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..common.checks import Defects, Names, is_number
 from ..common.errors import InputError, TooLargeError
@@ -48,7 +49,7 @@ def observer_from(
 
     Observations are in order of their first occurrence.
 
-    **Raises:** `InputError` naming each state whose observation is not understood; `TooLargeError`.
+    **Raises:** `InputError` naming each state whose observation is not understood.
     """
     defects = Defects("observer")
     seen = _one_for_each(observe, num_states, states, otherwise, defects)
@@ -67,9 +68,8 @@ def observer_from(
             columns.append(names.setdefault(str(name), len(names)))
             chances.append(float(chance))
     defects.raise_if_any()
-    check_emissions(num_states * len(names), num_states, len(names))
-    emissions = np.zeros((num_states, max(len(names), 1)))
-    np.add.at(emissions, (rows, columns), chances)
+    shape = (num_states, max(len(names), 1))
+    emissions = sp.csr_array(sp.coo_array((chances, (rows, columns)), shape=shape))
     silent = otherwise if otherwise in names else None
     return Observer(emissions, list(names), sees_actions, sees_initial, silent=silent)
 

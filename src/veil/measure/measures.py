@@ -1,12 +1,13 @@
 """Other ways to read the same joint table: every quantity, revealing sequences, bits over time, cost of a sensor."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
+from numpy.typing import ArrayLike
 
 from ..common.errors import InputError
 from ..common.logs import (
@@ -29,6 +30,7 @@ from .exact import EXACT_SECONDS, Budget, exact_opacity, walk_all
 from .history import history_table
 from .quantities import Quantities as Quantities
 from .quantities import Quantity as Quantity
+from .quantities import of_joint
 from .quantities import quantities as quantities
 from .worst import Event as Event
 from .worst import RevealingSequence as RevealingSequence
@@ -52,14 +54,15 @@ class _Collect:
 class JointTable(Value):
     """`P(z,y)` for every possible observation sequence y, or for those of a sample, and what can be read from it.
 
-    **Attributes:** `probabilities`, `(Y, Z)`; `events`, `(Y, L)`, the sequences as numbers; `known_prior`, `(Z,)`: `P(z)`
-    where the rows are a sample, whose own sum only estimates it.
+    **Attributes:** `probabilities`, `(Y, Z)`; `events`, `(Y, L)`, the sequences as numbers. Where the rows are a sample:
+    `known_prior`, `(Z,)`: `P(z)`, which their sum only estimates; `draws`: how many sequences were drawn.
     """
 
     problem: Problem
     probabilities: Float[np.ndarray, "Y Z"]
     events: Int[np.ndarray, "Y L"]
     known_prior: Float[np.ndarray, " Z"] | None = None
+    draws: int = 0
 
     @property
     def num_sequences(self) -> int:
@@ -106,6 +109,13 @@ class JointTable(Value):
         """The expected number of guesses until the secret is found, guessing in the best order; 1 is no secret."""
         ordered = -np.sort(-self.probabilities, axis=1)
         return float(np.sum(ordered @ np.arange(1, ordered.shape[1] + 1)))
+
+    def quantities(
+        self, *, gain: ArrayLike | None = None, orders: float | Iterable[float] = (0.5, 2.0), top: int = 0
+    ) -> Quantities:
+        """Every quantity of this table; arguments as for `veil.measures.quantities`, which needs no table."""
+        asked = {"gain": gain, "orders": orders, "top": top}
+        return of_joint(self.problem, self.probabilities, self.events, self.prior, self.draws, **asked)
 
     def asymmetric_bits(self, value: str | int = -1) -> float:
         """The part of `H(Z|Y)` that comes from runs in which the secret holds: `Σ_y -P(z,y) log2 P(z|y)` for one z.
@@ -181,7 +191,7 @@ def sampled_table(problem: Problem, chain: Chain, events: Int[np.ndarray, "n T+1
     *_, posterior = posteriors_over_time(chain, events)
     distinct, first, count = np.unique(events, axis=0, return_index=True, return_counts=True)
     share = count[:, None] / len(events)
-    return JointTable(problem, share * posterior[first], distinct, chain.prior)
+    return JointTable(problem, share * posterior[first], distinct, chain.prior, len(events))
 
 
 def bits_over_time(

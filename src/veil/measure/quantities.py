@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
 from ..common.checks import Defects, as_floats, as_tuple, check_finite, check_shape, is_number
 from ..common.errors import InputError, TooLargeError
-from ..common.logs import arimoto_bits, leakage_bits, log2_error
+from ..common.logs import arimoto_bits, leakage_bits, log2_error, posteriors, row_sums
 from ..common.values import Value
 from ..engine.backends.sparse_rows import SparseBlock
 from ..engine.chain import Chain, make_chain
@@ -188,11 +188,22 @@ def quantities(
         return _sampled(problem, chain, asked, sequences, seed, budget, reason)
 
 
-def of_joint(problem: Problem, joint: Float[np.ndarray, "Y Z"], listed: np.ndarray, **asked: Any) -> Quantities:
-    """The quantities of a table of all sequences; `asked` as in `quantities`."""
-    sums = _Sums(joint.sum(axis=0), _Asked.check(problem, "exact", **asked))
-    sums(joint, lambda rows: listed[rows])
-    return sums.result(problem, "exact", len(joint), "")
+def of_joint(
+    problem: Problem,
+    joint: Float[np.ndarray, "Y Z"],
+    listed: Int[np.ndarray, "Y L"],
+    prior: Float[np.ndarray, " Z"],
+    draws: int = 0,
+    **asked: Any,
+) -> Quantities:
+    """The quantities of a table of all sequences, or of `draws` drawn ones; `asked` as in `quantities`."""
+    sums = _Sums(prior, _Asked.check(problem, "exact", **asked))
+    if not draws:
+        sums(joint, listed.__getitem__)
+        return sums.result(problem, "exact", len(joint), "all possible sequences")
+    rows, _ = Rows.of_joint(posteriors(joint))
+    sums.add(Rows(row_sums(joint) * draws, rows.value, rows.column, rows.indptr), listed.__getitem__)
+    return sums.result(problem, "sampled", draws, f"{draws:,} drawn sequences")
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,7 +323,8 @@ def _exact(problem: Problem, chain: Chain, asked: _Asked, budget: Budget, *, sha
     """All sequences apart where worst ones are wanted; merged where they do not fit, each within a share of the time."""
     if chain.followed is not None:
         joint, listed = history_table(chain.followed, budget)
-        return of_joint(problem, joint, listed, gain=asked.gain, orders=asked.orders, top=asked.top)
+        prior = joint.sum(axis=0)
+        return of_joint(problem, joint, listed, prior, gain=asked.gain, orders=asked.orders, top=asked.top)
     part = Budget(budget.memory_bytes, budget.time_limit * share)
 
     def walked(keep: bool) -> tuple[_Sums, float]:

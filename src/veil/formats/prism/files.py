@@ -1,20 +1,27 @@
 """PRISM programs, built by Storm through stormpy; the variables of the states are kept for expressions."""
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
 from ...common.errors import InputError, MissingExtraError, ModelFileError
+from ...problem.secrets.initial_state import InitialState
 from ..choices import UNLABELLED, Choices, model_of, observer_of
 from ..imported import Imported
 from ..rows import rescaled
 from ..text import joined_values, read_text, value_text
+from .dialect import Marked, read_marks
 
 MOST_BYTES = 2**24
 _KINDS = ("MDP", "POMDP", "DTMC")
+_COPY_PREFIX = "veil-prism-"  # of the folder of a copy, which no message should name
+_COPY = re.compile(rf"\S*{_COPY_PREFIX}\S*\.prism")
 Storm = Any  # stormpy and its objects, which have no types
 
 
@@ -28,7 +35,9 @@ def from_prism(
     """The model of a PRISM program: `mdp`, `dtmc`, or `pomdp` with observables.
 
     Actions are the labels of the commands; the observables of a `pomdp` become an observer that sees them from time 0 on.
-    The variables of each state, and the program's labels, can be used in expressions: `.states_where("x=3 & door")`.
+    So do, in PRISM-Leak's dialect, variables declared `observable x : [0..3]`; the initial values of variables declared
+    `secret x : [0..3]` become the secret, `.secret`. The variables of each state, and the program's labels, can be used in
+    expressions: `.states_where("x=3 & door")`.
 
     **Arguments:** `constants`: values for undefined constants, as `{"N": 4}` or `"N=4"`; `reward_model`: the
     reward structure to use, where there are several; `discount`.
@@ -37,11 +46,11 @@ def from_prism(
 
     **Raises:** `MissingExtraError` without stormpy; `ModelFileError` where Storm refuses the program; `InputError`.
     """
-    read_text(path, MOST_BYTES)
+    marked = read_marks(read_text(path, MOST_BYTES))
     storm = _stormpy()
     try:
-        with _quiet(storm):
-            program = storm.parse_prism_program(str(path))
+        with _quiet(storm), _readable(path, marked) as readable:
+            program = storm.parse_prism_program(str(readable))
             program = _with_constants(storm, program, constants, path)
             options = storm.BuilderOptions(build_full=True)
             options.set_build_observation_valuations()
@@ -49,8 +58,35 @@ def from_prism(
     except ModelFileError:
         raise
     except (RuntimeError, ValueError, TypeError, storm.exceptions.StormError) as error:
-        raise ModelFileError(path, f"Storm cannot build it: {_first_line(error)}") from None
-    return from_stormpy(built, source=Path(path).name, reward_model=reward_model, discount=discount)
+        words = _COPY.sub(lambda _: str(path), _first_line(error))
+        raise ModelFileError(path, f"Storm cannot build it: {words}") from None
+    found = from_stormpy(built, source=Path(path).name, reward_model=reward_model, discount=discount)
+    return _with_marks(found, marked)
+
+
+@contextmanager
+def _readable(path: str | Path, marked: Marked) -> Iterator[Path]:
+    """The program in a file that Storm can read: itself, or a copy without the dialect's keywords."""
+    if not marked.any:
+        yield Path(path)
+        return
+    with TemporaryDirectory(prefix=_COPY_PREFIX) as folder:
+        copy = Path(folder) / "program.prism"
+        copy.write_text(marked.text, encoding="utf-8")
+        yield copy
+
+
+def _with_marks(found: Imported, marked: Marked) -> Imported:
+    """The observer of the observable variables, and the secret of the secret ones: their values in the initial state."""
+    if marked.observable:
+        found = found.observing(*marked.observable)
+    if not marked.secret:
+        return found
+    values = joined_values({name: found.variables[name] for name in marked.secret}, ", ")
+    groups: dict[str, list[int]] = {}
+    for state in np.flatnonzero(found.model.initial).tolist():
+        groups.setdefault(values[state], []).append(state)
+    return replace(found, secret=InitialState(groups))
 
 
 def from_stormpy(

@@ -110,7 +110,9 @@ class _Reader:
             return None
         observer = self._observer(first)
         form = self._secret_form
-        secret = None if form is None else read_secret(form, tables.models, first, defects)
+        secret = first.imported.secret if tables.secret is None else None  # that of a program with secret variables
+        if secret is None and form is not None:
+            secret = read_secret(form, tables.models, first, defects)
         models = [found.model for found in self._models]
         if defects or observer is None or secret is None:
             if secret is not None and "horizon" not in self._wrong:
