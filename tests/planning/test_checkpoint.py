@@ -110,8 +110,13 @@ def test_every_damaged_byte_is_noticed(tmp_path: Path):
 def test_where_nothing_can_be_written_is_told_at_once(tmp_path: Path):
     with pytest.raises(CheckpointError, match="there is no directory"):
         Checkpoint(tmp_path / "nowhere" / "run", IDENTITY, 1.0)
-    with pytest.raises(CheckpointError, match="it is a directory"):
+    with pytest.raises(CheckpointError, match="is not a checkpoint"):
         Checkpoint(tmp_path, IDENTITY, 1.0)
+    scenario = tmp_path / "scenario.toml"
+    scenario.write_text("[model]")
+    with pytest.raises(CheckpointError, match="is not a checkpoint"):
+        Checkpoint(scenario, IDENTITY, 1.0)
+    assert scenario.read_text() == "[model]"
 
 
 def test_a_write_that_fails_is_told_and_leaves_the_old_file(tmp_path: Path, monkeypatch):

@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import stat
 import struct
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from safetensors.numpy import save
 
 import veil
+from veil.common.errors import PolicyFileError
 from veil.policy.files import read_table, save_table
 
 TABLE = np.random.default_rng(0).dirichlet(np.ones(3), size=4)
@@ -58,10 +60,29 @@ def test_a_view_is_written_as_it_reads(tmp_path):
 
 
 def test_an_older_file_is_replaced(tmp_path):
-    target = written(tmp_path / "policy", b"old")
+    target = tmp_path / "policy"
+    save_table(target, "markov", TABLE[::-1])
     save_table(target, "markov", TABLE)
     np.testing.assert_array_equal(read_table(target)[1], TABLE)
     assert os.listdir(tmp_path) == ["policy"]
+
+
+def test_what_veil_did_not_write_is_not_replaced(tmp_path):
+    target = written(tmp_path / "notes", b"mine")
+    for place in (target, tmp_path, Path("/dev/null")):
+        with pytest.raises(PolicyFileError, match="it exists"):
+            save_table(place, "markov", TABLE)
+    assert target.read_bytes() == b"mine"
+    assert os.listdir(tmp_path) == ["notes"]
+
+
+def test_the_umask_decides_who_may_read(tmp_path):
+    before = os.umask(0o027)
+    try:
+        save_table(tmp_path / "policy", "markov", TABLE)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "policy").stat().st_mode) == 0o640
 
 
 # Files that are no policies

@@ -174,7 +174,7 @@ def test_rows_are_found_by_their_keys():
 )
 def test_keys_that_the_problem_does_not_have_are_refused(change, message):
     """A row beyond the last situation would stand for one of the next node, where numbers are put together."""
-    problem, result = solved(3)
+    problem, result = solved(5)
     policy = result.policy(problem)
     time = problem.horizon - 1
     assert time >= problem.secret_table.time

@@ -284,7 +284,8 @@ def test_what_does_not_fit_is_refused():
         ("backward", 160),
         ("checked_problem", 170),
         ("checked_policy", 160),
-        ("arithmetic", 60),
+        ("arithmetic", 65),
+        ("reading", 45),
         ("merging", 60),
     ],
 )

@@ -155,12 +155,12 @@ def test_a_rule_must_be_one():
     assert np.isfinite(rule_bound(checked, good, None, None))
     for wrong, message in (
         (replace(good, costs=costs - 0.01), "sum to more than one"),
-        (replace(good, costs=np.where(np.isinf(costs), np.nan, np.nan)), "sum to more than one"),
+        (replace(good, costs=np.where(np.isinf(costs), np.nan, np.nan)), "not NaN"),
         (replace(good, costs=costs[:, :1]), "shape"),
-        (replace(good, costs=costs[:1]), "does not exist"),
-        (replace(good, costs=costs[:-1]), "does not exist"),  # one past the end
-        (replace(good, first=np.where(graph.first >= 0, graph.sizes[0], -1)), "does not exist"),
-        (replace(good, following=graph.following[:-1]), "shape"),
+        (replace(good, costs=costs[:1]), "outside"),
+        (replace(good, costs=costs[:-1]), "outside"),  # one past the end
+        (replace(good, first=np.where(graph.first >= 0, graph.sizes[0], -1)), "outside"),
+        (replace(good, following=graph.following[:-1]), "one table for each step"),
         (replace(good, multiplier=-1.0), "multiplier"),
         (replace(good, multiplier=float("nan")), "multiplier"),
     ):

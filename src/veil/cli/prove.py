@@ -20,10 +20,6 @@ from .solve import progress_bar
 
 if TYPE_CHECKING:
     from ..formats.results.folder import Result
-    from ..proof.certificate import Certificate
-    from ..proof.verify import Verification
-
-_ROUNDING = 1e-9  # what two ways to compute the same number may differ by
 
 
 @guarded
@@ -89,6 +85,7 @@ def verify(
 
     Example: veil verify patrol-result
     """
+    from ..formats.results.verified import check_document
     from ..proof.certificate import Certificate
     from ..proof.verify import verify as check
 
@@ -98,9 +95,12 @@ def verify(
     certificate = Certificate.load(certificate_path)
     found = check(certificate, opened.problem, acting)
     if result is not None:
-        _check_document(result, certificate, found)
+        check_document(result, certificate, found, opened.problem, acting)
     facts: dict[str, Any] = {
         "holds": True,
+        "scenario": scenario,
+        "problem": opened.problem.name,
+        "fingerprint": certificate.problem_hash,
         "certificate": str(certificate_path),
         "lower": certificate.lower,
         "upper": certificate.upper,
@@ -118,6 +118,8 @@ def verify(
     print("the certificate holds")
     print_facts(
         [
+            ("scenario", f"{scenario} ({opened.problem.name})"),
+            ("fingerprint", certificate.problem_hash),
             ("claimed", f"{lower_text(certificate.lower, 6)} … {upper_text(certificate.upper, 6)} bits"),
             ("recomputed", f"{lower_text(found.policy.lower, 6)} … {upper_text(found.upper, 6)} bits"),
             ("return", f"{certificate.expected_return:.6g}"),
@@ -125,26 +127,6 @@ def verify(
         ]
     )
     print(certificate.summary())
-
-
-def _check_document(result: "Result", certificate: "Certificate", found: "Verification") -> None:
-    """Raise `CertificateError` where the document of a result contradicts what is proven."""
-    from ..common.errors import CertificateError
-
-    told, answer, policy = result.document.certificate, result.document.answer, found.policy
-    if told is None or (told.lower, told.upper) != (certificate.lower, certificate.upper):
-        raise CertificateError(f"{result.folder}: the bounds in result.json are not those of the certificate")
-    if result.document.problem.fingerprint != certificate.problem_hash:
-        raise CertificateError(f"{result.folder}: result.json and the certificate are about different problems")
-    earned, bits = answer.expected_return, answer.opacity.bits
-    slack = _ROUNDING * max(1.0, abs(certificate.expected_return)) + certificate.return_error
-    if not isinstance(earned, float) or abs(earned - certificate.expected_return) > slack:
-        raise CertificateError(f"{result.folder}: the return in result.json is {earned}, expected"
-                               f" {certificate.expected_return}")  # fmt: skip
-    known = isinstance(bits, float) and answer.opacity.method == "exact"
-    if known and not policy.lower - _ROUNDING <= float(bits or 0.0) <= policy.upper + _ROUNDING:
-        raise CertificateError(f"{result.folder}: the opacity in result.json is {bits} bits, expected"
-                               f" {policy.lower} … {policy.upper}")  # fmt: skip
 
 
 def _parts(place: str, scenario: str | None, policy: str | None) -> "tuple[Path, Result | None, str, str]":

@@ -277,13 +277,16 @@ def check_free(path: Path, *, force: bool) -> None:
         raise InputError(str(path), ["the file already exists: choose another name, or pass --force to replace it"])
 
 
-def write_text(path: Path, text: str, *, force: bool) -> None:
-    """Write a file for the user, complete or not at all; raises `InputError` where one is there and may not be replaced."""
+def write_text(path: Path, text: str, *, force: bool, marker: str = "") -> None:
+    """Write a file for the user, complete or not at all; raises `InputError` where one is there and may not be replaced.
+
+    `force`: a file may be replaced, if it contains the marker.
+    """
     from ..common.errors import InputError
     from ..common.files import write_whole
 
     check_free(path, force=force)
     try:
-        write_whole(path, text.encode())
+        write_whole(path, text.encode(), marker=marker.encode())
     except OSError as error:
         raise InputError(str(path), [f"cannot be written: {error.strerror or error}"]) from None

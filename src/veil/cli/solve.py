@@ -236,7 +236,8 @@ def frontier(
         curve = sweep(opened.problem, **chosen, progress=tell)
     document = _curve_document(opened, curve, points)
     if output is not None:
-        write_text(output, _curve_text(document, output), force=True)
+        marker = ",".join(_POINT) if output.suffix == ".csv" else '"price_bits"'
+        write_text(output, _curve_text(document, output), force=True, marker=marker)
     if as_json:
         print_json(document)
     else:

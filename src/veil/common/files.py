@@ -1,26 +1,40 @@
 """Files that are complete or absent: written beside their place and moved there in one step."""
 
+import errno
 import os
-import tempfile
+import secrets
 from pathlib import Path
 
 
-def write_whole(path: str | Path, content: bytes) -> None:
+def check_replaceable(path: str | Path, marker: bytes = b"") -> None:
+    """Raise `OSError` where a path is taken by what may not be replaced: no ordinary file, or one without the marker."""
+    path = Path(path)
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "it exists and is not an ordinary file")
+    if path.exists() and path.stat().st_size and marker not in path.read_bytes():
+        raise OSError(errno.EEXIST, "it exists, and veil did not write it as a file of this kind: choose another name")
+
+
+def write_whole(path: str | Path, content: bytes, *, marker: bytes = b"") -> None:
     """Write a file atomically: at every moment there is the old file, the new one, or none, never a part of one.
 
-    **Raises:** `OSError`, and no partial file is left.
+    The permissions of a new file are those that the umask leaves. `marker`: bytes that every file of this kind contains; a
+    file without them was not written by veil and is not replaced.
+
+    **Raises:** `OSError` where it cannot be written or the place is taken by something else than an ordinary file (a device,
+    a pipe, a folder); no partial file is left.
     """
-    path = Path(path)
-    temporary = None
+    path = Path(os.path.realpath(path))  # the file that a link points to is replaced, the link stays
+    assert marker in content
+    check_replaceable(path, marker)
+    temporary = path.parent / f".{path.name[:200]}.{secrets.token_hex(8)}"
     try:
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(descriptor, "wb") as file:
+        # Created with the permissions that the user's umask leaves.
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)  # mkstemp makes a file that nobody else can read
         os.replace(temporary, path)
     except BaseException:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise

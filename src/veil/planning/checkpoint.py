@@ -16,6 +16,7 @@ from ..common.errors import CheckpointError
 from ..common.files import write_whole
 
 _FORMAT = "veil-checkpoint-1"
+_MARKER = b"veil-checkpoint-"
 
 
 # Temporary files of a process that was killed while it wrote are removed once they are this old.
@@ -37,8 +38,8 @@ class Checkpoint:
         self._last = clock.monotonic()
         if not self.path.parent.is_dir():
             raise CheckpointError(f"cannot write the checkpoint {path}: there is no directory {self.path.parent}")
-        if self.path.is_dir():
-            raise CheckpointError(f"cannot write the checkpoint {path}: it is a directory, expected a file")
+        if self.path.exists() and (not self.path.is_file() or _MARKER not in self.path.read_bytes()):
+            raise CheckpointError(f"{path} exists and is not a checkpoint: choose another name for the checkpoint")
         remove_stale(self.path)
 
     @property
@@ -56,7 +57,7 @@ class Checkpoint:
             metadata={"search": json.dumps(note, sort_keys=True)},
         )
         try:
-            write_whole(self.path, content)
+            write_whole(self.path, content, marker=_MARKER)
         except OSError as error:
             raise CheckpointError(f"cannot write the checkpoint {self.path}: {error.strerror}") from error
         self._last = clock.monotonic()

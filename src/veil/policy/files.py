@@ -19,7 +19,7 @@ def save_table(path: str | Path, kind: str, table: np.ndarray) -> None:
     # One entry: safetensors writes several in an order that changes from run to run.
     content = save({"probabilities": np.ascontiguousarray(table)}, metadata={"veil": f"{_FORMAT} {kind}"})
     try:
-        write_whole(path, content)
+        write_whole(path, content, marker=_FORMAT.encode())
     except OSError as error:
         raise PolicyFileError(f"cannot write policy to {path}: {error.strerror}") from error
 

@@ -1,5 +1,7 @@
 """Rounding errors of the verifier: how large they can be, and what is refused. `docs/guarantees.md` derives the formulas."""
 
+import math
+
 import numpy as np
 from jaxtyping import Int
 
@@ -7,6 +9,8 @@ from ..common.errors import CertificateError
 
 UNIT = 2.0**-53  # u: half a unit in the last place of 1
 FLOOR = 2.0**-900  # below it products lose digits: a problem is refused, a path of a policy is left out and counted
+TINY = 2.0**-1000  # above what one factor below the normal range, 2^-1022, can lose
+LARGEST = 2.0**900  # of a number in a problem or a certificate: sums and products of such numbers stay finite
 _LARGEST_DEFECT = 1e-6  # of a sum of probabilities that should be one: a larger one is an error in the data
 _LARGEST_KEY = 2**62  # product of column widths up to which a row is numbered by one 64-bit integer
 
@@ -20,6 +24,12 @@ def require(good: "bool | np.bool_ | np.ndarray", message: str) -> None:
     """Raise `CertificateError` unless everything is true."""
     if not np.all(good):
         raise CertificateError(message)
+
+
+def discount_power(discount: float, steps: int) -> tuple[float, float]:
+    """`γ^t` and a bound on what it leaves out: below 2^-900, where products lose digits, it counts as 0."""
+    power = math.pow(discount, steps)
+    return (power, 0.0) if power >= FLOOR or discount == 0 else (0.0, 1.01 * FLOOR)
 
 
 def defect_of(sums: np.ndarray, length: int, what: str) -> float:

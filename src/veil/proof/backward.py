@@ -5,9 +5,10 @@ import math
 import numpy as np
 from jaxtyping import Float, Int
 
-from .arithmetic import FLOOR, UNIT, gamma, require
+from .arithmetic import FLOOR, LARGEST, TINY, UNIT, discount_power, gamma, require
 from .certificate import Witness
 from .checked_problem import CheckedProblem
+from .reading import is_finite, read_floats, read_integers
 
 _AT_ONCE = 2**21  # moves followed at a time, which bounds the memory
 _KRAFT_MARGIN = 2.0**-40  # by which `Σ_z 2^−cost` must stay below one: far above the errors of exp2 and of the sum
@@ -33,7 +34,7 @@ def rule_bound(
 
     Cost: twice the moves between reachable triples. **Raises:** `CertificateError` where the witness is not a rule.
     """
-    _check_rule(problem, witness)
+    witness = _checked_rule(problem, witness)
     multiplier, horizon, discount = witness.multiplier, problem.horizon, problem.discount
     last, tail = continuation_values(problem, values) if problem.endless else (problem.terminal, 0.0)
     x, event, mass = problem.start
@@ -46,12 +47,15 @@ def rule_bound(
         layers.append(_distinct(np.concatenate(parts)))
     rest, z = np.divmod(layers[-1], problem.values)
     node, x = np.divmod(rest, problem.size)
-    value = np.where(node < 0, np.inf, witness.costs[node, z]) + multiplier * discount**horizon * (last[x] + tail)
+    power, left_out = discount_power(discount, horizon)
+    value = np.where(node < 0, np.inf, witness.costs[node, z]) + multiplier * power * (last[x] + tail)
     if not np.isfinite(value).all():
         return math.inf
     sizes = [float(np.abs(value).max()) + multiplier * float(np.abs(last).max() + tail)]
     for time in range(horizon - 1, -1, -1):
-        now, parts = multiplier * discount**time, []
+        power, missed = discount_power(discount, time)
+        left_out += missed
+        now, parts = multiplier * power, []
         for part in _blocks(problem, layers[time]):
             place = np.searchsorted(layers[time + 1], _ahead(problem, witness, time, part))
             parts.append(_best_scores(problem, _hidden_state(problem, part), place, value, 1.0, now))
@@ -61,6 +65,8 @@ def rule_bound(
     slack = multiplier * threshold if threshold is not None else 0.0
     error = (gamma(problem.terms + 12) + 2.02 * problem.defect) * math.fsum(sizes)
     error += (gamma(8) + 3.03 * problem.defect) * math.fsum(map(abs, terms)) + 8 * UNIT * abs(slack) + FLOOR
+    earned = problem.largest_reward + float(np.abs(last).max() + tail)
+    error += left_out * multiplier * earned + (horizon + 1) * TINY * earned
     return (math.fsum(terms) - slack) + 1.01 * error
 
 
@@ -72,35 +78,34 @@ def continuation_values(
     `|v − V*| ≤ max |v − max_a (R + γ P v)| / (1 − γ)`: wrong values widen the bounds, and cannot make them false.
     """
     shape = (len(problem.problem.models), problem.states)
-    given = np.zeros(0) if values is None else np.asarray(values, dtype=np.float64)
-    require(given.shape == shape and np.isfinite(given).all(), f"values: expected finite numbers of shape {shape}")
+    given = np.zeros((0, 0)) if values is None else read_floats(values, 2, "values")
+    good = given.shape == shape and (np.abs(given) <= LARGEST).all()
+    require(good, f"values: expected finite numbers of shape {shape}")
     value, discount = given[problem.model_state], problem.discount
     best = _best_scores(problem, np.arange(problem.size), problem.target, value, discount, 1.0)
     error = (gamma(problem.terms + 8) + 2.02 * problem.defect) * (np.abs(value).max() + np.abs(problem.reward).max())
     return value, float(1.02 * (np.abs(value - best).max() + error) / (1 - discount))
 
 
-def _check_rule(problem: CheckedProblem, witness: Witness) -> None:
-    first, following, costs, multiplier = witness.first, witness.following, witness.costs, witness.multiplier
-    sizes = [*(len(table) for table in following), len(costs)]
-    fits = len(following) == problem.horizon and costs.shape[1:] == (problem.values,)
+def _checked_rule(problem: CheckedProblem, witness: Witness) -> Witness:
+    """The rule in int64 and float64: every edge leads to a node or to none, and the costs are those of probabilities."""
+    multiplier, costs = witness.multiplier, read_floats(witness.costs, 2, "rule: costs")
+    require(len(witness.following) == problem.horizon, "rule: its graph does not have one table for each step")
+    sizes = [*(len(table) for table in witness.following), len(costs)]
+    first = read_integers(witness.first, -1, sizes[0], 1, "rule: its first nodes")
+    following = tuple(
+        read_integers(table, -1, size, 2, f"rule: its graph at time {time}")
+        for time, (table, size) in enumerate(zip(witness.following, sizes[1:], strict=True))
+    )
+    fits = len(first) == problem.first_events and costs.shape[1] == problem.values
+    fits &= all(table.shape[1] == problem.events for table in following)
     require(fits, "rule: its shape is not the problem's")
-    inside = all(
-        table.shape[1:] == (problem.events,) and table.max(initial=-1) < size
-        for table, size in zip(following, sizes[1:], strict=True)
-    )
-    require(
-        inside and first.max(initial=-1) < sizes[0], "rule: an edge of its graph leads to a node that does not exist"
-    )
-    kraft = np.exp2(np.minimum(-costs, 1.0)).sum(axis=1, keepdims=True)
-    require(
-        ~np.isnan(costs) & (kraft <= 1 - _KRAFT_MARGIN),
-        "rule: the probabilities 2^-cost of a node sum to more than one",
-    )
-    require(
-        np.isfinite(multiplier) and multiplier >= 0,
-        f"rule: its multiplier is {multiplier}, expected a number, 0 or more",
-    )
+    require((costs >= 0) & ((costs <= LARGEST) | np.isinf(costs)), "rule: a cost is negative or above 2^900")
+    kraft = np.exp2(-costs).sum(axis=1)
+    require(kraft <= 1 - _KRAFT_MARGIN, "rule: the probabilities 2^-cost of a node sum to more than one")
+    right = is_finite(multiplier) and 0 <= multiplier * max(1.0, problem.largest_reward) <= LARGEST
+    require(right, f"rule: its multiplier is {multiplier!r}, expected a number from 0 to 2^900 over the largest reward")
+    return Witness(first, following, costs, float(multiplier), witness.memory)
 
 
 def _key(problem: CheckedProblem, node: np.ndarray, x: np.ndarray, z: np.ndarray) -> Keys:

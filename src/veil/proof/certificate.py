@@ -13,11 +13,12 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from ..common.errors import CertificateError
-from ..common.files import write_whole
+from ..common.files import check_replaceable, write_whole
 from ..common.rounding import lower_text, upper_text
 from ..common.values import Value
 
 FORM = "veil-certificate-2"
+_MARKER = b"veil-certificate-"
 _FIRST_FORM = "veil-certificate-1"  # the same numbers with other words
 FIRST_WORDS = {
     "a policy with a clock": "a time-dependent policy",
@@ -142,8 +143,9 @@ class Certificate(Value):
             head["witness"] = {"price": self.witness.multiplier, "memory": self.witness.memory, "steps": self._steps[1]}
         text = json.dumps(head, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)
         try:
-            write_whole(path.parent / name, content)
-            write_whole(path, (text + "\n").encode())
+            check_replaceable(path, _MARKER)
+            write_whole(path.parent / name, content, marker=_MARKER)
+            write_whole(path, (text + "\n").encode(), marker=_MARKER)
             if old is not None and old != name:
                 (path.parent / old).unlink(missing_ok=True)
         except OSError as error:
@@ -200,11 +202,14 @@ def _hash(content: bytes) -> str:
 
 
 def _named_arrays(path: Path) -> str | None:
-    """The name of the arrays of the certificate that is there already, if there is one."""
+    """The name of the arrays of the certificate that is there already, if they are such as `save` writes."""
     try:
-        return Path(_read_head(path)[0]["arrays"]).name
-    except (CertificateError, KeyError, TypeError):
+        name = str(_read_head(path)[0]["arrays"])
+        content = (path.parent / name).read_bytes()
+    except (CertificateError, KeyError, OSError, ValueError):
         return None
+    is_ours = _MARKER in content and name == f"{path.stem}.{_hash(content)[:12]}.safetensors"
+    return name if is_ours else None
 
 
 def _read_head(path: Path) -> tuple[dict[str, Any], str]:

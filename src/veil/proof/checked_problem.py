@@ -5,7 +5,7 @@ from jaxtyping import Float, Int
 
 from ..common.logs import log2_of_count
 from ..problem.problem import Problem
-from .arithmetic import FLOOR, UNIT, defect_of, require
+from .arithmetic import FLOOR, LARGEST, UNIT, defect_of, require
 
 Numbers = Int[np.ndarray, " n"]
 Columns = tuple[np.ndarray, ...]
@@ -44,11 +44,18 @@ class CheckedProblem:
         self.secret_time, self.endless = table.time, problem.return_over == "infinite"
         self.size = len(models) * memories * states
         self.events = observer.num_observations * (self.actions if observer.sees_actions else 1)
+        self.first_events = observer.num_observations if observer.sees_first else 1
         self.most_bits = _log2_rounded_up(self.values)
         model, memory, state = np.unravel_index(np.arange(self.size), (len(models), memories, states))
         self.model_state = model, state
         self.reward = np.stack([one.rewards for one in models])[model, state]
         self.terminal = np.stack([one.terminal_rewards for one in models])[model, state]
+        self.largest_reward = float(max(np.abs(self.reward).max(), np.abs(self.terminal).max()))
+        spread = self.largest_reward * (1 / (1 - self.discount) if self.endless else self.horizon + 1)
+        require(
+            spread <= LARGEST,
+            f"problem: its rewards sum to up to {spread:.3g}, expected 2^900 (about 8e270) or less: scale them",
+        )
         self.available = np.stack([one.available for one in models])[model, state]
         self.label = table.label[model if len(table.label) > 1 else 0, memory, state]
         self.start = _starts(problem)

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import math
 
 from ..common.rounding import lower_text, upper_text
 from ..policy.policy import Policy
@@ -10,6 +9,7 @@ from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
 from .arithmetic import require
 from .certificate import Certificate
+from .reading import is_finite
 
 ROUNDING = 1e-9  # of a return, relative to 1 + |δ|: what may be missing where a policy meets its threshold exactly
 
@@ -67,10 +67,7 @@ def seal_of(claim: Certificate) -> str:
 
 def check_claim(claim: Certificate, problem: Problem, policy: Policy) -> None:
     """Raise `CertificateError` unless the claim has the right form, belongs to both, and its parts fit each other."""
-    for name in ("lower", "upper", "expected_return", "return_error", "prune", "merge"):
-        value = getattr(claim, name, None)
-        number = isinstance(value, (float, int)) and not isinstance(value, bool) and math.isfinite(value)
-        require(number, f"{name}: it is {value!r}, expected a finite number")
+    _check_numbers(claim)
     expected: dict[str, object] = {
         "problem_hash": fingerprint(problem),
         "policy_hash": policy.digest(),
@@ -82,8 +79,8 @@ def check_claim(claim: Certificate, problem: Problem, policy: Policy) -> None:
     for name, value in expected.items():
         found = getattr(claim, name)
         require(found == value, f"{name}: the certificate says {found!r}, and what is given has {value!r}")
-    stated = "threshold" in expected or (isinstance(claim.threshold, float) and math.isfinite(claim.threshold))
-    require(stated, f"threshold: it is {claim.threshold!r}, expected the number that {problem.min_return} is")
+    stated = "threshold" in expected or claim.threshold is not None
+    require(stated, f"threshold: it is None, expected the number that {problem.min_return} is")
     fits = claim.goal in ("opaque", "transparent") and (claim.goal == "opaque") == (claim.witness is not None)
     require(fits, f"goal: it is {claim.goal!r}, with{'out' if claim.witness is None else ''} an observer's rule")
     missing = missing_return(claim)
@@ -102,6 +99,26 @@ def check_claim(claim: Certificate, problem: Problem, policy: Policy) -> None:
     )
     words = claim_words(claim)
     require(claim.claim == words, f"claim: the words are {claim.claim!r}, and the numbers say {words!r}")
+
+
+def _check_numbers(claim: Certificate) -> None:
+    """Raise `CertificateError` unless every number is one that can be computed with, and in its range."""
+    for name in ("lower", "upper", "expected_return", "return_error", "prune", "threshold", "best_known", "price"):
+        value = getattr(claim, name, None)
+        absent = value is None and name in ("threshold", "best_known")
+        require(absent or is_finite(value), f"{name}: it is {_short(value)}, expected a finite number")
+    for name in ("return_error", "prune"):
+        require(getattr(claim, name) >= 0, f"{name}: it is {getattr(claim, name)}, expected 0 or more")
+    for name, value in (("merge", claim.merge), ("window", claim.window[0]), ("window", claim.window[-1])):
+        whole = isinstance(value, int) and not isinstance(value, bool) and -1 <= value < 2**31
+        require(whole, f"{name}: it is {_short(value)}, expected a whole number")
+    require(len(claim.window) == 2 and claim.merge >= 0, "window or merge: out of range")
+
+
+def _short(value: object) -> str:
+    """A value for a message; a number of thousands of digits is not written out."""
+    text = f"a number of {value.bit_length()} bits" if isinstance(value, int) else repr(value)
+    return text if len(text) <= 80 else f"{text[:80]}…"
 
 
 def missing_return(claim: Certificate) -> float:

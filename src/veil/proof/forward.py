@@ -11,7 +11,7 @@ from ..common.errors import TooLargeError
 from ..common.logs import log2_or_zero
 from ..common.values import Value
 from ..policy.policy import Policy
-from .arithmetic import FLOOR, UNIT, defect_of, gamma, group, require
+from .arithmetic import FLOOR, TINY, UNIT, defect_of, discount_power, gamma, group, require
 from .backward import continuation_values
 from .checked_policy import CheckedPolicy, read_policy
 from .checked_problem import CheckedProblem
@@ -41,8 +41,9 @@ class ForwardPass:
 
     `roundings` counts the roundings behind the worst weight, `most_in_a_step` those of one step, `defect` is ρ of all rows
     used. Weights below `below` are left out, `lost` bounds their sum. `merge`: how many histories to keep apart, 0 for
-    all; `charged`: the bits that merging may have cost. `paid[t]` is the expected reward of decision t, and `weighted` the
-    sum of `(t + 1)` times the expected size of each reward.
+    all; `charged`: the bits that merging may have cost. `paid[t]` is the expected reward of decision t, `weighted` the
+    sum of `(t + 1)` times the expected size of each reward, and `left_out` bounds what was too small to be counted, in units
+    of the largest reward.
 
     Example: the problem of `CheckedProblem`, whose secret is the state at T = 1. At first there is one entry, history 0
     (observation 0) in x = 0 with mass 1. After `step(0)` there are three: history 0 (0 again) in x = 0 with mass 1/2 and in
@@ -65,7 +66,7 @@ class ForwardPass:
         self.below, self.merge, self.charged = max(below, FLOOR), merge, 0.0
         self.roundings, self.defect, self.lost, self.most_in_a_step = 2.0, problem.defect, 0.0, 0.0
         self.paid: list[float] = []
-        self.weighted = 0.0
+        self.weighted = self.left_out = 0.0
         x, event, mass = problem.start
         memory, z = policy.remembers(0, x, x, x, event), problem.settled(0, x, np.zeros_like(x))
         self._store(event if apart else 0 * x, memory, x, z, mass)
@@ -114,7 +115,9 @@ class ForwardPass:
     def _pay(self, time: int, choices: Float[np.ndarray, "n A"]) -> None:
         problem = self.problem
         reward = np.repeat(problem.reward[self.x], self.policy.nodes, axis=1)
-        paid = (self.mass[:, None] * choices * problem.discount**time * reward).ravel()
+        power, missed = discount_power(problem.discount, time)
+        self.left_out += missed + choices.size * TINY
+        paid = (self.mass[:, None] * choices * power * reward).ravel()
         self.paid.append(math.fsum(paid.tolist()))
         self.weighted += (time + 1) * math.fsum(np.abs(paid).tolist())
 
@@ -141,7 +144,7 @@ class ForwardPass:
     def bits(self) -> tuple[float, float]:
         """Proven lower and upper bounds on `H(Z | history)`."""
         index, number = group(self.history, self.z)
-        self.roundings += int(np.bincount(number).max()) - 1
+        self.roundings += int(np.bincount(number).max(initial=1)) - 1
         joint, row = np.bincount(number, self.mass), self.history[index]
         total = np.bincount(row, joint)
         found = math.fsum(-joint * log2_or_zero(joint / total[row]))
@@ -215,9 +218,11 @@ def _returns(
         require(policy.knows_model, "policy: it is time-dependent, and after the horizon an agent who does not know the"
                 " model cannot continue optimally")  # fmt: skip
         last, tail = continuation_values(problem, values)
-    ends = (law.mass * problem.discount**steps * last[law.x]).tolist()
+    power, missed = discount_power(problem.discount, steps)
+    left_out = law.left_out + missed + len(law.mass) * TINY
+    ends = (law.mass * power * last[law.x]).tolist()
     weighted = law.weighted + (steps + 1) * math.fsum(map(abs, ends))  # what is paid at t went through t + 1 steps
     largest = (np.abs(problem.reward).max() + np.abs(last).max()) * (steps + 1)
     error = (gamma(law.most_in_a_step + 12) + 4.04 * law.defect) * weighted
-    error = 1.02 * (error + problem.discount**steps * tail + law.lost * largest) + FLOOR
+    error = 1.02 * (error + (power + missed) * tail + (law.lost + left_out) * largest) + FLOOR
     return math.fsum([*law.paid, *ends]), float(error)

@@ -2,9 +2,9 @@
 
 One forward pass (`forward.py`) evaluates the policy against the observer, one backward induction (`backward.py`) maximises
 over all policies against the observer's rule; both bound their own rounding errors. The verifier imports NumPy, the rooms
-`common`, `problem` and `policy`, and from its own room `certificate`, `claim`, `merging`, `arithmetic`, `checked_problem`
-and `checked_policy`. It imports nothing of `engine`, `measure`, `game` and `planning`, which find policies and rules;
-`tests/test_imports.py` checks that through all modules it reaches. What it has in common with them: a problem is a
+`common`, `problem` and `policy`, and from its own room `certificate`, `claim`, `merging`, `arithmetic`, `reading`,
+`checked_problem` and `checked_policy`. It imports nothing of `engine`, `measure`, `game` and `planning`, which find policies
+and rules; `tests/test_imports.py` checks that through all modules it reaches. What it has in common with them: a problem is a
 `Problem`, a policy a `Policy` whose room defines what the rows of a table stand for, and `common.logs` computes logarithms.
 `certify` is not independent of it: it searches by other means, and then calls these same functions to round its numbers.
 """
@@ -16,7 +16,7 @@ from ..common.errors import CertificateError
 from ..common.values import Value
 from ..policy.policy import Policy
 from ..problem.problem import Problem
-from .arithmetic import require
+from .arithmetic import UNIT, require
 from .backward import rule_bound
 from .certificate import Certificate
 from .checked_problem import CheckedProblem
@@ -46,9 +46,11 @@ def verify(certificate: Certificate, problem: Problem, policy: Policy) -> Verifi
 
     **Raises:** `CertificateError` saying what failed, the most basic defect first.
     """
-    check_claim(certificate, problem, policy)
     try:
+        check_claim(certificate, problem, policy)
         return _verify(certificate, CheckedProblem(problem), policy)
+    except CertificateError:
+        raise
     except (IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise CertificateError(f"witness: it cannot be followed ({error})") from error
 
@@ -58,6 +60,8 @@ def _verify(claim: Certificate, problem: CheckedProblem, policy: Policy) -> Veri
     off = abs(claim.expected_return - found.expected_return) + found.return_error
     require(off <= claim.return_error, f"return: {claim.expected_return} ± {claim.return_error} is claimed, and"
             f" {found.expected_return} ± {found.return_error} is found")  # fmt: skip
+    most = 4 * found.return_error + 32 * UNIT * abs(found.expected_return)
+    require(claim.return_error <= most, f"return: an error of {claim.return_error} is claimed, and {most} is the most")
     if claim.goal == "transparent":
         require(claim.lower == 0, f"lower bound: {claim.lower} is claimed for all policies, and only 0 is proven")
         require(claim.upper >= found.upper, f"upper bound: {claim.upper} is claimed, and {found.upper} is found")

@@ -6,8 +6,8 @@ from typing import Any
 
 from ..common.errors import InputError
 from ..common.rounding import lower_text, upper_text
-from ..formats.results.document import CertificatePart
 from ..formats.results.folder import Result
+from ..formats.results.verified import verified_certificate
 from ..measure.result import Opacity
 from ..planning.solution import Solution, Status
 from ..problem.fingerprint import fingerprint
@@ -107,7 +107,7 @@ def _of_result(problem: Problem, result: Result, certificate: Certificate | Clai
         reason=found.opacity.reason,
     )
     words = ("policy_class", "feasible", "method", "goal", "objective", "detail", "iterations", "seed")
-    claim = _claim(document.certificate if certificate is None else certificate)
+    claim = _claim(verified_certificate(result, problem) if certificate is None else certificate)
     solution = Solution(
         policy=result.policy(),
         opacity=opacity,
@@ -125,11 +125,10 @@ def _of_result(problem: Problem, result: Result, certificate: Certificate | Clai
     return Answer(solution, claim, document.certificate_note, document.veil)
 
 
-def _claim(certificate: Certificate | CertificatePart | Claim | None) -> Claim | None:
+def _claim(certificate: Certificate | Claim | None) -> Claim | None:
     if certificate is None or isinstance(certificate, Claim):
         return certificate
-    text = certificate.summary if isinstance(certificate, CertificatePart) else certificate.summary()
-    return Claim(_number(certificate.lower), _number(certificate.upper), text)
+    return Claim(certificate.lower, certificate.upper, certificate.summary())
 
 
 def _number(value: Any) -> float:

@@ -29,6 +29,7 @@ from .page_data import Material, page_data
 from .scene import make_scene
 from .style import number_text, shortened
 
+_MARKER = b'<meta name="generator" content="veil">'
 _SCRIPTS = ("draw.js", "charts.js", "page.js")
 _MOST_GROUPS = 30  # of equal observations in a row: more do not fit in a cell of the table
 _MOST_BELIEF = 50_000_000  # probabilities of all runs shown, 400 MB: of a very large problem fewer runs are shown
@@ -63,7 +64,7 @@ def write_report(
         problem, answer, certificate=certificate, frontier=frontier, runs=runs, sequences=sequences, seed=seed
     )
     try:
-        write_whole(path, text.encode("utf-8", "replace"))
+        write_whole(path, text.encode("utf-8", "replace"), marker=_MARKER)
     except OSError as error:
         raise InputError(str(path), [f"the report cannot be written there: {error.strerror or error}"]) from None
 

@@ -25,7 +25,11 @@ DARK, GREY, LIGHT, WALL = "#222222", "#777777", "#DDDDDD", "#555555"
 _NAMED = {"b": BLUE, "blue": BLUE, "r": VERMILION, "red": VERMILION, "y": ORANGE, "yellow": ORANGE, "g": GREEN,
           "green": GREEN, "purple": PURPLE, "orange": ORANGE}  # fmt: skip
 _AT_SAVING: Any = {"svg.fonttype": "none", "svg.hashsalt": "veil", "pdf.fonttype": 42, "ps.fonttype": 42}
-_METADATA = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None}}
+_METADATA = {
+    "svg": {"Date": None, "Creator": "veil"},
+    "pdf": {"CreationDate": None, "Creator": "veil"},
+    "png": {"Software": "veil"},
+}
 _LONGEST = 28
 
 
@@ -108,6 +112,6 @@ def save_figure(figure: "Figure", path: str | Path) -> None:
         warnings.filterwarnings("ignore", "Matplotlib currently does not support", UserWarning)
         figure.savefig(content, format=ending, dpi=300, metadata=_METADATA[ending])
     try:
-        write_whole(path, content.getvalue())
+        write_whole(path, content.getvalue(), marker=b"veil")
     except OSError as error:
         raise InputError(str(path), [f"it cannot be written: {error.strerror or error}"]) from None

@@ -4,8 +4,10 @@ import csv
 import hashlib
 import io
 import os
+import secrets
 import shutil
-import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from pydantic import ValidationError
 
 from ...common.checks import Defects
 from ...common.errors import InputError
-from ...common.files import write_whole
+from ...common.files import check_replaceable, write_whole
 from ...planning.solution import History, Solution
 from ...policy.policy import Policy
 from ...problem.problem import Problem
@@ -28,6 +30,12 @@ HISTORY = "history.csv"
 CERTIFICATE = "certificate.json"
 _MOST_BYTES = 2**24  # of the document, which holds no tables and no history
 _COLUMNS = ("iteration", "opacity_bits", "expected_return", "multiplier", "step", "seconds")
+_MARKERS = {  # what every such file contains that veil wrote
+    DOCUMENT: b"veil-result-",
+    POLICY: b"veil-policy-",
+    HISTORY: ",".join(_COLUMNS).encode(),
+    CERTIFICATE: b"veil-certificate-",
+}
 
 
 @dataclass(frozen=True)
@@ -80,13 +88,9 @@ def write_result(
     staging = None
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        staging = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+        staging = _staging(folder.parent, folder.name)
         document = _write_files(staging, problem, solution, _place_of(scenario, folder), certificate, note)
-        os.chmod(staging, 0o755)  # mkdtemp makes a folder that nobody else can enter
-        if folder.exists():
-            _replace(folder, staging, document)
-        else:
-            os.rename(staging, folder)
+        _publish(folder, staging, document)
     except OSError as error:
         raise InputError(str(folder), [f"the result cannot be written: {error.strerror or error}"]) from error
     finally:
@@ -96,13 +100,18 @@ def write_result(
 
 
 def check_writable(folder: str | Path) -> None:
-    """Raise `InputError` where a result cannot be written to a folder; called before a long search."""
+    """Raise `InputError` where a result cannot be written to a folder, or would replace what veil did not write.
+
+    Called before a long search.
+    """
     folder = Path(os.path.abspath(folder))
     try:
         if folder.exists() and not folder.is_dir():
             raise NotADirectoryError(None, "it exists and is not a directory")
         place = next(parent for parent in folder.parents if parent.exists())
-        os.rmdir(tempfile.mkdtemp(dir=place, prefix=f".{folder.name}."))
+        os.rmdir(_staging(place, folder.name))
+        if folder.exists():
+            _check_own(folder, _MARKERS)
     except OSError as error:
         raise InputError(str(folder), [f"the result cannot be written: {error.strerror or error}"]) from None
 
@@ -162,12 +171,12 @@ def _write_files(
     note: str,
 ) -> ResultDocument:
     solution.policy.save(folder / POLICY)
-    write_whole(folder / HISTORY, history_csv(solution.history))
+    write_whole(folder / HISTORY, history_csv(solution.history), marker=_MARKERS[HISTORY])
     if certificate is not None:
         certificate.save(folder / CERTIFICATE)
     files = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
     document = result_document(problem, solution, scenario, certificate, note, files)
-    write_whole(folder / DOCUMENT, json_text(document.model_dump(mode="json")).encode())
+    write_whole(folder / DOCUMENT, json_text(document.model_dump(mode="json")).encode(), marker=_MARKERS[DOCUMENT])
     return document
 
 
@@ -205,6 +214,52 @@ def read_history(path: Path) -> History:
     return History.of(rows)
 
 
+def _staging(parent: Path, name: str) -> Path:
+    """A new folder beside the result's, with the permissions that the umask leaves."""
+    staging = parent / f".{name[:200]}.{secrets.token_hex(8)}"
+    staging.mkdir()
+    return staging
+
+
+def _publish(folder: Path, staging: Path, document: ResultDocument) -> None:
+    """Rename the finished folder to its place, or, where one is there, replace the files in it; one writer at a time."""
+    if not folder.exists():
+        try:
+            os.rename(staging, folder)
+            return
+        except OSError:
+            if not folder.is_dir():  # another writer may have been faster
+                raise
+    with _locked(folder):
+        _check_own(folder, document.files)
+        _replace(folder, staging, document)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep other writers out of a folder; where the system has no such locks, nothing is done."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _check_own(folder: Path, names: Iterable[str]) -> None:
+    """Raise `OSError` where a file of one of these names was not written by veil."""
+    for name in names:
+        try:
+            check_replaceable(folder / name, _MARKERS.get(name, b"veil-certificate-"))
+        except OSError as error:
+            raise OSError(error.errno, f"{name}: {error.strerror}") from None
+
+
 def _replace(folder: Path, staging: Path, document: ResultDocument) -> None:
     """Put the new files in the place of the old ones; what else is in the folder stays."""
     try:
@@ -215,5 +270,7 @@ def _replace(folder: Path, staging: Path, document: ResultDocument) -> None:
     for name in document.files:
         os.replace(staging / name, folder / name)
     for name in old - set(document.files):
-        (folder / name).unlink(missing_ok=True)
+        with suppress(OSError):  # what veil did not write stays
+            check_replaceable(folder / name, _MARKERS.get(name, b"veil-certificate-"))
+            (folder / name).unlink(missing_ok=True)
     os.replace(staging / DOCUMENT, folder / DOCUMENT)

@@ -1,0 +1,75 @@
+"""A result folder that is believed: its certificate verified, and its document made anew from what is proven."""
+
+import math
+
+from ...common.errors import CertificateError
+from ...common.logs import entropy_bits
+from ...engine.chain import make_chain
+from ...policy.policy import Policy
+from ...problem.problem import Problem
+from ...proof.certificate import Certificate
+from ...proof.verify import Verification, verify
+from .document import certificate_document, problem_document
+from .folder import Result
+
+_ROUNDING = 1e-9  # what two ways to compute the same number may differ by
+
+
+def verified_certificate(result: Result, problem: Problem) -> Certificate | None:
+    """The certificate in a folder, verified, with the document compared; None where there is none.
+
+    **Raises:** `CertificateError` saying what does not hold.
+    """
+    if result.certificate is None:
+        return None
+    certificate, policy = Certificate.load(result.certificate), result.policy()
+    check_document(result, certificate, verify(certificate, problem, policy), problem, policy)
+    return certificate
+
+
+def check_document(
+    result: Result, certificate: Certificate, found: Verification, problem: Problem, policy: Policy
+) -> None:
+    """Raise `CertificateError` where the document of a result says something else than the files beside it.
+
+    All that follows from the problem, the policy and the certificate is made anew and compared. The rest tells of the search
+    (status, method, settings, iterations, time) or is an estimate, which must not contradict what is proven.
+    """
+    document = result.document.model_dump(mode="json")
+    answer, opacity = document["answer"], document["answer"]["opacity"]
+    prior = float(entropy_bits(make_chain(problem, policy).prior))
+    expected: dict[str, tuple[object, object]] = {
+        f"problem.{key}": (document["problem"][key], value)
+        for key, value in problem_document(problem, result.document.problem.scenario).items()
+    }
+    expected |= {
+        f"certificate.{key}": ((document["certificate"] or {}).get(key), value)
+        for key, value in certificate_document(certificate).items()
+    }
+    expected |= {
+        "answer.feasible": (answer["feasible"] and not certificate.feasible, False),
+        "answer.threshold": (answer["threshold"], certificate.threshold),
+        "answer.goal": (answer["goal"], certificate.goal),
+        "answer.needs_observations": (answer["needs_observations"], policy.needs_observations),
+    }
+    for place, (told, is_so) in expected.items():
+        if told != is_so:
+            raise CertificateError(f"{result.folder}: {place} in result.json is {told!r}, expected {is_so!r}")
+    earned, error = certificate.expected_return, certificate.return_error + _ROUNDING * abs(certificate.expected_return)
+    low, high = found.policy.lower - _ROUNDING, found.policy.upper + _ROUNDING
+    chance = 6 * (opacity["std_error"] or 0.0)
+    ranges = {
+        "expected_return": (answer["expected_return"], earned - error, earned + error),
+        "opacity.prior_bits": (opacity["prior_bits"], prior - _ROUNDING, prior + _ROUNDING),
+        "opacity.bits": (opacity["bits"], low - chance, high + chance),
+        "opacity.lower": (opacity["lower"], -_ROUNDING, high),
+        "opacity.upper": (opacity["upper"], low, math.inf),
+        "opacity.leakage_bits": (
+            opacity["leakage_bits"], prior - opacity["bits"] - _ROUNDING, prior - opacity["bits"] + _ROUNDING,
+        ),
+    }  # fmt: skip
+    for place, (told, least, most) in ranges.items():
+        if not isinstance(told, float | int) or not least <= told <= most:
+            raise CertificateError(
+                f"{result.folder}: answer.{place} in result.json is {told}, expected {least} … {most}"
+            )
