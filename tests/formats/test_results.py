@@ -2,6 +2,7 @@
 
 import json
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -173,6 +174,39 @@ def test_a_place_that_cannot_be_written_is_told_before(tmp_path: Path):
             check_writable(bad)
     check_writable(tmp_path / "new" / "folder")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("name", ["policy.safetensors", "history.csv", "result.json", "certificate.json"])
+def test_what_veil_did_not_write_is_not_replaced(solved: tuple[veil.Problem, veil.Solution], tmp_path: Path, name: str):
+    (tmp_path / name).write_bytes(b"mine")
+    with pytest.raises(veil.InputError, match=f"{name}: it exists"):
+        check_writable(tmp_path)
+    if name != "certificate.json":
+        with pytest.raises(veil.InputError, match=f"{name}: it exists"):
+            write_result(tmp_path, *solved)
+    assert (tmp_path / name).read_bytes() == b"mine"
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_writers_wait_for_each_other(solved: tuple[veil.Problem, veil.Solution], tmp_path: Path):
+    """Threads that write to one folder at once: each finds the folder whole, and so does every reader after them."""
+    failed: list[Exception] = []
+
+    def write() -> None:
+        try:
+            for _ in range(10):
+                write_result(tmp_path / "out", *solved)
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=write) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    assert read_result(tmp_path / "out").policy() == solved[1].policy
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 def test_a_document_with_many_defects_lists_twenty_and_counts_the_rest(folder: Path):

@@ -117,6 +117,17 @@ def test_multipliers_that_overflow(coin: veil.Problem, honest: Certificate):
             veil.verify(replace(lie, seal=seal_of(lie)), coin, veil.MarkovPolicy.uniform(coin))
 
 
+def test_a_percentage_is_recomputed(coin: veil.Problem):
+    """The return lies between 0 and 2: half of the way is 1, whatever the certificate says."""
+    asked = coin.replace(min_return="50%")
+    honest = veil.certify(asked, veil.MarkovPolicy.uniform(asked), time_limit=5)
+    veil.verify(honest, asked, veil.MarkovPolicy.uniform(asked))
+    assert honest.threshold == 1
+    for wrong in (0.9, 1 + 1e-6, -5.0):
+        lie = replace(honest, threshold=wrong, feasible=wrong <= 1)
+        refused(forged(lie), asked, "50%")
+
+
 # Numbers at the ends of the range of floats
 
 

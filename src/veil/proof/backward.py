@@ -10,6 +10,7 @@ from .certificate import Witness
 from .checked_problem import CheckedProblem
 from .reading import is_finite, read_floats, read_integers
 
+_MOST_STEPS = 20_000  # of the largest return over an infinite horizon
 _AT_ONCE = 2**21  # moves followed at a time, which bounds the memory
 _KRAFT_MARGIN = 2.0**-40  # by which `Σ_z 2^−cost` must stay below one: far above the errors of exp2 and of the sum
 
@@ -87,6 +88,20 @@ def continuation_values(
     return value, float(1.02 * (np.abs(value - best).max() + error) / (1 - discount))
 
 
+def largest_return(problem: CheckedProblem, *, sign: float = 1.0) -> float:
+    """The largest return over all policies that know x, to about 12 digits; with sign −1 minus the smallest."""
+    reward, value, steps = sign * problem.reward, sign * problem.terminal, problem.horizon
+    if problem.endless:
+        value, steps = 0 * value, _MOST_STEPS
+    everywhere = np.arange(problem.size)
+    for _ in range(steps):
+        before, value = value, _best_scores(problem, everywhere, problem.target, value, problem.discount, 1.0, reward)
+        if problem.endless and np.abs(value - before).max() <= 1e-13 * np.abs(value).max():
+            break
+    x, _, mass = problem.start
+    return math.fsum((mass * value[x]).tolist())
+
+
 def _checked_rule(problem: CheckedProblem, witness: Witness) -> Witness:
     """The rule in int64 and float64: every edge leads to a node or to none, and the costs are those of probabilities."""
     multiplier, costs = witness.multiplier, read_floats(witness.costs, 2, "rule: costs")
@@ -125,15 +140,24 @@ def _ahead(problem: CheckedProblem, witness: Witness, time: int, keys: Keys) -> 
 
 
 def _best_scores(
-    problem: CheckedProblem, x: Keys, target: Keys, value: Float[np.ndarray, " n"], factor: float, multiplier: float
+    problem: CheckedProblem,
+    x: Keys,
+    target: Keys,
+    value: Float[np.ndarray, " n"],
+    factor: float,
+    multiplier: float,
+    reward: Float[np.ndarray, "N A"] | None = None,
 ) -> Float[np.ndarray, " m"]:
-    """`max_a [multiplier · R(x,a) + factor · Σ P b value(target)]` for each x; `target` for all its moves in order."""
+    """`max_a [multiplier · R(x,a) + factor · Σ P b value(target)]` for each x; `target` for all its moves in order.
+
+    `reward`: R, that of the problem by default.
+    """
     position, move = problem.moves(x)
     pair = position * problem.actions + problem.row[move] % problem.actions
     begins = np.flatnonzero(np.diff(pair, prepend=-1))
     sums = factor * np.add.reduceat(problem.chance[move] * value[target], begins)
     position, action = position[begins], pair[begins] % problem.actions
-    scores = sums + multiplier * problem.reward[x[position], action]
+    scores = sums + multiplier * (problem.reward if reward is None else reward)[x[position], action]
     return np.maximum.reduceat(scores, np.flatnonzero(np.diff(position, prepend=-1)))
 
 

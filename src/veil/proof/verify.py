@@ -17,11 +17,13 @@ from ..common.values import Value
 from ..policy.policy import Policy
 from ..problem.problem import Problem
 from .arithmetic import UNIT, require
-from .backward import rule_bound
+from .backward import largest_return, rule_bound
 from .certificate import Certificate
 from .checked_problem import CheckedProblem
 from .claim import check_claim
 from .forward import PolicyValues, policy_values
+
+_SAME_RETURN = 1e-9  # two ways to compute the ends of the range of returns differ by less, relative to them
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -62,6 +64,7 @@ def _verify(claim: Certificate, problem: CheckedProblem, policy: Policy) -> Veri
             f" {found.expected_return} ± {found.return_error} is found")  # fmt: skip
     most = 4 * found.return_error + 32 * UNIT * abs(found.expected_return)
     require(claim.return_error <= most, f"return: an error of {claim.return_error} is claimed, and {most} is the most")
+    _check_percentage(claim, problem)
     if claim.goal == "transparent":
         require(claim.lower == 0, f"lower bound: {claim.lower} is claimed for all policies, and only 0 is proven")
         require(claim.upper >= found.upper, f"upper bound: {claim.upper} is claimed, and {found.upper} is found")
@@ -73,3 +76,21 @@ def _verify(claim: Certificate, problem: CheckedProblem, policy: Policy) -> Veri
     upper = min(upper, problem.most_bits)  # which needs no witness
     require(claim.upper >= upper, f"upper bound: {claim.upper} is claimed, and {upper} is found")
     return Verification(found, upper)
+
+
+def _check_percentage(claim: Certificate, problem: CheckedProblem) -> None:
+    """Raise `CertificateError` where the threshold is not the share of the range of returns that the problem asks for.
+
+    An agent that does not know which model runs may not reach the ends of that range; its threshold lies inside it.
+    """
+    wanted = problem.problem.min_return
+    if not isinstance(wanted, str) or claim.threshold is None:
+        return
+    largest, smallest = largest_return(problem), -largest_return(problem, sign=-1.0)
+    rounding = _SAME_RETURN * (abs(largest) + abs(smallest))
+    share = float(wanted.removesuffix("%")) / 100
+    low = high = smallest + share * (largest - smallest)
+    if len(problem.problem.models) > 1 and not problem.problem.secret_table.agent_knows:
+        low, high = smallest, largest
+    is_so = low - rounding <= claim.threshold <= high + rounding
+    require(is_so, f"threshold: {claim.threshold} is claimed for {wanted}, and {low} is found")

@@ -231,7 +231,7 @@ def _publish(folder: Path, staging: Path, document: ResultDocument) -> None:
             if not folder.is_dir():  # another writer may have been faster
                 raise
     with _locked(folder):
-        _check_own(folder, document.files)
+        _check_own(folder, (DOCUMENT, *document.files))
         _replace(folder, staging, document)
 
 
