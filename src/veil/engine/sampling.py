@@ -28,7 +28,7 @@ class Runs:
         return len(self.states)
 
 
-class _Rows:
+class RowDraws:
     """Draws from the rows of a non-negative matrix by inverting one running sum over all of its entries."""
 
     def __init__(self, matrix: Matrix):
@@ -41,6 +41,7 @@ class _Rows:
         self._sums = np.concatenate([[0.0], np.cumsum(rows.data)])
 
     def draw(self, rows: Int[np.ndarray, " n"], uniform: Float[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+        """A column for each of the rows given, by one uniform number each."""
         first, end = self._first[rows], self._end[rows]
         low, high = self._sums[first], self._sums[end]
         entry = np.searchsorted(self._sums, low + uniform * (high - low), side="right") - 1
@@ -48,13 +49,13 @@ class _Rows:
         return self._columns[np.clip(entry, first, end - 1)]
 
 
-class _Emissions:
+class Emissions:
     """Draws events: the first one together with the state, later ones from the channel of the action."""
 
     def __init__(self, hidden: Hidden):
-        self._root = _Rows(hidden.root.reshape(1, -1))
+        self._root = RowDraws(hidden.root.reshape(1, -1))
         self._num_first = hidden.root.shape[1]
-        self._channels = [_Rows(channel.emission) for channel in hidden.channels]
+        self._channels = [RowDraws(channel.emission) for channel in hidden.channels]
 
     def first(self, uniform: Float[np.ndarray, " n"]) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"]]:
         """Start states and first events."""
@@ -82,12 +83,12 @@ def draw_events(chain: Chain, num_sequences: int, generator: np.random.Generator
     """
     hidden = chain.hidden
     events = np.empty((num_sequences, hidden.horizon + 1), dtype=np.int32)
-    emissions = _Emissions(hidden)
+    emissions = Emissions(hidden)
     states, events[:, 0] = emissions.first(generator.random(num_sequences))
-    rows: _Rows | None = None
+    rows: RowDraws | None = None
     for time in range(hidden.horizon):
         if rows is None or not chain.stationary:
-            rows = _Rows(sp.csr_array(sp.hstack([sp.csr_array(matrix) for matrix in chain.matrices(time)])))
+            rows = RowDraws(sp.csr_array(sp.hstack([sp.csr_array(matrix) for matrix in chain.matrices(time)])))
         drawn = rows.draw(states, generator.random(num_sequences))
         channel, states = np.divmod(drawn, hidden.num_states)
         events[:, time + 1] = emissions.later(channel, states, generator.random(num_sequences))
@@ -107,14 +108,14 @@ def draw_runs(chain: Chain, num_runs: int, generator: np.random.Generator) -> Ru
     states = np.empty((num_runs, hidden.horizon + 1), dtype=np.int64)
     actions = np.empty((num_runs, hidden.horizon), dtype=np.int64)
     events = np.empty((num_runs, hidden.horizon + 1), dtype=np.int32)
-    emissions = _Emissions(hidden)
+    emissions = Emissions(hidden)
     states[:, 0], events[:, 0] = emissions.first(generator.random(num_runs))
-    moves = _Rows(hidden.kernel.stacked)
+    moves = RowDraws(hidden.kernel.stacked)
     channel_of = np.argmax([channel.actions for channel in hidden.channels], axis=0)
-    choices: _Rows | None = None
+    choices: RowDraws | None = None
     for time in range(hidden.horizon):
         if choices is None or not chain.stationary:
-            choices = _Rows(chain.table[time])
+            choices = RowDraws(chain.table[time])
         here = states[:, time]
         taken = choices.draw(hidden.cell[here], generator.random(num_runs))
         there = moves.draw(here * hidden.kernel.num_actions + taken, generator.random(num_runs))

@@ -121,6 +121,13 @@ def sampled_gradient(
     return _result(chain, tally, reason), slope
 
 
+def opacity_of_posteriors(chain: Chain, posterior: Float[np.ndarray, "k Z"], reason: str = "") -> Opacity:
+    """The estimate from the posteriors `P(z|y)` of independent sequences of the chain."""
+    tally = _Tally()
+    tally.add(np.ones(len(posterior)), entropy_bits(posterior))
+    return _result(chain, tally, reason)
+
+
 @dataclass
 class _Tally:
     """Running sums of `h(y)`."""

@@ -16,6 +16,7 @@ from ..common.clock import Progress
 from ..policy.tables import softmax_pull_back
 from .options import SolveOptions
 from .starts import make_starts
+from .stochastic import StochasticAscent
 from .task import Task, Values
 
 CLIMB, SETTLE, POLISH, DONE = range(4)
@@ -83,8 +84,10 @@ def num_starts(task: Task) -> int:
     return int(np.clip(round(_SECONDS_A_ROUND / task.secrecy.cost_seconds), _LEAST_STARTS, _MOST_STARTS))
 
 
-def make_ascent(task: Task, safe: Float[np.ndarray, "T C A"], options: SolveOptions) -> "Ascent":
-    """The method for a task; `safe` is the table of largest return."""
+def make_ascent(task: Task, safe: Float[np.ndarray, "T C A"], options: SolveOptions) -> "Ascent | StochasticAscent":
+    """The method for a task, by how its secrecy is evaluated; `safe` is the table of largest return."""
+    if task.secrecy.kind == "sampled":
+        return StochasticAscent(task, safe, options)
     count = options.starts or num_starts(task)
     known = safe[None] if options.start is None else np.stack([safe, task.space.table_of(options.start)])
     return Ascent(task, make_starts(task.space, safe, count, options.seed, options.start), known)
@@ -182,8 +185,6 @@ def _advance(task: Task, state: State) -> State:
 def _next_phase(task: Task, state: State) -> State:
     """Keep the best for the next phase."""
     phase = state.phase + 1
-    if phase == POLISH and task.secrecy.kind == "sampled":
-        phase = DONE  # a line search would climb the noise of the sample
     if phase == DONE:
         return replace(state, phase=DONE)
     values = task.evaluate(task.space.softmax(state.theta))

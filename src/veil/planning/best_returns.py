@@ -204,15 +204,20 @@ def _stationary_starts(climber: _Climber, seed: int) -> list[Float[np.ndarray, "
         timed = greedy_table(problem)
         times = np.linspace(0, problem.horizon - 1, min(problem.horizon, _SHARP_STARTS)).astype(int)
         sharp = list(np.unique(timed[times], axis=0))
-        spread.insert(0, _time_average(climber.hidden, timed))
+        occupied = Chain(climber.hidden, timed, stationary=False).occupancies[:-1]
+        spread.insert(0, time_average(climber.hidden, timed, occupied))
     sharp.sort(key=lambda table: -climber.value_and_slope(table)[0])
     pairs = zip_longest(sharp, spread)
     return [table for pair in pairs for table in pair if table is not None]
 
 
-def _time_average(hidden: Hidden, timed: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "C A"]:
-    """How often each action is taken in a cell over all times; cells that are never met keep their first row."""
-    occupied = Chain(hidden, timed, stationary=False).occupancies[:-1]
+def time_average(
+    hidden: Hidden, timed: Float[np.ndarray, "T C A"], occupied: Float[np.ndarray, "T N"]
+) -> Float[np.ndarray, "C A"]:
+    """How often each action is taken in a cell over all times; cells that are never met keep their first row.
+
+    **Arguments:** `timed`, a time-dependent table; `occupied`, `P(x_t = x)` under it for t < T.
+    """
     weights = np.zeros((hidden.num_cells, len(timed)))
     np.add.at(weights, hidden.cell, occupied.T)
     total = weights.sum(axis=1)[:, None]

@@ -1,6 +1,7 @@
 """What a solver searches: a class of policies as tables over one hidden chain, quick enough for an inner loop."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -17,6 +18,7 @@ from ..policy.policy import Policy
 from ..policy.tabular import table_policy
 from ..policy.timed import TimedPolicy
 from ..problem.problem import Problem
+from .layers import Layers
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +44,11 @@ class Space:
     def chain(self, table: Float[np.ndarray, "T C A"]) -> Chain:
         """The hidden chain under a table, which is not checked."""
         return Chain(self.hidden, table, stationary=self.stationary)
+
+    @cached_property
+    def layers(self) -> Layers:
+        """The reachable states at each time, for searches on samples."""
+        return Layers(self.hidden)
 
     def softmax(self, theta: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "T C A"]:
         """`π ∝ exp θ` over the available actions; -inf gives an exact zero. Nothing is checked."""

@@ -28,7 +28,7 @@ from .primal_dual import describe_optimizer
 from .solution import History, Solution, Status
 from .starts import richest_table
 from .task import Task, Values, make_task, start_points
-from .values import final_opacity, make_secrecy
+from .values import final_opacity, make_secrecy, sampled_answer
 
 # The first-order gain below which an answer is called converged, in bits.
 TOLERANCE_BITS = 1e-3
@@ -36,8 +36,6 @@ TOLERANCE_BITS = 1e-3
 _CLOSING_SECONDS = 1.0
 # Candidates this close are as good as each other.
 _AS_GOOD_BITS = 1e-5
-# The least that an opacity is estimated from where there is no time for more.
-_FEW_SEQUENCES = 64
 # A slack above this share of the range of returns does not bind.
 _LOOSE = 1e-3
 
@@ -56,7 +54,14 @@ def search(problem: Problem, options: SolveOptions, make: Start[S]) -> Solution:
         check_feasible(problem)
     clock = Clock(options.time_limit, iterations=options.iterations, progress=options.progress)
     space = make_space(problem, options.memory)
-    secrecy = make_secrecy(space, options.objective, options.evaluation, sequences=options.sequences, seed=options.seed)
+    secrecy = make_secrecy(
+        space,
+        options.objective,
+        options.evaluation,
+        sequences=options.sequences,
+        seed=options.seed,
+        time_limit=options.time_limit,
+    )
     task = make_task(
         space,
         goal=options.goal,
@@ -175,7 +180,7 @@ def _answer(
     ]
     # Of those that are as good as the best, the one that is nearest to an optimum.
     close = np.flatnonzero(values.order >= values.order.max() - _AS_GOOD_BITS)
-    chosen = min(close[::-1].tolist(), key=lambda one: found[one][0])
+    chosen = close[-1] if len(close) == 1 else min(close[::-1].tolist(), key=lambda one: found[one][0])
     gap, multiplier = found[chosen]
     policy = space.policy(tables[chosen])
     hidden, value = _closing_opacity(task, tables[chosen], options, closing), expected_return(space.problem, policy)
@@ -233,6 +238,8 @@ def _first_order(task: Task, table: np.ndarray, values: Values, multiplier: np.n
     def gain(price: np.ndarray) -> float:
         return first_order_gain(task, table, lagrangian_slope(values, price[None])[0])
 
+    if not values.score_slope.size:
+        return np.nan, multiplier
     if len(multiplier) != 1:
         return gain(multiplier), multiplier
     if values.slack[0, 0] > _LOOSE:  # a constraint that does not bind has no price
@@ -255,35 +262,35 @@ def _closing_clock(status: Status, clock: Clock) -> Clock:
 
 def _candidates(task: Task, method: Iteration[S], state: S, closing: Clock) -> tuple[np.ndarray, Values]:
     """Tables that may be the answer, with their values; the best that is known, without slopes, where time is short."""
+    space, best = task.space, state.best[None]
     try:
         tables = method.candidates(state)
-        if task.secrecy.cost_seconds * len(tables) < closing.left:
+        if len(tables) == 1 and task.secrecy.kind == "sampled":
+            best = tables
+        elif task.secrecy.cost_seconds * len(tables) < closing.left:
             # Each by itself, as it was repaired: bits of several tables together round otherwise.
             task = replace(task, clock=closing)
             return tables, Values.joined([task.evaluate(table[None]) for table in tables])
     except OutOfTime:
         pass
-    space, best = task.space, state.best[None]
     returns, unknown = evaluate_returns(space.problem, space.hidden, best, stationary=space.stationary)[0], np.nan
     if task.min_opacity is None:
         slack = task.slacks(best)
     else:  # a table is only kept as the best once it was seen to be feasible
         slack = np.array([[0.0 if np.isfinite(state.best_score) else -1.0]])
-    slope, slack_slope = np.full(best.shape, unknown), np.full((1, slack.shape[1], *space.shape), unknown)
-    return best, Values(np.array([state.best_score]), slope, slack, slack_slope, np.array([unknown]), returns)
+    no_slope = np.zeros((1, 0, 0, 0))
+    return best, Values(np.array([state.best_score]), no_slope, slack, no_slope, np.array([unknown]), returns)
 
 
 def _closing_opacity(task: Task, table: np.ndarray, options: SolveOptions, closing: Clock) -> Opacity:
     """The opacity of the answer: as it was searched, or by what fits the time that is left."""
     space, secrecy, left = task.space, task.secrecy, max(closing.left, 0.5 * _CLOSING_SECONDS)
-    cost = {"exact": 1 / 3, "bracket": 20 / secrecy.cost_seconds, "sampled": 10.0}[secrecy.kind] * secrecy.cost_seconds
+    if secrecy.kind == "sampled":
+        return sampled_answer(space, table, max(10 * options.sequences, 20_000), options.seed, left)
+    cost = {"exact": secrecy.cost_seconds / 3, "bracket": 20.0}[secrecy.kind]
     if cost <= left:
-        return final_opacity(space, table, secrecy, options.seed, options.sequences)
-    policy, seed = space.policy(table), options.seed + 1
-    if secrecy.kind != "sampled":
-        return opacity(space.problem, policy, time_limit=left, seed=seed)
-    count = int(np.clip(options.sequences * left / secrecy.cost_seconds, _FEW_SEQUENCES, options.sequences))
-    return opacity(space.problem, policy, "sampled", sequences=count, seed=seed)
+        return final_opacity(space, table, secrecy, options.seed)
+    return opacity(space.problem, space.policy(table), time_limit=left, seed=options.seed + 1)
 
 
 def _unsearched(task: Task, safe: np.ndarray, options: SolveOptions, clock: Clock, status: Status) -> Solution:

@@ -90,17 +90,21 @@ class Task:
 
     def evaluate(self, tables: Tables) -> Values:
         """Score, slacks and slopes of each table."""
-        space = self.space
         secrecy, slope = self.secrecy(tables, self.clock)
-        returns, return_slope = evaluate_returns(space.problem, space.hidden, tables, stationary=space.stationary)
+        returns, return_slope, slack, slack_slope = self.constraints(tables)
         if self.min_opacity is not None:
-            slack, slack_slope = (secrecy - self._bits_kept)[:, None], slope[:, None]
+            slack, slack_slope = (secrecy - self.bits_kept)[:, None], slope[:, None]
             return Values(returns / self.unit, return_slope / self.unit, slack, slack_slope, secrecy, returns)
-        slack, slack_slope = self._slacks(tables, returns, return_slope)
         return Values(self.sign * secrecy, self.sign * slope, slack, slack_slope, secrecy, returns)
 
+    def constraints(self, tables: Tables) -> tuple[np.ndarray, Tables, np.ndarray, np.ndarray]:
+        """Returns and their slopes, and the slacks of the constraints on returns with theirs."""
+        space = self.space
+        returns, slope = evaluate_returns(space.problem, space.hidden, tables, stationary=space.stationary)
+        return returns, slope, *self._slacks(tables, returns, slope)
+
     @property
-    def _bits_kept(self) -> float:
+    def bits_kept(self) -> float:
         """Bits that a table must hide here so that it hides `min_opacity` however its sequences are summed."""
         assert self.min_opacity is not None
         if self.min_opacity == 0:
@@ -116,9 +120,7 @@ class Task:
         """The slacks alone, without the secrecy where it is not constrained."""
         if self.min_opacity is not None:
             return self.evaluate(tables).slack
-        space = self.space
-        returns, slope = evaluate_returns(space.problem, space.hidden, tables, stationary=space.stationary)
-        return self._slacks(tables, returns, slope)[0]
+        return self.constraints(tables)[2]
 
     def _slacks(self, tables: Tables, returns: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if self.threshold is None or self.is_free:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -12,6 +13,7 @@ from ..common.errors import InputError, TooLargeError
 from ..common.logs import entropy_bits, log2_or_zero, surprisal_bits
 from ..engine.batch import BatchTree
 from ..engine.chain import Chain
+from ..engine.device import on_accelerator
 from ..engine.joint import DEFAULT_MEMORY, JointWalk, Walk
 from ..engine.size import tree_size
 from ..engine.sparse_walk import SparseWalk
@@ -20,16 +22,21 @@ from ..measure.bracket import end_gradient
 from ..measure.evaluate import opacity
 from ..measure.exact import COUNTED_STATES, Budget, refuse_if_too_large, try_sparse
 from ..measure.result import Opacity
-from ..measure.sampled import sampled_gradient
+from ..measure.sampled import opacity_of_posteriors, sampled_gradient
 from .options import Evaluation, Objective
 from .policy_class import Space
 
-# Forecast seconds of one gradient up to which `auto` enumerates all sequences, or takes a window of that size.
-_EXACT_SECONDS = 1.0
+# An exact ascent makes about this many gradients. `auto` enumerates all sequences where they are forecast to take at most
+# this many seconds, or the time limit where that is shorter; else it samples.
+_EXACT_GRADIENTS, _EXACT_SECONDS = 1000, 300.0
+# Over more states, counting the sequences takes longer than an attempt to enumerate them (a minute at 1,000 states).
+_COUNTED_STATES = 300
+_ALWAYS_EXACT_SECONDS = 0.02  # of one gradient: as fast as a sampled one
 _MOST_SECONDS = 300.0  # of one exact gradient, where it was asked for
 _WINDOW_SECONDS = 0.3
 _WINDOW_STATES = 2000
 _BATCH_NUMBERS = 2**24
+_LANE = 64  # sequences of a large sample that are drawn together
 # The sharpness of the smooth maximum that stands for the best guess: within Z^(1/p) of it.
 SHARPNESS = 64.0
 
@@ -160,15 +167,24 @@ class WindowSecrecy:
         return values, slopes
 
 
+@dataclass(frozen=True)
+class Estimate:
+    """A sampled value in bits, its standard error, and how many sequences it is from."""
+
+    bits: float
+    std_error: float
+    sequences: int
+
+
 class SampleSecrecy:
-    """A sample average with common random numbers: the same draws for every table, so that tables can be compared."""
+    """A sample average. As a `Secrecy` it has common random numbers: the same draws for every table, so that they compare."""
 
     kind = "sampled"
 
     def __init__(self, space: Space, objective: Objective, sequences: int, seed: int, reason: str):
         self._space, self._sequences, self.seed = space, sequences, seed
         self._objective: Objective = objective
-        self.reason = f"{sequences:,} sampled sequences, the same draws each time: {reason}"
+        self.reason = f"sampled sequences: {reason}"
         hidden = space.hidden
         entries = hidden.kernel.num_entries if hidden.kernel.is_sparse else hidden.num_states**2
         self.cost_seconds = 3e-9 * hidden.horizon * sequences * entries
@@ -178,14 +194,48 @@ class SampleSecrecy:
         values, slopes = np.empty(len(tables)), np.empty(tables.shape)
         for number, table in enumerate(tables):
             clock.check()
-            chain = self._space.chain(table)
-            found, slopes[number] = sampled_gradient(chain, sequences=self._sequences, seed=self.seed, clock=clock)
+            found, slopes[number] = self.fresh(table, self._sequences, self.seed, clock)
             values[number] = found.bits
-            if self._objective == "leakage":
-                prior, slope = _prior_slope(chain)
-                values[number] -= prior
-                slopes[number] -= slope
         return values, slopes
+
+    def fresh(
+        self, table: Float[np.ndarray, "T C A"], sequences: int, seed: int, clock: Clock
+    ) -> tuple[Estimate, Float[np.ndarray, "T C A"]]:
+        """The objective and its unbiased gradient from sequences of a seed of their own."""
+        space, chain = self._space, self._space.chain(table)
+        if on_accelerator(chain) or not space.hidden.kernel.is_sparse:
+            found, slope = sampled_gradient(chain, sequences=sequences, seed=seed, clock=clock)
+            estimate = Estimate(found.bits, found.std_error, sequences)
+        else:
+            events = space.layers.draw(table, sequences, np.random.default_rng(seed))
+            posterior, slope = space.layers.gradient(table, events, _advantages, clock)
+            estimate = _estimate(posterior)
+        if self._objective != "leakage":
+            return estimate, slope
+        prior, prior_slope = _prior_slope(chain)
+        return replace(estimate, bits=estimate.bits - prior), slope - prior_slope
+
+    def estimate(self, table: Float[np.ndarray, "T C A"], sequences: int, seed: int, clock: Clock) -> Estimate:
+        """The objective alone."""
+        layers = self._space.layers
+        found = _estimate(
+            layers.posteriors(table, layers.draw(table, sequences, np.random.default_rng(seed)), clock)
+        )
+        if self._objective != "leakage":
+            return found
+        return replace(found, bits=found.bits - float(entropy_bits(self._space.chain(table).prior)))
+
+
+def _advantages(posterior: Float[np.ndarray, "k Z"]) -> Float[np.ndarray, "k Z"]:
+    """The cotangents of the sampled gradient: `−log2 P(z|y) − b` over k, with b the mean entropy of the other sequences."""
+    bits, count = entropy_bits(posterior), len(posterior)
+    baseline = (bits.sum() - bits) / max(1, count - 1)
+    return np.where(posterior > 0, (-log2_or_zero(posterior) - baseline[:, None]) / count, 0.0)
+
+
+def _estimate(posterior: Float[np.ndarray, "k Z"]) -> Estimate:
+    bits = entropy_bits(posterior)
+    return Estimate(float(bits.mean()), float(bits.std(ddof=1) / len(bits) ** 0.5), len(bits))
 
 
 def _prior_slope(chain: Chain) -> tuple[float, np.ndarray]:
@@ -207,8 +257,9 @@ def make_secrecy(
     *,
     sequences: int = 2000,
     seed: int = 0,
+    time_limit: float | None = None,
 ) -> Secrecy:
-    """The evaluation that fits the class of policies: exact where a gradient takes about a second, then windows, then samples.
+    """The evaluation that fits the class of policies: exact where the ascent is forecast to end within the time, else sampled.
 
     **Raises:** `InputError` where the evaluation asked for cannot serve the objective; `TooLargeError` where `"exact"`
     would take more than five minutes a gradient.
@@ -217,15 +268,16 @@ def make_secrecy(
     uniform = np.broadcast_to(space.available / space.available.sum(axis=1, keepdims=True), space.shape)
     chain = space.chain(np.ascontiguousarray(uniform))
     enumerates = evaluation in ("auto", "exact")
-    if enumerates and hidden.num_states > COUNTED_STATES:
-        limit, begin = _EXACT_SECONDS if evaluation == "auto" else _MOST_SECONDS, Clock()
+    fits = _exact_seconds(objective, time_limit)
+    if enumerates and hidden.num_states > (_COUNTED_STATES if evaluation == "auto" else COUNTED_STATES):
+        limit, begin = fits if evaluation == "auto" else _MOST_SECONDS, Clock()
         tried = try_sparse(chain, Budget(), lambda: _RowObjective(objective, chain.prior), limit, gradient=True)
         if tried is not None:
             return WalkSecrecy(space, objective, begin.spent, f"{tried[1].num_sequences:,.0f}")
         enumerates = False
     size = tree_size(chain) if enumerates else None
     seconds = size.seconds(chain, gradient=True) if size is not None and size.exact else math.inf
-    if evaluation == "exact" or (evaluation == "auto" and seconds <= _EXACT_SECONDS):
+    if evaluation == "exact" or (evaluation == "auto" and seconds <= fits):
         if seconds > _MOST_SECONDS:
             if size is not None:
                 refuse_if_too_large(chain, size, Budget(), gradient=True)  # says what else there is
@@ -236,11 +288,9 @@ def make_secrecy(
         if not hidden.kernel.is_sparse and size.num_sequences * hidden.label.shape[1] <= _BATCH_NUMBERS:
             return BatchSecrecy(space, objective)
         return WalkSecrecy(space, objective, seconds, size.text())
-    if evaluation in ("auto", "bracket") and objective == "entropy" and hidden.num_states <= _WINDOW_STATES:
-        radius, cost = _window(chain)
-        if evaluation == "bracket" or radius >= 1:
-            return WindowSecrecy(space, radius, cost)
     if evaluation == "bracket":
+        if objective == "entropy" and hidden.num_states <= _WINDOW_STATES:
+            return WindowSecrecy(space, *_window(chain))
         why = f"bounds the entropy only, not {objective!r}"
         if objective == "entropy":
             why = f"needs a chain of {_WINDOW_STATES} states or fewer, and this one has {hidden.num_states}"
@@ -250,8 +300,19 @@ def make_secrecy(
             "objective",
             ["'guess' needs all sequences, which are too many here: use objective='entropy' or a shorter horizon"],
         )
-    why = "asked for" if evaluation == "sampled" else "too many sequences are possible to enumerate them"
+    why = "asked for"
+    if evaluation == "auto":
+        cost = "too many to enumerate" if math.isinf(seconds) else f"an exact gradient is forecast to take {seconds:.2g} s"
+        why = f"{cost}, and exact ascent is used up to {fits:.2g} s"
     return SampleSecrecy(space, objective, sequences, seed, why)
+
+
+def _exact_seconds(objective: Objective, time_limit: float | None) -> float:
+    """The forecast seconds of one exact gradient up to which `auto` takes it."""
+    if objective == "guess":  # there is no other way
+        return 1.0
+    whole = _EXACT_SECONDS if time_limit is None else min(_EXACT_SECONDS, time_limit)
+    return max(_ALWAYS_EXACT_SECONDS, whole / _EXACT_GRADIENTS)
 
 
 def _window(chain: Chain) -> tuple[int, float]:
@@ -267,13 +328,29 @@ def _window(chain: Chain) -> tuple[int, float]:
     return best
 
 
-def final_opacity(
-    space: Space, table: Float[np.ndarray, "T C A"], secrecy: Secrecy, seed: int, sequences: int
-) -> Opacity:
-    """The opacity of the chosen table, as it was searched; an estimate is made on sequences that the search has not seen."""
+def final_opacity(space: Space, table: Float[np.ndarray, "T C A"], secrecy: Secrecy, seed: int) -> Opacity:
+    """The opacity of the chosen table, as it was searched."""
     policy, problem = space.policy(table), space.problem
     if secrecy.kind == "exact":
         return opacity(problem, policy, "exact")
-    if secrecy.kind == "bracket":
-        return opacity(problem, policy, "auto", time_limit=20, seed=seed + 1)
-    return opacity(problem, policy, "sampled", sequences=max(10 * sequences, 20_000), seed=seed + 1)
+    return opacity(problem, policy, "auto", time_limit=20, seed=seed + 1)
+
+
+def sampled_answer(
+    space: Space, table: Float[np.ndarray, "T C A"], sequences: int, seed: int, seconds: float
+) -> Opacity:
+    """The opacity of a table that was searched on samples: exact where that fits the seconds, else a large sample.
+
+    The sample is of sequences that the search has not seen: as many as fit the seconds, at least 64.
+    """
+    chain, hidden = space.chain(table), space.hidden
+    if hidden.num_states <= _COUNTED_STATES:
+        size = tree_size(chain)
+        if size.exact and size.seconds(chain, gradient=False) <= 0.5 * seconds:
+            return opacity(space.problem, space.policy(table), "exact")
+    generator, clock = np.random.default_rng([seed, 1]), Clock(0.8 * seconds)
+    parts: list[np.ndarray] = []
+    while not parts or (sum(map(len, parts)) < sequences and clock.left > clock.spent / len(parts)):
+        events = space.layers.draw(table, min(sequences, _LANE), generator)
+        parts.append(space.layers.posteriors(table, events))
+    return opacity_of_posteriors(chain, np.concatenate(parts))

@@ -1,0 +1,87 @@
+"""Problems of the planning suite, made from a few numbers each: floors of rooms, open grids, masks."""
+
+from itertools import product
+
+import numpy as np
+
+import veil
+
+Cell = tuple[int, int]
+
+
+def floor_of_rooms(
+    rooms: tuple[int, int], size: int, horizon: int, *, slip: float = 0.05, seed: int = 0, share: str = "50%"
+) -> veil.Problem:
+    """Square rooms in rows and columns with a door in each shared wall, every other doorway watched.
+
+    The start is in the first room, the goals lie in the middle of the farthest rooms within the horizon, and the secret is
+    whether the agent ends in one of the rooms of every second diagonal.
+    """
+    down, across = rooms
+    pitch, generator = size + 1, np.random.default_rng(seed)
+    rows, columns = down * pitch - 1, across * pitch - 1
+    walls = {(r, c) for r, c in product(range(rows), range(columns)) if r % pitch == size or c % pitch == size}
+    doors: list[Cell] = []
+    for i, j in product(range(down), range(across)):
+        at = int(generator.integers(1, size - 1))
+        if j + 1 < across:
+            doors.append((i * pitch + at, j * pitch + size))
+        if i + 1 < down:
+            doors.append((i * pitch + size, j * pitch + at))
+    walls -= set(doors)
+    middle = size // 2
+
+    def room(i: int, j: int) -> list[Cell]:
+        return [(i * pitch + r, j * pitch + c) for r, c in product(range(size), range(size))]
+
+    near = [(i, j) for i, j in product(range(down), range(across)) if 0 < (i + j) * pitch <= 0.6 * horizon]
+    far = max(i + j for i, j in near)
+    goals = {(i * pitch + middle, j * pitch + middle): 1.0 for i, j in near if i + j == far}
+    secrets = [cell for i, j in product(range(down), range(across)) if (i + j) % 4 == 2 for cell in room(i, j)]
+    names = "abcdefgh"
+    watched: dict[str, list[Cell]] = {}
+    for number, (r, c) in enumerate(doors[::2]):
+        around = [(r + x, c + y) for x, y in ((0, 0), (0, 1), (0, -1), (1, 0), (-1, 0))]
+        watched.setdefault(names[number % len(names)], []).extend(cell for cell in around if cell not in walls)
+    ranges = {name: [cell for cell in set(cells) if 0 <= cell[0] < rows and 0 <= cell[1] < columns]
+              for name, cells in watched.items()}  # fmt: skip
+    world = veil.GridWorld(
+        rows,
+        columns,
+        walls=walls,
+        slip=slip,
+        starts=(middle, middle),
+        goals=goals,
+        secrets=secrets,
+        sensors=[veil.Sensor(name, cells, 0.9) for name, cells in ranges.items()],
+    )
+    return world.problem(horizon, min_return=share, name=f"floor, {world.num_states:,} cells")
+
+
+def open_grid(size: int, horizon: int, *, share: str = "50%") -> veil.Problem:
+    """An open square: the start in a corner, one goal, three secret cells away from it, and four sensors around.
+
+    A stationary policy has to leave the goal at random times to end in a secret cell half of the time.
+    """
+    middle = max(4, round(0.18 * horizon))
+    gap = max(2, round(0.06 * horizon))
+    secrets = [(middle + gap, middle), (middle, middle + gap), (middle + gap, middle + gap)]
+    width = max(1, gap // 2)
+    spots = {"a": (gap, gap), "b": (middle + gap, middle - gap), "c": (middle - gap, middle + gap),
+             "d": (middle + gap, middle + gap)}  # fmt: skip
+    sensors = [
+        veil.Sensor(
+            name,
+            [
+                (r + x, c + y)
+                for x, y in product(range(-width, width + 1), repeat=2)
+                if 0 <= r + x < size and 0 <= c + y < size
+            ],
+            0.85,
+        )
+        for name, (r, c) in spots.items()
+    ]
+    world = veil.GridWorld(
+        size, size, slip=0.1, starts=(0, 0), goals={(middle, middle): 1.0}, secrets=secrets, sensors=sensors
+    )
+    return world.problem(horizon, min_return=share, name=f"open grid {size} × {size}")

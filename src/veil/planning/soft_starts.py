@@ -1,0 +1,119 @@
+"""Starts for a search on a large model: random policies that make the secret uncertain and look alike to the observer.
+
+Where a policy never makes the secret uncertain the gradient of `H(Z|Y)` is zero, and a search that begins there stays there.
+A soft backward induction is cheap and gives policies that are spread over many paths. Its rewards are the return times a
+weight, a bonus for each value of the secret, and a cost for events that tell the values apart:
+
+- the bonus moves by `−ln P(z)` in each round, which evens out the values (with deterministic transitions, in one round);
+- the cost of an event at time t is `c · KL(P(z|o_t) ‖ P(z))` in nats, its own information about the secret;
+- the weight is the smallest, by bisection, at which the return meets the threshold.
+
+A few factors c span the trade-off between random and unobtrusive policies. For a stationary class the soft policy is
+averaged over time, with its occupancies as weights.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Float
+
+from ..common.clock import Clock
+from ..common.logs import divergence_bits, entropy_bits, natural_log, posteriors
+from ..engine.return_range import is_blind
+from ..engine.returns import values_afterwards
+from .best_returns import time_average
+from .task import Task
+
+FACTORS = (10.0, 30.0, 0.0, 3.0)
+"""Factors c of the cost of being told apart, the most promising first."""
+
+_ROUNDS = 3  # of bonus and cost for each weight
+_BISECTIONS = 10
+_NEAR = 0.1  # slack, as a share of the range of returns, with which a weight is small enough
+_LARGEST_BONUS = 60.0  # nats; a value that needs more cannot be reached
+_MOST_VALUES = 64  # of a secret whose values are told apart; with more, the tables of a round grow too large
+_SMALLEST = 1e-30  # a probability below counts as this much in a bonus
+
+
+@dataclass(frozen=True, eq=False)
+class _Wishes:
+    """What a soft policy is rewarded for: the return times `weight`, `bonus[z]`, less `cost[t, e]`."""
+
+    weight: float
+    bonus: Float[np.ndarray, " Z"]
+    cost: Float[np.ndarray, "T+1 E"]
+
+
+def terminal_values(task: Task) -> Float[np.ndarray, " N"]:
+    """What the states of time T are worth to the return: over an infinite horizon, their best continuation."""
+    space = task.space
+    if space.problem.return_over == "infinite" and not is_blind(space.problem):
+        return values_afterwards(space.problem, space.hidden)
+    return space.hidden.terminal
+
+
+def soft_starts(task: Task, clock: Clock) -> Iterator[Float[np.ndarray, "T C A"]]:
+    """Tables to search from, one for each of `FACTORS`; each begins with the weight, bonus and costs of the one before.
+
+    Cost: some thirty backward inductions and forward passes each, over the reachable states.
+    """
+    hidden = task.space.hidden
+    wishes = _Wishes(30.0, np.zeros(hidden.num_values), np.zeros((hidden.horizon + 1, hidden.num_events)))
+    alike = hidden.num_values <= _MOST_VALUES
+    for factor in FACTORS if alike else (0.0,):
+        table, wishes = _feasible_start(task, wishes, factor, clock)
+        yield table
+
+
+def _feasible_start(task: Task, wishes: _Wishes, factor: float, clock: Clock) -> tuple[np.ndarray, _Wishes]:
+    """The soft table of the smallest weight whose return suffices, or of the largest weight that was tried."""
+    low, high, step = 0.0, np.inf, 3.0
+    best: tuple[np.ndarray, _Wishes] | None = None
+    for _ in range(_BISECTIONS):
+        clock.check()
+        table, wishes, slack = _balanced(task, wishes, factor, clock)
+        found = (table, wishes)
+        if slack >= 0:
+            high, best = wishes.weight, found
+            if slack <= _NEAR:
+                return found
+        else:
+            low = wishes.weight
+        middle = wishes.weight * step if np.isinf(high) else wishes.weight / step if low == 0 else np.sqrt(low * high)
+        wishes = replace(wishes, weight=float(middle))
+    return best if best is not None else found
+
+
+def _balanced(task: Task, wishes: _Wishes, factor: float, clock: Clock) -> tuple[np.ndarray, _Wishes, float]:
+    """The soft table after some rounds of bonus and cost: of the rounds that are as balanced as any, the last."""
+    space, terminal = task.space, terminal_values(task)
+    layers, scale = space.layers, 1 / task.unit
+    best: tuple[np.ndarray, _Wishes, float] | None = None
+    evenest = -np.inf
+    for _ in range(_ROUNDS):
+        clock.check()
+        table = layers.soft_table(
+            wishes.weight * scale, wishes.bonus, factor * wishes.cost, terminal, space.available
+        )
+        if space.stationary:
+            table = time_average(space.hidden, table, layers.returns(table, terminal)[2])[None]
+        spread = layers.spread(table)
+        prior = spread[space.hidden.split_time].sum(axis=0)
+        even = float(entropy_bits(prior))
+        if even >= evenest - 0.01:
+            slack = layers.returns(table, terminal)[0] - (-np.inf if task.threshold is None else task.threshold)
+            best, evenest = (table, wishes, slack * scale), max(even, evenest)
+        bonus = wishes.bonus - natural_log(np.maximum(prior, _SMALLEST))
+        bonus = np.clip(bonus - bonus.mean(), -_LARGEST_BONUS, _LARGEST_BONUS)
+        wishes = replace(wishes, bonus=bonus, cost=0.5 * (wishes.cost + _information(layers.seen(spread))))
+    assert best is not None
+    return best[0], replace(wishes, weight=best[1].weight), best[2]
+
+
+def _information(seen: Float[np.ndarray, "T+1 E Z"]) -> Float[np.ndarray, "T+1 E"]:
+    """`KL(P(z|o_t = e) ‖ P(z))` in nats; 0 for events that do not occur."""
+    prior = seen.sum(axis=1, keepdims=True)
+    prior = posteriors(prior)
+    return float(natural_log(np.array(2.0))) * divergence_bits(posteriors(seen), prior)
+
