@@ -85,3 +85,44 @@ def open_grid(size: int, horizon: int, *, share: str = "50%") -> veil.Problem:
         size, size, slip=0.1, starts=(0, 0), goals={(middle, middle): 1.0}, secrets=secrets, sensors=sensors
     )
     return world.problem(horizon, min_return=share, name=f"open grid {size} × {size}")
+
+
+def masks(horizon: int = 9, *, share: str = "60%") -> veil.Problem:
+    """A robot drifts over a 6 × 6 grid; each step the agent masks one of four sensors or none. 180 states.
+
+    The observer sees the mask and the reading of the sensor in range, which a mask silences; each is silent with
+    probability 0.15. Masks cost, half as much when kept; the secret is whether the robot ends in a goal cell.
+    """
+    side, num_masks = 6, 5
+    cells = list(product(range(side), range(side)))
+    sensors = {1: [(0, 3), (0, 4), (1, 3), (1, 4)], 2: [(3, 3), (3, 4), (4, 3), (4, 4), (5, 3), (5, 4)],
+               3: [(1, 0), (1, 1), (2, 0), (2, 1), (2, 2)], 4: [(3, 5), (4, 5), (5, 5), (2, 5)]}  # fmt: skip
+    covering = {cell: name for name, covered in sensors.items() for cell in covered}
+    drift = np.zeros((36, 36))
+    for (r, c), chance in product(cells, range(4)):
+        down, right = ((0, 1), (1, 0), (-1, 0), (0, -1))[chance]
+        to = (min(max(r + down, 0), side - 1), min(max(c + right, 0), side - 1))
+        drift[cells.index((r, c)), cells.index(to)] += (0.4, 0.35, 0.15, 0.1)[chance]
+    states = list(product(range(36), range(num_masks)))
+    transitions = np.zeros((num_masks, len(states), len(states)))
+    rewards = np.zeros((len(states), num_masks))
+    costs = (0.0, 10.0, 20.0, 10.0, 30.0)
+    for number, (cell, mask) in enumerate(states):
+        for action in range(num_masks):
+            rewards[number, action] = -costs[action] * (0.5 if action == mask else 1.0)
+            for to in np.flatnonzero(drift[cell]):
+                transitions[action, number, to * num_masks + action] = drift[cell, to]
+    emissions = np.zeros((len(states), num_masks * 5))
+    for number, (cell, mask) in enumerate(states):
+        name = covering.get(cells[cell], 0)
+        heard = 0.85 if name and name != mask else 0.0
+        emissions[number, mask * 5 + name] += heard
+        emissions[number, mask * 5] += 1 - heard
+    start = np.zeros(len(states))
+    start[[cells.index((row, 0)) * num_masks for row in range(4)]] = 0.25
+    names = [f"r{r}c{c}m{mask}" for (r, c), mask in product(cells, range(num_masks))]
+    model = veil.Model(transitions.transpose(1, 0, 2), rewards, start, state_names=names)
+    observer = veil.Observer(emissions)
+    goals = [(1, 4), (3, 3), (4, 4), (2, 2), (3, 5), (5, 2)]
+    secret = veil.LastState([f"r{r}c{c}m{mask}" for (r, c), mask in product(goals, range(num_masks))])
+    return veil.Problem(model, observer, secret, horizon, share, name=f"masks, {len(states)} states")

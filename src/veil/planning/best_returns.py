@@ -15,6 +15,7 @@ from ..engine.chain import Chain
 from ..engine.hidden import Hidden, build
 from ..engine.return_range import (
     ROUNDING,
+    action_values,
     best_action_values,
     best_blind_actions,
     is_blind,
@@ -31,6 +32,7 @@ from ..problem.problem import Problem
 
 _SHARP_STARTS = 16  # tables of single times that a search for a stationary policy looks at
 _STARTS, _ITERATIONS = 6, 500  # of that search
+_DISCOUNTED_SWEEPS = 3  # horizons of value iteration, after which the discounted rest is a twentieth
 
 
 def greedy_table(problem: Problem, *, smallest: bool = False) -> Float[np.ndarray, "T C A"]:
@@ -55,6 +57,25 @@ def greedy_table(problem: Problem, *, smallest: bool = False) -> Float[np.ndarra
             return np.repeat(table[None], problem.horizon, axis=0)
         return one_hot(problem, best_blind_actions(problem, models))
     return one_hot(problem, known_actions(problem, models, problem.horizon))
+
+
+def discounted_table(problem: Problem) -> Float[np.ndarray, "C A"]:
+    """The greedy stationary policy of the same models with a discount of `1 − 1/T`, where the agent knows its state.
+
+    Its return over the horizon is near the largest where rewards last, and it is found by value iteration alone.
+
+    Cost: `O(T · nnz(P))`.
+    """
+    copies = problem.num_cells // (len(problem.models) * problem.num_states)  # states of an automaton, which pays nothing
+    discount = min(problem.discount, 1 - 1 / max(2, problem.horizon))
+    chosen = []
+    for model in problem.models:
+        actions, values = np.zeros((model.num_states, model.num_actions)), np.zeros(model.num_states)
+        for _ in range(_DISCOUNTED_SWEEPS * problem.horizon):
+            actions = action_values(model, values, discount)
+            values = actions.max(axis=1)
+        chosen.append(np.tile(np.argmax(actions, axis=1), copies))
+    return one_hot(problem, np.concatenate(chosen)[: problem.num_cells])
 
 
 def best_stationary_return(

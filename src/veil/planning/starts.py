@@ -7,33 +7,54 @@ from jaxtyping import Float, Int
 
 from ..common.clock import UNLIMITED, Clock
 from ..common.logs import natural_log
-from ..engine.return_range import max_return, threshold
+from ..engine.return_range import is_blind, max_return, threshold
+from ..engine.returns import evaluate_returns
 from ..policy.markov import MarkovPolicy
 from ..policy.policy import Policy
 from ..policy.timed import TimedPolicy
-from .best_returns import best_stationary_return, greedy_table
+from .best_returns import best_stationary_return, discounted_table, greedy_table
 from .policy_class import Space
 
 # Parameters of actions that a start all but rules out; far enough to be one policy, near enough to come back.
 _LEAST_SHARE = 0.02
 _BOLD = 3.0
 _MANY_STATES = 300
+_SHARE_OF_RICHEST = 0.25  # of a time limit, for a search for a stationary policy of large return
 
 
 def richest_table(space: Space, clock: Clock = UNLIMITED) -> Float[np.ndarray, "T C A"]:
     """The table of largest return known for the class: by backward induction if it is time-dependent, else by a search.
 
-    Over many states the search would take longer than what comes after it: it then ends at the `clock`'s deadline, or well
-    inside the threshold.
+    Over many states the search would take longer than what comes after it: greedy tables are tried first, and it ends at
+    its share of the time, or well inside the threshold.
     """
     problem = space.problem
     if space.stationary and space.hidden.num_states > _MANY_STATES:
         wanted = threshold(problem)
         enough = -np.inf if wanted is None else (wanted + max_return(problem)) / 2
-        return space.table_of(MarkovPolicy(best_stationary_return(problem, enough=enough, clock=clock)[1]))
+        best = max(_greedy_returns(space, enough), key=lambda found: found[0], default=(-np.inf, None))
+        if best[1] is None or best[0] < enough:
+            part = clock.share(_SHARE_OF_RICHEST) if np.isfinite(clock.time_limit) else clock
+            found = best_stationary_return(problem, enough=enough, clock=part)
+            best = max(best, (found[0], space.table_of(MarkovPolicy(found[1]))), key=lambda found: found[0])
+        assert best[1] is not None
+        return best[1]
     if space.stationary:
         return space.table_of(MarkovPolicy(best_stationary_return(problem)[1]))
     return space.table_of(TimedPolicy(greedy_table(problem)))
+
+
+def _greedy_returns(space: Space, enough: float) -> Iterator[tuple[float, Float[np.ndarray, "1 C A"]]]:
+    """Stationary tables that are greedy for the return, each with its return, up to the first whose return is enough."""
+    problem, hidden = space.problem, space.hidden
+    if is_blind(problem) or problem.return_over == "infinite" or problem.horizon == 0:
+        return
+    for make in (discounted_table, lambda problem: greedy_table(problem)[0]):
+        table = space.table_of(MarkovPolicy(make(problem)))
+        value = evaluate_returns(problem, hidden, table[None], stationary=True)[0][0]
+        yield float(value), table
+        if value >= enough:
+            return
 
 
 def logits(space: Space, table: Float[np.ndarray, "T C A"], share: float = _LEAST_SHARE) -> Float[np.ndarray, "T C A"]:

@@ -23,19 +23,24 @@ from .starts import logits
 from .task import Task
 from .values import SampleSecrecy
 
-ITERATIONS = 600
-"""Iterations of a search without any limit."""
+ITERATIONS = 5000
+"""The most iterations where no number is asked for; a search ends earlier where its checks find nothing better."""
 
 _FIRST_RATE, _HALF_RATE = 0.3, 100  # Adam's step, and the iterations after which 1/√k has cut it by √2
+_SLOWER = 0.5  # by which the step falls where the search has lost its way
 _DECAYS = (0.9, 0.99)
-_FIRST_BATCH, _MOST_BATCH = 32, 512
-_SIGNAL = 0.02  # of the gradient's square in its mean; below, a batch is doubled
+_LEAST_BATCH, _MOST_BATCH, _BATCH_SECONDS = 32, 1024, 0.03  # the first batch takes about so long
+# Pure noise keeps (1 − 0.9) / (1 + 0.9) = 0.05 of the gradient's square in its mean; below twice that, a batch is doubled.
+_SIGNAL, _DOUBLED_AFTER = 0.1, 32
 _PENALTY, _MULTIPLIER_SHARE = 6.0, 0.1  # of the augmented Lagrangian, and of a multiplier's way in one iteration
 _MARGIN = 1e-9  # slack that a candidate keeps, so that sums in another order keep the threshold too
 _ROUND, _SHORTEST_ROUND = 16, 4
 _SHARE_OF_ROUNDS, _SHARE_OF_STARTS = 0.25, 0.2  # of a time limit
 _LOWEST = -40.0  # logits below the largest by this much are zero but for rounding
-_CHECKED, _CHECK_GROWTH = 256, 1.3  # sequences of an estimate; each is after this factor of iterations
+# Checks: the least and the most sequences, their share of those of all gradients, by what factor of iterations one follows
+# another, and how many without a gain of so many bits end the search.
+_CHECKED, _SHARE_OF_CHECKS, _CHECK_GROWTH, _IDLE_CHECKS, _GAIN_BITS = (256, 20_000), 0.1, 1.3, 6, 1e-4
+_LOST_BITS = 5e-3  # below the best answer by more, a search goes back to it
 _SHARE_OF_CLOSING = 0.06  # of a time limit, for the last candidate and its estimate
 # Seconds for each transition and sequence of a gradient, and for each decision (measured: 3.6e-9 to 3.8e-9, 2e-4).
 _PER_ENTRY, _PER_STEP = 4e-9, 4e-4
@@ -50,6 +55,8 @@ class State:
     length: int
     batch: int
     check_at: int
+    idle: int
+    rate: float
     theta: Float[np.ndarray, "B R A"]
     mean: Float[np.ndarray, "B R A"]
     square: Float[np.ndarray, "B R A"]
@@ -69,8 +76,8 @@ class State:
     def of(arrays: dict[str, np.ndarray]) -> "State":
         """The state of such arrays."""
         fields: dict[str, Any] = dict(arrays)
-        whole = ("iteration", "inside", "length", "batch", "check_at")
-        return State(**fields | {name: int(arrays[name]) for name in whole} | {"best_score": float(fields["best_score"])})
+        whole = ("iteration", "inside", "length", "batch", "check_at", "idle")
+        return State(**fields | {name: int(arrays[name]) for name in whole} | {name: float(arrays[name]) for name in ("rate", "best_score")})
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,11 +111,10 @@ class StochasticAscent:
         self._closing = _SHARE_OF_CLOSING * limit if np.isfinite(limit) else 0.0
         self._length = ITERATIONS if options.iterations is None else options.iterations
 
-    @property
-    def forecast_seconds(self) -> float:
-        """Of one gradient on the first batch."""
-        layers = self.task.space.layers
-        return _PER_ENTRY * layers.num_entries * _FIRST_BATCH + _PER_STEP * self.task.space.hidden.horizon
+        per_sequence = _PER_ENTRY * space.layers.num_entries
+        fits = 2 ** int(np.log2(max(1.0, _BATCH_SECONDS / per_sequence)))
+        self._first_batch = int(np.clip(fits, _LEAST_BATCH, _MOST_BATCH // 2))
+        self._seconds = per_sequence * self._first_batch + _PER_STEP * space.hidden.horizon  # of one gradient, forecast
 
     def begin(self, known: Float[np.ndarray, "n T C A"] | None = None) -> State:
         """The state before the first iteration; `known`: further tables that may be the answer."""
@@ -119,7 +125,7 @@ class StochasticAscent:
         starts = list(self._starts(tables[1:]))
         best, score = self._safe, -np.inf
         for table in [*tables, *(self._mended(start) for start in starts)]:
-            found = self._score(table)
+            found = self._score(table, _CHECKED[0])
             if found > score:
                 best, score = table, found
         theta = np.stack([self._parameters(table) for table in starts])
@@ -127,8 +133,10 @@ class StochasticAscent:
             iteration=0,
             inside=0,
             length=self._round(len(theta)),
-            batch=_FIRST_BATCH,
+            batch=self._first_batch,
             check_at=1,
+            idle=0,
+            rate=_FIRST_RATE,
             theta=theta,
             mean=np.zeros_like(theta),
             square=np.zeros_like(theta),
@@ -154,7 +162,7 @@ class StochasticAscent:
     def _round(self, starts: int) -> int:
         """Iterations of the first round, so that all rounds take their share of the time."""
         limit = self.task.clock.time_limit
-        fits = _SHARE_OF_ROUNDS * limit / (starts * self.forecast_seconds) if np.isfinite(limit) else _ROUND
+        fits = _SHARE_OF_ROUNDS * limit / (starts * self._seconds) if np.isfinite(limit) else _ROUND
         return int(np.clip(min(fits, self._length / 8), _SHORTEST_ROUND, _ROUND))
 
     def _parameters(self, table: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "R A"]:
@@ -171,7 +179,7 @@ class StochasticAscent:
         """One step of Adam for every start that is left; at the end of a round, the better half stays."""
         task, count = self.task, state.iteration + 1
         task.clock.check(ahead=self._closing)
-        rate = _FIRST_RATE / (1 + state.iteration / _HALF_RATE) ** 0.5
+        rate = state.rate / (1 + state.iteration / _HALF_RATE) ** 0.5
         parts = [self._step(state, number, rate) for number in range(len(state.theta))]
         theta, mean, square, multiplier, worth, points = map(list, zip(*parts, strict=True))
         weight = max(0.02, 2 / (count + 1))
@@ -248,7 +256,7 @@ class StochasticAscent:
     def _louder(self, state: State) -> State:
         """The batch doubled where noise has taken over; the moments know."""
         total = float(np.sum(state.square))
-        if state.batch >= _MOST_BATCH or state.inside < 2 * _ROUND or total == 0:
+        if state.batch >= _MOST_BATCH or state.inside < _DOUBLED_AFTER or len(state.theta) > 1 or total == 0:
             return state
         signal = float(np.sum(state.mean**2)) / total
         return replace(state, batch=2 * state.batch, inside=0) if signal < _SIGNAL else state
@@ -273,24 +281,53 @@ class StochasticAscent:
         return replace(state, history=np.vstack([state.history, row]))
 
     def _considered(self, state: State) -> State:
-        """With the best answer so far, and the iteration of the next look."""
-        state = replace(state, check_at=int(_CHECK_GROWTH * state.iteration) + 1)
-        leader = int(np.argmax(state.worth))
+        """With the best answer so far, and the iteration of the next check."""
+        leader, least, most = int(np.argmax(state.worth)), *_CHECKED
+        sequences = int(np.clip(_SHARE_OF_CHECKS * state.iteration * state.batch, least, most))
+        before = self._score(state.best, sequences)  # on the same number of sequences as its contenders
+        best, score, multiplier, newest = state.best, before, state.best_multiplier, -np.inf
         for theta in (state.average[leader], state.theta[leader]):
             table = self._mended(self._table(theta))
-            score = self._score(table)
-            if score > state.best_score:
-                state = replace(state, best=table, best_score=score, best_multiplier=state.multiplier[leader])
-        return state
+            found = self._score(table, sequences)
+            newest = max(newest, found)
+            if found > score:
+                best, score, multiplier = table, found, state.multiplier[leader]
+        if newest < before - _LOST_BITS and len(state.theta) == 1:
+            state = self._taken_back(state)
+        return replace(
+            state,
+            best=best,
+            best_score=score,
+            best_multiplier=multiplier,
+            check_at=int(_CHECK_GROWTH * state.iteration) + 1,
+            idle=0 if score > before + _GAIN_BITS or len(state.theta) > 1 else state.idle + 1,
+        )
 
-    def _score(self, table: np.ndarray) -> float:
-        """What an answer is worth, on sequences that are the same for all of them; -inf where it is not feasible."""
+    def _taken_back(self, state: State) -> State:
+        """From the best answer again, with shorter steps and more sequences: noise has led the search away from it."""
+        theta = self._parameters(state.best)[None]
+        return replace(
+            state,
+            inside=0,
+            batch=min(2 * state.batch, _MOST_BATCH),
+            rate=_SLOWER * state.rate,
+            theta=theta,
+            mean=np.zeros_like(theta),
+            square=np.zeros_like(theta),
+            average=theta,
+            multiplier=state.best_multiplier[None],
+        )
+
+    def _score(self, table: np.ndarray, sequences: int) -> float:
+        """What an answer is worth, on draws that are the same for all of them; -inf where it is not feasible."""
         task = self.task
-        bits = self._secrecy.estimate(table, _CHECKED, self._options.seed + 1, task.clock)
         returns, slack, _ = self._constraints(table)
+        if task.min_opacity is None and np.any(slack < 0):
+            return -np.inf
+        bits = self._secrecy.estimate(table, sequences, self._options.seed + 1, task.clock)
         if task.min_opacity is not None:
             return returns / task.unit if bits.bits - 2 * bits.std_error >= task.bits_kept else -np.inf
-        return task.sign * bits.bits if np.all(slack >= 0) else -np.inf
+        return task.sign * bits.bits
 
     def _mended(self, table: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "T C A"]:
         """The table with the least share of the safe one that makes its return suffice, by a few secants."""
@@ -315,8 +352,10 @@ class StochasticAscent:
         return (1 - high) * table + high * self._safe
 
     def is_done(self, state: State) -> bool:
-        """Whether all iterations were made."""
-        return state.iteration >= self._length or not state.theta.size
+        """Whether all iterations were made, or the last checks found nothing better."""
+        asked = self._options.iterations is not None
+        stalled = state.idle >= _IDLE_CHECKS and state.batch >= _MOST_BATCH
+        return state.iteration >= self._length or not state.theta.size or (not asked and stalled)
 
     def unpack(self, arrays: dict[str, np.ndarray]) -> State:
         """The state of the arrays in a checkpoint."""
@@ -328,4 +367,4 @@ class StochasticAscent:
 
     def describe(self) -> dict[str, Any]:
         """How the gradients are made."""
-        return {"gradients": "fresh samples", "sequences": f"{_FIRST_BATCH} to {_MOST_BATCH} for each gradient"}
+        return {"gradients": "fresh samples", "sequences": f"{self._first_batch} to {_MOST_BATCH} for each gradient"}
