@@ -13,7 +13,7 @@ from tests.engine.passes import joint_of
 from tests.engine.runs import MEMORIES, random_policy, remembering_cases
 from tests.random_problems import KINDS
 from veil.engine.chain import Chain, make_chain
-from veil.engine.sampling import Runs, RowDraws, draw_events, draw_runs
+from veil.engine.sampling import RowDraws, Runs, draw_events, draw_runs
 
 
 def counted(events: np.ndarray, possible: np.ndarray) -> np.ndarray:

@@ -21,6 +21,7 @@ from veil.planning.values import (
     WalkSecrecy,
     WindowSecrecy,
     final_opacity,
+    sampled_answer,
     make_secrecy,
     row_measure,
 )
@@ -163,7 +164,7 @@ def test_samples_are_the_same_draws_each_time(objective):
     np.testing.assert_array_equal(again[1], slopes[[2, 0]])
     other = SampleSecrecy(space, objective, 200, 6, "few")(tables, UNLIMITED)[0]
     assert np.all(other != values)
-    assert secrecy.reason == "200 sampled sequences, the same draws each time: few"
+    assert secrecy.reason == "sampled sequences: few"
 
 
 @pytest.mark.parametrize("objective", ["entropy", "leakage"])
@@ -207,6 +208,9 @@ def test_every_evaluation_checks_the_clock():
 # Which way is taken
 
 
+NEVER_EXACT = {"_EXACT_SECONDS": 0, "_ALWAYS_EXACT_SECONDS": 0}
+
+
 def kind_of(
     monkeypatch: pytest.MonkeyPatch, objective: Any = "entropy", evaluation: Any = "auto", **limits: float
 ) -> values.Secrecy:
@@ -220,19 +224,22 @@ def test_the_way_that_fits_is_taken(monkeypatch: pytest.MonkeyPatch):
     assert isinstance(kind_of(monkeypatch), BatchSecrecy)
     assert isinstance(kind_of(monkeypatch, evaluation="exact", _EXACT_SECONDS=0), BatchSecrecy)
     assert isinstance(kind_of(monkeypatch, _BATCH_NUMBERS=1), WalkSecrecy)
-    window = kind_of(monkeypatch, _EXACT_SECONDS=0)
-    assert isinstance(window, WindowSecrecy)
-    assert window.radius >= 1
-    sampled = kind_of(monkeypatch, _EXACT_SECONDS=0, _WINDOW_SECONDS=0)
+    sampled = kind_of(monkeypatch, **NEVER_EXACT)
     assert isinstance(sampled, SampleSecrecy)
-    assert sampled.reason.startswith("300 sampled sequences")
-    assert "too many" in sampled.reason
+    assert "an exact gradient is forecast to take" in sampled.reason
     assert sampled.seed == 4
     asked = kind_of(monkeypatch, evaluation="sampled")
     assert isinstance(asked, SampleSecrecy)
     assert "asked for" in asked.reason
     assert isinstance(kind_of(monkeypatch, evaluation="bracket", _WINDOW_SECONDS=0), WindowSecrecy)
-    assert isinstance(kind_of(monkeypatch, "leakage", _EXACT_SECONDS=0), SampleSecrecy)
+    assert isinstance(kind_of(monkeypatch, "leakage", **NEVER_EXACT), SampleSecrecy)
+
+
+def test_a_short_time_limit_leaves_exact_gradients_to_problems_where_they_are_fast():
+    assert values._exact_seconds("entropy", None) > values._exact_seconds("entropy", 60)
+    assert values._exact_seconds("entropy", 60) > values._exact_seconds("entropy", 1)
+    assert values._exact_seconds("entropy", 1) == values._exact_seconds("entropy", 0)
+    assert values._exact_seconds("guess", 1) == values._exact_seconds("guess", None)
 
 
 def test_what_cannot_be_evaluated_is_refused(monkeypatch: pytest.MonkeyPatch):
@@ -240,20 +247,22 @@ def test_what_cannot_be_evaluated_is_refused(monkeypatch: pytest.MonkeyPatch):
         with pytest.raises(veil.InputError, match="'bracket' bounds the entropy only"):
             kind_of(monkeypatch, objective, "bracket")
     with pytest.raises(veil.InputError, match="'guess' needs all sequences"):
-        kind_of(monkeypatch, "guess", _EXACT_SECONDS=0)
+        kind_of(monkeypatch, "guess", _GUESS_SECONDS=0)
     with pytest.raises(veil.InputError, match="'guess' needs all sequences"):
         kind_of(monkeypatch, "guess", "sampled")
     noisy = random_problem(1).replace(observer=veil.Observer(np.full((random_problem(1).num_states, 4), 0.25)))
     long = noisy.replace(horizon=60, secret=veil.LastState({0}))
     with pytest.raises(veil.TooLargeError):
         make_secrecy(make_space(long), "entropy", "exact")
-    assert make_secrecy(make_space(long)).kind == "bracket"
+    found = make_secrecy(make_space(long))
+    assert found.kind == "sampled"
+    assert "too many to enumerate" in found.reason
 
 
 def test_a_bracket_over_many_states_is_refused_for_what_it_is():
     states = 2001
     ring = veil.Model.from_entries(
-        [(f"s{s}", "go", f"s{(s + 1) % states}", 1.0) for s in range(states)], np.zeros((states, 1)), "s0"
+        [(f"s{s}", "go", f"s{(s + 1) % states}", 1.0) for s in range(states)], np.zeros((states, 1)), np.full(states, 1 / states)
     )  # fmt: skip
     problem = veil.Problem(ring, veil.Observer(np.ones((states, 1))), veil.LastState({0}), 3)
     with pytest.raises(veil.InputError, match="states"):
@@ -266,12 +275,22 @@ def test_the_answer_is_evaluated_as_it_was_searched():
     table = drawn(space, 1)[0]
     exact = veil.opacity(problem, space.policy(table), "exact")
     found = {
-        name: final_opacity(space, table, make_secrecy(space, "entropy", name, sequences=100), 0, 100)
-        for name in ("exact", "bracket", "sampled")
+        name: final_opacity(space, table, make_secrecy(space, "entropy", name), 0) for name in ("exact", "bracket")
     }
     assert found["exact"].bits == exact.bits
     assert found["exact"].method == "exact"
     assert found["bracket"].lower <= exact.bits <= found["bracket"].upper
-    assert found["sampled"].method == "sampled"
-    assert abs(found["sampled"].bits - exact.bits) < 5 * found["sampled"].std_error
-    np.testing.assert_allclose(found["sampled"].num_sequences, 20_000)
+
+
+def test_the_answer_of_a_sampled_search_is_exact_where_there_is_time_and_else_a_fresh_sample(monkeypatch):
+    problem = random_problem(2)
+    space = make_space(problem)
+    table = drawn(space, 1)[0]
+    exact = veil.opacity(problem, space.policy(table), "exact")
+    assert sampled_answer(space, table, 1000, 0, 60.0) == exact
+    monkeypatch.setattr(values, "_COUNTED_STATES", 0)
+    found = sampled_answer(space, table, 5000, 0, 60.0)
+    assert found.method == "sampled"
+    assert found.num_sequences >= 5000
+    assert abs(found.bits - exact.bits) < 5 * found.std_error
+    assert sampled_answer(space, table, 5000, 0, 0.0).num_sequences == 64

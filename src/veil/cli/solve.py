@@ -19,6 +19,7 @@ from .shared import (
     INFEASIBLE,
     INTERRUPTED,
     LIMIT,
+    NOT_SEARCHED,
     SOLVED,
     JsonOption,
     Opened,
@@ -57,7 +58,8 @@ def solve(
 
     Options that are not given are taken from the scenario. Ctrl-C stops the search and keeps the best policy found so far.
 
-    Exit codes: 0 solved, 2 bad input, 3 infeasible, 4 a limit was reached (the best so far is saved), 130 interrupted.
+    Exit codes: 0 solved, 2 bad input, 3 infeasible, 4 a limit was reached (the best so far is saved), 6 the time
+    limit ended the search before its first iteration, 130 interrupted.
 
     Example: veil solve patrol.toml -o patrol-result --memory timed --time-limit 60
     """
@@ -145,7 +147,12 @@ def parse_memory(text: str) -> Any:
 
 def code_of_status(status: "Status", feasible: bool = True) -> int:
     """The exit code of a status."""
-    codes = {"CONVERGED": SOLVED, "INTERRUPTED": INTERRUPTED, "INFEASIBLE": INFEASIBLE}
+    codes = {
+        "CONVERGED": SOLVED,
+        "INTERRUPTED": INTERRUPTED,
+        "INFEASIBLE": INFEASIBLE,
+        "NOT_SEARCHED": NOT_SEARCHED,
+    }
     code = codes.get(status.name, LIMIT)
     return INFEASIBLE if code == SOLVED and not feasible else code
 

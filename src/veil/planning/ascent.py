@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 
 from ..common.clock import Progress
 from ..policy.tables import softmax_pull_back
+from .iteration import Iteration
 from .options import SolveOptions
 from .starts import make_starts
 from .stochastic import StochasticAscent
@@ -84,7 +85,7 @@ def num_starts(task: Task) -> int:
     return int(np.clip(round(_SECONDS_A_ROUND / task.secrecy.cost_seconds), _LEAST_STARTS, _MOST_STARTS))
 
 
-def make_ascent(task: Task, safe: Float[np.ndarray, "T C A"], options: SolveOptions) -> "Ascent | StochasticAscent":
+def make_ascent(task: Task, safe: Float[np.ndarray, "T C A"], options: SolveOptions) -> Iteration[Any]:
     """The method for a task, by how its secrecy is evaluated; `safe` is the table of largest return."""
     if task.secrecy.kind == "sampled":
         return StochasticAscent(task, safe, options)

@@ -66,7 +66,9 @@ def discounted_table(problem: Problem) -> Float[np.ndarray, "C A"]:
 
     Cost: `O(T · nnz(P))`.
     """
-    copies = problem.num_cells // (len(problem.models) * problem.num_states)  # states of an automaton, which pays nothing
+    copies = problem.num_cells // (
+        len(problem.models) * problem.num_states
+    )  # states of an automaton, which pays nothing
     discount = min(problem.discount, 1 - 1 / max(2, problem.horizon))
     chosen = []
     for model in problem.models:

@@ -5,6 +5,8 @@ time, the pattern of the transitions between them and the tables to draw from ar
 numbers only. With one start state, most states cannot be reached at most times.
 """
 
+import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -102,12 +104,13 @@ class Layers:
 
     def _make_steps(self) -> list[_Step]:
         made: dict[tuple[int, int], _Step] = {}
-        reached = self._reached
-        pairs = [(id(here), id(there)) for here, there in zip(reached, reached[1:], strict=False)]
-        for pair, here, there in zip(pairs, reached, reached[1:], strict=False):
+        result = []
+        for here, there in itertools.pairwise(self._reached):  # equal sets are one array
+            pair = (id(here), id(there))
             if pair not in made:
                 made[pair] = _make_step(self._kernel, here, there, len(self._channels))
-        return [made[pair] for pair in pairs]
+            result.append(made[pair])
+        return result
 
     def draw(
         self, table: Float[np.ndarray, "T C A"], count: int, generator: np.random.Generator
@@ -139,7 +142,7 @@ class Layers:
         self,
         table: Float[np.ndarray, "T C A"],
         events: Int[np.ndarray, "k T+1"],
-        cotangent,
+        cotangent: Callable[[Float[np.ndarray, "k Z"]], Float[np.ndarray, "k Z"]],
         clock: Clock = UNLIMITED,
     ) -> tuple[Float[np.ndarray, "k Z"], Float[np.ndarray, "T C A"]]:
         """Posteriors of sequences, and the gradient in the table whose cotangents are `cotangent(posterior)`, `(k, Z)`.
@@ -325,7 +328,7 @@ def _make_step(kernel: SparseKernel, here: np.ndarray, there: np.ndarray, channe
         columns=columns,
         probabilities=kernel.probabilities[entries],
         ahead=[matrix(columns, indptr, shape) for _ in range(channels)],
-        back=[matrix(turned.indices, turned.indptr, shape[::-1]) for _ in range(channels)],
+        back=[matrix(turned.indices, turned.indptr, (len(there), len(here))) for _ in range(channels)],
         order=turned.data,
     )
 

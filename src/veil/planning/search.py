@@ -185,6 +185,8 @@ def _answer(
     policy = space.policy(tables[chosen])
     hidden, value = _closing_opacity(task, tables[chosen], options, closing), expected_return(space.problem, policy)
     feasible = _is_feasible(task, tables[chosen], hidden)
+    if status is Status.TIME_LIMIT and state.iteration == 0:
+        status = Status.NOT_SEARCHED
     if status is Status.CONVERGED and not gap <= TOLERANCE_BITS:
         status = Status.ITERATION_LIMIT
     detail = task.secrecy.reason
@@ -299,7 +301,10 @@ def _unsearched(task: Task, safe: np.ndarray, options: SolveOptions, clock: Cloc
     value = expected_return(space.problem, space.policy(safe))
     hidden = _closing_opacity(task, safe, options, _closing_clock(status, clock))
     missed = not _is_feasible(task, safe, hidden)
-    status = Status.INFEASIBLE if missed else status
+    if missed:
+        status = Status.INFEASIBLE
+    elif status is Status.TIME_LIMIT:
+        status = Status.NOT_SEARCHED
     return Solution(
         policy=space.policy(safe),
         policy_class=space.describe,

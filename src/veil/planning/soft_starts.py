@@ -71,18 +71,19 @@ def _feasible_start(task: Task, wishes: _Wishes, factor: float, clock: Clock) ->
     low, high, step = 0.0, np.inf, 3.0
     best: tuple[np.ndarray, _Wishes] | None = None
     for _ in range(_BISECTIONS):
-        clock.check()
         table, wishes, slack = _balanced(task, wishes, factor, clock)
-        found = (table, wishes)
+        if slack >= 0 or best is None or best[1].weight < wishes.weight < high:
+            best = table, wishes
         if slack >= 0:
-            high, best = wishes.weight, found
+            high = wishes.weight
             if slack <= _NEAR:
-                return found
+                break
         else:
             low = wishes.weight
         middle = wishes.weight * step if np.isinf(high) else wishes.weight / step if low == 0 else np.sqrt(low * high)
         wishes = replace(wishes, weight=float(middle))
-    return best if best is not None else found
+    assert best is not None
+    return best
 
 
 def _balanced(task: Task, wishes: _Wishes, factor: float, clock: Clock) -> tuple[np.ndarray, _Wishes, float]:
@@ -93,9 +94,7 @@ def _balanced(task: Task, wishes: _Wishes, factor: float, clock: Clock) -> tuple
     evenest = -np.inf
     for _ in range(_ROUNDS):
         clock.check()
-        table = layers.soft_table(
-            wishes.weight * scale, wishes.bonus, factor * wishes.cost, terminal, space.available
-        )
+        table = layers.soft_table(wishes.weight * scale, wishes.bonus, factor * wishes.cost, terminal, space.available)
         if space.stationary:
             table = time_average(space.hidden, table, layers.returns(table, terminal)[2])[None]
         spread = layers.spread(table)
@@ -116,4 +115,3 @@ def _information(seen: Float[np.ndarray, "T+1 E Z"]) -> Float[np.ndarray, "T+1 E
     prior = seen.sum(axis=1, keepdims=True)
     prior = posteriors(prior)
     return float(natural_log(np.array(2.0))) * divergence_bits(posteriors(seen), prior)
-

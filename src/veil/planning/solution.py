@@ -22,6 +22,7 @@ class Status(Enum):
     CONVERGED = "converged: no small change of the policy improves it"
     ITERATION_LIMIT = "iteration limit reached: the best policy so far is returned"
     TIME_LIMIT = "time limit reached: the best policy so far is returned"
+    NOT_SEARCHED = "time limit reached before the first iteration: allow more time, or ask for a shorter horizon"
     INTERRUPTED = "interrupted: the best policy so far is returned"
     INFEASIBLE = "no policy of this class was found that meets the constraint"
 
@@ -109,6 +110,8 @@ class Solution(Value):
         lines = [aligned(self._facts()), f"Method: {self.method} over {self.policy_class}, {ended}."]
         if not self.feasible:
             lines.append(f"The constraint is not met: {self.detail or self.status.value}.")
+        elif self.status is Status.NOT_SEARCHED:
+            lines.append(f"The policy of the largest known return is returned: {self.status.value}.")
         elif self.needs_observations:
             lines.append("The agent must see the observations to play this policy.")
         return "\n".join(lines)

@@ -76,8 +76,11 @@ class State:
     def of(arrays: dict[str, np.ndarray]) -> "State":
         """The state of such arrays."""
         fields: dict[str, Any] = dict(arrays)
-        whole = ("iteration", "inside", "length", "batch", "check_at", "idle")
-        return State(**fields | {name: int(arrays[name]) for name in whole} | {name: float(arrays[name]) for name in ("rate", "best_score")})
+        for name in ("iteration", "inside", "length", "batch", "check_at", "idle"):
+            fields[name] = int(arrays[name])
+        for name in ("rate", "best_score"):
+            fields[name] = float(arrays[name])
+        return State(**fields)
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +203,8 @@ class StochasticAscent:
             after = self._considered(after)
         return after
 
-    def _step(self, state: State, number: int, rate: float) -> tuple[np.ndarray, ...]:
+    def _step(self, state: State, number: int, rate: float) -> tuple[Any, ...]:
+        """The parameters, moments, multipliers and worth of one start after a step, and where the step was taken."""
         table = self._table(state.theta[number])
         seed = int(np.random.SeedSequence([self._options.seed, state.iteration, number]).generate_state(1)[0])
         point = self._evaluate(table, state.batch, seed)

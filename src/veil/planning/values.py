@@ -31,6 +31,7 @@ from .policy_class import Space
 _EXACT_GRADIENTS, _EXACT_SECONDS = 1000, 300.0
 # Over more states, counting the sequences takes longer than an attempt to enumerate them (a minute at 1,000 states).
 _COUNTED_STATES = 300
+_GUESS_SECONDS = 1.0
 _ALWAYS_EXACT_SECONDS = 0.02  # of one gradient: as fast as a sampled one
 _MOST_SECONDS = 300.0  # of one exact gradient, where it was asked for
 _WINDOW_SECONDS = 0.3
@@ -218,9 +219,7 @@ class SampleSecrecy:
     def estimate(self, table: Float[np.ndarray, "T C A"], sequences: int, seed: int, clock: Clock) -> Estimate:
         """The objective alone."""
         layers = self._space.layers
-        found = _estimate(
-            layers.posteriors(table, layers.draw(table, sequences, np.random.default_rng(seed)), clock)
-        )
+        found = _estimate(layers.posteriors(table, layers.draw(table, sequences, np.random.default_rng(seed)), clock))
         if self._objective != "leakage":
             return found
         return replace(found, bits=found.bits - float(entropy_bits(self._space.chain(table).prior)))
@@ -302,7 +301,9 @@ def make_secrecy(
         )
     why = "asked for"
     if evaluation == "auto":
-        cost = "too many to enumerate" if math.isinf(seconds) else f"an exact gradient is forecast to take {seconds:.2g} s"
+        cost = (
+            "too many to enumerate" if math.isinf(seconds) else f"an exact gradient is forecast to take {seconds:.2g} s"
+        )
         why = f"{cost}, and exact ascent is used up to {fits:.2g} s"
     return SampleSecrecy(space, objective, sequences, seed, why)
 
@@ -310,7 +311,7 @@ def make_secrecy(
 def _exact_seconds(objective: Objective, time_limit: float | None) -> float:
     """The forecast seconds of one exact gradient up to which `auto` takes it."""
     if objective == "guess":  # there is no other way
-        return 1.0
+        return _GUESS_SECONDS
     whole = _EXACT_SECONDS if time_limit is None else min(_EXACT_SECONDS, time_limit)
     return max(_ALWAYS_EXACT_SECONDS, whole / _EXACT_GRADIENTS)
 
