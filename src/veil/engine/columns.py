@@ -117,8 +117,7 @@ class _Lane:
         self._forward = _Kept(list(range(split)), size, memory_bytes, slopes is not None, clock)
         times = list(range(horizon - 1, split - 1, -1))
         self._backward = _Kept(times, size, memory_bytes, slopes is not None, clock)
-        # A gather of columns comes transposed in memory; every product would copy it.
-        start = np.ascontiguousarray(chain.hidden.root[:, events[:, 0]])
+        start = chain.hidden.first_columns.take(events[:, 0], np.empty((chain.hidden.num_states, len(events))))
         self._alpha, logs = self._forward.run(start, np.add.reduce, self._ahead)
         self._alpha_scale = _over(self._alpha, self._alpha.sum(axis=0))
         self._beta: np.ndarray | None = None  # all ones, where nothing comes after the split
@@ -153,10 +152,9 @@ class _Lane:
         channels = self.chain.hidden.channels
         found = self._buffers if reuse else []
         if not found:
-            found.extend(np.empty((len(channel.emission), len(events))) for channel in channels)
+            found.extend(np.empty((self.chain.hidden.num_states, len(events))) for _ in channels)
         for channel, emission in zip(channels, found, strict=True):
-            # Not a product with a selection matrix: BLAS threads would fight with the threads of the lanes.
-            np.take(channel.emission, events, axis=1, mode="clip", out=emission)
+            channel.columns.take(events, out=emission)
             emission *= weight
         return found
 

@@ -80,7 +80,7 @@ class Supports:
     def __init__(self, chain: Chain, clock: Clock = UNLIMITED):
         self.hidden, self.clock = chain.hidden, clock
         self._chain = Chain(chain.hidden, (chain.table > 0).astype(float), stationary=chain.stationary)
-        self._emits = [channel.emission.T > 0 for channel in chain.hidden.channels]  # (E, N) each
+        self._emits = [_columns(channel.table) for channel in chain.hidden.channels]  # (E, N) each
         self._patterns: dict[int, list[Matrix]] = {}
 
     @cached_property
@@ -95,7 +95,7 @@ class Supports:
 
     def first(self) -> Bool[np.ndarray, "n N"]:
         """The sets after each first event that is possible, in order."""
-        sets = (self.hidden.root > 0).T
+        sets = _columns(self.hidden.first)
         return sets[sets.any(axis=1)]
 
     def last(self) -> Bool[np.ndarray, "n N"]:
@@ -159,3 +159,8 @@ def _positive(matrix: Matrix) -> Matrix:
     if isinstance(matrix, np.ndarray):
         return (matrix > 0).astype(np.float32)
     return sp.csr_array(((matrix.data > 0).astype(np.float32), matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def _columns(table: sp.csr_array) -> Bool[np.ndarray, "E N"]:
+    """Which rows of a table are positive in each column."""
+    return np.ascontiguousarray(table.astype(bool).toarray().T)
