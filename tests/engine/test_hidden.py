@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import veil
 from tests.engine.augmented import arrivals, choices
 from tests.engine.chains import small_case, small_cases
 from tests.random_problems import KINDS, Case
+from veil.engine import hidden as hidden_module
 from veil.engine.hidden import Hidden, build, event_name
 from veil.engine.kernel import DenseKernel
 
@@ -262,3 +264,14 @@ def test_seeing_actions_matters_here():
         assert less <= more + 1e-12
         differ += more - less > 1e-3
     assert differ >= 3
+
+
+def test_columns_of_a_table_are_the_same_from_its_entries(monkeypatch: pytest.MonkeyPatch):
+    """A large table is not made dense: its columns are filled from the entries."""
+    table = sp.csr_array(np.array([[0.5, 0.0, 0.5], [0.0, 1.0, 0.0], [0.25, 0.75, 0.0]]))
+    events = np.array([2, 0, 0, 1])
+    small = hidden_module.EventColumns(table).take(events, np.empty((3, 4)))
+    monkeypatch.setattr(hidden_module, "_SMALL_TABLE", 0)
+    large = hidden_module.EventColumns(table).take(events, np.full((3, 4), 7.0))
+    np.testing.assert_array_equal(small, table.toarray()[:, events])
+    np.testing.assert_array_equal(large, small)

@@ -17,6 +17,7 @@ from veil.engine import size
 from veil.engine.chain import Chain, make_chain
 from veil.engine.joint import JointWalk
 from veil.engine.size import TreeSize, naive_bound, tree_size
+from veil.engine.supports import Children, Supports
 from veil.engine.tree import Prefixes, Suffixes
 
 
@@ -88,13 +89,13 @@ def false_alarms(horizon: int) -> Chain:
 def test_false_alarms_everywhere_make_every_history_possible(monkeypatch: pytest.MonkeyPatch):
     """49 million sequences are counted by way of a few sets of states, which is what makes it quick."""
     sets = []
-    plain = size._forward
+    plain = Supports.ahead
 
-    def watched(layer, chain, time):
-        sets.append(len(layer.sets))
-        return plain(layer, chain, time)
+    def watched(supports: Supports, layer: np.ndarray, time: int) -> Children:
+        sets.append(len(layer))
+        return plain(supports, layer, time)
 
-    monkeypatch.setattr(size, "_forward", watched)
+    monkeypatch.setattr(Supports, "ahead", watched)
     found = tree_size(false_alarms(10))
     assert found.exact
     assert found.num_sequences == 5**11 == 48_828_125

@@ -21,9 +21,9 @@ from veil.planning.values import (
     WalkSecrecy,
     WindowSecrecy,
     final_opacity,
-    sampled_answer,
     make_secrecy,
     row_measure,
+    sampled_answer,
 )
 
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
@@ -262,8 +262,10 @@ def test_what_cannot_be_evaluated_is_refused(monkeypatch: pytest.MonkeyPatch):
 def test_a_bracket_over_many_states_is_refused_for_what_it_is():
     states = 2001
     ring = veil.Model.from_entries(
-        [(f"s{s}", "go", f"s{(s + 1) % states}", 1.0) for s in range(states)], np.zeros((states, 1)), np.full(states, 1 / states)
-    )  # fmt: skip
+        [(f"s{s}", "go", f"s{(s + 1) % states}", 1.0) for s in range(states)],
+        np.zeros((states, 1)),
+        np.full(states, 1 / states),
+    )
     problem = veil.Problem(ring, veil.Observer(np.ones((states, 1))), veil.LastState({0}), 3)
     with pytest.raises(veil.InputError, match="states"):
         make_secrecy(make_space(problem), "entropy", "bracket")

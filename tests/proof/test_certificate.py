@@ -281,7 +281,7 @@ def test_what_does_not_fit_is_refused():
     [
         ("verify", 100),
         ("forward", 240),
-        ("backward", 160),
+        ("backward", 185),
         ("checked_problem", 170),
         ("checked_policy", 160),
         ("arithmetic", 65),

@@ -137,6 +137,10 @@ class Clock:
         assert part > 0
         return Clock(part * self.left + more, stop=self._stop, progress=self.report, now=self._now)
 
+    def within(self, seconds: float) -> "Clock":
+        """A clock for inner work that may take so many seconds, and no more than are left."""
+        return Clock(min(seconds, self.left), stop=self._stop, progress=self.report, now=self._now)
+
     def silent(self) -> "Clock":
         """This clock without progress reports."""
         clock = copy.copy(self)

@@ -18,7 +18,8 @@ from ..common.clock import UNLIMITED, Clock
 from .chain import Chain, sum_by_cell
 from .hidden import Hidden
 from .kernel import DenseKernel
-from .size import reachable, tree_size
+from .size import tree_size
+from .supports import Children, Supports
 from .threads import one_blas_thread
 from .tree import runs
 
@@ -72,9 +73,9 @@ class BatchTree:
         self.num_sequences = size.num_sequences
         self.meet = size.meet
         self.first = np.flatnonzero(np.any(hidden.root > 0, axis=0))
-        shape = _Shape(hidden, [matrix > 0 for matrix in chain.matrices(0)], reachable(chain))
-        self.prefixes, ahead = shape.prefixes(hidden.root[:, self.first].T > 0, self.meet)
-        self.suffixes, behind = shape.suffixes(self.meet)
+        supports = Supports(chain)
+        self.prefixes, ahead = _levels(supports.first(), supports.ahead, range(self.meet))
+        self.suffixes, behind = _levels(supports.last(), supports.back, range(hidden.horizon - 1, self.meet - 1, -1))
         self.places = self._find_places(ahead, behind)
 
     @property
@@ -94,7 +95,7 @@ class BatchTree:
 
     def _find_places(self, ahead: np.ndarray, behind: np.ndarray) -> Int[np.ndarray, "Y Z"]:
         """Where the rows of the joint table that can occur lie in the product of all histories and continuations."""
-        pairs = np.flatnonzero((_counts(ahead) @ _counts(behind).T).ravel() > 0)
+        pairs = np.flatnonzero((ahead.astype(np.float32) @ behind.T.astype(np.float32)).ravel() > 0)
         rows, columns = np.divmod(pairs, len(behind))
         values = np.arange(self.hidden.label.shape[1])
         if self.hidden.split_time < self.meet:  # the value travels with the histories: (V, n, m)
@@ -245,53 +246,13 @@ class _Pass:
         return result
 
 
-class _Shape:
-    """The shape of a tree from what is possible, not from probabilities, which underflow where the horizon is long.
-
-    Each node has the set of hidden states that its history (or continuation) leaves possible, `(n, N)` of bool.
-    """
-
-    def __init__(self, hidden: Hidden, possible: list[np.ndarray], occupied: np.ndarray):
-        self._hidden, self._possible, self._occupied = hidden, [_counts(matrix) for matrix in possible], occupied
-        self._emits = [channel.emission.T > 0 for channel in hidden.channels]  # (E, N)
-
-    def prefixes(self, sets: np.ndarray, meet: int) -> tuple[list[_Level], np.ndarray]:
-        """The levels from the first observation to the meeting time, and the sets there."""
-        levels = []
-        for _ in range(meet):
-            ahead = [_counts(sets) @ matrix > 0 for matrix in self._possible]
-            level, sets = _grow(
-                [[rows & emitted for emitted in table] for rows, table in zip(ahead, self._emits, strict=True)]
-            )
-            levels.append(level)
-        return levels, sets
-
-    def suffixes(self, meet: int) -> tuple[list[_Level], np.ndarray]:
-        """The levels from the end back to the meeting time, and the sets there."""
-        sets, levels = self._occupied[self._hidden.horizon][None], []
-        for time in range(self._hidden.horizon - 1, meet - 1, -1):
-            level, sets = _grow(
-                [
-                    [(_counts(sets & emitted) @ matrix.T > 0) & self._occupied[time] for emitted in table]
-                    for matrix, table in zip(self._possible, self._emits, strict=True)
-                ]
-            )
-            levels.append(level)
-        return levels, sets
-
-
-def _counts(sets: np.ndarray) -> np.ndarray:
-    """Sets as numbers, so that a product counts how many elements two of them share."""
-    return sets.astype(np.float32)
-
-
-def _grow(rows: list[list[np.ndarray]]) -> tuple[_Level, np.ndarray]:
-    """The children that can occur, ordered by event, and their sets, from the sets by channel and event."""
-    parents, events, sets = [], [], []
-    for event in range(len(rows[0])):
-        union = np.logical_or.reduce([channel[event] for channel in rows])
-        possible = np.flatnonzero(union.any(axis=1))
-        parents.append(possible)
-        events.append(np.full(len(possible), event))
-        sets.append(union[possible])
-    return _Level(np.concatenate(parents), np.concatenate(events)), np.concatenate(sets)
+def _levels(
+    sets: np.ndarray, step: Callable[[np.ndarray, int], Children], times: range
+) -> tuple[list[_Level], np.ndarray]:
+    """The levels of one side of the tree from the sets of its first nodes, and the sets of its last ones."""
+    levels = []
+    for time in times:
+        children = step(sets, time)
+        levels.append(_Level(children.parent, children.event))
+        sets = children.sets
+    return levels, sets

@@ -11,7 +11,6 @@ scale of each column is folded into the next emission, which saves a pass over t
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -33,7 +32,7 @@ class ColumnPass:
 
     The interface is that of `SequencePass`. Lanes of up to 64 sequences are worked on by as many threads as there are cores.
     Where the messages of a lane do not fit its share of the memory, every k-th is kept and the rest computed again.
-    `clock` is checked before each lane.
+    `clock` is checked at each step of each lane.
     """
 
     @one_blas_thread
@@ -47,7 +46,6 @@ class ColumnPass:
         clock: Clock = UNLIMITED,
     ):
         assert isinstance(chain.hidden.kernel, SparseKernel)
-        self._clock = clock
         self.slopes = Slopes(chain) if gradient else None
         self.label = chain.hidden.label
         turned = _Turned(chain)
@@ -56,7 +54,7 @@ class ColumnPass:
         self._workers = min(len(lanes), os.cpu_count() or 1)
         # With a gradient the messages of all lanes are kept at once, each lane's in proportion to its sequences.
         share = memory_bytes / len(events) if gradient else memory_bytes / (self._workers * len(lanes[0]))
-        self._lanes = self._each(lambda lane: _Lane(chain, turned, lane, self.slopes, share * len(lane)), lanes)
+        self._lanes = self._each(lambda lane: _Lane(chain, turned, lane, self.slopes, share * len(lane), clock), lanes)
         self.result = Posteriors(
             log_likelihood=np.concatenate([lane.log_likelihood for lane in self._lanes]),
             posterior=np.concatenate([lane.posterior for lane in self._lanes]),
@@ -73,17 +71,13 @@ class ColumnPass:
         return self.slopes.table()
 
     def _each(self, work: Callable, items: list) -> list:
-        def checked(item: Any) -> Any:
-            self._clock.check()
-            return work(item)
-
         if self._workers == 1:
-            return [checked(item) for item in items]
+            return [work(item) for item in items]
         pool = ThreadPoolExecutor(self._workers)
         try:
-            return list(pool.map(checked, items))
+            return list(pool.map(work, items))
         finally:
-            pool.shutdown(cancel_futures=True)  # nobody waits for lanes that are not wanted any more
+            pool.shutdown(cancel_futures=True)  # after an error the lanes that wait are not started
 
 
 class _Turned:
@@ -107,15 +101,23 @@ class _Turned:
 class _Lane:
     """Up to 64 sequences, forward to the split and backward to it."""
 
-    def __init__(self, chain: Chain, turned: _Turned, events: np.ndarray, slopes: Slopes | None, memory_bytes: float):
+    def __init__(
+        self,
+        chain: Chain,
+        turned: _Turned,
+        events: np.ndarray,
+        slopes: Slopes | None,
+        memory_bytes: float,
+        clock: Clock,
+    ):
         self.chain, self.turned, self.events, self.slopes = chain, turned, events, slopes
         self._buffers: list[np.ndarray] = []
         split, horizon = chain.hidden.split_time, chain.hidden.horizon
         size = 8 * chain.hidden.num_states * len(events)
-        self._forward = _Kept(list(range(split)), size, memory_bytes, slopes is not None)
-        self._backward = _Kept(list(range(horizon - 1, split - 1, -1)), size, memory_bytes, slopes is not None)
-        # A gather of columns comes transposed in memory; every product would copy it.
-        start = np.ascontiguousarray(chain.hidden.root[:, events[:, 0]])
+        self._forward = _Kept(list(range(split)), size, memory_bytes, slopes is not None, clock)
+        times = list(range(horizon - 1, split - 1, -1))
+        self._backward = _Kept(times, size, memory_bytes, slopes is not None, clock)
+        start = chain.hidden.first_columns.take(events[:, 0], np.empty((chain.hidden.num_states, len(events))))
         self._alpha, logs = self._forward.run(start, np.add.reduce, self._ahead)
         self._alpha_scale = _over(self._alpha, self._alpha.sum(axis=0))
         self._beta: np.ndarray | None = None  # all ones, where nothing comes after the split
@@ -150,10 +152,9 @@ class _Lane:
         channels = self.chain.hidden.channels
         found = self._buffers if reuse else []
         if not found:
-            found.extend(np.empty((len(channel.emission), len(events))) for channel in channels)
+            found.extend(np.empty((self.chain.hidden.num_states, len(events))) for _ in channels)
         for channel, emission in zip(channels, found, strict=True):
-            # Not a product with a selection matrix: BLAS threads would fight with the threads of the lanes.
-            np.take(channel.emission, events, axis=1, mode="clip", out=emission)
+            channel.columns.take(events, out=emission)
             emission *= weight
         return found
 
@@ -221,8 +222,8 @@ def _stretches(matrix: sp.csr_array, columns: np.ndarray) -> Iterator[tuple[slic
 class _Kept:
     """The messages along one side of the split, kept or checkpointed."""
 
-    def __init__(self, times: list[int], size: int, memory_bytes: float, keep: bool):
-        self.times = times
+    def __init__(self, times: list[int], size: int, memory_bytes: float, keep: bool, clock: Clock):
+        self.times, self._clock = times, clock
         steps = len(times)
         self.every = 1 if (steps + 6) * size <= memory_bytes else max(2, round(steps**0.5))
         self.keep = keep
@@ -233,6 +234,7 @@ class _Kept:
         scale = scale_of(messages, axis=0)
         logs = natural_log(scale)
         for position, time in enumerate(self.times):
+            self._clock.check()
             if self.keep and position % self.every == 0:
                 self._messages[position] = messages
             messages = step(time, messages, scale)
@@ -245,9 +247,11 @@ class _Kept:
         for begin in range((len(self.times) - 1) // self.every * self.every, -1, -self.every):
             end = min(begin + self.every, len(self.times))
             for position in range(begin + 1, end):
+                self._clock.check()
                 before = self._messages[position - 1]
                 self._messages[position] = step(self.times[position - 1], before, scale_of(before, axis=0))
             for position in range(end - 1, begin - 1, -1):
+                self._clock.check()
                 messages = self._messages.pop(position)
                 slope = pull(self.times[position], messages, scale_of(messages, axis=0), slope)
 

@@ -14,6 +14,7 @@ from ..problem.problem import Problem
 from .kernel import ALWAYS_DENSE_STATES, Kernel, make_kernel, num_columns, num_rows
 
 _DENSE_NUMBERS = 2**28  # of a dense table: 2 GiB
+_SMALL_TABLE = 2**22  # numbers of a table whose columns are taken from a dense copy: 32 MiB
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +32,32 @@ class Channel:
     def emission(self) -> Float[np.ndarray, "N E"]:
         """The table as a dense array, for the backends that work on dense messages."""
         return _dense(self.table, "emissions")
+
+    @cached_property
+    def columns(self) -> "EventColumns":
+        """The table by events, for the backends that need some of them at a time."""
+        return EventColumns(self.table)
+
+
+class EventColumns:
+    """Columns of a table `(N, E)` as dense arrays: those of a small table at once, else the entries of each."""
+
+    def __init__(self, table: sp.csr_array):
+        self._dense = table.toarray() if num_rows(table) * num_columns(table) <= _SMALL_TABLE else None
+        self._entries = None if self._dense is not None else sp.csc_array(table)
+
+    def take(self, events: Int[np.ndarray, " n"], out: Float[np.ndarray, "N n"]) -> Float[np.ndarray, "N n"]:
+        """The columns of some events, written over `out`."""
+        if self._entries is None:
+            assert self._dense is not None
+            # Not a product with a selection matrix: BLAS threads would fight with the threads of the lanes.
+            return np.take(self._dense, events, axis=1, mode="clip", out=out)
+        begin, degree = self._entries.indptr[events], np.diff(self._entries.indptr)[events]
+        position = np.repeat(np.arange(len(events)), degree)
+        entry = np.arange(len(position)) + np.repeat(begin - (np.cumsum(degree) - degree), degree)
+        out.fill(0.0)
+        out[self._entries.indices[entry], position] = self._entries.data[entry]
+        return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +102,11 @@ class Hidden:
     def root(self) -> Float[np.ndarray, "N F"]:
         """`first` as a dense array, for the backends that work on dense messages."""
         return _dense(self.first, "first events")
+
+    @cached_property
+    def first_columns(self) -> EventColumns:
+        """`first` by events."""
+        return EventColumns(self.first)
 
     @property
     def num_values(self) -> int:

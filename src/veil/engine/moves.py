@@ -63,11 +63,14 @@ class Moves:
         action, source, target, probability = transitions(hidden)
         parts = []
         for channel in hidden.channels:
-            chosen = np.flatnonzero(channel.actions[action])
-            emitting = channel.emission[target[chosen]]
-            row, event = np.nonzero(emitting > 0)
-            kept = chosen[row]
-            parts.append((action[kept], source[kept], target[kept], event, probability[kept] * emitting[row, event]))
+            chosen, table = np.flatnonzero(channel.actions[action]), channel.table
+            degree = np.diff(table.indptr)[target[chosen]]
+            kept = np.repeat(chosen, degree)
+            entry = np.arange(len(kept)) + np.repeat(
+                table.indptr[target[chosen]] - (np.cumsum(degree) - degree), degree
+            )
+            event, chance = table.indices[entry], probability[kept] * table.data[entry]
+            parts.append((action[kept], source[kept], target[kept], event, chance))
         action, source, target, event, probability = (np.concatenate(part) for part in zip(*parts, strict=True))
         order = np.lexsort((event, target, source, action))
         shape = hidden.reward.shape[1], hidden.num_states

@@ -6,9 +6,10 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
 
+from ..common.clock import UNLIMITED, Clock
 from .chain import Chain
 from .hidden import Hidden
-from .kernel import Matrix
+from .kernel import Matrix, num_columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,9 +54,9 @@ class Emissions:
     """Draws events: the first one together with the state, later ones from the channel of the action."""
 
     def __init__(self, hidden: Hidden):
-        self._root = RowDraws(hidden.root.reshape(1, -1))
-        self._num_first = hidden.root.shape[1]
-        self._channels = [RowDraws(channel.emission) for channel in hidden.channels]
+        self._root = RowDraws(hidden.first.reshape((1, -1)))
+        self._num_first = num_columns(hidden.first)
+        self._channels = [RowDraws(channel.table) for channel in hidden.channels]
 
     def first(self, uniform: Float[np.ndarray, " n"]) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"]]:
         """Start states and first events."""
@@ -75,11 +76,13 @@ class Emissions:
         return events
 
 
-def draw_events(chain: Chain, num_sequences: int, generator: np.random.Generator) -> Int[np.ndarray, "n T+1"]:
+def draw_events(
+    chain: Chain, num_sequences: int, generator: np.random.Generator, clock: Clock = UNLIMITED
+) -> Int[np.ndarray, "n T+1"]:
     """Event sequences of independent runs; column 0 is the first event (0 where nothing is received then).
 
     Cost: `O(T · n · log nnz)`. The same generator state gives the same sequences (not those of `draw_runs`, which draws
-    the actions too).
+    the actions too). `clock` is checked at each step.
     """
     hidden = chain.hidden
     events = np.empty((num_sequences, hidden.horizon + 1), dtype=np.int32)
@@ -87,6 +90,7 @@ def draw_events(chain: Chain, num_sequences: int, generator: np.random.Generator
     states, events[:, 0] = emissions.first(generator.random(num_sequences))
     rows: RowDraws | None = None
     for time in range(hidden.horizon):
+        clock.check()
         if rows is None or not chain.stationary:
             rows = RowDraws(sp.csr_array(sp.hstack([sp.csr_array(matrix) for matrix in chain.matrices(time)])))
         drawn = rows.draw(states, generator.random(num_sequences))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
+from ..common.clock import UNLIMITED, Clock
 from ..common.logs import natural_log
 from .chain import Chain, Slopes, sum_over
 from .threads import one_blas_thread
@@ -159,8 +160,8 @@ class Sweep:
     computed again on the way back, one more pass for `O(√T)` memory.
     """
 
-    def __init__(self, direction: Forward | Backward, *, memory_bytes: int, keep: bool):
-        self.direction = direction
+    def __init__(self, direction: Forward | Backward, *, memory_bytes: int, keep: bool, clock: Clock = UNLIMITED):
+        self.direction, self._clock = direction, clock
         messages, scale = direction.root()
         self.logs = natural_log(scale)
         sizes = [len(event) for event in direction.trie.event] or [1]
@@ -170,6 +171,7 @@ class Sweep:
         self._ways: dict[int, PullBack] = {}
         offset = 1 if isinstance(direction, Forward) else 0
         for level in range(direction.levels):
+            clock.check()
             if keep and level % self.every == 0 and self.every > 1:
                 self._kept[level] = messages
             messages, scale, pull_back = direction.expand(messages, level)
@@ -185,8 +187,10 @@ class Sweep:
             if self.every > 1:
                 messages = self._kept[begin]
                 for level in range(begin, end):
+                    self._clock.check()
                     messages, _, self._ways[level] = self.direction.expand(messages, level)
             for level in range(end - 1, begin - 1, -1):
+                self._clock.check()
                 slope = self._ways.pop(level)(slope)
 
 
@@ -206,23 +210,30 @@ class Posteriors:
 class SequencePass:
     """Posteriors of the secret along given event sequences, and the slope of any function of them.
 
-    **Arguments:** `events`, `(k, T+1)`; `gradient`: whether `pull_back` will be called; `memory_bytes`: for the messages.
+    **Arguments:** `events`, `(k, T+1)`; `gradient`: whether `pull_back` will be called; `memory_bytes`: for the messages;
+    `clock`: checked at each level.
 
     Cost: `O(T · k · nnz(P))` at most; three products a step with the gradient.
     """
 
     @one_blas_thread
-    def __init__(self, chain: Chain, events: Int[np.ndarray, "k T+1"], *, gradient: bool, memory_bytes: int):
+    def __init__(
+        self,
+        chain: Chain,
+        events: Int[np.ndarray, "k T+1"],
+        *,
+        gradient: bool,
+        memory_bytes: int,
+        clock: Clock = UNLIMITED,
+    ):
         hidden = chain.hidden
         split = hidden.split_time
         self.slopes = Slopes(chain) if gradient else None
         self.label = hidden.label
-        self._forward = Sweep(
-            Forward(chain, Trie.of(events[:, : split + 1]), self.slopes), memory_bytes=memory_bytes // 2, keep=gradient
-        )
-        self._backward = Sweep(
-            Backward(chain, Trie.of(events[:, :split:-1]), self.slopes), memory_bytes=memory_bytes // 2, keep=gradient
-        )
+        forward = Forward(chain, Trie.of(events[:, : split + 1]), self.slopes)
+        backward = Backward(chain, Trie.of(events[:, :split:-1]), self.slopes)
+        self._forward = Sweep(forward, memory_bytes=memory_bytes // 2, keep=gradient, clock=clock)
+        self._backward = Sweep(backward, memory_bytes=memory_bytes // 2, keep=gradient, clock=clock)
         first, second = self._forward.direction.trie.leaf, self._backward.direction.trie.leaf
         width = len(self._backward.leaves)
         pairs, index = np.unique(first * width + second, return_inverse=True)

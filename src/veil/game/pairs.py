@@ -14,8 +14,10 @@ from jaxtyping import Bool, Float, Int
 
 from ..common.clock import UNLIMITED, Clock
 from ..common.errors import TooLargeError
+from ..engine.chain import Chain
 from ..engine.hidden import Hidden
-from ..engine.moves import Layer, Moves, labelled, number_true, transitions
+from ..engine.moves import Layer, Moves, labelled, number_true
+from ..engine.supports import CountedSets, Supports
 from .public_graph import FullHistory as FullHistory
 from .public_graph import GivenGraph as GivenGraph
 from .public_graph import LastEvents as LastEvents
@@ -186,17 +188,16 @@ class TreePairs:
 def count_tree(hidden: Hidden, enough: float = np.inf, clock: Clock = UNLIMITED) -> TreePairs:
     """Count the nodes and pairs of the observation tree without building it: equal sets of states count together.
 
-    Counting stops where the bytes pass `enough` or the different sets are too many to go on. `clock` is checked at
-    each time.
+    Counting stops where the bytes pass `enough` or the different sets are too many to go on. `clock` is checked in
+    every loop.
     """
     moves = Moves.of(hidden)
     cost = _BYTES_A_MOVE * moves.degree.sum(axis=0) + _BYTES_A_ROW * hidden.reward.shape[1]
     pairs = bytes_needed = 0.0
     histories = 1.0
     exact = True
-    for sets, counts in _layers_of_sets(hidden):
-        clock.check()
-        histories = float(counts.sum())
+    for layer in _layers_of_sets(hidden, clock):
+        sets, counts, histories = layer.sets, layer.counts, layer.total
         pairs += float(counts @ sets.sum(axis=(1, 2)))
         bytes_needed += float(counts @ (sets.sum(axis=1) @ cost))
         if bytes_needed > enough or len(sets) > _MOST_SETS:
@@ -205,37 +206,18 @@ def count_tree(hidden: Hidden, enough: float = np.inf, clock: Clock = UNLIMITED)
     return TreePairs(histories, pairs, bytes_needed, exact)
 
 
-def _layers_of_sets(hidden: Hidden) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _layers_of_sets(hidden: Hidden, clock: Clock) -> Iterator[CountedSets]:
     """For each time the different sets of (value once settled, x), `(n, Z|1, N)`, and how many histories have each."""
-    action, source, target, _ = transitions(hidden)
-    patterns = []
-    for channel in hidden.channels:
-        kept = channel.actions[action]
-        ones = np.ones(int(kept.sum()), dtype=np.float32)
-        shape = (hidden.num_states, hidden.num_states)
-        patterns.append(sp.csr_array((ones, (source[kept], target[kept])), shape=shape).T.tocsr())
-    columns = (hidden.root > 0).T
-    sets, counts = columns[columns.any(axis=1)][:, None], np.ones(int(columns.any(axis=1).sum()))
+    every = np.ones((1, hidden.num_cells, hidden.reward.shape[1]))
+    supports = Supports(Chain(hidden, every, stationary=True), clock)
+    layer = CountedSets.once(supports.first()[:, None])
     for time in range(hidden.horizon + 1):
         if time == hidden.split_time < hidden.horizon:
-            sets = sets & (hidden.label.T > 0)
-        packed = np.packbits(sets.reshape(len(sets), -1), axis=1)
-        _, index, inverse = np.unique(packed, axis=0, return_index=True, return_inverse=True)
-        sets, counts = sets[index], np.bincount(inverse.ravel(), weights=counts, minlength=len(index))
-        yield sets, counts
-        if time == hidden.horizon:
-            return
-        flat = sets.reshape(-1, hidden.num_states).astype(np.float32)
-        pushed = [((pattern @ flat.T) > 0).T.reshape(sets.shape) for pattern in patterns]
-        children, weights = [], []
-        for event in range(hidden.num_events):
-            rows = [ahead & (channel.emission[:, event] > 0)
-                    for ahead, channel in zip(pushed, hidden.channels, strict=True)]  # fmt: skip
-            union = np.logical_or.reduce(rows)
-            possible = union.any(axis=(1, 2))
-            children.append(union[possible])
-            weights.append(counts[possible])
-        sets, counts = np.concatenate(children), np.concatenate(weights)
+            layer = CountedSets(layer.sets & (hidden.label.T > 0), layer.counts)
+        layer = layer.united()
+        yield layer
+        if time < hidden.horizon:
+            layer = layer.extended(supports.ahead, time)
 
 
 def _check_tree(hidden: Hidden, memory_bytes: int, clock: Clock) -> None:

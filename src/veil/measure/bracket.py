@@ -2,18 +2,20 @@
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float
 
-from ..common.clock import UNLIMITED, Clock, OutOfTime, too_large_if_late
+from ..common.clock import UNLIMITED, Clock, OutOfTime
+from ..common.errors import TooLargeError
 from ..common.logs import entropy_bits, log2_of_count
 from ..engine.chain import Chain
-from ..engine.joint import JointWalk
+from ..engine.joint import JointWalk, Walk
 from ..engine.size import TreeSize, tree_size
+from ..engine.sparse_walk import SparseWalk
 from ..engine.window import Cut, Window
-from .exact import LATE, Budget, EntropyObjective
+from .exact import COUNTED_STATES, LATE, Budget, EntropyObjective
 from .result import Opacity
 
 # Rounding in the sums of a tree; the ends of a bracket are moved outwards by it.
@@ -22,6 +24,9 @@ _ROUNDING_BITS = 1e-12
 _TELLING_SECONDS = 0.02
 # Even a bracket that will not close is deepened for this share of the time: its bounds are proven.
 _TRIAL_SHARE = 0.05
+# Of the time: for the bounds where a slope is wanted too, and for that slope before a window that many steps narrower is
+# taken instead, which costs a small fraction.
+_VALUE_SHARE, _SLOPE_SHARE, _NARROWER = 0.25, 0.7, 3
 _ENOUGH_SECONDS = 1e9  # more than any time limit
 # A window that is too wide for the budget is walked without its rarest histories.
 _PRUNINGS = (1e-6, 1e-7, 1e-8, 1e-9, 1e-10)
@@ -54,54 +59,68 @@ def bracket_opacity(
     width: float = 1e-3,
     reason: str = "",
     progress: Callable[[Bounds], None] | None = None,
-    give_up: bool = False,
 ) -> Opacity:
     """Bounds on `H(Z|Y)` that are at most `width` apart, or as near as the budget allows.
 
     Each window is evaluated twice, forgetting and revealing; bounds only ever improve. Where the tree of a window passes
-    what is left of the time, its rarest histories are pruned and their mass is accounted for. With `give_up` it ends as
-    soon as the last windows say that the bounds will not get that near within the time.
+    what is left of the time, its rarest histories are pruned and their mass is accounted for.
 
     Cost: for each radius k the trees of k steps, plus T vector products once.
     """
-    best = _deepest(chain, budget, width, progress, give_up=give_up)
-    return _result(chain, best, reason)
+    best = deepest(deepen(chain, budget, width=width), progress)
+    return bracket_result(chain, best, reason)
 
 
 def bracket_gradient(
     chain: Chain, budget: Budget, *, width: float = 1e-3, reason: str = ""
 ) -> tuple[Opacity, Float[np.ndarray, "T C A"]]:
-    """A bracket of the wanted width and the slope of its lower end, at the window it reached, in the policy's table."""
-    best = _deepest(chain, budget, width, None)
-    with too_large_if_late(LATE):
-        _, slope = end_gradient(
-            chain,
-            radius=best.radius,
-            reveal=True,
-            memory_bytes=budget.memory_bytes,
-            clock=Clock(3 * budget.time_limit),  # a slope takes about three times a value
-            prune_below=best.pruned_below,
-        )
-    return _result(chain, best, reason), slope
+    """A bracket of the wanted width and the slope of its lower end, at the window it reached, in the policy's table.
+
+    The bounds may take a quarter of the time: a slope takes about three times a value.
+    """
+    best = deepest(deepen(chain, budget.share(_VALUE_SHARE), width=width))
+    return bracket_slope(chain, best, budget, reason)
 
 
-def _deepest(
-    chain: Chain,
-    budget: Budget,
-    width: float,
-    progress: Callable[[Bounds], None] | None,
-    *,
-    give_up: bool = False,
-) -> Bounds:
+def bracket_slope(
+    chain: Chain, best: Bounds, budget: Budget, reason: str = ""
+) -> tuple[Opacity, Float[np.ndarray, "T C A"]]:
+    """The bounds as a result, and the slope of the lower one at the window that they reached.
+
+    Where that slope takes longer than forecast, it is that of a narrower window, and the reason says so.
+    """
+    narrower = max(0, best.radius - _NARROWER)
+    for radius, part in ((best.radius, _SLOPE_SHARE), (narrower, 1.0)):
+        try:
+            _, slope = end_gradient(
+                chain,
+                radius=radius,
+                reveal=True,
+                memory_bytes=budget.memory_bytes,
+                clock=budget.clock.share(part),
+                prune_below=best.pruned_below,
+            )
+        except OutOfTime:
+            continue
+        found = bracket_result(chain, best, reason)
+        if radius < best.radius:
+            found = replace(found, reason=f"{found.reason}; the gradient is that of {radius} steps")
+        return found, slope
+    raise TooLargeError(LATE)
+
+
+def deepest(steps: Iterator[Bounds], progress: Callable[[Bounds], None] | None = None) -> Bounds:
+    """The last of some bounds."""
     best: Bounds | None = None
-    for best in deepen(chain, budget, width=width, give_up=give_up):
+    for best in steps:
         if progress is not None:
             progress(best)
     assert best is not None
     return best
 
 
-def _result(chain: Chain, best: Bounds, reason: str) -> Opacity:
+def bracket_result(chain: Chain, best: Bounds, reason: str) -> Opacity:
+    """The bounds as a result."""
     return Opacity(
         bits=best.lower,
         lower=best.lower,
@@ -109,50 +128,62 @@ def _result(chain: Chain, best: Bounds, reason: str) -> Opacity:
         prior_bits=float(entropy_bits(chain.prior)),
         method="bracket",
         num_sequences=best.num_sequences,
-        reason=reason or f"windows of {best.radius} steps around the secret's time",
+        reason=reason or window_text(best),
     )
 
 
-def deepen(chain: Chain, budget: Budget, *, width: float, give_up: bool = False) -> Iterator[Bounds]:
+def window_text(best: Bounds) -> str:
+    """The window that the bounds come from, in words."""
+    return f"windows of {best.radius} steps around the secret's time"
+
+
+def deepen(chain: Chain, budget: Budget, *, width: float, worth_seconds: float | None = None) -> Iterator[Bounds]:
     """Yield better and better `Bounds`, one a radius, until they are `width` apart or the budget is used up.
 
     A window costs a fixed factor more than the one before, so that taking every radius costs little more than the last
     alone, and what one took tells what the next will take. The first that no longer fits is tried without its rarest
-    histories. `give_up`: see `bracket_opacity`.
+    histories. With `worth_seconds` it ends as soon as the last windows say that the bounds will not get that near within
+    the time, or only by a window that takes longer than this.
     """
-    outlook = _Outlook(width, chain.hidden.horizon + 1)
-    clock = Clock(budget.time_limit)
+    outlook, clock = _Outlook(width, chain.hidden.horizon + 1), budget.clock
     best = Bounds(0.0, float(entropy_bits(chain.prior)) + _ROUNDING_BITS, 0, 0)
     yield best
     pace = 0.0  # seconds taken over seconds forecast
     for radius in range(chain.hidden.horizon + 2):
-        pair = _Pair.around(chain, radius)
-        begin = clock.spent
-        if pair.exact and pair.seconds * max(pace, 0.5) <= clock.left:
-            try:
-                lower, upper, lost, sequences = pair.evaluate(budget, 0.0, clock)
-            except OutOfTime:
+        try:
+            pair = _Pair.around(chain, radius, clock)
+            forecast = outlook.next_seconds if pair.seconds is None else pair.seconds
+            if forecast * max(pace, 0.5) > clock.left:
+                if worth_seconds is None or outlook.seconds(radius) <= clock.left:
+                    yield from _pruned(pair, budget, best, radius, width)
                 return
-            pace = (clock.spent - begin) / pair.seconds if pair.seconds > _TELLING_SECONDS else pace
-            best = best.improved(lower, upper, radius, sequences, 0.0)
+            begin = clock.spent
+            lower, upper, _, sequences = pair.evaluate(budget, 0.0)
+            taken = clock.spent - begin
+        except OutOfTime:
+            return
+        if pair.seconds is not None:
+            pace = taken / pair.seconds if pair.seconds > _TELLING_SECONDS else pace
+            taken = pair.seconds * max(pace, 0.5)
+        best = best.improved(lower, upper, radius, sequences, 0.0)
+        yield best
+        if best.width <= width or pair.window.is_whole(chain):
+            return
+        outlook.add(best.width, taken)
+        worth = math.inf if worth_seconds is None else min(clock.left, worth_seconds)
+        if outlook.seconds(radius) > worth and clock.spent > _TRIAL_SHARE * clock.time_limit:
+            return
+
+
+def _pruned(pair: "_Pair", budget: Budget, best: Bounds, radius: int, width: float) -> Iterator[Bounds]:
+    """Bounds from a window without its rarest histories, fewer of them left out each time."""
+    for below in _PRUNINGS:
+        lower, upper, lost, sequences = pair.evaluate(budget, below)
+        if upper < best.upper or lower > best.lower:
+            best = best.improved(lower, upper, radius, sequences, below)
             yield best
-            if best.width <= width or pair.window.is_whole(chain):
-                return
-            outlook.add(best.width, pair.seconds * max(pace, 0.5))
-            if give_up and clock.spent > _TRIAL_SHARE * budget.time_limit and outlook.seconds(radius) > clock.left:
-                return
-            continue
-        for below in _PRUNINGS:
-            try:
-                lower, upper, lost, sequences = pair.evaluate(budget, below, clock)
-            except OutOfTime:
-                return
-            if upper < best.upper or lower > best.lower:
-                best = best.improved(lower, upper, radius, sequences, below)
-                yield best
-            if best.width <= width or lost <= width / 10 or lost > 0.1:
-                return  # reached, or as good as unpruned, or hopeless
-        return
+        if best.width <= width or lost <= width / 10 or lost > 0.1:
+            return  # reached, or as good as unpruned, or hopeless
 
 
 class _Outlook:
@@ -167,6 +198,13 @@ class _Outlook:
         """One window more: the width it reached, and its cost."""
         self._widths.append(width)
         self._costs.append(seconds)
+
+    @property
+    def next_seconds(self) -> float:
+        """What the next window will take, at the pace of the last two; 0 while little is known."""
+        if len(self._costs) < 2:
+            return 0.0
+        return self._costs[-1] * max(1.0, self._costs[-1] / max(self._costs[-2], _TELLING_SECONDS))
 
     def seconds(self, radius: int) -> float:
         """The cost of the window that reaches the width, at most that of the whole horizon; 0 while little is known."""
@@ -184,39 +222,53 @@ class _Outlook:
 
 @dataclass(frozen=True)
 class _Pair:
-    """The two cuts of one window, with their sizes: revealing for the lower bound, forgetting for the upper one."""
+    """The two cuts of one window, with their sizes: revealing for the lower bound, forgetting for the upper one.
+
+    A chain of many states is not counted; what it takes is then known from the windows before.
+    """
 
     window: Window
     cuts: tuple[Cut, Cut]
-    sizes: tuple[TreeSize, TreeSize]
+    sizes: tuple[TreeSize | None, TreeSize | None]
 
     @staticmethod
-    def around(chain: Chain, radius: int) -> "_Pair":
+    def around(chain: Chain, radius: int, clock: Clock) -> "_Pair":
         window = Window.around(chain, radius)
         cuts = Cut(chain, window, reveal=True), Cut(chain, window, reveal=False)
-        return _Pair(window, cuts, (tree_size(cuts[0].chain), tree_size(cuts[1].chain)))
+        return _Pair(window, cuts, (_size(cuts[0], clock), _size(cuts[1], clock)))
 
     @property
-    def exact(self) -> bool:
-        return all(size.exact for size in self.sizes)
+    def seconds(self) -> float | None:
+        """A forecast; infinite where the sequences are too many to count, None where they were not counted."""
+        total = 0.0
+        for cut, size in zip(self.cuts, self.sizes, strict=True):
+            if size is None:
+                return None
+            total += size.seconds(cut.chain, gradient=False) if size.exact else math.inf
+        return total
 
-    @property
-    def seconds(self) -> float:
-        return sum(size.seconds(cut.chain, gradient=False) for cut, size in zip(self.cuts, self.sizes, strict=True))
-
-    def evaluate(self, budget: Budget, below: float, clock: Clock) -> tuple[float, float, float, int]:
+    def evaluate(self, budget: Budget, below: float) -> tuple[float, float, float, int]:
         """Lower and upper bound, the bits that pruning may have hidden, and the sequences met."""
-        most = log2_of_count(self.cuts[0].chain.hidden.label.shape[1])
+        most = log2_of_count(self.cuts[0].chain.hidden.num_values)
         lower, upper = EntropyObjective(), EntropyObjective()
-        _walk(self.cuts[0], budget.memory_bytes, clock, below).run(lower)
-        walk = _walk(self.cuts[1], budget.memory_bytes, clock, below)
-        walk.run(upper)
-        lost = walk.lost_mass * most
-        return lower.bits - _ROUNDING_BITS, upper.bits + lost + _ROUNDING_BITS, lost, int(walk.num_sequences)
+        walks = [
+            _walk(cut, size, budget.memory_bytes, budget.clock, below)
+            for cut, size in zip(self.cuts, self.sizes, strict=True)
+        ]
+        walks[0].run(lower)
+        walks[1].run(upper)
+        lost = walks[1].lost_mass * most
+        return lower.bits - _ROUNDING_BITS, upper.bits + lost + _ROUNDING_BITS, lost, int(walks[1].num_sequences)
 
 
-def _walk(cut: Cut, memory_bytes: int, clock: Clock, prune_below: float) -> JointWalk:
-    size = tree_size(cut.chain)
+def _size(cut: Cut, clock: Clock) -> TreeSize | None:
+    """The size of a window's tree; None for a chain of many states, which is walked without being counted."""
+    return None if cut.chain.hidden.num_states > COUNTED_STATES else tree_size(cut.chain, clock)
+
+
+def _walk(cut: Cut, size: TreeSize | None, memory_bytes: int, clock: Clock, prune_below: float) -> Walk:
+    if size is None:
+        return SparseWalk(cut.chain, memory_bytes, clock, prune_below=prune_below)
     return JointWalk(cut.chain, 0.0, memory_bytes, clock, meet=size.meet, outer=size.outer, prune_below=prune_below)
 
 
@@ -236,5 +288,5 @@ def end_gradient(
     """
     cut = Cut(chain, Window.around(chain, radius), reveal=reveal)
     objective = EntropyObjective()
-    slope = cut.run(_walk(cut, memory_bytes, clock, prune_below), objective)
+    slope = cut.run(_walk(cut, _size(cut, clock), memory_bytes, clock, prune_below), objective)
     return objective.bits, slope

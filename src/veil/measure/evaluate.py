@@ -1,5 +1,6 @@
 """`opacity`, `opacity_gradient` and `expected_return`: every method behind one function, which states what it did and why."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -8,11 +9,12 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from ..common.checks import Defects, as_floats, is_number
-from ..common.clock import Clock
+from ..common.clock import Clock, OutOfTime
+from ..common.errors import TooLargeError
 from ..engine.chain import Chain, make_chain
 from ..engine.joint import DEFAULT_MEMORY
 from ..engine.returns import evaluate_return
-from ..engine.size import tree_size
+from ..engine.size import TreeSize, tree_size
 from ..policy.markov import MarkovPolicy
 from ..policy.memories import Memory
 from ..policy.memory import MemoryPolicy
@@ -21,7 +23,7 @@ from ..policy.tables import softmax_pull_back
 from ..policy.tabular import TablePolicy
 from ..policy.timed import TimedPolicy
 from ..problem.problem import Problem
-from .bracket import bracket_gradient, bracket_opacity
+from .bracket import bracket_gradient, bracket_opacity, bracket_result, bracket_slope, deepen, deepest, window_text
 from .exact import (
     COUNTED_STATES,
     EXACT_SECONDS,
@@ -41,6 +43,11 @@ _METHODS = ("auto", "exact", "bracket", "sampled")
 _SECONDS = {"auto": 20.0, "exact": EXACT_SECONDS, "bracket": 60.0, "sampled": EXACT_SECONDS}
 # `auto` enumerates where that is a matter of seconds.
 _AUTO_EXACT_SECONDS = 5.0
+# A forecast of an enumeration is right within about this factor.
+_OVERRUN = 3
+# Of the time that is left: for counting sequences, for an enumeration that the forecast recommends, and for a bracket; where
+# a gradient is wanted the bracket leaves time for it.
+_COUNT_SHARE, _EXACT_SHARE, _BRACKET_SHARE, _GRADIENT_SHARE = 0.1, 0.75, 0.5, 0.2
 # Sparse rows are tried for this long where a count says that many sequences are possible, and for no larger share of
 # the time limit than this.
 _TRIAL_SECONDS, _TRIAL_SHARE = 0.3, 0.1
@@ -102,7 +109,7 @@ def opacity(
     if chain.followed is not None and method != "sampled":
         return history_opacity(chain.followed, method, budget, width)
     if method == "auto":
-        return _auto(chain, settings)
+        return _Auto(chain, settings).run()[0]
     if method == "exact":
         return exact_opacity(chain, budget)
     if method == "bracket":
@@ -139,20 +146,15 @@ def opacity_gradient(
     budget = Budget(memory_bytes, _SECONDS.get(method, 1.0) if time_limit is None else time_limit, merge_tolerance)
     settings = _Settings(method, width, sequences, None, seed, budget)
     policy, chain = _softmax_chain(problem, theta, memory)
-    choice = _choose(chain, budget, gradient=True) if method == "auto" else _Choice(settings.method, "")
-    if choice.found is not None:
-        result, slope = choice.found
+    if method == "auto":
+        result, slope = _Auto(chain, settings, gradient=True).run()
         assert slope is not None
-        return result, _in_theta(policy, slope)
-    chosen, reason = choice.method, choice.reason
-    if chosen == "exact":
-        result, slope = exact_gradient(chain, budget, reason=reason)
-    elif chosen == "bracket":
-        result, slope = bracket_gradient(chain, budget, width=width, reason=reason)
+    elif method == "exact":
+        result, slope = exact_gradient(chain, budget)
+    elif method == "bracket":
+        result, slope = bracket_gradient(chain, budget, width=width)
     else:
-        result, slope = sampled_gradient(
-            chain, sequences=sequences, seed=seed, memory_bytes=memory_bytes, reason=reason
-        )
+        result, slope = _sampled_gradient(chain, settings)
     return result, _in_theta(policy, slope)
 
 
@@ -176,70 +178,136 @@ def return_gradient(
     return value, _in_theta(policy, slope)
 
 
+Measured = tuple[Opacity, np.ndarray | None]
+
+
 @dataclass(frozen=True)
-class _Choice:
-    """What `auto` does, and why; `found` where the choice itself has come upon the answer."""
+class _Auto:
+    """The cheapest way to the accuracy asked for, by forecast, and why it was taken.
 
-    method: Method
-    reason: str
-    found: tuple[Opacity, np.ndarray | None] | None = None
-
-
-def _choose(chain: Chain, budget: Budget, *, gradient: bool) -> _Choice:
-    """The cheapest method by forecast: dense messages where they take seconds, else sparse rows where those do.
-
-    The number of sequences is no forecast of what sparse rows cost, since histories merge: they are tried for a while.
+    1. Enumerate where that is forecast to take seconds: dense messages, or else rows with sparse support, which are tried
+       for a while (histories merge, so that the number of sequences is no forecast of what they cost).
+    2. Else a bracket, as long as the windows so far say that it will reach the width, and sooner than an enumeration.
+    3. Else enumerate where the time left is several times the forecast.
+    4. Else sample in the time that is left, and keep the proven bounds of the bracket.
     """
-    counted = chain.hidden.num_states <= COUNTED_STATES
-    size = tree_size(chain) if counted else None
-    if size is not None and size.exact:
-        seconds = size.seconds(chain, gradient=gradient)
-        if seconds <= min(_AUTO_EXACT_SECONDS, budget.time_limit):
-            return _Choice("exact", f"all {size.text()} possible sequences can be enumerated in a few seconds")
-    trial = min(_TRIAL_SECONDS if counted else _AUTO_EXACT_SECONDS, _TRIAL_SHARE * budget.time_limit)
-    tried = try_sparse(chain, budget, EntropyObjective, trial, gradient=gradient)
-    if tried is not None:
+
+    chain: Chain
+    settings: _Settings
+    gradient: bool = False
+
+    @property
+    def _clock(self) -> Clock:
+        return self.settings.budget.clock
+
+    def run(self) -> Measured:
+        """The result, and its gradient in the table where that is asked for."""
+        size = self._size()
+        seconds = math.inf
+        if size is not None and size.exact:
+            seconds = size.seconds(self.chain, gradient=self.gradient)
+            if seconds <= min(_AUTO_EXACT_SECONDS, self._clock.left / _OVERRUN):
+                found = self._exact(f"all {size.text()} possible sequences can be enumerated in a few seconds")
+                if found is not None:
+                    return found
+        found = self._sparse()
+        if found is not None:
+            return found
+        if size is None:
+            number = f"{self.chain.hidden.num_states:,}"
+            return self._without_enumeration(
+                f"the possible sequences over {number} hidden states are too many", math.inf
+            )
+        why = f"{size.text()} sequences are possible, too many to enumerate within the budget"
+        return self._without_enumeration(why, seconds)
+
+    def _size(self) -> TreeSize | None:
+        """The number of sequences; None for a chain of many states, or where counting takes too long."""
+        if self.chain.hidden.num_states > COUNTED_STATES:
+            return None
+        try:
+            return tree_size(self.chain, self._clock.share(_COUNT_SHARE))
+        except OutOfTime:
+            return None
+
+    def _exact(self, reason: str) -> Measured | None:
+        budget = self.settings.budget.share(_EXACT_SHARE)
+        try:
+            if self.gradient:
+                result, slope = exact_gradient(self.chain, budget)
+            else:
+                result, slope = exact_opacity(self.chain, budget), None
+        except TooLargeError:  # the forecast was wrong
+            return None
+        return replace(result, reason=f"{reason}, as {result.reason}"), slope
+
+    def _sparse(self) -> Measured | None:
+        counted = self.chain.hidden.num_states <= COUNTED_STATES
+        longest = _TRIAL_SECONDS if counted else _AUTO_EXACT_SECONDS
+        trial = min(longest, _TRIAL_SHARE * self._clock.left)
+        tried = try_sparse(self.chain, self.settings.budget, EntropyObjective, trial, gradient=self.gradient)
+        if tried is None:
+            return None
         objective, walk, slope = tried
         reason = f"all {_number_text(walk.num_sequences)} possible sequences enumerated as rows with sparse support"
-        return _Choice("exact", reason, (exact_result(chain, walk, objective, reason), slope))
-    if size is None:
-        return _Choice("sampled", f"the possible sequences over {chain.hidden.num_states:,} hidden states are too many")
-    return _Choice("bracket", f"{size.text()} sequences are possible, too many to enumerate within the budget")
+        return exact_result(self.chain, walk, objective, reason), slope
+
+    def _without_enumeration(self, why: str, seconds: float) -> Measured:
+        """A bracket where it closes; `seconds`: the forecast of an enumeration."""
+        settings, began = self.settings, self._clock.spent
+        budget = settings.budget.share(_GRADIENT_SHARE if self.gradient else _BRACKET_SHARE)
+        best = deepest(deepen(self.chain, budget, width=settings.width, worth_seconds=seconds))
+        if best.width <= settings.width:
+            reason = f"bracket: {why}; {window_text(best)} reach the width"
+            if self.gradient:
+                return bracket_slope(self.chain, best, settings.budget, reason)
+            return bracket_result(self.chain, best, reason), None
+        if seconds * _OVERRUN <= self._clock.left:
+            found = self._exact(
+                f"all possible sequences enumerated, forecast to take {seconds:.0f} s: no bracket closes sooner"
+            )
+            if found is not None:
+                return found
+        reason = f"sampled: {why}"
+        if best.radius or best.num_sequences:
+            reason += (
+                f"; after {self._clock.spent - began:.0f} s the proven bounds, kept as lower and upper, are still"
+                f" {best.width:.2g} bits apart"
+            )
+        if self.gradient:
+            result, slope = _sampled_gradient(self.chain, settings, reason)
+        else:
+            result, slope = _sampled(self.chain, settings, reason), None
+        return replace(result, lower=best.lower, upper=best.upper), slope
 
 
 def _number_text(number: float) -> str:
     return f"{number:,.0f}" if number < 1e15 else f"{number:.3g}"
 
 
-def _auto(chain: Chain, settings: _Settings) -> Opacity:
-    choice = _choose(chain, settings.budget, gradient=False)
-    if choice.found is not None:
-        return choice.found[0]
-    if choice.method == "exact":
-        return exact_opacity(chain, settings.budget, reason=choice.reason)
-    if choice.method == "sampled":
-        return replace(_sampled(chain, settings), reason=f"sampled: {choice.reason}")
-    clock = Clock()
-    bracket = bracket_opacity(chain, settings.budget, width=settings.width, give_up=True)
-    if bracket.upper - bracket.lower <= settings.width:
-        return replace(bracket, reason=f"bracket: {choice.reason}; {bracket.reason} reach the width")
-    spent = clock.spent
-    return replace(
-        _sampled(chain, settings),
-        lower=bracket.lower,
-        upper=bracket.upper,
-        reason=f"sampled: {choice.reason}; after {spent:.0f} s the proven bounds, kept as lower and upper, are still"
-        f" {bracket.upper - bracket.lower:.2g} bits apart",
-    )
-
-
-def _sampled(chain: Chain, settings: _Settings) -> Opacity:
+def _sampled(chain: Chain, settings: _Settings, reason: str = "") -> Opacity:
     return sampled_opacity(
         chain,
         sequences=settings.sequences,
         std_error=settings.std_error,
         seed=settings.seed,
         memory_bytes=settings.budget.memory_bytes,
+        reason=reason,
+        clock=settings.budget.clock,
+    )
+
+
+def _sampled_gradient(
+    chain: Chain, settings: _Settings, reason: str = ""
+) -> tuple[Opacity, Float[np.ndarray, "T C A"]]:
+    return sampled_gradient(
+        chain,
+        sequences=settings.sequences,
+        seed=settings.seed,
+        memory_bytes=settings.budget.memory_bytes,
+        reason=reason,
+        clock=settings.budget.clock,
+        partial=True,
     )
 
 

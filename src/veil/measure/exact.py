@@ -1,7 +1,8 @@
 """Exact opacity and its gradient: every possible observation sequence, once."""
 
+import copy
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
@@ -23,9 +24,11 @@ Fed = TypeVar("Fed", bound=Objective)
 EXACT_SECONDS = 300.0
 # Trees this small are walked without counting them first.
 _SMALL = 20_000
-# A forecast is right within about this factor; a walk that takes longer is ended.
-_OVERRUN = 3
-LATE = "the observation tree outgrew its time limit: raise time_limit, or shorten the horizon"
+_REMEDIES = (
+    "Instead: method='bracket' (proven bounds), method='sampled' (an estimate with its error), method='auto' (chooses),"
+    " merge_tolerance=1e-9 (merges histories that leave the observer the same belief, where many do), a shorter horizon, or"
+)
+LATE = f"the observation tree outgrew its time limit. {_REMEDIES} time_limit=… to allow more"
 # Chains of more states are walked with sparse rows at once: a set of states takes a row of bits in a count.
 COUNTED_STATES = 2_000
 # Below this forecast, dense messages are taken as they are: trying anything else would not be felt.
@@ -41,14 +44,15 @@ _PRODUCT_SECONDS = 1e-7
 class Budget:
     """What an exact evaluation may take.
 
-    **Arguments:** `memory_bytes`: for the messages of the tree (default 2 GiB); `time_limit`: seconds;
-    `merge_tolerance`: 0 keeps every history apart; above, histories whose beliefs agree to it are merged, and the result
-    becomes a bracket whose width bounds the effect.
+    **Arguments:** `memory_bytes`: for the messages of the tree (default 2 GiB); `time_limit`: seconds, for all that is done
+    with this budget, whose `clock` starts when it is made; `merge_tolerance`: 0 keeps every history apart; above,
+    histories whose beliefs agree to it are merged, and the result becomes a bracket whose width bounds the effect.
     """
 
     memory_bytes: int = DEFAULT_MEMORY
     time_limit: float = EXACT_SECONDS
     merge_tolerance: float = 0.0
+    clock: Clock = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         defects = Defects("budget")
@@ -64,6 +68,14 @@ class Budget:
         if not 0 <= self.merge_tolerance < 1:
             defects.add(f"merge_tolerance is {self.merge_tolerance!r}, expected a number in [0, 1)")
         defects.raise_if_any()
+        object.__setattr__(self, "clock", Clock(self.time_limit))
+
+    def share(self, part: float) -> "Budget":
+        """This budget with a part of the time that is left."""
+        result, clock = copy.copy(self), self.clock.share(part)
+        object.__setattr__(result, "clock", clock)
+        object.__setattr__(result, "time_limit", clock.time_limit)
+        return result
 
 
 class EntropyObjective:
@@ -111,21 +123,20 @@ def walk_all(
     Cost: rows of the tree times `nnz(P)` (dense messages), or the sum over histories of the transitions out of what they
     leave possible (rows with sparse support). Raises `TooLargeError`, for a counted chain before most of the work.
     """
-    if chain.hidden.num_states > COUNTED_STATES:
-        objective = make_objective()
-        sparse = SparseWalk(chain, budget.memory_bytes, Clock(budget.time_limit), keep_events)
-        with too_large_if_late(LATE):
-            return objective, sparse, sparse.run(objective, gradient=gradient)
-    if budget.merge_tolerance == 0 and naive_bound(chain) > _SMALL:
-        seconds = min(tree_size(chain).seconds(chain, gradient=gradient), budget.time_limit)
-        if seconds > _DENSE_SECONDS:
-            trial = min(0.05 * seconds, _TRIAL_SECONDS)
-            found = try_sparse(chain, budget, make_objective, trial, gradient=gradient, keep_events=keep_events)
-            if found is not None:
-                return found
-    dense = prepare(chain, budget, gradient=gradient, keep_events=keep_events)
-    objective = make_objective()
     with too_large_if_late(LATE):
+        if chain.hidden.num_states > COUNTED_STATES:
+            objective = make_objective()
+            sparse = SparseWalk(chain, budget.memory_bytes, budget.clock, keep_events)
+            return objective, sparse, sparse.run(objective, gradient=gradient)
+        if budget.merge_tolerance == 0 and naive_bound(chain) > _SMALL:
+            seconds = min(tree_size(chain, budget.clock).seconds(chain, gradient=gradient), budget.time_limit)
+            if seconds > _DENSE_SECONDS:
+                trial = min(0.05 * seconds, _TRIAL_SECONDS)
+                found = try_sparse(chain, budget, make_objective, trial, gradient=gradient, keep_events=keep_events)
+                if found is not None:
+                    return found
+        dense = prepare(chain, budget, gradient=gradient, keep_events=keep_events)
+        objective = make_objective()
         return objective, dense, dense.run(objective, gradient=gradient)
 
 
@@ -141,7 +152,7 @@ def try_sparse(
     """Rows with sparse support for about so many seconds; None where they take longer."""
     objective = make_objective()
     most = seconds / _PRODUCT_SECONDS
-    clock = Clock(_TRIAL_OVERRUN * seconds)
+    clock = budget.clock.within(_TRIAL_OVERRUN * seconds)
     walk = SparseWalk(chain, budget.memory_bytes, clock, keep_events, most_products=most)
     try:
         return objective, walk, walk.run(objective, gradient=gradient)
@@ -153,11 +164,10 @@ def prepare(chain: Chain, budget: Budget, *, gradient: bool, keep_events: bool =
     """A walk over the chain's tree, after the check that it fits the budget."""
     meet, outer = None, "prefixes"
     if naive_bound(chain) > _SMALL:
-        size = tree_size(chain)
+        size = tree_size(chain, budget.clock)
         refuse_if_too_large(chain, size, budget, gradient=gradient, keep_events=keep_events)
         meet, outer = size.meet, size.outer
-    clock = Clock(_OVERRUN * budget.time_limit)
-    return JointWalk(chain, budget.merge_tolerance, budget.memory_bytes, clock, keep_events, meet, outer)
+    return JointWalk(chain, budget.merge_tolerance, budget.memory_bytes, budget.clock, keep_events, meet, outer)
 
 
 def refuse_if_too_large(
@@ -168,7 +178,7 @@ def refuse_if_too_large(
     seconds = size.seconds(chain, gradient=gradient)
     kept = 8.0 * hidden.num_states * size.kept_rows * 3
     if keep_events:
-        kept += size.num_sequences * (8 * hidden.label.shape[1] + 4 * (hidden.horizon + 1)) * 2
+        kept += size.num_sequences * (8 * hidden.num_values + 4 * (hidden.horizon + 1)) * 2
     # Merging usually makes the tree far smaller than the count of sequences; the deadline guards that case instead.
     merging = budget.merge_tolerance > 0
     late = seconds > budget.time_limit and not merging
@@ -178,9 +188,7 @@ def refuse_if_too_large(
     limit = f"{budget.time_limit:g} s" if late else _bytes(budget.memory_bytes)
     raise TooLargeError(
         f"the exact value needs {size.text()} observation sequences over {hidden.num_states} hidden states and"
-        f" {hidden.horizon} steps, {need} where the budget is {limit}. Instead: method='bracket' (proven bounds),"
-        " method='sampled' (an estimate with its error), method='auto' (chooses), merge_tolerance=1e-9 (merges histories"
-        " that leave the observer the same belief, where many do), a shorter horizon, or"
+        f" {hidden.horizon} steps, {need} where the budget is {limit}. {_REMEDIES}"
         f" {'time_limit' if late else 'memory_bytes'}=… to allow more"
     )
 
@@ -212,5 +220,5 @@ def exact_result(chain: Chain, walk: Walk, objective: EntropyObjective, reason: 
         prior_bits=prior,
         method="exact" if walk.merge_error_bits == 0 else "bracket",
         num_sequences=_number(walk, chain),
-        reason=reason or ("rows with sparse support" if isinstance(walk, SparseWalk) else ""),
+        reason=reason or ("rows with sparse support" if isinstance(walk, SparseWalk) else "dense messages"),
     )

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
 
-from ..common.clock import Clock
+from ..common.clock import Clock, OutOfTime
 from ..common.errors import TooLargeError
 from ..common.logs import conditional_entropy_bits, entropy_bits
 from ..engine.beliefs import merge_histories
@@ -27,6 +27,7 @@ from .exact import Budget
 from .result import Opacity
 
 _BYTES = 40  # a number of a message, with its place and what the next one takes meanwhile
+_EXACT_SHARE = 0.5  # of the time, where a bracket may follow
 _FIRST_MOST = 512  # histories that a bracket keeps apart, at first
 _LARGEST_MOST = 2**15
 
@@ -50,7 +51,7 @@ def history_opacity(followed: Followed, method: str, budget: Budget, width: floa
     """
     if method in ("exact", "auto"):
         try:
-            joint = _joint(followed, budget)
+            joint = _joint(followed, budget if method == "exact" else budget.share(_EXACT_SHARE))
             bits, reason = conditional_entropy_bits(joint), f"all {len(joint):,} possible sequences were enumerated"
             return Opacity(bits, bits, bits, _prior(joint), "exact", len(joint), reason=reason)
         except TooLargeError:
@@ -72,15 +73,15 @@ def history_table(followed: Followed, budget: Budget) -> tuple[Float[np.ndarray,
     for layer in reversed(layers):
         events.append(layer.event[row])
         row = layer.parent[row]
-    return _leaves(followed, layers[-1].messages), np.stack(events[::-1], axis=1).astype(np.int32)
+    return _by_value(followed, layers[-1].messages), np.stack(events[::-1], axis=1).astype(np.int32)
 
 
 def _joint(followed: Followed, budget: Budget) -> np.ndarray:
     (last,) = deque(_layers(followed, budget), maxlen=1)
-    return _leaves(followed, last.messages)
+    return _by_value(followed, last.messages)
 
 
-def _leaves(followed: Followed, messages: sp.csr_array) -> Float[np.ndarray, "Y Z"]:
+def _by_value(followed: Followed, messages: sp.csr_array) -> Float[np.ndarray, "Y Z"]:
     """`P(z,y)`: the situations of the last time summed by the value of the secret."""
     last = followed.layers[-1]
     values = np.zeros((len(last), followed.hidden.label.shape[1]))
@@ -94,7 +95,7 @@ def _prior(joint: np.ndarray) -> float:
 
 def _layers(followed: Followed, budget: Budget) -> Iterator[_Histories]:
     """The histories of each time, all apart."""
-    clock = Clock(budget.time_limit)
+    clock = budget.clock
     here = _first(followed)
     yield here
     for time, matrix in enumerate(followed.matrices()):
@@ -140,11 +141,15 @@ def _extended(
 
 def _bracket(followed: Followed, budget: Budget, width: float) -> Opacity:
     """Bounds from histories merged by their beliefs, more of them kept apart each time."""
-    clock, most = Clock(budget.time_limit), _FIRST_MOST
-    lower, upper, rows, prior = 0.0, np.inf, 0, 0.0
+    clock, most = budget.clock, _FIRST_MOST
+    prior = _prior(_by_value(followed, sp.csr_array(followed.occupancies()[-1][None])))
+    lower, upper, rows = 0.0, prior, 0
     while True:
         begin = clock.spent
-        bits, lost, joint, largest = _merged(followed, most)
+        try:
+            bits, lost, joint, largest = _merged(followed, most, clock)
+        except OutOfTime:
+            break
         prior = _prior(joint)
         lower, upper, rows = max(lower, bits - lost), min(upper, bits), max(rows, largest)
         # Twice as many histories take up to three times as long.
@@ -156,12 +161,13 @@ def _bracket(followed: Followed, budget: Budget, width: float) -> Opacity:
     return Opacity(lower, lower, max(lower, upper), prior, "bracket", rows, reason=reason)
 
 
-def _merged(followed: Followed, most: int) -> tuple[float, float, np.ndarray, int]:
+def _merged(followed: Followed, most: int, clock: Clock) -> tuple[float, float, np.ndarray, int]:
     """`H(Z|C_T)`, what merging may have lost, the table behind it, and the most clusters of any time."""
     messages, lost, largest = _first(followed).messages, 0.0, 0
     for time, matrix in enumerate(followed.matrices()):
+        clock.check()
         row, column, mass = _extended(followed, messages, matrix, time)
         messages, charge = merge_histories(row, column, mass, np.arange(len(followed.layers[time + 1])), most)
         lost, largest = lost + charge, max(largest, num_rows(messages))
-    joint = _leaves(followed, messages)
+    joint = _by_value(followed, messages)
     return conditional_entropy_bits(joint), lost, joint, largest

@@ -7,7 +7,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ..common.checks import Defects, is_number
-from ..common.clock import UNLIMITED, Clock
+from ..common.clock import UNLIMITED, Clock, OutOfTime
+from ..common.errors import TooLargeError
 from ..common.logs import entropy_bits, log2_of_count, log2_or_zero
 from ..engine.chain import Chain
 from ..engine.columns import ColumnPass
@@ -21,6 +22,9 @@ _CHUNK = 4096  # sequences at a time; memory stays bounded whatever their number
 _MOST = 10_000_000
 _LEAST = 200
 _ENOUGH_LANES = 128
+_TIMELY_CHUNKS = 20  # in which the time is divided where it is short
+# Seconds a step, sequence and transition: value, value with gradient. Measured on one core, rounded up.
+_SPARSE_RATES, _DENSE_RATES = (2e-9, 1e-8), (3e-10, 1.2e-9)
 
 
 def check_settings(sequences: int | None, std_error: float | None, seed: int) -> None:
@@ -52,7 +56,7 @@ def sequence_pass(
         return DevicePass(chain, events, pad_to=pad_to)
     if chain.hidden.kernel.is_sparse:
         return ColumnPass(chain, events, gradient=gradient, memory_bytes=memory_bytes, clock=clock)
-    return SequencePass(chain, events, gradient=gradient, memory_bytes=memory_bytes)
+    return SequencePass(chain, events, gradient=gradient, memory_bytes=memory_bytes, clock=clock)
 
 
 def sampled_opacity(
@@ -63,28 +67,37 @@ def sampled_opacity(
     seed: int = 0,
     memory_bytes: int = DEFAULT_MEMORY,
     reason: str = "",
+    clock: Clock = UNLIMITED,
 ) -> Opacity:
     """The mean of `h(y) = H(Z|Y=y)` over sampled y (the paper's estimator of the value), unbiased.
 
     **Arguments:** `sequences`: how many to draw; with `std_error`, draws more, in chunks, until the standard error is at
     most that (or ten million are drawn). The estimate's `lower` and `upper` are the trivial bounds 0 and `H(Z)`: a
-    sample proves nothing.
+    sample proves nothing. `clock`: where the time does not suffice, the estimate is that of the sequences so far, and the
+    reason says so.
 
     Cost: `O(T · sequences · nnz(P))`; memory does not grow with the number of sequences.
+
+    **Raises:** `TooLargeError` where not even a first chunk of sequences fits the time.
     """
     generator = np.random.default_rng(seed)
-    sizes = chunk_sizes(chain, sequences, memory_bytes)
+    sizes = _timely_sizes(chain, sequences, memory_bytes, clock, gradient=False)
     tally = _Tally()
-    for size in itertools.chain(sizes, itertools.repeat(sizes[0])):
-        events = draw_events(chain, size, generator)
-        run = sequence_pass(chain, events, gradient=False, memory_bytes=memory_bytes, pad_to=max(sizes))
-        tally.add(run.result.count, entropy_bits(run.result.posterior))
-        if tally.count < sequences:
-            continue
-        # A few sequences that happen to be alike have no spread: they do not reach any target.
-        reached = std_error is None or (tally.std_error <= std_error and tally.count >= _LEAST)
-        if reached or tally.count >= _MOST:
-            break
+    try:
+        for size in itertools.chain(sizes, itertools.repeat(sizes[0])):
+            events = draw_events(chain, size, generator, clock)
+            run = sequence_pass(
+                chain, events, gradient=False, memory_bytes=memory_bytes, pad_to=max(sizes), clock=clock
+            )
+            tally.add(run.result.count, entropy_bits(run.result.posterior))
+            if tally.count < sequences:
+                continue
+            # A few sequences that happen to be alike have no spread: they do not reach any target.
+            reached = std_error is None or (tally.std_error <= std_error and tally.count >= _LEAST)
+            if reached or tally.count >= _MOST:
+                break
+    except OutOfTime:
+        reason = _late(tally, f"a standard error of {std_error:g}" if std_error else f"{sequences:,}", reason)
     return _result(chain, tally, reason)
 
 
@@ -96,28 +109,36 @@ def sampled_gradient(
     memory_bytes: int = DEFAULT_MEMORY,
     reason: str = "",
     clock: Clock = UNLIMITED,
+    partial: bool = False,
 ) -> tuple[Opacity, Float[np.ndarray, "T C A"]]:
     """The sampled opacity and an unbiased estimate of its slope in the policy's table.
 
     The slope is that of `(1/M) Σ_k [h(y_k) + stop(h(y_k) − b_k) · log P(y_k)]` with `b_k` the mean of `h` over the *other*
     sequences of its chunk: independent of `y_k`, so the estimate stays unbiased, and of lower variance as a rule.
-    `clock` is checked before each chunk.
+    `clock` is checked at each step; where the time does not suffice it raises `OutOfTime`, or with `partial` the estimate
+    is that of the chunks so far, as for `sampled_opacity`.
     """
     generator = np.random.default_rng(seed)
-    sizes = chunk_sizes(chain, sequences, memory_bytes)
+    sizes = _timely_sizes(chain, sequences, memory_bytes, clock if partial else UNLIMITED, gradient=True)
     slope, tally = np.zeros(chain.table.shape), _Tally()
-    for size in sizes:
-        events = draw_events(chain, size, generator)
-        clock.check()
-        run = sequence_pass(chain, events, gradient=True, memory_bytes=memory_bytes, pad_to=max(sizes), clock=clock)
-        result = run.result
-        bits = entropy_bits(result.posterior)
-        baseline = (float(result.count @ bits) - bits) / (size - 1)
-        # P(y) ∂/∂P(z,y) of h(y) is -log2 P(z|y) − h(y), and of stop(h − b) log P(y) it is h(y) − b: h cancels.
-        advantage = -log2_or_zero(result.posterior) - baseline[:, None]
-        weight = result.count[:, None] / sequences
-        slope += run.pull_back(np.where(result.posterior > 0, weight * advantage, 0.0))
-        tally.add(result.count, bits)
+    try:
+        for size in sizes:
+            events = draw_events(chain, size, generator, clock)
+            clock.check()
+            run = sequence_pass(chain, events, gradient=True, memory_bytes=memory_bytes, pad_to=max(sizes), clock=clock)
+            result = run.result
+            bits = entropy_bits(result.posterior)
+            baseline = (float(result.count @ bits) - bits) / (size - 1)
+            # P(y) ∂/∂P(z,y) of h(y) is -log2 P(z|y) − h(y), and of stop(h − b) log P(y) it is h(y) − b: h cancels.
+            advantage = -log2_or_zero(result.posterior) - baseline[:, None]
+            weight = result.count[:, None] / sequences
+            slope += run.pull_back(np.where(result.posterior > 0, weight * advantage, 0.0))
+            tally.add(result.count, bits)
+    except OutOfTime:
+        if not partial:
+            raise
+        reason = _late(tally, f"{sequences:,}", reason)
+        slope *= sequences / tally.count
     return _result(chain, tally, reason), slope
 
 
@@ -126,6 +147,16 @@ def opacity_of_posteriors(chain: Chain, posterior: Float[np.ndarray, "k Z"], rea
     tally = _Tally()
     tally.add(np.ones(len(posterior)), entropy_bits(posterior))
     return _result(chain, tally, reason)
+
+
+def _late(tally: "_Tally", wanted: str, reason: str) -> str:
+    """The reason of an estimate that the time limit cut short; raises `TooLargeError` where there is none."""
+    if tally.count < 2:
+        raise TooLargeError(
+            "the time limit ended before the first sequences were evaluated: raise time_limit, or shorten the horizon"
+        ) from None
+    cut = f"{tally.count:,} sequences instead of {wanted}: the time limit allowed no more"
+    return f"{reason}; {cut}" if reason else cut
 
 
 @dataclass
@@ -150,7 +181,21 @@ class _Tally:
         return float(np.sqrt(max(0.0, self.squares / self.count - self.mean**2) / (self.count - 1)))
 
 
-def chunk_sizes(chain: Chain, sequences: int, memory_bytes: int) -> list[int]:
+def _timely_sizes(chain: Chain, sequences: int, memory_bytes: int, clock: Clock, *, gradient: bool) -> list[int]:
+    """`chunk_sizes`; smaller ones where all sequences are forecast to take most of the time, so that some get done."""
+    each = sequence_seconds(chain, gradient=gradient)
+    most = _CHUNK if sequences * each <= clock.left / 2 else max(2, int(clock.left / each / _TIMELY_CHUNKS))
+    return chunk_sizes(chain, sequences, memory_bytes, most)
+
+
+def sequence_seconds(chain: Chain, *, gradient: bool) -> float:
+    """A rough forecast of what one sequence takes on one ordinary core."""
+    kernel = chain.hidden.kernel
+    rate = (_SPARSE_RATES if kernel.is_sparse else _DENSE_RATES)[gradient]
+    return rate * chain.hidden.horizon * len(chain.hidden.channels) * kernel.num_entries
+
+
+def chunk_sizes(chain: Chain, sequences: int, memory_bytes: int, most: int = _CHUNK) -> list[int]:
     """How many sequences to work on at a time: chunks as equal as can be, none of them a single sequence.
 
     A single sequence would have no others to take a baseline from; equal chunks need one compiled shape.
@@ -160,7 +205,7 @@ def chunk_sizes(chain: Chain, sequences: int, memory_bytes: int) -> list[int]:
     room = memory // (8 * hidden.num_states * (hidden.horizon + 8))
     if room < _ENOUGH_LANES:  # keep checkpoints in time instead of every message
         room = memory // int(8 * hidden.num_states * (2 * hidden.horizon**0.5 + 8))
-    most = max(2, min(_CHUNK, int(room)))
+    most = max(2, min(most, int(room)))
     chunks = max(1, min(-(-sequences // most), sequences // 2))
     size, larger = divmod(sequences, chunks)
     return [size + 1] * larger + [size] * (chunks - larger)
@@ -168,7 +213,7 @@ def chunk_sizes(chain: Chain, sequences: int, memory_bytes: int) -> list[int]:
 
 def _result(chain: Chain, tally: _Tally, reason: str) -> Opacity:
     prior = float(entropy_bits(chain.prior))
-    most = min(prior, log2_of_count(chain.hidden.label.shape[1]))
+    most = min(prior, log2_of_count(chain.hidden.num_values))
     return Opacity(
         bits=tally.mean,
         lower=0.0,

@@ -1,6 +1,7 @@
 """A problem as the verifier reads it, from its own arrays: every start, every move, how well its rows sum to one."""
 
 import numpy as np
+import scipy.sparse as sp
 from jaxtyping import Float, Int
 
 from ..common.logs import log2_of_count
@@ -9,6 +10,7 @@ from .arithmetic import FLOOR, LARGEST, UNIT, defect_of, require
 
 Numbers = Int[np.ndarray, " n"]
 Columns = tuple[np.ndarray, ...]
+_DENSE_NUMBERS = 2**24  # of emissions that are summed as a dense table
 
 
 class CheckedProblem:
@@ -92,10 +94,12 @@ def _log2_rounded_up(count: int) -> float:
     return log2_of_count(count) * (1.0 if count & (count - 1) == 0 else 1 + 4 * UNIT)
 
 
-def _emissions(problem: Problem) -> Float[np.ndarray, "A|1 S O"]:
-    """`b(o|a,s)`: one table for each action, or one for all."""
-    observer = problem.observer
-    return observer.emissions if observer.on_actions else observer.emissions[None]
+def _emitted(table: sp.csr_array, states: Numbers) -> Columns:
+    """What each of some states emits: its position among them, the observation, and `b(o|s)`."""
+    count = np.diff(table.indptr)[states]
+    position = np.repeat(np.arange(len(states)), count)
+    entry = np.arange(len(position)) - np.repeat(np.cumsum(count) - count - table.indptr[states], count)
+    return position, table.indices[entry], table.data[entry]
 
 
 def _weights(problem: Problem) -> Float[np.ndarray, " K"]:
@@ -107,26 +111,27 @@ def _weights(problem: Problem) -> Float[np.ndarray, " K"]:
 def _starts(problem: Problem) -> Columns:
     """`(x, event, probability)` of every possible start; event 0 where nothing is received then."""
     table, states = problem.secret_table, problem.num_states
-    first = _emissions(problem)[0] if problem.observer.sees_first else np.ones((states, 1))
+    first = problem.observer.matrices[0] if problem.observer.sees_first else sp.csr_array(np.ones((states, 1)))
     parts = []
     for k, (weight, model) in enumerate(zip(_weights(problem), problem.models, strict=True)):
-        s, event = np.nonzero((weight > 0) & (model.initial[:, None] > 0) & (first > 0))
+        begun = np.flatnonzero((weight > 0) & (model.initial > 0))
+        position, event, chance = _emitted(first, begun)
+        s = begun[position]
         x = (k * len(table.memory_step) + table.memory_start[s]) * states + s
-        parts.append((x, event, weight * model.initial[s] * first[s, event]))
+        parts.append((x, event, weight * model.initial[s] * chance))
     return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
 
 
 def _moves(problem: Problem) -> Columns:
     """`(row, target, event, chance)` of every move, in the order of rows `x · A + a`."""
-    table, observer, emissions = problem.secret_table, problem.observer, _emissions(problem)
+    table, observer = problem.secret_table, problem.observer
     (memories, states), actions = table.memory_step.shape, problem.num_actions
     parts = []
     for k, model in enumerate(problem.models):
         for action, matrix in enumerate(model.matrices):
             source = np.repeat(np.arange(states), np.diff(matrix.indptr))
-            emission = emissions[min(action, len(emissions) - 1)][matrix.indices]  # of the next state, an entry a row
-            entry, event = np.nonzero((emission > 0) & (matrix.data > 0)[:, None])
-            chance, s, after = matrix.data[entry] * emission[entry, event], source[entry], matrix.indices[entry]
+            entry, event, chance = _emitted(observer.matrices[min(action, len(observer.matrices) - 1)], matrix.indices)
+            chance, s, after = matrix.data[entry] * chance, source[entry], matrix.indices[entry]
             event = event + action * observer.num_observations * observer.sees_actions
             for m in range(memories):
                 target = (k * memories + table.memory_step[m, after]) * states + after
@@ -139,10 +144,18 @@ def _moves(problem: Problem) -> Columns:
 
 def _sums(problem: Problem) -> Float[np.ndarray, " n"]:
     """The computed sum of every distribution: over models, starts, observations, and next states of available actions."""
-    sums = [np.array([_weights(problem).sum()]), _emissions(problem).sum(axis=-1).ravel()]
+    sums = [np.array([_weights(problem).sum()]), *(_row_sums(table) for table in problem.observer.matrices)]
     for model in problem.models:
         sums.append(np.array([model.initial.sum()]))
         for action, matrix in enumerate(model.matrices):
             source = np.repeat(np.arange(problem.num_states), np.diff(matrix.indptr))
             sums.append(np.bincount(source, matrix.data, problem.num_states)[model.available[:, action]])
     return np.concatenate(sums)
+
+
+def _row_sums(table: sp.csr_array) -> Float[np.ndarray, " n"]:
+    """The computed sum of each row; all orders of summation are within the error that `defect_of` allows for."""
+    degree = np.diff(table.indptr)
+    if len(degree) * int(table.indices.max(initial=0) + 1) <= _DENSE_NUMBERS:
+        return table.toarray().sum(axis=1)
+    return np.bincount(np.repeat(np.arange(len(degree)), degree), table.data, len(degree))

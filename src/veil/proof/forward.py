@@ -199,7 +199,10 @@ def policy_values(
             inside.step(time)
         if right <= horizon and goal == "opaque":  # a policy that acts on the value later may give it away with x
             inside.reveal(value=read.used_value >= right)
-    return PolicyValues(*inside.bits(), *_returns(problem, read, law, values))
+    lower, upper = inside.bits()
+    if left >= 0 or right <= horizon:  # an observer who is told more bounds from below only, one who forgets from above
+        lower, upper = (lower, problem.most_bits) if goal == "opaque" else (0.0, upper)
+    return PolicyValues(lower, upper, *_returns(problem, read, law, values))
 
 
 def _returns(

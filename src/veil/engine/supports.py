@@ -1,0 +1,166 @@
+"""Which hidden states and histories are possible: the one walk over sets of states.
+
+What can follow a history depends only on the set of hidden states that it leaves possible. Sets come from the pattern of
+the transitions, with a one for each action that is taken at all, not from probabilities, which underflow where the horizon
+is long.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Bool, Float, Int
+
+from ..common.clock import UNLIMITED, Clock
+from .chain import Chain
+from .kernel import Matrix
+
+# Products of a set and a pattern made between two looks at the clock: about a tenth of a second.
+_AT_ONCE = 2**28
+_NUMBERS = 2**23  # booleans of sets that are extended at a time; their children have up to E times as many
+
+
+@dataclass(frozen=True, eq=False)
+class Children:
+    """What can follow some histories (or precede some continuations), ordered by event: one of `parent`, with `event`."""
+
+    parent: Int[np.ndarray, " m"]
+    event: Int[np.ndarray, " m"]
+    sets: Bool[np.ndarray, "m *V N"]
+
+
+@dataclass(frozen=True, eq=False)
+class CountedSets:
+    """Sets of possible states, and how many histories leave each of them."""
+
+    sets: Bool[np.ndarray, "n *V N"]
+    counts: Float[np.ndarray, " n"]
+
+    @staticmethod
+    def once(sets: Bool[np.ndarray, "n *V N"]) -> "CountedSets":
+        """Each set by one history."""
+        return CountedSets(sets, np.ones(len(sets)))
+
+    @property
+    def total(self) -> float:
+        """How many histories there are."""
+        return float(self.counts.sum())
+
+    def extended(self, step: Callable[[np.ndarray, int], Children], time: int) -> "CountedSets":
+        """All children of a step, equal sets counted together; some rows at a time, so that memory is bounded."""
+        rows = max(1, _NUMBERS // self.sets[:1].size)
+        parts = []
+        for begin in range(0, len(self.sets), rows):
+            children = step(self.sets[begin : begin + rows], time)
+            parts.append(CountedSets(children.sets, self.counts[begin + children.parent]).united())
+        if len(parts) == 1:
+            return parts[0]
+        sets, counts = [part.sets for part in parts], [part.counts for part in parts]
+        return CountedSets(np.concatenate(sets), np.concatenate(counts)).united()
+
+    def united(self) -> "CountedSets":
+        """Equal sets counted together."""
+        packed = np.packbits(self.sets.reshape(len(self.sets), -1), axis=1)
+        _, index, inverse = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+        return CountedSets(self.sets[index], np.bincount(inverse.ravel(), weights=self.counts, minlength=len(index)))
+
+
+class Supports:
+    """The sets of hidden states that histories and continuations of a chain leave possible, one step at a time.
+
+    Sets are rows of booleans, `(n, N)`, or `(n, Z, N)` once there is one for each value of the secret.
+
+    **Arguments:** `chain`: only which actions its policy takes matters; `clock`: checked in every loop.
+
+    Cost of a step: for each set the product with the pattern of the transitions, and `E · N` for the events.
+    """
+
+    def __init__(self, chain: Chain, clock: Clock = UNLIMITED):
+        self.hidden, self.clock = chain.hidden, clock
+        self._chain = Chain(chain.hidden, (chain.table > 0).astype(float), stationary=chain.stationary)
+        self._emits = [_columns(channel.table) for channel in chain.hidden.channels]  # (E, N) each
+        self._patterns: dict[int, list[Matrix]] = {}
+
+    @cached_property
+    def reached(self) -> Bool[np.ndarray, "T+1 N"]:
+        """Which hidden states can be met at times 0 … T."""
+        result = np.empty((self.hidden.horizon + 1, self.hidden.num_states), dtype=bool)
+        result[0] = self.hidden.start > 0
+        for time in range(self.hidden.horizon):
+            self.clock.check()
+            result[time + 1] = np.logical_or.reduce(self.moved(result[time][None], time))[0]
+        return result
+
+    def first(self) -> Bool[np.ndarray, "n N"]:
+        """The sets after each first event that is possible, in order."""
+        sets = _columns(self.hidden.first)
+        return sets[sets.any(axis=1)]
+
+    def last(self) -> Bool[np.ndarray, "n N"]:
+        """The sets before any continuation: all that can be met at time T; each by itself where `x_T` is told."""
+        reached = self.reached[self.hidden.horizon]
+        return np.eye(self.hidden.num_states, dtype=bool)[reached] if self.hidden.reveals_last else reached[None]
+
+    def moved(self, sets: Bool[np.ndarray, "n *V N"], time: int) -> list[Bool[np.ndarray, "n *V N"]]:
+        """The sets one step on, for each channel, before anything is emitted."""
+        return [self._product(sets, pattern) for pattern in self._pattern(time)]
+
+    def ahead(self, sets: Bool[np.ndarray, "n *V N"], time: int) -> Children:
+        """Each history extended by each event that can follow it at time + 1."""
+        moved = self.moved(sets, time)
+        return self._children(
+            lambda event: [rows & table[event] for rows, table in zip(moved, self._emits, strict=True)]
+        )
+
+    def back(self, sets: Bool[np.ndarray, "n N"], time: int) -> Children:
+        """Each continuation from time + 1 on with each event that can come before it."""
+        turned, met = [pattern.T for pattern in self._pattern(time)], self.reached[time]
+        return self._children(
+            lambda event: [
+                self._product(sets & table[event], pattern) & met
+                for pattern, table in zip(turned, self._emits, strict=True)
+            ]
+        )
+
+    def _children(self, rows_of: Callable[[int], list[np.ndarray]]) -> Children:
+        parents, events, sets = [], [], []
+        for event in range(self.hidden.num_events):
+            self.clock.check()
+            union = np.logical_or.reduce(rows_of(event))
+            possible = np.flatnonzero(union.any(axis=tuple(range(1, union.ndim))))
+            parents.append(possible)
+            events.append(np.full(len(possible), event))
+            sets.append(union[possible])
+        return Children(np.concatenate(parents), np.concatenate(events), np.concatenate(sets))
+
+    def _pattern(self, time: int) -> list[Matrix]:
+        key = 0 if self._chain.stationary else time
+        if key not in self._patterns:
+            self._patterns[key] = [_positive(matrix) for matrix in self._chain.matrices(time)]
+        return self._patterns[key]
+
+    def _product(self, sets: np.ndarray, pattern: Matrix) -> np.ndarray:
+        """Which states have a neighbour in each set."""
+        flat = sets.reshape(-1, sets.shape[-1])
+        entries = pattern.size if isinstance(pattern, np.ndarray) else pattern.nnz
+        step = max(1, _AT_ONCE // max(1, int(entries)))
+        result = np.empty(flat.shape, dtype=bool)
+        for begin in range(0, len(flat), step):
+            self.clock.check()
+            part = slice(begin, begin + step)
+            np.greater(flat[part].astype(np.float32) @ pattern, 0, out=result[part])
+        return result.reshape(sets.shape)
+
+
+def _positive(matrix: Matrix) -> Matrix:
+    """A one for each positive entry, so that a product counts neighbours."""
+    if isinstance(matrix, np.ndarray):
+        return (matrix > 0).astype(np.float32)
+    return sp.csr_array(((matrix.data > 0).astype(np.float32), matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def _columns(table: sp.csr_array) -> Bool[np.ndarray, "E N"]:
+    """Which rows of a table are positive in each column."""
+    return np.ascontiguousarray(table.astype(bool).toarray().T)
