@@ -17,7 +17,7 @@ ROWS = [(1, 0.5, 0.1, 0.0, 0.2, 0.01), (2, 0.6, 0.2, 0.3, 0.1, 0.02)]
 
 def test_a_status_is_its_message():
     assert {status.name for status in Status} == {
-        "CONVERGED", "ITERATION_LIMIT", "TIME_LIMIT", "INTERRUPTED", "INFEASIBLE",
+        "CONVERGED", "ITERATION_LIMIT", "TIME_LIMIT", "NOT_SEARCHED", "INTERRUPTED", "INFEASIBLE",
     }  # fmt: skip
     assert all(isinstance(status.value, str) and len(status.value) > 20 for status in Status)
     assert veil.Status is Status

@@ -25,7 +25,8 @@ FEW: dict[str, Any] = {"evaluation": "sampled", "certificate": False, "progress"
 
 
 def solve(problem: veil.Problem, **settings: Any) -> Solution:
-    return veil.solve(problem, **FEW | {"iterations": 30} | settings)
+    options: dict[str, Any] = FEW | {"iterations": 30} | settings
+    return veil.solve(problem, **options)
 
 
 def sampled_task(problem: veil.Problem, memory: Any = "timed", **settings: Any) -> Task:

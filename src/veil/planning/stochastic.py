@@ -115,7 +115,7 @@ class StochasticAscent:
         self._length = ITERATIONS if options.iterations is None else options.iterations
 
         per_sequence = _PER_ENTRY * space.layers.num_entries
-        fits = 2 ** int(np.log2(max(1.0, _BATCH_SECONDS / per_sequence)))
+        fits = 2 ** (max(1, int(_BATCH_SECONDS / per_sequence)).bit_length() - 1)
         self._first_batch = int(np.clip(fits, _LEAST_BATCH, _MOST_BATCH // 2))
         self._seconds = per_sequence * self._first_batch + _PER_STEP * space.hidden.horizon  # of one gradient, forecast
 
