@@ -1,7 +1,7 @@
 """`veil certify` and `veil verify`: make and check certificates of how good a policy is."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -96,7 +96,7 @@ def verify(
     found = check(certificate, opened.problem, acting)
     if result is not None:
         check_document(result, certificate, found, opened.problem, acting)
-    facts: dict[str, Any] = {
+    facts: dict[str, object] = {
         "holds": True,
         "scenario": scenario,
         "problem": opened.problem.name,

@@ -6,14 +6,16 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ..common.settings import Given
     from ..formats.imported import Imported
+    from ..policy.policy import Policy
     from ..problem.problem import Problem
 
 SOLVED = 0
@@ -91,7 +93,7 @@ class Opened:
 
     problem: "Problem"
     source: str
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: "Given" = field(default_factory=dict)
 
 
 def open_scenario(text: str) -> Opened:
@@ -133,7 +135,7 @@ def _no_scenario(text: str) -> Exception:
     return InputError(text, [f"this is a model file, which has no secret and no horizon: {remedy}"])
 
 
-def open_policy(problem: "Problem", text: str) -> Any:
+def open_policy(problem: "Problem", text: str) -> "Policy":
     """The policy of a file, of a result folder, or the uniform one; raises where it does not fit the problem."""
     from ..formats.policies.files import load_policy
     from ..policy.markov import MarkovPolicy
@@ -159,7 +161,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
     """
 
     @functools.wraps(command)
-    def wrapped(*arguments: Any, **named: Any) -> None:
+    def wrapped(*arguments: object, **named: object) -> None:
         try:
             from ..common.errors import VeilError
         except KeyboardInterrupt:
@@ -195,7 +197,7 @@ def code_of(error: Exception) -> int:
     return REJECTED if isinstance(error, CertificateError) else BAD_INPUT
 
 
-def _fail(error: Exception | str, code: int, named: dict[str, Any]) -> NoReturn:
+def _fail(error: Exception | str, code: int, named: dict[str, object]) -> NoReturn:
     message = str(error)
     print(f"veil: {message}", file=sys.stderr)
     if named.get("as_json"):
@@ -205,7 +207,7 @@ def _fail(error: Exception | str, code: int, named: dict[str, Any]) -> NoReturn:
     stop(code)
 
 
-def print_json(document: Any) -> None:
+def print_json(document: object) -> None:
     """One JSON document on standard output."""
     from ..formats.documents import json_text
 
@@ -224,7 +226,7 @@ def console(*, error: bool = False) -> "Console":
     return Console(stderr=error, highlight=False, markup=False, soft_wrap=True)
 
 
-def print_table(headings: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> None:
+def print_table(headings: Sequence[str], rows: Iterable[Iterable[object]], title: str | None = None) -> None:
     """A table: drawn on a terminal, else plain columns that other programs can cut; numbers to the right."""
     given = [list(row) for row in rows]
     cells = [[_text(entry) for entry in row] for row in given]
@@ -254,14 +256,14 @@ def _draw_table(headings: Sequence[str], cells: list[list[str]], right: list[boo
     console().print(table)
 
 
-def print_facts(facts: Iterable[tuple[str, Any]]) -> None:
+def print_facts(facts: Iterable[tuple[str, object]]) -> None:
     """Names and values in two columns; None leaves a line out."""
     from ..common.text import aligned
 
     print(aligned((name, _text(value)) for name, value in facts if value is not None))
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):

@@ -56,7 +56,7 @@ class Format:
     write_chain: "Callable[[Path, Problem, Policy], object] | None" = None
     read_policy: "Callable[[Path, Problem | None], Policy] | None" = None
     write_policy: "Callable[[Path, Problem, Policy], None] | None" = None
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict[str, str])
     extra: str | None = None
 
     @property
@@ -175,7 +175,8 @@ def format_table() -> list[dict[str, str]]:
 
 def _loaded() -> tuple[dict[str, Format], list[PluginError]]:
     """All formats, and the errors of packages whose formats cannot be loaded: those must not keep others from working."""
-    found, errors = {}, []
+    found: dict[str, Format] = {}
+    errors: list[PluginError] = []
     for name in FORMATS:
         try:
             found[name] = FORMATS.get(name)

@@ -4,9 +4,10 @@ To add an option, add one field: to `SearchOptions` where a curve has it as well
 `SolveOptions`. This module imports neither NumPy nor pydantic, so that the command line starts quickly.
 """
 
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 
 from ..common.settings import About
 
@@ -19,6 +20,16 @@ Goal = Literal["opaque", "transparent"]
 Objective = Literal["entropy", "leakage", "guess"]
 Evaluation = Literal["auto", "exact", "bracket", "sampled"]
 MemoryName = Literal["markov", "timed", "history"]
+
+
+class Optimizer(Protocol):
+    """A transformation of optax, such as `optax.adam(0.05)`: how its state begins, and how a gradient becomes a step."""
+
+    @property
+    def init(self) -> Callable[..., object]: ...  # noqa: D102
+
+    @property
+    def update(self) -> Callable[..., tuple[object, object]]: ...  # noqa: D102
 
 
 def _is_memory(value: object) -> bool:
@@ -172,7 +183,7 @@ class SolveOptions(SearchOptions):
         ),
     ] = "exact"
     optimizer: Annotated[
-        Any,
+        str | Optimizer | None,
         About(
             "Optimizer that makes the steps: the name of one of optax's, such as adam; in Python also an optax"
             " transformation.",

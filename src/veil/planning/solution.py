@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -97,7 +96,7 @@ class Solution(Value):
     seed: int = 0
     needs_observations: bool = False
     history: History = field(default_factory=lambda: History.of([]))
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, object] = field(default_factory=dict[str, object])
     certificate: Certificate | None = None
     certificate_note: str = ""
     upper_bits: float = float("nan")

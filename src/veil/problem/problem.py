@@ -1,8 +1,12 @@
 """The problem: a model, an observer, a secret, a horizon and a threshold on the return."""
 
+# pyright: reportUnnecessaryIsInstance=false
+# Users without a type checker are told at run time what is wrong with an argument.
+
 import re
 from collections.abc import Sequence
-from typing import Literal, TypedDict, Unpack
+from numbers import Integral
+from typing import Literal, TypedDict, Unpack, cast
 
 import numpy as np
 
@@ -203,16 +207,18 @@ class Problem(Value):
 
 
 def _check_models(model: object, defects: Defects) -> tuple[Model, ...]:
-    models = (model,) if isinstance(model, Model) else tuple(model) if isinstance(model, Sequence) else ()
-    if not models or not all(isinstance(m, Model) for m in models):
-        defects.add(f"model is a {type(model).__name__}, expected a veil.Model or a sequence of them")
+    found = type(model).__name__
+    given = list(cast(Sequence[object], model)) if isinstance(model, Sequence) else [model]
+    models = tuple(one for one in given if isinstance(one, Model))
+    if not models or len(models) < len(given):
+        defects.add(f"model is a {found}, expected a veil.Model or a sequence of them")
         defects.raise_if_any()
     check_same_shape(models)
     return models
 
 
 def _check_horizon(horizon: object, defects: Defects) -> int:
-    if not isinstance(horizon, (int, np.integer)) or isinstance(horizon, bool) or horizon < 0:
+    if not isinstance(horizon, Integral) or isinstance(horizon, bool) or int(horizon) < 0:
         defects.add(f"horizon is {horizon!r}, expected a whole number of decisions, 0 or more", "horizon")
         return -1
     return int(horizon)
