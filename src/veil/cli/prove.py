@@ -16,7 +16,6 @@ from .shared import (
     print_facts,
     print_json,
 )
-from .solve import progress_bar
 
 if TYPE_CHECKING:
     from ..formats.results.folder import Result
@@ -47,8 +46,8 @@ def certify(
 
     opened = open_scenario(scenario)
     acting = open_policy(opened.problem, policy)
-    with progress_bar(as_json) as tell:
-        certificate = issue(opened.problem, acting, time_limit, gap, goal=goal, progress=tell)
+    shown = False if as_json else None
+    certificate = issue(opened.problem, acting, time_limit, gap, goal=goal, progress=shown)
     certificate.save(output)
     if as_json:
         own = {"file": str(output), "feasible": certificate.feasible, "threshold": certificate.threshold}

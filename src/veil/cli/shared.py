@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from ..common.settings import Given
     from ..formats.imported import Imported
     from ..policy.policy import Policy
@@ -219,13 +217,6 @@ def note(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def console(*, error: bool = False) -> "Console":
-    """Where rich draws; made anew each time, since standard output may have been replaced."""
-    from rich.console import Console
-
-    return Console(stderr=error, highlight=False, markup=False, soft_wrap=True)
-
-
 def print_table(headings: Sequence[str], rows: Iterable[Iterable[object]], title: str | None = None) -> None:
     """A table: drawn on a terminal, else plain columns that other programs can cut; numbers to the right."""
     given = [list(row) for row in rows]
@@ -245,6 +236,7 @@ def print_table(headings: Sequence[str], rows: Iterable[Iterable[object]], title
 
 def _draw_table(headings: Sequence[str], cells: list[list[str]], right: list[bool], title: str | None) -> None:
     from rich import box
+    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -253,7 +245,7 @@ def _draw_table(headings: Sequence[str], cells: list[list[str]], right: list[boo
         table.add_column(Text(head), justify="right" if is_right else "left", overflow="fold")
     for row in cells:
         table.add_row(*map(Text, row))
-    console().print(table)
+    Console(highlight=False, markup=False, soft_wrap=True).print(table)
 
 
 def print_facts(facts: Iterable[tuple[str, object]]) -> None:

@@ -2,7 +2,6 @@
 
 import contextlib
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -23,7 +22,6 @@ from .shared import (
     JsonOption,
     Opened,
     ScenarioArgument,
-    console,
     guarded,
     note,
     open_scenario,
@@ -34,14 +32,13 @@ from .shared import (
 )
 
 if TYPE_CHECKING:
-    from ..common.clock import Progress
     from ..common.settings import Given
     from ..planning.frontier import Frontier
     from ..planning.options import MemoryName
     from ..planning.solution import Status
     from ..policy.memories import Memory
 
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no notes.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress line and no notes.")]
 
 
 @guarded
@@ -101,8 +98,8 @@ def _search(
     from ..planning.solve import solve as find
 
     check_writable(folder)
-    with endings_keep_the_best(), progress_bar(quiet) as tell:
-        solution = find(opened.problem, **options, progress=tell)
+    with endings_keep_the_best():
+        solution = find(opened.problem, **options, progress=False if quiet else None)
     with interrupts_wait():
         document = write_result(
             folder, opened.problem, solution, scenario=opened.source, certificate=solution.certificate,
@@ -152,25 +149,6 @@ def code_of_status(status: "Status", feasible: bool = True) -> int:
     codes = {"CONVERGED": SOLVED, "INTERRUPTED": INTERRUPTED, "INFEASIBLE": INFEASIBLE}
     code = codes.get(status.name, LIMIT)
     return INFEASIBLE if code == SOLVED and not feasible else code
-
-
-@contextlib.contextmanager
-def progress_bar(quiet: bool) -> "Iterator[bool | Callable[[Progress], None]]":
-    """What to pass to a search as `progress`: a function that moves a bar, or False where there is no terminal."""
-    if quiet or not sys.stderr.isatty():
-        yield False
-        return
-    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bar
-
-    columns = TextColumn("{task.description:>8}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[news]}")
-    with Bar(*columns, TimeElapsedColumn(), console=console(error=True), transient=True) as bar:
-        task = bar.add_task("begin", total=None, news="")
-
-        def tell(news: "Progress") -> None:
-            bar.update(task, description=news.phase, completed=news.iteration, total=max(1, news.of), news=news.values)
-
-        yield tell
 
 
 @contextlib.contextmanager
@@ -237,8 +215,8 @@ def frontier(
     known = settings(FrontierOptions)
     chosen = {**{name: value for name, value in opened.settings.items() if name in known}, **_given(options)}
     points = chosen.get("points", known["points"].default)
-    with endings_keep_the_best(), progress_bar(quiet) as tell:
-        curve = sweep(opened.problem, **chosen, progress=tell)
+    with endings_keep_the_best():
+        curve = sweep(opened.problem, **chosen, progress=False if quiet else None)
     document = _curve_document(opened, curve, points)
     if output is not None:
         marker = ",".join(_POINT) if output.suffix == ".csv" else '"price_bits"'

@@ -158,6 +158,13 @@ def read_model(path: str | Path, options: Mapping[str, object] | None = None) ->
     return found.read_model(Path(path), **(options or {}))
 
 
+def write_problem(path: str | Path, problem: "Problem") -> None:
+    """Write a problem, by the format of the extension; raises `InputError` where no format that has it can."""
+    write = find_format("write_problem", path).write_problem
+    assert write is not None
+    write(Path(path), problem)
+
+
 def format_table() -> list[dict[str, str]]:
     """All formats, for people: name, extensions, description, abilities, options, and the extra that is needed."""
     return [

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -9,9 +10,11 @@ from jaxtyping import Float, Int
 from ..common.rounding import lower_text, upper_text
 from ..common.text import aligned
 from ..common.values import Value
+from ..common.writers import writer
 from ..game.refine import SolvedGame
 from ..measure.result import Opacity
 from ..policy.policy import Policy
+from ..problem.problem import Problem
 from ..proof.certificate import Certificate
 
 
@@ -76,6 +79,7 @@ class Solution(Value):
     - `certificate`: the proof that comes with the answer; `certificate_note`: why there is none.
     - `upper_bits`: the upper bound over all policies with this return, where the method proves one; `proof`: the game that
       proves it, for `certify`.
+    - `problem`: what was solved; None where the solution was not made by `veil.solve`.
     """
 
     policy: Policy
@@ -101,6 +105,7 @@ class Solution(Value):
     certificate_note: str = ""
     upper_bits: float = float("nan")
     proof: SolvedGame | None = field(default=None, repr=False)
+    problem: Problem | None = field(default=None, repr=False)
 
     def summary(self) -> str:
         """The answer as a small table and one or two sentences."""
@@ -111,6 +116,17 @@ class Solution(Value):
         elif self.needs_observations:
             lines.append("The agent must see the observations to play this policy.")
         return "\n".join(lines)
+
+    def save(self, folder: str | Path, *, scenario: str | None = None) -> None:
+        """Write the result folder that `veil solve` writes: policy, history, certificate and `result.json`, all or none.
+
+        **Arguments:** `folder`: a new one, or one with an older result, which is replaced; `scenario`: the file of the
+        problem or `gallery:NAME`, which `veil report` and `veil verify` then find by themselves.
+
+        **Raises:** `InputError` where the folder cannot be written or has files that veil did not write, and where
+        `problem` is None.
+        """
+        writer("solution")(folder, self, scenario)
 
     def _facts(self) -> list[tuple[str, str]]:
         required = "" if self.threshold is None else f", required: at least {self.threshold:.6g}"

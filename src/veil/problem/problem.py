@@ -6,6 +6,7 @@
 import re
 from collections.abc import Sequence
 from numbers import Integral
+from pathlib import Path
 from typing import Literal, TypedDict, Unpack, cast
 
 import numpy as np
@@ -14,6 +15,7 @@ from ..common.checks import Defects, is_number
 from ..common.errors import InputError
 from ..common.suggest import suggestion
 from ..common.values import Value
+from ..common.writers import writer
 from .layout import Layout
 from .model import Model, check_same_shape
 from .observer import Observer
@@ -139,6 +141,16 @@ class Problem(Value):
     def secret_values(self) -> tuple[str, ...]:
         """The names of the values that the secret can take."""
         return self.secret_table.value_names
+
+    def save(self, path: str | Path) -> None:
+        """Write the problem to a file, by its extension: `.toml` for a scenario, which `veil.load` reads to the same numbers.
+
+        A grid is written as the graph of its cells. Packages can add formats (`veil.formats.registry`).
+
+        **Raises:** `InputError` where no format with the extension writes problems, or a name cannot be written;
+        `ModelFileError` where the file cannot be written.
+        """
+        writer("problem")(path, self)
 
     def replace(self, **changes: Unpack[Parts]) -> "Problem":
         """The same problem with some parts changed, checked anew; another model loses the layout unless one is given."""

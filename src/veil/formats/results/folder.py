@@ -99,6 +99,22 @@ def write_result(
     return document
 
 
+def save_solution(folder: str | Path, solution: Solution, scenario: str | None) -> None:
+    """`Solution.save`: the result folder of a solution that knows its problem."""
+    problem = solution.problem
+    if problem is None:
+        raise InputError("solution", ["it does not know its problem, which only veil.solve tells it: use write_result"])
+    check_writable(folder)
+    write_result(
+        folder,
+        problem,
+        solution,
+        scenario=scenario,
+        certificate=solution.certificate,
+        note=solution.certificate_note,
+    )
+
+
 def check_writable(folder: str | Path) -> None:
     """Raise `InputError` where a result cannot be written to a folder, or would replace what veil did not write.
 
