@@ -132,9 +132,25 @@ def _write_model(writer: _Writer, model: Model) -> None:
 
 def _write_observer(writer: _Writer, observer: Observer) -> None:
     writer.texts("observations", observer.observations.all())
-    writer.dense("emissions", observer.shape, observer.matrices)
+    writer.dense("emissions", observer.shape, observer.base_matrices)
     writer.integer("sees actions", observer.sees_actions)
     writer.integer("sees initial", observer.sees_initial)
+    _write_schedule(writer, observer)
+
+
+def _write_schedule(writer: _Writer, observer: Observer) -> None:
+    """What an observer that depends on time, or has no clock, adds; the silent observation decides its meaning then."""
+    if observer.times is not None:
+        times = np.array([-1]) if observer.times == "end" else np.array(sorted(observer.times), dtype=np.int64)
+        writer.integers("times", times)
+    for time, emissions in observer.emissions_at.items():
+        writer.integer("emissions at", time)
+        matrices = emissions if isinstance(emissions, list) else [emissions]
+        writer.dense("emissions then", observer.shape, matrices)
+    if observer.untimed:
+        writer.integer("untimed", 1)
+    if (observer.times is not None or observer.untimed) and observer.silent is not None:
+        writer.integer("silent", observer.silent)
 
 
 def _write_secret(writer: _Writer, table: SecretTable) -> None:

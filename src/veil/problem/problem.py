@@ -163,6 +163,25 @@ class Problem(Value):
         parts.update(changes)
         return Problem(**parts)
 
+    def with_clock(self) -> "Problem":
+        """The same problem with an observer who has a clock: itself unless the observer is `untimed`."""
+        return self.replace(observer=self.observer.with_clock()) if self.observer.untimed else self
+
+    def unrolled(self) -> "Problem":
+        """The same problem over states that carry the time, so that no emission depends on it.
+
+        A state is `s@t`, for the times at which some policy can be in s; after the horizon the time stays. What the
+        observer receives, the secret and all returns are the same; a stationary policy of the unrolled problem is a
+        time-dependent one of this problem. Everything in veil works on it, certificates included.
+
+        Cost: the transitions out of the states that can be reached at each time.
+
+        **Raises:** `InputError` where the observer has no clock.
+        """
+        from .unrolled import unroll
+
+        return unroll(self)[0]
+
     def _arguments(self) -> dict[str, object]:
         return dict(self._parts())
 
@@ -205,6 +224,7 @@ class Problem(Value):
                 defects.add(f"{none}: leave terminal_rewards out", "return_over")
         if isinstance(self.observer, Observer):
             self.observer.check(model.states, model.actions, defects.under("observer"))
+            self.observer.check_times(self.horizon, defects.under("observer"))
         else:
             defects.add(f"observer is a {type(self.observer).__name__}, expected a veil.Observer", "observer")
         if not isinstance(self.secret, Secret):
