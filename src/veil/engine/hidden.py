@@ -35,6 +35,16 @@ class Channel:
         return _dense(self.table, "emissions")
 
     @cached_property
+    def by_event(self) -> Float[np.ndarray, "E N"]:
+        """`emission` with a row for each event."""
+        return np.ascontiguousarray(self.emission.T)
+
+    @cached_property
+    def emits(self) -> Bool[np.ndarray, " E"]:
+        """Which events some state emits."""
+        return np.bincount(self.table.indices, minlength=num_columns(self.table)) > 0
+
+    @cached_property
     def columns(self) -> "EventColumns":
         """The table by events, for the backends that need some of them at a time."""
         return EventColumns(self.table)
