@@ -259,7 +259,7 @@ def event_text(event: Any) -> str:
 def inspect(scenario: ScenarioArgument, option: ReadOption = None, as_json: JsonOption = False) -> None:
     """Describe a scenario: its size, the range of returns, the entropy of the secret, and which methods fit.
 
-    Values that depend on a policy are those of the uniform policy. A model file can be described, too.
+    Values that depend on a policy are those of the uniform policy. Model files are accepted too.
 
     Example: veil inspect patrol.toml
     """

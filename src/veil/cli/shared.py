@@ -70,7 +70,7 @@ PolicyArgument = Annotated[
     str,
     typer.Argument(
         metavar="POLICY",
-        help="A policy file, a result folder, or: uniform.",
+        help="A policy file, a result folder, or the word uniform.",
         show_default=False,
         autocompletion=_complete_policy,
     ),
@@ -79,7 +79,10 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON documen
 ReadOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--option", metavar="NAME=VALUE", help="For reading a model file, as constants=N=4.", show_default=False
+        "--option",
+        metavar="NAME=VALUE",
+        help="Option for reading a model file, such as constants=N=4.",
+        show_default=False,
     ),
 ]
 SeedOption = Annotated[int, typer.Option(help="Random seed.", min=0)]

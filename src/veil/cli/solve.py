@@ -200,7 +200,7 @@ def frontier(
     as_json: JsonOption = False,
     **options: object,
 ) -> None:
-    """Find the largest opacity for each return, from where return costs nothing to the largest return.
+    """Find the largest opacity for each threshold on the return, up to the largest return.
 
     The time limit is for the whole curve; starts and iterations are those of its first search.
 

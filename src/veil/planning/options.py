@@ -45,7 +45,7 @@ def _is_progress(value: object) -> bool:
 _SEARCHES = ("ascent", "primal-dual")  # the methods that search one class of policies
 _MEMORY = About(
     "What the policy may depend on: the current state (markov), state and time (timed), a finite memory, or the whole"
-    " history of observations (history, which method 'game' alone has).",
+    " history of observations (history; only method game supports it).",
     accepts=_is_memory,
     expected="'markov', 'timed', 'history', or an ObservationMemory, StateMemory, ZoneMemory or Controller",
 )
@@ -85,7 +85,7 @@ class SearchOptions:
             "Number of starting policies.",
             least=1,
             most=100_000,
-            unset="4 to 36, by the cost of an evaluation",
+            unset="4 to 36, depending on the cost of an evaluation",
             methods=_SEARCHES,
         ),
     ] = None
@@ -104,7 +104,7 @@ class SearchOptions:
     ] = None
     iterations: Annotated[
         int | None,
-        About("Maximum number of iterations.", least=0, most=10**9, unset="the method's own"),
+        About("Maximum number of iterations.", least=0, most=10**9, unset="set by the method"),
     ] = None
     progress: Annotated[
         "ProgressOption",
@@ -221,7 +221,7 @@ class SolveOptions(SearchOptions):
     certificate: Annotated[
         bool,
         About(
-            "Prove a bound on what any policy can achieve; with a time limit, in a quarter of it.",
+            "Prove an upper bound over all policies; a quarter of the time limit, if any, is kept for it.",
             flag="--certificate/--no-certificate",
             in_identity=False,
         ),
@@ -235,6 +235,6 @@ class SolveOptions(SearchOptions):
 class FrontierOptions(SearchOptions):
     """The options of `veil.frontier`; `starts` and `iterations` are those of its first search."""
 
-    points: Annotated[int, About("Number of points of the curve.", least=2, most=10_000, in_file=False)] = 20
+    points: Annotated[int, About("Number of points on the curve.", least=2, most=10_000, in_file=False)] = 20
     _: KW_ONLY
     memory: Annotated["MemoryName | Memory", _MEMORY] = "markov"

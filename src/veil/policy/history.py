@@ -272,7 +272,7 @@ def history_from(head: str, packed: np.ndarray, path: str | Path) -> HistoryPoli
 
 
 def _owned(array: np.ndarray) -> np.ndarray:
-    """The array as one that nobody can write to; a copy unless it is that already."""
+    """The array as one that is read-only; a copy unless it already is."""
     if not isinstance(array, np.ndarray):
         raise InputError(_SUBJECT, [f"it is given a {type(array).__name__}, expected NumPy arrays"])
     root = array
