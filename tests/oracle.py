@@ -9,7 +9,7 @@ denominator and arithmetic stays exact and fast; fractions appear only in what i
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Literal
@@ -67,6 +67,11 @@ class Spec:
     horizon: int
     policy: list[list[list[int]]]
     timed: bool
+    emissions_at: dict[int, list] = field(default_factory=dict)  # tables like `emissions` that hold at single times
+
+    def emissions_of(self, time: int) -> list:
+        """The table of emissions that holds at a time."""
+        return self.emissions_at.get(time, self.emissions)
 
     @property
     def num_states(self) -> int:
@@ -114,6 +119,15 @@ class Answer:
         total = self.denominator
         return {y: {z: Fraction(w, total) for z, w in row.items()} for y, row in self.weights.items()}
 
+    def erased(self, silent: Event) -> "Answer":
+        """The answer for an observer who does not notice one of the events: sequences that then agree are one."""
+        weights: dict[tuple[Event, ...], dict[int, int]] = {}
+        for sequence, row in self.weights.items():
+            target = weights.setdefault(tuple(event for event in sequence if event != silent), {})
+            for z, weight in row.items():
+                target[z] = target.get(z, 0) + weight
+        return Answer(weights, self.denominator, self.num_values, self.expected_return)
+
     @cached_property
     def bits(self) -> float:
         """`H(Z|Y)`, rounded only in the logarithm of each ratio and in the last sum."""
@@ -146,7 +160,8 @@ def evaluate(spec: Spec) -> Answer:
     table: dict[tuple[Event, ...], dict[int, int]] = {}
     if spec.sees_first:
         for first in range(spec.num_observations):
-            seen = {x: w * spec.emissions[x[3]][first] for x, w in walker.start.items() if spec.emissions[x[3]][first]}
+            shown = spec.emissions_of(0)
+            seen = {x: w * shown[x[3]][first] for x, w in walker.start.items() if shown[x[3]][first]}
             if seen:
                 walker.visit(0, seen, (first,), table)
     else:
@@ -188,13 +203,14 @@ class _Walker:
         if (time, x) not in self.known_moves:
             spec, (k, q, z, s) = self.spec, x
             found: dict[tuple[Event, Hidden], int] = {}
+            shown = spec.emissions_of(time + 1)
             for a, chance in enumerate(policy_row(spec, time, k, q, s)):
                 for n, probability in enumerate(spec.models[k].transitions[s][a]):
                     if not chance * probability:
                         continue
                     p = read(spec, q, n)
                     target = (k, p, self.settle(time + 1, k, p, n, z), n)
-                    for o, emission in enumerate(spec.emissions[a][n] if spec.on_actions else spec.emissions[n]):
+                    for o, emission in enumerate(shown[a][n] if spec.on_actions else shown[n]):
                         if emission:
                             key = ((a, o) if spec.sees_actions else o, target)
                             found[key] = found.get(key, 0) + chance * probability * emission

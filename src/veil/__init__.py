@@ -2,7 +2,12 @@
 
 import lazy_loader
 
+from .common.writers import WRITERS
+
 __version__ = "0.2.0.dev0"
+
+# `Problem.save` and `Solution.save` write files, by rooms that come after theirs.
+WRITERS |= {"problem": "veil.formats.registry:write_problem", "solution": "veil.formats.results.folder:save_solution"}
 
 # The public names are listed, with their modules, in `__init__.pyi`; each is imported when it is first used.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -13,7 +13,8 @@ ROOT = Path(__file__).parents[2]
 # Terms that the glossary replaced: kept out of every text, docstrings included.
 TERMS = {
     r"watchers?": "observer",
-    r"(with|without|has|have) a clock|no clock": "time-dependent",
+    # An observer may well have no clock (`untimed=True`); of a policy it is said otherwise.
+    r"(policy|policies|agent|class|controller) (with|without|that has|that have) (a|no) clock": "time-dependent",
     r"for ?ever": "infinite horizon",
     r"no policy whatever": "proven upper bound over all policies",
     r"(policy|policies|players?) on the (whole )?history": "history policy",

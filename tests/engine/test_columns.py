@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.engine.chains import chain_of, on_sparse_kernel, small_case, small_cases, total_and_slope
+from tests.engine.messages import forward
 from tests.engine.passes import (
     PLENTY,
     any_sequences,
@@ -24,7 +25,6 @@ from veil.engine import columns, kernel
 from veil.engine.chain import make_chain
 from veil.engine.columns import ColumnPass
 from veil.engine.joint import JointWalk
-from veil.engine.messages import forward
 from veil.measure.sampled import sequence_pass
 
 

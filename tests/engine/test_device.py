@@ -10,6 +10,7 @@ import pytest
 
 import veil
 from tests.engine.chains import chain_of, on_sparse_kernel, small_case, small_cases, total_and_slope
+from tests.engine.messages import forward
 from tests.engine.passes import (
     any_sequences,
     assert_agree,
@@ -28,7 +29,6 @@ from veil.engine import device
 from veil.engine.chain import Chain, make_chain
 from veil.engine.device import DevicePass, accelerator, on_accelerator
 from veil.engine.joint import JointWalk
-from veil.engine.messages import forward
 from veil.measure import sampled
 
 jax = pytest.importorskip("jax")

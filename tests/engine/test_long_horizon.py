@@ -11,11 +11,11 @@ import scipy.sparse as sp
 
 import veil
 from tests.engine.chains import on_sparse_kernel
+from tests.engine.messages import forward
 from tests.engine.passes import log_likelihoods, posteriors
 from veil.common.logs import entropy_bits
 from veil.engine.chain import Chain, make_chain
 from veil.engine.columns import ColumnPass
-from veil.engine.messages import forward
 from veil.engine.sampling import draw_events
 from veil.engine.sequences import SequencePass
 

@@ -9,9 +9,9 @@ import pytest
 
 import veil
 from tests.engine.chains import chain_of, on_sparse_kernel, small_cases
+from tests.engine.messages import backward, first_message, forward, next_messages
 from tests.oracle import Event, Spec, evaluate
 from veil.engine.chain import Chain, make_chain
-from veil.engine.messages import backward, first_message, forward, next_messages
 
 
 def as_events(spec: Spec, sequence: tuple[Event, ...]) -> list[int]:

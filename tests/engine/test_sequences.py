@@ -7,6 +7,7 @@ import pytest
 
 import veil
 from tests.engine.chains import chain_of, on_sparse_kernel, small_cases, total_and_slope
+from tests.engine.messages import forward
 from tests.engine.passes import (
     PLENTY,
     any_sequences,
@@ -21,7 +22,6 @@ from tests.random_problems import KINDS
 from veil.common.logs import surprisal_bits
 from veil.engine.chain import Chain, make_chain
 from veil.engine.joint import JointWalk
-from veil.engine.messages import forward
 from veil.engine.sequences import SequencePass, Trie
 
 

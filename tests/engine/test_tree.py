@@ -5,12 +5,12 @@ import pytest
 
 import veil
 from tests.engine.chains import chain_of, on_sparse_kernel, small_case, small_cases, total_and_slope, total_of
+from tests.engine.messages import backward, forward
 from tests.random_problems import KINDS, Case
 from veil.common.clock import Clock, OutOfTime
 from veil.common.logs import divergence_bits, log2_of_count
 from veil.engine.chain import Chain, make_chain
 from veil.engine.joint import JointWalk
-from veil.engine.messages import backward, forward
 from veil.engine.tree import Block, Merging, Prefixes, Pruning, Suffixes, walk
 from veil.measure.exact import Budget, EntropyObjective, exact_gradient, exact_opacity
 

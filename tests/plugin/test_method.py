@@ -80,7 +80,7 @@ def test_on_the_command_line_and_in_the_report(run: Run, tmp_path: Path):
 
 def test_an_option_that_it_does_not_have_is_named_with_its_line(run: Run, scenario: Path):
     scenario.write_text(ROOMS + "gradients = 'sampled'\n")
-    assert "line 26, [solve] gradients: method='random' does not have this option" in run(
+    assert "line 25, [solve] gradients: method='random' does not have this option" in run(
         "veil", "inspect", "rooms.toml", code=2
     )
 

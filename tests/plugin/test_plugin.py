@@ -44,14 +44,21 @@ def scenario(tmp_path: Path) -> Path:
     return path
 
 
-def test_each_addition_is_one_module_and_one_line():
-    points = tomllib.loads((HERE / "pyproject.toml").read_text())["project"]["entry-points"]
-    modules = {value.split(":")[0] for group in points.values() for value in group.values()}
-    assert set(points) <= {"veil.secrets", "veil.methods", "veil.formats"}
-    assert all(len(group) == 1 for group in points.values())
-    assert modules == {
-        f"veil_example.{path.stem}" for path in HERE.glob("veil_example/*.py") if path.stem != "__init__"
+@pytest.mark.parametrize("kind", ["secret", "method", "format"])
+def test_each_addition_touches_the_files_that_the_documents_count(kind: str):
+    """The module of the addition, and the file with its line; the module uses none of the others."""
+    project = (HERE / "pyproject.toml").read_text()
+    points = tomllib.loads(project)["project"]["entry-points"]
+    assert set(points) == {"veil.secrets", "veil.methods", "veil.formats"}
+    ((name, value),) = points[f"veil.{kind}s"].items()
+    assert project.count(f'\n{name} = "{value}"\n') == 1
+    module, _, _ = value.partition(":")
+    touched = {"pyproject.toml"} | {
+        str(path.relative_to(HERE)) for path in HERE.glob("veil_example/*.py") if path.stem == module.split(".")[1]
     }
+    assert "veil_example" not in (HERE / module.replace(".", "/")).with_suffix(".py").read_text().replace(module, "")
+    page = (HERE.parents[1] / "docs" / f"add-a-{kind}.md").read_text("utf-8")
+    assert f"**Files touched: {len(touched)}**" in page
 
 
 @pytest.mark.usefixtures("scenario")

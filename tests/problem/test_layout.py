@@ -47,7 +47,7 @@ def test_it_is_no_part_of_the_fingerprint():
     ("layout", "said"),
     [
         (Layout(2, 2, ((0, 0), (0, 1))), "2 cells, expected one for each of the 3 states"),
-        (Layout(2, 2, ((0, 0), (0, 0), (1, 1))), "two states lie in one cell"),
+        (Layout(2, 2, ((0, 0), (0, 0), (1, 1))), "two states share a cell"),
         (Layout(1, 2, ((0, 0), (0, 1), (1, 1))), "is outside the grid of 1 × 2"),
         ("grid", "layout is a str"),
     ],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from .shared import GALLERY, check_free, open_model, open_policy, open_scenario
 
 if TYPE_CHECKING:
-    from ..problem.problem import Problem
+    pass
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,8 @@ def convert_file(
     if source.startswith(GALLERY) or can("read_problem", source):
         problem = open_scenario(source).problem
         if can("write_problem", target):
-            return _write_problem(target, problem, repr(problem))
+            problem.save(target)
+            return Converted(repr(problem))
         notes = Imported(problem.model, problem.observer, problem.name).save(target)
         left = [f"{len(problem.models) - 1} of {len(problem.models)} models"] if len(problem.models) > 1 else []
         return Converted(repr(problem), (*notes, f"left out: {', '.join([*left, 'secret and horizon'])}"))
@@ -55,16 +56,8 @@ def convert_file(
         return Converted(found.summary(), found.save(target))
     if secret is None:
         raise InputError(source, ["a scenario needs a secret: give --secret, as --secret 'state=vault'"])
-    return _write_problem(target, found.problem(secret, horizon, name=Path(source).stem), found.summary())
-
-
-def _write_problem(target: Path, problem: "Problem", summary: str) -> Converted:
-    from ..formats.registry import find_format
-
-    write = find_format("write_problem", target).write_problem
-    assert write is not None
-    write(target, problem)
-    return Converted(summary)
+    found.problem(secret, horizon, name=Path(source).stem).save(target)
+    return Converted(found.summary())
 
 
 def _convert_policy(source: str, target: Path, scenario: str | None) -> Converted:

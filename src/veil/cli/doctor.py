@@ -2,7 +2,7 @@
 
 import os
 import sys
-from typing import Any
+from typing import TypedDict
 
 from .shared import SELF_TEST_FAILED, SOLVED, JsonOption, guarded, print_facts, print_json, print_table, stop
 
@@ -15,6 +15,15 @@ _UNIFORM_BITS = 0.4512050593046013
 _BEST_BITS = 0.43103730951498503
 
 
+class Check(TypedDict):
+    """A known value beside what this machine makes of it."""
+
+    what: str
+    found: float
+    expected: float
+    passed: bool
+
+
 @guarded
 def doctor(as_json: JsonOption = False) -> None:
     """Check the installation: versions, devices, precision, and a self-test against known values.
@@ -25,12 +34,12 @@ def doctor(as_json: JsonOption = False) -> None:
     """
     checks = _checks()
     healthy = all(check["passed"] for check in checks)
-    document = {"healthy": healthy, "versions": _versions(), "machine": _machine(), "checks": checks}
+    versions, machine = _versions(), _machine()
     if as_json:
-        print_json(document)
+        print_json({"healthy": healthy, "versions": versions, "machine": machine, "checks": checks})
     else:
-        print_table(["package", "version"], [(name, found or "-") for name, found in document["versions"].items()])
-        print_facts(document["machine"].items())
+        print_table(["package", "version"], [(name, found or "-") for name, found in versions.items()])
+        print_facts(machine.items())
         rows = [
             [check["what"], check["found"], check["expected"], "ok" if check["passed"] else "WRONG"] for check in checks
         ]
@@ -51,7 +60,7 @@ def _versions() -> dict[str, str | None]:
     return found
 
 
-def _machine() -> dict[str, Any]:
+def _machine() -> dict[str, object]:
     import platform
 
     from ..engine.device import accelerator
@@ -63,7 +72,7 @@ def _machine() -> dict[str, Any]:
     }
 
 
-def _checks() -> list[dict[str, Any]]:
+def _checks() -> list[Check]:
     """Known values, each beside what this machine makes of it."""
     import numpy as np
 
@@ -85,5 +94,5 @@ def _checks() -> list[dict[str, Any]]:
     ]
 
 
-def _check(what: str, found: float, expected: float, tolerance: float) -> dict[str, Any]:
+def _check(what: str, found: float, expected: float, tolerance: float) -> Check:
     return {"what": what, "found": found, "expected": expected, "passed": abs(found - expected) <= tolerance}

@@ -1,7 +1,8 @@
 """The command `veil`: its subcommands and their order; what each needs is imported when it runs."""
 
 import sys
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Annotated
 
 import typer
 
@@ -25,7 +26,7 @@ app = typer.Typer(
 )
 
 # In the order in which a new user needs them, each with its line in `veil --help`.
-_COMMANDS: dict[Any, str] = {
+_COMMANDS: dict[Callable[..., None], str] = {
     new: "Write a commented scenario file to start from.",
     gallery: "List the built-in problems, or write one to a file.",
     inspect: "Describe a scenario: size, returns, methods that fit.",

@@ -181,6 +181,11 @@ def _details(problem: "Problem", policy: "Policy", found: "Quantities", by: str)
     with contextlib.suppress(TooLargeError):  # few sequences, yet too long to keep
         table = joint_table(problem, policy)
         document |= {
+            "guess_probability": table.guess_probability,
+            "prior_guess_probability": table.prior_guess_probability,
+            "min_entropy_leakage_bits": table.min_entropy_leakage_bits,
+            "guessing_entropy": table.guessing_entropy,
+            "revealing": [vars(one) for one in table.revealing(len(found.worst[by]), by=by)],
             "asymmetric_bits": {name: table.asymmetric_bits(name) for name in problem.secret_values},
             "probability_surer_than_90": table.probability_surer(0.9),
             "bits_over_time": bits_over_time(problem, policy),
@@ -254,7 +259,7 @@ def event_text(event: Any) -> str:
 def inspect(scenario: ScenarioArgument, option: ReadOption = None, as_json: JsonOption = False) -> None:
     """Describe a scenario: its size, the range of returns, the entropy of the secret, and which methods fit.
 
-    Values that depend on a policy are those of the uniform policy. A model file can be described, too.
+    Values that depend on a policy are those of the uniform policy. Model files are accepted too.
 
     Example: veil inspect patrol.toml
     """

@@ -8,19 +8,21 @@ import typer
 from .convert import convert_file
 from .shared import JsonOption, ReadOption, guarded, print_json, print_table, write_text
 
-ForceOption = Annotated[bool, typer.Option("--force", "-f", help="Replace a file that is there already.")]
+ForceOption = Annotated[bool, typer.Option("--force", "-f", help="Replace an existing file.")]
 
 
 @guarded
 def new(
-    name: Annotated[str, typer.Argument(metavar="[NAME]", help="Of the scenario; the file is NAME.toml.")] = "scenario",
+    name: Annotated[
+        str, typer.Argument(metavar="[NAME]", help="Name of the scenario; the file is NAME.toml.")
+    ] = "scenario",
     kind: Annotated[
         Literal["grid", "graph", "file"], typer.Option(help="A drawn grid, named states, or a model file.")
     ] = "grid",
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a commented scenario to begin from; it solves as it stands.
+    """Write a commented scenario to start from; it can be solved without changes.
 
     Example: veil new patrol
     """
@@ -45,7 +47,7 @@ def gallery(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[NAME]", help="The one to write; all are listed without it.", autocompletion=_complete_name
+            metavar="[NAME]", help="Problem to write; without it, all are listed.", autocompletion=_complete_name
         ),
     ] = None,
     output: Annotated[
@@ -57,7 +59,7 @@ def gallery(
 ) -> None:
     """List the problems that come with veil, or write one of them as a scenario file.
 
-    Every command takes gallery:NAME in place of a file, too.
+    Every command that takes a scenario file also accepts gallery:NAME.
 
     Example: veil gallery office-patrol -o office.toml
     """
@@ -82,14 +84,14 @@ def gallery(
 
 @guarded
 def schema(
-    result: Annotated[bool, typer.Option("--result", help="That of result.json instead of scenario files.")] = False,
+    result: Annotated[bool, typer.Option("--result", help="Print the schema of result.json instead.")] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write.", show_default="standard output")
     ] = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the JSON schema of scenario files, for editors that check and complete; or that of results.
+    """Print the JSON schema of scenario files, for validation and completion in editors, or the schema of results.
 
     Example: veil schema -o scenario.schema.json
     """
@@ -121,7 +123,8 @@ def convert(
     ] = None,
     horizon: Annotated[int, typer.Option(min=0, help="For .toml from a model file: how many decisions.")] = 10,
     scenario: Annotated[
-        str | None, typer.Option(help="For a policy: its scenario, whose names are written.", show_default=False)
+        str | None,
+        typer.Option(help="For a policy: its scenario, which has the names of states and actions.", show_default=False),
     ] = None,
     option: ReadOption = None,
     formats: Annotated[

@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Required, TypedDict
 
 import typer
 
@@ -27,9 +27,38 @@ from .shared import (
 )
 
 if TYPE_CHECKING:
+    from ..common.checks import Names
     from ..engine.filter import ObserverFilter
+    from ..measure.attack_result import Attack, Event
     from ..policy.policy import Policy
     from ..problem.problem import Problem
+
+
+class Refusal(TypedDict, total=False):
+    """What is said of a line of input that gave no new posterior."""
+
+    new_run: bool
+    impossible: bool
+    understood: bool
+    error: str
+
+
+class Step(Refusal):
+    """A line of input, and the posterior after it."""
+
+    line: Required[int]
+    observation: Required[str]
+    time: Required[int | None]
+    posterior: Required[dict[str, float]]
+
+
+class Run(TypedDict):
+    """A simulated run by names; an observation is None where none is received at time 0."""
+
+    secret: str
+    states: list[str]
+    actions: list[str]
+    observations: "list[Event | None]"
 
 
 @guarded
@@ -64,26 +93,24 @@ def observe(
     stop(code)
 
 
-def _steps(observer: "ObserverFilter") -> Iterator[dict[str, Any]]:
+def _steps(observer: "ObserverFilter") -> Iterator[Step]:
     """The posterior after each line of standard input."""
     from ..common.errors import ImpossibleObservationError, VeilError
 
-    number = 0
-    for line in iter(sys.stdin.readline, ""):  # iterating over the file itself would read ahead
-        number += 1
-        text = line.strip()
-        step: dict[str, Any] = {"line": number, "observation": text}
+    for number, line in enumerate(iter(sys.stdin.readline, ""), 1):  # iterating over the file itself would read ahead
+        text, more = line.strip(), Refusal()
         if not text:
             observer.reset()
-            yield step | {"new_run": True} | _belief(observer)
-            continue
-        try:
-            _take_in(observer, text)
-        except ImpossibleObservationError as error:
-            step |= {"impossible": True, "error": str(error)}
-        except VeilError as error:
-            step |= {"understood": False, "error": str(error)}
-        yield step | _belief(observer)
+            more["new_run"] = True
+        else:
+            try:
+                _take_in(observer, text)
+            except ImpossibleObservationError as error:
+                more = Refusal(impossible=True, error=str(error))
+            except VeilError as error:
+                more = Refusal(understood=False, error=str(error))
+        posterior = dict(zip(observer.values, observer.posterior.tolist(), strict=True))
+        yield Step(line=number, observation=text, **more, time=observer.time, posterior=posterior)
 
 
 def _take_in(observer: "ObserverFilter", text: str) -> None:
@@ -95,11 +122,7 @@ def _take_in(observer: "ObserverFilter", text: str) -> None:
     observer.update(_event(observer, text))
 
 
-def _belief(observer: "ObserverFilter") -> dict[str, Any]:
-    return {"time": observer.time, "posterior": dict(zip(observer.values, observer.posterior.tolist(), strict=True))}
-
-
-def _event(observer: "ObserverFilter", text: str) -> Any:
+def _event(observer: "ObserverFilter", text: str) -> "str | int | tuple[str | int, str | int]":
     """An event as the filter takes it: an observation, or a pair with the action before it."""
     problem = observer.problem
     if not problem.observer.sees_actions or observer.time is None:
@@ -110,7 +133,7 @@ def _event(observer: "ObserverFilter", text: str) -> Any:
     return _key(problem.model.actions, action.strip()), _key(problem.observer.observations, observation.strip())
 
 
-def _key(names: Any, text: str) -> str | int:
+def _key(names: "Names", text: str) -> str | int:
     """The name; or a number, if nothing has that name."""
     try:
         names.find(text)
@@ -130,7 +153,7 @@ class _Lines:
         self._say("time", "observation", observer.values)
         self._columns = [max(8, len(value)) for value in observer.values]
 
-    def step(self, step: dict[str, Any]) -> None:
+    def step(self, step: Step) -> None:
         """Print the posterior, and on standard error why a line was refused."""
         if "error" in step:
             print(f"line {step['line']}: {step['error']}", file=sys.stderr, flush=True)
@@ -149,7 +172,7 @@ class _Lines:
 class _JsonLines:
     """One JSON document per line."""
 
-    def step(self, step: dict[str, Any]) -> None:
+    def step(self, step: Step) -> None:
         """Print it."""
         print(json.dumps(step, ensure_ascii=False, allow_nan=False), flush=True)
 
@@ -164,7 +187,7 @@ class _Json:
         self._separator = ""
         print('{"secret_values": ' + json.dumps(list(observer.values), ensure_ascii=False) + ', "steps": [', flush=True)
 
-    def step(self, step: dict[str, Any]) -> None:
+    def step(self, step: Step) -> None:
         """Add it to the list."""
         print(self._separator + json.dumps(step, ensure_ascii=False, allow_nan=False), end="", flush=True)
         self._separator = ",\n"
@@ -209,7 +232,7 @@ def simulate(
             print_table(["time", "state", "action", "observation"], rows, title=f"run {number}: {run['secret']}")
 
 
-def _play(problem: "Problem", policy: "Policy", runs: int, seed: int) -> list[dict[str, Any]]:
+def _play(problem: "Problem", policy: "Policy", runs: int, seed: int) -> list[Run]:
     """Simulated runs by names: secret, states, actions, observations (None where none is received at time 0)."""
     import numpy as np
 
@@ -236,15 +259,15 @@ def _play(problem: "Problem", policy: "Policy", runs: int, seed: int) -> list[di
     ]
 
 
-def _seen(run: dict[str, Any]) -> list[Any]:
+def _seen(run: Run) -> "list[Event]":
     return [event for event in run["observations"] if event is not None]
 
 
-def _texts(run: dict[str, Any]) -> list[str]:
+def _texts(run: Run) -> list[str]:
     return ["" if event is None else event_text(event) for event in run["observations"]]
 
 
-def _runs_csv(played: list[dict[str, Any]]) -> str:
+def _runs_csv(played: list[Run]) -> str:
     import csv
     import io
 
@@ -296,7 +319,7 @@ def attack(
         print_table(["observation", *found.secret_values], rows, title=f"run {number}: truth {trace.truth}")
 
 
-def _attack_document(found: Any) -> dict[str, Any]:
+def _attack_document(found: "Attack") -> dict[str, object]:
     from dataclasses import asdict
 
     from ..formats.results.document import opacity_document

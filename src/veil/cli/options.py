@@ -9,7 +9,7 @@ import typer
 
 from ..common.settings import Setting, settings
 
-_FORMS: dict[str, Any] = {"switch": bool, "whole number": int, "number": float, "path": Path}
+_FORMS: dict[str, object] = {"switch": bool, "whole number": int, "number": float, "path": Path}
 # Larger bounds say nothing to a reader of the help text; the option checks them itself.
 _LARGEST_SHOWN = 10**12
 # How values that are objects in Python are written here.

@@ -1,7 +1,7 @@
 """`veil certify` and `veil verify`: make and check certificates of how good a policy is."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -16,7 +16,6 @@ from .shared import (
     print_facts,
     print_json,
 )
-from .solve import progress_bar
 
 if TYPE_CHECKING:
     from ..formats.results.folder import Result
@@ -47,8 +46,8 @@ def certify(
 
     opened = open_scenario(scenario)
     acting = open_policy(opened.problem, policy)
-    with progress_bar(as_json) as tell:
-        certificate = issue(opened.problem, acting, time_limit, gap, goal=goal, progress=tell)
+    shown = False if as_json else None
+    certificate = issue(opened.problem, acting, time_limit, gap, goal=goal, progress=shown)
     certificate.save(output)
     if as_json:
         own = {"file": str(output), "feasible": certificate.feasible, "threshold": certificate.threshold}
@@ -96,7 +95,7 @@ def verify(
     found = check(certificate, opened.problem, acting)
     if result is not None:
         check_document(result, certificate, found, opened.problem, acting)
-    facts: dict[str, Any] = {
+    facts: dict[str, object] = {
         "holds": True,
         "scenario": scenario,
         "problem": opened.problem.name,

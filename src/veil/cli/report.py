@@ -1,7 +1,7 @@
 """`veil report`: a result as an HTML page, and as figures for papers."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,6 +9,7 @@ from .shared import JsonOption, SeedOption, guarded, open_scenario, print_json
 
 if TYPE_CHECKING:
     from ..formats.results.folder import Result
+    from ..planning.frontier import Frontier
     from ..planning.solution import Solution
     from ..problem.problem import Problem
 
@@ -17,7 +18,7 @@ CURVE = "frontier.json"
 _ENDINGS = ("pdf", "png", "svg")
 
 
-def _folder(ending: str) -> Any:
+def _folder(ending: str) -> object:
     return typer.Option(
         f"--{ending}", metavar="DIR", help=f"Folder to write the figures to, as {ending}.", show_default=False
     )
@@ -110,7 +111,9 @@ def _problem(found: "Result", scenario: str | None) -> "Problem":
     return open_scenario(text).problem
 
 
-def _curve(found: "Result", problem: "Problem", solution: "Solution", frontier: Path | None, points: int | None) -> Any:
+def _curve(
+    found: "Result", problem: "Problem", solution: "Solution", frontier: Path | None, points: int | None
+) -> "Path | Frontier | None":
     """The frontier to show: a given file, that of the folder, or one computed now if asked for or quick."""
     from ..common.errors import InputError
     from ..report.curve import sweep

@@ -2,11 +2,14 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from .shared import JsonOption, SeedOption, guarded, note, print_facts, print_json, print_table
+
+if TYPE_CHECKING:
+    from reproduction.store import Settings
 
 
 @guarded
@@ -75,7 +78,7 @@ def _make_importable() -> None:
     raise InputError("reproduce", [f"{missing}, and the experiments are not part of the installed package: {remedy}"])
 
 
-def _document(results: dict[str, Any], settings: Any, paths: list[Path]) -> dict[str, Any]:
+def _document(results: dict[str, object], settings: "Settings", paths: list[Path]) -> dict[str, object]:
     """The tables as data, and the files."""
     from reproduction import table
 
@@ -97,7 +100,7 @@ def _document(results: dict[str, Any], settings: Any, paths: list[Path]) -> dict
     }
 
 
-def _show(results: dict[str, Any], paths: list[Path]) -> None:
+def _show(results: dict[str, object], paths: list[Path]) -> None:
     from reproduction import table
 
     print_table(table.PAPER_HEADINGS, table.paper_rows(results), title="The paper's numbers and ours")

@@ -6,14 +6,14 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from ..common.settings import Given
     from ..formats.imported import Imported
+    from ..policy.policy import Policy
     from ..problem.problem import Problem
 
 SOLVED = 0
@@ -71,7 +71,7 @@ PolicyArgument = Annotated[
     str,
     typer.Argument(
         metavar="POLICY",
-        help="A policy file, a result folder, or: uniform.",
+        help="A policy file, a result folder, or the word uniform.",
         show_default=False,
         autocompletion=_complete_policy,
     ),
@@ -80,7 +80,10 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON documen
 ReadOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--option", metavar="NAME=VALUE", help="For reading a model file, as constants=N=4.", show_default=False
+        "--option",
+        metavar="NAME=VALUE",
+        help="Option for reading a model file, such as constants=N=4.",
+        show_default=False,
     ),
 ]
 SeedOption = Annotated[int, typer.Option(help="Random seed.", min=0)]
@@ -92,7 +95,7 @@ class Opened:
 
     problem: "Problem"
     source: str
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: "Given" = field(default_factory=dict)
 
 
 def open_scenario(text: str) -> Opened:
@@ -134,7 +137,7 @@ def _no_scenario(text: str) -> Exception:
     return InputError(text, [f"this is a model file, which has no secret and no horizon: {remedy}"])
 
 
-def open_policy(problem: "Problem", text: str) -> Any:
+def open_policy(problem: "Problem", text: str) -> "Policy":
     """The policy of a file, of a result folder, or the uniform one; raises where it does not fit the problem."""
     from ..formats.policies.files import load_policy
     from ..policy.markov import MarkovPolicy
@@ -160,7 +163,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
     """
 
     @functools.wraps(command)
-    def wrapped(*arguments: Any, **named: Any) -> None:
+    def wrapped(*arguments: object, **named: object) -> None:
         try:
             from ..common.errors import VeilError
         except KeyboardInterrupt:
@@ -196,7 +199,7 @@ def code_of(error: Exception) -> int:
     return REJECTED if isinstance(error, CertificateError) else BAD_INPUT
 
 
-def _fail(error: Exception | str, code: int, named: dict[str, Any]) -> NoReturn:
+def _fail(error: Exception | str, code: int, named: dict[str, object]) -> NoReturn:
     message = str(error)
     print(f"veil: {message}", file=sys.stderr)
     if named.get("as_json"):
@@ -206,7 +209,7 @@ def _fail(error: Exception | str, code: int, named: dict[str, Any]) -> NoReturn:
     stop(code)
 
 
-def print_json(document: Any) -> None:
+def print_json(document: object) -> None:
     """One JSON document on standard output."""
     from ..formats.documents import json_text
 
@@ -218,14 +221,7 @@ def note(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def console(*, error: bool = False) -> "Console":
-    """Where rich draws; made anew each time, since standard output may have been replaced."""
-    from rich.console import Console
-
-    return Console(stderr=error, highlight=False, markup=False, soft_wrap=True)
-
-
-def print_table(headings: Sequence[str], rows: Iterable[Sequence[Any]], title: str | None = None) -> None:
+def print_table(headings: Sequence[str], rows: Iterable[Iterable[object]], title: str | None = None) -> None:
     """A table: drawn on a terminal, else plain columns that other programs can cut; numbers to the right."""
     given = [list(row) for row in rows]
     cells = [[_text(entry) for entry in row] for row in given]
@@ -244,6 +240,7 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[Any]], title: s
 
 def _draw_table(headings: Sequence[str], cells: list[list[str]], right: list[bool], title: str | None) -> None:
     from rich import box
+    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -252,17 +249,17 @@ def _draw_table(headings: Sequence[str], cells: list[list[str]], right: list[boo
         table.add_column(Text(head), justify="right" if is_right else "left", overflow="fold")
     for row in cells:
         table.add_row(*map(Text, row))
-    console().print(table)
+    Console(highlight=False, markup=False, soft_wrap=True).print(table)
 
 
-def print_facts(facts: Iterable[tuple[str, Any]]) -> None:
+def print_facts(facts: Iterable[tuple[str, object]]) -> None:
     """Names and values in two columns; None leaves a line out."""
     from ..common.text import aligned
 
     print(aligned((name, _text(value)) for name, value in facts if value is not None))
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):

@@ -2,11 +2,10 @@
 
 import contextlib
 import signal
-import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,7 +23,6 @@ from .shared import (
     JsonOption,
     Opened,
     ScenarioArgument,
-    console,
     guarded,
     note,
     open_scenario,
@@ -35,10 +33,13 @@ from .shared import (
 )
 
 if TYPE_CHECKING:
-    from ..common.clock import Progress
+    from ..common.settings import Given
+    from ..planning.frontier import Frontier
+    from ..planning.options import MemoryName
     from ..planning.solution import Status
+    from ..policy.memories import Memory
 
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no notes.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress line and no notes.")]
 
 
 @guarded
@@ -52,7 +53,7 @@ def solve(
     report: Annotated[bool, typer.Option("--report", help="Also write report.html, a page about the result.")] = False,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
-    **options: Any,
+    **options: object,
 ) -> None:
     """Find the policy with the largest opacity that meets the threshold on the return; save it with its history and proof.
 
@@ -68,17 +69,17 @@ def solve(
     folder = default_folder(scenario) if output is None else output
     document, code = _search(opened, chosen, folder, report=report, show=not as_json, quiet=quiet)
     if as_json:
-        print_json(document | {"folder": str(folder), "exit_code": code})
+        print_json({**document, "folder": str(folder), "exit_code": code})
     stop(code)
 
 
-def _given(options: dict[str, Any]) -> dict[str, Any]:
+def _given(options: dict[str, object]) -> "Given":
     """The flags that were given, as `veil.solve` takes them."""
     given = {name: value for name, value in options.items() if value is not None}
-    return given | ({"memory": parse_memory(given["memory"])} if "memory" in given else {})
+    return given | ({"memory": parse_memory(str(given["memory"]))} if "memory" in given else {})
 
 
-def _merged(scenario: dict[str, Any], given: dict[str, Any], quiet: bool) -> dict[str, Any]:
+def _merged(scenario: "Given", given: "Given", quiet: bool) -> "Given":
     """The scenario's options and the flags, which go first; without what another method that a flag names does not have."""
     method = given.get("method", scenario.get("method", "auto"))
     if method != scenario.get("method", "auto"):
@@ -88,19 +89,19 @@ def _merged(scenario: dict[str, Any], given: dict[str, Any], quiet: bool) -> dic
         if unused and not quiet:
             note(f"veil: method {method} does not use these options of the scenario: {', '.join(unused)}")
         scenario = {name: value for name, value in scenario.items() if name not in unused}
-    return scenario | given
+    return {**scenario, **given}
 
 
 def _search(
-    opened: Opened, options: dict[str, Any], folder: Path, *, report: bool, show: bool, quiet: bool
-) -> tuple[dict[str, Any], int]:
+    opened: Opened, options: "Given", folder: Path, *, report: bool, show: bool, quiet: bool
+) -> tuple[Mapping[str, object], int]:
     """Search, prove, write and report; returns the document that was written and the exit code."""
     from ..formats.results.folder import check_writable, write_result
     from ..planning.solve import solve as find
 
     check_writable(folder)
-    with endings_keep_the_best(), progress_bar(quiet) as tell:
-        solution = find(opened.problem, **options, progress=tell)
+    with endings_keep_the_best():
+        solution = find(opened.problem, **options, progress=False if quiet else None)
     with interrupts_wait():
         document = write_result(
             folder, opened.problem, solution, scenario=opened.source, certificate=solution.certificate,
@@ -123,14 +124,14 @@ def default_folder(scenario: str) -> Path:
     return Path(f"{name}-result")
 
 
-def parse_memory(text: str) -> Any:
+def parse_memory(text: str) -> "MemoryName | Memory":
     """A memory as the command line writes it; raises `InputError`."""
     from .. import Controller, ObservationMemory, StateMemory
     from ..common.errors import InputError
 
     if text in ("markov", "timed", "history"):
         return text
-    kinds: dict[str, Callable[..., Any]] = {
+    kinds: dict[str, Callable[..., Memory]] = {
         "states": StateMemory,
         "observations": ObservationMemory,
         "controller": Controller,
@@ -158,30 +159,11 @@ def code_of_status(status: "Status", feasible: bool = True) -> int:
 
 
 @contextlib.contextmanager
-def progress_bar(quiet: bool) -> "Iterator[bool | Callable[[Progress], None]]":
-    """What to pass to a search as `progress`: a function that moves a bar, or False where there is no terminal."""
-    if quiet or not sys.stderr.isatty():
-        yield False
-        return
-    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bar
-
-    columns = TextColumn("{task.description:>8}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[news]}")
-    with Bar(*columns, TimeElapsedColumn(), console=console(error=True), transient=True) as bar:
-        task = bar.add_task("begin", total=None, news="")
-
-        def tell(news: "Progress") -> None:
-            bar.update(task, description=news.phase, completed=news.iteration, total=max(1, news.of), news=news.values)
-
-        yield tell
-
-
-@contextlib.contextmanager
 def endings_keep_the_best() -> Iterator[None]:
     """The first Ctrl-C or SIGTERM ends the search with its best result; only the third discards that as well."""
     times = 0
 
-    def interrupt(*_: Any) -> None:
+    def interrupt(*_: object) -> None:
         nonlocal times
         times += 1
         if times == 2:
@@ -201,7 +183,7 @@ def interrupts_wait() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _handling(handlers: dict[signal.Signals, Any]) -> Iterator[None]:
+def _handling(handlers: "dict[signal.Signals, Callable[..., None] | signal.Handlers]") -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():  # only the main thread may set handlers
         yield
         return
@@ -223,9 +205,9 @@ def frontier(
     *,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
-    **options: Any,
+    **options: object,
 ) -> None:
-    """Find the largest opacity for each return, from where return costs nothing to the largest return.
+    """Find the largest opacity for each threshold on the return, up to the largest return.
 
     The time limit is for the whole curve; starts and iterations are those of its first search.
 
@@ -234,41 +216,42 @@ def frontier(
     Example: veil frontier patrol.toml --points 10 -o curve.csv
     """
     from .. import frontier as sweep
+    from ..formats.documents import json_text
 
     opened = open_scenario(scenario)
     known = settings(FrontierOptions)
-    chosen = {name: value for name, value in opened.settings.items() if name in known} | _given(options)
+    chosen = {**{name: value for name, value in opened.settings.items() if name in known}, **_given(options)}
     points = chosen.get("points", known["points"].default)
-    with endings_keep_the_best(), progress_bar(quiet) as tell:
-        curve = sweep(opened.problem, **chosen, progress=tell)
+    with endings_keep_the_best():
+        curve = sweep(opened.problem, **chosen, progress=False if quiet else None)
     document = _curve_document(opened, curve, points)
     if output is not None:
         marker = ",".join(_POINT) if output.suffix == ".csv" else '"price_bits"'
-        write_text(output, _curve_text(document, output), force=True, marker=marker)
+        write_text(output, _csv(curve) if output.suffix == ".csv" else json_text(document), force=True, marker=marker)
     if as_json:
         print_json(document)
     else:
         print(f"{curve.policy_class}: {len(curve.points)} of {points} points in {curve.seconds:.1f} s")
-        rows = [[float(point[name]) for name in _POINT] for point in document["points"]]
-        print_table(["threshold", "return", "bits", "bits a unit"], rows)
+        print_table(["threshold", "return", "bits", "bits per unit"], _rows(curve))
     stop(code_of_status(curve.status))
 
 
 _POINT = ("threshold", "expected_return", "opacity_bits", "price_bits")
 
 
-def _curve_document(opened: Opened, curve: Any, wanted: int) -> dict[str, Any]:
+def _rows(curve: "Frontier") -> list[list[float]]:
+    return [
+        [float(value) for value in (point.threshold, point.expected_return, point.opacity.bits, point.price_bits)]
+        for point in curve.points
+    ]
+
+
+def _curve_document(opened: Opened, curve: "Frontier", wanted: int) -> dict[str, object]:
     from ..formats.results.document import opacity_document, problem_document
 
     points = [
-        {
-            "threshold": point.threshold,
-            "expected_return": point.expected_return,
-            "opacity_bits": point.opacity.bits,
-            "price_bits": point.price_bits,
-            "opacity": opacity_document(point.opacity),
-        }
-        for point in curve.points
+        {**dict(zip(_POINT, row, strict=True)), "opacity": opacity_document(point.opacity)}
+        for point, row in zip(curve.points, _rows(curve), strict=True)
     ]
     return {
         "format": "veil-frontier-1",
@@ -281,10 +264,5 @@ def _curve_document(opened: Opened, curve: Any, wanted: int) -> dict[str, Any]:
     }
 
 
-def _curve_text(document: dict[str, Any], path: Path) -> str:
-    from ..formats.documents import json_text
-
-    if path.suffix != ".csv":
-        return json_text(document)
-    lines = [",".join(repr(point[name]) for name in _POINT) for point in document["points"]]
-    return "\n".join([",".join(_POINT), *lines]) + "\n"
+def _csv(curve: "Frontier") -> str:
+    return "".join(",".join(line) + "\n" for line in [_POINT, *(map(repr, row) for row in _rows(curve))])

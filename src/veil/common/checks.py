@@ -3,12 +3,14 @@
 import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, SupportsIndex, TypeGuard, overload
+from typing import SupportsIndex, TypeGuard, TypeVar, overload
 
 import numpy as np
 
 from .errors import Defect, InputError, Place, VeilError
 from .suggest import suggestion
+
+T = TypeVar("T")
 
 # A row of probabilities may miss 1 by what a few roundings leave; it is used as given, never renormalised.
 SUM_TOLERANCE = 1e-9
@@ -133,7 +135,11 @@ def is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
 
 
-def as_tuple(value: Any) -> Any:
+@overload
+def as_tuple(value: Iterable[T]) -> tuple[T, ...]: ...
+@overload
+def as_tuple(value: object) -> object: ...
+def as_tuple(value: object) -> object:
     """Several things as a tuple, so that they can be read more than once; anything else as it is, for a later check."""
     is_one = isinstance(value, (str, bytes, int, np.integer))
     return (value,) if is_one else tuple(value) if isinstance(value, Iterable) else value

@@ -41,7 +41,7 @@ def posteriors(joint: Float[np.ndarray, "*Y Z"]) -> Float[np.ndarray, "*Y Z"]:
 
 
 def surprisal_bits(joint: Float[np.ndarray, "*Y Z"]) -> Float[np.ndarray, "*Y Z"]:
-    """`-log2 P(z|y)`, the slope `∂H/∂P(z,y)` of the conditional entropy; 0 where `P(z,y) = 0`.
+    """`-log2 P(z|y)`, the derivative `∂H/∂P(z,y)` of the conditional entropy; 0 where `P(z,y) = 0`.
 
     A zero that the policy class keeps at zero contributes nothing to a gradient in the policy's parameters: each path
     into it has probability zero, so its derivative is never used.

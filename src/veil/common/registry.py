@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from .errors import InputError, PluginError
 from .suggest import suggestion
@@ -30,7 +30,11 @@ class Registry(Generic[T]):
     """
 
     def __init__(
-        self, kind: str, group: str, builtin: Mapping[str, str], check: Callable[[Any], str | None] = lambda entry: None
+        self,
+        kind: str,
+        group: str,
+        builtin: Mapping[str, str],
+        check: Callable[[object], str | None] = lambda entry: None,
     ):
         self.kind, self.group = kind, group
         self.builtin = tuple(builtin)

@@ -16,7 +16,7 @@ import inspect
 import math
 import types
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, Field, dataclass, fields
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Annotated, Any, Concatenate, ForwardRef, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
@@ -29,8 +29,11 @@ Q = TypeVar("Q")
 O = TypeVar("O")  # noqa: E741
 R = TypeVar("R")
 
+Given = Mapping[str, Any]
+"""Options by name, as a file or a command line gives them: `checked` decides at run time whether they are right."""
+
 Kind = Literal["switch", "whole number", "number", "choice", "text", "path", "object"]
-_KINDS: dict[Any, Kind] = {bool: "switch", int: "whole number", float: "number", str: "text", Path: "path"}
+_KINDS: dict[object, Kind] = {bool: "switch", int: "whole number", float: "number", str: "text", Path: "path"}
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ class About:
     flag: str | None = None
     in_identity: bool = True
     form: type | None = None
-    accepts: Callable[[Any], bool] | None = None
+    accepts: Callable[[object], bool] | None = None
     expected: str = ""
 
 
@@ -70,11 +73,11 @@ class Setting:
     """One setting as it was declared: its name, its type as `kind` and `choices`, its default, and what is said of it."""
 
     name: str
-    annotation: Any
+    annotation: object
     kind: Kind
     choices: tuple[str, ...]
     optional: bool
-    default: Any
+    default: object
     about: About
 
     @property
@@ -115,7 +118,7 @@ class Setting:
         hint = suggestion(value, self.choices)
         return f"{self.name} is {value!r}, expected {self.expected}" + (f": {hint}" if hint.startswith("did") else "")
 
-    def accepts(self, value: Any) -> bool:
+    def accepts(self, value: object) -> bool:
         """Whether a value is of the type and in the range."""
         if value is None:
             return self.optional
@@ -124,8 +127,8 @@ class Setting:
         if self.kind == "switch":
             return _is_switch(value)
         if self.kind in ("whole number", "number"):
-            whole = self.kind == "whole number"
-            return isinstance(value, Integral if whole else Real) and not _is_switch(value) and self._contains(value)
+            kind = Integral if self.kind == "whole number" else Real
+            return isinstance(value, kind) and not _is_switch(value) and self._contains(value)
         if self.kind == "choice":
             return isinstance(value, str) and value in self.choices
         if self.kind in ("text", "path"):
@@ -134,7 +137,7 @@ class Setting:
 
     def _contains(self, value: Any) -> bool:
         about = self.about
-        inside = (about.least is None or value >= about.least) and (about.above is None or value > about.above)
+        inside = (about.least is None or about.least <= value) and (about.above is None or about.above < value)
         bounded = (about.most is None or value <= about.most) and not (about.finite and math.isinf(value))
         return bool(inside and bounded) and not math.isnan(value)
 
@@ -162,7 +165,7 @@ def settings(declared: type) -> dict[str, Setting]:
     return {name: _setting(known[name]) for name in inspect.signature(declared).parameters}
 
 
-def _setting(field: Any) -> Setting:
+def _setting(field: Field[object]) -> Setting:
     assert get_origin(field.type) is Annotated, f"{field.name}: a setting is Annotated with About"
     assert field.default is not MISSING, f"{field.name}: a setting has a default"
     annotation, about = get_args(field.type)
@@ -181,7 +184,8 @@ def _setting(field: Any) -> Setting:
 
 def checked(given: O) -> tuple[O, dict[str, str]]:
     """The settings with scalars of NumPy as Python's own, and by name what is wrong with them, a sentence each."""
-    values, found = {}, {}
+    values: dict[str, object] = {}
+    found: dict[str, str] = {}
     for name, setting in settings(type(given)).items():
         values[name] = value = getattr(given, name)
         defect = setting.defect(value)
@@ -223,7 +227,7 @@ def takes(declared: Callable[P, O]) -> Callable[[Callable[[Q, O], R]], Callable[
             bound = signature.bind(*arguments, **given).arguments
             return function(bound.pop(subject.name), declared(**bound))  # pyright: ignore[reportCallIssue]
 
-        changes: dict[str, Any] = {
+        changes: dict[str, object] = {
             "__signature__": signature,
             "__annotations__": {p.name: p.annotation for p in (subject, *named)} | {"return": own.return_annotation},
             "__doc__": f"{inspect.cleandoc(function.__doc__ or '')}\n\n**Options:**\n\n{_listed(known)}\n",
@@ -237,7 +241,7 @@ def takes(declared: Callable[P, O]) -> Callable[[Callable[[Q, O], R]], Callable[
 
 
 def _listed(known: Mapping[str, Setting]) -> str:
-    lines = []
+    lines: list[str] = []
     for setting in known.values():
         only = f" Methods: {', '.join(setting.about.methods)}." if setting.about.methods and "method" in known else ""
         lines.append(f"- `{setting.name}`: {setting.about.help}{only} Default: {setting.default_text}.")

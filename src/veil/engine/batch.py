@@ -8,8 +8,7 @@ batch shares that. Histories and continuations meet in the middle as in `joint`;
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, partial
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -19,9 +18,9 @@ from .chain import Chain, sum_by_cell
 from .hidden import Hidden
 from .kernel import DenseKernel
 from .size import tree_size
+from .step import Extension, Step
 from .supports import Children, Supports
 from .threads import one_blas_thread
-from .tree import runs
 
 _AT_ONCE = 2**19
 _WORTH_A_THREAD = 2**16
@@ -30,19 +29,6 @@ _WORTH_A_THREAD = 2**16
 @cache
 def _workers() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(min(4, os.cpu_count() or 1), thread_name_prefix="veil-batch")
-
-
-@dataclass(frozen=True, eq=False)
-class _Level:
-    """The nodes of one level, ordered by event: node i extends `parent[i]` of the level before by `event[i]`."""
-
-    parent: Int[np.ndarray, " n"]
-    event: Int[np.ndarray, " n"]
-
-    @cached_property
-    def segments(self) -> list[tuple[int, int, int]]:
-        """Stretches of one event; within one all parents are distinct."""
-        return runs(self.event)
 
 
 # A function of the joint tables `(B, Y, Z)` of several policies: the value for each, `(B,)`, and the slope in each entry.
@@ -67,7 +53,6 @@ class BatchTree:
         self.hidden, self.stationary = hidden, stationary
         self.flat = hidden.kernel.array.transpose(1, 0, 2)  # (N, A, N)
         self.masks = [channel.actions for channel in hidden.channels]
-        self.emissions = [np.ascontiguousarray(channel.emission.T) for channel in hidden.channels]  # (E, N)
         chain = Chain(hidden, available[None].astype(float), stationary=True)
         size = tree_size(chain)
         self.num_sequences = size.num_sequences
@@ -158,6 +143,11 @@ class _Pass:
             self._mixed[key] = np.matmul(part.transpose(1, 0, 2), self.tree.flat).transpose(1, 0, 2).copy()
         return self._mixed[key]
 
+    def _step(self, time: int) -> Step:
+        """The step of all policies at once; nodes are the third axis."""
+        channels = self.hidden.channels
+        return Step([self._matrix(time, number)[:, None] for number in range(len(channels))], channels, axis=2)
+
     def _lift(self, messages: np.ndarray) -> np.ndarray:
         return messages * self.hidden.label.T[None, :, None, :]
 
@@ -169,13 +159,7 @@ class _Pass:
         )
         messages = [self._lift(start) if hidden.split_time == 0 < self.tree.meet else start]
         for time, level in enumerate(self.tree.prefixes):
-            old = messages[-1]
-            new = np.zeros((*old.shape[:2], len(level.parent), old.shape[3]))
-            for channel, table in enumerate(self.tree.emissions):
-                ahead = np.matmul(old, self._matrix(time, channel)[:, None])
-                for event, begin, end in level.segments:
-                    if table[event].any():
-                        new[:, :, begin:end] += ahead[:, :, level.parent[begin:end]] * table[event]
+            new = self._step(time).forward(messages[-1], level)
             messages.append(self._lift(new) if hidden.split_time == time + 1 < self.tree.meet else new)
         return messages
 
@@ -185,12 +169,8 @@ class _Pass:
         end_row = np.ones((len(self.weights), 1, 1, hidden.num_states))
         messages = [self._lift(end_row) if hidden.split_time == hidden.horizon >= self.tree.meet else end_row]
         for step, level in enumerate(self.tree.suffixes):
-            time, old = hidden.horizon - 1 - step, messages[-1]
-            new = np.zeros((*old.shape[:2], len(level.parent), old.shape[3]))
-            for channel, table in enumerate(self.tree.emissions):
-                matrix = self._matrix(time, channel).transpose(0, 2, 1)[:, None]
-                inside = old[:, :, level.parent] * table[level.event]
-                new += np.matmul(inside, matrix)
+            time = hidden.horizon - 1 - step
+            new = self._step(time).backward(messages[-1], level)
             messages.append(self._lift(new) if hidden.split_time == time >= self.tree.meet else new)
         return messages
 
@@ -200,17 +180,7 @@ class _Pass:
             level, old = self.tree.prefixes[time], messages[time]
             if hidden.split_time == time + 1 < self.tree.meet:
                 slope = np.sum(slope * hidden.label.T[None, :, None, :], axis=1, keepdims=True)
-            result = np.zeros(old.shape)
-            for channel, table in enumerate(self.tree.emissions):
-                inside = np.zeros(old.shape)
-                for event, begin, end in level.segments:
-                    if table[event].any():
-                        inside[:, :, level.parent[begin:end]] += slope[:, :, begin:end] * table[event]
-                matrix = self._matrix(time, channel).transpose(0, 2, 1)[:, None]
-                if time > 0:
-                    result += np.matmul(inside, matrix)
-                self._add(time, channel, old, inside)
-            slope = result
+            slope = self._step(time).pull_forward(old, level, slope, partial(self._add, time))
 
     def _pull_backward(self, slope: np.ndarray, messages: list[np.ndarray]) -> None:
         hidden = self.hidden
@@ -219,14 +189,7 @@ class _Pass:
             if hidden.split_time == time >= self.tree.meet:
                 slope = np.sum(slope * hidden.label.T[None, :, None, :], axis=1, keepdims=True)
             result = np.zeros(old.shape)
-            for channel, table in enumerate(self.tree.emissions):
-                matrix = self._matrix(time, channel)[:, None]
-                if step > 0:
-                    pushed = np.matmul(slope, matrix)
-                    for event, begin, end in level.segments:
-                        if table[event].any():
-                            result[:, :, level.parent[begin:end]] += pushed[:, :, begin:end] * table[event]
-                self._add(time, channel, slope, old[:, :, level.parent] * table[level.event])
+            self._step(time).pull_backward(old, level, slope, partial(self._add, time), result)
             slope = result
 
     def _add(self, time: int, channel: int, left: np.ndarray, right: np.ndarray) -> None:
@@ -248,11 +211,11 @@ class _Pass:
 
 def _levels(
     sets: np.ndarray, step: Callable[[np.ndarray, int], Children], times: range
-) -> tuple[list[_Level], np.ndarray]:
+) -> tuple[list[Extension], np.ndarray]:
     """The levels of one side of the tree from the sets of its first nodes, and the sets of its last ones."""
     levels = []
     for time in times:
         children = step(sets, time)
-        levels.append(_Level(children.parent, children.event))
+        levels.append(Extension(children.parent, children.event))
         sets = children.sets
     return levels, sets

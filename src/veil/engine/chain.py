@@ -28,6 +28,7 @@ class Chain:
     """
 
     followed: Followed | None = None  # the same time by time, for a history policy
+    silent: int | None = None  # the event that an observer without a clock does not notice
 
     def __init__(self, hidden: Hidden, table: Float[np.ndarray, "T C A"], *, stationary: bool):
         self.stationary = stationary
@@ -113,14 +114,24 @@ class FollowedChain(Chain):
         return self._followed.chain_parts()
 
 
-def make_chain(problem: Problem, policy: Policy) -> Chain:
+def make_chain(problem: Problem, policy: Policy, *, untimed: bool = False) -> Chain:
     """The chain that a policy induces in a problem; every measure works on it.
 
     For a history policy it is a `FollowedChain`, whose `followed` lets measures work time by time instead.
 
-    **Raises:** `InputError` where the policy does not fit the problem.
+    **Arguments:** `untimed`: whether the caller covers observers without a clock, by `chain.silent`; else they are refused.
+
+    **Raises:** `InputError` where the policy does not fit the problem, or the observer has no clock and needs one.
     """
-    return _chain_of(policy, problem)
+    if not (untimed and problem.observer.untimed):
+        return _chain_of(policy, problem)
+    chain = _chain_of(policy, problem.with_clock())
+    if chain.followed is not None:
+        raise InputError(
+            "observer", ["it has no clock (untimed=True), and a history policy reads one: use problem.with_clock()"]
+        )
+    chain.silent = problem.observer.silent
+    return chain
 
 
 @singledispatch

@@ -9,7 +9,7 @@ Two functions are compiled, one for each direction, for each shape.
 
 import functools
 import importlib.util
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -20,6 +20,11 @@ from .chain import Chain, sum_over
 from .hidden import Hidden
 from .kernel import DenseKernel, SparseKernel
 from .sequences import Posteriors
+
+if TYPE_CHECKING:
+    import jax
+
+    Array = np.ndarray | jax.Array
 
 # Padded neighbour lists may be this much longer than the transitions before the CPU serves better.
 _MOST_PADDING = 4.0
@@ -62,21 +67,21 @@ class _Near(NamedTuple):
     flattened; a pad points behind the last, at a weight of zero.
     """
 
-    out_column: Any
-    probability: Any
-    in_row: Any
-    in_slot: Any
+    out_column: "Array"
+    probability: "Array"
+    in_row: "Array"
+    in_slot: "Array"
 
 
 class _Fixed(NamedTuple):
     """What does not depend on the policy, on the device: transitions as `_Near` or dense `(A, N, N)`."""
 
-    transitions: Any
-    actions: Any  # (C, A), 1 where the channel has the action
-    emissions: Any  # (C, N, E)
-    label: Any
-    root: Any
-    cell: Any  # (N,), or None where hidden states and rows of the policy are the same
+    transitions: "_Near | Array"
+    actions: "Array"  # (C, A), 1 where the channel has the action
+    emissions: "Array"  # (C, N, E)
+    label: "Array"
+    root: "Array"
+    cell: "Array | None"  # (N,), or None where hidden states and rows of the policy are the same
 
 
 def _near(kernel: SparseKernel) -> _Near:

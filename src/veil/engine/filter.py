@@ -11,7 +11,7 @@ from ..policy.policy import Policy
 from ..problem.problem import Problem
 from .chain import make_chain
 from .hidden import build, event_name
-from .messages import first_message, next_messages
+from .step import Extension, Step
 
 
 class ObserverFilter:
@@ -81,7 +81,7 @@ class ObserverFilter:
         self._time: int | None = None
         self._rows: np.ndarray = self._chain.hidden.start[None]
         if not self.problem.observer.sees_first:
-            self._enter(0, first_message(self._chain, 0)[None])
+            self._enter(0, self._after(0, 0))
 
     def update(self, observation: Observation) -> Float[np.ndarray, " Z"]:
         """Take in the next observation and return the posterior over the secret, `(Z,)`.
@@ -116,10 +116,7 @@ class ObserverFilter:
     def advance(self, event: int) -> Float[np.ndarray, " Z"]:
         """As `update`, for an event by its number."""
         time = self._next_time()
-        if time == 0:
-            rows = first_message(self._chain, event)[None]
-        else:
-            rows = next_messages(self._chain, self._rows, event, time - 1)
+        rows = self._after(event, time)
         if rows.sum() == 0:
             raise ImpossibleObservationError(
                 f"observation {event_name(self.problem, event, time)!r} at time {time} is impossible under the model and the"
@@ -147,16 +144,15 @@ class ObserverFilter:
         split = self._chain.hidden.split_time
         return np.diag(rows.sum(axis=1)) if time >= split else rows @ self._chain.forecasts[time]
 
+    def _after(self, event: int, time: int) -> Float[np.ndarray, "v N"]:
+        """The messages after one more event, not scaled."""
+        if time == 0:
+            return self._chain.hidden.root[None, :, event]
+        rows = np.arange(len(self._rows))
+        found = Step.of(self._chain, time - 1).forward(self._rows, Extension(rows, np.full(len(rows), event)))
+        return np.asfortranarray(found)  # as the label lays them out: one order of summation at all times
+
     def _possible(self, time: int) -> list:
         hidden = self._chain.hidden
-        if time == 0:
-            return [
-                event_name(self.problem, e, 0)
-                for e in range(hidden.root.shape[1])
-                if first_message(self._chain, e).any()
-            ]
-        return [
-            event_name(self.problem, event, time)
-            for event in range(hidden.num_events)
-            if next_messages(self._chain, self._rows, event, time - 1).any()
-        ]
+        events = range(hidden.num_events if time else hidden.root.shape[1])
+        return [event_name(self.problem, event, time) for event in events if self._after(event, time).any()]

@@ -1,6 +1,6 @@
 """One hidden chain for every problem: the model, times what else is hidden, with what the observer receives of it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, cmp_to_key
 from weakref import WeakKeyDictionary
 
@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float, Int
 from ..common.errors import TooLargeError
 from ..problem.observer import Observer
 from ..problem.problem import Problem
+from ..problem.unrolled import unroll
 from .kernel import ALWAYS_DENSE_STATES, Kernel, make_kernel, num_columns, num_rows
 
 _DENSE_NUMBERS = 2**28  # of a dense table: 2 GiB
@@ -32,6 +33,16 @@ class Channel:
     def emission(self) -> Float[np.ndarray, "N E"]:
         """The table as a dense array, for the backends that work on dense messages."""
         return _dense(self.table, "emissions")
+
+    @cached_property
+    def by_event(self) -> Float[np.ndarray, "E N"]:
+        """`emission` with a row for each event."""
+        return np.ascontiguousarray(self.emission.T)
+
+    @cached_property
+    def emits(self) -> Bool[np.ndarray, " E"]:
+        """Which events some state emits."""
+        return np.bincount(self.table.indices, minlength=num_columns(self.table)) > 0
 
     @cached_property
     def columns(self) -> "EventColumns":
@@ -147,8 +158,18 @@ def build(problem: Problem) -> Hidden:
     """
     found = _BUILT.get(problem)  # looked up once: an equal problem that holds the entry may be gone the next moment
     if found is None:
-        found = _BUILT[problem] = _build(problem)
+        found = _BUILT[problem] = _build_at_times(problem) if problem.observer.varies else _build(problem)
     return found
+
+
+def _build_at_times(problem: Problem) -> Hidden:
+    """The chain of a problem whose observer depends on time: its states carry the time, the policy's rows do not."""
+    unrolled, state = unroll(problem)
+    found = _build(unrolled)
+    shown = state[found.state]
+    known = found.cell // unrolled.num_states  # what the agent knows beside the state
+    cell = known * problem.num_states + shown if problem.secret_table.agent_knows else shown
+    return replace(found, cell=cell, num_cells=problem.num_cells, state=shown)
 
 
 def _build(problem: Problem) -> Hidden:

@@ -8,8 +8,8 @@ from jaxtyping import Float, Int
 from ..common.logs import posteriors
 from .chain import Chain
 from .sequences import Trie, inverse
+from .step import Step
 from .threads import one_blas_thread
-from .tree import runs
 
 
 def posteriors_over_time(chain: Chain, events: Int[np.ndarray, "n T+1"]) -> Iterator[Float[np.ndarray, "n Z"]]:
@@ -25,28 +25,13 @@ def posteriors_over_time(chain: Chain, events: Int[np.ndarray, "n T+1"]) -> Iter
     messages = hidden.root[:, trie.event[0]].T[:, None]  # (nodes, 1 or Z, N)
     for time in range(hidden.horizon + 1):
         if time:
-            messages = _step(chain, messages, trie, time)
+            messages = one_blas_thread(Step.of(chain, time - 1).forward)(messages, trie.level(time))
         messages = messages * inverse(messages.sum(axis=(1, 2)))[:, None, None]
         if time == hidden.split_time:
             messages = messages * hidden.label.T
         seen = time >= hidden.split_time
         joint = messages.sum(axis=2) if seen else messages[:, 0] @ chain.forecasts[time]
         yield posteriors(joint)[nodes[time]]
-
-
-@one_blas_thread
-def _step(chain: Chain, messages: Float[np.ndarray, "n v N"], trie: Trie, time: int) -> Float[np.ndarray, "m v N"]:
-    """The messages of the nodes of a level from those of the level before."""
-    parent, segments = trie.parent[time], runs(trie.event[time])
-    _, values, size = messages.shape
-    children = np.zeros((len(parent), values, size))
-    for matrix, channel in zip(chain.matrices(time - 1), chain.hidden.channels, strict=True):
-        ahead = (messages.reshape(-1, size) @ matrix).reshape(messages.shape)
-        for event, begin, end in segments:
-            emission = channel.emission[:, event]
-            if emission.any():
-                children[begin:end] += ahead[parent[begin:end]] * emission
-    return children
 
 
 def _nodes(trie: Trie) -> list[Int[np.ndarray, " n"]]:

@@ -184,7 +184,7 @@ def _end(problem: Problem, *, smallest: bool) -> float:
     if blind and (problem.return_over == "infinite" or problem.horizon > 1):
         bound = _blind_bound(problem, models)
         return 0.0 - bound if smallest else bound  # not -0.0
-    hidden = build(problem)
+    hidden = build(problem.with_clock())
     if problem.return_over == "infinite":
         table = one_hot(problem, known_actions(problem, models, times=1))
         return evaluate_return(problem, Chain(hidden, table, stationary=True))[0]

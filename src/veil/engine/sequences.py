@@ -13,9 +13,9 @@ from jaxtyping import Float, Int
 
 from ..common.clock import UNLIMITED, Clock
 from ..common.logs import natural_log
-from .chain import Chain, Slopes, sum_over
+from .chain import Chain, Slopes
+from .step import Extension, Step, adder
 from .threads import one_blas_thread
-from .tree import runs
 
 PullBack = Callable[[np.ndarray], np.ndarray]
 
@@ -30,6 +30,10 @@ class Trie:
     parent: list[Int[np.ndarray, " n"]]
     event: list[Int[np.ndarray, " n"]]
     leaf: Int[np.ndarray, " k"]
+
+    def level(self, number: int) -> Extension:
+        """The nodes of a level."""
+        return Extension(self.parent[number], self.event[number])
 
     @staticmethod
     def of(sequences: Int[np.ndarray, "k L"]) -> "Trie":
@@ -84,31 +88,12 @@ class Forward:
 
     def expand(self, messages: np.ndarray, level: int) -> tuple[np.ndarray, np.ndarray, PullBack]:
         """The next level: messages, the probability of each node's event after its history, and the way back."""
-        matrices, channels = self.chain.matrices(level), self.chain.hidden.channels
-        parent, event = self.trie.parent[level + 1], self.trie.event[level + 1]
-        segments = runs(event)
-        ahead = [messages @ matrix for matrix in matrices]
-        children = np.zeros((len(parent), messages.shape[1]))
-        for number, begin, end in segments:
-            for rows, channel in zip(ahead, channels, strict=True):
-                emission = channel.emission[:, number]
-                if emission.any():
-                    children[begin:end] += rows[parent[begin:end]] * emission
+        step, extension = Step.of(self.chain, level), self.trie.level(level + 1)
+        children = step.forward(messages, extension)
         scale = children.sum(axis=1)
 
         def pull_back(slope: np.ndarray) -> np.ndarray:
-            slope = _divided(slope, scale)
-            result = np.zeros_like(messages)
-            for index, (matrix, channel) in enumerate(zip(matrices, channels, strict=True)):
-                inside = np.zeros_like(messages)
-                for number, begin, end in segments:
-                    emission = channel.emission[:, number]
-                    if emission.any():
-                        inside[parent[begin:end]] += slope[begin:end] * emission
-                result += inside @ matrix.T
-                if self.slopes is not None:
-                    self.slopes.add(level, index, messages, inside)
-            return result
+            return step.pull_forward(messages, extension, _divided(slope, scale), adder(self.slopes, level))
 
         return _divided(children, scale), scale, pull_back
 
@@ -127,27 +112,13 @@ class Backward:
     def expand(self, messages: np.ndarray, level: int) -> tuple[np.ndarray, np.ndarray, PullBack]:
         """One step back: messages, their scale, and the way back from slopes."""
         time = self.chain.hidden.horizon - 1 - level
-        matrices, channels = self.chain.matrices(time), self.chain.hidden.channels
-        parent, event = self.trie.parent[level], self.trie.event[level]
-        segments = runs(event)
-        inside = []
-        for channel in channels:
-            rows = messages[parent]
-            for number, begin, end in segments:
-                rows[begin:end] *= channel.emission[:, number]
-            inside.append(rows)
-        children = sum_over(rows @ matrix.T for rows, matrix in zip(inside, matrices, strict=True))
+        step, extension = Step.of(self.chain, time), self.trie.level(level)
+        children = step.backward(messages, extension)
         scale = children.max(axis=1)
 
         def pull_back(slope: np.ndarray) -> np.ndarray:
-            slope = _divided(slope, scale)
             result = np.zeros_like(messages)
-            for index, (matrix, channel) in enumerate(zip(matrices, channels, strict=True)):
-                pushed = slope @ matrix
-                for number, begin, end in segments:
-                    result[parent[begin:end]] += pushed[begin:end] * channel.emission[:, number]
-                if self.slopes is not None:
-                    self.slopes.add(time, index, slope, inside[index])
+            step.pull_backward(messages, extension, _divided(slope, scale), adder(self.slopes, time), result)
             return result
 
         return _divided(children, scale), scale, pull_back

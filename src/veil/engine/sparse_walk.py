@@ -64,7 +64,7 @@ class SparseWalk:
 
         def leaf(block: SparseBlock) -> np.ndarray | None:
             self.num_sequences += float(block.count.sum())
-            found = _feed(objective, block, self.chain.hidden.num_values)
+            found = feed(objective, block, self.chain.hidden.num_values)
             return found if gradient else None
 
         def rows_at_once(block: SparseBlock, position: int, level: int) -> int:
@@ -88,7 +88,7 @@ class SparseWalk:
             )
 
 
-def _feed(objective: Objective, block: SparseBlock, num_values: int) -> np.ndarray | None:
+def feed(objective: Objective, block: SparseBlock, num_values: int) -> np.ndarray | None:
     """The objective's slopes in the entries of a block of leaves; dense rows for one that asks for them."""
     if isinstance(objective, SparseObjective):
         return objective.add_rows(block)

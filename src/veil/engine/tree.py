@@ -15,11 +15,14 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
+import scipy.sparse as sp
 from jaxtyping import Float, Int
 
 from ..common.clock import UNLIMITED, Clock
 from ..common.logs import divergence_bits
 from .chain import Chain, Slopes, sum_over
+from .hidden import Channel
+from .step import Extension, Step, adder
 
 PullBack = Callable[[np.ndarray], np.ndarray]
 
@@ -188,23 +191,17 @@ class Prefixes:
         weights `[0.625, 0.375]` and messages `[[[0.8, 0.2]], [[0, 1]]]`: silence leaves the vault with probability 0.2, a
         beep makes it certain.
         """
-        hidden = self.chain.hidden
-        matrices, channels, shape = self.chain.matrices(level), hidden.channels, block.message.shape
-        ahead = [_rows(block.message) @ matrix for matrix in matrices]
-        chance = sum_over(rows @ channel.emission for rows, channel in zip(ahead, channels, strict=True))
+        hidden, step, shape = self.chain.hidden, Step.of(self.chain, level), block.message.shape
+        moved = step.moved(block.message)
+        pairs = zip(moved, hidden.channels, strict=True)
+        chance = sum_over(_rows(rows) @ channel.emission for rows, channel in pairs)
         chance = chance.reshape(*shape[:2], -1).sum(axis=1)
-        ahead = [rows.reshape(shape) for rows in ahead]
         events, nodes = np.nonzero(chance.T)  # ordered by event: one event's nodes have distinct parents
         probability = chance[nodes, events]
         kept = self.pruning.keep(block.weight[nodes] * probability)
         events, nodes, probability = events[kept], nodes[kept], probability[kept]
-        message = np.zeros((len(nodes), *shape[1:]))
-        segments = runs(events)
-        for event, begin, end in segments:
-            for rows, channel in zip(ahead, channels, strict=True):
-                emission = channel.emission[:, event]
-                if emission.any():
-                    message[begin:end] += rows[nodes[begin:end]] * emission
+        extension = Extension(nodes, events)
+        message = step.emitted(moved, extension)
         message /= probability[:, None, None]
         history = None if block.events is None else np.column_stack([block.events[nodes], events.astype(np.int32)])
         children = Block(block.weight[nodes] * probability, message, block.count[nodes], history)
@@ -212,22 +209,8 @@ class Prefixes:
         children, merged = self.merging.apply(children.lifted(hidden.label) if lifts else children, None)
 
         def pull_back(slope: np.ndarray) -> np.ndarray:
-            if merged is not None:
-                slope = slope[merged]
-            if lifts:
-                slope = np.sum(slope * hidden.label.T, axis=1, keepdims=True)
-            result = np.zeros((shape[0] * shape[1], shape[2]))
-            true = _rows(block.true)
-            for number, (matrix, channel) in enumerate(zip(matrices, channels, strict=True)):
-                inside = np.zeros_like(block.message)
-                for event, begin, end in segments:
-                    emission = channel.emission[:, event]
-                    if emission.any():
-                        inside[nodes[begin:end]] += slope[begin:end] * emission
-                result += _rows(inside) @ matrix.T
-                if self.slopes is not None:
-                    self.slopes.add(level, number, true, _rows(inside))
-            return result.reshape(shape)
+            slope = _through(slope, merged, hidden.label if lifts else None)
+            return step.pull_forward(block.true, extension, slope, adder(self.slopes, level))
 
         return children, pull_back
 
@@ -268,56 +251,53 @@ class Suffixes:
         """One observation more, in front."""
         hidden = self.chain.hidden
         time = hidden.horizon - 1 - level
-        matrices, channels, shape = self.chain.matrices(time), hidden.channels, block.message.shape
-        occupied = self.chain.occupancies[time]
-        emissions = [channel.emission for channel in channels]
-        if level == 0 and hidden.reveals_last and len(channels) == 1:
-            emissions = [np.ones((hidden.num_states, 1))]  # who is told x_T learns nothing more from what it emits
-        messages, nodes, segments, size = [], [], [], 0
-        for event in range(emissions[0].shape[1]):
-            rows = np.zeros((shape[0] * shape[1], shape[2]))
-            for matrix, table in zip(matrices, emissions, strict=True):
-                emission = table[:, event]
-                if emission.any():
-                    rows += _rows(block.message * emission) @ matrix.T
+        occupied, step, shape = self.chain.occupancies[time], Step.of(self.chain, time), block.message.shape
+        if level == 0 and hidden.reveals_last and len(hidden.channels) == 1:
+            # Who is told x_T learns nothing more from what it emits.
+            silent = sp.csr_array(np.ones((hidden.num_states, 1)))
+            step = Step(step.matrices, [Channel(hidden.channels[0].actions, silent)])
+        messages, extensions, every = [], [], np.arange(len(block))
+        for event in range(len(step.channels[0].emits)):
+            rows = step.backward(block.message, _one_event(every, event))
             rows *= occupied > 0
-            rows = rows.reshape(shape)
             possible = np.flatnonzero(rows.any(axis=(1, 2)))
             mass = block.weight[possible] * (rows[possible] @ occupied).sum(axis=1)
             possible = possible[self.pruning.keep(mass)]
             messages.append(rows[possible])
-            nodes.append(possible)
-            segments.append((event, size, size + len(possible)))
-            size += len(possible)
-        message, parents = np.concatenate(messages), np.concatenate(nodes)
+            extensions.append(_one_event(possible, event))
+        message, parents = np.concatenate(messages), np.concatenate([one.parent for one in extensions])
         scale = message.max(axis=(1, 2), initial=0.0)
         message /= scale[:, None, None]
         history = None
         if block.events is not None:
-            newest = np.concatenate([np.full(end - begin, event, dtype=np.int32) for event, begin, end in segments])
+            newest = np.concatenate([one.event for one in extensions]).astype(np.int32)
             history = np.column_stack([newest, block.events[parents]])
         children = Block(block.weight[parents] * scale, message, block.count[parents], history)
         lifts = self._lifts_at(time)
         children, merged = self.merging.apply(children.lifted(hidden.label) if lifts else children, occupied)
 
         def pull_back(slope: np.ndarray) -> np.ndarray:
-            if merged is not None:
-                slope = slope[merged]
-            if lifts:
-                slope = np.sum(slope * hidden.label.T, axis=1, keepdims=True)
-            result = np.zeros(shape)
-            for event, begin, end in segments:
-                part, rows = slope[begin:end], parents[begin:end]
-                for number, (matrix, table) in enumerate(zip(matrices, emissions, strict=True)):
-                    emission = table[:, event]
-                    if emission.any() and end > begin:
-                        result[rows] += (_rows(part) @ matrix).reshape(part.shape) * emission
-                        if self.slopes is not None:
-                            right = block.weight[rows, None, None] * block.message[rows] * emission
-                            self.slopes.add(time, number, _rows(part), _rows(right))
+            slope = _through(slope, merged, hidden.label if lifts else None)
+            result, true, begin = np.zeros(shape), block.true, 0
+            for one in extensions:
+                part = slope[begin : begin + len(one.parent)]
+                begin += len(one.parent)
+                if len(part):
+                    step.pull_backward(true, one, part, adder(self.slopes, time), result)
             return result
 
         return children, pull_back
+
+
+def _one_event(parents: np.ndarray, event: int) -> Extension:
+    return Extension(parents, np.full(len(parents), event))
+
+
+def _through(slope: np.ndarray, merged: np.ndarray | None, label: np.ndarray | None) -> np.ndarray:
+    """The slope before messages were lifted by a label and merged."""
+    if merged is not None:
+        slope = slope[merged]
+    return slope if label is None else np.sum(slope * label.T, axis=1, keepdims=True)
 
 
 @dataclass
@@ -381,11 +361,3 @@ def walk(
 def _rows(messages: Float[np.ndarray, "n V N"]) -> Float[np.ndarray, "nV N"]:
     """All messages of all nodes as rows of one matrix."""
     return messages.reshape(-1, messages.shape[-1])
-
-
-def runs(events: Int[np.ndarray, " n"]) -> list[tuple[int, int, int]]:
-    """Runs of equal events in an ordered list: (event, begin, end)."""
-    if len(events) == 0:
-        return []
-    starts = np.flatnonzero(np.diff(events, prepend=-1))
-    return list(zip(events[starts].tolist(), starts.tolist(), [*starts[1:].tolist(), len(events)], strict=True))

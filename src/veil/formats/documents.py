@@ -17,7 +17,7 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """A value as JSON can hold it: arrays, tuples and sets as lists, NaN as null, infinities as "inf" and "-inf"."""
     if isinstance(value, np.ndarray):
         return plain(value.tolist())
@@ -32,7 +32,7 @@ def plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 
-def json_text(document: Any) -> str:
+def json_text(document: object) -> str:
     """A document as text with one entry on each line, numbers to the last digit."""
     return json.dumps(plain(document), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 

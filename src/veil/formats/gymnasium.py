@@ -38,7 +38,7 @@ def from_gymnasium(
     state_names: Sequence[str] | Callable[[int], str] | None = None,
     action_names: Sequence[str] | None = None,
     variables: Mapping[str, Variable] | None = None,
-    **options: Any,
+    **options: object,
 ) -> Imported:
     """The model of an environment with a table `env.unwrapped.P[state][action] = [(chance, next, reward, ended), …]`.
 

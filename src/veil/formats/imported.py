@@ -4,17 +4,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from jaxtyping import Bool
+from numpy.typing import ArrayLike
 
 from ..common.checks import Defects, Names, is_number
 from ..common.errors import InputError
 from ..common.suggest import suggestion
 from ..common.values import Value
 from ..problem.grid.sensors import Sensor, sensor_observer
-from ..problem.model import Model
+from ..problem.model import ByState, Model
 from ..problem.observer import Observer
 from ..problem.problem import Problem, ReturnOver
 from ..problem.secrets.last_state import LastState
@@ -40,8 +40,8 @@ class Imported(Value):
     source: str = "model"
     kind: str = "model"
     notes: tuple[str, ...] = ()
-    valuations: Mapping[str, np.ndarray] = field(default_factory=dict)
-    labels: Mapping[str, np.ndarray] = field(default_factory=dict)
+    valuations: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
+    labels: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
     secret: Secret | None = None
 
     @cached_property
@@ -110,7 +110,8 @@ class Imported(Value):
         **Raises:** `InputError` naming the sensor.
         """
         defects = Defects("sensors")
-        made, covered = [], []
+        made: list[Sensor] = []
+        covered: list[np.ndarray] = []
         for name, given in sensors.items():
             where, *rates = (given,) if isinstance(given, str) else given
             rates += (1.0, 0.0)[len(rates) :]
@@ -130,10 +131,8 @@ class Imported(Value):
 
         **Arguments:** `rewards`, and `terminal` for the last state: mappings from expressions to numbers, which add up.
         """
-        paid = {"rewards": self._amounts(rewards), "terminal_rewards": self._amounts(terminal or {})}
-        return replace(
-            self, model=changed_model(self.model, **paid), notes=(*self.notes, "rewards replaced by expressions")
-        )
+        paid = changed_model(self.model, rewards=self._amounts(rewards), terminal_rewards=self._amounts(terminal or {}))
+        return replace(self, model=paid, notes=(*self.notes, "rewards replaced by expressions"))
 
     def starting(self, initial: str | int | Mapping[str, float] | Mapping[str | int, float]) -> "Imported":
         """The same model with another distribution of the initial state.
@@ -265,21 +264,28 @@ class Imported(Value):
         return total
 
 
-def changed_model(model: Model, **changes: Any) -> Model:
+def changed_model(
+    model: Model,
+    *,
+    rewards: ArrayLike | None = None,
+    initial: ArrayLike | ByState | None = None,
+    discount: float | None = None,
+    terminal_rewards: ArrayLike | None = None,
+) -> Model:
     """The model with other rewards, terminal rewards, initial distribution or discount.
 
     **Raises:** `InputError` as `Model` does.
     """
-    kept = {
-        "rewards": model.rewards,
-        "initial": model.initial,
-        "discount": model.discount,
-        "terminal_rewards": model.terminal_rewards,
-        "state_names": model.states.all() if model.states.given else None,
-        "action_names": model.actions.all() if model.actions.given else None,
-        "available": model.available,
-    }
-    return Model(model.matrices, **(kept | changes))
+    return Model(
+        model.matrices,
+        model.rewards if rewards is None else rewards,
+        model.initial if initial is None else initial,
+        discount=model.discount if discount is None else discount,
+        terminal_rewards=model.terminal_rewards if terminal_rewards is None else terminal_rewards,
+        state_names=model.states.all() if model.states.given else None,
+        action_names=model.actions.all() if model.actions.given else None,
+        available=model.available,
+    )
 
 
 def _some(names: Names) -> str:

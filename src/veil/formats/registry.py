@@ -56,7 +56,7 @@ class Format:
     write_chain: "Callable[[Path, Problem, Policy], object] | None" = None
     read_policy: "Callable[[Path, Problem | None], Policy] | None" = None
     write_policy: "Callable[[Path, Problem, Policy], None] | None" = None
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict[str, str])
     extra: str | None = None
 
     @property
@@ -158,6 +158,13 @@ def read_model(path: str | Path, options: Mapping[str, object] | None = None) ->
     return found.read_model(Path(path), **(options or {}))
 
 
+def write_problem(path: str | Path, problem: "Problem") -> None:
+    """Write a problem, by the format of the extension; raises `InputError` where no format that has it can."""
+    write = find_format("write_problem", path).write_problem
+    assert write is not None
+    write(Path(path), problem)
+
+
 def format_table() -> list[dict[str, str]]:
     """All formats, for people: name, extensions, description, abilities, options, and the extra that is needed."""
     return [
@@ -175,7 +182,8 @@ def format_table() -> list[dict[str, str]]:
 
 def _loaded() -> tuple[dict[str, Format], list[PluginError]]:
     """All formats, and the errors of packages whose formats cannot be loaded: those must not keep others from working."""
-    found, errors = {}, []
+    found: dict[str, Format] = {}
+    errors: list[PluginError] = []
     for name in FORMATS:
         try:
             found[name] = FORMATS.get(name)

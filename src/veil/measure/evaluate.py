@@ -40,6 +40,8 @@ from .sampled import check_settings, sampled_gradient, sampled_opacity
 
 Method = Literal["auto", "exact", "bracket", "sampled"]
 _METHODS = ("auto", "exact", "bracket", "sampled")
+_WITHOUT_CLOCK = ("auto", "exact")  # the methods that cover an observer without a clock
+_STRINGS = "all possible strings of an observer without a clock"
 _SECONDS = {"auto": 20.0, "exact": EXACT_SECONDS, "bracket": 60.0, "sampled": EXACT_SECONDS}
 # `auto` enumerates where that is a matter of seconds.
 _AUTO_EXACT_SECONDS = 5.0
@@ -105,7 +107,9 @@ def opacity(
     """
     budget = Budget(memory_bytes, _SECONDS.get(method, 1.0) if time_limit is None else time_limit, merge_tolerance)
     settings = _Settings(method, width, sequences, std_error, seed, budget)
-    chain = make_chain(problem, policy)
+    chain = make_chain(problem, policy, untimed=method in _WITHOUT_CLOCK)
+    if chain.silent is not None:
+        return exact_opacity(chain, budget, reason=_STRINGS)
     if chain.followed is not None and method != "sampled":
         return history_opacity(chain.followed, method, budget, width)
     if method == "auto":
@@ -145,8 +149,10 @@ def opacity_gradient(
     """
     budget = Budget(memory_bytes, _SECONDS.get(method, 1.0) if time_limit is None else time_limit, merge_tolerance)
     settings = _Settings(method, width, sequences, None, seed, budget)
-    policy, chain = _softmax_chain(problem, theta, memory)
-    if method == "auto":
+    policy, chain = _softmax_chain(problem, theta, memory, untimed=method in _WITHOUT_CLOCK)
+    if chain.silent is not None:
+        result, slope = exact_gradient(chain, budget, reason=_STRINGS)
+    elif method == "auto":
         result, slope = _Auto(chain, settings, gradient=True).run()
         assert slope is not None
     elif method == "exact":
@@ -163,7 +169,7 @@ def expected_return(problem: Problem, policy: Policy) -> float:
 
     A time-dependent policy plays optimally for the return after the horizon in the second case.
     """
-    chain = make_chain(problem, policy)
+    chain = make_chain(problem, policy, untimed=True)  # a return does not depend on the observer
     if chain.followed is not None:
         return history_return(problem, chain.followed)
     return evaluate_return(problem, chain)[0]
@@ -173,7 +179,7 @@ def return_gradient(
     problem: Problem, theta: ArrayLike, *, memory: Memory | None = None
 ) -> tuple[float, Float[np.ndarray, "*T C A"]]:
     """The expected return of a softmax policy and its exact gradient in the parameters; see `opacity_gradient`."""
-    policy, chain = _softmax_chain(problem, theta, memory)
+    policy, chain = _softmax_chain(problem, theta, memory, untimed=True)
     value, slope = evaluate_return(problem, chain)
     return value, _in_theta(policy, slope)
 
@@ -311,16 +317,18 @@ def _sampled_gradient(
     )
 
 
-def _softmax_chain(problem: Problem, theta: ArrayLike, memory: Memory | None) -> tuple[TablePolicy, Chain]:
+def _softmax_chain(
+    problem: Problem, theta: ArrayLike, memory: Memory | None, *, untimed: bool
+) -> tuple[TablePolicy, Chain]:
     if memory is not None:
         policy = MemoryPolicy.softmax(theta, problem, memory)
-        return policy, make_chain(problem, policy)
+        return policy, make_chain(problem, policy, untimed=untimed)
     defects = Defects("softmax parameters")
     array = as_floats(theta, "theta", defects)
     defects.raise_if_any()
     kind = TimedPolicy if array is not None and array.ndim == 3 else MarkovPolicy
     policy = kind.softmax(theta, problem)
-    return policy, make_chain(problem, policy)
+    return policy, make_chain(problem, policy, untimed=untimed)
 
 
 def _in_theta(policy: TablePolicy, gradient: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "*T C A"]:

@@ -17,6 +17,7 @@ from ..engine.chain import Chain
 from ..engine.joint import DEFAULT_MEMORY, JointWalk, Objective, Walk
 from ..engine.size import TreeSize, naive_bound, tree_size
 from ..engine.sparse_walk import SparseWalk
+from ..engine.untimed import UntimedWalk
 from .result import Opacity
 
 Fed = TypeVar("Fed", bound=Objective)
@@ -124,6 +125,9 @@ def walk_all(
     leave possible (rows with sparse support). Raises `TooLargeError`, for a counted chain before most of the work.
     """
     with too_large_if_late(LATE):
+        if chain.silent is not None:
+            objective, strings = make_objective(), UntimedWalk(chain, budget.memory_bytes, budget.clock, keep_events)
+            return objective, strings, strings.run(objective, gradient=gradient)
         if chain.hidden.num_states > COUNTED_STATES:
             objective = make_objective()
             sparse = SparseWalk(chain, budget.memory_bytes, budget.clock, keep_events)

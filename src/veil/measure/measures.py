@@ -168,13 +168,13 @@ def joint_table(
     memory_bytes: int = DEFAULT_MEMORY,
     time_limit: float = EXACT_SECONDS,
 ) -> JointTable:
-    """The whole table `P(z,y)` with its sequences.
+    """The whole table `P(z,y)` with its sequences; for an observer without a clock, strings that end in -1 as `events`.
 
     **Arguments:** `memory_bytes`, `time_limit`: as for `opacity(method="exact")`.
 
     **Raises:** `TooLargeError`, before the work starts, where the table does not fit.
     """
-    chain, budget = make_chain(problem, policy), Budget(memory_bytes, time_limit)
+    chain, budget = make_chain(problem, policy, untimed=True), Budget(memory_bytes, time_limit)
     if chain.followed is not None:
         return JointTable(problem, *history_table(chain.followed, budget))
     collected, _, _ = walk_all(chain, budget, _Collect, gradient=False, keep_events=True)

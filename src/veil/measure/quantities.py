@@ -173,7 +173,7 @@ def quantities(
 
     **Raises:** `TooLargeError` where an exact pass does not fit; `InputError`.
     """
-    chain = make_chain(problem, policy)
+    chain = make_chain(problem, policy, untimed=method != "sampled")
     asked = _Asked.check(problem, method, gain, orders, top)
     check_settings(sequences, None, seed)
     budget = Budget(memory_bytes, _SECONDS.get(method, 1.0) if time_limit is None else time_limit)
@@ -182,7 +182,7 @@ def quantities(
     try:
         return _exact(problem, chain, asked, budget, share=0.25 if method == "auto" else 0.5)
     except TooLargeError:
-        if method == "exact":
+        if method == "exact" or chain.silent is not None:
             raise
         reason = "all possible sequences were too many to enumerate within the budget"
         return _sampled(problem, chain, asked, sequences, seed, budget, reason)

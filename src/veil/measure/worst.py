@@ -41,6 +41,8 @@ class RevealingSequence(Value):
 
 def event_names(problem: Problem, row: Int[np.ndarray, " L"]) -> tuple[Event, ...]:
     """A sequence of events as the observer writes them down."""
+    if problem.observer.untimed:
+        return tuple(problem.observer.observations[int(event)] for event in row if event >= 0)
     skip = 0 if problem.observer.sees_first else 1
     return tuple(event_name(problem, int(event), time) for time, event in enumerate(row))[skip:]
 

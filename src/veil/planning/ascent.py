@@ -148,7 +148,7 @@ class Ascent:
         table = self.task.space.softmax(state.theta[:1])[0] if polished else state.leading
         return np.stack([state.best, repair(self.task, table, state.best)])
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """The number of starts."""
         return {"starts": len(self._starts)}
 

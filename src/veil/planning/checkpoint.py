@@ -6,7 +6,6 @@ import hashlib
 import json
 import time as clock
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -32,7 +31,7 @@ class Checkpoint:
     **Raises:** `CheckpointError`, at once, where there is no such directory.
     """
 
-    def __init__(self, path: str | Path, identity: dict[str, Any], every: float):
+    def __init__(self, path: str | Path, identity: dict[str, object], every: float):
         self.path, self.every = Path(path), every
         self._identity = identity
         self._last = clock.monotonic()
@@ -71,7 +70,7 @@ def remove_stale(path: Path) -> None:
                 found.unlink()
 
 
-def _sum(note: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
+def _sum(note: dict[str, object], arrays: dict[str, np.ndarray]) -> str:
     """A hash of the note and of the arrays' names, types, shapes and contents, by which damage is noticed."""
     total = hashlib.sha256(json.dumps(note, sort_keys=True).encode())
     for name, array in sorted(arrays.items()):
@@ -80,7 +79,7 @@ def _sum(note: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
     return total.hexdigest()
 
 
-def read_checkpoint(path: str | Path, identity: dict[str, Any]) -> tuple[dict[str, np.ndarray], float]:
+def read_checkpoint(path: str | Path, identity: dict[str, object]) -> tuple[dict[str, np.ndarray], float]:
     """The state in a checkpoint and the seconds that were spent on it.
 
     **Raises:** `CheckpointError` where there is no such file, it is damaged, or it comes from another problem or from

@@ -161,7 +161,7 @@ class _Sweep:
 def _cleaned(found: dict[int, Solution], thresholds: np.ndarray) -> Iterator[FrontierPoint]:
     """The points in order; where a point of higher return hides more, its policy serves the lower threshold too."""
     best: Solution | None = None
-    points = []
+    points: list[FrontierPoint] = []
     for index in sorted(found, reverse=True):
         solution = found[index]
         if best is None or solution.opacity.bits >= best.opacity.bits:

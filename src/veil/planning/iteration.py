@@ -1,6 +1,6 @@
 """What `search` runs: a method as a sequence of states over tables, which can be stopped and resumed anywhere."""
 
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -65,6 +65,6 @@ class Iteration(Protocol[S]):
         """Tables that may be the answer, the best known among them."""
         ...
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """The options of the method as they are used, defaults filled in."""
         ...

@@ -9,7 +9,7 @@ It is then chosen by `veil.solve(problem, "my-method")`, `method = "my-method"` 
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from ..common.registry import Registry
 from ..common.settings import settings
@@ -50,7 +50,7 @@ class Method(Protocol):
         ...
 
 
-def _missing(entry: Any) -> str | None:
+def _missing(entry: object) -> str | None:
     needed = ("summary", "goals", "objectives", "memories", "options", "solve")
     missing = [name for name in needed if not hasattr(entry, name)]
     if not isinstance(entry, type):
@@ -76,12 +76,13 @@ def options_of(method: str) -> frozenset[str]:
     return frozenset(name for name, one in settings(SolveOptions).items() if method in one.about.methods)
 
 
-def unsupported(method: str, given: Mapping[str, Any]) -> dict[str, str]:
+def unsupported(method: str, given: Mapping[str, object]) -> dict[str, str]:
     """The options that a method does not have or whose values it does not support, each with what to say of it.
 
     **Raises:** `InputError` where there is no such method; `PluginError` where it cannot be loaded.
     """
-    known, found = METHODS.get(method), {}
+    known = METHODS.get(method)
+    found: dict[str, str] = {}
     for name, value in given.items():
         setting = settings(SolveOptions)[name]
         if setting.is_default(value):

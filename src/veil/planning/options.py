@@ -4,9 +4,10 @@ To add an option, add one field: to `SearchOptions` where a curve has it as well
 `SolveOptions`. This module imports neither NumPy nor pydantic, so that the command line starts quickly.
 """
 
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 
 from ..common.settings import About
 
@@ -19,6 +20,16 @@ Goal = Literal["opaque", "transparent"]
 Objective = Literal["entropy", "leakage", "guess"]
 Evaluation = Literal["auto", "exact", "bracket", "sampled"]
 MemoryName = Literal["markov", "timed", "history"]
+
+
+class Optimizer(Protocol):
+    """A transformation of optax, such as `optax.adam(0.05)`: how its state begins, and how a gradient becomes a step."""
+
+    @property
+    def init(self) -> Callable[..., object]: ...  # noqa: D102
+
+    @property
+    def update(self) -> Callable[..., tuple[object, object]]: ...  # noqa: D102
 
 
 def _is_memory(value: object) -> bool:
@@ -34,7 +45,7 @@ def _is_progress(value: object) -> bool:
 _SEARCHES = ("ascent", "primal-dual")  # the methods that search one class of policies
 _MEMORY = About(
     "What the policy may depend on: the current state (markov), state and time (timed), a finite memory, or the whole"
-    " history of observations (history, which method 'game' alone has).",
+    " history of observations (history; only method game supports it).",
     accepts=_is_memory,
     expected="'markov', 'timed', 'history', or an ObservationMemory, StateMemory, ZoneMemory or Controller",
 )
@@ -74,7 +85,7 @@ class SearchOptions:
             "Number of starting policies.",
             least=1,
             most=100_000,
-            unset="4 to 36, by the cost of an evaluation",
+            unset="4 to 36, depending on the cost of an evaluation",
             methods=_SEARCHES,
         ),
     ] = None
@@ -93,7 +104,7 @@ class SearchOptions:
     ] = None
     iterations: Annotated[
         int | None,
-        About("Maximum number of iterations.", least=0, most=10**9, unset="the method's own"),
+        About("Maximum number of iterations.", least=0, most=10**9, unset="set by the method"),
     ] = None
     progress: Annotated[
         "ProgressOption",
@@ -172,7 +183,7 @@ class SolveOptions(SearchOptions):
         ),
     ] = "exact"
     optimizer: Annotated[
-        Any,
+        str | Optimizer | None,
         About(
             "Optimizer that makes the steps: the name of one of optax's, such as adam; in Python also an optax"
             " transformation.",
@@ -210,7 +221,7 @@ class SolveOptions(SearchOptions):
     certificate: Annotated[
         bool,
         About(
-            "Prove a bound on what any policy can achieve; with a time limit, in a quarter of it.",
+            "Prove an upper bound over all policies; a quarter of the time limit, if any, is kept for it.",
             flag="--certificate/--no-certificate",
             in_identity=False,
         ),
@@ -224,6 +235,6 @@ class SolveOptions(SearchOptions):
 class FrontierOptions(SearchOptions):
     """The options of `veil.frontier`; `starts` and `iterations` are those of its first search."""
 
-    points: Annotated[int, About("Number of points of the curve.", least=2, most=10_000, in_file=False)] = 20
+    points: Annotated[int, About("Number of points on the curve.", least=2, most=10_000, in_file=False)] = 20
     _: KW_ONLY
     memory: Annotated["MemoryName | Memory", _MEMORY] = "markov"

@@ -22,7 +22,7 @@ from ..engine.sampled_returns import sampled_return_gradient
 from ..engine.sampling import draw_runs
 from ..policy.tables import softmax_pull_back
 from .ascent import best_known, repair
-from .options import SolveOptions
+from .options import Optimizer, SolveOptions
 from .starts import logits
 from .task import Task, Values
 from .values import SampleSecrecy
@@ -100,7 +100,7 @@ class PrimalDual:
             defects.add("objective='guess' has no sampled gradient: use gradients='exact', or objective='entropy'")
         defects.raise_if_any()
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """The settings as they were used."""
         return {
             "step": self.step,
@@ -210,7 +210,7 @@ class PrimalDual:
         return np.stack([state.best, repair(self.task, self.task.space.softmax(state.theta), state.best)])
 
 
-def describe_optimizer(optimizer: Any) -> str | None:
+def describe_optimizer(optimizer: str | Optimizer | None) -> str | None:
     """An optimizer as text: its name, or for an optax transformation what it does."""
     return optimizer if optimizer is None or isinstance(optimizer, str) else _Optax(optimizer, _OPTAX_STEP).describe()
 
@@ -232,7 +232,7 @@ def _begun_at(chain: Chain, start: np.ndarray) -> Chain:
 class _Optax:
     """An optax transformation whose state is kept as a tuple of NumPy arrays."""
 
-    def __init__(self, optimizer: Any, step: float):
+    def __init__(self, optimizer: str | Optimizer, step: float):
         try:
             import jax
             import optax
@@ -254,8 +254,8 @@ class _Optax:
                 [f"optimizer is {optimizer!r}, expected the name of one of optax's, as 'adam' or 'sgd', or an optax"
                  " transformation"],
             )  # fmt: skip
-        self._rule: Any = rule
-        self._update: Any = jax.jit(rule.update)
+        self._rule: Optimizer = rule
+        self._update = jax.jit(rule.update)
         self._structure: Any = None
 
     def begin(self, theta: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -284,5 +284,5 @@ class _Optax:
             theta, leaves = self.step(theta, slope, leaves)
         return f"{self._structure}, steps {hashlib.sha256(theta.tobytes()).hexdigest()[:16]}"
 
-    def _leaves(self, state: Any) -> tuple[np.ndarray, ...]:
+    def _leaves(self, state: object) -> tuple[np.ndarray, ...]:
         return tuple(np.asarray(leaf) for leaf in self._jax.tree_util.tree_leaves(state))

@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -100,7 +99,7 @@ def _is_hopeless(task: Task, safe: np.ndarray) -> bool:
     return single and task.space.memory == "markov" and bool(np.any(task.slacks(safe[None]) < 0))
 
 
-def _identity(options: SolveOptions, space: Space) -> dict[str, Any]:
+def _identity(options: SolveOptions, space: Space) -> dict[str, object]:
     """What the result depends on: the same identity, the same result."""
     own, known = METHODS.get(options.method).options, settings(SolveOptions)
     used = [name for name, one in known.items() if one.about.in_identity and (name in own or not one.about.methods)]
@@ -158,7 +157,7 @@ def _run(method: Iteration[S], task: Task, safe: np.ndarray, options: SolveOptio
     return state, status
 
 
-def _resumed(method: Iteration[S], path: str | Path, identity: dict[str, Any], clock: Clock) -> S:
+def _resumed(method: Iteration[S], path: str | Path, identity: dict[str, object], clock: Clock) -> S:
     arrays, spent = read_checkpoint(path, identity)
     try:
         state = method.unpack(arrays)

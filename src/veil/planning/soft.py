@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -149,7 +149,7 @@ def _choice(values: Float[np.ndarray, "S A"], temperature: float) -> Float[np.nd
     return weights / weights.sum(axis=1, keepdims=True)
 
 
-def _check(problem: Problem, temperature: Any, discount: Any, horizon: Any) -> float:
+def _check(problem: Problem, temperature: float, discount: float | None, horizon: str) -> float:
     defects = Defects("soft policy")
     if not (is_number(temperature) and np.isfinite(temperature) and temperature >= 0):
         defects.add(f"temperature is {temperature!r}, expected a number, 0 or more")

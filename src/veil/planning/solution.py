@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -10,9 +10,11 @@ from jaxtyping import Float, Int
 from ..common.rounding import lower_text, upper_text
 from ..common.text import aligned
 from ..common.values import Value
+from ..common.writers import writer
 from ..game.refine import SolvedGame
 from ..measure.result import Opacity
 from ..policy.policy import Policy
+from ..problem.problem import Problem
 from ..proof.certificate import Certificate
 
 
@@ -78,6 +80,7 @@ class Solution(Value):
     - `certificate`: the proof that comes with the answer; `certificate_note`: why there is none.
     - `upper_bits`: the upper bound over all policies with this return, where the method proves one; `proof`: the game that
       proves it, for `certify`.
+    - `problem`: what was solved; None where the solution was not made by `veil.solve`.
     """
 
     policy: Policy
@@ -98,11 +101,12 @@ class Solution(Value):
     seed: int = 0
     needs_observations: bool = False
     history: History = field(default_factory=lambda: History.of([]))
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, object] = field(default_factory=dict[str, object])
     certificate: Certificate | None = None
     certificate_note: str = ""
     upper_bits: float = float("nan")
     proof: SolvedGame | None = field(default=None, repr=False)
+    problem: Problem | None = field(default=None, repr=False)
 
     def summary(self) -> str:
         """The answer as a small table and one or two sentences."""
@@ -115,6 +119,17 @@ class Solution(Value):
         elif self.needs_observations:
             lines.append("The agent must see the observations to play this policy.")
         return "\n".join(lines)
+
+    def save(self, folder: str | Path, *, scenario: str | None = None) -> None:
+        """Write the result folder that `veil solve` writes: policy, history, certificate and `result.json`, all or none.
+
+        **Arguments:** `folder`: a new one, or one with an older result, which is replaced; `scenario`: the file of the
+        problem or `gallery:NAME`, which `veil report` and `veil verify` then find by themselves.
+
+        **Raises:** `InputError` where the folder cannot be written or has files that veil did not write, and where
+        `problem` is None.
+        """
+        writer("solution")(folder, self, scenario)
 
     def _facts(self) -> list[tuple[str, str]]:
         required = "" if self.threshold is None else f", required: at least {self.threshold:.6g}"

@@ -42,6 +42,7 @@ def solve(problem: Problem, options: SolveOptions) -> Solution:
     limit = options.time_limit
     share = 1 - _SHARE_OF_PROOF if options.certificate else 1.0
     solution = method.solve(problem, options if limit is None else replace(options, time_limit=limit * share))
+    solution = replace(solution, problem=problem)
     if not options.certificate:
         return replace(solution, certificate_note="it was not asked for")
     return _with_proof(problem, solution, options, min(options.certificate_time_limit, clock.left))

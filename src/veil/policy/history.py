@@ -4,6 +4,9 @@ The agent must see what the observer sees. Its situation is (model that runs, pr
 the value of the secret once it is settled; it keeps track of all of these from the states it passes through.
 """
 
+# pyright: reportUnnecessaryIsInstance=false
+# Users without a type checker are told at run time what is wrong with an argument.
+
 import json
 import math
 import re
@@ -217,8 +220,14 @@ class HistoryPolicy(Policy):
         return f"history, executable {self.executable}, told at {self.told_at}", self._arrays()
 
     def _arguments(self) -> dict[str, object]:
-        graph = {"first": self.first, "following": self.following, "decisions": self.decisions}
-        return graph | {"executable": self.executable, "told_at": self.told_at, "told": self.told}
+        return {
+            "first": self.first,
+            "following": self.following,
+            "decisions": self.decisions,
+            "executable": self.executable,
+            "told_at": self.told_at,
+            "told": self.told,
+        }
 
     def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
         raise TypeError("a history policy has no single table: read policy.decisions[time].probabilities")
@@ -235,7 +244,8 @@ def history_from(head: str, packed: np.ndarray, path: str | Path) -> HistoryPoli
     try:
         described = json.loads(head)
         horizon, told_at = described["horizon"], described["told_at"]
-        arrays, begin, content = [], 0, packed.tobytes()
+        arrays: list[np.ndarray] = []
+        begin, content = 0, packed.tobytes()
         for name, *shape in described["arrays"]:
             # Compared before NumPy sees it, which knows many more names, and warns of some.
             if not _TYPE.fullmatch(name) or not all(isinstance(size, int) and size >= 0 for size in shape):
@@ -262,7 +272,7 @@ def history_from(head: str, packed: np.ndarray, path: str | Path) -> HistoryPoli
 
 
 def _owned(array: np.ndarray) -> np.ndarray:
-    """The array as one that nobody can write to; a copy unless it is that already."""
+    """The array as one that is read-only; a copy unless it already is."""
     if not isinstance(array, np.ndarray):
         raise InputError(_SUBJECT, [f"it is given a {type(array).__name__}, expected NumPy arrays"])
     root = array

@@ -1,5 +1,8 @@
 """The kinds of memory that an agent may have beside its state."""
 
+# pyright: reportUnnecessaryIsInstance=false
+# Users without a type checker are told at run time what is wrong with an argument.
+
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Self, cast
@@ -105,7 +108,7 @@ class ZoneMemory(_Memory):
         if not isinstance(zones, tuple) or isinstance(self.zones, (str, bytes, Set)):
             defects.add(f"zones are {self.zones!r}, expected a list of zones, each a collection of states")
             defects.raise_if_any()
-        zones = tuple(as_tuple(zone) for zone in zones)
+        zones = cast(tuple[tuple[State, ...], ...], tuple(map(as_tuple, zones)))  # which is checked next
         for number, zone in enumerate(zones):
             if not isinstance(zone, tuple) or not zone:
                 defects.add(f"zone {number} is {zone!r}, expected a state or a collection of states")
@@ -115,7 +118,7 @@ class ZoneMemory(_Memory):
             defects.add(f"{len(zones)} zones are given, expected from 1 to {_MOST_ZONES}")
         _check_clock(self, defects)
         defects.raise_if_any()
-        object.__setattr__(self, "zones", tuple(_in_order(zone) for zone in zones))
+        object.__setattr__(self, "zones", tuple(map(_in_order, zones)))
 
     @property
     def members(self) -> tuple[tuple[State, ...], ...]:

@@ -1,5 +1,8 @@
 """Policies with a finite memory: a table over what the agent knows and what it remembers, time-dependent or not."""
 
+# pyright: reportUnnecessaryIsInstance=false
+# Users without a type checker are told at run time what is wrong with an argument.
+
 import json
 from dataclasses import fields
 from pathlib import Path

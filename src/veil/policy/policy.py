@@ -1,4 +1,4 @@
-"""The contract of a policy: all that the rest of veil asks of one, whatever its kind."""
+"""The contract of a policy: all that the rest of veil asks of one, of every kind."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

@@ -1,5 +1,8 @@
 """Policies given by a table of action probabilities: what Markov, time-dependent and memory policies have in common."""
 
+# pyright: reportUnnecessaryIsInstance=false
+# Users without a type checker are told at run time what is wrong with an argument.
+
 from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar

@@ -5,7 +5,7 @@ contents are written alike. Numbers are 64-bit, little-endian; sparse matrices a
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,7 +30,14 @@ def fingerprint(problem: Problem) -> str:
 
     Cost: linear in the number of non-zero transitions, emissions and names.
     """
-    writer = _Writer()
+    digest = hashlib.sha256()
+    write_content(problem, digest.update)
+    return digest.hexdigest()
+
+
+def write_content(problem: Problem, write: Callable[[bytes], object]) -> None:
+    """Write the bytes that the fingerprint is a hash of, a part at a time: all numbers and names of the problem."""
+    writer = _Writer(write)
     writer.text("form", _FORM)
     writer.integer("models", len(problem.models))
     for model in problem.models:
@@ -41,17 +48,13 @@ def fingerprint(problem: Problem) -> str:
     _write_threshold(writer, problem.min_return)
     writer.text("return over", problem.return_over)
     writer.integer("agent sees observations", problem.agent_sees_observations)
-    return writer.digest()
 
 
 class _Writer:
-    """Feeds tagged fields to the hash, each in a form that says where it ends."""
+    """Writes tagged fields, each in a form that says where it ends."""
 
-    def __init__(self) -> None:
-        self._hash = hashlib.sha256()
-
-    def digest(self) -> str:
-        return self._hash.hexdigest()
+    def __init__(self, write: Callable[[bytes], object]):
+        self._write = write
 
     def nothing(self, tag: str) -> None:
         self._begin(tag, b"-")
@@ -93,25 +96,25 @@ class _Writer:
         for matrix in matrices:
             for begin in range(0, shape[-2], step):
                 rows = matrix[begin : begin + step].toarray()
-                self._hash.update((rows + 0.0).astype("<f8").tobytes(order="C"))
+                self._write((rows + 0.0).astype("<f8").tobytes(order="C"))
 
     def _array(self, tag: str, kind: bytes, array: np.ndarray) -> None:
         self._begin(tag, kind)
         self._number(array.ndim)
         for size in array.shape:
             self._number(size)
-        self._hash.update(array.tobytes(order="C"))
+        self._write(array.tobytes(order="C"))
 
     def _begin(self, tag: str, kind: bytes) -> None:
         self._sized(_encoded(tag))
-        self._hash.update(kind)
+        self._write(kind)
 
     def _sized(self, content: bytes) -> None:
         self._number(len(content))
-        self._hash.update(content)
+        self._write(content)
 
     def _number(self, number: int) -> None:
-        self._hash.update(number.to_bytes(8, "little"))
+        self._write(number.to_bytes(8, "little"))
 
 
 def _encoded(text: str) -> bytes:
@@ -132,9 +135,25 @@ def _write_model(writer: _Writer, model: Model) -> None:
 
 def _write_observer(writer: _Writer, observer: Observer) -> None:
     writer.texts("observations", observer.observations.all())
-    writer.dense("emissions", observer.shape, observer.matrices)
+    writer.dense("emissions", observer.shape, observer.base_matrices)
     writer.integer("sees actions", observer.sees_actions)
     writer.integer("sees initial", observer.sees_initial)
+    _write_schedule(writer, observer)
+
+
+def _write_schedule(writer: _Writer, observer: Observer) -> None:
+    """What an observer that depends on time, or has no clock, adds; the silent observation decides its meaning then."""
+    if observer.times is not None:
+        times = np.array([-1]) if observer.times == "end" else np.array(sorted(observer.times), dtype=np.int64)
+        writer.integers("times", times)
+    for time, emissions in observer.emissions_at.items():
+        writer.integer("emissions at", time)
+        matrices = emissions if isinstance(emissions, list) else [emissions]
+        writer.dense("emissions then", observer.shape, matrices)
+    if observer.untimed:
+        writer.integer("untimed", 1)
+    if (observer.times is not None or observer.untimed) and observer.silent is not None:
+        writer.integer("silent", observer.silent)
 
 
 def _write_secret(writer: _Writer, table: SecretTable) -> None:

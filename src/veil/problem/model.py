@@ -24,7 +24,7 @@ from ..common.values import Value
 State = str | int
 Entry = tuple[State, State, State, float]
 Tables = ArrayLike | Sequence[sp.sparray | sp.spmatrix]
-ByState = Mapping[str, float] | Mapping[int, float]
+ByState = Mapping[str, float] | Mapping[int, float] | Mapping[str | int, float]
 Rewards = ArrayLike | ByState | Mapping[tuple[str, str], float] | Mapping[str | tuple[str, str], float]
 
 _DENSE_LIMIT = 2**28  # numbers in a dense view of the transitions: 2 GiB

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,6 +16,12 @@ from .model import Tables, canonical, is_sparse, shape_of
 
 _DENSE_LIMIT = 2**28  # numbers in a dense view of the emissions: 2 GiB
 _LISTED = 21
+UNOBSERVED = "unobserved"
+NO_CLOCK = (
+    "it has no clock (untimed=True), which this does not cover: measure with veil.opacity (method='exact'),"
+    " veil.opacity_gradient, veil.measures.quantities or joint_table; for all else use problem.with_clock(), whose observer"
+    " knows at least as much, so that what is hidden from it is hidden from this one too"
+)
 
 
 class Observer(Value):
@@ -33,6 +39,12 @@ class Observer(Value):
     - `silent`: the observation that means "nothing seen", which a muted sensor shows instead.
     - `sensors`: for each sensor a mapping from every observation that reports it to the same observation without that
       report; lets `sensor_costs` mute one sensor at a time.
+    - `times`: the times at which observations are received, or `"end"` for the last alone; at other times it receives the
+      silent observation, or, where none is named, a further one called `unobserved`. Actions, where it sees them, are seen
+      at every step.
+    - `emissions_at`: a mapping from times to other emissions of the same shape, which hold then.
+    - `untimed`: whether silent steps are erased: the observer holds the string of all other observations, without their
+      times. It needs `silent` and does not see actions.
 
     **Raises:** `InputError` listing every defect found.
     """
@@ -46,21 +58,73 @@ class Observer(Value):
         *,
         silent: str | int | None = None,
         sensors: Mapping[str, Mapping[str, str]] | Mapping[str, Mapping[int, int]] | None = None,
+        times: Iterable[int] | Literal["end"] | None = None,
+        emissions_at: Mapping[int, Tables | sp.sparray | sp.spmatrix] | None = None,
+        untimed: bool = False,
     ):
         defects = Defects("observer")
-        self.matrices: tuple[sp.csr_array, ...] = _as_matrices(emissions, defects)
+        self.base_matrices: tuple[sp.csr_array, ...] = _as_matrices(emissions, defects)
         defects.raise_if_any()
         self.shape: tuple[int, ...] = _shape_of(emissions)
+        self._at: dict[int, tuple[sp.csr_array, ...]] = self._check_at(emissions_at, defects)
+        self.times: frozenset[int] | Literal["end"] | None = _check_times(times, defects)
+        names = observation_names
+        if self.times is not None and silent is None:
+            names, silent = self._add_silence(names, defects), UNOBSERVED
         self.num_observations: int = self.shape[-1]
-        self.observations = Names("observation", self.num_observations, observation_names, "o", defects)
+        self.observations = Names("observation", self.num_observations, names, "o", defects)
         self.sees_actions = bool(sees_actions)
         self.sees_initial = bool(sees_initial)
         self.silent: int | None = None
         if silent is not None:
             self.silent = self.observations.find_or_note(silent, "silent observation", defects)
         self.sensors: dict[str, dict[int, int]] = self._check_sensors({} if sensors is None else sensors, defects)
+        self.untimed = bool(untimed)
+        if self.untimed and silent is None:
+            defects.add("untimed=True erases silent steps: name the silent observation, as in silent='nothing'")
+        if self.untimed and self.sees_actions:
+            defects.add("untimed=True with sees_actions=True: every step is seen by its action, so that none is silent")
         defects.raise_if_any()
         self._seal()
+
+    @property
+    def matrices(self) -> tuple[sp.csr_array, ...]:
+        """The emissions as sparse matrices: one `(S, O)`, or one for each action.
+
+        **Raises:** `InputError` for an observer whose emissions depend on time or who has no clock, so that whatever does
+        not cover these observers refuses them; `matrices_at` has the emissions of each time.
+        """
+        if self.varies:
+            raise InputError(
+                "observer",
+                [
+                    "its observations depend on time (times=… or emissions_at=…), which this does not cover: measure with"
+                    " veil.opacity or veil.measures.quantities, or use problem.unrolled(), whose states carry the time"
+                ],
+            )
+        if self.untimed:
+            raise InputError("observer", [NO_CLOCK])
+        return self.base_matrices
+
+    @property
+    def varies(self) -> bool:
+        """Whether what it receives depends on the time."""
+        return self.times is not None or bool(self._at)
+
+    def matrices_at(self, time: int, horizon: int) -> tuple[sp.csr_array, ...]:
+        """The emissions of one time, in the form of `matrices`; all silent at times at which nothing is received."""
+        received = self.times is None or (time == horizon if self.times == "end" else time in self.times)
+        if received:
+            return self._at.get(time, self.base_matrices)
+        assert self.silent is not None
+        size = self.shape[-2]
+        places = np.full(size, self.silent)
+        nothing = sp.csr_array((np.ones(size), places, np.arange(size + 1)), shape=self.shape[-2:])
+        return (nothing,) * len(self.base_matrices)
+
+    def with_clock(self) -> "Observer":
+        """The same observer with a clock, who knows at least as much; itself unless `untimed`."""
+        return Observer(**{**self._arguments(), "untimed": False}) if self.untimed else self
 
     @property
     def on_actions(self) -> bool:
@@ -90,9 +154,18 @@ class Observer(Value):
             wanted = ", ".join(map(str, expected))
             defects.add(f"emissions has shape {self.shape}, expected ({wanted}, O)")
             return
-        for action, matrix in enumerate(self.matrices):
-            before = f"action {actions[action]!r}, " if self.on_actions else ""
-            self._check_matrix(matrix, lambda s, before=before: f"{before}state {states[s]!r}", defects)
+        for time, matrices in ((None, self.base_matrices), *self._at.items()):
+            when = "" if time is None else f"time {time}, "
+            for action, matrix in enumerate(matrices):
+                before = f"{when}action {actions[action]!r}, " if self.on_actions else when
+                self._check_matrix(matrix, lambda s, before=before: f"{before}state {states[s]!r}", defects)
+
+    def check_times(self, horizon: int, defects: Defects) -> None:
+        """Note every time that does not occur within the horizon."""
+        named = {"times": self.times if isinstance(self.times, frozenset) else (), "emissions_at": self._at}
+        for name, times in named.items():
+            for time in sorted(time for time in times if time > horizon >= 0):
+                defects.add(f"{name} has the time {time}, expected times from 0 to the horizon {horizon}", name)
 
     def _check_matrix(self, matrix: sp.csr_array, place: Callable[[int], str], defects: Defects) -> None:
         """Note every entry that is not a probability and every row that does not sum to one."""
@@ -127,7 +200,9 @@ class Observer(Value):
             )
         defects.raise_if_any()
         assert array is not None
-        garbled = [sp.csr_array(matrix @ sp.csr_array(array)) for matrix in self.matrices]
+        garbled = [
+            sp.csr_array(matrix @ sp.csr_array(array)) for matrix in self.matrices
+        ]  # refuses what has no meaning
         return Observer(self._like(garbled), observation_names, self.sees_actions, self.sees_initial)
 
     def without(self, observations: str | int | Iterable[str | int], *, silent: str | int | None = None) -> "Observer":
@@ -155,19 +230,29 @@ class Observer(Value):
             raise InputError("observer", [f"unknown sensor {sensor!r}: known are {known}"])
         return self._redirected(self.sensors[sensor])
 
-    def _arguments(self) -> dict[str, object]:
+    def _arguments(self) -> dict[str, Any]:
         return {
-            "emissions": self._like(list(self.matrices)),
+            "emissions": self._like(list(self.base_matrices)),
             "observation_names": self.observations,
             "sees_actions": self.sees_actions,
             "sees_initial": self.sees_initial,
             "silent": self.silent,
             "sensors": self.sensors,
+            "times": self.times if self.times is None or self.times == "end" else tuple(sorted(self.times)),
+            "emissions_at": self.emissions_at,
+            "untimed": self.untimed,
         }
+
+    @property
+    def emissions_at(self) -> dict[int, list[sp.csr_array] | sp.csr_array]:
+        """The emissions of the times that have their own."""
+        return {time: self._like(list(matrices)) for time, matrices in self._at.items()}
 
     def __repr__(self) -> str:
         extra = ", sees actions" if self.sees_actions else ""
         extra += "" if self.sees_first else ", no first observation"
+        extra += ", depends on time" if self.varies else ""
+        extra += ", no clock" if self.untimed else ""
         return f"Observer({self.num_observations} observations{extra})"
 
     def find(self, key: str | int) -> int:
@@ -182,19 +267,49 @@ class Observer(Value):
         column = np.arange(self.num_observations)
         for source, target in targets.items():
             column[source] = target
-        moved = []
-        for matrix in self.matrices:
-            parts = (matrix.data, column[matrix.indices], matrix.indptr)
-            moved.append(sp.csr_array(parts, shape=matrix.shape))
-        emissions = self._like(moved)
-        names = self.observations
-        return Observer(
-            emissions, names, self.sees_actions, self.sees_initial, silent=self.silent, sensors=self.sensors
-        )
+        moved = {
+            time: self._like([_recoloured(matrix, column) for matrix in matrices])
+            for time, matrices in ((-1, self.base_matrices), *self._at.items())
+        }
+        return Observer(**{**self._arguments(), "emissions": moved.pop(-1), "emissions_at": moved})
 
     def _like(self, matrices: list[sp.csr_array]) -> list[sp.csr_array] | sp.csr_array:
         """Other emissions in the form in which these were given."""
         return matrices if self.on_actions else matrices[0]
+
+    def _check_at(self, given: object, defects: Defects) -> dict[int, tuple[sp.csr_array, ...]]:
+        """The emissions of single times, in order, all of one shape."""
+        if given is None:
+            return {}
+        if not isinstance(given, Mapping):
+            defects.add(f"emissions_at is {given!r}, expected a mapping from times to emissions")
+            return {}
+        found = {}
+        for time, emissions in given.items():
+            if not _is_time(time):
+                defects.add(f"emissions_at has the time {time!r}, expected a whole number, 0 or more")
+                continue
+            before = len(defects)
+            matrices = _as_matrices(emissions, defects)
+            if len(defects) == before and _shape_of(emissions) != self.shape:
+                defects.add(
+                    f"emissions_at {time} has shape {_shape_of(emissions)}, expected that of emissions, {self.shape}"
+                )
+            found[int(time)] = matrices
+        defects.raise_if_any()
+        return dict(sorted(found.items()))
+
+    def _add_silence(self, names: Sequence[str] | None, defects: Defects) -> Sequence[str]:
+        """A further observation for the times at which nothing is received."""
+        size = self.shape[-1]
+        known = Names("observation", size, names, "o", defects).all()
+        wider = {
+            time: tuple(_widened(m) for m in matrices)
+            for time, matrices in ((-1, self.base_matrices), *self._at.items())
+        }
+        self.base_matrices, self._at = wider.pop(-1), wider
+        self.shape = (*self.shape[:-1], size + 1)
+        return (*known, UNOBSERVED)
 
     def _check_sensors(self, sensors: object, defects: Defects) -> dict[str, dict[int, int]]:
         if not isinstance(sensors, Mapping) or not all(isinstance(muting, Mapping) for muting in sensors.values()):
@@ -209,6 +324,29 @@ class Observer(Value):
             ]
             result[sensor] = {source: target for source, target in found if source is not None and target is not None}
         return result
+
+
+def _recoloured(matrix: sp.csr_array, column: np.ndarray) -> sp.csr_array:
+    return sp.csr_array((matrix.data, column[matrix.indices], matrix.indptr), shape=matrix.shape)
+
+
+def _widened(matrix: sp.csr_array) -> sp.csr_array:
+    rows, columns = shape_of(matrix)
+    return sp.csr_array((matrix.data, matrix.indices, matrix.indptr), shape=(rows, columns + 1))
+
+
+def _is_time(time: object) -> bool:
+    return isinstance(time, (int, np.integer)) and not isinstance(time, bool) and int(time) >= 0
+
+
+def _check_times(times: object, defects: Defects) -> frozenset[int] | Literal["end"] | None:
+    if times is None or times == "end":
+        return "end" if times == "end" else None
+    listed = as_tuple(times)
+    if not isinstance(listed, tuple) or not all(map(_is_time, listed)):
+        defects.add(f"times are {times!r}, expected whole numbers, 0 or more, or 'end'")
+        return None
+    return frozenset(int(time) for time in listed)
 
 
 def _shape_of(emissions: Tables | sp.sparray | sp.spmatrix) -> tuple[int, ...]:

@@ -1,8 +1,13 @@
 """The problem: a model, an observer, a secret, a horizon and a threshold on the return."""
 
+# pyright: reportUnnecessaryIsInstance=false
+# Users without a type checker are told at run time what is wrong with an argument.
+
 import re
 from collections.abc import Sequence
-from typing import Literal, TypedDict, Unpack
+from numbers import Integral
+from pathlib import Path
+from typing import Literal, TypedDict, Unpack, cast
 
 import numpy as np
 
@@ -10,6 +15,7 @@ from ..common.checks import Defects, is_number
 from ..common.errors import InputError
 from ..common.suggest import suggestion
 from ..common.values import Value
+from ..common.writers import writer
 from .layout import Layout
 from .model import Model, check_same_shape
 from .observer import Observer
@@ -136,6 +142,16 @@ class Problem(Value):
         """The names of the values that the secret can take."""
         return self.secret_table.value_names
 
+    def save(self, path: str | Path) -> None:
+        """Write the problem to a file, by its extension: `.toml` for a scenario, which `veil.load` reads to the same numbers.
+
+        A grid is written as the graph of its cells. Packages can add formats (`veil.formats.registry`).
+
+        **Raises:** `InputError` where no format with the extension writes problems, or a name cannot be written;
+        `ModelFileError` where the file cannot be written.
+        """
+        writer("problem")(path, self)
+
     def replace(self, **changes: Unpack[Parts]) -> "Problem":
         """The same problem with some parts changed, checked anew; another model loses the layout unless one is given."""
         parts = self._parts()
@@ -146,6 +162,25 @@ class Problem(Value):
             parts["layout"] = None
         parts.update(changes)
         return Problem(**parts)
+
+    def with_clock(self) -> "Problem":
+        """The same problem with an observer who has a clock: itself unless the observer is `untimed`."""
+        return self.replace(observer=self.observer.with_clock()) if self.observer.untimed else self
+
+    def unrolled(self) -> "Problem":
+        """The same problem over states that carry the time, so that no emission depends on it.
+
+        A state is `s@t`, for the times at which some policy can be in s; after the horizon the time stays. What the
+        observer receives, the secret and all returns are the same; a stationary policy of the unrolled problem is a
+        time-dependent one of this problem. Everything in veil works on it, certificates included.
+
+        Cost: the transitions out of the states that can be reached at each time.
+
+        **Raises:** `InputError` where the observer has no clock.
+        """
+        from .unrolled import unroll
+
+        return unroll(self)[0]
 
     def _arguments(self) -> dict[str, object]:
         return dict(self._parts())
@@ -189,6 +224,7 @@ class Problem(Value):
                 defects.add(f"{none}: leave terminal_rewards out", "return_over")
         if isinstance(self.observer, Observer):
             self.observer.check(model.states, model.actions, defects.under("observer"))
+            self.observer.check_times(self.horizon, defects.under("observer"))
         else:
             defects.add(f"observer is a {type(self.observer).__name__}, expected a veil.Observer", "observer")
         if not isinstance(self.secret, Secret):
@@ -203,16 +239,18 @@ class Problem(Value):
 
 
 def _check_models(model: object, defects: Defects) -> tuple[Model, ...]:
-    models = (model,) if isinstance(model, Model) else tuple(model) if isinstance(model, Sequence) else ()
-    if not models or not all(isinstance(m, Model) for m in models):
-        defects.add(f"model is a {type(model).__name__}, expected a veil.Model or a sequence of them")
+    found = type(model).__name__
+    given = list(cast(Sequence[object], model)) if isinstance(model, Sequence) else [model]
+    models = tuple(one for one in given if isinstance(one, Model))
+    if not models or len(models) < len(given):
+        defects.add(f"model is a {found}, expected a veil.Model or a sequence of them")
         defects.raise_if_any()
     check_same_shape(models)
     return models
 
 
 def _check_horizon(horizon: object, defects: Defects) -> int:
-    if not isinstance(horizon, (int, np.integer)) or isinstance(horizon, bool) or horizon < 0:
+    if not isinstance(horizon, Integral) or isinstance(horizon, bool) or int(horizon) < 0:
         defects.add(f"horizon is {horizon!r}, expected a whole number of decisions, 0 or more", "horizon")
         return -1
     return int(horizon)

@@ -35,7 +35,7 @@ def rule_bound(
 
     Cost: twice the moves between reachable triples. **Raises:** `CertificateError` where the witness is not a rule.
     """
-    witness = _checked_rule(problem, witness)
+    witness = _checked_rule(problem, witness, threshold)
     multiplier, horizon, discount = witness.multiplier, problem.horizon, problem.discount
     last, tail = continuation_values(problem, values) if problem.endless else (problem.terminal, 0.0)
     x, event, mass = problem.start
@@ -102,7 +102,7 @@ def largest_return(problem: CheckedProblem, *, sign: float = 1.0) -> float:
     return math.fsum((mass * value[x]).tolist())
 
 
-def _checked_rule(problem: CheckedProblem, witness: Witness) -> Witness:
+def _checked_rule(problem: CheckedProblem, witness: Witness, threshold: float | None) -> Witness:
     """The rule in int64 and float64: every edge leads to a node or to none, and the costs are those of probabilities."""
     multiplier, costs = witness.multiplier, read_floats(witness.costs, 2, "rule: costs")
     require(len(witness.following) == problem.horizon, "rule: its graph does not have one table for each step")
@@ -118,6 +118,7 @@ def _checked_rule(problem: CheckedProblem, witness: Witness) -> Witness:
     require((costs >= 0) & ((costs <= LARGEST) | np.isinf(costs)), "rule: a cost is negative or above 2^900")
     kraft = np.exp2(-costs).sum(axis=1)
     require(kraft <= 1 - _KRAFT_MARGIN, "rule: the probabilities 2^-cost of a node sum to more than one")
+    require(threshold is not None or multiplier == 0, "rule: there is a multiplier, and no threshold that it is for")
     right = is_finite(multiplier) and 0 <= multiplier * max(1.0, problem.largest_reward) <= LARGEST
     require(right, f"rule: its multiplier is {multiplier!r}, expected a number from 0 to 2^900 over the largest reward")
     return Witness(first, following, costs, float(multiplier), witness.memory)

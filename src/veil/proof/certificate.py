@@ -5,7 +5,7 @@ import json
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -179,7 +179,7 @@ class Certificate(Value):
         """The different tables of the graph, and which of them serves each time."""
         tables: list[np.ndarray] = []
         numbers: dict[bytes, int] = {}
-        order = []
+        order: list[int] = []
         for table in () if self.witness is None else self.witness.following:
             key = hashlib.sha256(repr(table.shape).encode() + np.ascontiguousarray(table).tobytes()).digest()
             if key not in numbers:
@@ -215,15 +215,16 @@ def _named_arrays(path: Path) -> str | None:
 def _read_head(path: Path) -> tuple[dict[str, Any], str]:
     """The fields of a certificate's JSON file and its form."""
     try:
-        head = json.loads(path.read_text(encoding="utf-8"))
+        head: Any = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise CertificateError(f"there is no certificate {path}") from None
     except (OSError, ValueError, RecursionError) as error:
         raise CertificateError(f"{path} cannot be read as a certificate: {error}") from None
-    form = head.pop("form", None) if isinstance(head, dict) else None
+    fields = cast(dict[str, Any], head) if isinstance(head, dict) else {}
+    form = fields.pop("form", None)
     if form not in (FORM, _FIRST_FORM):
         raise CertificateError(f"{path} is not a certificate of the form {FORM!r}")
-    return head, form
+    return fields, form
 
 
 def _assembled(cls: type[Certificate], head: dict[str, Any], arrays: dict[str, np.ndarray], form: str) -> Certificate:

@@ -1,5 +1,8 @@
 """`certify`: makes a certificate for any policy; the verifier's own functions compute and round its numbers."""
 
+# pyright: reportUnnecessaryIsInstance=false
+# Users without a type checker are told at run time what is wrong with an argument.
+
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import version

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 from ..common.errors import InputError
 from ..common.rounding import lower_text, upper_text
@@ -131,7 +130,7 @@ def _claim(certificate: Certificate | Claim | None) -> Claim | None:
     return Claim(certificate.lower, certificate.upper, certificate.summary())
 
 
-def _number(value: Any) -> float:
+def _number(value: float | str | None) -> float:
     """A number of a document, which writes NaN as null and infinities as words."""
     return math.nan if value is None else float(value)
 

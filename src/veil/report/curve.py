@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..common.errors import InputError
+from ..common.settings import Given
 from ..planning.frontier import Frontier, frontier
 from ..planning.solution import Solution
 from ..problem.fingerprint import fingerprint
@@ -17,7 +18,7 @@ from ..problem.problem import Problem
 Points = Sequence[tuple[float, float]]
 _MOST_BYTES, _MOST_POINTS = 2**26, 10_000
 _QUICK = 2_000  # states times sequences: a curve takes about a second
-_QUICK_SETTINGS: dict[str, Any] = {"points": 6, "starts": 6, "iterations": 60}
+_QUICK_SETTINGS: Given = {"points": 6, "starts": 6, "iterations": 60}
 
 
 def sweep(problem: Problem, solution: Solution, points: int | None = None, **settings: Any) -> Frontier | None:
@@ -29,13 +30,13 @@ def sweep(problem: Problem, solution: Solution, points: int | None = None, **set
     policy = solution.policy
     if policy.memory == "history" or solution.goal != "opaque":
         return None
-    chosen: dict[str, Any] = {"memory": policy.memory, "seed": solution.seed, "objective": solution.objective}
+    chosen: Given = {"memory": policy.memory, "seed": solution.seed, "objective": solution.objective}
     if points is not None:
-        return frontier(problem, points, **(chosen | settings))
+        return frontier(problem, points, **{**chosen, **settings})
     work = problem.num_states * solution.opacity.num_sequences
     if solution.opacity.method != "exact" or work > _QUICK:
         return None
-    return frontier(problem, **(chosen | _QUICK_SETTINGS | settings))
+    return frontier(problem, **{**chosen, **_QUICK_SETTINGS, **settings})
 
 
 def read_curve(problem: Problem, given: Frontier | str | Path) -> tuple[Points, str]:
@@ -64,11 +65,11 @@ def read_curve(problem: Problem, given: Frontier | str | Path) -> tuple[Points, 
     return points, policy_class
 
 
-def _of_csv(text: str) -> tuple[list[Any], str]:
+def _of_csv(text: str) -> tuple[list[dict[str, str]], str]:
     return list(csv.DictReader(io.StringIO(text))), ""
 
 
-def _of_json(path: Path, text: str, problem: Problem) -> tuple[list[Any], str]:
+def _of_json(path: Path, text: str, problem: Problem) -> tuple[list[dict[str, str]], str]:
     document = json.loads(text)
     if document.get("format") != "veil-frontier-1":
         raise KeyError("format")

@@ -1,6 +1,6 @@
 """Drawing a scene with matplotlib: cells or nodes, walls, sensor ranges, marks, heat, arrows and moves."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
@@ -151,10 +151,10 @@ def darker(colour: str) -> str:
 def _draw_ranges(axes: "Axes", scene: Scene, *, filled: bool) -> None:
     """Each covered cell in strips, one a sensor; over heat only the borders; a node in rings."""
     from matplotlib.collections import PatchCollection
-    from matplotlib.patches import Circle, Rectangle
+    from matplotlib.patches import Circle, Patch, Rectangle
 
     tints = colours([one.name for one in scene.ranges])
-    shapes: list[list[Any]] = [[] for _ in tints]
+    shapes: list[list[Patch]] = [[] for _ in tints]
     for (x, y), sensors in zip(scene.places.tolist(), covered_by(scene), strict=True):
         for number, sensor in enumerate(sensors):
             part, inset = 1 / len(sensors), 0.04 + 0.06 * number
@@ -167,15 +167,12 @@ def _draw_ranges(axes: "Axes", scene: Scene, *, filled: bool) -> None:
             shapes[sensor].append(shape)
     for one, tint, patches in zip(scene.ranges, tints, shapes, strict=True):
         if scene.is_grid and filled:
-            look: Any = {"facecolor": tint, "alpha": 0.28, "linewidth": 0, "zorder": 0.6}
+            drawn = PatchCollection(patches, facecolor=tint, alpha=0.28, linewidth=0, zorder=0.6)
         else:
-            look = {
-                "facecolor": "none",
-                "edgecolor": tint,
-                "linewidth": 1.4,
-                "zorder": 2.9 if not scene.is_grid else 0.7,
-            }
-        axes.add_collection(PatchCollection(patches, gid=words(f"sensor {one.name}"), **look))
+            above = 2.9 if not scene.is_grid else 0.7
+            drawn = PatchCollection(patches, facecolor="none", edgecolor=tint, linewidth=1.4, zorder=above)
+        drawn.set_gid(words(f"sensor {one.name}"))
+        axes.add_collection(drawn)
 
 
 def covered_by(scene: Scene) -> list[list[int]]:
@@ -203,7 +200,7 @@ def _draw_marks(axes: "Axes", scene: Scene, *, centred: bool) -> None:
             axes.text(left, high, sign, color=colour, fontsize=size, weight="bold", ha="center", va="center", zorder=5)
 
 
-def _draw_nodes(axes: "Axes", scene: Scene, fills: Any = "white") -> None:
+def _draw_nodes(axes: "Axes", scene: Scene, fills: "str | list[str] | np.ndarray" = "white") -> None:
     """The nodes as circles of one size in steps, so that rings and arrows meet them at every size of the figure."""
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import Circle

@@ -2,13 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from ..common.errors import InputError, TooLargeError
-from ..engine.filter import ObserverFilter
+from ..engine.filter import Observation, ObserverFilter
 from ..engine.hidden import event_name
 from ..engine.over_time import posteriors_over_time
 from ..engine.sampling import Runs, draw_runs
@@ -44,7 +43,7 @@ def event_text(event: Event | None) -> str:
     return " · ".join(event) if isinstance(event, tuple) else event
 
 
-def observe(behaviour: Behaviour, observations: Sequence[Any], *, title: str = "run") -> ObservedRun:
+def observe(behaviour: Behaviour, observations: Sequence[Observation], *, title: str = "run") -> ObservedRun:
     """What the observer concludes from given observations: those received so far, up to the whole run.
 
     **Raises:** `ImpossibleObservationError`, `InputError` as `ObserverFilter.update`.

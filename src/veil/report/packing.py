@@ -1,7 +1,6 @@
 """Numbers packed for the page: frames of probabilities over states, short enough for a file that people mail around."""
 
 import base64
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -14,7 +13,7 @@ def pack_bytes(array: np.ndarray) -> str:
     return base64.b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")
 
 
-def pack_frames(frames: Float[np.ndarray, "F n"], most: int) -> dict[str, Any]:
+def pack_frames(frames: Float[np.ndarray, "F n"], most: int) -> dict[str, object]:
     """Frames of probabilities, of each the largest entries, in all at most `most`; zeros are left out.
 
     **Returns:** `begin`, where each frame begins; `place` and `root`, base64 of 16-bit (or 32-bit) positions and of

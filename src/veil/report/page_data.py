@@ -1,7 +1,6 @@
 """What the page draws, as one JSON document: the scene, the policy, frames over time, curves and sampled runs."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -35,7 +34,7 @@ class Material:
     curve: Points
 
 
-def page_data(material: Material) -> dict[str, Any]:
+def page_data(material: Material) -> dict[str, object]:
     """The document, with plain lists and numbers only."""
     problem = material.behaviour.problem
     silent = problem.observer.silent
@@ -52,7 +51,7 @@ def page_data(material: Material) -> dict[str, Any]:
     }
 
 
-def _scene(scene: Scene) -> dict[str, Any]:
+def _scene(scene: Scene) -> dict[str, object]:
     position = np.full(scene.problem.num_states, -1)
     position[scene.shown] = np.arange(len(scene.shown))
     width, height = scene.size
@@ -80,9 +79,9 @@ def _scene(scene: Scene) -> dict[str, Any]:
     }
 
 
-def _policy(scene: Scene, behaviour: Behaviour) -> dict[str, Any]:
+def _policy(scene: Scene, behaviour: Behaviour) -> dict[str, object]:
     problem = behaviour.problem
-    document: dict[str, Any] = {"actions": list(problem.model.actions.all()), "directions": scene.directions}
+    document: dict[str, object] = {"actions": list(problem.model.actions.all()), "directions": scene.directions}
     size = len(scene.shown) * problem.num_actions
     timed = behaviour.timed and 0 < problem.horizon * size <= _MOST_POLICY
     laws = [behaviour.actions(time) for time in range(problem.horizon)] if timed else [behaviour.actions()]
@@ -103,7 +102,7 @@ def _moves(matrix: sp.csr_array) -> list[list[float]]:
     return [[int(entries.row[e]), int(entries.col[e]), round(float(entries.data[e]), 4)] for e in kept]
 
 
-def _occupancy(scene: Scene, behaviour: Behaviour) -> dict[str, Any]:
+def _occupancy(scene: Scene, behaviour: Behaviour) -> dict[str, object]:
     times = _times(behaviour.problem.horizon, _MOST_FRAMES)
     shown = behaviour.occupancy[times][:, scene.shown]
     return {"times": times, "frames": pack_frames(shown, _MOST_OCCUPANCY)}
@@ -116,7 +115,7 @@ def _times(last: int, most: int) -> list[int]:
     return sorted({round(i * last / (most - 1)) for i in range(most)})
 
 
-def _runs(material: Material) -> list[dict[str, Any]]:
+def _runs(material: Material) -> list[dict[str, object]]:
     scene, problem = material.scene, material.behaviour.problem
     position = np.full(problem.num_states, -1)
     position[scene.shown] = np.arange(len(scene.shown))
@@ -140,7 +139,7 @@ def _runs(material: Material) -> list[dict[str, Any]]:
     return found
 
 
-def _lines(values: tuple[str, ...], run: ObservedRun, times: list[int]) -> list[dict[str, Any]]:
+def _lines(values: tuple[str, ...], run: ObservedRun, times: list[int]) -> list[dict[str, object]]:
     """The posterior of each value; of many, the true one and those that the observer thought likeliest."""
     weight = run.posterior.sum(axis=0)
     if run.secret is not None:
@@ -158,7 +157,7 @@ def _lines(values: tuple[str, ...], run: ObservedRun, times: list[int]) -> list[
     ]
 
 
-def _convergence(answer: Answer) -> dict[str, Any]:
+def _convergence(answer: Answer) -> dict[str, object]:
     history = answer.solution.history
     chosen = np.array(_times(len(history) - 1, _MOST_POINTS), dtype=int) if len(history) else np.zeros(0, dtype=int)
     return _demands(answer) | {
@@ -168,7 +167,7 @@ def _convergence(answer: Answer) -> dict[str, Any]:
     }
 
 
-def _frontier(material: Material) -> dict[str, Any]:
+def _frontier(material: Material) -> dict[str, object]:
     found = material.answer.solution
     return _demands(material.answer) | {
         "points": [[round(earned, 6), round(bits, 6)] for earned, bits in material.curve],
@@ -176,7 +175,7 @@ def _frontier(material: Material) -> dict[str, Any]:
     }
 
 
-def _demands(answer: Answer) -> dict[str, Any]:
+def _demands(answer: Answer) -> dict[str, object]:
     """The required return and the proven upper bound over all policies, as a number and as text, rounded up."""
     claim = answer.claim if answer.solution.goal == "opaque" else None
     return {

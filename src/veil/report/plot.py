@@ -1,13 +1,14 @@
 """`veil.plot`: figures of the public objects, for papers and screens; each function returns a matplotlib figure."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..common.checks import Defects, is_number
 from ..common.errors import InputError
 from ..common.rounding import upper_text
+from ..engine.filter import Observation
 from ..planning.frontier import Frontier
 from ..planning.solution import History, Solution
 from ..policy.policy import Policy
@@ -37,20 +38,12 @@ from .style import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.colors import Colormap
+    from matplotlib.figure import Figure, FigureBase
 
 _PANELS = 6
 _MOST_ROWS, _MOST_COLUMNS = 30, 24
 _MOST_LABELLED = 16
-_AGENT: Any = {
-    "linestyle": "",
-    "marker": "o",
-    "markersize": 4.5,
-    "color": "white",
-    "markeredgecolor": DARK,
-    "gid": "agent",
-}
-
 save = save_figure
 
 
@@ -100,7 +93,9 @@ def occupancy(problem: Problem, policy: Policy) -> "Figure":
     return figure
 
 
-def belief(problem: Problem, policy: Policy, observations: Sequence[Any] | None = None, *, seed: int = 0) -> "Figure":
+def belief(
+    problem: Problem, policy: Policy, observations: Sequence[Observation] | None = None, *, seed: int = 0
+) -> "Figure":
     """The observer's posterior over the secret and belief about the state along a run.
 
     **Arguments:** `observations`: a list of what `ObserverFilter.update` takes; None: a run is drawn with `seed`, and
@@ -118,12 +113,12 @@ def belief(problem: Problem, policy: Policy, observations: Sequence[Any] | None 
     order = _top_states(run.belief)
     below = 0.5 + (0.15 * len(order) if layout is None else PAGE / 4.6 * layout.rows / layout.columns)
     figure = new_figure(PAGE, 2.1 + below)
-    parts: Any = figure.subfigures(2, 1, height_ratios=(2.1, below))
-    _posterior_lines(parts[0].subplots(), problem, run)
+    upper, lower = figure.subfigures(2, 1, squeeze=False, height_ratios=(2.1, below)).ravel()
+    _posterior_lines(upper.subplots(), problem, run)
     if layout is None:
-        _belief_table(parts[1], problem, run, order)
+        _belief_table(lower, problem, run, order)
     else:
-        _belief_maps(parts[1], make_scene(problem), run, times)
+        _belief_maps(lower, make_scene(problem), run, times)
     return figure
 
 
@@ -234,7 +229,7 @@ def _maps(scene: Scene, values: np.ndarray, times: list[int], what: str, colour:
     return figure
 
 
-def _colour_bar(figure: Any, panels: list[Any], top: float, what: str, colour: str) -> None:
+def _colour_bar(figure: "FigureBase", panels: "list[Axes]", top: float, what: str, colour: str) -> None:
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import PowerNorm
 
@@ -244,7 +239,7 @@ def _colour_bar(figure: Any, panels: list[Any], top: float, what: str, colour: s
     bar.outline.set_visible(False)
 
 
-def _shades(colour: str) -> Any:
+def _shades(colour: str) -> "Colormap":
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("veil", ["#FFFFFF", colour, darker(colour)])
@@ -292,30 +287,45 @@ def _top_states(table: np.ndarray) -> np.ndarray:
     return order[total[order] > 0]
 
 
-def _belief_maps(figure: Any, scene: Scene, run: ObservedRun, times: list[int]) -> None:
+def _belief_maps(figure: "FigureBase", scene: Scene, run: ObservedRun, times: list[int]) -> None:
     panels = np.atleast_1d(figure.subplots(1, len(times))).ravel()
     top = float(run.belief[times].max())
     for axes, time in zip(panels, times, strict=True):
         draw_scene(axes, scene, heat=run.belief[time], top=top, heat_colour=PURPLE, ranges=False)
         if run.states is not None:
             x, y = scene.places[run.states[time]]
-            axes.plot([x], [y], zorder=7, **_AGENT)
+            _draw_agent(axes, [(x, y)])
         axes.set_title(f"t = {time}", fontsize=SMALL)
     figure.suptitle(_where(run), fontsize=NORMAL, x=0.01, ha="left")
     _colour_bar(figure, list(panels), top, "P(state)", PURPLE)
 
 
-def _belief_table(figure: Any, problem: Problem, run: ObservedRun, order: np.ndarray) -> None:
+def _belief_table(figure: "FigureBase", problem: Problem, run: ObservedRun, order: np.ndarray) -> None:
     axes = figure.subplots()
     top = float(run.belief[:, order].max())
     axes.imshow(run.belief[:, order].T, aspect="auto", cmap=_shades(PURPLE), vmin=0, vmax=top, gid="belief")
     row = {int(state): number for number, state in enumerate(order)}
     if run.states is not None:
         truth = [(time, row[int(s)]) for time, s in enumerate(run.states) if int(s) in row]
-        axes.plot(*zip(*truth, strict=True), **_AGENT)
+        _draw_agent(axes, truth)
     _heat_ticks(axes, [problem.model.states[int(s)] for s in order], "time")
     axes.set_title(_where(run) + _left_out(problem.num_states, len(order)), fontsize=NORMAL, loc="left")
     _colour_bar(figure, [axes], top, "P(state)", PURPLE)
+
+
+def _draw_agent(axes: "Axes", places: Sequence[tuple[float, float]]) -> None:
+    across, down = zip(*places, strict=True)
+    axes.plot(
+        across,
+        down,
+        linestyle="",
+        marker="o",
+        markersize=4.5,
+        color="white",
+        markeredgecolor=DARK,
+        gid="agent",
+        zorder=7,
+    )
 
 
 def _where(run: ObservedRun) -> str:

@@ -4,7 +4,7 @@ import io
 import math
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..common.errors import InputError
 from ..common.files import write_whole
@@ -24,7 +24,6 @@ DARK, GREY, LIGHT, WALL = "#222222", "#777777", "#DDDDDD", "#555555"
 # Sensors named after a colour, as those of the paper, are drawn in the nearest that everybody can tell apart.
 _NAMED = {"b": BLUE, "blue": BLUE, "r": VERMILION, "red": VERMILION, "y": ORANGE, "yellow": ORANGE, "g": GREEN,
           "green": GREEN, "purple": PURPLE, "orange": ORANGE}  # fmt: skip
-_AT_SAVING: Any = {"svg.fonttype": "none", "svg.hashsalt": "veil", "pdf.fonttype": 42, "ps.fonttype": 42}
 _METADATA = {
     "svg": {"Date": None, "Creator": "veil"},
     "pdf": {"CreationDate": None, "Creator": "veil"},
@@ -43,7 +42,7 @@ def colours(names: "list[str]") -> list[str]:
     return [PALETTE[number % len(PALETTE)] for number in range(len(names))]
 
 
-def words(text: Any, longest: int = _LONGEST) -> str:
+def words(text: object, longest: int = _LONGEST) -> str:
     """A user's text as matplotlib shows it letter by letter: no formulas, no line breaks, not too long."""
     line = "".join(letter if letter.isprintable() else "�" for letter in str(text))
     return shortened(line, longest).replace("$", r"\$")
@@ -107,7 +106,8 @@ def save_figure(figure: "Figure", path: str | Path) -> None:
     if ending not in _METADATA:
         raise InputError(str(path), [f"its ending is {path.suffix!r}, expected one of .pdf, .png and .svg"])
     content = io.BytesIO()
-    with rc_context(_AT_SAVING), warnings.catch_warnings():
+    kept = rc_context({"svg.fonttype": "none", "svg.hashsalt": "veil", "pdf.fonttype": 42, "ps.fonttype": 42})
+    with kept, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)  # a name in a script the font lacks
         warnings.filterwarnings("ignore", "Matplotlib currently does not support", UserWarning)
         figure.savefig(content, format=ending, dpi=300, metadata=_METADATA[ending])

@@ -1,8 +1,8 @@
 """Models as NumPy `.npz` files, dense or sparse, and matrices that SciPy saved."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,6 +17,9 @@ from ...problem.problem import Problem
 from ..imported import Imported
 from ..text import write_file
 from .npz import LIMIT_BYTES, NUMBERS, TEXT, packed, read_arrays
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 # The arrays of a file, and whether they hold numbers or text.
 _KEYS = {
@@ -172,7 +175,7 @@ def _kinds_of(key: str) -> str | None:
     return _KEYS.get(key)
 
 
-def _transitions(arrays: Mapping[str, np.ndarray], path: str | Path) -> Any:
+def _transitions(arrays: Mapping[str, np.ndarray], path: str | Path) -> np.ndarray | list[sp.csr_array]:
     parts = ("transitions_data", "transitions_indices", "transitions_indptr")
     if "transitions" in arrays:
         if any(part in arrays for part in parts):
@@ -263,7 +266,7 @@ def _observer(arrays: Mapping[str, np.ndarray], model: Model, path: str | Path) 
     return observer
 
 
-def _from(path: str | Path, make: Any, *parts: Any, **more: Any) -> Any:
+def _from(path: str | Path, make: Callable[P, R], *parts: P.args, **more: P.kwargs) -> R:
     """Build a part; its defects are told with the name of the file."""
     try:
         return make(*parts, **more)

@@ -62,7 +62,7 @@ def save_drn(path: str | Path, imported: Imported) -> tuple[str, ...]:
     **Raises:** `InputError` where the file would mean another model; `ModelFileError` where it cannot be written.
     """
     observer = imported.observer
-    notes = []
+    notes: list[str] = []
     if observer is not None and not is_deterministic(observer):
         notes.append("the observer is left out: in this format each state shows one observation for certain")
         observer = None

@@ -3,7 +3,6 @@
 import re
 from array import array
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -313,7 +312,7 @@ class Reader:
         return {name: np.array(values) for name, values in columns if name is not None}
 
 
-def _column(parts: tuple[str, ...]) -> tuple[str | None, list[Any]]:
+def _column(parts: tuple[str, ...]) -> tuple[str | None, list[object]]:
     """A variable from its texts in all states; a name of None where they are not understood.
 
     Storm 2.0 leaves blanks where a truth value is true: its name is known from the states where it is false.

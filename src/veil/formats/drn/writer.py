@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -46,8 +45,9 @@ def format_drn(
             f"\t\t{state + 1} : {float(model.initial[state])!r}" for state in np.flatnonzero(model.initial).tolist()
         ]
     names = _action_names(model, chain)
-    tables: list[tuple[Any, Any, Any]] = [
-        (matrix.indptr.tolist(), matrix.indices.tolist(), matrix.data.tolist()) for matrix in model.matrices
+    tables = [
+        (list(map(int, matrix.indptr)), list(map(int, matrix.indices)), list(map(float, matrix.data)))
+        for matrix in model.matrices
     ]
     for state in range(model.num_states):
         seen = "" if shown is None else f" {{{shown[state]}}}"

@@ -38,7 +38,7 @@ def describe(name: str) -> str:
     return str(_source(name).data["description"]).strip().splitlines()[0]
 
 
-def load(name: str, **options: Any) -> Problem:
+def load(name: str, **options: object) -> Problem:
     """A problem of the gallery.
 
     **Arguments:** `name`, one of `names()`; `options`, values in place of those of its file: `horizon`, `min_return` (None for
@@ -100,7 +100,7 @@ def _scenario(name: str, options: Mapping[str, object]) -> Scenario:
 def _tables_of_options(data: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
     """Each option, with the tables of the file in which its key stands."""
     observer, secret = data.setdefault("observer", {}), data["secret"]
-    tables: dict[str, list[dict[str, Any]]] = {
+    tables = {
         "horizon": [data],
         "min_return": [data],
         "sees_initial": [observer],

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from jaxtyping import Int
@@ -71,14 +71,14 @@ class HistoryHeader(Part):
     rows: list[list[HistoryRow]]
 
 
-def named_history(problem: Problem, policy: HistoryPolicy) -> tuple[dict[str, Any], list[NamedTable]]:
+def named_history(problem: Problem, policy: HistoryPolicy) -> tuple[dict[str, object], list[NamedTable]]:
     """The header of a history policy, as JSON holds it, and the tables.
 
     **Raises:** `InputError` where the policy does not fit the problem.
     """
     follow(problem, policy)  # refuses a policy that does not fit
     names = [distinct([_row_name(problem, *place) for place in _places(rows)]) for rows in policy.decisions]
-    header: dict[str, Any] = {
+    header: dict[str, object] = {
         "format": FORM,
         "problem": problem.name,
         "kind": "history",
@@ -170,9 +170,9 @@ def _event(problem: Problem, event: int, time: int) -> Event:
     return list(seen) if isinstance(seen, tuple) else seen
 
 
-def _graph(problem: Problem, policy: HistoryPolicy) -> list[dict[str, Any]]:
+def _graph(problem: Problem, policy: HistoryPolicy) -> list[dict[str, object]]:
     """The steps `{"time": t, "from": node, "event": event, "to": node}`; those of time T come after the last decision."""
-    steps: list[dict[str, Any]] = []
+    steps: list[dict[str, object]] = []
     tables: list[Int[np.ndarray, "n E"]] = [policy.first[None], *policy.following]
     for time, table in enumerate(tables):
         for node, event in np.argwhere(table >= 0).tolist():
@@ -181,7 +181,7 @@ def _graph(problem: Problem, policy: HistoryPolicy) -> list[dict[str, Any]]:
     return steps
 
 
-def _told(problem: Problem, policy: HistoryPolicy) -> dict[str, Any]:
+def _told(problem: Problem, policy: HistoryPolicy) -> dict[str, object]:
     """Where the policy remembers in which situation the agent was at one time: the changes of node at that time."""
     if policy.told is None:
         return {}

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -35,7 +35,7 @@ class Header(Part):
     format: Literal["veil-policy-table-2"]
     problem: str
     kind: Literal["markov", "timed", "memory"]
-    memory: dict[str, Any] | None = None
+    memory: dict[str, object] | None = None
     horizon: Count
     actions: Annotated[Names, Field(min_length=1)]
     rows: Names
@@ -60,7 +60,7 @@ class Row:
     probabilities: Mapping[str, float]
 
 
-def named_tables(problem: Problem, policy: TablePolicy) -> tuple[dict[str, Any], list[NamedTable]]:
+def named_tables(problem: Problem, policy: TablePolicy) -> tuple[dict[str, object], list[NamedTable]]:
     """The header of a policy with tables, as JSON holds it, and the tables.
 
     **Raises:** `InputError` where the policy does not fit the problem.
@@ -68,7 +68,7 @@ def named_tables(problem: Problem, policy: TablePolicy) -> tuple[dict[str, Any],
     policy.check(problem)
     memory = policy.memory if isinstance(policy.memory, Memory) else None
     rows, actions = _names(problem, memory)
-    header: dict[str, Any] = {
+    header: dict[str, object] = {
         "format": FORM,
         "problem": problem.name,
         "kind": policy.memory if memory is None else "memory",

@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from functools import singledispatch
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
@@ -58,7 +58,7 @@ def policy_to_json(path: str | Path, problem: Problem, policy: Policy) -> None:
     _write(path, json_text(policy_document(problem, policy)))
 
 
-def policy_document(problem: Problem, policy: Policy) -> dict[str, Any]:
+def policy_document(problem: Problem, policy: Policy) -> dict[str, object]:
     """The document that `policy_to_json` writes."""
     header, tables = _named(policy, problem)
     written = [
@@ -163,18 +163,18 @@ def _csv_rows(text: str, path: str | Path, skipped: int) -> list[Row]:
 
 
 @singledispatch
-def _named(policy: Policy, problem: Problem) -> tuple[dict[str, Any], list[NamedTable]]:
+def _named(policy: Policy, problem: Problem) -> tuple[dict[str, object], list[NamedTable]]:
     """The header of a policy and its tables; each structure has its own."""
     raise InputError("policy", [f"{policy.describe()} cannot be written as text"])
 
 
 @_named.register
-def _(policy: HistoryPolicy, problem: Problem) -> tuple[dict[str, Any], list[NamedTable]]:
+def _(policy: HistoryPolicy, problem: Problem) -> tuple[dict[str, object], list[NamedTable]]:
     return named_history(problem, policy)
 
 
 @_named.register
-def _(policy: TablePolicy, problem: Problem) -> tuple[dict[str, Any], list[NamedTable]]:
+def _(policy: TablePolicy, problem: Problem) -> tuple[dict[str, object], list[NamedTable]]:
     return named_tables(problem, policy)
 
 
@@ -186,9 +186,9 @@ def _policy(
     return policy_of_tables(header, rows, problem, path)
 
 
-def _rows(table: NamedTable, header: dict[str, Any]) -> list[tuple[str, dict[str, float]]]:
+def _rows(table: NamedTable, header: dict[str, object]) -> list[tuple[str, dict[str, float]]]:
     """Each row with the probabilities of its actions, zeros left out."""
-    actions = header["actions"]
+    actions = cast(list[str], header["actions"])
     return [
         (name, {actions[action]: float(row[action]) for action in np.flatnonzero(row).tolist()})
         for name, row in zip(table.rows, table.probabilities, strict=True)
@@ -209,10 +209,10 @@ def _text(path: str | Path) -> str:
         raise PolicyFileError(str(error)) from None
 
 
-def _object(text: str, path: str | Path) -> dict[str, Any]:
+def _object(text: str, path: str | Path) -> dict[str, object]:
     """The JSON object in a text; a key that is there twice is refused, since which of them was meant is not known."""
 
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def once(pairs: list[tuple[str, object]]) -> dict[str, object]:
         found = dict(pairs)
         if len(found) < len(pairs):
             keys = [key for key, _ in pairs]
@@ -234,7 +234,7 @@ def _object(text: str, path: str | Path) -> dict[str, Any]:
     return document
 
 
-def _header(document: dict[str, Any], path: str | Path) -> Header | HistoryHeader:
+def _header(document: dict[str, object], path: str | Path) -> Header | HistoryHeader:
     if document.get("format") != FORM:
         raise PolicyFileError(
             f"{path} is not a policy of veil: its format is {document.get('format')!r}, expected {FORM!r}"

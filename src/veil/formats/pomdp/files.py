@@ -103,7 +103,8 @@ def _whole(
     faults: list[Fault],
 ) -> list[Rows]:
     """The rows of each action, rescaled to sums of one where they miss it by a little; faults noted where by more."""
-    result, worst, count = [], 0.0, 0
+    result: list[Rows] = []
+    worst, count = 0.0, 0
     for action, rows in enumerate(tables):
         found = rescaled(rows.row, rows.value, parsed.states.size, rescale)
         for row in np.flatnonzero(found.wrong)[: _LISTED + 1].tolist():
@@ -168,7 +169,7 @@ def _rewards(
         raise ModelFileError(
             path, f"rewards are averages over {work:,} cases, expected at most {8 * limit:,}: raise limit"
         )
-    columns = []
+    columns: list[np.ndarray] = []
     for action, rows in enumerate(transitions):
         table = None
         if by_observation and emissions is not None:

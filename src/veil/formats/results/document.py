@@ -1,9 +1,10 @@
 """The document `result.json` of a result: what each entry is, and how it is made from a solution."""
 
 from importlib.metadata import version
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
+from pydantic.json_schema import JsonSchemaValue
 
 from ...measure.result import Opacity
 from ...planning.solution import Solution
@@ -67,7 +68,7 @@ class AnswerPart(Part):
     iterations: int = Field(description="Number of iterations.")
     seconds: Number = Field(description="Duration of the search.")
     seed: int = Field(description="Random seed.")
-    settings: dict[str, Any] = Field(description="Further settings.")
+    settings: dict[str, object] = Field(description="Further settings.")
 
 
 class CertificatePart(Part):
@@ -91,25 +92,25 @@ class ResultDocument(Part):
     files: dict[FileName, Hash] = Field(description="The files beside this one, with their SHA-256.")
 
 
-def result_schema() -> dict[str, Any]:
+def result_schema() -> JsonSchemaValue:
     """The JSON schema (draft 2020-12) of `result.json`."""
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": FORMAT}
     return head | {key: value for key, value in ResultDocument.model_json_schema().items() if key != "title"}
 
 
-def opacity_document(opacity: Opacity) -> dict[str, Any]:
+def opacity_document(opacity: Opacity) -> dict[str, object]:
     """An `Opacity` as a JSON document."""
     return plain({name: getattr(opacity, name) for name in OpacityPart.model_fields})
 
 
-def answer_document(solution: Solution) -> dict[str, Any]:
+def answer_document(solution: Solution) -> dict[str, object]:
     """A `Solution` as a JSON document, without its history and its policy."""
     fields = [name for name in AnswerPart.model_fields if name not in ("status", "message", "opacity")]
     own = {"status": solution.status.name, "message": solution.status.value}
     return own | {"opacity": opacity_document(solution.opacity)} | plain({n: getattr(solution, n) for n in fields})
 
 
-def problem_document(problem: Problem, scenario: str | None = None) -> dict[str, Any]:
+def problem_document(problem: Problem, scenario: str | None = None) -> dict[str, object]:
     """What names a problem, as a JSON document."""
     return {
         "name": problem.name,
@@ -124,7 +125,7 @@ def problem_document(problem: Problem, scenario: str | None = None) -> dict[str,
     }
 
 
-def certificate_document(certificate: Certificate) -> dict[str, Any]:
+def certificate_document(certificate: Certificate) -> dict[str, object]:
     """The claim of a `Certificate` as a JSON document."""
     return plain({name: getattr(certificate, name) for name in ("lower", "upper", "gap")}) | {
         "summary": certificate.summary()

@@ -18,6 +18,7 @@ from ...common.errors import InputError
 from ...common.files import check_replaceable, write_whole
 from ...planning.solution import History, Solution
 from ...policy.policy import Policy
+from ...problem.fingerprint import write_content
 from ...problem.problem import Problem
 from ...proof.certificate import Certificate
 from ..documents import json_text, refuse_document
@@ -28,12 +29,15 @@ DOCUMENT = "result.json"
 POLICY = "policy.safetensors"
 HISTORY = "history.csv"
 CERTIFICATE = "certificate.json"
+PROBLEM = "problem.bin"
 _MOST_BYTES = 2**24  # of the document, which holds no tables and no history
+_MOST_CONTENT = 2**24  # of the problem's own numbers, which only `verify_certificate.py` reads, and only small ones
 _COLUMNS = ("iteration", "opacity_bits", "expected_return", "multiplier", "step", "seconds")
 _MARKERS = {  # what every such file contains that veil wrote
     DOCUMENT: b"veil-result-",
     POLICY: b"veil-policy-",
     HISTORY: ",".join(_COLUMNS).encode(),
+    PROBLEM: b"veil problem, form ",
     CERTIFICATE: b"veil-certificate-",
 }
 
@@ -97,6 +101,22 @@ def write_result(
         if staging is not None:
             shutil.rmtree(staging, ignore_errors=True)
     return document
+
+
+def save_solution(folder: str | Path, solution: Solution, scenario: str | None) -> None:
+    """`Solution.save`: the result folder of a solution that knows its problem."""
+    problem = solution.problem
+    if problem is None:
+        raise InputError("solution", ["it does not know its problem, which only veil.solve tells it: use write_result"])
+    check_writable(folder)
+    write_result(
+        folder,
+        problem,
+        solution,
+        scenario=scenario,
+        certificate=solution.certificate,
+        note=solution.certificate_note,
+    )
 
 
 def check_writable(folder: str | Path) -> None:
@@ -174,10 +194,29 @@ def _write_files(
     write_whole(folder / HISTORY, history_csv(solution.history), marker=_MARKERS[HISTORY])
     if certificate is not None:
         certificate.save(folder / CERTIFICATE)
+    content = problem_content(problem)
+    if content is not None:
+        write_whole(folder / PROBLEM, content, marker=_MARKERS[PROBLEM])
     files = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
     document = result_document(problem, solution, scenario, certificate, note, files)
     write_whole(folder / DOCUMENT, json_text(document.model_dump(mode="json")).encode(), marker=_MARKERS[DOCUMENT])
     return document
+
+
+def problem_content(problem: Problem) -> bytes | None:
+    """The bytes that the problem's fingerprint is a hash of; None where there are more than 16 MiB."""
+    content = io.BytesIO()
+
+    def write(part: bytes) -> None:
+        if content.tell() + len(part) > _MOST_CONTENT:
+            raise OverflowError
+        content.write(part)
+
+    try:
+        write_content(problem, write)
+    except OverflowError:
+        return None
+    return content.getvalue()
 
 
 def history_csv(history: History) -> bytes:

@@ -106,8 +106,8 @@ def _changed(found: ScenarioModel, table: ModelFile, defects: Defects) -> Scenar
         made = changed_model(
             model,
             rewards=rewards,
-            initial=model.initial if table.initial is None else table.initial,
-            discount=model.discount if table.discount is None else table.discount,
+            initial=table.initial,
+            discount=table.discount,
             terminal_rewards=terminal,
         )
     except VeilError as error:

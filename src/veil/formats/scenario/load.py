@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from ...common.checks import Defects
 from ...common.errors import InputError
+from ...common.settings import Given
 from ...problem.observer import Observer
 from ...problem.problem import Problem
 from ...problem.secrets.registry import SECRETS
@@ -34,7 +34,7 @@ class Scenario:
     """
 
     problem: Problem
-    settings: Mapping[str, Any]
+    settings: Given
     description: str
     source: str
 

@@ -249,7 +249,7 @@ def secret_form(kind: str) -> type[SecretForm]:
     return create_model(f"{secret.__name__}Secret", __base__=SecretForm, __doc__=first, **keys)
 
 
-def _field(key: Key) -> tuple[Any, Any]:
+def _field(key: Key) -> tuple[object, object]:
     if get_origin(key.form) in (list, dict):
         limits = Field(max_length=None if key.most is None else int(key.most))
     elif key.form in (int, float):

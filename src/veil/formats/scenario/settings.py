@@ -1,9 +1,8 @@
 """The solver settings of a scenario, made from the `[solve]` table against its model."""
 
-from typing import Any
-
 from ...common.checks import Defects
 from ...common.errors import VeilError
+from ...common.settings import Given
 from ...planning.methods import METHODS, unsupported
 from ...policy.memories import Controller, Memory, ObservationMemory, StateMemory, ZoneMemory
 from ...problem.problem import Problem
@@ -13,7 +12,7 @@ from .solve_table import MemoryTable, Settings
 
 def read_settings(
     table: Settings | None, problem: Problem | None, model: ScenarioModel | None, defects: Defects
-) -> dict[str, Any]:
+) -> Given:
     """The arguments of `veil.solve` that a scenario gives: those of its keys, no others.
 
     **Arguments:** `problem`, `model`: None where they have defects, and then what depends on them is not checked.
@@ -33,7 +32,7 @@ def read_settings(
     return given
 
 
-def _check_method(given: dict[str, Any], defects: Defects) -> None:
+def _check_method(given: Given, defects: Defects) -> None:
     """Note a method that is not there, and what the method does not have."""
     method = given.get("method", "auto")
     if method not in METHODS:

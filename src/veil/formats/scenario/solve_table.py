@@ -30,7 +30,7 @@ class MemoryTable(Table):
     )
 
 
-def _memory_form(value: Any) -> str:
+def _memory_form(value: object) -> str:
     return "table" if isinstance(value, (dict, MemoryTable)) else "word"
 
 
@@ -42,14 +42,14 @@ Memory = Annotated[
 ]
 _METHODS = ", ".join(f'`"{name}"`' for name in METHODS.builtin)
 # Options whose values are written otherwise in a file than in Python.
-_WRITTEN: dict[str, Any] = {
+_WRITTEN: dict[str, object] = {
     "memory": Memory,
     "method": Annotated[Name, WithJsonSchema({"type": "string", "x-form": f"{_METHODS}, or that of a package"})],
 }
-_PLAIN: dict[str, Any] = {"switch": bool, "whole number": int, "number": float, "text": Name}
+_PLAIN: dict[str, object] = {"switch": bool, "whole number": int, "number": float, "text": Name}
 
 
-def _key(option: Setting) -> tuple[Any, Any]:
+def _key(option: Setting) -> tuple[object, object]:
     """A key as pydantic takes it: its form, and its default with the help text."""
     about, bounds = option.about, {"ge": option.about.least, "gt": option.about.above, "le": option.about.most}
     limits: dict[str, Any] = {name: value for name, value in bounds.items() if value is not None}

@@ -42,10 +42,10 @@ class Form:
 
     expected: str
     name: str
-    given: Any = None
-    read: Callable[[Any], Any] | None = None
+    given: object = None
+    read: Callable[[Any], object] | None = None
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
         inner = handler(source) if self.given is None else handler.generate_schema(self.given)
         if self.read is not None:
             inner = core_schema.no_info_after_validator_function(self.read, inner)
@@ -54,7 +54,7 @@ class Form:
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         return handler(schema) | {"x-form": self.name}
 
-    def _check(self, value: Any, inner: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+    def _check(self, value: object, inner: ValidatorFunctionWrapHandler, info: ValidationInfo) -> object:
         budget = info.context if isinstance(info.context, ErrorBudget) else ErrorBudget()
         if budget.left == 0:
             return None  # never used: the file has been refused already
@@ -113,7 +113,7 @@ class Sign:
     weight: float | None = None
 
 
-def _step(value: tuple[Any, ...]) -> Step:
+def _step(value: tuple[str, str, str] | tuple[str, str, str, float] | tuple[str, str, dict[str, float]]) -> Step:
     state, action, following, *chance = value
     return Step(state, action, following if isinstance(following, dict) else {following: chance[0] if chance else 1.0})
 

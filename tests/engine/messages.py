@@ -1,12 +1,12 @@
-"""Forward and backward messages along one given sequence of events, scaled, with exact zeros."""
+"""The reference of all passes: messages along one given sequence of events, scaled, with exact zeros."""
 
 from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
 
-from ..common.logs import natural_log
-from .chain import Chain
+from veil.common.logs import natural_log
+from veil.engine.chain import Chain
 
 
 def first_message(chain: Chain, event: int) -> Float[np.ndarray, " N"]:

@@ -1,0 +1,399 @@
+"""Check a result of veil with plain Python: no NumPy, nothing of the package, interval arithmetic on whole numbers.
+
+    python verify_certificate.py RESULT_FOLDER
+
+It reads `problem.bin`, `policy.safetensors` and `certificate.json` with its arrays, and recomputes from the problem and the
+policy alone: what the policy hides and earns, and the upper bound over all policies that the observer's rule proves. A number
+is an interval [lo, hi] of multiples of 2^-192, every operation rounds outward, and every distribution is divided by its sum.
+Slow, and meant to be read. It covers returns over the horizon, and stationary, time-dependent and history policies.
+Exit codes: 0 the certificate holds, 1 it does not, 2 it cannot be checked here.
+"""
+
+import hashlib
+import json
+import struct
+import sys
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from itertools import pairwise
+from math import prod
+from pathlib import Path
+
+BITS = 192  # binary digits after the point
+ONE = 1 << BITS
+MOST_ENTRIES = 2_000_000  # weights of one layer, about a gigabyte
+ROUNDING = Fraction(1, 10**9)  # relative to 1 + |δ|: what may be missing where a policy meets its threshold
+
+
+class Refused(Exception):
+    """The certificate does not hold."""
+
+
+class NotCovered(Exception):
+    """The certificate may hold, and this program cannot tell."""
+
+
+def require(good, message):
+    if not good:
+        raise Refused(message)
+
+
+def down(number):
+    return (number.numerator << BITS) // number.denominator
+
+
+def up(number):
+    return -down(-number)
+
+
+def bounds(number):
+    return down(number), up(number)
+
+
+def times(first, second):
+    """The product of two intervals, rounded outward."""
+    ends = [a * b for a in first for b in second]
+    return min(ends) >> BITS, -(-max(ends) >> BITS)
+
+
+def add(sums, key, term):
+    low, high = sums.get(key, (0, 0))
+    sums[key] = low + term[0], high + term[1]
+
+
+def times_up(chance, value):
+    return -(-(chance[1] if value >= 0 else chance[0]) * value >> BITS)
+
+
+def distribution(numbers):
+    """The places of a distribution, given in floats, that have a positive probability: pairs (place, interval)."""
+    exact = [Fraction(number) for number in numbers]
+    total = sum(exact)
+    require(min(exact) >= 0 and abs(total - 1) < Fraction(1, 10**6), "a row is not a distribution")
+    return [(place, bounds(part / total)) for place, part in enumerate(exact) if part]
+
+
+def log2_bounds(ratio):
+    """log2 of a positive fraction from below and from above, in units of 2^-192."""
+    with localcontext() as context:
+        context.prec = 60
+        found = (Decimal(ratio.numerator) / Decimal(ratio.denominator)).ln() / Decimal(2).ln()
+        error = (abs(found) + 1) * Decimal(10) ** -55
+        return down(Fraction(found - error)), up(Fraction(found + error))
+
+
+def read_safetensors(path):
+    """Metadata and arrays (type, shape, flat list of numbers) of a safetensors file."""
+    content = path.read_bytes()
+    size = int.from_bytes(content[:8], "little")
+    head, data = json.loads(content[8 : 8 + size]), content[8 + size :]
+    kinds = {"F64": "d", "F32": "f", "F16": "e", "I64": "q", "I32": "i", "I16": "h", "I8": "b", "U8": "B"}
+    arrays = {}
+    for name, entry in head.items():
+        if name != "__metadata__":
+            begin, end = entry["data_offsets"]
+            require(entry["dtype"] in kinds, f"{path.name}: an array of type {entry['dtype']}")
+            arrays[name] = entry["dtype"], entry["shape"], unpack(kinds[entry["dtype"]], data[begin:end])
+    return head.get("__metadata__", {}), arrays
+
+
+def unpack(kind, content):
+    return struct.unpack(f"<{len(content) // struct.calcsize(kind)}{kind}", content)
+
+
+def nested(shape, flat):
+    """A flat list as lists of lists."""
+    if len(shape) <= 1:
+        return list(flat)
+    step = len(flat) // shape[0] if shape[0] else 0
+    return [nested(shape[1:], flat[row * step : (row + 1) * step]) for row in range(shape[0])]
+
+
+class Fields:
+    """The tagged fields of `problem.bin`, in the order in which they were written."""
+
+    def __init__(self, content):
+        self.content, self.at = content, 0
+
+    def take(self, count):
+        self.at += count
+        require(self.at <= len(self.content), "problem.bin ends early")
+        return self.content[self.at - count : self.at]
+
+    def number(self):
+        return int.from_bytes(self.take(8), "little")
+
+    def next(self, expected):
+        tag = self.take(self.number()).decode()
+        if tag != expected:
+            raise NotCovered(f"problem.bin has {tag!r} where {expected!r} is expected")
+        kind = self.take(1)
+        if kind == b"s":
+            return [self.take(self.number()).decode("utf-8", "surrogatepass") for _ in range(self.number())]
+        shape = [self.number() for _ in range(self.number())] if kind != b"-" else [0]
+        flat = unpack("q" if kind == b"i" else "d", self.take(8 * prod(shape)))
+        return nested(shape, flat) if shape else flat[0]
+
+
+class Problem:
+    """The numbers of a problem. The hidden state is x = (k · M + m) · S + s: model, memory of the secret, state."""
+
+    def __init__(self, content):
+        fields = Fields(content)
+        require(fields.next("form") == ["veil problem, form 1"], "problem.bin has an unknown form")
+        models = [read_model(fields) for _ in range(fields.next("models"))]
+        observations, emissions = len(fields.next("observations")), fields.next("emissions")
+        sees_actions, sees_initial = fields.next("sees actions"), fields.next("sees initial")
+        self.time, self.num_values = fields.next("secret: time"), len(fields.next("secret: values"))
+        label, start = fields.next("secret: label"), fields.next("secret: memory at the start")
+        step, _ = fields.next("secret: memory after a step"), fields.next("secret: memories")
+        weights = dict(distribution(fields.next("secret: weights") or [1.0]))
+        self.agent_knows, self.horizon = fields.next("secret: agent knows"), fields.next("horizon")
+        self.threshold = fields.next("min return")
+        if fields.next("return over") != ["horizon"]:
+            raise NotCovered("the return is over an infinite horizon")
+        fields.next("agent sees observations")
+        require(fields.at == len(content), "problem.bin has more at its end")
+        by_action = isinstance(emissions[0][0], list)
+        seen = [[distribution(row) for row in table] for table in (emissions if by_action else [emissions])]
+        self.states, self.discount = len(start), models[0]["discount"]
+        self.moves, self.rewards, self.terminal, self.label, self.available, self.starts = [], [], [], [], [], []
+        for k, model in enumerate(models):
+            for m in range(len(step)):
+                for s in range(self.states):
+                    self.moves.append([[] for _ in model["transitions"]])
+                    for action, rows in enumerate(model["transitions"]):
+                        shift = action * observations if sees_actions else 0
+                        for after, chance in rows[s]:
+                            x = (k * len(step) + step[m][after]) * self.states + after
+                            for event, shown in seen[action if by_action else 0][after]:
+                                self.moves[-1][action].append((x, shift + event, times(chance, shown)))
+                    self.rewards.append([Fraction(reward) for reward in model["rewards"][s]])
+                    self.terminal.append(Fraction(model["terminal rewards"][s]))
+                    self.available.append(model["available"][s])
+                    self.label.append(label[k if len(label) > 1 else 0][m][s])
+            for s, chance in distribution(model["initial"]) if k in weights else ():
+                x = (k * len(step) + start[s]) * self.states + s
+                for event, shown in seen[0][s] if sees_initial and not by_action else [(0, (ONE, ONE))]:
+                    self.starts.append((x, event, times(times(weights[k], chance), shown)))
+
+    def settled(self, time, x, z):
+        """The value of the secret in x at a time, which was z before."""
+        require(time != self.time or self.label[x] >= 0, "problem: the secret has no value in a state that can occur")
+        return self.label[x] if time == self.time else z
+
+
+def read_model(fields):
+    fields.next("states"), fields.next("actions")
+    model = {"available": fields.next("available"), "transitions": []}
+    for action in range(len(model["available"][0])):
+        fields.next("transitions: shape")
+        ends, columns, values = (fields.next(f"transitions: {name}") for name in ("row ends", "columns", "values"))
+        rows = []
+        for s, row in enumerate(model["available"]):
+            part = slice(ends[s], ends[s + 1])
+            chances = distribution(values[part]) if row[action] else []
+            rows.append([(columns[part][place], chance) for place, chance in chances])
+        model["transitions"].append(rows)
+    for name in ("rewards", "terminal rewards", "initial"):
+        model[name] = fields.next(name)
+    return model | {"discount": Fraction(fields.next("discount"))}
+
+
+class Policy:
+    """A stationary, time-dependent or history policy, by its file."""
+
+    def __init__(self, path, problem):
+        metadata, arrays = read_safetensors(path)
+        form, kind, *head = metadata["veil"].split(" ", 2)
+        require(form == "veil-policy-1", "policy.safetensors is not a policy")
+        self.problem, (_, shape, flat) = problem, arrays["probabilities"]
+        self.history, self.stationary = kind == "history", kind == "markov"
+        if self.history:
+            self._read_history(json.loads(head[0]), bytes(flat))
+        elif kind in ("markov", "timed"):
+            shape = [1, *shape] if self.stationary else shape
+            self.table = nested(shape, flat)
+            self.hash = content_hash(kind, [("f", shape, flat)])
+        else:
+            raise NotCovered(f"the policy is of the kind {kind!r}")
+
+    def _read_history(self, head, content):
+        arrays, begin, horizon = [], 0, head["horizon"]
+        for name, *shape in head["arrays"]:
+            kind = {"f8": "d", "f4": "f", "f2": "e", "i8": "q", "i4": "i", "i2": "h", "i1": "b"}[name[1:]]
+            end = begin + prod(shape) * struct.calcsize(kind)
+            arrays.append((name[1], shape, unpack(kind, content[begin:end])))
+            begin = end
+        require(begin == len(content) and horizon == self.problem.horizon, "policy: its arrays do not fit")
+        self.hash = content_hash(f"history, executable {head['executable']}, told at {head['told_at']}", arrays)
+        parts = [nested(shape, flat) for _, shape, flat in arrays]
+        self.first, self.following, rest = parts[0], parts[1 : 1 + horizon], parts[1 + horizon :]
+        self.told_at, self.told = head["told_at"], None if head["told_at"] is None else rest.pop()
+        self.rows = []
+        for time in range(horizon):
+            node, situation, value, chances = rest[4 * time : 4 * time + 4]
+            keys = list(zip(node, situation, value, strict=True))
+            require(all(a < b for a, b in pairwise(keys)), "policy: its rows do not increase")
+            self.rows.append(dict(zip(keys, chances, strict=True)))
+
+    def node(self, time, before, event, x):
+        if not self.history:
+            return 0
+        found = self.following[time - 1][before][event] if time else self.first[event]
+        if self.told is not None and time == self.told_at and found >= 0:
+            found = self.told[found][x]
+        require(found >= 0, "policy: it has no node for something that it reaches")
+        return found
+
+    def choices(self, time, node, x, z):
+        if self.history:
+            row = self.rows[time].get((node, x, z if time >= self.problem.time else -1))
+            require(row is not None, "policy: it has no row for something that it reaches")
+        else:
+            cell = x if self.problem.agent_knows else x % self.problem.states
+            row = self.table[0 if self.stationary else time][cell]
+        allowed = all(taken or not chance for taken, chance in zip(self.problem.available[x], row, strict=True))
+        require(allowed, "policy: it takes an action that is not available")
+        return distribution(row)
+
+
+def content_hash(kind, arrays):
+    """The hash of a policy: its kind, then every array as 64-bit numbers with its shape."""
+    digest = hashlib.sha256(f"veil policy, form 1: {kind}; {len(arrays)} arrays".encode())
+    for letter, shape, flat in arrays:
+        numbers, code = ([number + 0.0 for number in flat], "d") if letter == "f" else (flat, "q")
+        digest.update(f"<{letter}8{tuple(shape)};".encode() + struct.pack(f"<{len(flat)}{code}", *numbers))
+    return digest.hexdigest()
+
+
+def follow(problem, policy):
+    """A lower bound on the opacity of the policy and bounds on its return, over all of its histories."""
+    names, layer, paid, power = {}, {}, {0: (0, 0)}, Fraction(1)
+    for x, event, mass in problem.starts:
+        history = names.setdefault(event, len(names))
+        add(layer, (history, policy.node(0, 0, event, x), x, problem.settled(0, x, 0)), mass)
+    for time in range(problem.horizon):
+        names, after = {}, {}
+        for (history, node, x, z), mass in layer.items():
+            for action, share in policy.choices(time, node, x, z):
+                taken = times(mass, share)
+                add(paid, 0, times(taken, bounds(power * problem.rewards[x][action])))
+                for target, event, chance in problem.moves[x][action]:
+                    known = names.setdefault((history, event), len(names))
+                    key = known, policy.node(time + 1, node, event, target), target
+                    add(after, (*key, problem.settled(time + 1, target, z)), times(taken, chance))
+        if len(after) > MOST_ENTRIES:
+            raise NotCovered("the policy has too many histories for this program")
+        layer, power = after, power * problem.discount
+    for (_, _, x, _), mass in layer.items():
+        add(paid, 0, times(mass, bounds(power * problem.terminal[x])))
+    return entropy(layer), paid[0]
+
+
+def entropy(layer):
+    """A lower bound on Σ p log2(p(history) / p), in units of 2^-192."""
+    joint, total, found = {}, {}, 0
+    for (history, _, _, z), mass in layer.items():
+        add(joint, (history, z), mass)
+        add(total, history, mass)
+    for (history, _), mass in joint.items():
+        if mass[0] > 0:
+            found += max(0, mass[0] * max(0, log2_bounds(Fraction(total[history][0], mass[1]))[0]) >> BITS)
+    return found
+
+
+def rule_bound(problem, first, following, costs, multiplier, threshold):
+    """An upper bound on the opacity of every policy with return ≥ threshold, in units of 2^-192."""
+    for row in costs:
+        with localcontext() as context:
+            context.prec = 60
+            parts = (Decimal(2) ** -Decimal(cost) for cost in row if cost != float("inf"))
+            good = all(cost >= 0 for cost in row) and sum(parts) * (1 + Decimal(10) ** -50) <= 1
+            require(good, "rule: the probabilities of a node sum to more than one")
+    starts = [((first[event], x, problem.settled(0, x, 0)), mass) for x, event, mass in problem.starts]
+    layers = [{key for key, _ in starts}]
+    for time in range(problem.horizon):
+        after = set()
+        for node, x, z in layers[-1]:
+            require(node >= 0, "rule: its graph ends before the horizon does")
+            for moves in problem.moves[x]:
+                for target, event, _ in moves:
+                    after.add((following[time][node][event], target, problem.settled(time + 1, target, z)))
+        layers.append(after)
+        if len(after) > MOST_ENTRIES:
+            raise NotCovered("the observer has too many nodes for this program")
+    power, value = problem.discount**problem.horizon, {}
+    for node, x, z in layers[-1]:
+        require(node >= 0 and costs[node][z] != float("inf"), "rule: it excludes something that a policy can reach")
+        value[node, x, z] = up(Fraction(costs[node][z]) + multiplier * power * problem.terminal[x])
+    for time in reversed(range(problem.horizon)):
+        power, now = multiplier * problem.discount**time, {}
+        for node, x, z in layers[time]:
+            scores = []
+            for reward, moves in zip(problem.rewards[x], problem.moves[x], strict=True):
+                score = up(power * reward)
+                for target, event, chance in moves:
+                    key = following[time][node][event], target, problem.settled(time + 1, target, z)
+                    score += times_up(chance, value[key])
+                scores += [score] if moves else []
+            now[node, x, z] = max(scores)
+        value = now
+    return sum(times_up(mass, value[key]) for key, mass in starts) - down(multiplier * threshold)
+
+
+def check(folder):
+    """Raise `Refused` unless everything that the certificate claims is so; returns the recomputed bounds."""
+    claim = json.loads((folder / "certificate.json").read_text("utf-8"))
+    if claim["goal"] != "opaque":
+        raise NotCovered("the goal is not 'opaque'")
+    content = (folder / "problem.bin").read_bytes()
+    require(hashlib.sha256(content).hexdigest() == claim["problem_hash"], "problem.bin is another problem")
+    problem = Problem(content)
+    policy = Policy(folder / "policy.safetensors", problem)
+    require(policy.hash == claim["policy_hash"], "policy.safetensors is another policy")
+    asked = None if problem.threshold == [] else problem.threshold  # a percentage is a list of one text
+    require(isinstance(asked, list) or claim["threshold"] == asked, "the threshold is not that of the problem")
+    place = folder / Path(claim["arrays"]).name
+    require(hashlib.sha256(place.read_bytes()).hexdigest() == claim["arrays_sha256"], "the arrays are others")
+    arrays = {name: (kind, nested(shape, flat)) for name, (kind, shape, flat) in read_safetensors(place)[1].items()}
+    kinds = {"first": "I", "costs": "F", "following": "I"}
+    for name, (kind, _) in arrays.items():
+        require(kind[0] == kinds[name.partition(".")[0]], f"{name} has the type {kind}")
+    following = [arrays[f"following.{number}"][1] for number in claim["witness"]["steps"]]
+    multiplier, threshold = Fraction(claim["witness"]["price"]), Fraction(claim["threshold"] or 0)
+    good = multiplier == 0 if claim["threshold"] is None else multiplier >= 0
+    require(good, "rule: its multiplier is negative, or there is no threshold for it")
+    upper = rule_bound(problem, arrays["first"][1], following, arrays["costs"][1], multiplier, threshold)
+    values = problem.num_values
+    exact = values & (values - 1) == 0  # a power of two
+    upper = min(upper, (values.bit_length() - 1) * ONE if exact else log2_bounds(Fraction(values))[1])
+    require(upper <= up(Fraction(claim["upper"])), f"upper bound: {claim['upper']} is claimed, {upper / ONE} is found")
+    lower, (least, most) = follow(problem, policy)
+    claimed, found = claim["lower"], lower / ONE
+    require(lower >= down(Fraction(claimed)), f"lower bound: {claimed} is claimed, {found} is found")
+    middle, error = Fraction(claim["expected_return"]), Fraction(claim["return_error"])
+    inside = down(middle - error) <= least and most <= up(middle + error)
+    require(inside, f"return: {claim['expected_return']} is claimed, {least / ONE} to {most / ONE} is found")
+    missing = threshold - Fraction(least, ONE) if claim["threshold"] is not None else Fraction(0)
+    met = missing <= ROUNDING * (1 + abs(threshold))
+    require(met or not claim["feasible"], f"feasible: the return is {least / ONE}, below {claim['threshold']}")
+    return lower / ONE, upper / ONE, least / ONE
+
+
+def main(arguments):
+    if len(arguments) != 1:
+        return __doc__, 2
+    try:
+        lower, upper, earned = check(Path(arguments[0]))
+    except NotCovered as error:
+        return f"not checked: {error}", 2
+    except (Refused, OSError, LookupError, ValueError, TypeError, ArithmeticError, struct.error) as error:
+        return f"the certificate does not hold: {error or type(error).__name__}", 1
+    return f"the certificate holds: recomputed {lower:.9f} … {upper:.9f} bits, return {earned:.9g}", 0
+
+
+if __name__ == "__main__":
+    text, code = main(sys.argv[1:])
+    print(text)
+    sys.exit(code)
