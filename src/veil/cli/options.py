@@ -32,7 +32,7 @@ def with_options(declared: type) -> Callable[[Callable[..., None]], Callable[...
         before = [one for one in own if one.kind is one.POSITIONAL_OR_KEYWORD]
         after = [one for one in own if one.kind is one.KEYWORD_ONLY]
         signature = inspect.Signature([*before, *flags, *after])
-        command.__signature__ = signature  # noqa: B010: typer reads both
+        command.__signature__ = signature  # typer reads both
         command.__annotations__ = {one.name: one.annotation for one in signature.parameters.values()}
         return command
 

@@ -31,7 +31,7 @@ def _workers() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(min(4, os.cpu_count() or 1), thread_name_prefix="veil-batch")
 
 
-# A function of the joint tables `(B, Y, Z)` of several policies: the value for each, `(B,)`, and the slope in each entry.
+# A function of the joint tables `(B, Y, Z)` of several policies: the value for each, `(B,)`, and the gradient in each entry.
 Measure = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
@@ -93,7 +93,7 @@ class BatchTree:
     def evaluate(
         self, tables: Float[np.ndarray, "B T C A"], measure: Measure, clock: Clock = UNLIMITED
     ) -> tuple[Float[np.ndarray, " B"], Float[np.ndarray, "B T C A"]]:
-        """The value of a measure for each policy and its slope in each table; `clock` is checked before each part."""
+        """The value of a measure for each policy and its gradient in each table; `clock` is checked before each part."""
         step = max(1, _AT_ONCE // self.numbers)  # what is worked on at a time stays in the cache
         parts = [tables[begin : begin + step] for begin in range(0, len(tables), step)]
 
@@ -120,7 +120,7 @@ class _Pass:
         self._slopes = np.zeros((len(tables), tables.shape[1], len(tree.masks), states, states))
 
     def evaluate(self, measure: Measure) -> tuple[np.ndarray, np.ndarray]:
-        """The values and their slopes in the tables."""
+        """The values and their gradients in the tables."""
         forward, backward = self.forward(), self.backward()
         alpha, beta = forward[-1], backward[-1]  # (B, V, n, N), (B, W, m, N), one of V and W being 1
         batch, states = len(self.tables), alpha.shape[3]
@@ -193,7 +193,7 @@ class _Pass:
             slope = result
 
     def _add(self, time: int, channel: int, left: np.ndarray, right: np.ndarray) -> None:
-        """Add `Σ left(x) right(x')` over values and nodes to the slope in `K_t`."""
+        """Add `Σ left(x) right(x')` over values and nodes to the gradient in `K_t`."""
         batch, _, _, states = left.shape
         product = np.matmul(left.reshape(batch, -1, states).transpose(0, 2, 1), right.reshape(batch, -1, states))
         self._slopes[:, 0 if self.tree.stationary else time, channel] += product

@@ -5,7 +5,7 @@ array is `(N, n)`, so that a transition moves whole rows of n numbers, and a pro
 scale of each column is folded into the next emission, which saves a pass over the array, in both directions:
 
 - forward `X_{t+1} = F_t · (K_tᵀ X_t)` with `F_t = B(·, o_{t+1}) / s_t` and `s_t` the column sums of `X_t`; `Π s_t = P(y)`;
-- adjoint `Ĝ_t = K_t (F_t · Ĝ_{t+1})` with slope `X_t ⊗ (F_t · Ĝ_{t+1})` in `K_t`: the same F serves.
+- adjoint `Ĝ_t = K_t (F_t · Ĝ_{t+1})` with gradient `X_t ⊗ (F_t · Ĝ_{t+1})` in `K_t`: the same F serves.
 """
 
 import os
@@ -28,7 +28,7 @@ _STRETCH = 2**21  # numbers of a product made at a time
 
 
 class ColumnPass:
-    """Posteriors of the secret along given event sequences over a sparse model, and the slope of a function of them.
+    """Posteriors of the secret along given event sequences over a sparse model, and the gradient of a function of them.
 
     The interface is that of `SequencePass`. Lanes of up to 64 sequences are worked on by as many threads as there are cores.
     Where the messages of a lane do not fit its share of the memory, every k-th is kept and the rest computed again.
@@ -64,7 +64,7 @@ class ColumnPass:
 
     @one_blas_thread
     def pull_back(self, slope: Float[np.ndarray, "k Z"]) -> Float[np.ndarray, "T C A"]:
-        """The slope in the policy's table from `P(y) · ∂/∂P(z,y)` of each sequence."""
+        """The gradient in the policy's table from `P(y) · ∂/∂P(z,y)` of each sequence."""
         assert self.slopes is not None
         parts = np.split(slope, self._ends)
         self._each(lambda pair: pair[0].pull_back(pair[1]), list(zip(self._lanes, parts, strict=True)))
@@ -243,7 +243,7 @@ class _Kept:
         return messages, logs
 
     def back(self, slope: np.ndarray, scale_of: Callable, step: Callable, pull: Callable) -> None:
-        """All steps backwards, from the slope in the last messages."""
+        """All steps backwards, from the gradient in the last messages."""
         for begin in range((len(self.times) - 1) // self.every * self.every, -1, -self.every):
             end = min(begin + self.every, len(self.times))
             for position in range(begin + 1, end):

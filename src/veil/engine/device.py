@@ -2,8 +2,8 @@
 
 Messages are columns `(N, n)`, as in `columns`, whose two recursions are used here as they stand. Sparse transitions are
 kept as padded lists of neighbours, predecessors for the way forward and successors for the way back, so that both
-directions and the slope are gathers of whole rows; the adjoint of a gather would be a scatter, several times slower.
-What depends on the problem alone stays on the device; a call sends the policy and the sequences and fetches the slope.
+directions and the gradient are gathers of whole rows; the adjoint of a gather would be a scatter, several times slower.
+What depends on the problem alone stays on the device; a call sends the policy and the sequences and fetches the gradient.
 Two functions are compiled, one for each direction, for each shape.
 """
 
@@ -172,7 +172,7 @@ def _compiled():
         return jnp.stack([jnp.sum(left * right[rows[:, d]], axis=1) for d in range(rows.shape[1])], axis=1)
 
     def contract(fixed: _Fixed, table, gathered):
-        """The slope in a table of the policy from the slopes in the transitions of each channel."""
+        """The gradient in a table of the policy from the gradients in the transitions of each channel."""
         slope = jnp.zeros((fixed.label.shape[0], table.shape[1]))
         for number, part in enumerate(gathered):
             if isinstance(fixed.transitions, _Near):
@@ -224,7 +224,7 @@ def _compiled():
         return divided(joint, total), scales, (alphas, betas, alpha, beta, total)
 
     def backward(fixed: _Fixed, table, kept, events, times, later, slope):
-        """The slope in the policy's table, `(1 or T, C, A)`, from the slope in the posteriors."""
+        """The gradient in the policy's table, `(1 or T, C, A)`, from the gradient in the posteriors."""
         alphas, betas, alpha, beta, total = kept
         alpha_scale, beta_scale = alpha.sum(axis=0), beta.max(axis=0)
         spread = divided(jnp.matmul(fixed.label, slope, precision="highest"), total)
@@ -291,7 +291,7 @@ class DevicePass:
         )
 
     def pull_back(self, slope: Float[np.ndarray, "k Z"]) -> Float[np.ndarray, "T C A"]:
-        """The slope in the policy's table from `P(y) · ∂/∂P(z,y)` of each sequence."""
+        """The gradient in the policy's table from `P(y) · ∂/∂P(z,y)` of each sequence."""
         filled = np.zeros((slope.shape[1], self._events.shape[1]))
         filled[:, : self._count] = slope.T
         found = self._backward(self._fixed, self._table, self._kept, self._events, self._times, self._later, filled)

@@ -29,7 +29,7 @@ class Objective(Protocol):
     def __call__(
         self, joint: Float[np.ndarray, "m Z"], events: Callable[[np.ndarray], np.ndarray]
     ) -> Float[np.ndarray, "m Z"] | None:
-        """Take in rows and return the slope in each entry, or None when none is wanted.
+        """Take in rows and return the gradient in each entry, or None when none is wanted.
 
         A row of zeros is a pair of history and continuation that cannot occur: it must count for nothing. `events(rows)`
         lists the sequences of some rows, where they are kept.
@@ -46,7 +46,7 @@ class Walk(Protocol):
     root_slope: np.ndarray | None
 
     def run(self, objective: Objective, *, gradient: bool = False) -> Float[np.ndarray, "T C A"] | None:
-        """Feed all sequences to the objective; with `gradient`, pull its slopes back to the policy's table."""
+        """Feed all sequences to the objective; with `gradient`, pull its gradients back to the policy's table."""
         ...
 
 
@@ -61,7 +61,7 @@ class JointWalk:
     the horizon; `outer`: which side is walked, `"prefixes"` or `"suffixes"`; `prune_below`: see `Pruning`.
 
     After `run`: `num_sequences` met; `merge_error_bits` and `lost_mass`, which bound what merging and pruning changed;
-    `root_slope`, `(F, N)`, the slope in `hidden.root` (events that are possible, in order), where a gradient was asked.
+    `root_slope`, `(F, N)`, the gradient in `hidden.root` (events that are possible, in order), where a gradient was asked.
     Slopes in entries that are zero (an action never taken, an event that cannot come first) depend on where the sides
     meet and mean nothing: a softmax policy multiplies them by zero.
     """
@@ -81,7 +81,7 @@ class JointWalk:
 
     @one_blas_thread
     def run(self, objective: Objective, *, gradient: bool = False) -> Float[np.ndarray, "T C A"] | None:
-        """Feed the whole table to the objective; with `gradient`, pull its slopes back to the policy's table."""
+        """Feed the whole table to the objective; with `gradient`, pull its gradients back to the policy's table."""
         hidden = self.chain.hidden
         meet = (hidden.horizon + 1) // 2 if self.meet is None else self.meet
         merging, pruning = Merging(self.merge_tolerance), Pruning(self.prune_below)
@@ -124,7 +124,7 @@ class JointWalk:
     def _join(
         self, block: Block, kept: list["_Kept"], objective: Objective, *, forward: bool, gradient: bool
     ) -> np.ndarray | None:
-        """Join leaves of the outer side with every leaf of the inner one; the slope in the outer messages."""
+        """Join leaves of the outer side with every leaf of the inner one; the gradient in the outer messages."""
         slope = np.zeros_like(block.message) if gradient else None
         values = block.message.shape[1]
         for inner in kept:
@@ -145,7 +145,7 @@ class JointWalk:
     def _pairs(
         self, product: np.ndarray, outer: Block, inner: Block, objective: Objective, *, forward: bool
     ) -> np.ndarray | None:
-        """The objective's slopes in the shape of `product`, whose rows and columns are messages of the two sides."""
+        """The objective's gradients in the shape of `product`, whose rows and columns are messages of the two sides."""
         shape = (len(outer), outer.message.shape[1], len(inner), inner.message.shape[1])
         lifted_outside = shape[1] > 1
         table = product.reshape(shape).transpose(0, 2, 1, 3) if lifted_outside else product
@@ -175,7 +175,7 @@ class JointWalk:
 
 
 class _Kept:
-    """A block of the enumerated side, as a matrix `(N, nV)` for the join, and the slope in its messages."""
+    """A block of the enumerated side, as a matrix `(N, nV)` for the join, and the gradient in its messages."""
 
     def __init__(self, block: Block, gradient: bool):
         self.block = block

@@ -38,7 +38,7 @@ class Kernel(Protocol):
         ...
 
     def contract(self, outer: np.ndarray) -> Float[np.ndarray, "N A"]:
-        """`Σ_x' P(x'|x,a) G(x,x')`: the slope in the weights of `mix`, from the slope G in K."""
+        """`Σ_x' P(x'|x,a) G(x,x')`: the gradient in the weights of `mix`, from the gradient G in K."""
         ...
 
 

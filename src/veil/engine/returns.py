@@ -1,4 +1,4 @@
-"""The expected return of a policy and its slope in the policy's table, exact, over the horizon or over an infinite horizon."""
+"""The expected return of a policy and its gradient in the policy's table, exact, over a finite or an infinite horizon."""
 
 import numpy as np
 import scipy.sparse as sp

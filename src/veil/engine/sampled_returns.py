@@ -1,4 +1,4 @@
-"""The return and its slope estimated from drawn runs: the score-function estimate of the paper, unbiased."""
+"""The return and its gradient estimated from drawn runs: the score-function estimate of the paper, unbiased."""
 
 import numpy as np
 from jaxtyping import Float
@@ -12,7 +12,7 @@ from .sampling import Runs
 def sampled_return_gradient(
     problem: Problem, chain: Chain, runs: Runs
 ) -> tuple[float, float, Float[np.ndarray, "T C A"]]:
-    """The mean return of the runs, its standard error, and an estimate of the slope `∂V/∂π_t(a|c)`.
+    """The mean return of the runs, its standard error, and an estimate of the gradient `∂V/∂π_t(a|c)`.
 
     `∂V/∂π_t(a|c) ≈ (1/n) Σ_k 1[c_t^k = c, a_t^k = a] (G_t^k − b_t^k) / π_t(a|c)`, with the return still to come
     `G_t = Σ_{u=t}^{T-1} γ^u R(x_u,a_u) + γ^T R_T(x_T)` and `b_t^k` the mean of `G_t` over the *other* runs, which is

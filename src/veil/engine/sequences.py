@@ -2,7 +2,7 @@
 
 Sequences that begin alike share their forward messages, and those that end alike their backward ones: both sides of the
 split are tries, so that a message is computed once however many sequences need it. Slopes are carried in scaled form
-(slope times the probability of the history), which keeps every number of order one at any horizon.
+(gradient times the probability of the history), which keeps every number of order one at any horizon.
 """
 
 from collections.abc import Callable
@@ -110,7 +110,7 @@ class Backward:
         return np.ones((1, self.chain.hidden.num_states)), np.ones(1)
 
     def expand(self, messages: np.ndarray, level: int) -> tuple[np.ndarray, np.ndarray, PullBack]:
-        """One step back: messages, their scale, and the way back from slopes."""
+        """One step back: messages, their scale, and the way back from gradients."""
         time = self.chain.hidden.horizon - 1 - level
         step, extension = Step.of(self.chain, time), self.trie.level(level)
         children = step.backward(messages, extension)
@@ -152,7 +152,7 @@ class Sweep:
         self.leaves = messages
 
     def pull_back(self, slope: np.ndarray) -> None:
-        """Carry the slope in the leaves (in scaled form) back to the root, filling the direction's slopes."""
+        """Carry the gradient in the leaves (in scaled form) back to the root, filling the direction's gradients."""
         for begin in range((self.direction.levels - 1) // self.every * self.every, -1, -self.every):
             end = min(begin + self.every, self.direction.levels)
             if self.every > 1:
@@ -179,7 +179,7 @@ class Posteriors:
 
 
 class SequencePass:
-    """Posteriors of the secret along given event sequences, and the slope of any function of them.
+    """Posteriors of the secret along given event sequences, and the gradient of any function of them.
 
     **Arguments:** `events`, `(k, T+1)`; `gradient`: whether `pull_back` will be called; `memory_bytes`: for the messages;
     `clock`: checked at each level.
@@ -223,7 +223,7 @@ class SequencePass:
 
     @one_blas_thread
     def pull_back(self, slope: Float[np.ndarray, "i Z"]) -> Float[np.ndarray, "T C A"]:
-        """The slope in the policy's table from `P(y) · ∂/∂P(z,y)` of each pair (that is, scaled by the probability).
+        """The gradient in the policy's table from `P(y) · ∂/∂P(z,y)` of each pair (that is, scaled by the probability).
 
         Messages are given up on the way, so this can be called once.
         """

@@ -1,4 +1,4 @@
-"""One pass over all possible observation sequences with rows of sparse support, value and slopes, within its limits."""
+"""One pass over all possible observation sequences with rows of sparse support, value and gradients, within its limits."""
 
 import math
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from .chain import Chain, Slopes
 from .joint import DEFAULT_MEMORY, Objective
 from .tree import Pruning, walk
 
-# What one product leaves behind until its level is done: an entry, its column and its place, with rows and slopes.
+# What one product leaves behind until its level is done: an entry, its column and its place, with rows and gradients.
 _BYTES_A_PRODUCT = 32
 _AT_ONCE = 2**19  # numbers of dense rows made at a time for an objective that asks for them
 
@@ -25,7 +25,7 @@ class SparseObjective(Protocol):
     """An objective that takes rows with sparse support as they are."""
 
     def add_rows(self, block: SparseBlock) -> Float[np.ndarray, " m"] | None:
-        """Take in rows, `P(z,y) = weight(y) · message`, column z, and return the slope in each entry where one is wanted."""
+        """Take in rows, `P(z,y) = weight(y) · message`, column z, and return the gradient in each entry where one is wanted."""
         ...
 
 
@@ -56,7 +56,7 @@ class SparseWalk:
     root_slope: np.ndarray | None = field(default=None, init=False)
 
     def run(self, objective: Objective, *, gradient: bool = False) -> Float[np.ndarray, "T C A"] | None:
-        """Feed all sequences to the objective; with `gradient`, pull its slopes back to the policy's table."""
+        """Feed all sequences to the objective; with `gradient`, pull its gradients back to the policy's table."""
         pruning, slopes = Pruning(self.prune_below), Slopes(self.chain) if gradient else None
         prefixes = SparsePrefixes(self.chain, pruning, slopes, self.keep_events, check=lambda: self._check(prefixes))
         self.num_sequences = 0.0
@@ -89,7 +89,7 @@ class SparseWalk:
 
 
 def feed(objective: Objective, block: SparseBlock, num_values: int) -> np.ndarray | None:
-    """The objective's slopes in the entries of a block of leaves; dense rows for one that asks for them."""
+    """The objective's gradients in the entries of a block of leaves; dense rows for one that asks for them."""
     if isinstance(objective, SparseObjective):
         return objective.add_rows(block)
     found = []

@@ -47,10 +47,10 @@ class Step:
 
     - forward: `α'(x') = Σ_c B_c(e,x') Σ_x α(x) K_c(x,x')`, the paper's forward messages;
     - backward: `β'(x) = Σ_c Σ_x' K_c(x,x') B_c(e,x') β(x')`, the paper's backward messages;
-    - their adjoints give the slope in the messages of the parents and hand `add` two arrays a channel whose product,
-      summed over all axes but the states, is the slope in `K_c`.
+    - their adjoints give the gradient in the messages of the parents and hand `add` two arrays a channel whose product,
+      summed over all axes but the states, is the gradient in `K_c`.
 
-    Cost: a product of all messages with each matrix; twice that for an adjoint with its slopes.
+    Cost: a product of all messages with each matrix; twice that for an adjoint with its gradients.
     """
 
     matrices: Sequence[Matrix]
@@ -82,7 +82,7 @@ class Step:
         return self.emitted(self.moved(messages), level)
 
     def pull_forward(self, messages: np.ndarray, level: Extension, slope: np.ndarray, add: Add | None) -> np.ndarray:
-        """The adjoint of `forward`: the slope in the parents' messages, from the slope in the level's."""
+        """The adjoint of `forward`: the gradient in the parents' messages, from the gradient in the level's."""
         result = np.zeros(messages.shape)
         for number, matrix, channel in self._emitting(level):
             inside = np.zeros(messages.shape)
@@ -103,7 +103,7 @@ class Step:
     def pull_backward(
         self, messages: np.ndarray, level: Extension, slope: np.ndarray, add: Add | None, into: np.ndarray
     ) -> None:
-        """The adjoint of `backward`: add the slope in the parents' messages to `into`, from the slope in the level's."""
+        """The adjoint of `backward`: add the gradient in the parents' messages to `into`, from the gradient in the level's."""
         for number, matrix, channel in self._emitting(level):
             self._scatter(into, level, _product(slope, matrix), channel)
             if add is not None:
@@ -133,7 +133,7 @@ class Step:
 
 
 def adder(slopes: Slopes | None, time: int) -> Add | None:
-    """What a step hands its slopes to, for a chain's own transitions at a time."""
+    """What a step hands its gradients to, for a chain's own transitions at a time."""
     if slopes is None:
         return None
 

@@ -74,7 +74,7 @@ class Direction(Protocol):
         ...
 
     def expand(self, block: Any, level: int) -> tuple[Any, PullBack]:
-        """The children of a block, and the way back from a slope in the children to the slope in the block."""
+        """The children of a block, and the way back from a gradient in the children to the gradient in the block."""
         ...
 
 
@@ -176,7 +176,7 @@ class Prefixes:
         return block.lifted(self.chain.hidden.label) if self._lifts_at(0) else block
 
     def root_slope(self, slope: Float[np.ndarray, "F V N"]) -> Float[np.ndarray, "F N"]:
-        """The slope in `hidden.root` (its possible events, in order) from the slope in the root block."""
+        """The gradient in `hidden.root` (its possible events, in order) from the gradient in the root block."""
         return np.sum(slope * self.chain.hidden.label.T, axis=1) if self._lifts_at(0) else slope[:, 0]
 
     def expand(self, block: Block, level: int) -> tuple[Block, PullBack]:
@@ -294,7 +294,7 @@ def _one_event(parents: np.ndarray, event: int) -> Extension:
 
 
 def _through(slope: np.ndarray, merged: np.ndarray | None, label: np.ndarray | None) -> np.ndarray:
-    """The slope before messages were lifted by a label and merged."""
+    """The gradient before messages were lifted by a label and merged."""
     if merged is not None:
         slope = slope[merged]
     return slope if label is None else np.sum(slope * label.T, axis=1, keepdims=True)
@@ -319,8 +319,8 @@ def walk(
 ) -> np.ndarray | None:
     """Walk a tree depth-first in blocks and hand each block of leaves to `leaf`.
 
-    With `with_slopes`, `leaf` returns the slope in the leaves' true messages, and the walk pulls it back to the root,
-    which fills the direction's `slopes`, and returns the slope in the root's messages. Blocks are visited in the same
+    With `with_slopes`, `leaf` returns the gradient in the leaves' true messages, and the walk pulls it back to the root,
+    which fills the direction's `slopes`, and returns the gradient in the root's messages. Blocks are visited in the same
     order each time.
 
     **Arguments:** `rows_at_once`: parents extended at a time, memory being bounded by this times the levels; or a

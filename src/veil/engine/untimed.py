@@ -97,7 +97,7 @@ class UntimedWalk:
     root_slope: np.ndarray | None = field(default=None, init=False)
 
     def run(self, objective: Objective, *, gradient: bool = False) -> Float[np.ndarray, "T C A"] | None:
-        """Feed all strings to the objective; with `gradient`, pull its slopes back to the policy's table."""
+        """Feed all strings to the objective; with `gradient`, pull its gradients back to the policy's table."""
         assert self.chain.silent is not None
         places = _Places(self.chain, self.chain.silent)
         levels, ends, used = [self._level(places, *self._root(places))], [], 0
@@ -152,7 +152,7 @@ class UntimedWalk:
     def _feed(
         self, places: _Places, levels: list[_Level], objective: Objective, gradient: bool
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """The strings that end here, to the objective: row and value of each entry of `P(z,w)`, and the slopes in them."""
+        """The strings that end here, to the objective: row and value of each entry of `P(z,w)`, and the gradients in them."""
         table = sp.coo_array(sp.csr_array(levels[-1].closed[:, places.last :]))
         order = np.lexsort((table.col, table.row))
         row, value, data = table.row[order], table.col[order], table.data[order]
@@ -175,7 +175,7 @@ class UntimedWalk:
         return result
 
     def _pulled(self, places: _Places, levels: list[_Level], ends: list) -> Float[np.ndarray, "T C A"]:
-        """The adjoint: slopes in closed and open messages from the longest strings back, and in every entry of a step."""
+        """The adjoint: gradients in closed and open messages from the longest strings back, and in every entry of a step."""
         found = np.zeros(len(places.time))
         (quiet, begin, end), (loud, source, target, event) = places.quiet, places.loud
         back, seen = sp.csr_array(places.silent.T), sp.csr_array(places.seen.T)

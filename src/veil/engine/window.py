@@ -86,7 +86,7 @@ class Cut:
         self.end = end
 
     def run(self, walk: Walk, objective: Objective) -> Float[np.ndarray, "T C A"]:
-        """The objective over the window, and its slope in the whole policy's table, the way to the window included."""
+        """The objective over the window, and its gradient in the whole policy's table, the way to the window included."""
         inside = walk.run(objective, gradient=True)
         assert inside is not None
         slope = np.zeros(self.whole.table.shape)
@@ -100,7 +100,7 @@ class Cut:
         return slope
 
     def _slope_before(self, root_slope: Float[np.ndarray, "F N"]) -> Float[np.ndarray, "T C A"]:
-        """From the slope in the root of the window to the slope in the steps that lead there."""
+        """From the gradient in the root of the window to the gradient in the steps that lead there."""
         chain, slopes, time = self.whole, Slopes(self.whole), self.begin
         if self.reveal:
             value = np.zeros(chain.hidden.num_states)

@@ -24,7 +24,7 @@ _ROUNDING_BITS = 1e-12
 _TELLING_SECONDS = 0.02
 # Even a bracket that will not close is deepened for this share of the time: its bounds are proven.
 _TRIAL_SHARE = 0.05
-# Of the time: for the bounds where a slope is wanted too, and for that slope before a window that many steps narrower is
+# Of the time: for the bounds where a gradient is wanted too, and for that gradient before a window that many steps narrower is
 # taken instead, which costs a small fraction.
 _VALUE_SHARE, _SLOPE_SHARE, _NARROWER = 0.25, 0.7, 3
 _ENOUGH_SECONDS = 1e9  # more than any time limit
@@ -74,9 +74,9 @@ def bracket_opacity(
 def bracket_gradient(
     chain: Chain, budget: Budget, *, width: float = 1e-3, reason: str = ""
 ) -> tuple[Opacity, Float[np.ndarray, "T C A"]]:
-    """A bracket of the wanted width and the slope of its lower end, at the window it reached, in the policy's table.
+    """A bracket of the wanted width and the gradient of its lower end, at the window it reached, in the policy's table.
 
-    The bounds may take a quarter of the time: a slope takes about three times a value.
+    The bounds may take a quarter of the time: a gradient takes about three times a value.
     """
     best = deepest(deepen(chain, budget.share(_VALUE_SHARE), width=width))
     return bracket_slope(chain, best, budget, reason)
@@ -85,9 +85,9 @@ def bracket_gradient(
 def bracket_slope(
     chain: Chain, best: Bounds, budget: Budget, reason: str = ""
 ) -> tuple[Opacity, Float[np.ndarray, "T C A"]]:
-    """The bounds as a result, and the slope of the lower one at the window that they reached.
+    """The bounds as a result, and the gradient of the lower one at the window that they reached.
 
-    Where that slope takes longer than forecast, it is that of a narrower window, and the reason says so.
+    Where that gradient takes longer than forecast, it is that of a narrower window, and the reason says so.
     """
     narrower = max(0, best.radius - _NARROWER)
     for radius, part in ((best.radius, _SLOPE_SHARE), (narrower, 1.0)):
@@ -281,10 +281,10 @@ def end_gradient(
     clock: Clock = UNLIMITED,
     prune_below: float = 0.0,
 ) -> tuple[float, Float[np.ndarray, "T C A"]]:
-    """One end of the bracket of a given radius, and its slope in the policy's table.
+    """One end of the bracket of a given radius, and its gradient in the policy's table.
 
     **Arguments:** `reveal`: True for the lower end, False for the upper one; `prune_below`: see `Pruning`, for the upper
-    end without what it must add. The slope has the way from the start to the window in it.
+    end without what it must add. The gradient has the way from the start to the window in it.
     """
     cut = Cut(chain, Window.around(chain, radius), reveal=reveal)
     objective = EntropyObjective()

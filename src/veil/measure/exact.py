@@ -80,7 +80,7 @@ class Budget:
 
 
 class EntropyObjective:
-    """Adds up `H(Z|Y) = Σ -P(z,y) log2 P(z|y)`; its slope is `-log2 P(z|y)`."""
+    """Adds up `H(Z|Y) = Σ -P(z,y) log2 P(z|y)`; its gradient is `-log2 P(z|y)`."""
 
     def __init__(self) -> None:
         self.bits = 0.0
@@ -106,7 +106,7 @@ def exact_opacity(chain: Chain, budget: Budget, *, reason: str = "") -> Opacity:
 
 
 def exact_gradient(chain: Chain, budget: Budget, *, reason: str = "") -> tuple[Opacity, Float[np.ndarray, "T C A"]]:
-    """`H(Z|Y)` and its slope in the policy's table, by the adjoint recursion: about three times the cost of the value."""
+    """`H(Z|Y)` and its gradient in the policy's table, by the adjoint recursion: about three times the cost of the value."""
     objective, walk, slope = walk_all(chain, budget, EntropyObjective, gradient=True)
     assert slope is not None
     return exact_result(chain, walk, objective, reason), slope

@@ -276,7 +276,7 @@ class _Sums:
         self.add(rows, lambda chosen: events(kept[chosen]))
 
     def add_rows(self, block: SparseBlock) -> None:
-        """See `SparseObjective`; no slopes are asked for."""
+        """See `SparseObjective`; no gradients are asked for."""
         self.add(Rows(block.weight, block.message, block.column, block.indptr), lambda chosen: _events(block, chosen))
 
     def result(self, problem: Problem, method: str, num_sequences: int, reason: str) -> Quantities:

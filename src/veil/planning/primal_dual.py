@@ -161,7 +161,7 @@ class PrimalDual:
         return self._options.gradients == "sampled" and self.task.secrecy.cost_seconds > _FOLLOWED_SECONDS
 
     def _sampled(self, table: np.ndarray, iteration: int) -> Values:
-        """Opacity, returns and their slopes from fresh runs, a stream of random numbers for each iteration."""
+        """Opacity, returns and their gradients from fresh runs, a stream of random numbers for each iteration."""
         task, space, sequences = self.task, self.task.space, self._options.sequences
         secrecy = SampleSecrecy(space, self._options.objective, sequences, _stream(self._options.seed, iteration), "")
         bits, slope = secrecy(table[None], task.clock)
@@ -278,7 +278,7 @@ class _Optax:
             return theta + np.asarray(updates), self._leaves(state)
 
     def describe(self) -> str:
-        """What tells it from others: the form of its state, and a hash of its first three steps on a fixed slope."""
+        """What tells it from others: the form of its state, and a hash of its first three steps on a fixed gradient."""
         theta, leaves = np.zeros(4), self.begin(np.zeros(4))
         for slope in np.array([[1.0, -2.0, 0.5, 3.0], [0.1, 4.0, -1.0, 2.0], [-1.0, 1.0, 0.25, 0.0]]):
             theta, leaves = self.step(theta, slope, leaves)

@@ -4,7 +4,7 @@ A walk forward keeps for each history the pairs (state, value of the secret) tha
 sparse matrix. A step is a product of two sparse matrices; where many states exist and each history leaves few of them
 possible, its cost does not depend on the number of states. Histories whose rows are proportional have the same future
 and are merged, without any error beyond rounding: `H` is homogeneous of degree one in `P(z,y)`, so that the sum of
-proportional rows contributes the sum of their values, and its slope is the slope of each.
+proportional rows contributes the sum of their values, and its gradient is the gradient of each.
 """
 
 from collections.abc import Callable
@@ -110,7 +110,7 @@ class SparsePrefixes:
         return self._scaled(np.ones(len(possible)), data, column, indptr, np.ones(len(possible)), events)
 
     def root_slope(self, slope: Float[np.ndarray, " m"]) -> Float[np.ndarray, "F N"]:
-        """The slope in `hidden.first` (its possible events, in order) from the slope in the root block."""
+        """The gradient in `hidden.first` (its possible events, in order) from the gradient in the root block."""
         row, state, place, chance, size = self._first
         result = np.zeros((size, self.chain.hidden.num_states))
         np.add.at(result, (row, state), slope[place] * chance)
@@ -150,7 +150,7 @@ class SparsePrefixes:
         return merged, pull_back
 
     def finish(self) -> None:
-        """Hand the slopes of all steps on."""
+        """Hand the gradients of all steps on."""
         if self.slopes is not None:
             for time, slope in self._step_slopes.items():
                 self.steps.add_slopes(self.slopes, time, slope)
@@ -175,7 +175,7 @@ class SparsePrefixes:
         return [block.part(int(a), int(b)) for a, b in pairwise(cuts)]
 
     def _product(self, block: SparseBlock, step: Step) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Rows times the step, columns in order: data, pairs, row ends; and, for slopes, the place of each product."""
+        """Rows times the step, columns in order: data, pairs, row ends; and, for gradients, the place of each product."""
         self.check()
         shape = (len(block), len(step.degree))
         if self.slopes is None:
@@ -198,7 +198,7 @@ class SparsePrefixes:
         return data, pair, indptr, place
 
     def _pulled(self, block: SparseBlock, step: Step, level: int, slope: np.ndarray) -> np.ndarray:
-        """From the slope in each product to the slope in the block; the slopes in the step are added up."""
+        """From the gradient in each product to the gradient in the block; the gradients in the step are added up."""
         self.check()
         owner, entry = _products(block, step)
         true = block.message * np.repeat(block.weight, np.diff(block.indptr))
@@ -322,4 +322,4 @@ def _joined(parts: list[tuple[np.ndarray, ...]], number: int) -> np.ndarray:
 
 
 def _no_slopes(slope: np.ndarray) -> np.ndarray:
-    raise AssertionError("a walk without slopes pulls nothing back")
+    raise AssertionError("a walk without gradients pulls nothing back")

@@ -91,7 +91,7 @@ class SparseSteps:
         return self._steps[time]
 
     def add_slopes(self, slopes: Slopes, time: int, slope: Float[np.ndarray, " m"]) -> None:
-        """Add the slope in the entries of a step's matrix to the slopes in the transitions of each channel."""
+        """Add the gradient in the entries of a step's matrix to the gradients in the transitions of each channel."""
         step, table = self._steps[time], self._pattern(time)
         kernel = self.chain.hidden.kernel
         for number, chance in enumerate(step.chance):
