@@ -23,6 +23,8 @@ from .measure.evaluate import opacity as opacity
 from .measure.evaluate import opacity_gradient as opacity_gradient
 from .measure.result import Opacity as Opacity
 from .planning import soft as soft
+from .planning.compare import Comparison as Comparison
+from .planning.compare import compare as compare
 from .planning.frontier import frontier as frontier
 from .planning.solution import Solution as Solution
 from .planning.solution import Status as Status

@@ -186,3 +186,19 @@ def test_the_summary_is_a_table(curve: Frontier):
     assert isinstance(curve.points[0], FrontierPoint)
     assert f"{curve.points[3].opacity.bits:.4f}" in lines[5]
     assert veil.frontier is frontier
+
+
+def test_thresholds_can_be_listed():
+    problem = veil.gallery.load("two-rooms")
+    largest = veil.max_return(problem)
+    wanted = [0.9 * largest, 0.2 * largest, 0.2 * largest]
+    found = veil.frontier(problem, thresholds=wanted, starts=2, iterations=20, progress=False)
+    assert [point.threshold for point in found.points] == sorted(set(wanted))
+    assert all(point.expected_return >= point.threshold for point in found.points)
+    assert found.bits[0] >= found.bits[1]
+    assert all(point.price_bits < float("inf") for point in found.points)
+    with pytest.raises(veil.InfeasibleError):
+        veil.frontier(problem, thresholds=[largest + 1], progress=False)
+    for wrong in ([], ["a"], "0.1", [float("nan")]):
+        with pytest.raises(veil.InputError, match="thresholds"):
+            veil.frontier(problem, thresholds=wrong)  # pyright: ignore[reportArgumentType]

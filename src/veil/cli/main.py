@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from .compare import compare
 from .doctor import doctor
 from .measure import inspect, measure
 from .models import convert, gallery, new, schema
@@ -22,7 +23,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["--help", "-h"]},
     epilog="Exit codes: 0 solved and feasible, 2 bad input, 3 infeasible, 4 limit reached (best policy so far saved),"
-    " 5 certificate rejected, 130 interrupted.",
+    " 5 certificate rejected, 6 time limit before the first iteration, 130 interrupted.",
 )
 
 # In the order in which a new user needs them, each with its line in `veil --help`.
@@ -32,6 +33,7 @@ _COMMANDS: dict[Callable[..., None], str] = {
     inspect: "Describe a scenario: size, returns, methods that fit.",
     solve: "Find the policy that hides the most.",
     frontier: "Find the most that can be hidden for each return.",
+    compare: "Compare policy classes: bits, return, time, proven bound.",
     report: "Write an HTML page about a result, and figures.",
     measure: "Measure what a policy hides, leaks and earns.",
     attack: "Run the best attack on the secret in simulation.",

@@ -202,6 +202,10 @@ def frontier(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File for the curve: .csv, else JSON.", show_default=False)
     ] = None,
+    thresholds: Annotated[
+        str | None,
+        typer.Option(help="Thresholds on the return, separated by commas, instead of --points.", show_default=False),
+    ] = None,
     *,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
@@ -221,7 +225,9 @@ def frontier(
     opened = open_scenario(scenario)
     known = settings(FrontierOptions)
     chosen = {**{name: value for name, value in opened.settings.items() if name in known}, **_given(options)}
-    points = chosen.get("points", known["points"].default)
+    if thresholds is not None:
+        chosen["thresholds"] = _numbers(thresholds, "--thresholds")
+    points = len(set(chosen["thresholds"])) if thresholds is not None else chosen.get("points", known["points"].default)
     with endings_keep_the_best():
         curve = sweep(opened.problem, **chosen, progress=False if quiet else None)
     document = _curve_document(opened, curve, points)
@@ -234,6 +240,16 @@ def frontier(
         print(f"{curve.policy_class}: {len(curve.points)} of {points} points in {curve.seconds:.1f} s")
         print_table(["threshold", "return", "bits", "bits per unit"], _rows(curve))
     stop(code_of_status(curve.status))
+
+
+def _numbers(text: str, flag: str) -> list[float]:
+    """Numbers separated by commas."""
+    from ..common.errors import InputError
+
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(flag, [f"it is {text!r}, expected numbers separated by commas, as 0.1,0.2"]) from None
 
 
 _POINT = ("threshold", "expected_return", "opacity_bits", "price_bits")

@@ -1,7 +1,7 @@
 """The frontier: how many bits can be kept for each return, as a curve with the price of return along it."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -90,12 +90,14 @@ def frontier(problem: Problem, options: FrontierOptions) -> Frontier:
     from their neighbours on both sides, up the curve and down again, and each is at least as good as any point with a
     higher return, since that point's policy serves here too.
 
+    With `thresholds` the points are those, in increasing order, and the first search is for the smallest of them.
+
     `problem.min_return` is not used. `starts` and `iterations` are those of the first search, `time_limit` is for the whole
     curve; points that a limit cuts off are missing.
 
     Cost: about one search from many starts and twice `points` short ones.
 
-    **Raises:** `InputError`.
+    **Raises:** `InputError`; `InfeasibleError` where a threshold exceeds the largest return.
     """
     options, wrong = checked(options)
     common = {name: getattr(options, name) for name in settings(FrontierOptions) if name in settings(SolveOptions)}
@@ -105,7 +107,7 @@ def frontier(problem: Problem, options: FrontierOptions) -> Frontier:
         raise InputError("frontier", wrong.values())
     clock = Clock(options.time_limit)
     sweep = _Sweep(problem, SolveOptions(method="ascent", **common), clock)
-    found = sweep.run(options.points)
+    found = sweep.run(options.points, options.thresholds)
     return Frontier(tuple(found), sweep.policy_class, sweep.status, clock.spent)
 
 
@@ -122,13 +124,17 @@ class _Sweep:
         values = evaluate_returns(problem, space.hidden, richest[None], stationary=space.stationary)[0]
         self._largest = float(values[0])
 
-    def run(self, count: int) -> list[FrontierPoint]:
+    def run(self, count: int, given: Sequence[float] | None) -> list[FrontierPoint]:
         """The points that the time allows, in order of their thresholds."""
-        free = self._search(None, None)
-        if free is None:
+        wanted = None if given is None else np.unique(np.asarray(given, dtype=float))
+        first = self._search(None if wanted is None else float(wanted[0]), None)
+        if first is None:
             return []
-        thresholds = np.linspace(min(free.expected_return, self._largest), self._largest, count)
-        found: dict[int, Solution] = {0: free}
+        if wanted is None:
+            thresholds = np.linspace(min(first.expected_return, self._largest), self._largest, count)
+        else:
+            thresholds, count = wanted, len(wanted)
+        found: dict[int, Solution] = {0: first} if first.feasible else {}
         for index in (*range(1, count), *range(count - 2, 0, -1)):
             neighbour = found.get(index - 1) if index not in found else found.get(index + 1)
             start = self._richest if neighbour is None else neighbour.policy
@@ -141,7 +147,7 @@ class _Sweep:
             self.status = solution.status if solution.status is Status.INTERRUPTED else self.status
             if self.status is Status.INTERRUPTED:
                 break
-        return list(_cleaned(found, thresholds))
+        return list(_cleaned(found, thresholds, self._largest))
 
     def _search(self, threshold: float | None, start: Policy | None) -> Solution | None:
         left = self._clock.left
@@ -158,7 +164,7 @@ class _Sweep:
         return solution
 
 
-def _cleaned(found: dict[int, Solution], thresholds: np.ndarray) -> Iterator[FrontierPoint]:
+def _cleaned(found: dict[int, Solution], thresholds: np.ndarray, largest: float) -> Iterator[FrontierPoint]:
     """The points in order; where a point of higher return hides more, its policy serves the lower threshold too."""
     best: Solution | None = None
     points: list[FrontierPoint] = []
@@ -167,7 +173,7 @@ def _cleaned(found: dict[int, Solution], thresholds: np.ndarray) -> Iterator[Fro
         if best is None or solution.opacity.bits >= best.opacity.bits:
             best = solution
         price = solution.price_bits if best is solution else 0.0
-        if index == len(thresholds) - 1:
+        if thresholds[index] >= largest:
             price = math.inf
         points.append(
             FrontierPoint(

@@ -4,10 +4,11 @@ To add an option, add one field: to `SearchOptions` where a curve has it as well
 `SolveOptions`. This module imports neither NumPy nor pydantic, so that the command line starts quickly.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol, cast
 
 from ..common.settings import About
 
@@ -231,10 +232,62 @@ class SolveOptions(SearchOptions):
     ] = 20.0
 
 
+def _are_thresholds(value: object) -> bool:
+    from numbers import Real
+
+    if isinstance(value, str) or not (isinstance(value, Sequence) or hasattr(value, "__array__")):
+        return False
+    listed = list(cast("Sequence[object]", value))
+    return bool(listed) and all(isinstance(one, Real) and math.isfinite(one) for one in listed)
+
+
+def _are_memories(value: object) -> bool:
+    if not isinstance(value, tuple):
+        return False
+    listed = cast("tuple[object, ...]", value)
+    return bool(listed) and all(_is_memory(one) for one in listed)
+
+
 @dataclass(frozen=True)
 class FrontierOptions(SearchOptions):
     """The options of `veil.frontier`; `starts` and `iterations` are those of its first search."""
 
-    points: Annotated[int, About("Number of points on the curve.", least=2, most=10_000, in_file=False)] = 20
+    points: Annotated[int, About("Number of points of the curve.", least=2, most=10_000, in_file=False)] = 20
     _: KW_ONLY
+    thresholds: Annotated[
+        "Sequence[float] | None",
+        About(
+            "Thresholds on the return, one for each point of the curve.",
+            unset="evenly spaced from the return that costs nothing to the largest",
+            in_file=False,
+            flag="",
+            accepts=_are_thresholds,
+            expected="a sequence of finite numbers",
+        ),
+    ] = None
     memory: Annotated["MemoryName | Memory", _MEMORY] = "markov"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions:
+    """The options of `veil.compare`."""
+
+    memories: Annotated[
+        "tuple[MemoryName | Memory, ...] | None",
+        About(
+            "Policy classes to compare, smaller ones first.",
+            unset="stationary, time-dependent, one previous state, history",
+            in_file=False,
+            flag="",
+            accepts=_are_memories,
+            expected="a tuple of memories, as memory= takes them",
+        ),
+    ] = None
+    seed: Annotated[int, About("Random seed.", least=0, most=2**63 - 1)] = 0
+    time_limit: Annotated[
+        float | None, About("Time limit in seconds for the whole table, shared equally.", least=0, in_identity=False)
+    ] = None
+    certificate: Annotated[
+        bool,
+        About("Prove an upper bound over all policies.", flag="--certificate/--no-certificate", in_identity=False),
+    ] = True

@@ -1,0 +1,145 @@
+"""The policy classes side by side: what each hides and earns, how long its search took, and what is proven for all."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from ..common.clock import Clock
+from ..common.errors import InputError, VeilError
+from ..common.rounding import upper_text
+from ..common.settings import checked, takes
+from ..common.values import Value
+from ..measure.result import Opacity
+from ..policy.memories import Memory, StateMemory
+from ..policy.policy import Policy
+from ..problem.problem import Problem
+from ..proof.certify import certify
+from .options import CompareOptions
+from .solution import Solution, Status
+from .solve import solve
+
+_MEMORIES: tuple[str | Memory, ...] = ("markov", "timed", StateMemory(1), "history")
+_PROOF_SECONDS = 20.0  # where there is no limit
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ComparedClass(Value):
+    """The best policy known of one class.
+
+    **Attributes:** `policy_class`, in words; `policy`, `opacity`, `expected_return`, `feasible`, `status`; `seconds` of its
+    search; `from_smaller_class`: whether its own search found nothing better than the policy of a class that it contains.
+    """
+
+    policy_class: str
+    policy: Policy
+    opacity: Opacity
+    expected_return: float
+    feasible: bool
+    status: Status
+    seconds: float
+    from_smaller_class: bool = False
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Value):
+    """One row for each class, smaller classes first.
+
+    **Attributes:** `rows`; `upper_bits`, the proven upper bound over all policies that meet the threshold, inf where none was
+    proven; `failed`, the classes that could not be searched, each with the reason; `threshold`; `seconds`.
+    """
+
+    rows: tuple[ComparedClass, ...]
+    upper_bits: float
+    failed: tuple[tuple[str, str], ...]
+    threshold: float | None
+    seconds: float
+
+    def summary(self) -> str:
+        """The table, and the proven bound below it."""
+        width = max([len(row.policy_class) for row in self.rows] + [5])
+        lines = [f"{'class':<{width}} {'bits':>9} {'return':>10} {'seconds':>8}  status"]
+        for row in self.rows:
+            words = row.status.name.lower().replace("_", " ") + (", from a smaller class" * row.from_smaller_class)
+            numbers = f"{row.opacity.bits:9.4f} {row.expected_return:10.5g} {row.seconds:8.1f}"
+            lines.append(f"{row.policy_class:<{width}} {numbers}  {words}")
+        if math.isfinite(self.upper_bits):
+            lines.append(f"Proven upper bound over all policies: {upper_text(self.upper_bits, 6)} bits.")
+        lines += [f"Not searched: {name}: {reason}" for name, reason in self.failed]
+        return "\n".join(lines)
+
+
+@takes(CompareOptions)
+def compare(problem: Problem, options: CompareOptions) -> Comparison:
+    """The best policy of each of several classes, under the problem's threshold, and the proven bound over all policies.
+
+    Each search begins from the best policy of the classes before it, among other starts. Where a class contains a smaller one
+    and its own search ends lower, its row holds the policy of the smaller class and says so. Classes that cannot be searched
+    (a history policy on a problem that is too large) are listed with the reason.
+
+    **Returns:** a `Comparison`.
+
+    **Raises:** `InputError`; `InfeasibleError` where no policy meets the threshold.
+    """
+    options, wrong = checked(options)
+    if wrong:
+        raise InputError("compare", wrong.values())
+    memories, clock = options.memories or _MEMORIES, Clock(options.time_limit)
+    rows: list[ComparedClass] = []
+    failed: list[tuple[str, str]] = []
+    upper, wanted = math.inf, None
+    for number, memory in enumerate(memories):
+        parts = len(memories) - number + options.certificate
+        limit = None if math.isinf(clock.left) else clock.left / parts
+        best = max((row for row in rows if row.feasible), key=lambda row: row.opacity.bits, default=None)
+        try:
+            found = _searched(problem, memory, best, options.seed, limit)
+        except VeilError as error:
+            if not rows and number == len(memories) - 1:
+                raise
+            failed.append((str(memory), str(error)))
+            continue
+        upper, wanted = (
+            min(upper, found.upper_bits if found.upper_bits == found.upper_bits else math.inf),
+            found.threshold,
+        )
+        row = ComparedClass(
+            found.policy_class, found.policy, found.opacity, found.expected_return, found.feasible, found.status,
+            found.seconds,
+        )  # fmt: skip
+        rows.append(row if best is None else _at_least(row, best))
+    if options.certificate:
+        upper = min(upper, _proven(problem, rows, _PROOF_SECONDS if math.isinf(clock.left) else clock.left))
+    return Comparison(tuple(rows), upper, tuple(failed), wanted, clock.spent)
+
+
+def _searched(problem: Problem, memory: Any, best: ComparedClass | None, seed: int, limit: float | None) -> Solution:
+    """One search, begun from the best policy so far where the class can play like it."""
+    plain: dict[str, Any] = {"seed": seed, "time_limit": limit, "certificate": False, "progress": False}
+    if memory == "history":
+        return solve(problem, "game", "history", **plain)
+    try:
+        return solve(problem, memory=memory, start=None if best is None else best.policy, **plain)
+    except InputError:
+        if best is None:
+            raise
+        return solve(problem, memory=memory, **plain)
+
+
+def _at_least(row: ComparedClass, best: ComparedClass) -> ComparedClass:
+    """The row, with the policy of a smaller class where that hides more; classes are listed smaller ones first."""
+    if row.feasible and row.opacity.bits >= best.opacity.bits:
+        return row
+    return ComparedClass(
+        row.policy_class, best.policy, best.opacity, best.expected_return, True, row.status, row.seconds, True
+    )
+
+
+def _proven(problem: Problem, rows: list[ComparedClass], seconds: float) -> float:
+    """The upper bound over all policies that a certificate of the best row proves; inf where there is none."""
+    best = max((row for row in rows if row.feasible), key=lambda row: row.opacity.bits, default=None)
+    if best is None:
+        return math.inf
+    try:
+        return certify(problem, best.policy, seconds, progress=False).upper
+    except VeilError:
+        return math.inf
