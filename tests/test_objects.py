@@ -107,6 +107,10 @@ SECRETS = {
         lambda: veil.Automaton({("q", "x"): "q"}, "q", ["q"], {0: "x"}),
         lambda: veil.Automaton({("q", "x"): "r"}, "q", ["q"], {0: "x"}),
     ),
+    veil.AutomatonState: Sample(
+        lambda: veil.AutomatonState({("q", "x"): "q"}, "q", {0: "x"}),
+        lambda: veil.AutomatonState({("q", "x"): "r"}, "q", {0: "x"}),
+    ),
     veil.WhichModel: Sample(
         lambda: veil.WhichModel(np.array([0.5, 0.5])), lambda: veil.WhichModel(np.array([0.25, 0.75]))
     ),

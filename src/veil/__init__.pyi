@@ -42,6 +42,7 @@ from .problem.model import Model as Model
 from .problem.observer import Observer as Observer
 from .problem.problem import Problem as Problem
 from .problem.secrets.automaton import Automaton as Automaton
+from .problem.secrets.automaton_state import AutomatonState as AutomatonState
 from .problem.secrets.initial_state import InitialState as InitialState
 from .problem.secrets.last_state import LastState as LastState
 from .problem.secrets.state_at import StateAt as StateAt

@@ -38,6 +38,7 @@ SECRETS: Registry[type[Secret]] = Registry(
         "initial_state": "veil.problem.secrets.initial_state:InitialState",
         "state_at": "veil.problem.secrets.state_at:StateAt",
         "automaton": "veil.problem.secrets.automaton:Automaton",
+        "automaton_state": "veil.problem.secrets.automaton_state:AutomatonState",
         "which_model": "veil.problem.secrets.which_model:WhichModel",
     },
     _check,
