@@ -36,6 +36,7 @@ from .policy.memories import ZoneMemory as ZoneMemory
 from .policy.memory import MemoryPolicy as MemoryPolicy
 from .policy.policy import Policy as Policy
 from .policy.timed import TimedPolicy as TimedPolicy
+from .problem.formulas.formula import Formula as Formula
 from .problem.grid.world import GridWorld as GridWorld
 from .problem.grid.world import Sensor as Sensor
 from .problem.model import Model as Model
@@ -43,9 +44,12 @@ from .problem.observer import Observer as Observer
 from .problem.problem import Problem as Problem
 from .problem.secrets.automaton import Automaton as Automaton
 from .problem.secrets.automaton_state import AutomatonState as AutomatonState
+from .problem.secrets.holds import Holds as Holds
 from .problem.secrets.initial_state import InitialState as InitialState
 from .problem.secrets.last_state import LastState as LastState
 from .problem.secrets.state_at import StateAt as StateAt
+from .problem.secrets.visited import FirstReached as FirstReached
+from .problem.secrets.visited import Visited as Visited
 from .problem.secrets.which_model import WhichModel as WhichModel
 from .proof.certificate import Certificate as Certificate
 from .proof.certify import certify as certify

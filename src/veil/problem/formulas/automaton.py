@@ -90,7 +90,9 @@ def _with_guesses(letters: Sequence[Letter], guesses: list[str]) -> list[Letter]
     """Each letter with every choice of the guessed propositions; the choices of one letter stand together."""
     if len(letters) * 2 ** len(guesses) > _MOST_LETTERS:
         raise _too_large("letters", _MOST_LETTERS)
-    choices = [frozenset(name for bit, name in enumerate(guesses) if number >> bit & 1) for number in range(2 ** len(guesses))]
+    choices = [
+        frozenset(name for bit, name in enumerate(guesses) if number >> bit & 1) for number in range(2 ** len(guesses))
+    ]
     return [letter | choice for letter in letters for choice in choices]
 
 

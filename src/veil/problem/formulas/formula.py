@@ -30,7 +30,8 @@ class Formula(Value):
     | `a S b` | b holds or held, and a has held since |
     | `true`, `false`, `last` | constants; this is the last time |
 
-    The formula is read at time 0. Unary operators bind most strongly, then `U`, `W`, `R`, `S` (to the right), `&`, `|`, `->`, `<->`.
+    The formula is read at time 0. Unary operators bind most strongly, then `U`, `W`, `R` and `S` (to the right), `&`, `|`,
+    `->`, `<->`.
 
     **Raises:** `InputError` with the column.
     """
@@ -62,11 +63,11 @@ class Formula(Value):
         if letters is None:
             names = self.propositions
             if len(names) > _MOST_PROPOSITIONS:
-                raise InputError(
-                    "formula",
-                    [f"it has {len(names)} propositions, expected at most {_MOST_PROPOSITIONS}, or the letters that can occur"],
-                )
-            letters = [[name for bit, name in enumerate(names) if number >> bit & 1] for number in range(2 ** len(names))]
+                found = f"it has {len(names)} propositions, expected at most {_MOST_PROPOSITIONS}"
+                raise InputError("formula", [f"{found}, or the letters that can occur"])
+            letters = [
+                [name for bit, name in enumerate(names) if number >> bit & 1] for number in range(2 ** len(names))
+            ]
         known = [frozenset(letter) for letter in letters]
         return automaton_of(self.root, list(dict.fromkeys(known)), most_states)
 

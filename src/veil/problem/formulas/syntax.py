@@ -15,7 +15,8 @@ PAST = frozenset({"Y", "O", "H", "S"})
 CONSTANTS = ("true", "false", "last")
 
 _MOST_CHARACTERS = 10_000
-_MOST_DEPTH = 200  # of brackets and operators inside each other: far above what is written by hand
+_MOST_DEPTH = 80  # of brackets inside each other: far above what is written by hand, and within Python's own limit
+_MOST_NESTED = 300  # of operators inside each other
 _TOKEN = re.compile(
     r"""\s*(?:
     (?P<quoted>"[^"]*"|'[^']*')
@@ -42,8 +43,10 @@ class Node:
     def __post_init__(self) -> None:
         # Of the parts' hashes, not of the whole tree: subformulas are shared, and a chain of <-> has a huge tree.
         object.__setattr__(self, "_hash", hash((self.operator, self.name, *(part._hash for part in self.parts))))
+        object.__setattr__(self, "depth", 1 + max((part.depth for part in self.parts), default=0))
 
     _hash: int = field(init=False, repr=False, compare=False, default=0)
+    depth: int = field(init=False, repr=False, compare=False, default=1)
 
     def __hash__(self) -> int:
         return self._hash
@@ -65,7 +68,12 @@ class Node:
 
     def __str__(self) -> str:
         if self.operator == "prop":
-            plain = re.fullmatch(r"[A-Za-z_][\w.]*", self.name) and self.name not in {*UNARY, *BINARY, *_WORDS, *CONSTANTS}
+            plain = re.fullmatch(r"[A-Za-z_][\w.]*", self.name) and self.name not in {
+                *UNARY,
+                *BINARY,
+                *_WORDS,
+                *CONSTANTS,
+            }
             return self.name if plain else f'"{self.name}"'
         if not self.parts:
             return self.operator
@@ -80,8 +88,8 @@ def parse(text: str) -> Node:
     """The tree of a formula.
 
     Operators, from the strongest binding: `!` and the unary `X` (next), `WX` (weak next), `F` (at some time), `G` (at all
-    times), `Y` (at the time before), `O` (once), `H` (at all times so far); `U` (until), `R` (release), `W` (weak until) and `S`
-    (since); `&`; `|`; `->`; `<->`. Constants: `true`, `false` and `last`, true at the last time. A proposition is a word, a
+    times), `Y` (at the time before), `O` (once), `H` (at all times so far); `U` (until), `R` (release), `W` (weak until) and
+    `S` (since); `&`; `|`; `->`; `<->`. Constants: `true`, `false` and `last`, true at the last time. A proposition is a word, a
     comparison such as `x>3`, or any text in quotes.
 
     **Raises:** `InputError` naming the column, what was found there and what was expected.
@@ -94,7 +102,9 @@ class _Parser:
 
     def __init__(self, text: str):
         if not isinstance(text, str):
-            raise InputError("formula", [f"found a {type(text).__name__}, expected text such as 'F (badge & X F vault)'"])
+            raise InputError(
+                "formula", [f"found a {type(text).__name__}, expected text such as 'F (badge & X F vault)'"]
+            )
         self.text, self.depth = text, 0
         if len(text) > _MOST_CHARACTERS:
             raise InputError("formula", [f"it has {len(text):,} characters, expected at most {_MOST_CHARACTERS:,}"])
@@ -105,6 +115,8 @@ class _Parser:
         found = self._level(0)
         if self.at < len(self.tokens):
             self._refuse("an operator such as & or U, or the end")
+        if found.depth > _MOST_NESTED:
+            raise self._error(0, f"{found.depth} operators inside each other, expected at most {_MOST_NESTED}")
         return found
 
     def _tokens(self) -> Iterator[tuple[str, str, int]]:
@@ -146,13 +158,16 @@ class _Parser:
         return found
 
     def _unary(self) -> Node:
-        operator = self._peek()
-        if operator in UNARY:
+        operators = []
+        while (operator := self._peek()) in UNARY:
+            operators.append(operator)
             self.at += 1
-            self._enter()
-            inner = self._unary()
-            self.depth -= 1
-            return Node(operator, (inner,))
+        found = self._atom(operator)
+        for one in reversed(operators):
+            found = Node(one, (found,))
+        return found
+
+    def _atom(self, operator: str) -> Node:
         if operator == "(":
             opened = self.tokens[self.at][2]
             self.at += 1
@@ -178,7 +193,7 @@ class _Parser:
         self.depth += 1
         if self.depth > _MOST_DEPTH:
             column = self.tokens[min(self.at, len(self.tokens) - 1)][2]
-            raise self._error(column, f"more than {_MOST_DEPTH} operators and brackets inside each other")
+            raise self._error(column, f"more than {_MOST_DEPTH} brackets inside each other, expected fewer")
 
     def _refuse(self, expected: str) -> NoReturn:
         if self.at == len(self.tokens):
