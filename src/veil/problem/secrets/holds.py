@@ -50,7 +50,9 @@ class Holds(Secret):
         if isinstance(given, tuple):
             given = tuple(one.text if isinstance(one, Formula) else one for one in given)
         object.__setattr__(self, "formulas", given)
-        if isinstance(self.labels, Mapping):
+        if self.labels is None:
+            object.__setattr__(self, "labels", {})
+        elif isinstance(self.labels, Mapping):
             object.__setattr__(self, "labels", {name: as_tuple(states) for name, states in self.labels.items()})
 
     def resolve(self, models: Sequence[Model], horizon: int, defects: Defects) -> SecretTable | None:
