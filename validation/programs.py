@@ -14,7 +14,7 @@ def program_p1() -> veil.Problem:
     A state is (h, l, what is left to do): both threads, one of them, the last assignment, or nothing. It begins with l = 0.
     """
     left = ("both", "if", "one", "last", "done")
-    states = list(itertools.product(range(4), range(4), left))
+    states: list[tuple[int, int, str]] = list(itertools.product(range(4), range(4), left))
     number = {state: place for place, state in enumerate(states)}
     transitions = np.zeros((len(states), 1, len(states)))
     for (h, low, todo), place in number.items():
