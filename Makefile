@@ -11,7 +11,7 @@ ARGS ?=
 TEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all check lint bench fuzz reproduce docs browser clean
+.PHONY: help setup demo test test-all check lint bench fuzz validate reproduce docs browser clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ fuzz: $(READY)  ## Feed mutated files to every reader (INPUTS=200000 SEED=0 JOBS
 
 bench: $(READY)  ## Run the benchmarks and write benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
+
+validate: $(READY)  ## Compute the published figures of other tools and write docs/validation.md
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m validation
 
 reproduce: $(READY)  ## Run the paper's experiments, output in out/reproduction (ARGS="--quick" or ARGS="--write-docs docs")
 	$(BIN)/veil reproduce paper $(ARGS)

@@ -20,17 +20,19 @@ from veil.engine.sequences import SequencePass
 GALLERY = ("paper-last-state", "paper-initial-state", "convoy-checkpoint", "network-probe", "badge-doors")
 
 
-def large_grid(side: int, horizon: int) -> veil.Problem:
-    """An open square with two cameras that give false alarms everywhere, and a secret quarter in the middle."""
+def large_grid(side: int, horizon: int, *, everywhere: bool = False) -> veil.Problem:
+    """An open square with two cameras that give false alarms everywhere, and a secret quarter in the middle.
+
+    From one start few cells can be reached within a short horizon; `everywhere` starts in all of them alike.
+    """
     near, far = range(side // 3, side // 2), range(side // 2, 2 * side // 3)
     cameras = [
         veil.Sensor("a", [(r, c) for r in near for c in near], detection=0.9, false_alarm=0.01),
         veil.Sensor("b", [(r, c) for r in far for c in near], detection=0.9, false_alarm=0.01),
     ]
     middle = [(r, c) for r in range(2 * side // 5, 3 * side // 5) for c in range(2 * side // 5, side // 2)]
-    world = veil.GridWorld(
-        side, side, starts=(side // 2, side // 2), goals={(0, 0): 1.0}, slip=0.1, sensors=cameras, secrets=middle
-    )
+    starts = [(r, c) for r in range(side) for c in range(side)] if everywhere else (side // 2, side // 2)
+    world = veil.GridWorld(side, side, starts=starts, goals={(0, 0): 1.0}, slip=0.1, sensors=cameras, secrets=middle)
     return world.problem(horizon)
 
 

@@ -73,7 +73,7 @@ def against_nonzeros(settings: Settings) -> tuple[Line, list[int]]:
     nonzeros: list[int] = []
 
     def work(side: int) -> Callable[[], Any]:
-        problem = large_grid(side, SIDE_HORIZON)
+        problem = large_grid(side, SIDE_HORIZON, everywhere=True)
         chain = make_chain(problem, random_policy(problem))
         assert isinstance(chain.hidden.kernel, SparseKernel)
         nonzeros.append(len(chain.hidden.kernel.indices))

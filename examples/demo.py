@@ -4,7 +4,6 @@ import time
 from pathlib import Path
 
 import veil
-from veil.formats.results.folder import write_result
 from veil.report.html import write_report
 
 GRID = """
@@ -65,7 +64,7 @@ def main() -> None:
 
     print("\nthe trade-off between return and bits …", flush=True)
     curve = veil.frontier(problem, points=8, starts=8)
-    write_result(FOLDER, problem, solution, scenario="gallery:paper-last-state", certificate=solution.certificate)
+    solution.save(FOLDER, scenario="gallery:paper-last-state")
     write_report(FOLDER / "report.html", problem, solution, frontier=curve)
     print(f"\nReport (HTML): {(FOLDER / 'report.html').resolve()}")
     print(f"Policy, history and certificate: {FOLDER.resolve()}")

@@ -36,10 +36,10 @@ REWARD_UNIT = 10
 class SecretSpec:
     """A secret by its definition; only the fields of its kind are used."""
 
-    kind: Literal["last", "at", "initial", "automaton", "model"]
+    kind: Literal["last", "at", "initial", "automaton", "automaton_state", "model"]
     states: frozenset[int] = frozenset()
     time: int = 0
-    groups: tuple[tuple[int, ...], ...] | None = None  # initial: the members of each group, or every start its own
+    groups: tuple[tuple[int, ...], ...] | None = None  # the members of each group; initial without: every start its own
     step: tuple[tuple[int, ...], ...] = ()  # automaton: step[q][letter], it starts in q = 0 before it reads s_0
     letters: tuple[int, ...] = ()  # automaton: the letter of each state
     accepting: frozenset[int] = frozenset()
@@ -93,6 +93,11 @@ class Spec:
     def num_values(self) -> int:
         if self.secret.kind == "initial":
             return len(self.starts if self.secret.groups is None else self.secret.groups)
+        if self.secret.kind in ("last", "at") and self.secret.groups is not None:
+            inside = {s for members in self.secret.groups for s in members}
+            return len(self.secret.groups) + (len(inside) < self.num_states)
+        if self.secret.kind == "automaton_state":
+            return len(self.secret.step)
         return len(self.models) if self.secret.kind == "model" else 2
 
     @property
@@ -220,10 +225,12 @@ class _Walker:
     def settle(self, time: int, k: int, q: int, s: int, z: int) -> int:
         """The value of the secret once it can be told, straight from its definition."""
         secret = self.spec.secret
-        if secret.kind == "last" and time == self.spec.horizon:
-            return int(s in secret.states)
-        if secret.kind == "at" and time == secret.time:
-            return int(s in secret.states)
+        if (secret.kind == "last" and time == self.spec.horizon) or (secret.kind == "at" and time == secret.time):
+            if secret.groups is None:
+                return int(s in secret.states)
+            return next((n for n, members in enumerate(secret.groups) if s in members), len(secret.groups))
+        if secret.kind == "automaton_state" and time == self.spec.horizon:
+            return q
         if secret.kind == "automaton" and time == self.spec.horizon:
             return int(q in secret.accepting)
         if secret.kind == "model":
@@ -237,7 +244,7 @@ class _Walker:
 
 def read(spec: Spec, q: int, s: int) -> int:
     """The automaton's state after it reads the letter of s; 0 where there is no automaton."""
-    return spec.secret.step[q][spec.secret.letters[s]] if spec.secret.kind == "automaton" else 0
+    return spec.secret.step[q][spec.secret.letters[s]] if spec.secret.kind.startswith("automaton") else 0
 
 
 def policy_row(spec: Spec, time: int, k: int, q: int, s: int) -> list[int]:

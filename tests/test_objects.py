@@ -103,9 +103,17 @@ SECRETS = {
     veil.LastState: Sample(lambda: veil.LastState(["a", "b"]), lambda: veil.LastState(["a"])),
     veil.StateAt: Sample(lambda: veil.StateAt(1, {0}), lambda: veil.StateAt(2, {0})),
     veil.InitialState: Sample(lambda: veil.InitialState({"g": [0]}), lambda: veil.InitialState()),
+    veil.Formula: Sample(lambda: veil.Formula("F a"), lambda: veil.Formula("G a")),
+    veil.Holds: Sample(lambda: veil.Holds("F a", {"a": [0]}), lambda: veil.Holds("F a", {"a": [1]})),
+    veil.Visited: Sample(lambda: veil.Visited({"a": [0]}), lambda: veil.Visited({"a": [1]})),
+    veil.FirstReached: Sample(lambda: veil.FirstReached({"a": [0]}), lambda: veil.FirstReached({"b": [0]})),
     veil.Automaton: Sample(
         lambda: veil.Automaton({("q", "x"): "q"}, "q", ["q"], {0: "x"}),
         lambda: veil.Automaton({("q", "x"): "r"}, "q", ["q"], {0: "x"}),
+    ),
+    veil.AutomatonState: Sample(
+        lambda: veil.AutomatonState({("q", "x"): "q"}, "q", {0: "x"}),
+        lambda: veil.AutomatonState({("q", "x"): "r"}, "q", {0: "x"}),
     ),
     veil.WhichModel: Sample(
         lambda: veil.WhichModel(np.array([0.5, 0.5])), lambda: veil.WhichModel(np.array([0.25, 0.75]))

@@ -141,14 +141,8 @@ def test_memory_in_words(text: str, memory: Any):
 
 def test_statuses_have_codes():
     codes = {status.name: code_of_status(status) for status in package.Status}
-    assert codes == {
-        "CONVERGED": 0,
-        "ITERATION_LIMIT": 4,
-        "TIME_LIMIT": 4,
-        "NOT_SEARCHED": 6,
-        "INTERRUPTED": 130,
-        "INFEASIBLE": 3,
-    }
+    assert codes == {"CONVERGED": 0, "ITERATION_LIMIT": 4, "TIME_LIMIT": 4, "INTERRUPTED": 130, "INFEASIBLE": 3,
+                     "NOT_SEARCHED": 6}  # fmt: skip
     assert code_of_status(package.Status.CONVERGED, feasible=False) == 3
 
 

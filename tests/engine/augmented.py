@@ -82,6 +82,7 @@ def _secret(problem: veil.Problem, base: np.ndarray, total: int, steps: int = 1)
     """The same secret of the state behind; `base` covers the first states, the rest are passed through."""
     secret, names = problem.secret, problem.model.states
     if isinstance(secret, (veil.LastState, veil.StateAt)):
+        assert secret.states is not None
         wanted = {names.find(state) for state in secret.states}
         members = [x for x, state in enumerate(base.tolist()) if state in wanted]
         return (

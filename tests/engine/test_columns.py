@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
+import veil
 from tests.engine.chains import chain_of, on_sparse_kernel, small_case, small_cases, total_and_slope
 from tests.engine.messages import forward
 from tests.engine.passes import (
@@ -22,9 +24,12 @@ from veil.common.clock import Clock, OutOfTime
 from veil.common.logs import surprisal_bits
 from veil.engine import chain as chain_module
 from veil.engine import columns, kernel
+from veil.engine.backends import column_steps
 from veil.engine.chain import make_chain
 from veil.engine.columns import ColumnPass
 from veil.engine.joint import JointWalk
+from veil.engine.sampling import draw_events
+from veil.engine.sequences import SequencePass
 from veil.measure.sampled import sequence_pass
 
 
@@ -171,9 +176,43 @@ def test_a_check_that_raises_ends_the_work(cores: int, monkeypatch: pytest.Monke
         calls.append(1)
         return len(calls) > 3
 
-    worked = []
-    lane = columns._Lane
-    monkeypatch.setattr(columns, "_Lane", lambda *parts: worked.append(1) or lane(*parts))
     with pytest.raises(OutOfTime):
         ColumnPass(chain, events, gradient=False, memory_bytes=PLENTY, clock=Clock(stop=stop))
-    assert len(worked) <= 3
+    # Lanes that were begun beside the one that noticed end at their first step; all 20 together have 100 steps.
+    assert len(calls) <= 3 + 20
+
+
+@pytest.mark.parametrize("split", [0, 3, 6], ids=["first", "middle", "last"])
+@pytest.mark.parametrize("timed", [False, True], ids=["markov", "timed"])
+def test_columns_over_the_states_of_each_time_agree_with_all_states(
+    split: int, timed: bool, monkeypatch: pytest.MonkeyPatch
+):
+    """From two cells of a long corridor few states can be reached at each time, on both sides of the split."""
+    monkeypatch.setattr(column_steps, "_SMALL_STATES", 0)
+    size, horizon = 200, 6
+    here = np.arange(size)
+    forward = sp.csr_array((np.ones(size), (here, np.minimum(here + 1, size - 1))), shape=(size, size))
+    back = sp.csr_array((np.ones(size), (here, np.maximum(here - 1, 0))), shape=(size, size))
+    mixed = [sp.csr_array(0.75 * forward + 0.25 * back), sp.csr_array(0.125 * forward + 0.875 * back)]
+    start = np.zeros(size)
+    start[[40, 120]] = 0.25, 0.75
+    emissions = np.random.default_rng(0).dirichlet(np.ones(3), size=size)
+    secret = veil.StateAt(split, set(range(0, size, 3)))
+    problem = veil.Problem(
+        veil.Model(mixed, np.zeros((size, 2)), start, discount=0.9), veil.Observer(emissions), secret, horizon,
+        return_over="infinite",
+    )  # fmt: skip
+    policy = veil.TimedPolicy.uniform(problem) if timed else veil.MarkovPolicy.uniform(problem)
+    chain = make_chain(problem, policy)
+    assert chain.hidden.num_states == size
+    assert max(len(pattern.there) for pattern in column_steps.patterns(chain.hidden)) < 20
+    events = draw_events(chain, 100, np.random.default_rng(1))
+    columns_run = ColumnPass(chain, events, gradient=True, memory_bytes=PLENTY)
+    plain = SequencePass(chain, events, gradient=True, memory_bytes=PLENTY)
+    index = plain.result.index
+    np.testing.assert_allclose(columns_run.result.posterior, plain.result.posterior[index], atol=1e-12)
+    np.testing.assert_allclose(columns_run.result.log_likelihood, plain.result.log_likelihood[index], atol=1e-10)
+    slope = np.random.default_rng(2).normal(size=columns_run.result.posterior.shape)
+    gathered = np.zeros(plain.result.posterior.shape)
+    np.add.at(gathered, index, slope)
+    np.testing.assert_allclose(columns_run.pull_back(slope), plain.pull_back(gathered), atol=1e-10)

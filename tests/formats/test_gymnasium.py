@@ -220,7 +220,7 @@ def test_starts_and_names_that_are_given():
         ({"P": {0: {0: 3}}, "initial_state_distrib": [1.0]}, {}, "P[0][0] is 3, expected a list of steps"),
         ({"initial_state_distrib": None}, {}, "give initial="),
         ({"initial_state_distrib": [1.0]}, {}, "shape (1,), expected (3,)"),
-        ({}, {"initial": {"nowhere": 1.0}}, "'nowhere': 1.0 is not understood"),
+        ({}, {"initial": {"nowhere": 1.0}}, "unknown state 'nowhere': known are 's0', 's1', 's2'"),
         ({}, {"initial": [0.5, 0.1, 0.1]}, "sums to 0.7"),
         ({}, {"variables": {"x": [1]}}, "'x' has shape (1,)"),
         ({}, {"state_names": ["a"]}, "one for each of 3 states"),
@@ -240,7 +240,7 @@ def test_what_is_not_understood_is_refused(changes: dict[str, Any], options: dic
 
 
 def test_environments_that_there_are_not():
-    with pytest.raises(InputError, match="Gymnasium does not make it"):
+    with pytest.raises(InputError, match="Gymnasium cannot make it"):
         from_gymnasium("NoSuchLake-v1")
 
 

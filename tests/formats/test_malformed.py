@@ -88,7 +88,7 @@ POMDP = {
         None,
         "expected at most",
     ),
-    "bytes that are no text": (b"states: 2\n\xff\xfe\n", 2, "not text"),
+    "bytes that are no text": (b"states: 2\n\xff\xfe\n", 2, "is not UTF-8"),
     "null bytes": ("states: 2\nactions: 1\nT: 0 \x00", 3, "found for number 1"),
 }
 

@@ -245,7 +245,7 @@ WRONG_CSV = {
         HEAD.replace('"horizon"', '"memory": {"kind": "dreams"}, "horizon"').replace("markov", "memory") + COLUMNS,
         "dreams",
     ),
-    "no text": (b"\xff\xfe", "byte 0 is not text"),
+    "no text": (b"\xff\xfe", "byte 0xff is not UTF-8"),
 }
 
 

@@ -35,7 +35,7 @@ def solved() -> tuple[veil.Problem, veil.Solution]:
 
 @pytest.fixture
 def folder(solved: tuple[veil.Problem, veil.Solution], tmp_path: Path) -> Path:
-    write_result(tmp_path / "out", *solved, scenario="gallery:two-rooms", note="none was made")
+    write_result(tmp_path / "out", *solved, scenario="gallery:two-rooms")
     return tmp_path / "out"
 
 
@@ -64,7 +64,7 @@ def test_scenario_and_result_move_together(solved: tuple[veil.Problem, veil.Solu
 def test_the_same_solution_gives_the_same_bytes(
     solved: tuple[veil.Problem, veil.Solution], folder: Path, tmp_path: Path
 ):
-    write_result(tmp_path / "two", *solved, scenario="gallery:two-rooms", note="none was made")
+    write_result(tmp_path / "two", *solved, scenario="gallery:two-rooms")
     for path in folder.iterdir():
         assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
 

@@ -318,3 +318,57 @@ def test_10_coarsening_the_secret_never_raises_opacity(given_parts: Parts):
     assert coarse.bits <= fine.bits + TOLERANCE
     assert coarse.prior_bits <= fine.prior_bits + TOLERANCE
     assert nothing.bits <= TOLERANCE
+
+
+# Laws of the observers and secrets that protocols need.
+
+
+def erased(parts: Parts) -> veil.Problem:
+    """The problem with its first observation silent, for an observer without a clock."""
+    made = veil.Observer(parts.emissions, sees_initial=parts.sees_initial, silent=0, untimed=True)
+    return parts.problem().replace(observer=made)
+
+
+@lawful
+@given(parts(sees_actions=NO))
+def test_an_observer_without_a_clock_never_knows_more(given_parts: Parts):
+    found = veil.opacity(erased(given_parts), given_parts.agent(), method="exact")
+    assert given_parts.bits <= found.bits + TOLERANCE
+    assert found.bits <= found.prior_bits + TOLERANCE
+
+
+@lawful
+@given(parts(), st.sets(st.integers(0, 3)), st.sets(st.integers(0, 3)))
+def test_an_observer_who_receives_at_fewer_times_never_knows_more(given_parts: Parts, some: set[int], more: set[int]):
+    def bits(times: set[int]) -> float:
+        inside = [time for time in times if time <= given_parts.horizon]
+        problem = given_parts.problem()
+        problem = problem.replace(observer=problem.observer.replace(times=inside))
+        return veil.opacity(problem, given_parts.agent(), method="exact").bits
+
+    few, many, all_times = bits(some), bits(some | more), bits(set(range(4)))
+    assert many <= few + TOLERANCE
+    assert all_times <= many + TOLERANCE
+    assert abs(all_times - given_parts.bits) <= TOLERANCE
+
+
+@lawful
+@given(parts(secrets=(last_state, state_in_the_middle)), st.integers(0, 2**8 - 1))
+def test_grouped_secrets_are_coarser_ones(given_parts: Parts, merge: int):
+    """States told apart one by one, then by groups: the groups hide no more, and a garbled label is the coarser secret."""
+    problem, states = given_parts.problem(), range(given_parts.size)
+
+    def bits(groups: dict[str, list[int]]) -> tuple[float, np.ndarray]:
+        time = problem.secret_table.time
+        secret = veil.StateAt(time, groups=groups)
+        table = veil.measures.joint_table(problem.replace(secret=secret), given_parts.agent())
+        return table.bits, table.probabilities
+
+    fine, joint = bits({f"s{s}": [s] for s in states})
+    group = [merge >> (2 * s) & 3 for s in states]
+    named = {f"g{g}": [s for s in states if group[s] == g] for g in dict.fromkeys(group)}
+    coarse, merged = bits(named)
+    assert coarse <= fine + TOLERANCE
+    order = list(dict.fromkeys(group))
+    summed = np.stack([joint[:, [s for s in states if group[s] == g]].sum(axis=1) for g in order], axis=1)
+    np.testing.assert_allclose(merged, summed, atol=TOLERANCE)

@@ -3,7 +3,6 @@
 import random
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -136,9 +135,8 @@ def test_times_and_no_clock_together():
     for seed in range(20):
         case = small_case(f"both {seed}", sees_actions=False)
         spec, problem = scheduled(case, random.Random(seed))
-        observer = problem.observer
-        parts: dict[str, Any] = observer._arguments() | {"untimed": True}
-        check(problem.replace(observer=veil.Observer(**parts)), case.policy, evaluate(spec).erased(0))
+        untimed = problem.observer.replace(untimed=True)
+        check(problem.replace(observer=untimed), case.policy, evaluate(spec).erased(0))
 
 
 def test_strings_are_written_without_silence():

@@ -14,7 +14,8 @@ from veil.problem.fingerprint import fingerprint
 from veil.problem.secrets import Key, Secret, SecretTable, States
 from veil.problem.secrets.registry import SECRETS, _check
 
-CLASSES = (veil.LastState, veil.InitialState, veil.StateAt, veil.Automaton, veil.WhichModel)
+CLASSES = (veil.LastState, veil.InitialState, veil.StateAt, veil.Automaton, veil.AutomatonState, veil.Holds, veil.Visited,
+           veil.FirstReached, veil.WhichModel)  # fmt: skip
 MODEL = veil.Model(np.full((3, 2, 3), 1 / 3), np.zeros((3, 2)), 0, state_names=["a", "b", "c"])
 OBSERVER = veil.Observer([[1, 0], [0.5, 0.5], [0, 1]])
 STEP = {("no", "x"): "yes"}
@@ -24,6 +25,13 @@ CASES: list[tuple[Secret, str, list[bool]]] = [
     (veil.InitialState(), "Where did it start?", [True, False, False]),
     (veil.InitialState({"g": ["a", "c"]}), "Where did it start?", [True, False, False]),
     (veil.Automaton(STEP, "no", ["yes"], {"c": "x"}, "y", "stay"), "Does the automaton accept the run?", [False, False, True]),
+    (veil.LastState(groups={"g": "a", "h": "c"}), "In which group of states is the last one, at time 2?", [True, False, True]),
+    (veil.StateAt(1, groups={"g": ["a"]}), "In which group of states is the one at time 1?", [True, False, False]),
+    (veil.AutomatonState(STEP, "no", {"c": "x"}, "y", "stay"), "In which state does the automaton end?", [False, False, True]),
+    (veil.Holds("F (b & X c)"), "Does F (b & X c) hold?", [False, True, True]),
+    (veil.Holds(["F x", "G !c"], {"x": ["a"]}), "Which of 2 formulas hold?", [True, False, True]),
+    (veil.Visited({"x": ["a", "b"], "y": "c"}), "Which zones were visited?", [True, True, True]),
+    (veil.FirstReached({"x": ["b"], "y": ["c"]}, agent_knows=True), "Which zone was reached first?", [False, True, True]),
     (veil.WhichModel([0.25, 0.75], ["one", "two"]), "Which of the models is running?", [False, False, False]),
 ]  # fmt: skip
 

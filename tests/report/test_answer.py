@@ -48,9 +48,9 @@ def test_every_secret_has_its_question(name: str):
 
 
 def test_a_folder_gives_the_same_answer(paper: veil.Problem, solved: veil.Solution, tmp_path: Path):
-    write_result(tmp_path / "out", paper, solved, scenario="gallery:paper-last-state", note="not asked for")
+    write_result(tmp_path / "out", paper, solved, scenario="gallery:paper-last-state")
     found = make_answer(paper, read_result(tmp_path / "out"))
-    assert found.note == "not asked for"
+    assert found.note == solved.certificate_note == "it was not asked for"
     assert found.version == veil.__version__
     again = found.solution
     assert again.opacity == solved.opacity

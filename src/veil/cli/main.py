@@ -22,8 +22,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["--help", "-h"]},
-    epilog="Exit codes: 0 solved and feasible, 2 bad input, 3 infeasible, 4 limit reached (best policy so far saved),"
-    " 5 certificate rejected, 6 time limit before the first iteration, 130 interrupted.",
+    epilog="Exit codes: 0 solved and feasible, 2 bad input, 3 infeasible, 4 limit reached (best so far saved),"
+    " 5 certificate rejected, 6 no time to search, 130 interrupted.",
 )
 
 # In the order in which a new user needs them, each with its line in `veil --help`.

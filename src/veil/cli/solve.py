@@ -103,10 +103,7 @@ def _search(
     with endings_keep_the_best():
         solution = find(opened.problem, **options, progress=False if quiet else None)
     with interrupts_wait():
-        document = write_result(
-            folder, opened.problem, solution, scenario=opened.source, certificate=solution.certificate,
-            note=solution.certificate_note,
-        )  # fmt: skip
+        document = write_result(folder, opened.problem, solution, scenario=opened.source)
         remove_stale(folder)
     page = write_beside(folder, opened.problem, solution) if report else None
     if show:

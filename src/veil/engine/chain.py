@@ -164,11 +164,18 @@ class Slopes:
         """Add `Σ_n left(n,x) right(n,x')` to the gradient with respect to `K_t(x,x')` of a channel."""
         self.add_outer(time, channel, self.chain.hidden.kernel.outer(left, right))
 
-    def add_outer(self, time: int, channel: int, outer: np.ndarray) -> None:
-        """Add a gradient with respect to `K_t` that the kernel's `outer` has made; several threads may do so at once."""
+    def add_outer(self, time: int, channel: int, outer: np.ndarray, entries: np.ndarray | None = None) -> None:
+        """Add a gradient with respect to `K_t` that the kernel's `outer` has made; several threads may do so at once.
+
+        With `entries` it is about these entries of a sparse kernel alone.
+        """
         key = (0 if self.chain.stationary else time, channel)
         with self._lock:
-            if key in self._outer:
+            if entries is not None:
+                if key not in self._outer:
+                    self._outer[key] = np.zeros(self.chain.hidden.kernel.num_entries)
+                self._outer[key][entries] += outer
+            elif key in self._outer:
                 self._outer[key] += outer
             else:
                 self._outer[key] = outer

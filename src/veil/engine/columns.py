@@ -9,22 +9,24 @@ scale of each column is folded into the next emission, which saves a pass over t
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
+from scipy.sparse._sparsetools import csr_matvecs
 
 from ..common.clock import UNLIMITED, Clock
 from ..common.logs import natural_log, posteriors
+from .backends.column_steps import ColumnSteps, reached
 from .chain import Chain, Slopes
+from .hidden import Channel
 from .kernel import SparseKernel
 from .sequences import Posteriors, inverse
 from .threads import one_blas_thread
 
 _LANE = 64  # sequences that travel together
-_STRETCH = 2**21  # numbers of a product made at a time
 
 
 class ColumnPass:
@@ -48,13 +50,13 @@ class ColumnPass:
         assert isinstance(chain.hidden.kernel, SparseKernel)
         self.slopes = Slopes(chain) if gradient else None
         self.label = chain.hidden.label
-        turned = _Turned(chain)
+        steps = ColumnSteps(chain)
         lanes = np.array_split(events, -(-len(events) // _LANE))  # equal lanes, so that no thread waits for another
         self._ends = np.cumsum([len(lane) for lane in lanes])[:-1]
         self._workers = min(len(lanes), os.cpu_count() or 1)
         # With a gradient the messages of all lanes are kept at once, each lane's in proportion to its sequences.
         share = memory_bytes / len(events) if gradient else memory_bytes / (self._workers * len(lanes[0]))
-        self._lanes = self._each(lambda lane: _Lane(chain, turned, lane, self.slopes, share * len(lane), clock), lanes)
+        self._lanes = self._each(lambda lane: _Lane(chain, steps, lane, self.slopes, share * len(lane), clock), lanes)
         self.result = Posteriors(
             log_likelihood=np.concatenate([lane.log_likelihood for lane in self._lanes]),
             posterior=np.concatenate([lane.posterior for lane in self._lanes]),
@@ -80,59 +82,46 @@ class ColumnPass:
             pool.shutdown(cancel_futures=True)  # after an error the lanes that wait are not started
 
 
-class _Turned:
-    """The transposed transitions of each channel; made once for a stationary policy."""
-
-    def __init__(self, chain: Chain):
-        self._chain = chain
-        self._made: tuple[sp.csr_array, ...] | None = None
-        if chain.stationary and chain.hidden.horizon:
-            self._made = self._make(0)
-
-    def __call__(self, time: int) -> tuple[sp.csr_array, ...]:
-        return self._make(time) if self._made is None else self._made
-
-    def _make(self, time: int) -> tuple[sp.csr_array, ...]:
-        kernel = self._chain.hidden.kernel
-        assert isinstance(kernel, SparseKernel)
-        return tuple(kernel.transposed(sp.csr_array(matrix)) for matrix in self._chain.matrices(time))
-
-
 class _Lane:
-    """Up to 64 sequences, forward to the split and backward to it."""
+    """Up to 64 sequences, forward to the split and backward to it; messages of a time are about its reachable states."""
 
     def __init__(
         self,
         chain: Chain,
-        turned: _Turned,
+        steps: ColumnSteps,
         events: np.ndarray,
         slopes: Slopes | None,
         memory_bytes: float,
         clock: Clock,
     ):
-        self.chain, self.turned, self.events, self.slopes = chain, turned, events, slopes
-        self._buffers: list[np.ndarray] = []
-        split, horizon = chain.hidden.split_time, chain.hidden.horizon
-        size = 8 * chain.hidden.num_states * len(events)
-        self._forward = _Kept(list(range(split)), size, memory_bytes, slopes is not None, clock)
+        hidden = chain.hidden
+        self.hidden, self.steps, self.events, self.slopes = hidden, steps, events, slopes
+        self._scratch: dict[str, np.ndarray] = {}
+        split, horizon = hidden.split_time, hidden.horizon
+        size = 8 * hidden.num_states * len(events)
         times = list(range(horizon - 1, split - 1, -1))
+        self._forward = _Kept(list(range(split)), size, memory_bytes, slopes is not None, clock)
         self._backward = _Kept(times, size, memory_bytes, slopes is not None, clock)
-        start = chain.hidden.first_columns.take(events[:, 0], np.empty((chain.hidden.num_states, len(events))))
+        first, middle, last = (reached(hidden, time) for time in (0, split, horizon))
+        start = hidden.first_columns.take(first, events[:, 0], np.empty((len(first), len(events))))
+        self._label = hidden.label[middle]
         self._alpha, logs = self._forward.run(start, np.add.reduce, self._ahead)
         self._alpha_scale = _over(self._alpha, self._alpha.sum(axis=0))
         self._beta: np.ndarray | None = None  # all ones, where nothing comes after the split
         both = self._alpha
         if self._backward.times:
-            self._beta, more = self._backward.run(np.ones_like(start), np.maximum.reduce, self._back)
+            end = np.ones((len(last), len(events)))
+            self._beta, more = self._backward.run(end, np.maximum.reduce, self._back)
             self._beta_scale = _over(self._beta, self._beta.max(axis=0))
             logs, both = logs + more, self._alpha * self._beta
-        joint = both.T @ chain.hidden.label
+        joint = both.T @ self._label
         self._total = joint.sum(axis=1)
         self.log_likelihood = logs + natural_log(self._total)
         self.posterior = posteriors(joint)
 
     def pull_back(self, slope: np.ndarray) -> None:
-        spread = self.chain.hidden.label @ (slope * inverse(self._total)[:, None]).T
+        """Pull the slope in the posteriors back through both sides."""
+        spread = self._label @ (slope * inverse(self._total)[:, None]).T
         if self._forward.times:
             first = spread if self._beta is None else spread * self._beta  # without beta there is no other side
             first *= inverse(self._alpha_scale)
@@ -142,81 +131,78 @@ class _Lane:
             spread *= inverse(self._beta_scale)
             self._backward.back(spread, np.maximum.reduce, self._back, self._pull_back)
 
-    def _emissions(self, time: int, scale: np.ndarray, *, reuse: bool = False) -> list[np.ndarray]:
-        """`F = B_c(·, o_{t+1}) / scale` for each channel, `(N, n)`; with `reuse` in arrays that the next call overwrites.
+    def _buffer(self, name: str, rows: int) -> np.ndarray:
+        """An array `(rows, n)` that the next call of the same name overwrites.
 
         Fresh arrays of this size come as untouched pages, and touching them first costs as much as the arithmetic.
         """
-        events = self.events[:, time + 1]
-        weight = inverse(scale)
-        channels = self.chain.hidden.channels
-        found = self._buffers if reuse else []
-        if not found:
-            found.extend(np.empty((self.chain.hidden.num_states, len(events))) for _ in channels)
-        for channel, emission in zip(channels, found, strict=True):
-            channel.columns.take(events, out=emission)
-            emission *= weight
-        return found
+        size = rows * len(self.events)
+        if name not in self._scratch or self._scratch[name].size < size:
+            self._scratch[name] = np.empty(max(size, self.hidden.num_states * len(self.events)))
+        return self._scratch[name][:size].reshape(rows, len(self.events))
+
+    def _emission(self, channel: Channel, time: int, scale: np.ndarray, out: np.ndarray) -> np.ndarray:
+        """`F = B_c(·, o_{t+1}) / scale` over the states of the next time, `(m, n)`, written over `out`."""
+        channel.columns.take(self.steps.patterns[time].there, self.events[:, time + 1], out)
+        out *= inverse(scale)
+        return out
+
+    def _product(self, matrix: sp.csr_array, columns: np.ndarray, name: str) -> np.ndarray:
+        """`matrix @ columns` in a buffer."""
+        out = self._buffer(name, len(matrix.indptr) - 1)
+        out.fill(0.0)
+        rows, inner = len(out), len(columns)
+        parts = matrix.indptr, matrix.indices, matrix.data
+        csr_matvecs(rows, inner, columns.shape[1], *parts, np.ascontiguousarray(columns).ravel(), out.ravel())
+        return out
 
     def _ahead(self, time: int, messages: np.ndarray, scale: np.ndarray) -> np.ndarray:
         result: np.ndarray | None = None
-        for matrix, emission in zip(self.turned(time), self._emissions(time, scale), strict=True):
-            for rows, part in _stretches(matrix, messages):
-                emission[rows] *= part @ messages
+        for channel, matrix in zip(self.hidden.channels, self.steps.matrices(time, turned=True), strict=True):
+            emission = self._emission(channel, time, scale, np.empty((len(matrix.indptr) - 1, len(self.events))))
+            emission *= self._product(matrix, messages, "product")
             result = emission if result is None else np.add(result, emission, out=result)
         assert result is not None
         return result
 
     def _pull_ahead(self, time: int, messages: np.ndarray, scale: np.ndarray, slope: np.ndarray) -> np.ndarray:
-        kernel, slopes = self.chain.hidden.kernel, self.slopes
-        assert isinstance(kernel, SparseKernel)
-        assert slopes is not None
-        inside = self._emissions(time, scale, reuse=True)
-        for number, emission in enumerate(inside):
-            emission *= slope
-            slopes.add_outer(time, number, kernel.outer_columns(messages, emission))
-        return self._through(time, inside, into=slope)
+        return self._against(time, scale, slope, messages, np.empty_like(messages))
 
     def _back(self, time: int, messages: np.ndarray, scale: np.ndarray) -> np.ndarray:
-        inside = self._emissions(time, scale, reuse=True)
-        for emission in inside:
-            emission *= messages
-        return self._through(time, inside, into=np.empty_like(messages))
+        size = len(self.steps.patterns[time].here)
+        return self._against(time, scale, messages, None, np.empty((size, len(self.events))))
 
-    def _through(self, time: int, inside: list[np.ndarray], into: np.ndarray) -> np.ndarray:
-        """`Σ_c K_c inside_c`, written over `into`."""
-        for number, (matrix, columns) in enumerate(zip(self.chain.matrices(time), inside, strict=True)):
-            assert isinstance(matrix, sp.csr_array)
-            for rows, part in _stretches(matrix, columns):
-                if number:
-                    into[rows] += part @ columns
-                else:
-                    into[rows] = part @ columns
-        return into
+    def _against(
+        self, time: int, scale: np.ndarray, columns: np.ndarray, left: np.ndarray | None, out: np.ndarray
+    ) -> np.ndarray:
+        """`Σ_c K_c (F_c · columns)`, written over `out`; with `left` the slope `left ⊗ (F_c · columns)` in `K_c` is noted."""
+        pattern = self.steps.patterns[time]
+        for number, channel in enumerate(self.hidden.channels):
+            inside = self._emission(channel, time, scale, self._buffer("inside", len(pattern.there)))
+            inside *= columns
+            if left is not None:
+                self._note(time, number, pattern.outer(left, inside))
+            product = self._product(self.steps.matrices(time, turned=False)[number], inside, "product")
+            if number:
+                out += product
+            else:
+                out[:] = product
+        return out
 
     def _pull_back(self, time: int, messages: np.ndarray, scale: np.ndarray, slope: np.ndarray) -> np.ndarray:
-        kernel, slopes = self.chain.hidden.kernel, self.slopes
-        assert isinstance(kernel, SparseKernel)
-        assert slopes is not None
-        result = np.zeros_like(slope)
-        factors = self._emissions(time, scale, reuse=True)
-        for number, (matrix, emission) in enumerate(zip(self.turned(time), factors, strict=True)):
-            for rows, part in _stretches(matrix, slope):
-                result[rows] += emission[rows] * (part @ slope)
+        pattern, result = self.steps.patterns[time], np.zeros_like(messages)
+        for number, channel in enumerate(self.hidden.channels):
+            emission = self._emission(channel, time, scale, self._buffer("inside", len(pattern.there)))
+            product = self._product(self.steps.matrices(time, turned=True)[number], slope, "product")
+            product *= emission
+            result += product
             emission *= messages
-            slopes.add_outer(time, number, kernel.outer_columns(slope, emission))
+            self._note(time, number, pattern.outer(slope, emission))
         return result
 
-
-def _stretches(matrix: sp.csr_array, columns: np.ndarray) -> Iterator[tuple[slice, sp.csr_array]]:
-    """The matrix some rows at a time, so that what is made of them is still in the cache when it is used."""
-    step = max(1, _STRETCH // columns.shape[1])
-    if step >= len(columns):
-        yield slice(None), matrix
-        return
-    for begin in range(0, len(columns), step):
-        rows = slice(begin, min(begin + step, len(columns)))
-        yield rows, matrix[rows]
+    def _note(self, time: int, channel: int, outer: np.ndarray) -> None:
+        assert self.slopes is not None
+        self.slopes.add_outer(time, channel, outer, self.steps.patterns[time].entries)
 
 
 class _Kept:

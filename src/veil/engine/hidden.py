@@ -56,18 +56,26 @@ class EventColumns:
     def __init__(self, table: sp.csr_array):
         self._dense = table.toarray() if num_rows(table) * num_columns(table) <= _SMALL_TABLE else None
         self._entries = None if self._dense is not None else sp.csc_array(table)
+        self._size = num_rows(table)
 
-    def take(self, events: Int[np.ndarray, " n"], out: Float[np.ndarray, "N n"]) -> Float[np.ndarray, "N n"]:
-        """The columns of some events, written over `out`."""
+    def take(
+        self, rows: Int[np.ndarray, " m"], events: Int[np.ndarray, " n"], out: Float[np.ndarray, "m n"]
+    ) -> Float[np.ndarray, "m n"]:
+        """Some rows of the columns of some events, written over `out`."""
         if self._entries is None:
             assert self._dense is not None
+            part = self._dense if len(rows) == len(self._dense) else self._dense[rows]
             # Not a product with a selection matrix: BLAS threads would fight with the threads of the lanes.
-            return np.take(self._dense, events, axis=1, mode="clip", out=out)
+            return np.take(part, events, axis=1, mode="clip", out=out)
         begin, degree = self._entries.indptr[events], np.diff(self._entries.indptr)[events]
         position = np.repeat(np.arange(len(events)), degree)
         entry = np.arange(len(position)) + np.repeat(begin - (np.cumsum(degree) - degree), degree)
+        place = np.full(self._size, -1)
+        place[rows] = np.arange(len(rows))
+        row = place[self._entries.indices[entry]]
+        wanted = row >= 0
         out.fill(0.0)
-        out[self._entries.indices[entry], position] = self._entries.data[entry]
+        out[row[wanted], position[wanted]] = self._entries.data[entry[wanted]]
         return out
 
 

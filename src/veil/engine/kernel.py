@@ -90,11 +90,6 @@ class SparseKernel:
             wanted = entries.row.astype(np.int64) * self.num_states + entries.col
             self.probabilities[np.searchsorted(place, wanted), action] = entries.data
 
-        turned = sp.csr_array(
-            (np.arange(pattern.nnz), self.indices, self.indptr), shape=(self.num_states, self.num_states)
-        ).T.tocsr()
-        self._turned = (turned.data, turned.indices, turned.indptr)
-
     @cached_property
     def stacked(self) -> sp.csr_array:
         """See `Kernel`."""
@@ -117,20 +112,6 @@ class SparseKernel:
         for begin in range(0, len(left), step):
             part = slice(begin, begin + step)
             result += np.einsum("ne,ne->e", left[part][:, self.rows], right[part][:, self.indices])
-        return result
-
-    def transposed(self, matrix: sp.csr_array) -> sp.csr_array:
-        """The transpose of a result of `mix`, as rows again."""
-        order, indices, indptr = self._turned
-        return sp.csr_array((matrix.data[order], indices, indptr), shape=(self.num_states, self.num_states))
-
-    def outer_columns(self, left: Float[np.ndarray, "N n"], right: Float[np.ndarray, "N n"]) -> np.ndarray:
-        """`outer` for messages that are kept as columns, where each gathered row is one stretch of memory."""
-        result = np.empty(len(self.rows))
-        step = max(64, 2**17 // left.shape[1])  # both gathered pieces stay in the cache
-        for begin in range(0, len(result), step):
-            part = slice(begin, begin + step)
-            np.einsum("en,en->e", left[self.rows[part]], right[self.indices[part]], out=result[part])
         return result
 
     def contract(self, outer: np.ndarray) -> np.ndarray:

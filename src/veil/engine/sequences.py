@@ -93,9 +93,9 @@ class Forward:
         scale = children.sum(axis=1)
 
         def pull_back(slope: np.ndarray) -> np.ndarray:
-            return step.pull_forward(messages, extension, _divided(slope, scale), adder(self.slopes, level))
+            return step.pull_forward(messages, extension, _divide(slope, scale), adder(self.slopes, level))
 
-        return _divided(children, scale), scale, pull_back
+        return _divide(children, scale), scale, pull_back
 
 
 class Backward:
@@ -118,10 +118,10 @@ class Backward:
 
         def pull_back(slope: np.ndarray) -> np.ndarray:
             result = np.zeros_like(messages)
-            step.pull_backward(messages, extension, _divided(slope, scale), adder(self.slopes, time), result)
+            step.pull_backward(messages, extension, _divide(slope, scale), adder(self.slopes, time), result)
             return result
 
-        return _divided(children, scale), scale, pull_back
+        return _divide(children, scale), scale, pull_back
 
 
 class Sweep:
@@ -205,21 +205,28 @@ class SequencePass:
         backward = Backward(chain, Trie.of(events[:, :split:-1]), self.slopes)
         self._forward = Sweep(forward, memory_bytes=memory_bytes // 2, keep=gradient, clock=clock)
         self._backward = Sweep(backward, memory_bytes=memory_bytes // 2, keep=gradient, clock=clock)
-        first, second = self._forward.direction.trie.leaf, self._backward.direction.trie.leaf
-        width = len(self._backward.leaves)
-        pairs, index = np.unique(first * width + second, return_inverse=True)
-        self._first, self._second = np.divmod(pairs, width)
-        self._alpha, self._beta = self._forward.leaves[self._first], self._backward.leaves[self._second]
-        joint = (self._alpha * self._beta) @ self.label
+        index, both = self._meet(self._forward.direction.trie.leaf, self._backward.direction.trie.leaf)
+        joint = both @ self.label
         self._total = joint.sum(axis=1)
         self.result = Posteriors(
             log_likelihood=self._forward.logs[self._first]
             + self._backward.logs[self._second]
             + natural_log(self._total),
             posterior=_divided(joint, self._total),
-            count=np.bincount(index, minlength=len(pairs)).astype(float),
+            count=np.bincount(index, minlength=len(joint)).astype(float),
             index=index,
         )
+
+    def _meet(self, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The pair of prefix and suffix of each sequence, by number, and the product of their messages at the split."""
+        if not self._backward.direction.levels:  # nothing comes after the split: a pair is a prefix
+            self._first, self._second = np.arange(len(self._forward.leaves)), np.zeros(1, dtype=int)
+            return first, self._forward.leaves
+        width = len(self._backward.leaves)
+        pairs, index = np.unique(first * width + second, return_inverse=True)
+        self._first, self._second = np.divmod(pairs, width)
+        self._alpha, self._beta = self._forward.leaves[self._first], self._backward.leaves[self._second]
+        return index, self._alpha * self._beta
 
     @one_blas_thread
     def pull_back(self, slope: Float[np.ndarray, "i Z"]) -> Float[np.ndarray, "T C A"]:
@@ -229,14 +236,21 @@ class SequencePass:
         """
         assert self.slopes is not None
         spread = _divided(slope @ self.label.T, self._total)
-        alpha = np.zeros_like(self._forward.leaves)
+        if not self._backward.direction.levels:
+            self._forward.pull_back(spread)
+            return self.slopes.table()
+        alpha, beta = np.zeros_like(self._forward.leaves), np.zeros_like(self._backward.leaves)
         np.add.at(alpha, self._first, spread * self._beta)
         self._forward.pull_back(alpha)
-        if self._backward.direction.levels:
-            beta = np.zeros_like(self._backward.leaves)
-            np.add.at(beta, self._second, spread * self._alpha)
-            self._backward.pull_back(beta)
+        np.add.at(beta, self._second, spread * self._alpha)
+        self._backward.pull_back(beta)
         return self.slopes.table()
+
+
+def _divide(rows: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """`_divided`, in place: a fresh array of this size costs as much as the division."""
+    rows *= inverse(scale)[:, None]
+    return rows
 
 
 def _divided(rows: np.ndarray, scale: np.ndarray) -> np.ndarray:

@@ -69,12 +69,17 @@ class Step:
     def emitted(self, moved: list[np.ndarray], level: Extension) -> np.ndarray:
         """Forward messages of a level from the moved messages of the level before."""
         shape = moved[0].shape
-        children = np.zeros((*shape[: self.axis], len(level.parent), *shape[self.axis + 1 :]))
+        children = np.empty((*shape[: self.axis], len(level.parent), *shape[self.axis + 1 :]))
         for event, begin, end in level.segments:
+            here, empty = children[self._at(slice(begin, end))], True
             for rows, channel in zip(moved, self.channels, strict=True):
                 if channel.emits[event]:
                     part = rows[self._at(level.parent[begin:end])]
-                    children[self._at(slice(begin, end))] += part * channel.by_event[event]
+                    part *= channel.by_event[event]
+                    np.copyto(here, part) if empty else np.add(here, part, out=here)
+                    empty = False
+            if empty:
+                here[...] = 0.0
         return children
 
     def forward(self, messages: np.ndarray, level: Extension) -> np.ndarray:
@@ -83,14 +88,15 @@ class Step:
 
     def pull_forward(self, messages: np.ndarray, level: Extension, slope: np.ndarray, add: Add | None) -> np.ndarray:
         """The adjoint of `forward`: the gradient in the parents' messages, from the gradient in the level's."""
-        result = np.zeros(messages.shape)
+        result = None
         for number, matrix, channel in self._emitting(level):
             inside = np.zeros(messages.shape)
             self._scatter(inside, level, slope, channel)
-            result += _product(inside, _turned(matrix))
+            found = _product(inside, _turned(matrix))
+            result = found if result is None else np.add(result, found, out=result)
             if add is not None:
                 add(number, messages, inside)
-        return result
+        return np.zeros(messages.shape) if result is None else result
 
     def backward(self, messages: np.ndarray, level: Extension) -> np.ndarray:
         """Backward messages of a level from those of the level before, which lies one step later."""

@@ -10,6 +10,7 @@ from ..common.errors import ModelFileError
 from ..common.files import write_whole
 
 END = ""
+_PART = 2**20
 
 
 def read_text(path: str | Path, most_bytes: int, remedy: str = "") -> str:
@@ -24,7 +25,11 @@ def read_text(path: str | Path, most_bytes: int, remedy: str = "") -> str:
         if not place.is_file():
             raise ModelFileError(path, "the file does not exist" if not place.exists() else "this is not a file")
         with place.open("rb") as file:
-            content = file.read(most_bytes + 1)
+            parts, left = [], most_bytes + 1
+            while part := file.read(min(left, _PART)):  # one call would allocate the limit, not the size of the file
+                parts.append(part)
+                left -= len(part)
+        content = b"".join(parts)
         if len(content) > most_bytes:
             size = max(place.stat().st_size, len(content))
             hint = f": {remedy}" if remedy else ""

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from ..common.checks import SUM_TOLERANCE, Defects, Names, as_floats, as_tuple, check_distributions, check_shape, frozen
 from ..common.errors import InputError, TooLargeError
+from ..common.suggest import suggestion
 from ..common.values import Value
 from .model import Tables, canonical, is_sparse, shape_of
 
@@ -124,7 +125,15 @@ class Observer(Value):
 
     def with_clock(self) -> "Observer":
         """The same observer with a clock, who knows at least as much; itself unless `untimed`."""
-        return Observer(**{**self._arguments(), "untimed": False}) if self.untimed else self
+        return self.replace(untimed=False) if self.untimed else self
+
+    def replace(self, **changes: Any) -> "Observer":
+        """The same observer with some arguments changed, checked anew; emissions and `emissions_at` keep their columns."""
+        known = self._arguments()
+        unknown = [f"unknown argument {name!r}: {suggestion(name, known)}" for name in changes if name not in known]
+        if unknown:
+            raise InputError("replace", unknown)
+        return Observer(**{**known, **changes})
 
     @property
     def on_actions(self) -> bool:
@@ -271,7 +280,7 @@ class Observer(Value):
             time: self._like([_recoloured(matrix, column) for matrix in matrices])
             for time, matrices in ((-1, self.base_matrices), *self._at.items())
         }
-        return Observer(**{**self._arguments(), "emissions": moved.pop(-1), "emissions_at": moved})
+        return self.replace(emissions=moved.pop(-1), emissions_at=moved)
 
     def _like(self, matrices: list[sp.csr_array]) -> list[sp.csr_array] | sp.csr_array:
         """Other emissions in the form in which these were given."""

@@ -130,10 +130,9 @@ def sensor_ranges(problem: Problem) -> tuple[Range, ...]:
     if not sensors:
         others = [o for o in range(observer.num_observations) if o != observer.silent]
         sensors = {observer.observations[o]: [o] for o in others} if len(others) <= 8 else {}
-    emissions = observer.emissions.max(axis=0) if observer.on_actions else observer.emissions
     found = []
     for name, reports in sensors.items():
-        rates = emissions[:, reports].sum(axis=1)
+        rates = np.max([matrix[:, reports].toarray() for matrix in observer.base_matrices], axis=0).sum(axis=1)
         low, high = float(rates.min()), float(rates.max())
         inside = rates > (low + high) / 2 if high > low else np.ones(len(rates), dtype=bool)
         found.append(Range(name, np.flatnonzero(inside), high, low))

@@ -51,7 +51,7 @@ class OpacityPart(Part):
 class AnswerPart(Part):
     """What the search found."""
 
-    status: str = Field(description="CONVERGED, ITERATION_LIMIT, TIME_LIMIT, INTERRUPTED or INFEASIBLE.")
+    status: str = Field(description="CONVERGED, ITERATION_LIMIT, TIME_LIMIT, NOT_SEARCHED, INTERRUPTED or INFEASIBLE.")
     message: str = Field(description="The status in words.")
     feasible: bool = Field(description="Whether the constraint is met.")
     opacity: OpacityPart = Field(description="The remaining uncertainty of the observer about the secret.")
@@ -133,12 +133,7 @@ def certificate_document(certificate: Certificate) -> dict[str, object]:
 
 
 def result_document(
-    problem: Problem,
-    solution: Solution,
-    scenario: str | None,
-    certificate: Certificate | None,
-    note: str,
-    files: dict[str, str],
+    problem: Problem, solution: Solution, scenario: str | None, files: dict[str, str]
 ) -> ResultDocument:
     """The document of a solution; `files` are the files beside it, with their SHA-256."""
     return ResultDocument.model_validate(
@@ -147,8 +142,8 @@ def result_document(
             "veil": version("veil"),
             "problem": problem_document(problem, scenario),
             "answer": answer_document(solution),
-            "certificate": None if certificate is None else certificate_document(certificate),
-            "certificate_note": note,
+            "certificate": None if solution.certificate is None else certificate_document(solution.certificate),
+            "certificate_note": solution.certificate_note,
             "files": files,
         }
     )

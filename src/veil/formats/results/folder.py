@@ -20,7 +20,6 @@ from ...planning.solution import History, Solution
 from ...policy.policy import Policy
 from ...problem.fingerprint import write_content
 from ...problem.problem import Problem
-from ...proof.certificate import Certificate
 from ..documents import json_text, refuse_document
 from ..policies.files import load_policy
 from .document import ResultDocument, result_document
@@ -75,16 +74,13 @@ def write_result(
     solution: Solution,
     *,
     scenario: str | None = None,
-    certificate: Certificate | None = None,
-    note: str = "",
 ) -> ResultDocument:
     """Write a solution as a result folder, complete or not at all.
 
     A new folder appears in one step. In a folder that exists, the old document is removed first and the new one is written
     last: a reader finds the old result, none, or the new one.
 
-    **Arguments:** `scenario`: where the problem came from, a path or `gallery:NAME`; `certificate`: of the policy;
-    `note`: why there is none.
+    **Arguments:** `scenario`: where the problem came from, a path or `gallery:NAME`.
 
     **Raises:** `InputError` where the folder cannot be written.
     """
@@ -93,7 +89,7 @@ def write_result(
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         staging = _staging(folder.parent, folder.name)
-        document = _write_files(staging, problem, solution, _place_of(scenario, folder), certificate, note)
+        document = _write_files(staging, problem, solution, _place_of(scenario, folder))
         _publish(folder, staging, document)
     except OSError as error:
         raise InputError(str(folder), [f"the result cannot be written: {error.strerror or error}"]) from error
@@ -109,14 +105,7 @@ def save_solution(folder: str | Path, solution: Solution, scenario: str | None) 
     if problem is None:
         raise InputError("solution", ["it does not know its problem, which only veil.solve tells it: use write_result"])
     check_writable(folder)
-    write_result(
-        folder,
-        problem,
-        solution,
-        scenario=scenario,
-        certificate=solution.certificate,
-        note=solution.certificate_note,
-    )
+    write_result(folder, problem, solution, scenario=scenario)
 
 
 def check_writable(folder: str | Path) -> None:
@@ -182,23 +171,16 @@ def _place_of(scenario: str | None, folder: Path) -> str | None:
     return Path(os.path.relpath(os.path.abspath(scenario), folder)).as_posix()
 
 
-def _write_files(
-    folder: Path,
-    problem: Problem,
-    solution: Solution,
-    scenario: str | None,
-    certificate: Certificate | None,
-    note: str,
-) -> ResultDocument:
+def _write_files(folder: Path, problem: Problem, solution: Solution, scenario: str | None) -> ResultDocument:
     solution.policy.save(folder / POLICY)
     write_whole(folder / HISTORY, history_csv(solution.history), marker=_MARKERS[HISTORY])
-    if certificate is not None:
-        certificate.save(folder / CERTIFICATE)
+    if solution.certificate is not None:
+        solution.certificate.save(folder / CERTIFICATE)
     content = problem_content(problem)
     if content is not None:
         write_whole(folder / PROBLEM, content, marker=_MARKERS[PROBLEM])
     files = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
-    document = result_document(problem, solution, scenario, certificate, note, files)
+    document = result_document(problem, solution, scenario, files)
     write_whole(folder / DOCUMENT, json_text(document.model_dump(mode="json")).encode(), marker=_MARKERS[DOCUMENT])
     return document
 

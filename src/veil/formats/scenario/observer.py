@@ -39,14 +39,19 @@ def read_observer(table: ObserverTable, model: ScenarioModel, defects: Defects) 
         defects.add(
             "nothing says what the observer sees, expected emissions, action_emissions or sensors in [observer]"
         )
+    scheduled = table.times is not None or table.untimed
     for key in _OF_EMISSIONS:
+        if key == "silent" and scheduled:
+            continue
         if getattr(table, key) and table.emissions is None and table.action_emissions is None:
             defects.add(f"found {key}, which only emissions and action_emissions use", key)
     if len(defects) > before:
         return None
     try:
         made = _made(table, ways[0] if ways else "model", model, defects)
-        return noisy(made, table.noise) if made is not None and table.noise and len(defects) == before else made
+        if made is None or len(defects) > before:
+            return made
+        return _scheduled(noisy(made, table.noise) if table.noise else made, table, model, defects)
     except VeilError as error:
         defects.take(error)
         return None
@@ -66,12 +71,41 @@ def _made(table: ObserverTable, way: str, model: ScenarioModel, defects: Defects
     return _seeing(model.imported.observer, *seen)
 
 
+def _scheduled(observer: Observer, table: ObserverTable, model: ScenarioModel, defects: Defects) -> Observer | None:
+    """The observer with the times at which it receives something, what is emitted then, and whether it has a clock."""
+    if table.times is None and not table.emissions_at and not table.untimed:
+        return observer
+    before, given = len(defects), {}
+    if table.emissions_at and table.emissions is None:
+        defects.add("found emissions_at, which needs emissions", "emissions_at")
+        return None
+    same = {"observations": list(observer.observations.all()), "mutes": {}, "silent": None}
+    for key, rows in table.emissions_at.items():
+        part = defects.under("emissions_at", key)
+        if not (key.isascii() and key.isdigit() and len(key) <= 6):
+            part.add(f"found {key!r}, expected a time, as in [observer.emissions_at.3]")
+            continue
+        then = _from_emissions(table.model_copy(update=same | {"emissions": rows}), model, part, rows_at=part)
+        if then is not None:
+            given[int(key)] = then.base_matrices[0]
+    silent = observer.silent
+    if table.silent is not None:
+        numbers = {name: index for index, name in enumerate(observer.observations)}
+        silent = lookup(numbers, table.silent, "observation", defects, "silent")
+    if len(defects) > before:
+        return None
+    times = table.times if table.times is None or table.times == "end" else tuple(table.times)
+    return observer.replace(times=times, emissions_at=given, untimed=table.untimed, silent=silent)
+
+
 def _seeing(observer: Observer, sees_actions: bool, sees_initial: bool) -> Observer:
     """The observer of a model file, to which the scenario adds whether it sees actions and the start."""
     names = observer.observations.all() if observer.observations.given else None
-    seen = (sees_actions or observer.sees_actions, sees_initial and observer.sees_initial)
-    emissions = list(observer.matrices) if observer.on_actions else observer.matrices[0]
-    return Observer(emissions, names, *seen, silent=observer.silent, sensors=observer.sensors)
+    return observer.replace(
+        observation_names=names,
+        sees_actions=sees_actions or observer.sees_actions,
+        sees_initial=sees_initial and observer.sees_initial,
+    )
 
 
 def _check_size(rows: float, observations: float) -> None:
@@ -117,23 +151,26 @@ def _from_variables(table: ObserverTable, model: ScenarioModel, defects: Defects
     codes = np.stack([np.unique(values, return_inverse=True)[1] for _, values in columns])
     _check_size(model.model.num_states, np.unique(codes, axis=1).shape[1])
     seen = observer_from_values(dict(columns))
-    return Observer(seen.emissions, seen.observations.all(), table.sees_actions, table.sees_initial)
+    return seen.replace(sees_actions=table.sees_actions, sees_initial=table.sees_initial)
 
 
-def _from_emissions(table: ObserverTable, model: ScenarioModel, defects: Defects) -> Observer | None:
-    """A table of emissions; what a row leaves to 1 goes to the observation `rest`."""
+def _from_emissions(
+    table: ObserverTable, model: ScenarioModel, defects: Defects, rows_at: Defects | None = None
+) -> Observer | None:
+    """A table of emissions; what a row leaves to 1 goes to the observation `rest`. `rows_at`: where defects of rows go."""
     before = len(defects)
     states, actions = model.model.num_states, model.model.num_actions
     by_action = table.action_emissions is not None
     given = table.action_emissions if table.action_emissions is not None else {"": table.emissions or {}}
-    named = (name for rows in given.values() for row in rows.values() for name in row)
+    tables = [*given.values(), *table.emissions_at.values()]
+    named = (name for rows in tables for row in rows.values() for name in row)
     default: dict[str, None] = dict.fromkeys([*([table.rest] if table.rest else []), *named])
     names = list(default if table.observations is None else table.observations)
     numbers = {name: index for index, name in enumerate(names)}
     _check_size(states * (actions if by_action else 1), len(names))
     emissions = np.zeros((actions if by_action else 1, states, len(names)))
     filled = np.zeros(emissions.shape[:2], dtype=bool)
-    rows_of = defects.under("action_emissions" if by_action else "emissions")
+    rows_of = defects.under("action_emissions" if by_action else "emissions") if rows_at is None else rows_at
     for action, rows in given.items():
         part = rows_of.under(action) if by_action else rows_of
         a = lookup(model.action_numbers, action, "action", part) if by_action else 0

@@ -25,6 +25,7 @@ from .types import (
     States,
     Table,
     Threshold,
+    Times,
     Transition,
     Weight,
     listed,
@@ -225,6 +226,19 @@ class ObserverTable(Table):
         description="The observation that receives what a row of emissions lacks to 1, and all of a row that is missing.",
     )
     silent: Name | None = Field(None, description="The observation that means that no sensor reports.")
+    times: Times | None = Field(
+        None,
+        description="When observations are received; at all other times it is the silent one, or a further one called"
+        " `unobserved`. By default at all times.",
+    )
+    emissions_at: dict[Name, dict[Name, Emission]] = Field(
+        {},
+        max_length=1000,
+        description="Other `emissions` at single times: `[observer.emissions_at.3]` holds at time 3.",
+    )
+    untimed: bool = Field(
+        False, description="Whether silent steps are erased: the observer does not know when the others came."
+    )
     mutes: dict[Name, dict[Name, Name]] = Field(
         {}, description="For each sensor, what its reports turn into when it is switched off: `sensor.observation = …`."
     )

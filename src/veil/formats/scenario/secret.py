@@ -22,16 +22,19 @@ def read_secret(
     """
     secret, before = SECRETS.get(form.kind), len(defects)
     part = defects.under("secret")
-    table = {key.name: _value(key, getattr(form, key.name), model, part.under(key.name)) for key in secret.keys}
+    grouped = getattr(form, "groups", None) is not None  # instead of a set of states
+    table = {
+        key.name: _value(key, getattr(form, key.name), model, part.under(key.name), grouped) for key in secret.keys
+    }
     if secret.several_models:
         table |= {"names": [one.name or f"model {number}" for number, one in enumerate(models)]}
         table |= {"weights": _weights(models, defects.under("models"))}
     return secret.from_table(table, model.model, part) if len(defects) == before else None
 
 
-def _value(key: Key, value: object, model: ScenarioModel, defects: Defects) -> object:
+def _value(key: Key, value: object, model: ScenarioModel, defects: Defects, grouped: bool) -> object:
     """A value as `Secret.from_table` takes it: states by their indices."""
-    if key.default is SECRET_CELLS and value is None:
+    if key.default is SECRET_CELLS and value is None and not grouped:
         return _secret_cells(model, defects)
     return value if value is None else _found(key.form, value, model, defects)
 

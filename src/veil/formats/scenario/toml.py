@@ -178,11 +178,23 @@ def _observer(observer: Observer, model: Model) -> dict[str, object]:
     table |= {} if rest is None else {"silent": names[rest], "rest": names[rest]}
     table |= {"sees_actions": True} if observer.sees_actions else {}
     table |= {} if observer.sees_initial else {"sees_initial": False}
+    if observer.times is not None:
+        table["times"] = observer.times if observer.times == "end" else sorted(observer.times)
+    table |= {"untimed": True} if observer.untimed else {}
+    rows = [matrix.toarray() for matrix in observer.base_matrices]
     if observer.on_actions:
-        by_action = zip(model.actions.all(), observer.emissions, strict=True)
-        table["action_emissions"] = {action: _emissions(rows, states, names, rest) for action, rows in by_action}
+        by_action = zip(model.actions.all(), rows, strict=True)
+        table["action_emissions"] = {action: _emissions(table, states, names, rest) for action, table in by_action}
     else:
-        table["emissions"] = _emissions(observer.emissions, states, names, rest)
+        table["emissions"] = _emissions(rows[0], states, names, rest)
+    at = observer.emissions_at
+    if at and observer.on_actions:
+        raise InputError(
+            "scenario", ["emissions_at on (action, next state) has no form in files: use problem.unrolled()"]
+        )
+    if at:
+        then = {str(time): matrix.toarray() for time, matrix in at.items() if not isinstance(matrix, list)}
+        table["emissions_at"] = {time: _emissions(rows, states, names, rest) for time, rows in then.items()}
     mutes = {s: {names[one]: names[other] for one, other in muting.items()} for s, muting in observer.sensors.items()}
     return table | ({"mutes": mutes} if mutes else {})
 

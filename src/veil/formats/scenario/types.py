@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -166,6 +166,10 @@ Emission = Annotated[
         Name | _Row,
         _row,
     ),
+]
+Times = Annotated[
+    list[Annotated[int, Field(ge=0, le=100_000)]] | Literal["end"],
+    Form('"end", or a list of whole numbers from 0 to 100,000', '`"end"`, or list of times'),
 ]
 Start = Annotated[
     dict[str, float],

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Bool
 
-from ...common.checks import Defects, as_tuple
+from ...common.checks import Defects
 from ..model import Model
-from .secret import Key, Secret, SecretTable, State, States, membership
+from .secret import Key, Secret, SecretTable, State, States, frozen_groups, group_labels
 
 if TYPE_CHECKING:
     from ..problem import Problem
@@ -37,29 +37,20 @@ class InitialState(Secret):
     groups: Mapping[str, Iterable[State]] | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.groups, Mapping):
-            object.__setattr__(self, "groups", {name: as_tuple(states) for name, states in self.groups.items()})
+        object.__setattr__(self, "groups", frozen_groups(self.groups))
 
     def resolve(self, models: Sequence[Model], horizon: int, defects: Defects) -> SecretTable | None:
         """The label at time 0."""
         model = models[0]
         starts = np.flatnonzero(sum(m.initial for m in models))
-        label = np.full(model.num_states, -1)
         if self.groups is None:
+            label = np.full(model.num_states, -1)
             label[starts] = np.arange(len(starts))
             return SecretTable.without_memory(0, [model.states[s] for s in starts], label)
-        if not isinstance(self.groups, Mapping):
-            found = type(self.groups).__name__
-            defects.add(f"groups are a {found}, expected a mapping from name to states", "groups")
+        found = group_labels(model.states, self.groups, defects)
+        if found is None:
             return None
-        names = [str(name) for name in self.groups]
-        for number, (name, members) in enumerate(self.groups.items()):
-            group = defects.under("groups", names[number], where=f"group {name!r}")
-            inside = membership(model.states, members, group).astype(bool)
-            for state in np.flatnonzero(inside & (label >= 0))[:3]:
-                other = f"state {model.states[state]!r} is in group {names[label[state]]!r} too"
-                group.add(f"{other}, expected each state in one group at most")
-            label[inside] = number
+        names, label = found
         for state in starts[label[starts] < 0]:
             missing = f"start state {model.states[state]!r} is in no group"
             defects.add(f"{missing}, expected every start in one", "groups")

@@ -1,37 +1,50 @@
-"""The secret `last_state`: is the last state in a set?"""
+"""The secret `last_state`: is the last state in a set, or in which of several groups is it?"""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...common.checks import Defects, as_tuple
 from ..model import Model
-from .secret import SECRET_CELLS, Key, Secret, SecretTable, State, States, membership
+from .secret import SECRET_CELLS, Key, Secret, SecretTable, State, States, frozen_groups, set_or_groups
 
 if TYPE_CHECKING:
     from ..problem import Problem
 
+GROUPS = Key(
+    "groups",
+    dict[str, States],
+    "Instead of `states`: several groups, `group = states`, each a value; all other states are `elsewhere`.",
+    None,
+    most=10_000,
+)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LastState(Secret):
-    """Is the last state in a set? `Z = 1[s_T ∈ states]` (the paper's last-state opacity).
+    """Is the last state in a set? `Z = 1[s_T ∈ states]` (the paper's last-state opacity); or, in which of several groups?
 
-    **Arguments:** `states`: the set, by name or index.
+    **Arguments:** one of `states`, the set, by name or index; and `groups`: a mapping from a group's name to its states.
+    Groups must not overlap; states in none of them have the value `elsewhere`.
     """
 
     kind = "last_state"
-    keys = (Key("states", States, "The states; in a grid the secret cells by default.", SECRET_CELLS),)
+    keys = (Key("states", States, "The states; in a grid the secret cells by default.", SECRET_CELLS), GROUPS)
 
-    states: Iterable[State]
+    states: Iterable[State] | None = None
+    groups: Mapping[str, Iterable[State]] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "states", as_tuple(self.states))
+        object.__setattr__(self, "groups", frozen_groups(self.groups))
 
     def resolve(self, models: Sequence[Model], horizon: int, defects: Defects) -> SecretTable | None:
         """The label at time T."""
-        label = membership(models[0].states, self.states, defects.under("states"))
-        return SecretTable.without_memory(horizon, ("elsewhere", "secret"), label)
+        found = set_or_groups(models[0].states, self.states, self.groups, defects)
+        return None if found is None else SecretTable.without_memory(horizon, *found)
 
     def describe(self, problem: "Problem") -> str:
         """The question."""
+        if self.groups is not None:
+            return f"In which group of states is the last one, at time {problem.horizon}?"
         return f"Is the last state, at time {problem.horizon}, a secret one?"

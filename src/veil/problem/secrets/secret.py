@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args, get_origin
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from ...common.checks import Defects, Names
+from ...common.checks import Defects, Names, as_tuple
 from ...common.values import Value
 from ..model import Model
 
@@ -26,6 +26,8 @@ class _Default(Enum):
 
 
 SECRET_CELLS = _Default.SECRET_CELLS
+ELSEWHERE = "elsewhere"
+ELSEWHERE_OR_SECRET = (ELSEWHERE, "secret")
 
 
 @dataclass(frozen=True)
@@ -105,10 +107,13 @@ class Secret(Value, ABC):
         """What the observer wants to know, as a question of one sentence."""
 
     def marked_states(self, problem: "Problem") -> Bool[np.ndarray, " S"]:
-        """The states to mark in pictures; by default, with one model, those with another value than the first."""
+        """The states to mark in pictures; by default, with one model, those that are not `elsewhere` or the first value."""
         marked = np.zeros(problem.num_states, dtype=bool)
+        names = problem.secret_table.value_names
+        plain = names.index(ELSEWHERE) if ELSEWHERE in names else 0
         if len(problem.models) == 1:
-            marked[:] = (problem.secret_table.label > 0).any(axis=(0, 1))
+            label = problem.secret_table.label
+            marked[:] = ((label >= 0) & (label != plain)).any(axis=(0, 1))
         return marked
 
     @classmethod
@@ -150,3 +155,50 @@ def membership(states: Names, wanted: Iterable[State], defects: Defects) -> Int[
     if not found:
         defects.add("no states are given, expected at least one")
     return label
+
+
+def group_labels(
+    states: Names, groups: object, defects: Defects
+) -> tuple[tuple[str, ...], Int[np.ndarray, " S"]] | None:
+    """The names of the groups and the number of each state's group, -1 for none; None where they are no mapping."""
+    if not isinstance(groups, Mapping):
+        found = type(groups).__name__
+        defects.add(f"groups are a {found}, expected a mapping from name to states", "groups")
+        return None
+    label, names = np.full(len(states), -1), tuple(str(name) for name in groups)
+    for number, (name, members) in enumerate(groups.items()):
+        group = defects.under("groups", names[number], where=f"group {name!r}")
+        inside = membership(states, members, group).astype(bool)
+        for state in np.flatnonzero(inside & (label >= 0))[:3]:
+            other = f"state {states[state]!r} is in group {names[label[state]]!r} too"
+            group.add(f"{other}, expected each state in one group at most")
+        label[inside] = number
+    return names, label
+
+
+def set_or_groups(
+    states: Names, wanted: Iterable[State] | None, groups: object, defects: Defects
+) -> tuple[tuple[str, ...], Int[np.ndarray, " S"]] | None:
+    """Values and labels of a secret that asks for a set of states, or for one of several groups of them.
+
+    States in no group have a further value, `elsewhere`. None with every defect noted.
+    """
+    if (wanted is None) == (groups is None):
+        found = "neither states nor groups are given" if groups is None else "states and groups are both given"
+        defects.add(f"{found}, expected one of them", "states")
+        return None
+    if wanted is not None:
+        return ELSEWHERE_OR_SECRET, membership(states, wanted, defects.under("states"))
+    found = group_labels(states, groups, defects)
+    if found is None or (found[1] >= 0).all():
+        return found
+    names, label = found
+    if ELSEWHERE in names:
+        outside = states[int(np.flatnonzero(label < 0)[0])]
+        defects.add(f"group {ELSEWHERE!r} does not hold {outside!r}, which is in no group: rename the group", "groups")
+    return (*names, ELSEWHERE), np.where(label < 0, len(names), label)
+
+
+def frozen_groups(groups: Any) -> Any:
+    """Groups with their members as tuples, so that they can be read more than once; anything else as it is."""
+    return {name: as_tuple(members) for name, members in groups.items()} if isinstance(groups, Mapping) else groups

@@ -1,0 +1,102 @@
+"""Observers that depend on time or have no clock, in scenario files: read, written, and refused with the line."""
+
+import numpy as np
+import pytest
+
+import veil
+from veil.common.errors import ScenarioError
+from veil.formats.scenario.load import read_scenario
+from veil.formats.scenario.toml import to_toml
+from veil.problem.fingerprint import fingerprint
+
+TEXT = """
+horizon = 3
+
+[graph]
+states = ["a", "b"]
+initial = { a = 0.5, b = 0.5 }
+transitions = [["a", "go", { a = 0.5, b = 0.5 }], ["b", "go", "b"]]
+
+[observer]
+rest = "nothing"
+silent = "nothing"
+%s
+
+[observer.emissions]
+a = "red"
+%s
+
+[secret]
+kind = "initial_state"
+"""
+LATER = """
+[observer.emissions_at.2]
+b = { blue = 0.5, red = 0.5 }
+"""
+
+
+def read(keys: str = "", tables: str = "") -> veil.Problem:
+    return read_scenario(TEXT % (keys, tables)).problem
+
+
+def test_the_keys_are_those_of_the_observer():
+    plain = read().observer
+    assert not plain.varies
+    assert read('times = "end"').observer.times == "end"
+    assert read("times = [1, 3]").observer.times == {1, 3}
+    assert read("untimed = true").observer.untimed
+    later = read("", LATER).observer
+    assert later.observations.all() == ("nothing", "red", "blue")
+    np.testing.assert_allclose(later.matrices_at(2, 3)[0].toarray(), [[1, 0, 0], [0, 0.5, 0.5]])
+    np.testing.assert_allclose(later.matrices_at(1, 3)[0].toarray(), [[0, 1, 0], [1, 0, 0]])
+
+
+@pytest.mark.parametrize(
+    "keys", ["", 'times = "end"', "times = [1, 3]", "untimed = true", "times = [0]\nuntimed = true"]
+)
+@pytest.mark.parametrize("tables", ["", LATER])
+def test_what_is_written_is_what_is_read(keys: str, tables: str):
+    problem = read(keys, tables)
+    assert fingerprint(read_scenario(to_toml(problem)).problem) == fingerprint(problem)
+
+
+def test_sensors_of_a_grid_can_be_untimed(tmp_path):
+    text = veil.gallery._text("paper-last-state.toml").replace("[secret]", "[observer]\nuntimed = true\n\n[secret]")
+    problem = read_scenario(text).problem
+    assert problem.observer.untimed
+    timed = veil.gallery.load("paper-last-state")
+    policy = veil.MarkovPolicy.uniform(timed)
+    short, long = problem.replace(horizon=4), timed.replace(horizon=4)
+    assert veil.opacity(short, policy).bits > veil.opacity(long, policy).bits
+
+
+@pytest.mark.parametrize(
+    ("keys", "tables", "words"),
+    [
+        ('times = "start"', "", "line 12, [observer] times: "),
+        ("times = [4]", "", "the time 4, expected times from 0 to the horizon 3"),
+        ("", '[observer.emissions_at.soon]\na = "red"', "expected a time"),
+        ("", '[observer.emissions_at.1]\nc = "red"', "unknown state 'c'"),
+        ("", '[observer.emissions_at.9]\na = "red"', "the time 9"),
+        ("sees_actions = true\nuntimed = true", "", "every step is seen by its action"),
+    ],
+)
+def test_what_is_wrong_is_named(keys: str, tables: str, words: str):
+    with pytest.raises(ScenarioError) as caught:
+        read(keys, tables)
+    assert words in str(caught.value)
+
+
+def test_an_untimed_observer_needs_a_silent_observation():
+    text = (TEXT % ("untimed = true", "")).replace('silent = "nothing"\n', "")
+    with pytest.raises(ScenarioError, match="name the silent observation"):
+        read_scenario(text)
+
+
+def test_groups_in_files():
+    grid = veil.gallery._text("paper-last-state.toml")
+    text = grid[: grid.index("[secret]")]
+    secret = '[secret]\nkind = "last_state"\n[secret.groups]\nnorth = ["r0c0", "r0c1"]\nsouth = ["r5c5"]\n'
+    problem = read_scenario(text + secret).problem
+    assert problem.secret_values == ("north", "south", "elsewhere")
+    assert fingerprint(read_scenario(to_toml(problem)).problem) == fingerprint(problem)
