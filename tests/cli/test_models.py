@@ -82,6 +82,65 @@ def test_measure_agrees_with_the_library():
     assert set(found["details"]["costs_bits"]) == {"camera"}
 
 
+def test_measure_takes_a_gain_matrix_orders_and_a_horizon(tmp_path: Path):
+    gain = tmp_path / "gain.csv"
+    gain.write_text("1, 0\n0, 2\n")
+    done = veil(
+        "measure", "rooms.toml", "--details", "--gain", str(gain), "--order", "3", "--by", "posterior", "--json"
+    )
+    assert done.code == 0, done.err
+    problem = load("rooms.toml")
+    policy = package.MarkovPolicy.uniform(problem)
+    found = package.measures.quantities(problem, policy, gain=[[1, 0], [0, 2]], orders=3.0, top=5)
+    printed = done.json["details"]["quantities"]
+    assert found.gain is not None
+    assert printed["gain"]["posterior"] == found.gain.posterior
+    assert list(printed["renyi_bits"]) == ["3"]
+    assert [one["probability"] for one in printed["worst"]["posterior"]] == [
+        one.probability for one in found.worst["posterior"]
+    ]
+    assert veil("measure", "rooms.toml", "--horizon", "1", "--json").json["problem"]["horizon"] == 1
+    shown = veil("measure", "rooms.toml", "--details", "--gain", str(gain)).out
+    assert "maximal leakage" in shown
+    gain.write_text("1, x\n")
+    assert "expected rows of numbers" in veil("measure", "rooms.toml", "--details", "--gain", str(gain)).err
+    gain.write_text("1, 2, 3\n")
+    assert (
+        "gain has shape (1, 3), expected (W, 2)" in veil("measure", "rooms.toml", "--details", "--gain", str(gain)).err
+    )
+    assert veil("measure", "rooms.toml", "--details", "--gain", "absent.csv").code == shared.BAD_INPUT
+
+
+UNTIMED = """
+horizon = 3
+[graph]
+states = ["a", "b"]
+initial = { a = 0.5, b = 0.5 }
+transitions = [["a", "go", { a = 0.5, b = 0.5 }], ["b", "go", "b"]]
+[observer]
+rest = "nothing"
+silent = "nothing"
+untimed = true
+[observer.emissions]
+a = "red"
+[secret]
+kind = "initial_state"
+"""
+
+
+def test_commands_on_an_observer_without_a_clock(tmp_path: Path):
+    path = tmp_path / "strings.toml"
+    path.write_text(UNTIMED)
+    done = veil("measure", str(path), "--details")
+    assert done.code == 0, done.err
+    assert "red red" in done.out
+    assert "needs an observer with a clock" in veil("inspect", str(path)).out
+    for command in (("solve", str(path)), ("attack", str(path), "uniform"), ("certify", str(path), "uniform")):
+        done = veil(*command)
+        assert done.code == shared.BAD_INPUT
+        assert "problem.with_clock()" in done.err
+
+
 def test_the_doctor_notices(monkeypatch: pytest.MonkeyPatch):
     assert veil("doctor").code == 0
     monkeypatch.setattr(doctor, "_BEST_BITS", 0.5)

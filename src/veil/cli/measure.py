@@ -188,8 +188,10 @@ def _details(problem: "Problem", policy: "Policy", found: "Quantities", by: str)
             "revealing": [vars(one) for one in table.revealing(len(found.worst[by]), by=by)],
             "asymmetric_bits": {name: table.asymmetric_bits(name) for name in problem.secret_values},
             "probability_surer_than_90": table.probability_surer(0.9),
-            "bits_over_time": bits_over_time(problem, policy),
         }
+        if problem.observer.untimed:  # it knows no times, and costs of sensors are those of an observer with a clock
+            return document
+        document["bits_over_time"] = bits_over_time(problem, policy)
         costs: dict[str, float] = {}
         if problem.observer.sensors:
             costs = sensor_costs(problem, policy)
@@ -237,7 +239,7 @@ def _show_details(document: dict[str, Any], found: "Quantities", by: str, source
         print()
         print_table([source, "bits leaked through it"], document["costs_bits"].items())
     rows = [
-        [" ".join(map(event_text, one.observations)), one.probability, one.gain_bits, one.leaked_bits, one.guess,
+        [" ".join(map(event_text, one.observations)) or "(none)", one.probability, one.gain_bits, one.leaked_bits, one.guess,
          one.posterior[one.guess]]
         for one in found.worst[by]
     ]  # fmt: skip
@@ -303,7 +305,7 @@ def _inspect_model(path: str, options: list[str] | None, as_json: bool) -> None:
 def _size(problem: "Problem") -> dict[str, Any]:
     from ..engine.hidden import build
 
-    model, hidden = problem.model, build(problem)
+    model, hidden = problem.model, build(problem.with_clock())
     transitions = sum(one.num_transitions for one in problem.models)
     return {
         "models": len(problem.models),
@@ -342,11 +344,15 @@ def _hiding(problem: "Problem") -> dict[str, Any]:
     from ..engine.chain import make_chain
     from ..engine.size import tree_size
 
-    chain = make_chain(problem, MarkovPolicy.uniform(problem))
+    chain = make_chain(problem, MarkovPolicy.uniform(problem), untimed=True)
     found: dict[str, Any] = {
         "prior": dict(zip(problem.secret_values, chain.prior.tolist(), strict=True)),
         "prior_bits": float(entropy_bits(chain.prior)),
     }
+    if chain.silent is not None:
+        why = "needs an observer with a clock"
+        exact = "fits if the strings without silent steps are few"
+        return found | {"sequences": None, "methods": {"exact": exact, "bracket": why, "sampled": why}}
     if chain.hidden.num_states > _MOST_COUNTED:
         why = f"{chain.hidden.num_states:,} hidden states are too many to enumerate sequences"
         return found | {"sequences": None, "methods": {"exact": why, "bracket": why, "sampled": "fits"}}

@@ -9,7 +9,7 @@ scale of each column is folded into the next emission, which saves a pass over t
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -27,6 +27,7 @@ from .sequences import Posteriors, inverse
 from .threads import one_blas_thread
 
 _LANE = 64  # sequences that travel together
+_BLOCK = 2**18  # numbers of a message made at a time: 2 MiB
 
 
 class ColumnPass:
@@ -138,35 +139,39 @@ class _Lane:
         """
         size = rows * len(self.events)
         if name not in self._scratch or self._scratch[name].size < size:
-            self._scratch[name] = np.empty(max(size, self.hidden.num_states * len(self.events)))
+            self._scratch[name] = np.empty(size)
         return self._scratch[name][:size].reshape(rows, len(self.events))
 
-    def _emission(self, channel: Channel, time: int, scale: np.ndarray, out: np.ndarray) -> np.ndarray:
-        """`F = B_c(·, o_{t+1}) / scale` over the states of the next time, `(m, n)`, written over `out`."""
-        channel.columns.take(self.steps.patterns[time].there, self.events[:, time + 1], out)
-        out *= inverse(scale)
+    def _emission(self, channel: Channel, time: int, rows: slice, weight: np.ndarray, out: np.ndarray) -> np.ndarray:
+        """`F = B_c(·, o_{t+1}) · weight` over some states of the next time, written over `out`."""
+        channel.columns.take(self.steps.patterns[time].there[rows], self.events[:, time + 1], out)
+        out *= weight
         return out
 
-    def _product(self, matrix: sp.csr_array, columns: np.ndarray, name: str) -> np.ndarray:
-        """`matrix @ columns` in a buffer."""
-        out = self._buffer(name, len(matrix.indptr) - 1)
-        out.fill(0.0)
-        rows, inner = len(out), len(columns)
-        parts = matrix.indptr, matrix.indices, matrix.data
-        csr_matvecs(rows, inner, columns.shape[1], *parts, np.ascontiguousarray(columns).ravel(), out.ravel())
-        return out
+    def _blocks(self, size: int) -> Iterator[slice]:
+        """Rows some at a time, so that what is made of them is still in the cache when it is used."""
+        step = max(1, _BLOCK // len(self.events))
+        for begin in range(0, size, step):
+            yield slice(begin, min(begin + step, size))
 
     def _ahead(self, time: int, messages: np.ndarray, scale: np.ndarray) -> np.ndarray:
-        result: np.ndarray | None = None
-        for channel, matrix in zip(self.hidden.channels, self.steps.matrices(time, turned=True), strict=True):
-            emission = self._emission(channel, time, scale, np.empty((len(matrix.indptr) - 1, len(self.events))))
-            emission *= self._product(matrix, messages, "product")
-            result = emission if result is None else np.add(result, emission, out=result)
-        assert result is not None
+        matrices, weight = self.steps.matrices(time, turned=True), inverse(scale)
+        result = np.empty((len(self.steps.patterns[time].there), len(self.events)))
+        for rows in self._blocks(len(result)):
+            here = result[rows]
+            for number, (channel, matrix) in enumerate(zip(self.hidden.channels, matrices, strict=True)):
+                emission = self._emission(
+                    channel, time, rows, weight, self._buffer("more", len(here)) if number else here
+                )
+                emission *= _product(matrix, rows, messages, self._buffer("product", len(here)))
+                if number:
+                    here += emission
         return result
 
     def _pull_ahead(self, time: int, messages: np.ndarray, scale: np.ndarray, slope: np.ndarray) -> np.ndarray:
-        return self._against(time, scale, slope, messages, np.empty_like(messages))
+        # With one channel the messages are not needed any more when the result is written.
+        out = messages if len(self.hidden.channels) == 1 else np.empty_like(messages)
+        return self._against(time, scale, slope, messages, out)
 
     def _back(self, time: int, messages: np.ndarray, scale: np.ndarray) -> np.ndarray:
         size = len(self.steps.patterns[time].here)
@@ -176,33 +181,48 @@ class _Lane:
         self, time: int, scale: np.ndarray, columns: np.ndarray, left: np.ndarray | None, out: np.ndarray
     ) -> np.ndarray:
         """`Σ_c K_c (F_c · columns)`, written over `out`; with `left` the slope `left ⊗ (F_c · columns)` in `K_c` is noted."""
-        pattern = self.steps.patterns[time]
+        pattern, weight = self.steps.patterns[time], inverse(scale)
+        inside = self._buffer("inside", len(pattern.there))
         for number, channel in enumerate(self.hidden.channels):
-            inside = self._emission(channel, time, scale, self._buffer("inside", len(pattern.there)))
-            inside *= columns
+            for rows in self._blocks(len(inside)):
+                self._emission(channel, time, rows, weight, inside[rows])
+                inside[rows] *= columns[rows]
             if left is not None:
                 self._note(time, number, pattern.outer(left, inside))
-            product = self._product(self.steps.matrices(time, turned=False)[number], inside, "product")
-            if number:
-                out += product
-            else:
-                out[:] = product
+            matrix = self.steps.matrices(time, turned=False)[number]
+            for rows in self._blocks(len(out)):
+                if number:
+                    out[rows] += _product(matrix, rows, inside, self._buffer("product", rows.stop - rows.start))
+                else:
+                    _product(matrix, rows, inside, out[rows])
         return out
 
     def _pull_back(self, time: int, messages: np.ndarray, scale: np.ndarray, slope: np.ndarray) -> np.ndarray:
-        pattern, result = self.steps.patterns[time], np.zeros_like(messages)
+        pattern, weight, result = self.steps.patterns[time], inverse(scale), np.zeros_like(messages)
+        inside = self._buffer("inside", len(pattern.there))
         for number, channel in enumerate(self.hidden.channels):
-            emission = self._emission(channel, time, scale, self._buffer("inside", len(pattern.there)))
-            product = self._product(self.steps.matrices(time, turned=True)[number], slope, "product")
-            product *= emission
-            result += product
-            emission *= messages
-            self._note(time, number, pattern.outer(slope, emission))
+            matrix = self.steps.matrices(time, turned=True)[number]
+            for rows in self._blocks(len(inside)):
+                emission = self._emission(channel, time, rows, weight, inside[rows])
+                product = _product(matrix, rows, slope, self._buffer("product", len(emission)))
+                product *= emission
+                result[rows] += product
+                emission *= messages[rows]
+            self._note(time, number, pattern.outer(slope, inside))
         return result
 
     def _note(self, time: int, channel: int, outer: np.ndarray) -> None:
         assert self.slopes is not None
         self.slopes.add_outer(time, channel, outer, self.steps.patterns[time].entries)
+
+
+def _product(matrix: sp.csr_array, rows: slice, columns: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """`matrix[rows] @ columns`, written over `out`."""
+    out.fill(0.0)
+    ends = matrix.indptr[rows.start : rows.stop + 1]  # they count from the first entry of the whole matrix
+    flat = np.ascontiguousarray(columns).ravel()
+    csr_matvecs(len(out), len(columns), columns.shape[1], ends, matrix.indices, matrix.data, flat, out.ravel())
+    return out
 
 
 class _Kept:
