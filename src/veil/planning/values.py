@@ -37,6 +37,7 @@ _MOST_SECONDS = 300.0  # of one exact gradient, where it was asked for
 _WINDOW_SECONDS = 0.3
 _WINDOW_STATES = 2000
 _BATCH_NUMBERS = 2**24
+_ANSWER_SECONDS = 5.0  # forecast, up to which the answer of a sampled search is evaluated exactly
 _LANE = 64  # sequences of a large sample that are drawn together
 # The sharpness of the smooth maximum that stands for the best guess: within Z^(1/p) of it.
 SHARPNESS = 64.0
@@ -347,7 +348,7 @@ def sampled_answer(
     chain, hidden = space.chain(table), space.hidden
     if hidden.num_states <= _COUNTED_STATES:
         size = tree_size(chain)
-        if size.exact and size.seconds(chain, gradient=False) <= 0.5 * seconds:
+        if size.exact and size.seconds(chain, gradient=False) <= min(_ANSWER_SECONDS, 0.5 * seconds):
             return opacity(space.problem, space.policy(table), "exact")
     generator, clock = np.random.default_rng([seed, 1]), Clock(0.8 * seconds)
     parts: list[np.ndarray] = []
