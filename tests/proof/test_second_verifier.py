@@ -16,6 +16,7 @@ from tests.proof.cases import random_policy, random_problem
 from tests.proof.corruptions import corrupt
 from veil.common.errors import CertificateError
 from veil.formats.results.folder import CERTIFICATE, POLICY, PROBLEM, problem_content
+from veil.problem.fingerprint import write_content
 
 SCRIPT = Path(__file__).parents[2] / "verify_certificate.py"
 
@@ -133,3 +134,14 @@ def test_it_stands_alone_and_is_short():
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
         assert all(name.partition(".")[0] in sys.stdlib_module_names for name in names)
+
+
+@pytest.mark.parametrize("parts", [{"times": "end"}, {"emissions_at": {1: np.eye(2)}}, {"untimed": True}])
+def test_observers_that_it_does_not_cover_are_not_read_as_others(parts: dict):
+    base = veil.gallery.load("two-rooms").replace(horizon=2)
+    problem = base.replace(observer=base.observer.replace(**parts))
+    content = bytearray()
+    write_content(problem, content.extend)
+    module = load()
+    with pytest.raises(module.NotCovered, match="where 'secret: time' is expected"):
+        module.Problem(bytes(content))

@@ -19,7 +19,19 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, fields
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Annotated, Any, Concatenate, ForwardRef, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
+from typing import (
+    Annotated,
+    Any,
+    Concatenate,
+    ForwardRef,
+    Literal,
+    ParamSpec,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+)
 
 from .errors import InputError
 from .suggest import suggestion
@@ -128,14 +140,14 @@ class Setting:
             return _is_switch(value)
         if self.kind in ("whole number", "number"):
             kind = Integral if self.kind == "whole number" else Real
-            return isinstance(value, kind) and not _is_switch(value) and self._contains(value)
+            return isinstance(value, kind) and not _is_switch(value) and self._contains(cast(float, value))
         if self.kind == "choice":
             return isinstance(value, str) and value in self.choices
         if self.kind in ("text", "path"):
             return isinstance(value, str if self.kind == "text" else (str, Path))
         return True
 
-    def _contains(self, value: Any) -> bool:
+    def _contains(self, value: float) -> bool:
         about = self.about
         inside = (about.least is None or about.least <= value) and (about.above is None or about.above < value)
         bounded = (about.most is None or value <= about.most) and not (about.finite and math.isinf(value))

@@ -18,7 +18,7 @@ class Value:
     reads sizes and single numbers only, so it is cheap for any array. A copy is the object itself. A pickle holds the
     arguments, and loading it calls the constructor, which checks them.
 
-    A dataclass is described by its fields. Any other class defines `_arguments` and calls `_seal` at the end of its
+    A dataclass is described by its fields. Every other class defines `_arguments` and calls `_seal` at the end of its
     constructor.
     """
 

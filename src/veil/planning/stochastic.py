@@ -369,6 +369,6 @@ class StochasticAscent:
         """The best answer so far, the newest parameters among the contenders."""
         return (self._considered(state) if state.iteration and state.theta.size else state).best[None]
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """How the gradients are made."""
         return {"gradients": "fresh samples", "sequences": f"{self._first_batch} to {_MOST_BATCH} for each gradient"}

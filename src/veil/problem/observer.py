@@ -239,7 +239,7 @@ class Observer(Value):
             raise InputError("observer", [f"unknown sensor {sensor!r}: known are {known}"])
         return self._redirected(self.sensors[sensor])
 
-    def _arguments(self) -> dict[str, Any]:
+    def _arguments(self) -> dict[str, object]:
         return {
             "emissions": self._like(list(self.base_matrices)),
             "observation_names": self.observations,

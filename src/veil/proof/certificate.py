@@ -215,7 +215,7 @@ def _named_arrays(path: Path) -> str | None:
 def _read_head(path: Path) -> tuple[dict[str, Any], str]:
     """The fields of a certificate's JSON file and its form."""
     try:
-        head: Any = json.loads(path.read_text(encoding="utf-8"))
+        head = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise CertificateError(f"there is no certificate {path}") from None
     except (OSError, ValueError, RecursionError) as error:

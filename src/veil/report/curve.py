@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from ..common.errors import InputError
 from ..common.settings import Given
@@ -21,22 +20,32 @@ _QUICK = 2_000  # states times sequences: a curve takes about a second
 _QUICK_SETTINGS: Given = {"points": 6, "starts": 6, "iterations": 60}
 
 
-def sweep(problem: Problem, solution: Solution, points: int | None = None, **settings: Any) -> Frontier | None:
+def sweep(
+    problem: Problem,
+    solution: Solution,
+    points: int | None = None,
+    *,
+    starts: int | None = None,
+    iterations: int | None = None,
+    progress: bool | None = False,
+) -> Frontier | None:
     """The frontier of the class that a solution is from, for its picture; None for a history policy.
 
     **Arguments:** `points`: how many; None: six where that takes about a second, otherwise no curve is computed.
-    `settings`: as for `veil.frontier`.
+    `starts`, `iterations`, `progress`: as for `veil.frontier`, by default few where the points are not given.
     """
     policy = solution.policy
     if policy.memory == "history" or solution.goal != "opaque":
         return None
     chosen: Given = {"memory": policy.memory, "seed": solution.seed, "objective": solution.objective}
+    asked: Given = {"points": points, "starts": starts, "iterations": iterations}
+    asked = {name: value for name, value in asked.items() if value is not None}
     if points is not None:
-        return frontier(problem, points, **{**chosen, **settings})
+        return frontier(problem, **{**chosen, **asked}, progress=progress)
     work = problem.num_states * solution.opacity.num_sequences
     if solution.opacity.method != "exact" or work > _QUICK:
         return None
-    return frontier(problem, **{**chosen, **_QUICK_SETTINGS, **settings})
+    return frontier(problem, **{**chosen, **_QUICK_SETTINGS, **asked}, progress=progress)
 
 
 def read_curve(problem: Problem, given: Frontier | str | Path) -> tuple[Points, str]:

@@ -1,4 +1,4 @@
-"""Any problem as the text of a scenario: a graph with every number written so that it is read back bit for bit."""
+"""Every problem as the text of a scenario: a graph with every number written so that it is read back bit for bit."""
 
 import json
 import re

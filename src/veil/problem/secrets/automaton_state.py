@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class AutomatonState(Secret):
     """In which state does a finite automaton end, after it has read the labels of `s_0, s_1, …, s_T`?
 
-    Any function of the run that a finite automaton computes is such a secret: which rooms were visited, in which order,
+    Every function of the run that a finite automaton computes is such a secret: which rooms were visited, in which order,
     how often up to a number.
 
     **Arguments:** `transitions`, `initial`, `labels`, `default_label`, `otherwise` and `agent_knows` as for `Automaton`. The
