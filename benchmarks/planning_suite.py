@@ -1,7 +1,7 @@
 """The planning suite: `veil.solve` beside a twenty-line Adam loop and the soft baseline, at equal wall time.
 
 `python -m benchmarks.planning_suite` runs all rows, `python -m benchmarks.planning_suite floor-960 masks --seconds 30` some
-of them, and `--designs` compares ways to search on samples instead: batch sizes, steps, natural gradient, fixed draws, starts.
+of them, and `--designs` compares ways to search on samples instead: batch sizes, steps, fixed draws, starts.
 Other work on the same cores slows everything: processor seconds are printed beside the wall time.
 """
 
