@@ -19,6 +19,7 @@ from veil.formats.imported import Imported
 from veil.game.solve import solve_game
 from veil.measure import attack_result
 from veil.measure.measures import JointTable, Quantities, Quantity, RevealingSequence
+from veil.planning.compare import ComparedClass
 from veil.planning.frontier import Frontier, FrontierPoint
 from veil.planning.solution import History
 from veil.policy.history import Decisions
@@ -95,6 +96,11 @@ def opacity(bits: float = 0.5) -> veil.Opacity:
     return veil.Opacity(bits, bits, bits, 1.0, "exact", 7)
 
 
+def comparison(seconds: float = 1.0) -> veil.Comparison:
+    row = ComparedClass("stationary", uniform(), opacity(), 0.5, True, veil.Status.CONVERGED, seconds)
+    return veil.Comparison((row,), 1.0, (("history", "too large"),), 0.25, seconds)
+
+
 def certificate(gap: float = 0.5) -> veil.Certificate:
     return veil.certify(problem(), uniform(), gap=gap, time_limit=5)
 
@@ -147,6 +153,7 @@ SAMPLES: dict[type, Sample] = {
     veil.Certificate: Sample(certificate, lambda: veil.certify(problem(), skewed(), time_limit=0.0)),
     Imported: Sample(imported, lambda: imported("else")),
     Frontier: Sample(frontier, lambda: frontier(0.25)),
+    veil.Comparison: Sample(lambda: comparison(), lambda: comparison(2.0)),
     attack_result.Attack: Sample(attack, lambda: attack(2)),
     Quantities: Sample(
         lambda: veil.measures.quantities(problem(), uniform()), lambda: veil.measures.quantities(problem(), skewed())
@@ -159,6 +166,7 @@ SAMPLES: dict[type, Sample] = {
 PARTS: dict[type, Sample] = {
     Decisions: Sample(lambda: history().decisions[0], lambda: history(0.25).decisions[0]),
     History: Sample(past, lambda: past(0.25)),
+    ComparedClass: Sample(lambda: comparison().rows[0], lambda: comparison(2.0).rows[0]),
     FrontierPoint: Sample(lambda: frontier().points[0], lambda: frontier(0.25).points[0]),
     Quantity: Sample(
         lambda: veil.measures.quantities(problem(), uniform()).guess_probability,

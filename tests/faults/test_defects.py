@@ -273,7 +273,8 @@ ONE_DEFECT: dict[str, tuple[Callable[[], Any], list[str]]] = {
         with_secret(veil.LastState(1.5)),  # type: ignore[arg-type]
         ["LastState", "1.5"],
     ),
-    "secret states that are no set": (with_secret(veil.LastState(None)), ["LastState", "None"]),  # type: ignore[arg-type]
+    "secret states that are no set": (with_secret(veil.LastState(1.5)), ["LastState", "1.5", "expected a set"]),  # type: ignore[arg-type]
+    "secret without states": (with_secret(veil.LastState(None)), ["LastState", "neither states nor groups"]),
     "secret time after the horizon": (
         with_secret(veil.StateAt(5, {"vault"})),
         ["StateAt", "time is 5", "0 to the horizon 4"],

@@ -442,7 +442,7 @@ def test_limits_are_kept():
         assert found.iterations <= iterations
         assert reaches(problem, found)
     late = solve(problem, time_limit=0.0)
-    assert late.status is veil.Status.TIME_LIMIT
+    assert late.status in (veil.Status.TIME_LIMIT, veil.Status.NOT_SEARCHED)
     assert reaches(problem, late)
     told = []
     solve(problem, starts=3, iterations=20, progress=told.append)

@@ -244,8 +244,9 @@ def test_a_checkpoint_of_something_else_is_refused_with_what_differs(rooms: veil
     assert "cannot be read" in refusal(rooms, **EXACT)
     run.write_bytes(content[:-8] + b"damaged!")
     assert "damaged" in refusal(rooms, **EXACT)
+    run.unlink()
     veil.MarkovPolicy.uniform(rooms).save(run)
-    assert "no checkpoint of a search" in refusal(rooms, **EXACT)
+    assert "is not a checkpoint" in refusal(rooms, **EXACT)
     run.unlink()
     assert "there is no checkpoint" in refusal(rooms, **EXACT)
 

@@ -290,7 +290,7 @@ def test_the_answer_of_a_sampled_search_is_exact_where_there_is_time_and_else_a_
     table = drawn(space, 1)[0]
     exact = veil.opacity(problem, space.policy(table), "exact")
     assert sampled_answer(space, table, 1000, 0, 60.0) == exact
-    monkeypatch.setattr(values, "_COUNTED_STATES", 0)
+    monkeypatch.setattr(values, "COUNTED_STATES", 0)
     found = sampled_answer(space, table, 5000, 0, 60.0)
     assert found.method == "sampled"
     assert found.num_sequences >= 5000

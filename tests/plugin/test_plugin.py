@@ -21,17 +21,17 @@ drawing = """
 detection = 0.7
 
 [secret]
-kind = "visited"
+kind = "passed"
 '''
 SAME = """
 import veil
-from veil_example.visited import Visited
+from veil_example.passed import Passed
 
 problem = veil.load("thief.toml")
-assert type(problem.secret) is Visited
+assert type(problem.secret) is Passed
 labels, step = {"r0c2": "in"}, {("no", "in"): "yes"}
 automaton = problem.replace(secret=veil.Automaton(step, "no", {"yes"}, labels, "out", "stay"))
-made = problem.replace(secret=Visited(["r0c2"]))
+made = problem.replace(secret=Passed(["r0c2"]))
 policy = veil.MarkovPolicy.uniform(problem)
 print([veil.opacity(one, policy).bits for one in (problem, made, automaton)])
 """
@@ -72,8 +72,8 @@ def test_the_secret_is_checked_as_veils_own(run: Run, scenario: Path):
     scenario.write_text(SCENARIO + 'states = "r9c9"\nagent_know = true\n')
     message = run("veil", "inspect", "thief.toml", code=2)
     assert "line 17, [secret] agent_know: is an unknown key: did you mean 'agent_knows'?" in message
-    scenario.write_text(SCENARIO.replace("visited", "visted"))
-    assert "did you mean 'visited'?" in run("veil", "inspect", "thief.toml", code=2)
+    scenario.write_text(SCENARIO.replace("passed", "pased"))
+    assert "did you mean 'passed'?" in run("veil", "inspect", "thief.toml", code=2)
     scenario.write_text(SCENARIO + 'states = "r9c9"\n')
     assert "[secret] states: unknown state 'r9c9'" in run("veil", "inspect", "thief.toml", code=2)
 
@@ -87,31 +87,31 @@ def test_the_secret_on_the_command_line_and_in_the_report(run: Run, tmp_path: Pa
     assert "Was a secret state visited at any time?" in report
     run("veil", "convert", "thief.toml", "again.toml")
     text = (tmp_path / "again.toml").read_text("utf-8")
-    assert '[secret]\nkind = "visited"\nstates = ["r0c2"]\n' in text
+    assert '[secret]\nkind = "passed"\nstates = ["r0c2"]\n' in text
     prints = [parsed(run("veil", "inspect", name, "--json"))["fingerprint"] for name in ("thief.toml", "again.toml")]
     assert prints[0] == prints[1]
 
 
 def test_the_schema_holds_the_secret(run: Run):
     found = parsed(run("veil", "schema"))
-    assert found["properties"]["secret"]["discriminator"]["mapping"]["visited"] == "#/$defs/VisitedSecret"
-    assert set(found["$defs"]["VisitedSecret"]["properties"]) == {"kind", "states", "agent_knows"}
+    assert found["properties"]["secret"]["discriminator"]["mapping"]["passed"] == "#/$defs/PassedSecret"
+    assert set(found["$defs"]["PassedSecret"]["properties"]) == {"kind", "states", "agent_knows"}
 
 
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        ("veil_example.visited:Missing", "cannot be loaded"),
-        ("veil_example.nowhere:Visited", "cannot be loaded"),
-        ("veil_example.visited:States", "expected a subclass of veil.problem.secrets.Secret"),
+        ("veil_example.passed:Missing", "cannot be loaded"),
+        ("veil_example.nowhere:Passed", "cannot be loaded"),
+        ("veil_example.passed:States", "expected a subclass of veil.problem.secrets.Secret"),
     ],
 )
 def test_a_secret_that_does_not_fit_names_its_package(tmp_path: Path, scenario: Path, value: str, words: str):
     site = tmp_path / "site"
     site.mkdir()
-    install(site, {"veil.secrets": {"visited": value}})
+    install(site, {"veil.secrets": {"passed": value}})
     message = run_in(tmp_path, site, "veil", "inspect", "thief.toml", code=2)
     assert "package 'veil-example' 1.0" in message
     assert words in message
-    scenario.write_text(SCENARIO.replace("visited", "last_state"))
+    scenario.write_text(SCENARIO.replace("passed", "last_state"))
     run_in(tmp_path, site, "veil", "inspect", "thief.toml")  # all else goes on working

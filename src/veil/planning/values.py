@@ -8,14 +8,14 @@ from typing import Protocol
 import numpy as np
 from jaxtyping import Float
 
-from ..common.clock import Clock
+from ..common.clock import UNLIMITED, Clock, OutOfTime
 from ..common.errors import InputError, TooLargeError
 from ..common.logs import entropy_bits, log2_or_zero, surprisal_bits
 from ..engine.batch import BatchTree
 from ..engine.chain import Chain
 from ..engine.device import on_accelerator
 from ..engine.joint import DEFAULT_MEMORY, JointWalk, Walk
-from ..engine.size import tree_size
+from ..engine.size import TreeSize, tree_size
 from ..engine.sparse_walk import SparseWalk
 from ..engine.window import Cut, Window
 from ..measure.bracket import end_gradient
@@ -29,8 +29,9 @@ from .policy_class import Space
 # An exact ascent makes about this many gradients. `auto` enumerates all sequences where they are forecast to take at most
 # this many seconds, or the time limit where that is shorter; else it samples.
 _EXACT_GRADIENTS, _EXACT_SECONDS = 1000, 300.0
-# Over more states, counting the sequences takes longer than an attempt to enumerate them (a minute at 1,000 states).
-_COUNTED_STATES = 300
+# Over more states, counting the sequences can take longer than an attempt to enumerate them (a minute at 1,000 states): that
+# is tried first, and the count is then given up after so many seconds, or this share of a time limit.
+_COUNTED_STATES, _COUNT_SECONDS, _COUNT_SHARE = 300, 2.0, 0.03
 _GUESS_SECONDS = 1.0
 _ALWAYS_EXACT_SECONDS = 0.02  # of one gradient: as fast as a sampled one
 _MOST_SECONDS = 300.0  # of one exact gradient, where it was asked for
@@ -274,8 +275,8 @@ def make_secrecy(
         tried = try_sparse(chain, Budget(), lambda: _RowObjective(objective, chain.prior), limit, gradient=True)
         if tried is not None:
             return WalkSecrecy(space, objective, begin.spent, f"{tried[1].num_sequences:,.0f}")
-        enumerates = False
-    size = tree_size(chain) if enumerates else None
+        enumerates = hidden.num_states <= COUNTED_STATES
+    size = _counted(chain, time_limit) if enumerates else None
     seconds = size.seconds(chain, gradient=True) if size is not None and size.exact else math.inf
     if evaluation == "exact" or (evaluation == "auto" and seconds <= fits):
         if seconds > _MOST_SECONDS:
@@ -307,6 +308,15 @@ def make_secrecy(
         )
         why = f"{cost}, and exact ascent is used up to {fits:.2g} s"
     return SampleSecrecy(space, objective, sequences, seed, why)
+
+
+def _counted(chain: Chain, time_limit: float | None) -> TreeSize | None:
+    """How many sequences are possible; None where counting them over many states takes too long."""
+    large, limit = chain.hidden.num_states > _COUNTED_STATES, math.inf if time_limit is None else time_limit
+    try:
+        return tree_size(chain, Clock(min(_COUNT_SECONDS, _COUNT_SHARE * limit)) if large else UNLIMITED)
+    except OutOfTime:
+        return None
 
 
 def _exact_seconds(objective: Objective, time_limit: float | None) -> float:
@@ -346,10 +356,10 @@ def sampled_answer(
     The sample is of sequences that the search has not seen: as many as fit the seconds, at least 64.
     """
     chain, hidden = space.chain(table), space.hidden
-    if hidden.num_states <= _COUNTED_STATES:
-        size = tree_size(chain)
-        if size.exact and size.seconds(chain, gradient=False) <= min(_ANSWER_SECONDS, 0.5 * seconds):
-            return opacity(space.problem, space.policy(table), "exact")
+    size = _counted(chain, seconds) if hidden.num_states <= COUNTED_STATES else None
+    exact = size is not None and size.exact
+    if exact and size.seconds(chain, gradient=False) <= min(_ANSWER_SECONDS, 0.5 * seconds):
+        return opacity(space.problem, space.policy(table), "exact")
     generator, clock = np.random.default_rng([seed, 1]), Clock(0.8 * seconds)
     parts: list[np.ndarray] = []
     while not parts or (sum(map(len, parts)) < sequences and clock.left > clock.spent / len(parts)):

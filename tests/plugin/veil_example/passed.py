@@ -1,4 +1,4 @@
-"""The secret `visited`: was one of these states visited at any time?"""
+"""The secret `passed`: was one of these states visited at any time?"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from veil.problem.secrets import SECRET_CELLS, Key, Secret, SecretTable, State, 
 
 
 @dataclass(frozen=True)
-class Visited(Secret):
+class Passed(Secret):
     """Was one of these states visited at any time? `Z = 1[s_t ∈ states for some t ≤ T]`."""
 
-    kind = "visited"
+    kind = "passed"
     keys = (
         Key("states", States, "The states; in a grid the secret cells by default.", SECRET_CELLS),
         Key("agent_knows", bool, "Whether the policy may depend on it.", False),
