@@ -357,8 +357,8 @@ def sampled_answer(
     """
     chain, hidden = space.chain(table), space.hidden
     size = _counted(chain, seconds) if hidden.num_states <= COUNTED_STATES else None
-    exact = size is not None and size.exact
-    if exact and size.seconds(chain, gradient=False) <= min(_ANSWER_SECONDS, 0.5 * seconds):
+    forecast = size.seconds(chain, gradient=False) if size is not None and size.exact else math.inf
+    if forecast <= min(_ANSWER_SECONDS, 0.5 * seconds):
         return opacity(space.problem, space.policy(table), "exact")
     generator, clock = np.random.default_rng([seed, 1]), Clock(0.8 * seconds)
     parts: list[np.ndarray] = []
