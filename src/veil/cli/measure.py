@@ -1,6 +1,7 @@
 """`veil measure` and `veil inspect`: what a policy leaks, and what a scenario contains."""
 
 import contextlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from ..policy.policy import Policy
     from ..problem.problem import Problem
 
+_Document = dict[str, Any]  # what --json prints: texts, numbers, lists and tables of them
 _MOST_GAIN_BYTES = 2**24
 _MOST_LISTED = 2**24  # numbers of a joint table that is listed: 128 MiB
 _MOST_VALUES = 40  # of a secret, listed one a line
@@ -105,7 +107,7 @@ def measure(
     problem, acting = opened.problem, open_policy(opened.problem, policy)
     hidden = opacity(problem, acting, method, width=width, sequences=sequences, seed=seed, time_limit=time_limit)
     earned = expected_return(problem, acting)
-    document: dict[str, Any] = {
+    document: _Document = {
         "problem": problem_document(problem, opened.source),
         "policy": repr(acting),
         "opacity": opacity_document(hidden),
@@ -163,11 +165,11 @@ def read_gain(path: Path) -> "np.ndarray":
         raise ModelFileError(path, f"{error}: expected rows of numbers separated by commas") from None
 
 
-def _details(problem: "Problem", policy: "Policy", found: "Quantities", by: str) -> dict[str, Any]:
+def _details(problem: "Problem", policy: "Policy", found: "Quantities", by: str) -> _Document:
     from ..common.errors import TooLargeError
     from ..measure.measures import bits_over_time, joint_table, observation_costs, sensor_costs
 
-    document: dict[str, Any] = {
+    document: _Document = {
         "quantities": found.document(),
         "guess_probability": found.guess_probability.posterior,
         "prior_guess_probability": found.guess_probability.prior,
@@ -201,7 +203,7 @@ def _details(problem: "Problem", policy: "Policy", found: "Quantities", by: str)
     return document
 
 
-def _show_measured(document: dict[str, Any], hidden: "Opacity") -> None:
+def _show_measured(document: _Document, hidden: "Opacity") -> None:
     wanted = document["threshold"]
     required = "" if wanted is None else f", required: at least {wanted:.6g}"
     missed = "" if document["feasible"] else " (not met)"
@@ -215,7 +217,7 @@ def _show_measured(document: dict[str, Any], hidden: "Opacity") -> None:
     )
 
 
-def _show_details(document: dict[str, Any], found: "Quantities", by: str, source: str) -> None:
+def _show_details(document: _Document, found: "Quantities", by: str, source: str) -> None:
     print()
     rows = [
         [name, one.prior, _with_error(one.posterior, one.std_error), "" if bits is None else _with_error(bits, error)]
@@ -252,7 +254,7 @@ def _with_error(value: float, error: float) -> str:
     return f"{value:.6g} ± {error:.2g}" if error else f"{value:.6g}"
 
 
-def event_text(event: Any) -> str:
+def event_text(event: str | Sequence[str]) -> str:
     """An event in the form that `veil observe` reads."""
     return event if isinstance(event, str) else ",".join(event)
 
@@ -302,7 +304,7 @@ def _inspect_model(path: str, options: list[str] | None, as_json: bool) -> None:
     )
 
 
-def _size(problem: "Problem") -> dict[str, Any]:
+def _size(problem: "Problem") -> _Document:
     from ..engine.hidden import build
 
     model, hidden = problem.model, build(problem.with_clock())
@@ -323,7 +325,7 @@ def _size(problem: "Problem") -> dict[str, Any]:
     }
 
 
-def _returns(problem: "Problem") -> dict[str, Any]:
+def _returns(problem: "Problem") -> _Document:
     from ..engine.return_range import reaches, return_extremes, threshold
 
     ends = return_extremes(problem)
@@ -337,7 +339,7 @@ def _returns(problem: "Problem") -> dict[str, Any]:
     }
 
 
-def _hiding(problem: "Problem") -> dict[str, Any]:
+def _hiding(problem: "Problem") -> _Document:
     """The prior of the secret, the number of observation sequences, and which methods fit."""
     from .. import MarkovPolicy
     from ..common.logs import entropy_bits
@@ -345,7 +347,7 @@ def _hiding(problem: "Problem") -> dict[str, Any]:
     from ..engine.size import tree_size
 
     chain = make_chain(problem, MarkovPolicy.uniform(problem), untimed=True)
-    found: dict[str, Any] = {
+    found: _Document = {
         "prior": dict(zip(problem.secret_values, chain.prior.tolist(), strict=True)),
         "prior_bits": float(entropy_bits(chain.prior)),
     }
@@ -372,7 +374,7 @@ def _hiding(problem: "Problem") -> dict[str, Any]:
     }
 
 
-def _show_inspected(found: dict[str, Any]) -> None:
+def _show_inspected(found: _Document) -> None:
     wanted = found["threshold"]
     asked = "none"
     if wanted is not None:
