@@ -49,9 +49,9 @@ def search(problem: Problem, options: SolveOptions, make: Start[S]) -> Solution:
     **Raises:** `InfeasibleError` at once where no policy reaches the threshold; `InputError`;
     `CheckpointError`.
     """
+    clock = Clock(options.time_limit, iterations=options.iterations, progress=options.progress)
     if options.min_opacity is None:
         check_feasible(problem)
-    clock = Clock(options.time_limit, iterations=options.iterations, progress=options.progress)
     space = make_space(problem, options.memory)
     secrecy = make_secrecy(
         space,
