@@ -19,7 +19,7 @@ from veil.cli import shared
 from veil.cli.solve import code_of_status, default_folder, endings_keep_the_best, interrupts_wait, parse_memory
 from veil.formats.results.folder import read_result
 
-LONG = ("solve", "gallery:paper-last-state", "--starts", "12", "-o", "out", "--certificate-time-limit", "1")
+LONG = ("solve", "gallery:paper-last-state", "--starts", "400", "-o", "out", "--certificate-time-limit", "1")
 
 
 def test_a_result_has_everything(result: Path):
