@@ -7,9 +7,9 @@ way from the front, by a monitor whose values the formula reads like letters. A 
 proposition, guessed at each time and required to be right; dropping it afterwards is another determinisation.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from jaxtyping import Bool, Int
@@ -17,6 +17,7 @@ from jaxtyping import Bool, Int
 from ...common.errors import TooLargeError
 from .syntax import FUTURE, PAST, Node
 
+T = TypeVar("T")
 DEFAULT_STATES = 10_000
 _MOST_LETTERS = 2**14  # with the guesses and the values of past operators
 _MOST_BACKWARDS = 50_000  # states of the automaton that reads backwards, at most 2^14 bytes of truth values each
@@ -61,6 +62,26 @@ def _too_large(what: str, most: int) -> TooLargeError:
     return TooLargeError(
         f"the formula needs more than {most:,} {what}: use fewer propositions or operators, or split it into several formulas"
     )
+
+
+class _Numbered(Generic[T]):
+    """Items numbered in the order in which they first come, by a key; more than `most` of them are refused.
+
+    `items` grows while it is walked over, which is how the states of an automaton are found.
+    """
+
+    def __init__(self, what: str, most: int):
+        self.items: list[T] = []
+        self._what, self._most = what, most
+        self._numbers: dict[Hashable, int] = {}
+
+    def number(self, key: Hashable, item: T) -> int:
+        if key not in self._numbers:
+            self._numbers[key] = len(self.items)
+            self.items.append(item)
+            if len(self.items) > self._most:
+                raise _too_large(self._what, self._most)
+        return self._numbers[key]
 
 
 def _without_future_in_past(root: Node) -> tuple[Node, list[str]]:
@@ -172,21 +193,14 @@ def _forward(
     **Returns:** its steps and which of its states accept; it begins in state 0.
     """
     backwards, holds = _backwards(root, letters, past)
-    begin = holds
-    sets, found, step = {begin.tobytes(): 0}, [begin], []
-    for current in found:
-        row = []
-        for column in backwards.T:
-            before = current[column]  # the states from which this letter leads into the set
-            key = before.tobytes()
-            if key not in sets:
-                sets[key] = len(found)
-                found.append(before)
-                if len(found) > most_states:
-                    raise _too_large("states of its automaton", most_states)
-            row.append(sets[key])
-        step.append(row)
-    accepting = np.array([current[0] for current in found])  # state 0 is the end of the run
+    sets: _Numbered[np.ndarray] = _Numbered("states of its automaton", most_states)
+    sets.number(holds.tobytes(), holds)
+    # Under a letter, a set is entered from the states that the letter leads into it.
+    step = [
+        [sets.number(before.tobytes(), before) for before in (current[column] for column in backwards.T)]
+        for current in sets.items
+    ]
+    accepting = np.array([current[0] for current in sets.items])  # state 0 is the end of the run
     return np.array(step, dtype=np.int64), accepting
 
 
@@ -204,26 +218,15 @@ def _backwards(
     )]  # fmt: skip
     columns = {name: np.array([name in letter for letter, _ in letters]) for name in _names(nodes)}
     seen = {node: np.array([values[place] for _, values in letters]) for place, node in enumerate(past)}
-    states: dict[bytes, int] = {}
-    rows: list[np.ndarray] = [np.zeros(len(kept), dtype=bool)]
+    states: _Numbered[np.ndarray] = _Numbered("combinations of truth values", _MOST_BACKWARDS)
+    states.number(b"", np.zeros(len(kept), dtype=bool))  # nothing has been read
     step: list[list[int]] = []
-    number = 0
-    while number < len(rows):
-        after = None if number == 0 else dict(zip(kept, rows[number].tolist(), strict=True))
+    for number, known in enumerate(states.items):
+        after = None if number == 0 else dict(zip(kept, known.tolist(), strict=True))
         values = _at_each_letter(nodes, columns, seen, after, len(letters))
         table = np.stack([values[node] for node in kept], axis=1)
-        places = []
-        for row in table:
-            key = row.tobytes()
-            if key not in states:
-                states[key] = len(rows)
-                rows.append(row)
-                if len(rows) > _MOST_BACKWARDS:
-                    raise _too_large("combinations of truth values", _MOST_BACKWARDS)
-            places.append(states[key])
-        step.append(places)
-        number += 1
-    holds = np.array([row[kept.index(root)] for row in rows])
+        step.append([states.number(row.tobytes(), row) for row in table])
+    holds = np.array([row[kept.index(root)] for row in states.items])
     holds[0] = False
     return np.array(step, dtype=np.int64), holds
 
@@ -271,9 +274,11 @@ def _determinised(
     """The product of monitor and automaton with the guesses dropped: sets of pairs, one pair each without guesses."""
     step, accepting = ahead
     choices = len(monitor.step[0]) // num_letters
+    sets: _Numbered[frozenset[tuple[int, int]]] = _Numbered("states of its automaton", most_states)
     begin = frozenset({(0, 0)})
-    numbers, found, result = {begin: 0}, [begin], []
-    for current in found:
+    sets.number(begin, begin)
+    result: list[list[int]] = []
+    for current in sets.items:
         row = []
         for letter in range(num_letters):
             pairs = set()
@@ -281,15 +286,9 @@ def _determinised(
                 for guess in range(choices):
                     following, shown = monitor.step[watched][letter * choices + guess]
                     pairs.add((following, int(step[state, shown])))
-            key = frozenset(pairs)
-            if key not in numbers:
-                numbers[key] = len(found)
-                found.append(key)
-                if len(found) > most_states:
-                    raise _too_large("states of its automaton", most_states)
-            row.append(numbers[key])
+            row.append(sets.number(frozenset(pairs), frozenset(pairs)))
         result.append(row)
-    accepts = np.array([any(accepting[state] for _, state in pairs) for pairs in found])
+    accepts = np.array([any(accepting[state] for _, state in pairs) for pairs in sets.items])
     return np.array(result, dtype=np.int64), accepts
 
 
