@@ -6,7 +6,7 @@ multipliers μ and penalty ρ, `L = score − Σ_k (max(0, μ_k − ρ s_k)² �
 polishing is L-BFGS, preconditioned by the natural metric of the policy. The end is moved to exact feasibility.
 """
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 
 from ..common.clock import Progress
 from ..policy.tables import softmax_pull_back
-from .iteration import Iteration
+from .iteration import Iteration, SavedState
 from .options import SolveOptions
 from .starts import make_starts
 from .stochastic import StochasticAscent
@@ -47,7 +47,7 @@ GAP_BITS = 1e-5  # of the best first-order change, below which a policy is calle
 
 
 @dataclass(frozen=True, eq=False)
-class State:
+class State(SavedState):
     """Everything a search needs to go on: numbers and arrays only, so that it can be written down and taken up again."""
 
     phase: int
@@ -66,18 +66,6 @@ class State:
     changes: Float[np.ndarray, "m P"]
     turns: Float[np.ndarray, "m P"]
     history: Float[np.ndarray, "k 6"]
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """The fields as arrays."""
-        return {name: np.asarray(value, dtype=float) for name, value in asdict(self).items()}
-
-    @staticmethod
-    def of(arrays: dict[str, np.ndarray]) -> "State":
-        """The state of such arrays."""
-        fields: dict[str, Any] = dict(arrays)
-        fields |= {name: int(arrays[name]) for name in ("phase", "iteration", "inside")}
-        fields |= {name: float(arrays[name]) for name in ("best_score", "gap", "penalty")}
-        return State(**fields)
 
 
 def num_starts(task: Task) -> int:

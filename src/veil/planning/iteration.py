@@ -1,6 +1,7 @@
 """What `search` runs: a method as a sequence of states over tables, which can be stopped and resumed anywhere."""
 
-from typing import Protocol, TypeVar
+from dataclasses import fields, is_dataclass
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -37,6 +38,23 @@ class State(Protocol):
     def arrays(self) -> dict[str, np.ndarray]:
         """Everything as arrays, for a checkpoint."""
         ...
+
+
+class SavedState:
+    """The part of a state that a checkpoint needs: a dataclass of numbers and arrays as arrays, and back."""
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The fields as arrays."""
+        assert is_dataclass(self)
+        return {one.name: np.asarray(getattr(self, one.name), dtype=float) for one in fields(self)}
+
+    @classmethod
+    def of(cls, arrays: dict[str, np.ndarray]) -> Self:
+        """The state of such arrays; whole numbers and numbers are those that their fields declare."""
+        assert is_dataclass(cls)
+        kinds = {one.name: one.type for one in fields(cls)}
+        numbers = {name: kind(arrays[name]) for name, kind in kinds.items() if kind in (int, float)}
+        return cls(**arrays | numbers)
 
 
 S = TypeVar("S", bound=State)

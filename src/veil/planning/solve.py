@@ -19,8 +19,8 @@ _SHARE_OF_PROOF = 0.25
 def solve(problem: Problem, options: SolveOptions) -> Solution:
     """The policy that leaves the observer most uncertain while the expected return stays at `problem.min_return` or above.
 
-    Methods: `"ascent"`, the default, climbs from many starts on exact gradients (brackets or fixed samples where those are
-    too expensive), polishes the best to a stationary point and makes it exactly feasible; `"primal-dual"` is the paper's
+    Methods: `"ascent"`, the default, climbs from many starts on exact gradients (on fresh samples where those are too
+    expensive), polishes the best to a stationary point and makes it exactly feasible; `"primal-dual"` is the paper's
     algorithm; `"game"` finds the best over all policies with any memory, between proven bounds. Packages can add others
     (`veil.planning.methods`).
 

@@ -9,7 +9,7 @@ newest parameters are made feasible and estimated on sequences of their own; the
 
 import contextlib
 import itertools
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from jaxtyping import Float, Int
 
 from ..common.clock import OutOfTime, Progress
 from ..policy.tables import softmax_pull_back
+from .iteration import SavedState
 from .options import SolveOptions
 from .soft_starts import FACTORS, soft_starts, terminal_values
 from .starts import logits
@@ -47,7 +48,7 @@ _PER_ENTRY, _PER_STEP = 4e-9, 4e-4
 
 
 @dataclass(frozen=True, eq=False)
-class State:
+class State(SavedState):
     """Everything a search needs to continue, as numbers and arrays. Parameters are of the rows that can be used."""
 
     iteration: int
@@ -67,20 +68,6 @@ class State:
     best_score: float
     best_multiplier: Float[np.ndarray, " K"]
     history: Float[np.ndarray, "k 6"]
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """The fields as arrays."""
-        return {name: np.asarray(value, dtype=float) for name, value in asdict(self).items()}
-
-    @staticmethod
-    def of(arrays: dict[str, np.ndarray]) -> "State":
-        """The state of such arrays."""
-        fields: dict[str, Any] = dict(arrays)
-        for name in ("iteration", "inside", "length", "batch", "check_at", "idle"):
-            fields[name] = int(arrays[name])
-        for name in ("rate", "best_score"):
-            fields[name] = float(arrays[name])
-        return State(**fields)
 
 
 @dataclass(frozen=True, eq=False)
