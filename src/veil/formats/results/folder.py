@@ -292,6 +292,6 @@ def _replace(folder: Path, staging: Path, document: ResultDocument) -> None:
         os.replace(staging / name, folder / name)
     for name in old - set(document.files):
         with suppress(OSError):  # what veil did not write stays
-            check_replaceable(folder / name, _MARKERS.get(name, b"veil-certificate-"))
+            _check_own(folder, (name,))
             (folder / name).unlink(missing_ok=True)
     os.replace(staging / DOCUMENT, folder / DOCUMENT)

@@ -63,7 +63,8 @@ class Holds(Secret):
         if len(defects) > before:
             return None
         alphabet = list(dict.fromkeys(letters))
-        number = np.array([alphabet.index(letter) for letter in letters])
+        places = {letter: place for place, letter in enumerate(alphabet)}
+        number = np.array([places[letter] for letter in letters])
         try:
             step, accepted = _together(formulas, alphabet, _MOST_PAIRS // len(letters))
         except TooLargeError as error:

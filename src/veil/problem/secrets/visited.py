@@ -1,5 +1,6 @@
 """The secrets `visited` and `first_reached`: which zones did the run pass through, and which of them first?"""
 
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
@@ -55,8 +56,9 @@ class _Zones(Secret):
             agent_knows=bool(self.agent_knows),
         )
 
+    @abstractmethod
     def _memory(self, inside: Int[np.ndarray, "Q S"]) -> tuple[tuple[str, ...], Int[np.ndarray, "M S"]]:
-        raise NotImplementedError
+        """The names of the memory's states, the first before anything was read, and their steps."""
 
     def describe(self, problem: "Problem") -> str:
         """The question."""
