@@ -90,7 +90,7 @@ def test_a_search_fills_every_part():
     assert found.threshold == problem.min_return
     assert found.opacity.bits == veil.opacity(problem, found.policy, "exact").bits
     assert found.iterations <= 60
-    assert len(found.history) == found.iterations
+    assert (found.history.iteration > 0).sum() == found.iterations
     assert np.all(np.diff(found.history.seconds) >= 0)
     assert found.seconds >= found.history.seconds[-1]
     assert found.settings == {"memory": "timed", "evaluation": "exact", "starts": 4}

@@ -44,7 +44,7 @@ def test_the_answer_is_feasible_and_its_numbers_are_its_own(seed: int, memory: A
     assert found.expected_return >= found.threshold
     assert found.expected_return == veil.expected_return(problem, found.policy)
     assert found.opacity == veil.opacity(problem, found.policy, "exact")
-    assert found.iterations == len(found.history) == 30
+    assert found.iterations == (found.history.iteration > 0).sum() == 30
     assert found.status is Status.ITERATION_LIMIT
     assert found.settings["gradients"] == "fresh samples"
 

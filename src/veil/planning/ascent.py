@@ -137,8 +137,8 @@ class Ascent:
         return np.stack([state.best, repair(self.task, table, state.best)])
 
     def describe(self) -> dict[str, object]:
-        """The number of starts."""
-        return {"starts": len(self._starts)}
+        """The number of starts, without the policy that is given."""
+        return {"starts": len(self._starts) + 1 - len(self._known)}
 
 
 def best_known(task: Task, tables: Float[np.ndarray, "n T C A"]) -> tuple[Float[np.ndarray, "T C A"], float]:

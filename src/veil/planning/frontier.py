@@ -25,7 +25,7 @@ from .solution import Solution, Status
 from .starts import richest_table
 
 # A point is begun from its neighbours, so it needs fewer starts and iterations than a search from nothing.
-_STARTS, _ITERATIONS = 6, 240
+_STARTS, _ITERATIONS = 5, 240
 
 
 @dataclass(frozen=True, eq=False, repr=False)

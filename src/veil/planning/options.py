@@ -144,7 +144,12 @@ class SolveOptions(SearchOptions):
     ] = None
     start: Annotated[
         "Policy | None",
-        About("Policy to start from, in addition to the others.", in_file=False, flag="", methods=_SEARCHES),
+        About(
+            "Policy to start from, in addition to the others and instead of the answers of smaller classes.",
+            in_file=False,
+            flag="",
+            methods=_SEARCHES,
+        ),
     ] = None
     gap: Annotated[
         float | None,

@@ -117,6 +117,13 @@ def make_space(problem: Problem, memory: "str | Memory" = "markov") -> Space:
     )
 
 
+def smaller_classes(memory: "str | Memory") -> "tuple[str, ...]":
+    """The classes without memory that a class contains, smaller ones first: stationary, then time-dependent policies."""
+    if not isinstance(memory, Memory):
+        return ("markov",) if memory == "timed" else ()
+    return ("markov", "timed") if memory.clock else ("markov",)
+
+
 def memory_words(memory: "str | Memory") -> str:
     """A memory as it is written to files: its name, or how it is made in Python."""
     return memory if isinstance(memory, str) else repr(memory)

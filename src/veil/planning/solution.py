@@ -31,7 +31,7 @@ class Status(Enum):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class History(Value):
-    """One entry for each iteration, of the policy that led then.
+    """One entry for each iteration, of the policy that led then; before them, at iteration 0, what the search began with.
 
     **Attributes:** `iteration`; `opacity_bits` as it was evaluated (exact, the lower end of a bracket, or an estimate);
     `expected_return`; `multiplier`, the price λ of the constraint (the largest where there are several); `step`, the step

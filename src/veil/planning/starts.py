@@ -66,21 +66,21 @@ def logits(space: Space, table: Float[np.ndarray, "T C A"], share: float = _LEAS
 def make_starts(
     space: Space, richest: Float[np.ndarray, "T C A"], count: int, seed: int, given: Policy | None = None
 ) -> Float[np.ndarray, "B T C A"]:
-    """`count` starting parameters, the same for the same seed.
+    """`count` starting parameters, the same for the same seed, and after them those of the policy given, if any.
 
-    The policy given, if any; a nearly uniform one; a mixture of the richest table with the uniform one; then, three to
+    A nearly uniform one; a mixture of the richest table with the uniform one; then, three to
     one, ones that are uniform but for one cell of consequence (a secret or a rewarding one) where one action is all but
     fixed, since what is done there decides which local optimum is found, and random or rich ones.
     """
     generator = np.random.default_rng(seed)
-    starts = [] if given is None else [logits(space, space.table_of(given))]
+    starts: list[np.ndarray] = []
     anything, bold, rich = _random(space, generator), _bold(space, generator), _rich(space, richest)
     starts += [next(anything), next(rich)]
     while len(starts) < count:
         source = bold if len(starts) % 4 else rich if len(starts) % 8 else anything
         found = next(source, None)
         starts.append(next(anything) if found is None else found)
-    return np.stack(starts[: max(count, 1)])
+    return np.stack(starts[: max(count, 1)] + ([] if given is None else [logits(space, space.table_of(given))]))
 
 
 def _random(space: Space, generator: np.random.Generator) -> Iterator[np.ndarray]:

@@ -1,0 +1,279 @@
+"""The answer of a search: the best feasible candidate, evaluated anew as far as the time allows, as a `Solution`."""
+
+from dataclasses import replace
+
+import numpy as np
+from jaxtyping import Float
+
+from ..common.clock import Clock, OutOfTime
+from ..engine.return_range import max_return, return_extremes
+from ..engine.returns import evaluate_returns
+from ..measure.evaluate import expected_return, opacity
+from ..measure.result import Opacity
+from .ascent import first_order_gain, lagrangian_slope
+from .iteration import Iteration, S
+from .options import SolveOptions
+from .policy_class import Space, make_space, memory_words
+from .solution import History, Solution, Status
+from .starts import richest_table
+from .task import Task, Values, start_points
+from .values import final_opacity, sampled_answer
+
+# The first-order gain below which an answer is called converged, in bits.
+TOLERANCE_BITS = 1e-3
+CLOSING_SECONDS = 1.0
+"""Seconds that the answer may take after the time is up or the search was interrupted."""
+
+# Candidates this close are as good as each other.
+_AS_GOOD_BITS = 1e-5
+# A slack above this share of the range of returns does not bind.
+_LOOSE = 1e-3
+
+
+def make_answer(
+    task: Task,
+    method: Iteration[S],
+    state: S,
+    status: Status,
+    options: SolveOptions,
+    clock: Clock,
+    past: Float[np.ndarray, "k 6"],
+) -> Solution:
+    """The best feasible candidate, evaluated anew as far as the time allows; `past` are rows of history before the search."""
+    space, closing = task.space, _closing_clock(status, clock)
+    table, _, gap, multiplier = _chosen(task, method, state, closing)
+    hidden, table = _closing_opacity(task, table, options, closing)
+    policy = space.policy(table)
+    value = expected_return(space.problem, policy)
+    feasible = _is_feasible(task, table, hidden)
+    if status is Status.TIME_LIMIT and state.iteration == 0 and not len(past):
+        status = Status.NOT_SEARCHED
+    if status is Status.CONVERGED and not gap <= TOLERANCE_BITS:
+        status = Status.ITERATION_LIMIT
+    detail = task.secrecy.reason
+    if not feasible:
+        status, detail = Status.INFEASIBLE, _why_infeasible(task, table)
+    return Solution(
+        policy=policy,
+        policy_class=space.describe,
+        opacity=hidden,
+        expected_return=value,
+        threshold=_stated_threshold(task, value),
+        feasible=feasible,
+        status=status,
+        method=options.method,
+        goal=options.goal,
+        objective=options.objective,
+        detail=detail,
+        price_bits=float(multiplier.max(initial=0.0)) * task.price_unit,
+        stationarity_bits=gap,
+        iterations=state.iteration,
+        seconds=clock.spent,
+        seed=options.seed,
+        needs_observations=space.needs_observations,
+        history=History.of(np.vstack([past, state.history]) if len(past) else state.history),
+        settings={"memory": memory_words(space.memory), "evaluation": task.secrecy.kind} | method.describe(),
+    )
+
+
+def best_candidate(
+    task: Task, method: Iteration[S], state: S, closing: Clock
+) -> tuple[Float[np.ndarray, "T C A"], float, float]:
+    """The table that would be the answer, with its bits and return as the search evaluates them."""
+    table, values, _, _ = _chosen(task, method, state, closing)
+    bits = float(values.secrecy[0])
+    if np.isnan(bits) and task.min_opacity is None:
+        bits = task.sign * state.best_score
+    return table, bits, float(values.returns[0])
+
+
+def in_class(space: Space, solution: Solution) -> Solution:
+    """The answer as one of a class that contains its own; unchanged where it is of that class."""
+    if solution.policy_class == space.describe:
+        return solution
+    return replace(
+        solution,
+        policy=space.policy(space.table_of(solution.policy)),
+        policy_class=space.describe,
+        detail=f"the search ended while it searched {solution.policy_class}, from which this class is searched",
+        needs_observations=space.needs_observations,
+    )
+
+
+def _chosen(
+    task: Task, method: Iteration[S], state: S, closing: Clock
+) -> tuple[Float[np.ndarray, "T C A"], Values, float, Float[np.ndarray, " K"]]:
+    """The best candidate, its values, its first-order gain and the multipliers with which that is computed."""
+    tables, values = _candidates(task, method, state, closing)
+    found = [
+        _first_order(task, tables[one], values.part(np.array([one])), state.best_multiplier)
+        for one in range(len(tables))
+    ]
+    # Of those that are as good as the best, the one that is nearest to an optimum.
+    close = np.flatnonzero(values.order >= values.order.max() - _AS_GOOD_BITS)
+    chosen = close[-1] if len(close) == 1 else min(close[::-1].tolist(), key=lambda one: found[one][0])
+    return tables[chosen], values.part(np.array([chosen])), *found[chosen]
+
+
+def _is_feasible(task: Task, table: np.ndarray, hidden: Opacity) -> bool:
+    """Whether the answer, evaluated by itself, meets the constraint; no tolerance.
+
+    Bits are those of the closing evaluation: exact, the lower end of a bracket, or the estimate of a sample.
+    """
+    if task.min_opacity is None:
+        return bool(np.all(task.slacks(table[None]) >= 0))
+    return hidden.bits >= task.min_opacity
+
+
+def _stated_threshold(task: Task, value: float) -> float | None:
+    """The threshold; the return itself where every policy earns the threshold but for rounding and this one less by that."""
+    return min(task.threshold, value) if task.is_free and task.threshold is not None else task.threshold
+
+
+def _first_order(task: Task, table: np.ndarray, values: Values, multiplier: np.ndarray) -> tuple[float, np.ndarray]:
+    """What the best first-order change promises, and the multiplier of the constraint at which it promises least.
+
+    That multiplier proves most; the promise is convex in it, so it is found by narrowing an interval. Where there are several
+    constraints those of the search are taken.
+    """
+
+    def gain(price: np.ndarray) -> float:
+        return first_order_gain(task, table, lagrangian_slope(values, price[None])[0])
+
+    if not values.score_slope.size:
+        return np.nan, multiplier
+    if len(multiplier) != 1:
+        return gain(multiplier), multiplier
+    if values.slack[0, 0] > _LOOSE:  # a constraint that does not bind has no price
+        return gain(np.zeros(1)), np.zeros(1)
+    low, high = 0.0, 4 * float(multiplier[0]) + 4
+    for _ in range(80):
+        third = (high - low) / 3
+        if gain(np.array([low + third])) <= gain(np.array([high - third])):
+            high -= third
+        else:
+            low += third
+    best = min((np.array([low]), np.array([0.0]), multiplier), key=gain)
+    return gain(best), best
+
+
+def _closing_clock(status: Status, clock: Clock) -> Clock:
+    """The time that the answer may take: nobody waits long for a search that was stopped."""
+    return Clock(CLOSING_SECONDS + (0.0 if status is Status.INTERRUPTED else clock.left))
+
+
+def _candidates(task: Task, method: Iteration[S], state: S, closing: Clock) -> tuple[np.ndarray, Values]:
+    """Tables that may be the answer, with their values; the best that is known, without slopes, where time is short."""
+    space, best = task.space, state.best[None]
+    try:
+        tables = method.candidates(state)
+        if len(tables) == 1 and task.secrecy.kind == "sampled":
+            best = tables
+        elif task.secrecy.cost_seconds * len(tables) < closing.left:
+            # Each by itself, as it was repaired: bits of several tables together round otherwise.
+            task = replace(task, clock=closing)
+            return tables, Values.joined([task.evaluate(table[None]) for table in tables])
+    except OutOfTime:
+        pass
+    returns, unknown = evaluate_returns(space.problem, space.hidden, best, stationary=space.stationary)[0], np.nan
+    if task.min_opacity is None:
+        slack = task.slacks(best)
+    else:  # a table is only kept as the best once it was seen to be feasible
+        slack = np.array([[0.0 if np.isfinite(state.best_score) else -1.0]])
+    no_slope = np.zeros((1, 0, 0, 0))
+    return best, Values(np.array([state.best_score]), no_slope, slack, no_slope, np.array([unknown]), returns)
+
+
+def _closing_opacity(
+    task: Task, table: np.ndarray, options: SolveOptions, closing: Clock
+) -> tuple[Opacity, Float[np.ndarray, "T C A"]]:
+    """The opacity of the answer, as it was searched or by what fits the time that is left, and the answer.
+
+    A search on samples ends with an estimate of the bits of its answer and of those of the policy it began from; the answer
+    is the better one of the two.
+    """
+    space, secrecy, left = task.space, task.secrecy, max(closing.left, 0.5 * CLOSING_SECONDS)
+    if secrecy.kind == "sampled":
+        return _best_on_samples(task, table, options, left)
+    cost = {"exact": secrecy.cost_seconds / 3, "bracket": 20.0}[secrecy.kind]
+    if cost <= left:
+        return final_opacity(space, table, secrecy, options.seed), table
+    return opacity(space.problem, space.policy(table), time_limit=left, seed=options.seed + 1), table
+
+
+def _best_on_samples(
+    task: Task, table: np.ndarray, options: SolveOptions, left: float
+) -> tuple[Opacity, Float[np.ndarray, "T C A"]]:
+    tables = [table]
+    if options.start is not None and task.min_opacity is None:
+        begun = task.space.table_of(options.start)
+        tables += [begun] if np.all(task.slacks(begun[None]) >= 0) and np.any(begun != table) else []
+    count = max(10 * options.sequences, 20_000)
+    found = [sampled_answer(task.space, one, count, options.seed, left / len(tables)) for one in tables]
+    charged = options.objective == "leakage"
+    scores = [task.sign * (one.bits - charged * one.prior_bits) for one in found]
+    chosen = int(np.argmax(scores))
+    return found[chosen], tables[chosen]
+
+
+def unsearched(task: Task, safe: np.ndarray, options: SolveOptions, clock: Clock, status: Status) -> Solution:
+    """The policy to begin from, or that of largest return: not enough, or all that there was time for."""
+    space = task.space
+    if options.start is not None and task.min_opacity is None:
+        begun = space.table_of(options.start)
+        safe = begun if np.all(task.slacks(begun[None]) >= 0) else safe
+    hidden, safe = _closing_opacity(task, safe, options, _closing_clock(status, clock))
+    value = expected_return(space.problem, space.policy(safe))
+    missed = not _is_feasible(task, safe, hidden)
+    if missed:
+        status = Status.INFEASIBLE
+    elif status is Status.TIME_LIMIT:
+        status = Status.NOT_SEARCHED
+    return Solution(
+        policy=space.policy(safe),
+        policy_class=space.describe,
+        opacity=hidden,
+        expected_return=value,
+        threshold=_stated_threshold(task, value),
+        feasible=not missed,
+        status=status,
+        method=options.method,
+        goal=options.goal,
+        objective=options.objective,
+        detail=_why_infeasible(task, safe) if missed else task.secrecy.reason,
+        seconds=clock.spent,
+        seed=options.seed,
+        needs_observations=space.needs_observations,
+    )
+
+
+def _why_infeasible(task: Task, table: np.ndarray) -> str:
+    """Which constraint is missed, by how much, and which class of policies can meet it."""
+    if task.min_opacity is not None:
+        return f"no policy was found that hides {task.min_opacity:g} bits: ask for less, or allow more memory"
+    space, wanted, best = task.space, task.threshold, float(task.returns_by_start(table).min())
+    assert wanted is not None
+    text = f"the best return found for {space.describe} is {best:.6g}, below the threshold {wanted:.6g}"
+    if len(task.starts) > 1:
+        text += ", from the start state where it is least"
+    if not space.stationary or space.problem.return_over == "infinite":  # there the best policy is stationary
+        return text
+    reached = _with_a_clock(task)
+    if reached >= wanted:
+        return f"{text}; time-dependent policies reach {reached:.6g}: use memory='timed'"
+    if len(task.starts) == 1 or not return_extremes(space.problem).exact:
+        return text
+    return f"{text}; no policy reaches more than {reached:.6g} from every start state"
+
+
+def _with_a_clock(task: Task) -> float:
+    """The largest return of time-dependent policies; with several start states, from that where it is least.
+
+    It is the largest from each of them at once, where the agent knows which model runs.
+    """
+    problem = task.space.problem
+    if len(task.starts) == 1:
+        return max_return(problem)
+    space = make_space(problem, "timed")
+    timed = replace(task, space=space, starts=start_points(space.hidden.start, space.hidden.state))
+    return float(timed.returns_by_start(richest_table(space)).min())
