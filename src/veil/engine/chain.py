@@ -12,6 +12,7 @@ from ..policy.history import HistoryPolicy
 from ..policy.policy import Policy
 from ..policy.tabular import TablePolicy
 from ..problem.problem import Problem
+from .buffers import keep_pages
 from .followed import Followed, follow
 from .hidden import Hidden
 from .kernel import Matrix
@@ -123,6 +124,7 @@ def make_chain(problem: Problem, policy: Policy, *, untimed: bool = False) -> Ch
 
     **Raises:** `InputError` where the policy does not fit the problem, or the observer has no clock and needs one.
     """
+    keep_pages()
     if not (untimed and problem.observer.untimed):
         return _chain_of(policy, problem)
     chain = _chain_of(policy, problem.with_clock())

@@ -20,6 +20,7 @@ from scipy.sparse._sparsetools import csr_matvecs
 from ..common.clock import UNLIMITED, Clock
 from ..common.logs import natural_log, posteriors
 from .backends.column_steps import ColumnSteps, reached
+from .buffers import Buffers
 from .chain import Chain, Slopes
 from .hidden import Channel
 from .kernel import SparseKernel
@@ -97,14 +98,14 @@ class _Lane:
     ):
         hidden = chain.hidden
         self.hidden, self.steps, self.events, self.slopes = hidden, steps, events, slopes
-        self._scratch: dict[str, np.ndarray] = {}
+        self._buffers, self._scratch = Buffers.of(hidden), {}
         split, horizon = hidden.split_time, hidden.horizon
         size = 8 * hidden.num_states * len(events)
         times = list(range(horizon - 1, split - 1, -1))
-        self._forward = _Kept(list(range(split)), size, memory_bytes, slopes is not None, clock)
-        self._backward = _Kept(times, size, memory_bytes, slopes is not None, clock)
+        kept = size, memory_bytes, slopes is not None, self._buffers, clock
+        self._forward, self._backward = _Kept(list(range(split)), *kept), _Kept(times, *kept)
         first, middle, last = (reached(hidden, time) for time in (0, split, horizon))
-        start = hidden.first_columns.take(first, events[:, 0], np.empty((len(first), len(events))))
+        start = hidden.first_columns.take(first, events[:, 0], self._take(len(first)))
         self._label = hidden.label[middle]
         self._alpha, logs = self._forward.run(start, np.add.reduce, self._ahead)
         self._alpha_scale = _over(self._alpha, self._alpha.sum(axis=0))
@@ -119,6 +120,8 @@ class _Lane:
         self._total = joint.sum(axis=1)
         self.log_likelihood = logs + natural_log(self._total)
         self.posterior = posteriors(joint)
+        if slopes is None:
+            self._give_back()
 
     def pull_back(self, slope: np.ndarray) -> None:
         """Pull the slope in the posteriors back through both sides."""
@@ -131,16 +134,22 @@ class _Lane:
             spread *= self._alpha
             spread *= inverse(self._beta_scale)
             self._backward.back(spread, np.maximum.reduce, self._back, self._pull_back)
+        self._give_back()
+
+    def _take(self, rows: int) -> np.ndarray:
+        return self._buffers.take(rows, len(self.events))
+
+    def _give_back(self) -> None:
+        """Leave the arrays to the next lane or pass; this lane is done."""
+        self._buffers.give(self._alpha, self._beta, *self._scratch.values())
+        self._alpha = self._beta = None
+        self._scratch.clear()
 
     def _buffer(self, name: str, rows: int) -> np.ndarray:
-        """An array `(rows, n)` that the next call of the same name overwrites.
-
-        Fresh arrays of this size come as untouched pages, and touching them first costs as much as the arithmetic.
-        """
-        size = rows * len(self.events)
-        if name not in self._scratch or self._scratch[name].size < size:
-            self._scratch[name] = np.empty(size)
-        return self._scratch[name][:size].reshape(rows, len(self.events))
+        """An array `(rows, n)` that the next call of the same name overwrites."""
+        if name not in self._scratch or len(self._scratch[name]) < rows:
+            self._scratch[name] = self._take(rows)
+        return self._scratch[name][:rows]
 
     def _emission(self, channel: Channel, time: int, rows: slice, weight: np.ndarray, out: np.ndarray) -> np.ndarray:
         """`F = B_c(·, o_{t+1}) · weight` over some states of the next time, written over `out`."""
@@ -156,7 +165,7 @@ class _Lane:
 
     def _ahead(self, time: int, messages: np.ndarray, scale: np.ndarray) -> np.ndarray:
         matrices, weight = self.steps.matrices(time, turned=True), inverse(scale)
-        result = np.empty((len(self.steps.patterns[time].there), len(self.events)))
+        result = self._take(len(self.steps.patterns[time].there))
         for rows in self._blocks(len(result)):
             here = result[rows]
             for number, (channel, matrix) in enumerate(zip(self.hidden.channels, matrices, strict=True)):
@@ -170,12 +179,11 @@ class _Lane:
 
     def _pull_ahead(self, time: int, messages: np.ndarray, scale: np.ndarray, slope: np.ndarray) -> np.ndarray:
         # With one channel the messages are not needed any more when the result is written.
-        out = messages if len(self.hidden.channels) == 1 else np.empty_like(messages)
+        out = messages if len(self.hidden.channels) == 1 else self._take(len(messages))
         return self._against(time, scale, slope, messages, out)
 
     def _back(self, time: int, messages: np.ndarray, scale: np.ndarray) -> np.ndarray:
-        size = len(self.steps.patterns[time].here)
-        return self._against(time, scale, messages, None, np.empty((size, len(self.events))))
+        return self._against(time, scale, messages, None, self._take(len(self.steps.patterns[time].here)))
 
     def _against(
         self, time: int, scale: np.ndarray, columns: np.ndarray, left: np.ndarray | None, out: np.ndarray
@@ -198,7 +206,8 @@ class _Lane:
         return out
 
     def _pull_back(self, time: int, messages: np.ndarray, scale: np.ndarray, slope: np.ndarray) -> np.ndarray:
-        pattern, weight, result = self.steps.patterns[time], inverse(scale), np.zeros_like(messages)
+        pattern, weight, result = self.steps.patterns[time], inverse(scale), self._take(len(messages))
+        result.fill(0.0)
         inside = self._buffer("inside", len(pattern.there))
         for number, channel in enumerate(self.hidden.channels):
             matrix = self.steps.matrices(time, turned=True)[number]
@@ -228,8 +237,8 @@ def _product(matrix: sp.csr_array, rows: slice, columns: np.ndarray, out: np.nda
 class _Kept:
     """The messages along one side of the split, kept or checkpointed."""
 
-    def __init__(self, times: list[int], size: int, memory_bytes: float, keep: bool, clock: Clock):
-        self.times, self._clock = times, clock
+    def __init__(self, times: list[int], size: int, memory_bytes: float, keep: bool, buffers: Buffers, clock: Clock):
+        self.times, self._buffers, self._clock = times, buffers, clock
         steps = len(times)
         self.every = 1 if (steps + 6) * size <= memory_bytes else max(2, round(steps**0.5))
         self.keep = keep
@@ -241,9 +250,11 @@ class _Kept:
         logs = natural_log(scale)
         for position, time in enumerate(self.times):
             self._clock.check()
+            before, messages = messages, step(time, messages, scale)
             if self.keep and position % self.every == 0:
-                self._messages[position] = messages
-            messages = step(time, messages, scale)
+                self._messages[position] = before
+            else:
+                self._buffers.give(before)
             scale = scale_of(messages, axis=0)
             logs = logs + natural_log(scale)
         return messages, logs
@@ -259,7 +270,9 @@ class _Kept:
             for position in range(end - 1, begin - 1, -1):
                 self._clock.check()
                 messages = self._messages.pop(position)
-                slope = pull(self.times[position], messages, scale_of(messages, axis=0), slope)
+                later, slope = slope, pull(self.times[position], messages, scale_of(messages, axis=0), slope)
+                self._buffers.give(later, None if slope is messages else messages)
+        self._buffers.give(slope)
 
 
 def _over(columns: np.ndarray, scale: np.ndarray) -> np.ndarray:

@@ -63,13 +63,6 @@ class InducedHMM(Value):
             "emissionprob_": self.emissions.copy(),
         }
 
-    def likelihood(self, symbols: list[int]) -> float:
-        """The probability of a sequence of symbols, by the forward algorithm. Cost: its length times the transitions."""
-        message = self.start * self.emissions[:, symbols[0]]
-        for symbol in symbols[1:]:
-            message = (message @ self.transitions) * self.emissions[:, symbol]
-        return float(message.sum())
-
     def model(self, discount: float = 1.0) -> Model:
         """The chain as a model with one action, as for `veil.formats.drn.writer.save_drn(…, chain=True)`."""
         return Model(

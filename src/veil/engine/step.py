@@ -74,9 +74,12 @@ class Step:
             here, empty = children[self._at(slice(begin, end))], True
             for rows, channel in zip(moved, self.channels, strict=True):
                 if channel.emits[event]:
-                    part = rows[self._at(level.parent[begin:end])]
+                    # Into its place at once: a copy in between costs as much as the product with the matrix.
+                    part = here if empty and self.axis == 0 else None
+                    part = rows.take(level.parent[begin:end], axis=self.axis, out=part, mode="clip")
                     part *= channel.by_event[event]
-                    np.copyto(here, part) if empty else np.add(here, part, out=here)
+                    if part is not here:
+                        np.copyto(here, part) if empty else np.add(here, part, out=here)
                     empty = False
             if empty:
                 here[...] = 0.0

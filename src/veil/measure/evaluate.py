@@ -12,6 +12,7 @@ from ..common.checks import Defects, as_floats, is_number
 from ..common.clock import Clock, OutOfTime
 from ..common.errors import TooLargeError
 from ..engine.chain import Chain, make_chain
+from ..engine.followed import Followed
 from ..engine.joint import DEFAULT_MEMORY
 from ..engine.returns import evaluate_return
 from ..engine.size import TreeSize, tree_size
@@ -34,7 +35,7 @@ from .exact import (
     exact_result,
     try_sparse,
 )
-from .history import history_opacity, history_return
+from .history import history_bracket, history_return
 from .result import Opacity
 from .sampled import check_settings, sampled_gradient, sampled_opacity
 
@@ -53,6 +54,7 @@ _COUNT_SHARE, _EXACT_SHARE, _BRACKET_SHARE, _GRADIENT_SHARE = 0.1, 0.75, 0.5, 0.
 # Sparse rows are tried for this long where a count says that many sequences are possible, and for no larger share of
 # the time limit than this.
 _TRIAL_SECONDS, _TRIAL_SHARE = 0.3, 0.1
+_HISTORY_EXACT_SHARE = 0.5  # of the time, for the sequences of a history policy, where a bracket may follow
 
 
 @dataclass(frozen=True)
@@ -110,8 +112,8 @@ def opacity(
     chain = make_chain(problem, policy, untimed=method in _WITHOUT_CLOCK)
     if chain.silent is not None:
         return exact_opacity(chain, budget, reason=_STRINGS)
-    if chain.followed is not None and method != "sampled":
-        return history_opacity(chain.followed, method, budget, width)
+    if chain.followed is not None and method in ("auto", "bracket"):
+        return _of_history(chain, chain.followed, settings)
     if method == "auto":
         return _Auto(chain, settings).run()[0]
     if method == "exact":
@@ -285,6 +287,16 @@ class _Auto:
         else:
             result, slope = _sampled(self.chain, settings, reason), None
         return replace(result, lower=best.lower, upper=best.upper), slope
+
+
+def _of_history(chain: Chain, followed: Followed, settings: _Settings) -> Opacity:
+    """A history policy: all sequences where `auto` may and they fit half of the budget, else histories merged by beliefs."""
+    if settings.method == "auto":
+        try:
+            return exact_opacity(chain, settings.budget.share(_HISTORY_EXACT_SHARE))
+        except TooLargeError:
+            pass
+    return history_bracket(followed, settings.budget, settings.width)
 
 
 def _number_text(number: float) -> str:

@@ -121,8 +121,8 @@ def walk_all(
     """All possible sequences through an objective, by the backend that is forecast to be the cheapest.
 
     A chain of few states is counted first. Dense messages serve where they take a fraction of a second; else rows with
-    sparse support are tried for a twentieth of what dense messages would take, a second at most. A chain of many states
-    is not counted: rows with sparse support cost about as much as the count.
+    sparse support are tried for a twentieth of what dense messages would take, a second at most. A chain of many states,
+    or of a history policy, is not counted: rows with sparse support cost about as much as the count.
 
     Cost: rows of the tree times `nnz(P)` (dense messages), or the sum over histories of the transitions out of what they
     leave possible (rows with sparse support). Raises `TooLargeError`, for a counted chain before most of the work.
@@ -131,7 +131,7 @@ def walk_all(
         if chain.silent is not None:
             objective, strings = make_objective(), UntimedWalk(chain, budget.memory_bytes, budget.clock, keep_events)
             return objective, strings, strings.run(objective, gradient=gradient)
-        if chain.hidden.num_states > COUNTED_STATES:
+        if chain.followed is not None or chain.hidden.num_states > COUNTED_STATES:
             objective = make_objective()
             sparse = SparseWalk(chain, budget.memory_bytes, budget.clock, keep_events)
             return objective, sparse, sparse.run(objective, gradient=gradient)

@@ -27,7 +27,6 @@ from ..problem.observer import Observer
 from ..problem.problem import Problem
 from .evaluate import return_gradient as return_gradient
 from .exact import EXACT_SECONDS, Budget, exact_opacity, walk_all
-from .history import history_table
 from .quantities import Quantities as Quantities
 from .quantities import Quantity as Quantity
 from .quantities import of_joint
@@ -175,8 +174,6 @@ def joint_table(
     **Raises:** `TooLargeError`, before the work starts, where the table does not fit.
     """
     chain, budget = make_chain(problem, policy, untimed=True), Budget(memory_bytes, time_limit)
-    if chain.followed is not None:
-        return JointTable(problem, *history_table(chain.followed, budget))
     collected, _, _ = walk_all(chain, budget, _Collect, gradient=False, keep_events=True)
     return JointTable(problem, np.concatenate(collected.rows), np.concatenate(collected.events))
 

@@ -19,7 +19,6 @@ from ..engine.sampling import draw_events
 from ..policy.policy import Policy
 from ..problem.problem import Problem
 from .exact import Budget, walk_all
-from .history import history_table
 from .rows import RowFunction, Rows, best_gain, best_guess, entropy, guesses, likeliest, norm
 from .sampled import check_settings, chunk_sizes, sequence_pass
 from .worst import Listing, RevealingSequence, Worst
@@ -321,10 +320,6 @@ def _events(block: SparseBlock, chosen: np.ndarray) -> np.ndarray:
 
 def _exact(problem: Problem, chain: Chain, asked: _Asked, budget: Budget, *, share: float) -> Quantities:
     """All sequences apart where worst ones are wanted; merged where they do not fit, each within a share of the time."""
-    if chain.followed is not None:
-        joint, listed = history_table(chain.followed, budget)
-        prior = joint.sum(axis=0)
-        return of_joint(problem, joint, listed, prior, gain=asked.gain, orders=asked.orders, top=asked.top)
     part = Budget(budget.memory_bytes, budget.time_limit * share)
 
     def walked(keep: bool) -> tuple[_Sums, float]:
