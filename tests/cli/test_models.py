@@ -172,3 +172,13 @@ def test_a_policy_becomes_text_or_the_chain_it_makes(result: Path, ending: str):
         assert veil("convert", str(target), str(back), "--force").code == 0
         assert back.read_bytes() == (result / "policy.safetensors").read_bytes()
     assert veil("convert", str(result), "policy.doc").code == 2
+
+
+def test_a_formula_as_an_automaton(home: Path):
+    done = veil("formula", "F a", "--svg", "a.svg")
+    assert done.code == 0
+    assert "2, from q0; accepting: q1" in done.out
+    assert (home / "a.svg").read_text().startswith("<svg")
+    assert veil("formula", "F a", "--svg", "a.svg").code == shared.BAD_INPUT  # it exists
+    assert {"from": "q0", "if": "a", "to": "q1"} in veil("formula", "F a", "--json").json["arrows"]
+    assert "column 7" in veil("formula", "F (a &").err

@@ -8,6 +8,7 @@ import typer
 
 from .compare import compare
 from .doctor import doctor
+from .formula import formula
 from .measure import inspect, measure
 from .models import convert, gallery, new, schema
 from .observe import attack, observe, simulate
@@ -41,6 +42,7 @@ _COMMANDS: dict[Callable[..., None], str] = {
     simulate: "Simulate a policy.",
     certify: "Prove how good a policy is.",
     verify: "Check a certificate.",
+    formula: "Show the automaton of a formula.",
     convert: "Convert models and policies between formats.",
     schema: "Print the JSON schema of scenario files.",
     reproduce: "Run the paper's experiments (in a checkout).",

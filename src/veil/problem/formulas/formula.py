@@ -7,6 +7,7 @@ from functools import cached_property
 from ...common.errors import InputError
 from ...common.values import Value
 from .automaton import DEFAULT_STATES, FormulaAutomaton, Letter, automaton_of
+from .drawing import to_svg
 from .syntax import Node, parse
 
 _MOST_PROPOSITIONS = 12  # of an automaton over all sets of them: 4,096 letters
@@ -70,6 +71,13 @@ class Formula(Value):
             ]
         known = [frozenset(letter) for letter in letters]
         return automaton_of(self.root, list(dict.fromkeys(known)), most_states)
+
+    def svg(self, letters: Sequence[Iterable[str]] | None = None) -> str:
+        """The automaton as a picture, SVG text; `letters` as for `automaton`.
+
+        **Raises:** `TooLargeError` beyond 60 states.
+        """
+        return to_svg(self.automaton(letters))
 
     def holds(self, run: Sequence[Iterable[str]]) -> bool:
         """Whether the formula holds on a run, given by the propositions that are true at each time.

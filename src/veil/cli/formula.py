@@ -1,0 +1,49 @@
+"""`veil formula`: what a formula means, as the automaton that decides it."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .models import ForceOption
+from .shared import JsonOption, guarded, print_json, print_table, write_text
+
+
+@guarded
+def formula(
+    text: Annotated[str, typer.Argument(metavar="FORMULA", help="As 'F (badge & X F vault) & G !alarm'.")],
+    svg: Annotated[Path | None, typer.Option(help="Draw the automaton to this file.", show_default=False)] = None,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Read a formula and show the smallest automaton that accepts the runs on which it holds.
+
+    Example: veil formula 'G (open -> O key)' --svg key.svg
+    """
+    from ..problem.formulas.drawing import conditions
+    from ..problem.formulas.formula import Formula
+
+    read = Formula(text)
+    automaton = read.automaton()
+    arrows = [(f"q{here}", words, f"q{there}") for (here, there), words in conditions(automaton).items()]
+    accepting = [f"q{state}" for state, accepts in enumerate(automaton.accepting.tolist()) if accepts]
+    if svg is not None:
+        write_text(svg, read.svg(), force=force)
+    if as_json:
+        steps = [dict(zip(("from", "if", "to"), arrow, strict=True)) for arrow in arrows]
+        print_json(
+            {
+                "formula": text,
+                "propositions": list(read.propositions),
+                "states": len(automaton.accepting),
+                "accepting": accepting,
+                "arrows": steps,
+                "file": None if svg is None else str(svg),
+            }
+        )
+        return
+    print(f"propositions   {', '.join(read.propositions) or 'none'}")
+    print(f"states         {len(automaton.accepting)}, from q0; accepting: {', '.join(accepting) or 'none'}")
+    print_table(["from", "if", "to"], arrows)
+    if svg is not None:
+        print(f"written to {svg}")
