@@ -13,7 +13,7 @@ import numpy as np
 import veil
 from veil.engine.chain import make_chain
 from veil.engine.columns import ColumnPass
-from veil.engine.device import DevicePass, _compiled, _place, accelerator
+from veil.engine.device import DevicePass, accelerator
 from veil.engine.sampling import draw_events
 from veil.engine.sequences import SequencePass
 
@@ -89,22 +89,22 @@ def million(side: int = 1000, horizon: int = 50, sequences: int = 64) -> list[st
     """One gradient over a million states: on the device alone, and as a whole call with transfers."""
     import jax
 
-    problem = large_grid(side, horizon)
+    from veil.engine.device_steps import Span, jit_backward, jit_forward, place
+
+    problem = large_grid(side, horizon, everywhere=True)
     chain = make_chain(problem, random_policy(problem))
     events = draw_events(chain, sequences, np.random.default_rng(0))
     slope = np.full((sequences, 2), 1.0 / sequences)
-    forward, backward = _compiled()
-    fixed = _place(chain.hidden)
+    fixed, span = place(chain.hidden), Span(chain.hidden.split_time, horizon)
     table, columns = jax.device_put(chain.table), jax.device_put(np.ascontiguousarray(events.T))
-    times, later = np.arange(horizon, dtype=np.int32), np.arange(0, dtype=np.int32)
     cotangent = jax.device_put(np.ascontiguousarray(slope.T))
 
     def ahead():
-        return jax.block_until_ready(forward(fixed, table, columns, times, later))
+        return jax.block_until_ready(jit_forward(fixed, table, columns, span))
 
     def gradient():
-        _, _, kept = forward(fixed, table, columns, times, later)
-        return jax.block_until_ready(backward(fixed, table, kept, columns, times, later, cotangent))
+        _, _, kept = jit_forward(fixed, table, columns, span)
+        return jax.block_until_ready(jit_backward(fixed, table, kept, columns, span, cotangent))
 
     begin = time.perf_counter()
     gradient()

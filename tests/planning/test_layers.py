@@ -98,13 +98,18 @@ def test_sequences_that_do_not_fit_the_memory_are_worked_on_in_lanes(monkeypatch
 
 
 @pytest.mark.parametrize("number", range(len(PROBLEMS)))
-def test_the_spread_is_the_joint_law_of_state_and_secret(number: int):
+def test_events_and_secret_have_the_joint_law_of_the_chain(number: int):
     space = make_space(PROBLEMS[number], "timed")
     layers, table = Layers(space.hidden), drawn(space, 1)[0]
     chain = space.chain(table)
-    for time, found in enumerate(layers.spread(table)):
-        np.testing.assert_allclose(found.sum(axis=1), chain.occupancies[time][layers._reached[time]], atol=1e-12)
-        np.testing.assert_allclose(found.sum(axis=0), chain.prior, atol=1e-12)
+    prior, seen = layers.seen(table)
+    np.testing.assert_allclose(prior, chain.prior, atol=1e-12)
+    emission = space.hidden.channels[0].emission
+    for time in range(1, space.hidden.horizon + 1):
+        told = chain.occupancies[time] @ emission
+        np.testing.assert_allclose(seen[time].sum(axis=1), told, atol=1e-12)
+        if len(space.hidden.channels) == 1:
+            np.testing.assert_allclose(seen[time].sum(axis=0), prior, atol=1e-12)
 
 
 def test_a_soft_table_without_wishes_spreads_over_paths_and_a_large_weight_is_greedy():

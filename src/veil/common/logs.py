@@ -1,7 +1,12 @@
 """The only home of logarithms of probabilities: exact zeros stay exact, nothing is clamped, everything is in bits."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from jaxtyping import Float
+
+if TYPE_CHECKING:
+    import jax
 
 
 def log2_or_zero(values: np.ndarray) -> np.ndarray:
@@ -12,6 +17,20 @@ def log2_or_zero(values: np.ndarray) -> np.ndarray:
 def natural_log(values: np.ndarray) -> np.ndarray:
     """`ln(v)`, with -inf at exact zeros: the logits of a table of probabilities."""
     return np.log(values, out=np.full_like(values, -np.inf), where=values > 0)
+
+
+def device_log2_or_zero(values: "jax.Array") -> "jax.Array":
+    """`log2_or_zero` in JAX."""
+    import jax.numpy as jnp
+
+    return jnp.log2(jnp.where(values > 0, values, 1.0))
+
+
+def device_log(values: "jax.Array") -> "jax.Array":
+    """`natural_log` in JAX."""
+    import jax.numpy as jnp
+
+    return jnp.log(values)
 
 
 def soft_maximum(values: Float[np.ndarray, "*Y A"], temperature: float) -> Float[np.ndarray, "*Y"]:

@@ -75,6 +75,10 @@ def num_starts(task: Task) -> int:
 
 def make_ascent(task: Task, safe: Float[np.ndarray, "T C A"], options: SolveOptions) -> Iteration[Any]:
     """The method for a task, by how its secrecy is evaluated; `safe` is the table of largest return."""
+    if task.secrecy.kind == "sampled" and task.space.on_device is not None:
+        from .device_ascent import DeviceAscent  # imports JAX
+
+        return DeviceAscent(task, safe, options)
     if task.secrecy.kind == "sampled":
         return StochasticAscent(task, safe, options)
     count = options.starts or num_starts(task)

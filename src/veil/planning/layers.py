@@ -20,6 +20,7 @@ from ..engine.hidden import Hidden
 from ..engine.kernel import Kernel, SparseKernel
 from ..engine.sampling import Emissions, RowDraws
 from ..engine.sequences import inverse
+from .best_returns import time_average
 
 _CACHED = 2**16  # numbers of a gathered piece that stays in the cache
 _MOST_ENTRIES = 2**25  # transitions of all times together; beyond, all times share the states that are reached at any
@@ -88,9 +89,7 @@ class Layers:
 
     def rows(self, times: int) -> Int[np.ndarray, " R"]:
         """The rows of a table `(times, C, A)`, numbered `t · C + c`, that are used by some policy at some time."""
-        cells, count = self.hidden.cell, self.hidden.num_cells
-        used = [(0 if times == 1 else time) * count + cells[step.here] for time, step in enumerate(self._steps)]
-        return np.unique(np.concatenate(used)) if used else np.zeros(0, dtype=np.int64)
+        return used_rows(self.hidden, self._reached, times)
 
     @property
     def num_places(self) -> int:
@@ -175,7 +174,7 @@ class Layers:
             step.filled = key
         return step
 
-    def spread(self, table: Float[np.ndarray, "T C A"]) -> list[Float[np.ndarray, "n Z"]]:
+    def _spread(self, table: Float[np.ndarray, "T C A"]) -> list[Float[np.ndarray, "n Z"]]:
         """`P(x_t = x, z)` over the reachable states of times 0 … T. Cost: Z products each way."""
         hidden, split = self.hidden, self.hidden.split_time
         self._forget()
@@ -191,12 +190,13 @@ class Layers:
             result.append(sum_over(back @ result[-1] for back in self.step(table, time).back))
         return result
 
-    def seen(self, spread: list[Float[np.ndarray, "n Z"]]) -> Float[np.ndarray, "T+1 E Z"]:
-        """`P(event at t, z)` of the later events, as if all actions emitted like the first channel."""
+    def seen(self, table: Float[np.ndarray, "T C A"]) -> tuple[Float[np.ndarray, " Z"], Float[np.ndarray, "T+1 E Z"]]:
+        """`P(z)`, and `P(event at t, z)` of the later events, as if all actions emitted like the first channel."""
+        spread = self._spread(table)
         result = np.zeros((len(spread), self.hidden.num_events, self.hidden.num_values))
         for time, emitted in enumerate(self._emitted):
             result[time + 1] = emitted[0].T @ spread[time + 1]
-        return result
+        return spread[self.hidden.split_time].sum(axis=0), result
 
     def soft_table(
         self,
@@ -245,6 +245,24 @@ class Layers:
         np.add.at(sums, index, scores)
         return (sums / count[:, None])[index]
 
+    def time_average(
+        self, table: Float[np.ndarray, "T C A"], terminal: Float[np.ndarray, " N"]
+    ) -> Float[np.ndarray, "1 C A"]:
+        """The stationary table that takes each action as often as a time-dependent one."""
+        return time_average(self.hidden, table, self.returns(table, terminal)[2])[None]
+
+    def value(self, table: Float[np.ndarray, "T C A"], terminal: Float[np.ndarray, " N"]) -> float:
+        """The return over the horizon."""
+        hidden, values = self.hidden, terminal[self._reached[-1]]
+        for time in range(hidden.horizon - 1, -1, -1):
+            actions = self._action_values(time, values)
+            values = np.sum(table[_row(table, time)][hidden.cell[self._steps[time].here]] * actions, axis=1)
+        return float(hidden.start[self._reached[0]] @ values)
+
+    def _action_values(self, time: int, values: np.ndarray) -> Float[np.ndarray, "n A"]:
+        step, hidden = self._steps[time], self.hidden
+        return hidden.reward[step.here] + hidden.discount * step.contract(values[step.columns])
+
     def returns(
         self, table: Float[np.ndarray, "T C A"], terminal: Float[np.ndarray, " N"]
     ) -> tuple[float, Float[np.ndarray, "T C A"], Float[np.ndarray, "T N"]]:
@@ -261,7 +279,7 @@ class Layers:
         values = terminal[self._reached[-1]]
         for time in range(hidden.horizon - 1, -1, -1):
             step, key = self._steps[time], _row(table, time)
-            actions = hidden.reward[step.here] + hidden.discount * step.contract(values[step.columns])
+            actions = self._action_values(time, values)
             slope[key, step.here] += hidden.discount**time * occupied[time, step.here][:, None] * actions
             values = np.sum(table[key][hidden.cell[step.here]] * actions, axis=1)
         total = float(hidden.start[self._reached[0]] @ values)
@@ -282,8 +300,24 @@ def _as_sparse(kernel: Kernel) -> SparseKernel:
     return SparseKernel([sp.csr_array(rows[:, action]) for action in range(actions)])
 
 
-def _reachable(hidden: Hidden, kernel: SparseKernel) -> list[Int[np.ndarray, " n"]]:
+def used_rows(hidden: Hidden, reached: list[Int[np.ndarray, " n"]], times: int) -> Int[np.ndarray, " R"]:
+    """The rows of a table `(times, C, A)`, numbered `t · C + c`, that are used in states reached at times 0 … T."""
+    distinct = {id(states): states for states in reached[: hidden.horizon]}
+    cells = {key: np.unique(hidden.cell[states]) for key, states in distinct.items()}
+    if not cells:
+        return np.zeros(0, dtype=np.int64)
+    if times == 1:
+        return np.unique(np.concatenate(list(cells.values())))
+    used = [time * hidden.num_cells + cells[id(states)] for time, states in enumerate(reached[: hidden.horizon])]
+    return np.concatenate(used)
+
+
+def reachable_sets(hidden: Hidden) -> list[Int[np.ndarray, " n"]]:
     """The states that some policy can reach at times 0 … T; equal sets are one array."""
+    return _reachable(hidden, _as_sparse(hidden.kernel))
+
+
+def _reachable(hidden: Hidden, kernel: SparseKernel) -> list[Int[np.ndarray, " n"]]:
     pattern = sp.csr_array(
         (np.ones(kernel.num_entries, dtype=np.int8), kernel.indices, kernel.indptr), shape=(len(hidden.start),) * 2
     )
@@ -292,6 +326,8 @@ def _reachable(hidden: Hidden, kernel: SparseKernel) -> list[Int[np.ndarray, " n
     for _ in range(hidden.horizon + 1):
         key = np.packbits(reached).tobytes()
         result.append(known.setdefault(key, np.flatnonzero(reached)))
+        if len(result) > 1 and result[-1] is result[-2]:  # it stays the same
+            continue
         following = np.zeros(len(reached), dtype=bool)
         following[pattern[result[-1]].indices] = True
         reached = following

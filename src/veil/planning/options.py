@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Goal = Literal["opaque", "transparent"]
 Objective = Literal["entropy", "leakage", "guess"]
 Evaluation = Literal["auto", "exact", "bracket", "sampled"]
+Device = Literal["auto", "cpu", "jax"]
 MemoryName = Literal["markov", "timed", "history"]
 
 
@@ -69,6 +70,14 @@ class SearchOptions:
             "How the objective is evaluated during the search: over all observation sequences (exact), by the lower bound"
             " of a bracket, or on fixed samples; auto takes the first that is fast enough.",
             methods=_SEARCHES,
+        ),
+    ] = "auto"
+    device: Annotated[
+        Device,
+        About(
+            "Where a search on fresh samples runs: with NumPy (cpu), or on the devices of JAX (jax); auto takes JAX where it"
+            " has an accelerator.",
+            methods=("ascent",),
         ),
     ] = "auto"
     per_start: Annotated[

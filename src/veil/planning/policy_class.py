@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -18,7 +19,11 @@ from ..policy.policy import Policy
 from ..policy.tabular import table_policy
 from ..policy.timed import TimedPolicy
 from ..problem.problem import Problem
+from .device_plan import Plan
 from .layers import Layers
+
+if TYPE_CHECKING:
+    from .device_layers import DeviceLayers
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +33,7 @@ class Space:
     **Attributes:** `memory`, as it was asked for; `hidden`: the chain, in product with what the agent remembers;
     `stationary`: whether one table serves all times; `shape` of a table; `available`, `(C, A)`: which entries of a row
     may be positive; `describe`: the class in words; `needs_observations`: whether the agent must see what the observer
-    sees to play such a policy.
+    sees to play such a policy; `on_device`: how searches on samples are laid out on JAX's device, None for NumPy.
     """
 
     problem: Problem
@@ -40,15 +45,20 @@ class Space:
     describe: str
     needs_observations: bool
     _closed: Float[np.ndarray, "C A"]
+    on_device: Plan | None = None
 
     def chain(self, table: Float[np.ndarray, "T C A"]) -> Chain:
         """The hidden chain under a table, which is not checked."""
         return Chain(self.hidden, table, stationary=self.stationary)
 
     @cached_property
-    def layers(self) -> Layers:
-        """The reachable states at each time, for searches on samples."""
-        return Layers(self.hidden)
+    def layers(self) -> "Layers | DeviceLayers":
+        """The passes of searches on samples."""
+        if self.on_device is None:
+            return Layers(self.hidden)
+        from .device_layers import DeviceLayers
+
+        return DeviceLayers(self.hidden, self.on_device)
 
     def softmax(self, theta: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "T C A"]:
         """`π ∝ exp θ` over the available actions; -inf gives an exact zero. Nothing is checked."""

@@ -19,6 +19,7 @@ from ..problem.problem import Problem
 from .answer import CLOSING_SECONDS, best_candidate, in_class, make_answer, unsearched
 from .ascent import make_ascent
 from .checkpoint import Checkpoint, read_checkpoint
+from .device_plan import chosen_plan
 from .iteration import Iteration, S
 from .methods import METHODS
 from .options import SolveOptions
@@ -90,6 +91,7 @@ def _part_of(clock: Clock) -> Clock:
 def _make_task(problem: Problem, options: SolveOptions, clock: Clock) -> tuple[Task, Float[np.ndarray, "T C A"]]:
     """The task for the class of the options, without a clock, and the table of largest return known for the class."""
     space = make_space(problem, options.memory)
+    space = replace(space, on_device=chosen_plan(space.hidden, space.shape[0], options))
     secrecy = make_secrecy(
         space,
         options.objective,

@@ -22,7 +22,6 @@ from ..common.clock import Clock
 from ..common.logs import divergence_bits, entropy_bits, natural_log, posteriors
 from ..engine.return_range import is_blind
 from ..engine.returns import values_afterwards
-from .best_returns import time_average
 from .task import Task
 
 FACTORS = (10.0, 30.0, 0.0, 3.0)
@@ -96,16 +95,15 @@ def _balanced(task: Task, wishes: _Wishes, factor: float, clock: Clock) -> tuple
         clock.check()
         table = layers.soft_table(wishes.weight * scale, wishes.bonus, factor * wishes.cost, terminal, space.available)
         if space.stationary:
-            table = time_average(space.hidden, table, layers.returns(table, terminal)[2])[None]
-        spread = layers.spread(table)
-        prior = spread[space.hidden.split_time].sum(axis=0)
+            table = layers.time_average(table, terminal)
+        prior, seen = layers.seen(table)
         even = float(entropy_bits(prior))
         if even >= evenest - 0.01:
-            slack = layers.returns(table, terminal)[0] - (-np.inf if task.threshold is None else task.threshold)
+            slack = layers.value(table, terminal) - (-np.inf if task.threshold is None else task.threshold)
             best, evenest = (table, wishes, slack * scale), max(even, evenest)
         bonus = wishes.bonus - natural_log(np.maximum(prior, _SMALLEST))
         bonus = np.clip(bonus - bonus.mean(), -_LARGEST_BONUS, _LARGEST_BONUS)
-        wishes = replace(wishes, bonus=bonus, cost=0.5 * (wishes.cost + _information(layers.seen(spread))))
+        wishes = replace(wishes, bonus=bonus, cost=0.5 * (wishes.cost + _information(seen)))
     assert best is not None
     return best[0], replace(wishes, weight=best[1].weight), best[2]
 

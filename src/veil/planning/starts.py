@@ -16,7 +16,7 @@ from .best_returns import best_stationary_return, discounted_table, greedy_table
 from .policy_class import Space
 
 # Parameters of actions that a start all but rules out; far enough to be one policy, near enough to come back.
-_LEAST_SHARE = 0.02
+LEAST_SHARE = 0.02
 _BOLD = 3.0
 _MANY_STATES = 300
 _SHARE_OF_RICHEST = 0.25  # of a time limit, for a search for a stationary policy of large return
@@ -57,7 +57,7 @@ def _greedy_returns(space: Space, enough: float) -> Iterator[tuple[float, Float[
             return
 
 
-def logits(space: Space, table: Float[np.ndarray, "T C A"], share: float = _LEAST_SHARE) -> Float[np.ndarray, "T C A"]:
+def logits(space: Space, table: Float[np.ndarray, "T C A"], share: float = LEAST_SHARE) -> Float[np.ndarray, "T C A"]:
     """Parameters of a table mixed with a share of the uniform one, so that no action is ruled out."""
     uniform = space.available / space.available.sum(axis=1, keepdims=True)
     return np.where(space.available, natural_log((1 - share) * table + share * uniform), 0.0)

@@ -9,6 +9,7 @@ newest parameters are made feasible and estimated on sequences of their own; the
 
 import contextlib
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,15 +30,15 @@ ITERATIONS = 5000
 
 _FIRST_RATE, _HALF_RATE = 0.3, 100  # Adam's step, and the iterations after which 1/√k has cut it by √2
 _SLOWER = 0.5  # by which the step falls where the search has lost its way
-_DECAYS = (0.9, 0.99)
+DECAYS = (0.9, 0.99)
 _LEAST_BATCH, _MOST_BATCH, _BATCH_SECONDS = 32, 1024, 0.03  # the first batch takes about so long
 # Pure noise keeps (1 − 0.9) / (1 + 0.9) = 0.05 of the gradient's square in its mean; below twice that, a batch is doubled.
 _SIGNAL, _DOUBLED_AFTER = 0.1, 32
-_PENALTY, _MULTIPLIER_SHARE = 6.0, 0.1  # of the augmented Lagrangian, and of a multiplier's way in one iteration
+PENALTY, _MULTIPLIER_SHARE = 6.0, 0.1  # of the augmented Lagrangian, and of a multiplier's way in one iteration
 _MARGIN = 1e-9  # slack that a candidate keeps, so that sums in another order keep the threshold too
 _ROUND, _SHORTEST_ROUND = 16, 4
 _SHARE_OF_ROUNDS, _SHARE_OF_STARTS = 0.25, 0.2  # of a time limit
-_LOWEST = -40.0  # logits below the largest by this much are zero but for rounding
+LOWEST = -40.0  # logits below the largest by this much are zero but for rounding
 # Checks: the least and the most sequences, their share of those of all gradients, by what factor of iterations one follows
 # another, and how many without a gain of so many bits end the search.
 _CHECKED, _SHARE_OF_CHECKS, _CHECK_GROWTH, _IDLE_CHECKS, _GAIN_BITS = (256, 20_000), 0.1, 1.3, 6, 1e-4
@@ -49,7 +50,10 @@ _PER_ENTRY, _PER_STEP = 4e-9, 4e-4
 
 @dataclass(frozen=True, eq=False)
 class State(SavedState):
-    """Everything a search needs to continue, as numbers and arrays. Parameters are of the rows that can be used."""
+    """Everything a search needs to continue, as numbers and arrays. Parameters are of the rows that can be used.
+
+    Parameters, moments and averages have an array for each start that is left; it may lie on an accelerator.
+    """
 
     iteration: int
     inside: int
@@ -58,10 +62,10 @@ class State(SavedState):
     check_at: int
     idle: int
     rate: float
-    theta: Float[np.ndarray, "B R A"]
-    mean: Float[np.ndarray, "B R A"]
-    square: Float[np.ndarray, "B R A"]
-    average: Float[np.ndarray, "B R A"]
+    theta: Sequence[Float[np.ndarray, "R A"]]
+    mean: Sequence[Float[np.ndarray, "R A"]]
+    square: Sequence[Float[np.ndarray, "R A"]]
+    average: Sequence[Float[np.ndarray, "R A"]]
     multiplier: Float[np.ndarray, "B K"]
     worth: Float[np.ndarray, " B"]
     best: Float[np.ndarray, "T C A"]
@@ -71,15 +75,44 @@ class State(SavedState):
 
 
 @dataclass(frozen=True, eq=False)
-class _Point:
-    """One evaluation: the score and the slacks with their gradients in the rows that can be used."""
+class Point:
+    """What an evaluation found: bits and return, the score that is maximised, and the slacks."""
 
     bits: float
     returns: float
     score: float
-    score_slope: Float[np.ndarray, "R A"]
     slack: Float[np.ndarray, " K"]
-    slack_slope: Float[np.ndarray, "K R A"]
+
+
+@dataclass(frozen=True, eq=False)
+class Moved:
+    """One start after a step, with the point where the step was taken."""
+
+    theta: Any
+    mean: Any
+    square: Any
+    average: Any
+    multiplier: Float[np.ndarray, " K"]
+    worth: float
+    point: Point
+
+
+@dataclass(frozen=True, eq=False)
+class Pace:
+    """What the steps of one iteration have in common: Adam's step, corrections of its moments, weight of the average."""
+
+    iteration: int
+    rate: float
+    mean_scale: float
+    square_scale: float
+    weight: float
+
+    @staticmethod
+    def of(state: State) -> "Pace":
+        """For the iteration after a state."""
+        count, (first, second) = state.iteration + 1, DECAYS
+        rate = state.rate / (1 + state.iteration / _HALF_RATE) ** 0.5
+        return Pace(state.iteration, rate, 1 - first**count, 1 - second**count, max(0.02, 2 / (count + 1)))
 
 
 class StochasticAscent:
@@ -97,14 +130,22 @@ class StochasticAscent:
         self._open = space.available[self._rows % space.shape[1]]
         self._base = np.ascontiguousarray(safe)
         self._terminal = terminal_values(task)
+        endless = space.problem.return_over == "infinite" and space.stationary
+        self._has_one_return = len(task.starts) == 1 and not endless
         limit = task.clock.time_limit
         self._closing = _SHARE_OF_CLOSING * limit if np.isfinite(limit) else 0.0
+        self._most_starts = 10**9
         self._length = ITERATIONS if options.iterations is None else options.iterations
 
         per_sequence = _PER_ENTRY * space.layers.num_entries
-        fits = 2 ** (max(1, int(_BATCH_SECONDS / per_sequence)).bit_length() - 1)
-        self._first_batch = int(np.clip(fits, _LEAST_BATCH, _MOST_BATCH // 2))
+        self._first_batch = self._batch_of(per_sequence, _LEAST_BATCH)
         self._seconds = per_sequence * self._first_batch + _PER_STEP * space.hidden.horizon  # of one gradient, forecast
+
+    @staticmethod
+    def _batch_of(seconds: float, least: int) -> int:
+        """The batch that takes about as long as a first batch should, with so many seconds for each sequence."""
+        fits = 2 ** (max(1, int(_BATCH_SECONDS / seconds)).bit_length() - 1)
+        return int(np.clip(fits, least, _MOST_BATCH // 2))
 
     def begin(self, known: Float[np.ndarray, "n T C A"] | None = None) -> State:
         """The state before the first iteration; `known`: further tables that may be the answer."""
@@ -118,7 +159,7 @@ class StochasticAscent:
             found = self._score(table, _CHECKED[0])
             if found > score:
                 best, score = table, found
-        theta = np.stack([self._parameters(table) for table in starts])
+        theta = [self._parameters(table) for table in starts]
         return State(
             iteration=0,
             inside=0,
@@ -128,8 +169,8 @@ class StochasticAscent:
             idle=0,
             rate=_FIRST_RATE,
             theta=theta,
-            mean=np.zeros_like(theta),
-            square=np.zeros_like(theta),
+            mean=[0 * one for one in theta],
+            square=[0 * one for one in theta],
             average=theta,
             multiplier=np.zeros((len(theta), count)),
             worth=np.zeros(len(theta)),
@@ -141,7 +182,7 @@ class StochasticAscent:
 
     def _starts(self, given: list[np.ndarray]) -> list[np.ndarray]:
         """The tables given, then soft ones, as far as their share of the time goes; the safe one where there is no other."""
-        count = self._options.starts or len(FACTORS) + len(given)
+        count = min(self._options.starts or len(FACTORS) + len(given), self._most_starts)
         result, clock = given[:count], self.task.clock.share(_SHARE_OF_STARTS)
         with contextlib.suppress(OutOfTime):
             for table in itertools.islice(soft_starts(self.task, clock), count - len(result)):
@@ -167,65 +208,62 @@ class StochasticAscent:
 
     def advance(self, state: State) -> State:
         """One step of Adam for every start that is left; at the end of a round, the better half stays."""
-        task, count = self.task, state.iteration + 1
-        task.clock.check(ahead=self._closing)
-        rate = state.rate / (1 + state.iteration / _HALF_RATE) ** 0.5
-        parts = [self._step(state, number, rate) for number in range(len(state.theta))]
-        theta, mean, square, multiplier, worth, points = map(list, zip(*parts, strict=True))
-        weight = max(0.02, 2 / (count + 1))
-        moved = np.stack(theta)
+        self.task.clock.check(ahead=self._closing)
+        pace = Pace.of(state)
+        moved = [self._step(state, number, pace) for number in range(len(state.theta))]
         after = replace(
             state,
-            iteration=count,
+            iteration=state.iteration + 1,
             inside=state.inside + 1,
-            theta=moved,
-            mean=np.stack(mean),
-            square=np.stack(square),
-            average=state.average + weight * (moved - state.average),
-            multiplier=np.stack(multiplier),
-            worth=np.array(worth),
+            theta=[one.theta for one in moved],
+            mean=[one.mean for one in moved],
+            square=[one.square for one in moved],
+            average=[one.average for one in moved],
+            multiplier=np.stack([one.multiplier for one in moved]),
+            worth=np.array([one.worth for one in moved]),
         )
-        after = self._noted(self._halved(self._louder(after)), points, rate)
+        after = self._noted(self._halved(self._louder(after)), [one.point for one in moved], pace.rate)
         if after.iteration >= after.check_at:
             after = self._considered(after)
         return after
 
-    def _step(self, state: State, number: int, rate: float) -> tuple[Any, ...]:
-        """The parameters, moments, multipliers and worth of one start after a step, and where the step was taken."""
-        table = self._table(state.theta[number])
-        seed = int(np.random.SeedSequence([self._options.seed, state.iteration, number]).generate_state(1)[0])
-        point = self._evaluate(table, state.batch, seed)
-        pull = np.maximum(0.0, state.multiplier[number] - _PENALTY * point.slack)
-        slope = point.score_slope + np.einsum("k,kra->ra", pull, point.slack_slope)
+    def _step(self, state: State, number: int, pace: Pace) -> Moved:
+        """One start after a step."""
+        table, theta = self._table(state.theta[number]), state.theta[number]
+        point, score_slope, slack_slope = self._evaluate(table, state.batch, self._seed(pace, number))
+        pull = np.maximum(0.0, state.multiplier[number] - PENALTY * point.slack)
+        slope = score_slope + np.einsum("k,kra->ra", pull, slack_slope)
         gradient = softmax_pull_back(table.reshape(-1, table.shape[2])[self._rows], slope)
-        first, second = _DECAYS
-        count = state.iteration + 1
+        first, second = DECAYS
         mean = first * state.mean[number] + (1 - first) * gradient
         square = second * state.square[number] + (1 - second) * gradient**2
-        theta = state.theta[number] + rate * (mean / (1 - first**count)) / (
-            np.sqrt(square / (1 - second**count)) + 1e-12
-        )
-        theta = np.maximum(theta - theta.max(axis=1, keepdims=True), _LOWEST)
-        multiplier = np.maximum(0.0, state.multiplier[number] - _MULTIPLIER_SHARE * _PENALTY * point.slack)
-        worth = point.score + float(np.minimum(point.slack, 0.0) @ (1 + 2 * pull))
-        smooth = worth if state.iteration == 0 else 0.7 * state.worth[number] + 0.3 * worth
-        return theta, mean, square, multiplier, smooth, point
+        theta = theta + pace.rate * (mean / pace.mean_scale) / (np.sqrt(square / pace.square_scale) + 1e-12)
+        theta = np.maximum(theta - theta.max(axis=1, keepdims=True), LOWEST)
+        average = state.average[number] + pace.weight * (theta - state.average[number])
+        return Moved(theta, mean, square, average, *self._priced(state, number, point), point)
 
-    def _evaluate(self, table: np.ndarray, sequences: int, seed: int) -> _Point:
+    def _seed(self, pace: Pace, number: int) -> int:
+        """Of the sequences of one gradient."""
+        return int(np.random.SeedSequence([self._options.seed, pace.iteration, number]).generate_state(1)[0])
+
+    def _priced(self, state: State, number: int, point: Point) -> tuple[Float[np.ndarray, " K"], float]:
+        """The multipliers after a step, and what the start is worth, smoothed over iterations."""
+        before = state.multiplier[number]
+        multiplier = np.maximum(0.0, before - _MULTIPLIER_SHARE * PENALTY * point.slack)
+        pull = np.maximum(0.0, before - PENALTY * point.slack)
+        worth = point.score + float(np.minimum(point.slack, 0.0) @ (1 + 2 * pull))
+        return multiplier, worth if state.iteration == 0 else 0.7 * state.worth[number] + 0.3 * worth
+
+    def _evaluate(self, table: np.ndarray, sequences: int, seed: int) -> tuple[Point, np.ndarray, np.ndarray]:
+        """A point, with the gradients of its score and of its slacks in the rows that can be used."""
         task = self.task
         estimate, slope = self._secrecy.fresh(table, sequences, seed, task.clock)
         secrecy_slope = self._used(slope)
         returns, slack, slack_slope = self._constraints(table)
         if task.min_opacity is not None:
-            return _Point(
-                estimate.bits,
-                returns,
-                returns / task.unit,
-                slack_slope[0],
-                np.array([estimate.bits - estimate.std_error - task.bits_kept]),
-                secrecy_slope[None],
-            )
-        return _Point(estimate.bits, returns, task.sign * estimate.bits, task.sign * secrecy_slope, slack, slack_slope)
+            slack = np.array([estimate.bits - estimate.std_error - task.bits_kept])
+            return Point(estimate.bits, returns, returns / task.unit, slack), slack_slope[0], secrecy_slope[None]
+        return Point(estimate.bits, returns, task.sign * estimate.bits, slack), task.sign * secrecy_slope, slack_slope
 
     def _used(self, slope: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "R A"]:
         return slope.reshape(-1, slope.shape[2])[self._rows]
@@ -233,8 +271,7 @@ class StochasticAscent:
     def _constraints(self, table: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         """The return, the slacks and their gradients; with `min_opacity` the gradient of the return instead."""
         task, space = self.task, self.task.space
-        endless = space.problem.return_over == "infinite" and space.stationary
-        if len(task.starts) > 1 or endless:
+        if not self._has_one_return:
             values, slope, slack, slack_slope = task.constraints(table[None])
             slopes = slope if task.min_opacity is not None else slack_slope[0]
             return float(values[0]), slack[0], np.stack([self._used(one) for one in slopes])
@@ -244,23 +281,33 @@ class StochasticAscent:
         wanted = task.threshold if task.threshold is not None else 0.0
         return value, np.array([(value - wanted) / task.unit]), self._used(slope)[None] / task.unit
 
+    def _returns(self, table: np.ndarray) -> tuple[float, np.ndarray]:
+        """The return and its slacks alone."""
+        task, layers = self.task, self.task.space.layers
+        if not self._has_one_return:
+            returns, slack, _ = self._constraints(table)
+            return returns, slack
+        value = layers.value(table, self._terminal)
+        if task.threshold is None or task.num_constraints == 0:
+            return value, np.zeros(0)
+        return value, np.array([(value - task.threshold) / task.unit])
+
     def _louder(self, state: State) -> State:
         """The batch doubled where noise has taken over; the moments know."""
-        total = float(np.sum(state.square))
-        if state.batch >= _MOST_BATCH or state.inside < _DOUBLED_AFTER or len(state.theta) > 1 or total == 0:
+        if state.batch >= _MOST_BATCH or state.inside < _DOUBLED_AFTER or len(state.theta) > 1:
             return state
-        signal = float(np.sum(state.mean**2)) / total
-        return replace(state, batch=2 * state.batch, inside=0) if signal < _SIGNAL else state
+        total, signal = float(state.square[0].sum()), float((state.mean[0] ** 2).sum())
+        return replace(state, batch=2 * state.batch, inside=0) if signal < _SIGNAL * total else state
 
     def _halved(self, state: State) -> State:
         """The better half of the starts, once a round is over."""
         if len(state.theta) == 1 or state.inside < state.length:
             return state
         kept = np.argsort(-state.worth, kind="stable")[: (len(state.theta) + 1) // 2]
-        names = ("theta", "mean", "square", "average", "multiplier", "worth")
-        return replace(state, inside=0, **{name: getattr(state, name)[kept] for name in names})
+        parts = {name: [getattr(state, name)[one] for one in kept] for name in ("theta", "mean", "square", "average")}
+        return replace(state, inside=0, multiplier=state.multiplier[kept], worth=state.worth[kept], **parts)
 
-    def _noted(self, state: State, points: list[_Point], rate: float) -> State:
+    def _noted(self, state: State, points: list[Point], rate: float) -> State:
         leader = max(points, key=lambda point: point.score + 4 * float(np.minimum(point.slack, 0.0).sum()))
         multiplier = float(state.multiplier.max(initial=0.0)) * self.task.price_unit
         clock = self.task.clock
@@ -296,23 +343,23 @@ class StochasticAscent:
 
     def _taken_back(self, state: State) -> State:
         """From the best answer again, with shorter steps and more sequences: noise has led the search away from it."""
-        theta = self._parameters(state.best)[None]
+        theta = self._parameters(state.best)
         return replace(
             state,
             inside=0,
             batch=min(2 * state.batch, _MOST_BATCH),
             rate=_SLOWER * state.rate,
-            theta=theta,
-            mean=np.zeros_like(theta),
-            square=np.zeros_like(theta),
-            average=theta,
+            theta=[theta],
+            mean=[0 * theta],
+            square=[0 * theta],
+            average=[theta],
             multiplier=state.best_multiplier[None],
         )
 
     def _score(self, table: np.ndarray, sequences: int) -> float:
         """What an answer is worth, on draws that are the same for all of them; -inf where it is not feasible."""
         task = self.task
-        returns, slack, _ = self._constraints(table)
+        returns, slack = self._returns(table)
         if task.min_opacity is None and np.any(slack < 0):
             return -np.inf
         bits = self._secrecy.estimate(table, sequences, self._options.seed + 1, task.clock)
@@ -326,7 +373,7 @@ class StochasticAscent:
             return table
 
         def slack(share: float) -> float:
-            return float(self._constraints((1 - share) * table + share * self._safe)[1].min()) - _MARGIN
+            return float(self._returns((1 - share) * table + share * self._safe)[1].min()) - _MARGIN
 
         low, at_low, high, at_high = 0.0, slack(0.0), 1.0, slack(1.0)
         if at_low >= 0 or at_high < 0:
@@ -346,7 +393,7 @@ class StochasticAscent:
         """Whether all iterations were made, or the last checks found nothing better."""
         asked = self._options.iterations is not None
         stalled = state.idle >= _IDLE_CHECKS and state.batch >= _MOST_BATCH
-        return state.iteration >= self._length or not state.theta.size or (not asked and stalled)
+        return state.iteration >= self._length or not len(self._rows) or (not asked and stalled)
 
     def unpack(self, arrays: dict[str, np.ndarray]) -> State:
         """The state of the arrays in a checkpoint."""
@@ -354,7 +401,7 @@ class StochasticAscent:
 
     def candidates(self, state: State) -> Float[np.ndarray, "1 T C A"]:
         """The best answer so far, the newest parameters among the contenders."""
-        return (self._considered(state) if state.iteration and state.theta.size else state).best[None]
+        return (self._considered(state) if state.iteration and len(self._rows) else state).best[None]
 
     def describe(self) -> dict[str, object]:
         """How the gradients are made."""

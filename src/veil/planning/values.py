@@ -23,6 +23,7 @@ from ..measure.evaluate import opacity
 from ..measure.exact import COUNTED_STATES, Budget, refuse_if_too_large, try_sparse
 from ..measure.result import Opacity
 from ..measure.sampled import opacity_of_posteriors, sampled_gradient
+from .layers import Layers
 from .options import Evaluation, Objective
 from .policy_class import Space
 
@@ -206,13 +207,14 @@ class SampleSecrecy:
     ) -> tuple[Estimate, Float[np.ndarray, "T C A"]]:
         """The objective and its unbiased gradient from sequences of a seed of their own."""
         space, chain = self._space, self._space.chain(table)
-        if on_accelerator(chain) or not space.hidden.kernel.is_sparse:
+        layers = space.layers if space.hidden.kernel.is_sparse and not on_accelerator(chain) else None
+        if isinstance(layers, Layers):
+            events = layers.draw(table, sequences, np.random.default_rng(seed))
+            posterior, slope = layers.gradient(table, events, _advantages, clock)
+            estimate = _estimate(posterior)
+        else:
             found, slope = sampled_gradient(chain, sequences=sequences, seed=seed, clock=clock)
             estimate = Estimate(found.bits, found.std_error, sequences)
-        else:
-            events = space.layers.draw(table, sequences, np.random.default_rng(seed))
-            posterior, slope = space.layers.gradient(table, events, _advantages, clock)
-            estimate = _estimate(posterior)
         if self._objective != "leakage":
             return estimate, slope
         prior, prior_slope = _prior_slope(chain)

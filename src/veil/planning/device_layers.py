@@ -1,0 +1,345 @@
+"""What `layers` computes, in JAX: a search on fresh samples works on an accelerator with the same calls.
+
+Tables are float64 arrays on the device and stay there; values, posteriors and statistics of the secret come back. Messages
+run over all states of the chain at all times. Sequences are worked on in chunks of one size, so that each function is
+compiled once.
+"""
+
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from ..common.clock import UNLIMITED, Clock
+from ..common.logs import device_log
+from ..engine.device_steps import (
+    Array,
+    Fixed,
+    Near,
+    Span,
+    by_cell,
+    by_state,
+    divided,
+    expect,
+    jit_forward,
+    mix_rows,
+    place,
+    pull,
+    push,
+)
+from ..engine.hidden import Hidden
+from ..engine.kernel import num_columns
+from .device_plan import Plan
+from .layers import reachable_sets, used_rows
+
+
+class Draws:
+    """Running sums from which start states and first events are drawn, float64 whatever the search uses."""
+
+    def __init__(self, hidden: Hidden):
+        first = hidden.first.tocoo()
+        self.num_first = num_columns(hidden.first)
+        self.arrays = jax.device_put(
+            (
+                np.cumsum(first.data),
+                (first.row * np.int64(self.num_first) + first.col),
+                np.argmax([channel.actions for channel in hidden.channels], axis=0),
+            )
+        )
+
+
+class DeviceLayers:
+    """Sampled values, exact returns and soft policies of one hidden chain on the device of JAX; the interface of `Layers`.
+
+    A table is `(T, C, A)`, or `(1, C, A)` for all times, of NumPy or of JAX.
+    """
+
+    def __init__(self, hidden: Hidden, plan: Plan):
+        self.hidden, self.plan = hidden, plan
+        self.fixed = place(hidden)
+        self.draws = Draws(hidden)
+        self.span = Span(hidden.split_time, hidden.horizon, plan.every)
+        self._sent: tuple[Any, Any] | None = None
+        self._paid: tuple[Any, Rewards] | None = None
+
+    @cached_property
+    def _reached(self) -> list[np.ndarray]:
+        return reachable_sets(self.hidden)
+
+    def rows(self, times: int) -> Int[np.ndarray, " R"]:
+        """The rows of a table `(times, C, A)`, numbered `t · C + c`, that are used by some policy at some time."""
+        return used_rows(self.hidden, self._reached, times)
+
+    @property
+    def num_entries(self) -> int:
+        """Transitions at all times."""
+        return self.hidden.kernel.num_entries * self.hidden.horizon
+
+    def send(self, table: Any) -> Any:
+        """A table on the device in float64; the newest that came from NumPy is remembered."""
+        if isinstance(table, jax.Array):
+            return table
+        if self._sent is None or self._sent[0] is not table:
+            self._sent = table, jnp.asarray(table, dtype=jnp.float64)
+        return self._sent[1]
+
+    def draw(self, table: Any, count: int, generator: np.random.Generator) -> Int[np.ndarray, "k T+1"]:
+        """Event sequences of independent runs under a table."""
+        key, size, table = jax.random.key(int(generator.integers(2**63))), self.plan.chunk, self.send(table)
+        parts = []
+        for number in range(-(-count // size)):
+            drawn = _draw(self.fixed, self.draws.arrays, table, key, number, size, self.draws.num_first, self.span)
+            parts.append(np.asarray(drawn).T)
+        return np.concatenate(parts)[:count]
+
+    def posteriors(
+        self, table: Any, events: Int[np.ndarray, "k T+1"], clock: Clock = UNLIMITED
+    ) -> Float[np.ndarray, "k Z"]:
+        """`P(z|y)` of sequences."""
+        size, table, count = self.plan.chunk, self.send(table), len(events)
+        filled = np.pad(events, ((0, -count % size), (0, 0)), mode="edge")
+        parts = []
+        for begin in range(0, count, size):
+            clock.check()
+            found = jit_forward(self.fixed, table, filled[begin : begin + size].T, self.span, keep=False)[0]
+            parts.append(np.asarray(found).T)
+        return np.concatenate(parts)[:count]
+
+    def rewards(self, terminal: Float[np.ndarray, " N"], precision: type = np.float64) -> "Rewards":
+        """What the return depends on beside the transitions, on the device."""
+        hidden = self.hidden
+        discounts = hidden.discount ** np.arange(hidden.horizon + 1)
+        found = Rewards(hidden.reward, terminal, hidden.start, discounts, np.array(hidden.discount))
+        return jax.device_put(Rewards(*(part.astype(precision) for part in found)))
+
+    @cached_property
+    def _start(self) -> Any:
+        return jax.device_put(self.hidden.start)
+
+    def _rewards(self, terminal: Float[np.ndarray, " N"]) -> "Rewards":
+        if self._paid is None or self._paid[0] is not terminal:
+            self._paid = terminal, self.rewards(terminal)
+        return self._paid[1]
+
+    def value(self, table: Any, terminal: Float[np.ndarray, " N"]) -> float:
+        """The return over the horizon."""
+        return float(_value(self.fixed, self.send(table), self._rewards(terminal)))
+
+    def returns(self, table: Any, terminal: Float[np.ndarray, " N"]) -> tuple[float, Any, Any]:
+        """The return over the horizon, its gradient in the table, and the occupancies `P(x_t = x)` for t < T."""
+        value, slope, occupied = _returns(self.fixed, self.send(table), self._rewards(terminal))
+        return float(value), slope, occupied
+
+    def seen(self, table: Any) -> tuple[Float[np.ndarray, " Z"], Float[np.ndarray, "T+1 E Z"]]:
+        """See `Layers.seen`."""
+        prior, seen = _seen(self.fixed, self.send(table), self._start, self.span)
+        return np.asarray(prior), np.asarray(seen)
+
+    def prior(self, table: Any) -> Float[np.ndarray, " Z"]:
+        """`P(z)`."""
+        return self.seen(table)[0]
+
+    def soft_table(
+        self,
+        weight: float,
+        bonus: Float[np.ndarray, " Z"],
+        cost: Float[np.ndarray, "T+1 E"],
+        terminal: Float[np.ndarray, " N"],
+        available: Bool[np.ndarray, "C A"],
+    ) -> Any:
+        """See `Layers.soft_table`; rows of states that are not reachable are those of the induction too."""
+        rewards = self._rewards(terminal)
+        return _soft_table(self.fixed, rewards, self._masks, weight, bonus, cost, available, self.span)
+
+    @cached_property
+    def _masks(self) -> Any:
+        """`(T, N)`, 1 where a state is reachable; None where every state is a row of its own."""
+        if self.fixed.cell is None:
+            return None
+        masks = np.zeros((self.hidden.horizon, self.hidden.num_states))
+        for time, reached in enumerate(self._reached[:-1]):
+            masks[time, reached] = 1.0
+        return jax.device_put(masks)
+
+    def time_average(self, table: Any, terminal: Float[np.ndarray, " N"]) -> Any:
+        """The stationary table `(1, C, A)` that takes each action as often as a time-dependent one."""
+        return _time_average(self.fixed, self.send(table), self.returns(table, terminal)[2])
+
+
+def pick(weights: Any, uniform: Any) -> Any:
+    """For each row the index that a uniform number draws from its weights, summed in float64."""
+    sums = jnp.cumsum(weights.astype(jnp.float64), axis=1)
+    return jnp.argmax(sums > (uniform * sums[:, -1])[:, None], axis=1)
+
+
+def draw_events(
+    fixed: Fixed,
+    sums: tuple[Any, Any, Any],
+    table: Any,
+    key: Any,
+    number: Any,
+    count: int,
+    num_first: int,
+    span: Span,
+) -> Any:
+    """Event sequences `(T+1, n)` of independent runs: those of one number, by a key for all."""
+    key = jax.random.fold_in(key, number)
+    first_sums, first_places, channel_of = sums
+    uniform = jax.random.uniform(key, (3 * span.horizon + 1, count), dtype=jnp.float64)
+    entry = jnp.searchsorted(first_sums, uniform[-1] * first_sums[-1], side="right")
+    states, first = jnp.divmod(first_places[jnp.minimum(entry, len(first_places) - 1)], num_first)
+
+    def step(states: Any, given: Any) -> tuple[Any, Any]:
+        time, drawn = given
+        cells = states if fixed.cell is None else fixed.cell[states]
+        actions = pick(table[time if table.shape[0] != 1 else 0][cells], drawn[0])
+        if isinstance(fixed.transitions, Near):
+            near = fixed.transitions
+            slot = pick(near.probability[states, :, actions], drawn[1])
+            states = near.out_column[states, slot].astype(states.dtype)
+        else:
+            states = pick(fixed.transitions[actions, states], drawn[1])
+        return states, pick(fixed.emissions[channel_of[actions], states], drawn[2])
+
+    times = np.arange(span.horizon, dtype=np.int32)
+    _, later = jax.lax.scan(step, states, (times, uniform[:-1].reshape(span.horizon, 3, count)))
+    return jnp.concatenate([first[None], later]).astype(jnp.int32)
+
+
+_draw = jax.jit(draw_events, static_argnames=("count", "num_first", "span"))
+
+
+def _at(table: Any, time: Any) -> Any:
+    return table[0 if table.shape[0] == 1 else time]
+
+
+class Rewards(NamedTuple):
+    """What the return depends on beside the transitions."""
+
+    reward: Array  # (N, A)
+    terminal: Array
+    start: Array
+    discounts: Array  # (T+1,), γ^t
+    discount: Array
+
+    @property
+    def times(self) -> np.ndarray:
+        """Times of the decisions."""
+        return np.arange(self.discounts.shape[0] - 1, dtype=np.int32)
+
+    def actions(self, fixed: Fixed, values: Any) -> Any:
+        """`R(x,a) + γ Σ_x' P(x'|x,a) values(x')`."""
+        return self.reward + self.discount * expect(fixed, values)
+
+
+def return_value(fixed: Fixed, table: Any, rewards: Rewards) -> Any:
+    """The return over the horizon."""
+
+    def step(values: Any, time: Any) -> tuple[Any, None]:
+        return jnp.sum(by_state(fixed, _at(table, time)) * rewards.actions(fixed, values), axis=1), None
+
+    return rewards.start @ jax.lax.scan(step, rewards.terminal, rewards.times, reverse=True)[0]
+
+
+def returns_and_gradient(fixed: Fixed, table: Any, rewards: Rewards) -> tuple[Any, Any, Any]:
+    """The return over the horizon, its gradient in the table, and the occupancies `P(x_t = x)` for t < T."""
+
+    def ahead(mass: Any, time: Any) -> tuple[Any, Any]:
+        matrix = mix_rows(fixed, by_state(fixed, _at(table, time)))
+        return push(fixed, matrix, mass[:, None])[:, 0], mass
+
+    def back(state: Any, given: Any) -> tuple[Any, None]:
+        (values, slope), (time, mass) = state, given
+        actions = rewards.actions(fixed, values)
+        found = by_cell(fixed, rewards.discounts[time] * mass[:, None] * actions, table.shape[1])
+        slope = slope.at[0 if table.shape[0] == 1 else time].add(found)
+        return (jnp.sum(by_state(fixed, _at(table, time)) * actions, axis=1), slope), None
+
+    _, occupied = jax.lax.scan(ahead, rewards.start, rewards.times)
+    begin = rewards.terminal, jnp.zeros_like(table)
+    (values, slope), _ = jax.lax.scan(back, begin, (rewards.times, occupied), reverse=True)
+    return rewards.start @ values, slope, occupied
+
+
+_value, _returns = jax.jit(return_value), jax.jit(returns_and_gradient)
+
+
+@partial(jax.jit, static_argnames="span")
+def _seen(fixed: Fixed, table: Any, start: Any, span: Span) -> tuple[Any, Any]:
+    """`P(z)` and `P(event at t, z)` of the later events, as if all actions emitted like the first channel."""
+    emission, label = fixed.emissions[0], fixed.label
+
+    def matrix(time: Any) -> Any:
+        return mix_rows(fixed, by_state(fixed, _at(table, time)))
+
+    def told(spread: Any) -> Any:
+        return jnp.matmul(emission.T, spread, precision="highest")
+
+    def occupy(mass: Any, time: Any) -> tuple[Any, Any]:
+        mass = push(fixed, matrix(time), mass[:, None])[:, 0]
+        return mass, mass
+
+    def forecast(ahead: Any, given: Any) -> tuple[Any, Any]:
+        time, mass = given
+        return pull(fixed, matrix(time), ahead), told(mass[:, None] * ahead)
+
+    def follow(spread: Any, time: Any) -> tuple[Any, Any]:
+        spread = push(fixed, matrix(time), spread)
+        return spread, told(spread)
+
+    mass, occupied = jax.lax.scan(occupy, start, span.before)
+    spread = mass[:, None] * label
+    _, before = jax.lax.scan(forecast, label, (span.before, occupied), reverse=True)
+    _, after = jax.lax.scan(follow, spread, span.after[::-1])
+    return spread.sum(axis=0), jnp.concatenate([jnp.zeros_like(told(spread))[None], before, after])
+
+
+@partial(jax.jit, static_argnames="span")
+def _soft_table(
+    fixed: Fixed, rewards: Rewards, masks: Any, weight: Any, bonus: Any, cost: Any, available: Any, span: Span
+) -> Any:
+    prize, open_actions = fixed.label @ bonus, by_state(fixed, available)
+
+    def step(values: Any, given: Any) -> tuple[Any, Any]:
+        time, mask = given
+        scores = weight * rewards.discounts[time] * rewards.reward
+        for actions, emission in zip(fixed.actions, fixed.emissions, strict=True):
+            scores = scores + expect(fixed, values - emission @ cost[time + 1]) * actions
+        if mask is not None:
+            sums = by_cell(fixed, scores * mask[:, None], available.shape[0])
+            counts = by_cell(fixed, mask[:, None], available.shape[0])
+            scores = jnp.where(mask[:, None] > 0, by_state(fixed, divided(sums, counts)), scores)
+        scores = jnp.where(open_actions, scores, -jnp.inf)
+        top = scores.max(axis=1, keepdims=True)
+        weights = jnp.exp(scores - top)
+        total = weights.sum(axis=1, keepdims=True)
+        values = (top + device_log(total))[:, 0] + jnp.where(time == span.split, 1.0, 0.0) * prize
+        return values, _rows_of_cells(fixed, weights / total, mask, available)
+
+    last = weight * rewards.discounts[-1] * rewards.terminal + (prize if span.split == span.horizon else 0.0)
+    _, table = jax.lax.scan(step, last, (np.arange(span.horizon, dtype=np.int32), masks), reverse=True)
+    return table
+
+
+def _rows_of_cells(fixed: Fixed, rows: Any, mask: Any, available: Any) -> Any:
+    """Rows `(C, A)` from equal rows of the hidden states of each cell; uniform where none of them is reachable."""
+    if mask is None:
+        return rows
+    sums = by_cell(fixed, rows * mask[:, None], available.shape[0])
+    counts = by_cell(fixed, mask[:, None], available.shape[0])
+    return jnp.where(counts > 0, divided(sums, counts), available / available.sum(axis=1, keepdims=True))
+
+
+@jax.jit
+def _time_average(fixed: Fixed, table: Any, occupied: Any) -> Any:
+    def step(sums: Any, given: Any) -> tuple[Any, None]:
+        rows, mass = given
+        weight = by_cell(fixed, mass[:, None], table.shape[1])
+        return (sums[0] + weight * rows, sums[1] + weight), None
+
+    begin = jnp.zeros_like(table[0]), jnp.zeros_like(table[0][:, :1])
+    (sums, total), _ = jax.lax.scan(step, begin, (table, occupied))
+    return jnp.where(total > 0, divided(sums, total), table[0])[None]

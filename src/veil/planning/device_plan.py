@@ -1,0 +1,129 @@
+"""What a search on an accelerator needs of its memory, planned before anything is sent there."""
+
+import importlib.util
+import math
+from dataclasses import dataclass
+
+from ..common.errors import InputError, TooLargeError
+from ..engine.device import accelerator, device_memory, is_padded_short
+from ..engine.hidden import Hidden
+from ..engine.kernel import SparseKernel
+from .options import SolveOptions
+
+COMPILE_SECONDS = 20.0
+"""Forecast of all compilations of a search (measured on an H200 and on a CPU: see benchmarks/RESULTS.md, gpu)."""
+
+_CHUNKS = (2, 256)  # sequences of a chunk, at least and at most
+_CHUNK_NUMBERS = 2**32  # of all messages of a chunk: about 60 ms of an H200's bandwidth; longer is no faster
+_MOST_STARTS = 8
+_SHARE_OF_MEMORY = 0.9  # the rest is left to the compiler
+_TABLES = 5  # of float64: safe, best, a candidate, and the mixture that is being evaluated with its source
+_STATE, _WORK = 4, 6  # arrays of float32 for each start (parameters, two moments, average); beside them in a step
+_MESSAGES = 8  # of a chunk, beside those that are kept
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the memory depends on. `times`: tables of the policy, 1 or T; `neighbours`: of a state, N if dense."""
+
+    states: int
+    cells: int
+    actions: int
+    horizon: int
+    times: int
+    neighbours: int
+    events: int
+    values: int
+
+    @staticmethod
+    def of(hidden: Hidden, times: int) -> "Sizes":
+        """Of a hidden chain and a class of policies."""
+        kernel = hidden.kernel
+        size = hidden.num_states
+        near = -(-kernel.num_entries // size) if isinstance(kernel, SparseKernel) else size
+        return Sizes(
+            size, hidden.num_cells, kernel.num_actions, hidden.horizon, times, near,
+            hidden.num_events * len(hidden.channels), hidden.num_values,
+        )  # fmt: skip
+
+    @property
+    def parameters(self) -> int:
+        """Numbers of a policy."""
+        return self.times * self.cells * self.actions
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a search is laid out: `chunk` sequences at a time; `every`, as in `Span`; at most `starts` side by side."""
+
+    chunk: int
+    every: int
+    starts: int
+    planned_bytes: int
+
+
+def planned_bytes(sizes: Sizes, starts: int, chunk: int, every: int) -> int:
+    """Bytes on the device at the most: the fixed arrays in both precisions, tables, the states of all starts, messages."""
+    fixed = 12 * sizes.states * (sizes.neighbours * (sizes.actions + 2) + sizes.events + 2 * sizes.values)
+    policies = sizes.parameters * (8 * (_TABLES + starts) + 4 * (_STATE * (starts + 1) + _WORK))
+    kept = sizes.horizon if not every else -(-sizes.horizon // every) + every
+    messages = 4 * sizes.states * chunk * (kept + _MESSAGES)
+    soft = 8 * sizes.states * (sizes.horizon + 3 * sizes.values)
+    return fixed + policies + messages + soft
+
+
+def make_plan(sizes: Sizes, memory_bytes: float) -> Plan | None:
+    """The largest chunk, then the fewest checkpoints, then the most starts that fit; None where nothing does."""
+    least, most = _CHUNKS
+    sparser = max(2, math.isqrt(sizes.horizon))
+    wanted = _CHUNK_NUMBERS // max(1, sizes.states * max(1, sizes.horizon))
+    chunk = min(most, max(32, 2 ** max(1, int(wanted).bit_length() - 1)))
+    while chunk >= least:
+        for every in (0, sparser):
+            for starts in (_MOST_STARTS, 4, 2, 1):
+                needed = planned_bytes(sizes, starts, chunk, every)
+                if needed <= memory_bytes:
+                    return Plan(chunk, every, starts, needed)
+        chunk //= 2
+    return None
+
+
+def chosen_plan(hidden: Hidden, times: int, options: SolveOptions) -> Plan | None:
+    """The plan of a search on fresh samples that runs on JAX's devices; None where NumPy serves.
+
+    **Raises:** `InputError` where JAX was asked for and cannot be used.
+    """
+    if options.device == "cpu" or options.method != "ascent":
+        return None
+    asked = options.device == "jax"
+    why = _unsuitable(hidden, options, asked=asked)
+    if why:
+        if asked:
+            raise InputError("device", [f"'jax' {why}: use 'cpu'"])
+        return None
+    sizes = Sizes.of(hidden, times)
+    plan = make_plan(sizes, _SHARE_OF_MEMORY * 2 * device_memory())
+    if plan is None and asked:
+        needed = planned_bytes(sizes, 1, _CHUNKS[0], max(2, math.isqrt(hidden.horizon)))
+        raise TooLargeError(
+            f"the search needs {needed / 2**30:.1f} GiB on the device of JAX, which offers"
+            f" {2 * device_memory() / 2**30:.1f} GiB: use device='cpu' or a smaller policy class"
+        )
+    return plan
+
+
+def _unsuitable(hidden: Hidden, options: SolveOptions, *, asked: bool) -> str:
+    """Why a search cannot or should not run on JAX's devices; empty where it can."""
+    if importlib.util.find_spec("jax") is None:
+        return "needs JAX (pip install 'veil[gpu]')"
+    if not asked and accelerator() is None:
+        return "has no accelerator"
+    if not asked and options.time_limit is not None and options.time_limit < 2 * COMPILE_SECONDS:
+        return "takes longer to compile than is left"
+    if options.objective != "entropy" or options.min_opacity is not None or options.per_start:
+        return "maximises the entropy under one constraint on the expected return"
+    if hidden.horizon == 0:
+        return "needs decisions"
+    if not is_padded_short(hidden):
+        return "needs transitions to and from about as many states everywhere"
+    return ""
