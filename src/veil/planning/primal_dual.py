@@ -17,7 +17,7 @@ from ..common.clock import Progress
 from ..common.errors import InputError
 from ..engine.chain import Chain
 from ..engine.hidden import scaled_rows
-from ..engine.returns import evaluate_returns
+from ..engine.returns import return_values
 from ..engine.sampled_returns import sampled_return_gradient
 from ..engine.sampling import draw_runs
 from ..policy.tables import softmax_pull_back
@@ -175,7 +175,7 @@ class PrimalDual:
             value, _, value_slope = sampled_return_gradient(space.problem, begun, draw_runs(begun, share, generator))
             slack[0, number] = (value - (task.threshold or 0.0)) / task.unit
             slack_slope[0, number] = value_slope / task.unit
-        returns = evaluate_returns(space.problem, space.hidden, table[None], stationary=space.stationary)[0]
+        returns = return_values(space.problem, space.hidden, table[None], stationary=space.stationary)
         return Values(task.sign * bits, task.sign * slope, slack, slack_slope, bits, returns)
 
     def _noted(

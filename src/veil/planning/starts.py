@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from ..common.clock import UNLIMITED, Clock
 from ..common.logs import natural_log
 from ..engine.return_range import is_blind, max_return, threshold
-from ..engine.returns import evaluate_returns
+from ..engine.returns import return_values
 from ..policy.markov import MarkovPolicy
 from ..policy.policy import Policy
 from ..policy.timed import TimedPolicy
@@ -51,7 +51,7 @@ def _greedy_returns(space: Space, enough: float) -> Iterator[tuple[float, Float[
         return
     for make in (discounted_table, lambda problem: greedy_table(problem)[0]):
         table = space.table_of(MarkovPolicy(make(problem)))
-        value = evaluate_returns(problem, hidden, table[None], stationary=True)[0][0]
+        value = return_values(problem, hidden, table[None], stationary=True)[0]
         yield float(value), table
         if value >= enough:
             return

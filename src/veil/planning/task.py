@@ -8,7 +8,7 @@ from jaxtyping import Float
 from ..common.clock import UNLIMITED, Clock
 from ..common.errors import InputError
 from ..engine.return_range import return_extremes, return_slack, threshold
-from ..engine.returns import evaluate_returns, returns_from
+from ..engine.returns import evaluate_returns, return_values, returns_from
 from .options import Objective
 from .policy_class import Space
 from .values import Secrecy, make_secrecy
@@ -114,13 +114,17 @@ class Task:
     def returns_by_start(self, table: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, " K"]:
         """The return of one table from each of the distributions from which it is constrained."""
         tables, space = np.repeat(table[None], len(self.starts), axis=0), self.space
-        return returns_from(space.problem, space.hidden, self.starts, tables, stationary=space.stationary)[0]
+        return return_values(space.problem, space.hidden, tables, stationary=space.stationary, starts=self.starts)
 
     def slacks(self, tables: Tables) -> Float[np.ndarray, "B K"]:
         """The slacks alone, without the secrecy where it is not constrained."""
         if self.min_opacity is not None:
             return self.evaluate(tables).slack
-        return self.constraints(tables)[2]
+        if self.num_constraints != 1 or self.threshold is None:
+            return self.constraints(tables)[2]
+        space = self.space
+        values = return_values(space.problem, space.hidden, tables, stationary=space.stationary)
+        return (values[:, None] - self.threshold) / self.unit
 
     def _slacks(self, tables: Tables, returns: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if self.threshold is None or self.is_free:
