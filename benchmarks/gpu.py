@@ -1,21 +1,36 @@
-"""The pass on an accelerator: agreement with the CPU, and a gradient over a million states with its bandwidth.
+"""On an accelerator: agreement with the CPU, a gradient over a million states with its bandwidth, and planning.
 
-Run by hand on a machine with one: `PYTHONPATH=src python3 -m benchmarks.gpu`. Needs JAX with a plugin for the device, not
-matplotlib. Prints Markdown for `RESULTS.md`.
+Run by hand on a machine with one: `PYTHONPATH=src python3 -m benchmarks.gpu` for the pass, `… -m benchmarks.gpu rates` for
+iterations a second, and `… -m benchmarks.gpu plan 300 60 timed 60` to plan a grid of 300×300 cells, T = 60, in 60 s beside
+the baselines. Needs JAX with a plugin for the device, not matplotlib. Prints Markdown for `RESULTS.md`.
 """
 
 import statistics
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 import veil
+from benchmarks.common import say
+from benchmarks.planning_suite import softened, twenty_lines
+from veil.common.clock import UNLIMITED
 from veil.engine.chain import make_chain
 from veil.engine.columns import ColumnPass
 from veil.engine.device import DevicePass, accelerator
+from veil.engine.return_range import threshold
 from veil.engine.sampling import draw_events
 from veil.engine.sequences import SequencePass
+from veil.planning.device_plan import chosen_plan
+from veil.planning.options import SolveOptions
+from veil.planning.policy_class import Space, make_space
+from veil.planning.starts import richest_table
+from veil.planning.stochastic import Pace
+from veil.planning.task import make_task
+from veil.planning.values import SampleSecrecy
 
 GALLERY = ("paper-last-state", "paper-initial-state", "convoy-checkpoint", "network-probe", "badge-doors")
 
@@ -131,14 +146,110 @@ def million(side: int = 1000, horizon: int = 50, sequences: int = 64) -> list[st
     ]
 
 
+def planning_grid(side: int, horizon: int) -> veil.Problem:
+    """The large grid with starts everywhere, and half of the range of returns to be kept."""
+    return large_grid(side, horizon, everywhere=True).replace(min_return="50%")
+
+
+def on_device(problem: veil.Problem, memory: Any) -> Space:
+    """The class of policies with its passes on JAX's device."""
+    space = make_space(problem, memory)
+    options = SolveOptions(method="ascent", device="jax")
+    return replace(space, on_device=chosen_plan(space.hidden, space.shape[0], options))
+
+
+def iterations_a_second(side: int, horizon: int, memory: Any, sequences: int) -> str:
+    """A row: how often a second one start is moved, sampling, constraint and Adam included."""
+    from veil.planning.device_ascent import DeviceAscent
+
+    problem = planning_grid(side, horizon)
+    space = on_device(problem, memory)
+    task = make_task(space, secrecy=SampleSecrecy(space, "entropy", sequences, 0, ""))
+    safe = space.softmax(np.zeros(space.shape))
+    method = DeviceAscent(task, safe, SolveOptions(seed=0, starts=1))
+    theta = method._parameters(safe)
+    state, pace = (theta, 0 * theta, 0 * theta, theta), Pace(0, 0.1, 0.1, 0.01, 0.5)
+
+    def step() -> None:
+        nonlocal state
+        state = method._move(state, np.zeros(task.num_constraints), 1, sequences, pace)[0]
+
+    begin = time.perf_counter()
+    step()
+    first = time.perf_counter() - begin
+    milliseconds, plan = median_ms(step), space.on_device
+    assert plan is not None
+    return (
+        f"| {side}×{side} | {horizon} | {memory} | {theta.size:,} | {sequences} | {plan.chunk} |"
+        f" {plan.planned_bytes / 2**30:.1f} GiB | {first:.1f} s | {milliseconds:.1f} | {1e3 / milliseconds:.1f} |"
+    )
+
+
+def rates() -> list[str]:
+    """Iterations a second of the search."""
+    cases = ((300, 60, "markov", 256), (300, 60, "timed", 256), (1000, 50, "markov", 64), (1000, 50, "timed", 64))
+    return [
+        "| grid | T | class | parameters | sequences | in chunks of | planned | first, compiled | ms | iterations a second |",
+        "| :-- | --: | :-- | --: | --: | --: | --: | --: | --: | --: |",
+        *(iterations_a_second(*case) for case in cases),
+    ]
+
+
+def bits_of(space: Space, policy: veil.Policy, sequences: int) -> tuple[float, float]:
+    """Bits and their standard error on new sequences, the same for all policies."""
+    table = space.table_of(policy)
+    found = SampleSecrecy(space, "entropy", 2, 0, "").estimate(table, sequences, 12345, UNLIMITED)
+    return found.bits, found.std_error
+
+
+BASELINES: dict[str, Callable[[veil.Problem, Any, float], veil.Policy]] = {
+    "uniform": lambda problem, memory, seconds: veil.MarkovPolicy.uniform(problem),
+    "largest return": lambda problem, memory, seconds: make_space(problem, memory).policy(
+        richest_table(make_space(problem, memory))
+    ),
+    "soft": softened,
+    "Adam, 20 lines": twenty_lines,
+}
+
+
+def plan(side: int, horizon: int, memory: Any, seconds: float, names: list[str]) -> Iterator[str]:
+    """Rows of `veil.solve` and of the baselines named, each with so many seconds, on one problem."""
+    problem = planning_grid(side, horizon)
+    space, wanted = on_device(problem, memory), threshold(problem)
+    yield f"{side}×{side} cells, starts everywhere, T={horizon}, {memory}, return at least {wanted:.6g}.\n"
+    yield "| contender | bits | standard error | return | seconds | iterations |"
+    yield "| :-- | --: | --: | --: | --: | --: |"
+    for name in names:
+        begin, iterations = time.perf_counter(), ""
+        if name == "veil.solve":
+            found = veil.solve(problem, memory=memory, time_limit=seconds, certificate=False, progress=False)
+            policy, iterations = found.policy, f"{found.iterations:,}"
+            say(found.summary() + f"\n{found.settings}")
+        else:
+            policy = BASELINES[name](problem, memory, seconds)
+        taken = time.perf_counter() - begin
+        bits, error = bits_of(space, policy, 2048)
+        value = veil.expected_return(problem, policy)
+        short = " (too little)" if wanted is not None and value < wanted else ""
+        yield f"| {name} | {bits:.4f} | {error:.4f} | {value:.6g}{short} | {taken:.1f} | {iterations} |"
+
+
 def main() -> None:
-    """Print both sections."""
+    """Print the section asked for."""
     import jax
 
     jax.config.update("jax_enable_x64", True)
     print(f"Device: {accelerator() or jax.devices()[0]}; JAX {jax.__version__}, NumPy {np.__version__}.\n")
-    print("\n".join(agreement()), "\n", flush=True)
-    print("\n".join(million()), flush=True)
+    what, *rest = sys.argv[1:] or ["pass"]
+    if what == "rates":
+        print("\n".join(rates()), flush=True)
+    elif what == "plan":
+        side, horizon, memory, seconds, *names = rest
+        for row in plan(int(side), int(horizon), memory, float(seconds), names or ["veil.solve", *BASELINES]):
+            print(row, flush=True)
+    else:
+        print("\n".join(agreement()), "\n", flush=True)
+        print("\n".join(million()), flush=True)
 
 
 if __name__ == "__main__":
