@@ -10,10 +10,14 @@ from tests.seeds import seeds
 from veil.common.clock import Clock, OutOfTime, Progress
 from veil.engine.hidden import build
 from veil.game import solve
+from veil.game.arrivals import make_arrivals
 from veil.game.clusters import cluster_beliefs, clustered_graph, first_messages, opacity_lower_bound
+from veil.game.lift import charged_bits, lift
 from veil.game.pairs import GivenGraph, LastEvents, make_pairs
+from veil.game.redirect import redirected_graph
 from veil.game.refine import enclose_game, refine_game
-from veil.game.solve import solve_game
+from veil.game.responses import AgentProblem
+from veil.game.solve import game_of_policy, solve_game
 
 
 @pytest.mark.parametrize("seed", seeds(15, 40))
@@ -38,14 +42,14 @@ def test_both_ways_together_enclose_the_whole(seed):
     assert result.upper >= whole.lower - 1e-9
 
 
-def test_rounds_double_the_nodes_and_gain():
+def test_turns_double_the_nodes_and_gain():
     problem = veil.gallery.load("paper-last-state", horizon=6).replace(min_return="80%")
     told: list[Progress] = []
     result = refine_game(problem, gap=1e-4, nodes=4, most_nodes=16, clock=Clock(progress=told.append))
     assert result.stopped in ("nodes", "gap reached")
-    nodes = [one.iteration for one in told]
-    assert nodes[0] == 5  # the last event
-    assert nodes[1:] == [4, 8, 16][: len(nodes) - 1]
+    assert told[0].iteration == 5  # the last event
+    assert len({one.upper_bits for one in told}) > 1
+    assert len({one.opacity_bits for one in told}) > 1
     assert [one.opacity_bits for one in told] == sorted(one.opacity_bits for one in told)
     assert [one.upper_bits for one in told] == sorted((one.upper_bits for one in told), reverse=True)
     assert veil.opacity(problem, result.best.policy(problem), "exact").bits >= result.lower - 1e-9
@@ -115,6 +119,60 @@ def test_first_messages_are_the_law_of_the_first_event_and_pair():
         np.testing.assert_allclose(messages.sum(axis=1), events[events > 0])
 
 
+# Lifting a policy, and redirecting an automaton.
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_a_lifted_policy_hides_what_it_says_and_a_redirected_automaton_bounds_all(seed):
+    problem, threshold = first_or_last(seed)
+    pairs = make_pairs(build(problem), LastEvents(1))
+    game = solve_game(problem, threshold=threshold, gap=1e-2, iterations=100, pairs=pairs)
+    clustered = clustered_graph(AgentProblem(problem, pairs), game.tables, 4)
+    moved = make_pairs(build(problem), GivenGraph(clustered.graph))
+    agent = AgentProblem(problem, moved, make_arrivals(moved))
+    tables = clustered.moved(pairs, game.tables, agent)
+    first = charged_bits(agent, agent.outcome(tables))
+    lifted = lift(agent, tables, threshold, game.multiplier, 15, Clock())
+    result = game_of_policy(agent, lifted.point, game, threshold)
+    exact, earned = play_history(problem, result.policy(problem))[:2]
+    assert lifted.bits <= exact + 1e-9
+    assert lifted.point.outcome.expected_return >= threshold - 1e-9 * (1 + abs(threshold))
+    assert earned >= threshold - 1e-6 * (1 + abs(threshold))
+    if agent.outcome(tables).expected_return >= threshold:
+        assert lifted.bits >= first - 1e-12
+    redirected = make_pairs(build(problem), GivenGraph(redirected_graph(AgentProblem(problem, pairs), game)))
+    bound = solve_game(problem, threshold=threshold, gap=1e-2, iterations=100, pairs=redirected)
+    whole = solve_game(problem, threshold=threshold, gap=1e-2, iterations=300)
+    assert min(bound.upper, result.upper) >= whole.lower - 1e-9
+
+
+def test_arrivals_are_the_steps_with_their_events_apart():
+    for name in ("paper-last-state", "paper-initial-state"):
+        pairs = make_pairs(build(veil.gallery.load(name, horizon=4)), LastEvents(1))
+        agent = AgentProblem(veil.gallery.load(name, horizon=4), pairs)
+        apart = AgentProblem(agent.problem, pairs, make_arrivals(pairs))
+        with_events, without = apart.outcome(apart.uniform()), agent.outcome(agent.uniform())
+        np.testing.assert_allclose(with_events.joint, without.joint, atol=1e-15)
+        for part, mass in zip(apart.arrivals, with_events.arrivals, strict=True):
+            bits, slope = part.lost_bits(mass)
+            assert bits >= -1e-12
+            change = np.random.default_rng(0).random(len(mass)) * mass * 1e-6
+            assert part.lost_bits(mass + change)[0] - bits == pytest.approx(float(slope @ change), rel=1e-3, abs=1e-12)
+
+
+def test_lifting_raises_what_is_proven_of_a_policy():
+    problem = veil.gallery.load("later-last-state", horizon=9).replace(min_return="80%")
+    game = solve_game(problem, LastEvents(1), gap=1e-2)
+    clustered = clustered_graph(AgentProblem(problem, game.pairs), game.tables, 16)
+    pairs = make_pairs(build(problem), GivenGraph(clustered.graph))
+    agent = AgentProblem(problem, pairs, make_arrivals(pairs))
+    tables = clustered.moved(game.pairs, game.tables, agent)
+    before = charged_bits(agent, agent.outcome(tables))
+    lifted = lift(agent, tables, game.threshold, game.multiplier, 20, Clock())
+    assert lifted.bits > before + 0.1
+    assert lifted.bits <= opacity_lower_bound(pairs, game_of_policy(agent, lifted.point, game, None).tables).bits
+
+
 # Clusters.
 
 
@@ -136,7 +194,7 @@ def test_equal_beliefs_of_different_mass_share_a_cluster():
 def test_a_clustered_graph_places_every_history():
     problem = veil.gallery.load("paper-last-state")
     agent = agent_of(problem, LastEvents(1))
-    graph = clustered_graph(agent, agent.uniform(), 20)
+    graph = clustered_graph(agent, agent.uniform(), 20).graph
     assert max(graph.sizes) <= 20
     refined = make_pairs(build(problem), GivenGraph(graph))
     for layer, step in zip(refined.layers, refined.steps, strict=False):

@@ -117,7 +117,7 @@ class Moves:
             keys.append(key * values + layer.z[pair] if settled else key)
             data.append(self.probability[move])
             degrees.append(self.degree[action, layer.x])
-        found, columns = _number_keys(np.concatenate(keys), (int(table.max()) + 1) * states * values)
+        found, columns = number_keys(np.concatenate(keys), (int(table.max()) + 1) * states * values)
         rest, z = np.divmod(found, values)
         node, x = np.divmod(rest, states)
         after = Layer(node.astype(np.int32), x.astype(np.int32), z.astype(np.int32))
@@ -129,7 +129,7 @@ class Moves:
         return labelled(hidden, time + 1, after), step
 
 
-def _number_keys(keys: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+def number_keys(keys: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
     """The different keys in order, and the number of each entry's key among them."""
     if size > _TABLE_NUMBERS:
         found, number = np.unique(keys, return_inverse=True)

@@ -15,14 +15,14 @@ import scipy.sparse as sp
 from jaxtyping import Float, Int
 
 from ..common.clock import UNLIMITED, Clock
-from ..common.logs import code_lengths_bits, conditional_entropy_bits, divergence_bits
+from ..common.logs import code_lengths_bits, conditional_entropy_bits, entropy_bits, log2_or_zero
 from ..engine.beliefs import merge_histories
 from ..engine.kernel import num_columns, num_rows
 from .pairs import Pairs, PublicGraph, event_step
 from .responses import AgentProblem, Tables
 
 _UNIFORM_SHARE = 1e-3  # of a uniform choice, so that every history that some policy makes possible has a belief
-_ROUNDS = 4  # of moving the centres after they are chosen; each costs as much as choosing them
+_ROUNDS = 2  # of moving the centres after they are chosen; each costs as much as choosing them
 _SMOOTHING = 1e-3  # of the mean belief in each centre: one that excludes a state would be infinitely far from the rest
 
 
@@ -84,7 +84,32 @@ def _hidden_state(pairs: Pairs, time: int) -> Int[np.ndarray, " n"]:
     return layer.x.astype(np.int64) * pairs.hidden.label.shape[1] + np.maximum(layer.z, 0)
 
 
-def clustered_graph(agent: AgentProblem, tables: Tables, nodes: int, clock: Clock = UNLIMITED) -> PublicGraph:
+@dataclass(frozen=True, eq=False)
+class Clustered:
+    """A graph of clusters, and how a policy on other pairs moves through it: `messages[t][node, pair] = P(node, pair)`."""
+
+    graph: PublicGraph
+    messages: tuple[sp.csr_array, ...]
+
+    def moved(self, old: Pairs, tables: Tables, new: AgentProblem) -> list[Float[np.ndarray, "A n"]]:
+        """The policy on the pairs of this graph: at each the mean of what it does at the old pairs that lie in it.
+
+        **Arguments:** `old`, `tables`: the policy; `new`, the agent on the pairs of this graph.
+        """
+        result = []
+        for time, (table, even) in enumerate(zip(tables, new.uniform(), strict=True)):
+            part = sp.coo_array(self.messages[time])
+            states = old.hidden.num_states * old.hidden.label.shape[1]
+            layer = new.pairs.layers[time]
+            keys = layer.node.astype(np.int64) * states + _hidden_state(new.pairs, time)
+            place = np.searchsorted(keys, part.row.astype(np.int64) * states + _hidden_state(old, time)[part.col])
+            flow = np.stack([np.bincount(place, part.data * row[part.col], len(keys)) for row in table])
+            here = flow.sum(axis=0)
+            result.append(np.where(here > 0, flow / np.where(here > 0, here, 1.0), even))
+        return result
+
+
+def clustered_graph(agent: AgentProblem, tables: Tables, nodes: int, clock: Clock = UNLIMITED) -> Clustered:
     """A graph of at most `nodes` nodes a layer: clusters of the beliefs that a policy leads an observer to.
 
     **Arguments:** `tables`, a policy on the pairs of `agent`. A small share of the uniform policy is mixed in, so that every
@@ -96,23 +121,23 @@ def clustered_graph(agent: AgentProblem, tables: Tables, nodes: int, clock: Cloc
     events, states = pairs.hidden.num_events, pairs.hidden.num_states * pairs.hidden.label.shape[1]
     possible = pairs.hidden.root.any(axis=0)
     first = np.where(possible, np.cumsum(possible) - 1, -1).astype(np.int32)  # each first event in a node of its own
-    following, messages = [], first_messages(pairs)
-    sizes = [num_rows(messages)]
+    following, messages = [], [first_messages(pairs)]
     for time in range(pairs.hidden.horizon):
         clock.check()
         after = pairs.layers[time + 1]
-        row, pair, mass = _children(messages, event_step(pairs, time, spread[time]), len(after))
+        row, pair, mass = _children(messages[-1], event_step(pairs, time, spread[time]), len(after))
         rows, number = np.unique(row, return_inverse=True)
         number, state = number.ravel(), _hidden_state(pairs, time + 1)
         beliefs = np.bincount(number * states + state[pair], weights=mass, minlength=len(rows) * states)
         cluster = cluster_beliefs(beliefs.reshape(len(rows), states), nodes)
-        table = np.full(num_rows(messages) * events, -1, dtype=np.int32)
+        table = np.full(num_rows(messages[-1]) * events, -1, dtype=np.int32)
         table[rows] = cluster
         following.append(table.reshape(-1, events))
-        sizes.append(int(cluster.max()) + 1)
-        shape = (sizes[-1], len(after))
-        messages = sp.csr_array(sp.coo_array((mass, (cluster[number], pair)), shape=shape))
-    return PublicGraph(first, tuple(following), tuple(sizes), False, f"one of {nodes} clusters of beliefs")
+        shape = (int(cluster.max()) + 1, len(after))
+        messages.append(sp.csr_array(sp.coo_array((mass, (cluster[number], pair)), shape=shape)))
+    sizes = tuple(num_rows(part) for part in messages)
+    graph = PublicGraph(first, tuple(following), sizes, False, f"one of {nodes} clusters of beliefs")
+    return Clustered(graph, tuple(messages))
 
 
 def cluster_beliefs(weights: Float[np.ndarray, "R N"], most: int) -> Int[np.ndarray, " R"]:
@@ -131,10 +156,11 @@ def cluster_beliefs(weights: Float[np.ndarray, "R N"], most: int) -> Int[np.ndar
         return inverse.astype(np.int32)
     mass = np.bincount(inverse, weights=mass)
     beliefs = beliefs[index]
-    smooth = (1 - _SMOOTHING) * beliefs + _SMOOTHING * (mass @ beliefs) / mass.sum()
+    own = -entropy_bits(beliefs)
+    lengths = -log2_or_zero((1 - _SMOOTHING) * beliefs + _SMOOTHING * (mass @ beliefs) / mass.sum())
     chosen = int(np.argmax(mass))
     nearest = np.zeros(len(mass), dtype=np.int32)
-    distance = divergence_bits(beliefs, smooth[chosen][None])
+    distance = own + beliefs @ lengths[chosen]  # KL(belief ‖ centre)
     size = 1
     for number in range(1, most):
         loss = mass * distance
@@ -142,7 +168,7 @@ def cluster_beliefs(weights: Float[np.ndarray, "R N"], most: int) -> Int[np.ndar
         if loss[chosen] <= 0:
             break
         size += 1
-        other = divergence_bits(beliefs, smooth[chosen][None])
+        other = own + beliefs @ lengths[chosen]
         closer = other < distance
         nearest[closer], distance = number, np.minimum(distance, other)
         nearest[chosen], distance[chosen] = number, 0.0

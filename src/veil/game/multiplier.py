@@ -1,6 +1,6 @@
 """The multiplier of return: at which a soft response has just the return asked for."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from ..common.errors import InfeasibleError
 from ..common.logs import log2_of_tables
-from .responses import AgentProblem, Outcome
+from .responses import AgentProblem, Outcome, Tables
 
 _TRIALS = 60  # of the multiplier; 2 to 6 suffice in practice, bisection alone would end within 50
 _ROUNDING = 1e-9  # relative to the largest return: a threshold this far from it is that return
@@ -47,16 +47,18 @@ class MultiplierSearch:
     """Finds λ for each table of costs; the return of the soft response grows with λ.
 
     `max_return` is a policy of the largest return; `binds`: whether a multiplier is needed; `at_largest`: the threshold is the
-    largest return, and only policies that attain it are left.
+    largest return, and only policies that attain it are left. `prior`: the policy that soft responses diverge from, the
+    uniform one by default.
 
     **Raises:** `InfeasibleError` where the threshold is above the largest return.
     """
 
-    def __init__(self, agent: AgentProblem, threshold: float | None):
+    def __init__(self, agent: AgentProblem, threshold: float | None, prior: Tables | None = None):
         self._agent, self._threshold = agent, threshold
         largest, tables = agent.max_return_response()
-        self._prior = None
-        if threshold is not None and threshold > largest - _ROUNDING * (1 + abs(largest)):
+        self._prior = None if prior is None else [log2_of_tables(table) for table in prior]
+        self.at_largest = threshold is not None and threshold > largest - _ROUNDING * (1 + abs(largest))
+        if threshold is not None and self.at_largest:
             if threshold > largest + _ROUNDING * (1 + abs(largest)):
                 raise InfeasibleError(
                     f"the return asked for is {threshold:.9g}, and the largest that any policy has is {largest:.9g}:"
@@ -64,28 +66,33 @@ class MultiplierSearch:
                 )
             # Only policies of the largest return are left: choose among their actions, and nothing binds.
             self._prior = [log2_of_tables(table) for table in tables]
-        self.at_largest = self._prior is not None
         self.binds = threshold is not None and not self.at_largest
         self.max_return = FlowPoint(*agent.flows(tables))
         self._derivative: float | None = None  # of the return with respect to λ, from the last two trials
 
     def respond(
-        self, costs: Float[np.ndarray, "n Z"], multiplier: float, surplus: float, stop: Callable[[], object]
+        self,
+        costs: Float[np.ndarray, "n Z"],
+        multiplier: float,
+        surplus: float,
+        stop: Callable[[], object],
+        paid: Sequence[np.ndarray] | None = None,
     ) -> SoftResponse:
         """A soft response whose return is at least δ and, unless the search is cut short, at most δ + `surplus`.
 
         **Arguments:** `multiplier`, where to begin; `stop()` is called between trials: a true answer ends them with the
-        best so far, made feasible by mixing in the policy of the largest return; it may also raise.
+        best so far, made feasible by mixing in the policy of the largest return; it may also raise. `paid`: bits for each
+        arrival (`AgentProblem.soft_response`).
         """
         if not self.binds:
-            return self._at(costs, 0.0)
+            return self._at(costs, 0.0, paid)
         assert self._threshold is not None
         low: _Tried | None = None
         high: _Tried | None = None
         above: SoftResponse | None = None
         below: SoftResponse | None = None
         for trial in range(_TRIALS):
-            found = self._at(costs, multiplier)
+            found = self._at(costs, multiplier, paid)
             tried = _Tried(multiplier, found.point.outcome.expected_return)
             if tried.expected_return >= self._threshold:
                 above = found
@@ -105,8 +112,8 @@ class MultiplierSearch:
         assert below is not None
         return self._lifted(below)
 
-    def _at(self, costs: np.ndarray, multiplier: float) -> SoftResponse:
-        response = self._agent.soft_response(costs, multiplier, self._prior)
+    def _at(self, costs: np.ndarray, multiplier: float, paid: Sequence[np.ndarray] | None) -> SoftResponse:
+        response = self._agent.soft_response(costs, multiplier, self._prior, paid)
         point = FlowPoint(*self._agent.flows(response.tables))
         return SoftResponse(multiplier, response.value - multiplier * point.outcome.expected_return, point)
 

@@ -1,8 +1,9 @@
-"""Long horizons by automata: the observer keeps a cluster of beliefs, with more clusters in each round.
+"""Long horizons by automata: a better memory for the observer and a better policy for the agent, in turns.
 
-The game on any graph gives an upper bound over all policies; its own policy has an opacity that is at least what
-`clusters.opacity_lower_bound` proves. Each round clusters the beliefs that the last policy leads to, with twice as many
-nodes, until the two bounds are close enough.
+The game on any graph gives an upper bound over all policies. Its events are then redirected by value (`redirect.py`), which
+makes the next graph, as long as that lowers the bound. The policy of such a game is moved to clusters of the beliefs that it
+leads to and lifted there (`lift.py`), as long as that raises the lower bound. The clusters of the lifted policy, with twice as
+many nodes, begin the next turn.
 """
 
 import math
@@ -10,19 +11,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..common.clock import ENDED_BY_CALLER, Clock, OutOfTime, Progress, Stop, interruptible
+from ..common.clock import ENDED_BY_CALLER, Clock, OutOfTime, Progress, interruptible
 from ..common.errors import TooLargeError
 from ..engine.hidden import build
+from ..engine.return_range import threshold as threshold_of
 from ..engine.threads import one_blas_thread
 from ..problem.problem import Problem
+from .arrivals import make_arrivals
 from .clusters import OpacityBound, clustered_graph, opacity_lower_bound
-from .pairs import DEFAULT_MEMORY, GivenGraph, LastEvents, Pairs, make_pairs
+from .lift import lift
+from .pairs import DEFAULT_MEMORY, GivenGraph, LastEvents, ObserverMemory, PublicGraph, make_pairs
+from .redirect import redirected_graph
 from .responses import AgentProblem
-from .solve import GameResult, solve_game
+from .solve import GameResult, game_of_policy, solve_game
 from .windows import WindowGameResult, solve_window_game
 
-_GAME_SHARE = 1 / 2  # of the time that is left, for the game of a round; the rest is for measuring and the next rounds
+_TURN_SHARE = 1 / 2  # of the time that is left, for a turn of the observer or of the agent
+_GAME_SHARE = 1 / 2  # of the time of a turn, for a game; the rest is for measuring and the next rounds
 _GROWTH = 1.5  # a round takes at least this many times as long as the one before it
+_WORTH_A_ROUND = 0.05  # share of the gap: a turn ends where a round closes less
+_GAME_GAP = 0.05  # share of the gap to which a game of a round is solved
+_LIFT_ITERATIONS = 25  # between two clusterings: after about as many the beliefs have moved away from the clusters
 _WINDOWS_SHARE = 1 / 5  # of the time of an enclosure, for windows
 _WORTH_A_WINDOW = 0.25  # share of the gap: where a longer window closes less, automata close more in the same time
 
@@ -103,47 +112,88 @@ class _Rounds:
         known: tuple[float, float],
         blind: GameResult | None,
     ):
-        self.problem, self.threshold, self.gap, self.memory_bytes = problem, threshold, gap, memory_bytes
+        self.problem, self.gap, self.memory_bytes = problem, gap, memory_bytes
+        self.threshold = threshold_of(problem) if threshold is None else threshold
         self.known, self.blind = known, blind
         self.lower = OpacityBound(0.0, 0.0, 0)  # true of every policy
         self.best: GameResult | None = None
         self.bounding: GameResult | None = None
 
+    @property
+    def open_bits(self) -> float:
+        """Upper minus lower bound, those known from elsewhere included."""
+        upper = np.inf if self.bounding is None else self.bounding.upper
+        return min(upper, self.known[1]) - max(self.lower.bits, self.known[0])
+
     def run(self, nodes: int, most_nodes: int, clock: Clock) -> str:
-        """Rounds with twice as many nodes each; returns why there is no further one."""
-        pairs = make_pairs(build(self.problem), LastEvents(1), self.memory_bytes, clock=clock)
-        while True:
-            begin = clock.spent
-            result, upper = self.play(pairs, clock.share(_GAME_SHARE).silent())
-            ended = result.stopped in ENDED_BY_CALLER
-            if not ended:
-                self.measure(result, clock)
-            size, bits = max(pairs.graph.sizes), self.lower.bits
-            news = Progress("automata", size, most_nodes, bits, math.nan, upper.multiplier, clock.spent, upper.upper)
-            clock.report(news)
-            if ended:
-                return result.stopped
-            if min(upper.upper, self.known[1]) - max(self.lower.bits, self.known[0]) <= self.gap:
-                return "gap reached"
+        """Turns with twice as many nodes each; returns why there is no further one."""
+        policy = self.play(LastEvents(1), clock.share(_GAME_SHARE).silent())
+        if policy.stopped in ENDED_BY_CALLER:
+            return policy.stopped
+        self.measure(policy, clock)
+        self.report(policy, most_nodes, clock)
+        while self.open_bits > self.gap:
             clock.check()
-            if _GROWTH * (clock.spent - begin) > clock.left:
-                return str(Stop.TIME_LIMIT)
             if nodes > most_nodes:
                 return "nodes"
-            graph = clustered_graph(AgentProblem(self.problem, pairs), result.tables, nodes, clock)
-            pairs = make_pairs(build(self.problem), GivenGraph(graph), self.memory_bytes, clock=clock)
+            clustered = clustered_graph(AgentProblem(self.problem, policy.pairs), policy.tables, nodes, clock)
+            policy = self.bound(clustered.graph, most_nodes, clock)
+            if policy.stopped in ENDED_BY_CALLER:
+                return policy.stopped
+            policy = self.lift(policy, nodes, most_nodes, clock)
             nodes *= 2
+        return "gap reached"
 
-    def play(self, pairs: Pairs, clock: Clock) -> tuple[GameResult, GameResult]:
-        """One game, and the one with the best bound so far; its policy counts when it is measured."""
-        result = solve_game(
-            self.problem, threshold=self.threshold, gap=self.gap / 10, pairs=pairs, blind=self.blind, clock=clock
-        )
-        self.blind = result.blind
+    def bound(self, graph: PublicGraph, most_nodes: int, clock: Clock) -> GameResult:
+        """Games on a graph and those redirected from it, while the bound falls; returns the best of them."""
+        best: GameResult | None = None
+        turn = clock.share(_TURN_SHARE)
+        while True:
+            result = self.play(GivenGraph(graph), turn.share(_GAME_SHARE).silent())
+            if best is None:
+                self.measure(result, clock)
+            self.report(result, most_nodes, clock)
+            fallen = np.inf if best is None else best.upper - result.upper
+            best = result if fallen > 0 else best
+            assert best is not None
+            ended = result.stopped in ENDED_BY_CALLER or self.open_bits <= self.gap
+            if ended or fallen < _WORTH_A_ROUND * self.open_bits or turn.left < _GROWTH * result.seconds:
+                return best
+            graph = redirected_graph(AgentProblem(self.problem, result.pairs), result, clock)
+
+    def play(self, memory: ObserverMemory, clock: Clock) -> GameResult:
+        """One game; its bound counts at once, its policy when it is measured."""
+        pairs = make_pairs(build(self.problem), memory, self.memory_bytes, clock=clock.or_unlimited())
+        gap = max(self.gap / 10, _GAME_GAP * min(self.open_bits, 1.0))
+        result = solve_game(self.problem, threshold=self.threshold, gap=gap, pairs=pairs, blind=self.blind, clock=clock)
+        self.blind = result.blind or self.blind
         if self.bounding is None or result.upper < self.bounding.upper:
             self.bounding = result
         self.best = result if self.best is None else self.best
-        return result, self.bounding
+        return result
+
+    def lift(self, result: GameResult, nodes: int, most_nodes: int, clock: Clock) -> GameResult:
+        """The policy of a game, lifted on clusters of its beliefs in rounds while that gains; returns the last."""
+        turn = clock.share(_TURN_SHARE)
+        before = -np.inf
+        while True:
+            begin = clock.spent
+            agent = AgentProblem(self.problem, result.pairs)
+            clustered = clustered_graph(agent, result.tables, nodes, clock)
+            pairs = make_pairs(agent.pairs.hidden, GivenGraph(clustered.graph), self.memory_bytes, clock=clock)
+            agent = AgentProblem(self.problem, pairs, make_arrivals(pairs))
+            tables = clustered.moved(result.pairs, result.tables, agent)
+            lifted = lift(agent, tables, self.threshold, result.multiplier, _LIFT_ITERATIONS, turn)
+            result = game_of_policy(agent, lifted.point, result, self.threshold)
+            if lifted.bits > self.lower.bits:
+                self.lower, self.best = OpacityBound(lifted.bits, result.lower - lifted.bits, nodes), result
+            self.measure(result, clock)
+            self.report(result, most_nodes, clock)
+            gained, before = lifted.bits - before, lifted.bits
+            if self.open_bits <= self.gap or gained < _WORTH_A_ROUND * self.open_bits:
+                return result
+            if turn.left < clock.spent - begin:
+                return result
 
     def measure(self, result: GameResult, clock: Clock) -> None:
         """A proven lower bound on the opacity of a round's policy."""
@@ -151,11 +201,20 @@ class _Rounds:
         if found.bits > self.lower.bits:
             self.lower, self.best = found, result
 
+    def report(self, result: GameResult, most_nodes: int, clock: Clock) -> None:
+        """Progress: both bounds, and the nodes of the last graph."""
+        assert self.bounding is not None
+        size, upper = max(result.graph.sizes), self.bounding
+        clock.report(
+            Progress(
+                "automata", size, most_nodes, self.lower.bits, math.nan, upper.multiplier, clock.spent, upper.upper
+            )
+        )
+
     def result(self, seconds: float, stopped: str) -> RefinedGameResult:
         """Both bounds; where no round was played, from the least work that gives them."""
         if self.bounding is None:
-            pairs = make_pairs(build(self.problem), LastEvents(1), self.memory_bytes)
-            self.play(pairs, Clock(0.0))
+            self.play(LastEvents(1), Clock(0.0))
         assert self.bounding is not None
         assert self.best is not None
         lower, lost = self.lower.bits, self.lower.lost_bits

@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float
 from ..common.logs import log2_of_actions, soft_maximum_bits
 from ..engine.returns import optimal_values
 from ..problem.problem import Problem
+from .arrivals import Arrivals
 from .pairs import Pairs
 
 Tables = Sequence[Float[np.ndarray, "A n"]]
@@ -17,16 +18,21 @@ Tables = Sequence[Float[np.ndarray, "A n"]]
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """The outcome of a policy: `joint[m, z] = P(M_T = m, Z = z)` and the expected return; both are linear in the flows."""
+    """The outcome of a policy: `joint[m, z] = P(M_T = m, Z = z)` and the expected return; both are linear in the flows.
+
+    So are `arrivals`, the masses of the arrivals of each step where the agent has them.
+    """
 
     joint: Float[np.ndarray, "n Z"]
     expected_return: float
+    arrivals: tuple[np.ndarray, ...] = ()
 
     def mixed(self, other: "Outcome", weight: float) -> "Outcome":
         """The outcome of playing `other` with probability `weight` and this policy otherwise."""
         return Outcome(
             (1 - weight) * self.joint + weight * other.joint,
             (1 - weight) * self.expected_return + weight * other.expected_return,
+            tuple(mine + weight * (theirs - mine) for mine, theirs in zip(self.arrivals, other.arrivals, strict=True)),
         )
 
 
@@ -50,19 +56,19 @@ class AgentProblem:
     in each column. `costs` and `Outcome.joint` are `(4, 2)`: a node of layer 1 and a value of Z.
 
     Each pass costs the non-zeros of the steps, about 1 ns each, and for the soft one an exponential for each (pair,
-    action), about 10 ns.
+    action), about 10 ns. With `arrivals` the passes go over them, and a soft response may be paid for each.
     """
 
-    def __init__(self, problem: Problem, pairs: Pairs):
+    def __init__(self, problem: Problem, pairs: Pairs, arrivals: tuple[Arrivals, ...] = ()):
         hidden = pairs.hidden
-        self.problem, self.pairs = problem, pairs
+        self.problem, self.pairs, self.arrivals = problem, pairs, arrivals
         self.horizon, self.discount = hidden.horizon, hidden.discount
         self.num_actions = hidden.reward.shape[1]
         self.available: Bool[np.ndarray, "A N"] = np.ascontiguousarray(problem.model.available[hidden.state].T)
         self._reward = np.ascontiguousarray(hidden.reward.T)
         self._uniform = np.ascontiguousarray(log2_of_actions(problem.model.available[hidden.state]).T)
-        last = pairs.layers[-1].x
-        self.terminal: Float[np.ndarray, " n"] = self.discount**self.horizon * _terminal(problem, pairs)[last]
+        self.last_values: Float[np.ndarray, " N"] = self.discount**self.horizon * _terminal(problem, pairs)
+        self.terminal: Float[np.ndarray, " n"] = self.last_values[pairs.layers[-1].x]
         self._blocked = np.where(self.available, 0.0, -np.inf)
         self.largest_reward = float(np.abs(self._reward).max() + np.abs(self.terminal).max()) or 1.0
 
@@ -74,22 +80,31 @@ class AgentProblem:
         """`γ^t R(x,a)` for each pair of a layer."""
         return self.discount**time * self._reward[:, self.pairs.layers[time].x]
 
+    def state_rewards(self, time: int, multiplier: float) -> Float[np.ndarray, "A N"]:
+        """`λ γ^t R(x,a)` for each hidden state, -inf where the action is not available."""
+        return multiplier * self.discount**time * self._reward + self._blocked
+
     def uniform(self) -> list[np.ndarray]:
         """The policy that takes each available action with the same probability."""
         tables = self.available / self.available.sum(axis=0)
         return [tables[:, self.pairs.layers[time].x] for time in range(self.horizon)]
 
     def soft_response(
-        self, costs: Float[np.ndarray, "n Z"], multiplier: float, prior: Tables | None = None
+        self,
+        costs: Float[np.ndarray, "n Z"],
+        multiplier: float,
+        prior: Tables | None = None,
+        paid: Sequence[np.ndarray] | None = None,
     ) -> Response:
         """`max_π E[w(M_T,Z) + λ G] − KL(π ‖ prior)`, trajectories' divergence in bits, by soft backward induction.
 
-        **Arguments:** `costs`, w in bits; `multiplier`, λ; `prior`, `log2` of a policy, the uniform one by default.
+        **Arguments:** `costs`, w in bits; `multiplier`, λ; `prior`, `log2` of a policy, the uniform one by default;
+        `paid`, bits for each arrival of each step.
         """
         value = self.costs_at_leaves(costs) + multiplier * self.terminal
         tables: list[np.ndarray] = [np.empty(0)] * self.horizon
         for time in range(self.horizon - 1, -1, -1):
-            scores = self._ahead(time, value)
+            scores = self._ahead(time, value, None if paid is None else paid[time])
             scores += self._uniform[:, self.pairs.layers[time].x] if prior is None else prior[time]
             if multiplier:
                 scores += multiplier * self.reward(time)
@@ -131,20 +146,29 @@ class AgentProblem:
     def flows(self, tables: Tables) -> tuple[Outcome, list[Float[np.ndarray, "A n"]]]:
         """The outcome, and `P(pair at t, action)` for each decision."""
         here, earned = self.pairs.start, 0.0
-        flows = []
+        flows, arrived = [], []
         for time in range(self.horizon):
             flow = tables[time] * here
             earned += float(np.vdot(self.reward(time), flow))
             flows.append(flow)
-            here = self.pairs.steps[time].T @ flow.ravel()
+            if self.arrivals:
+                arrived.append(self.arrivals[time].step.T @ flow.ravel())
+                here = np.bincount(
+                    self.arrivals[time].pair, weights=arrived[-1], minlength=len(self.pairs.layers[time + 1])
+                )
+            else:
+                here = self.pairs.steps[time].T @ flow.ravel()
         earned += float(self.terminal @ here)
         size, values = self.pairs.reachable.shape
         joint = np.bincount(self.pairs.leaf, weights=here, minlength=size * values).reshape(size, values)
-        return Outcome(joint, earned), flows
+        return Outcome(joint, earned, tuple(arrived)), flows
 
-    def _ahead(self, time: int, value: np.ndarray) -> Float[np.ndarray, "A n"]:
-        """The expectation of a function of the next pair, for each action and pair."""
-        return (self.pairs.steps[time] @ value).reshape(self.num_actions, -1)
+    def _ahead(self, time: int, value: np.ndarray, paid: np.ndarray | None = None) -> Float[np.ndarray, "A n"]:
+        """The expectation of a function of the next pair, and of what is paid for the arrival, for each action and pair."""
+        if paid is None:
+            return (self.pairs.steps[time] @ value).reshape(self.num_actions, -1)
+        arrivals = self.arrivals[time]
+        return (arrivals.step @ (value[arrivals.pair] + paid)).reshape(self.num_actions, -1)
 
 
 def _terminal(problem: Problem, pairs: Pairs) -> Float[np.ndarray, " N"]:

@@ -13,7 +13,7 @@ the observer's rule; backward induction turns it into an upper bound over all po
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float
@@ -172,6 +172,19 @@ def solve_blind_game(problem: Problem, threshold: float | None, gap: float, cloc
         )
     except TooLargeError:
         return None
+
+
+def game_of_policy(agent: AgentProblem, point: FlowPoint, like: GameResult, threshold: float | None) -> GameResult:
+    """A game that was not searched: a given policy, and the bound that its own posterior proves.
+
+    **Arguments:** `point`, a policy on the pairs of `agent`; `like`: the game that it comes from, for what they share.
+    """
+    ascent = _Ascent(agent, threshold, Clock(0.0))
+    ascent.point = point
+    ascent.rules, ascent.total, ascent.cumulative = posteriors(point.outcome.joint), 1.0, like.multiplier
+    ascent.bound()
+    ascent.blind = like.blind
+    return replace(ascent.result(like.stopped), history=like.history, seconds=like.seconds, iterations=like.iterations)
 
 
 @dataclass(frozen=True, eq=False)

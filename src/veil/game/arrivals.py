@@ -1,0 +1,71 @@
+"""Where a step leads with the event that shows it kept apart: what merging histories into one node loses is counted there.
+
+An arrival is (node left, event, hidden state reached). The node that the event leads to may be the same for many of them.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Float, Int
+
+from ..common.logs import log2_or_zero
+from ..engine.moves import Moves, number_keys
+from .pairs import Pairs
+
+
+@dataclass(frozen=True, eq=False)
+class Arrivals:
+    """The arrivals of one step.
+
+    `step` has a row for each (action, pair of layer t) as in `Pairs.steps` and a column for each arrival; `pair` is the
+    pair of layer t + 1 that an arrival is, `edge` a number of its (node, event) from 0 without gaps; edge k leaves
+    `node[k]` by `event[k]`. `target` is the node of each pair of layer t + 1.
+    """
+
+    step: sp.csr_array
+    pair: Int[np.ndarray, " m"]
+    edge: Int[np.ndarray, " m"]
+    node: Int[np.ndarray, " k"]
+    event: Int[np.ndarray, " k"]
+    target: Int[np.ndarray, " n"]
+
+    def lost_bits(self, mass: Float[np.ndarray, " m"]) -> tuple[float, Float[np.ndarray, " m"]]:
+        """`I(X'; C, O' | C') = H(X'|C') − H(X'|C, O')` of arrivals with these masses, and its derivative in them."""
+        there = np.bincount(self.pair, weights=mass, minlength=len(self.target))
+        nodes = np.bincount(self.target, weights=there)
+        edges = np.bincount(self.edge, weights=mass)
+        merged = (there / np.where(nodes > 0, nodes, 1.0)[self.target])[self.pair]
+        slope = log2_or_zero(mass / np.where(edges > 0, edges, 1.0)[self.edge]) - log2_or_zero(merged)
+        return float(mass @ slope), slope
+
+
+def make_arrivals(pairs: Pairs) -> tuple[Arrivals, ...]:
+    """The arrivals of every step. Cost: linear in the moves between pairs."""
+    moves = Moves.of(pairs.hidden)
+    return tuple(_arrivals(pairs, moves, time) for time in range(pairs.hidden.horizon))
+
+
+def _arrivals(pairs: Pairs, moves: Moves, time: int) -> Arrivals:
+    hidden, layer, after = pairs.hidden, pairs.layers[time], pairs.layers[time + 1]
+    carried = hidden.split_time <= time
+    values = hidden.label.shape[1] if carried else 1
+    keys, data, degrees = [], [], []
+    for action in range(len(moves.degree)):
+        pair, move = moves.entries(layer, action)
+        edge = layer.node[pair].astype(np.int64) * hidden.num_events + moves.event[move]
+        state = moves.target[move] * np.int64(values) + (layer.z[pair] if carried else 0)
+        keys.append(edge * (hidden.num_states * values) + state)
+        data.append(moves.probability[move])
+        degrees.append(moves.degree[action, layer.x])
+    span = hidden.num_states * values
+    found, columns = number_keys(np.concatenate(keys), (int(layer.node.max()) + 1) * hidden.num_events * span)
+    indptr = np.concatenate([[0], np.cumsum(np.concatenate(degrees))]).astype(np.int32)
+    shape = (len(moves.degree) * len(layer), len(found))
+    step = sp.csr_array((np.concatenate(data), columns.astype(np.int32), indptr), shape=shape)
+    edge, state = np.divmod(found, span)
+    edges, number = np.unique(edge, return_inverse=True)
+    node, event = np.divmod(edges, hidden.num_events)
+    there = pairs.graph.following[time][node, event].astype(np.int64)[number.ravel()] * span + state
+    known = (after.node.astype(np.int64) * hidden.num_states + after.x) * values + (after.z if carried else 0)
+    return Arrivals(step, np.searchsorted(known, there), number.ravel(), node, event, after.node)
