@@ -135,6 +135,10 @@ POLICIES = {
         lambda: veil.MemoryPolicy.uniform(problem(), veil.StateMemory(1, clock=False)),
     ),
     veil.HistoryPolicy: Sample(history, lambda: history(0.25)),
+    veil.FeaturePolicy: Sample(
+        lambda: veil.FeaturePolicy.initial(problem(), "one-hot", hidden=0),
+        lambda: veil.FeaturePolicy.initial(problem(), "one-hot", hidden=0, seed=1),
+    ),
 }
 SAMPLES: dict[type, Sample] = {
     **SECRETS,

@@ -29,6 +29,7 @@ from .planning.frontier import frontier as frontier
 from .planning.solution import Solution as Solution
 from .planning.solution import Status as Status
 from .planning.solve import solve as solve
+from .policy.features import FeaturePolicy as FeaturePolicy
 from .policy.history import HistoryPolicy as HistoryPolicy
 from .policy.markov import MarkovPolicy as MarkovPolicy
 from .policy.memories import Controller as Controller

@@ -27,7 +27,7 @@ def test_a_kind_from_the_future_is_refused(tmp_path):
     save_table(tmp_path / "policy", "quantum", np.eye(2))
     with pytest.raises(
         veil.errors.PolicyFileError,
-        match="unknown kind 'quantum', expected one of \\['history', 'markov', 'memory', 'timed'\\]",
+        match="unknown kind 'quantum', expected one of \\['features', 'history', 'markov', 'memory', 'timed'\\]",
     ):
         veil.load_policy(tmp_path / "policy")
 

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from jaxtyping import Float
 
 from ..common.errors import InputError
+from ..policy.features import FeaturePolicy
 from ..policy.history import HistoryPolicy
 from ..policy.policy import Policy
 from ..policy.tabular import TablePolicy
@@ -147,6 +148,11 @@ def _chain_of(policy: object, problem: Problem) -> Chain:
 def _(policy: TablePolicy, problem: Problem) -> Chain:
     policy.check(problem)
     return Chain(hidden_chain(problem, policy.memory), policy.table, stationary=not policy.timed)
+
+
+@_chain_of.register
+def _(policy: FeaturePolicy, problem: Problem) -> Chain:
+    return _chain_of(policy.on(problem), problem)
 
 
 @_chain_of.register

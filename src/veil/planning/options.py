@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, Protocol, cast
 from ..common.settings import About
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from ..common.clock import ProgressOption
     from ..policy.memories import Memory
     from ..policy.policy import Policy
@@ -160,6 +162,27 @@ class SolveOptions(SearchOptions):
             methods=_SEARCHES,
         ),
     ] = None
+    features: Annotated[
+        "str | ArrayLike | None",
+        About(
+            "Search a feature policy instead of a table: coordinates (of a grid), variables (of an imported model),"
+            " one-hot, or in Python an array with a row for each state.",
+            unset="a table",
+            form=str,
+            accepts=lambda value: isinstance(value, str) or hasattr(value, "__array__"),
+            expected="'coordinates', 'variables', 'one-hot', or an array S × F",
+            methods=("ascent",),
+        ),
+    ] = None
+    hidden_units: Annotated[
+        int,
+        About(
+            "Units of the hidden layer of a feature policy; 0 for a linear one.",
+            least=0,
+            most=10_000,
+            methods=("ascent",),
+        ),
+    ] = 48
     gap: Annotated[
         float | None,
         About(

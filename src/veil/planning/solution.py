@@ -1,5 +1,6 @@
 """What a solver answers: a policy, what it hides and earns, and how the search went."""
 
+import math
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -74,7 +75,8 @@ class Solution(Value):
     - `opacity`, an `Opacity`; `expected_return`, exact.
     - `threshold`, the return that was asked for, None where none was; `feasible`, whether the constraint is met.
     - `status`, a `Status`; `detail`, what else there is to say.
-    - `price_bits`: λ, the bits that one more unit of return would cost, to first order, within the class.
+    - `price_bits`: λ, the bits that one more unit of return would cost, to first order, within the class; NaN for a feature
+      policy.
     - `stationarity_bits`: what the best first-order change of the policy promises; near 0 at a local optimum.
     - `history`, `iterations`, `seconds`, `method`, `goal`, `objective`, `seed`, `settings`.
     - `certificate`: the proof that comes with the answer; `certificate_note`: why there is none.
@@ -142,7 +144,7 @@ class Solution(Value):
         else:
             low, high = lower_text(proof.lower, 6), upper_text(proof.upper, 6)
             facts.append(("proven", f"this policy at least {low} bits, any policy at most {high} bits"))
-        if self.threshold is not None and self.feasible:
+        if self.threshold is not None and self.feasible and not math.isnan(self.price_bits):
             facts.append(("price", f"{self.price_bits:.4g} bits for one more unit of return"))
         return facts
 

@@ -41,7 +41,7 @@ _SHARE_OF_ROUNDS, _SHARE_OF_STARTS = 0.25, 0.2  # of a time limit
 LOWEST = -40.0  # logits below the largest by this much are zero but for rounding
 # Checks: the least and the most sequences, their share of those of all gradients, by what factor of iterations one follows
 # another, and how many without a gain of so many bits end the search.
-_CHECKED, _SHARE_OF_CHECKS, _CHECK_GROWTH, _IDLE_CHECKS, _GAIN_BITS = (256, 20_000), 0.1, 1.3, 6, 1e-4
+CHECKED, _SHARE_OF_CHECKS, CHECK_GROWTH, _IDLE_CHECKS, GAIN_BITS = (256, 20_000), 0.1, 1.3, 6, 1e-4
 _LOST_BITS = 5e-3  # below the best answer by more, a search goes back to it
 _SHARE_OF_CLOSING = 0.06  # of a time limit, for the last candidate and its estimate
 # Seconds for each transition and sequence of a gradient, and for each decision (measured: 3.6e-9 to 3.8e-9, 2e-4).
@@ -149,17 +149,20 @@ class StochasticAscent:
 
     def begin(self, known: Float[np.ndarray, "n T C A"] | None = None) -> State:
         """The state before the first iteration; `known`: further tables that may be the answer."""
-        task, count = self.task, self.task.num_constraints
+        task = self.task
         tables = [self._safe, *([] if known is None else known)]
         given = self._options.start
         tables += [] if given is None else [task.space.table_of(given)]
         starts = list(self._starts(tables[1:]))
         best, score = self._safe, -np.inf
         for table in [*tables, *(self._mended(start) for start in starts)]:
-            found = self._score(table, _CHECKED[0])
+            found = self._score(table, CHECKED[0])
             if found > score:
                 best, score = table, found
-        theta = [self._parameters(table) for table in starts]
+        return self._first_state([self._parameters(table) for table in starts], best, score)
+
+    def _first_state(self, theta: list[Any], best: Float[np.ndarray, "T C A"], score: float) -> State:
+        count = self.task.num_constraints
         return State(
             iteration=0,
             inside=0,
@@ -206,6 +209,14 @@ class StochasticAscent:
         table.reshape(-1, table.shape[2])[self._rows] = weights / weights.sum(axis=1, keepdims=True)
         return table
 
+    def _pull_back(self, theta: np.ndarray, table: np.ndarray, slope: Float[np.ndarray, "R A"]) -> np.ndarray:
+        """The gradient with respect to parameters from the one with respect to the rows of their table."""
+        return softmax_pull_back(self._used(table), slope)
+
+    def _bounded(self, theta: Float[np.ndarray, "R A"]) -> Float[np.ndarray, "R A"]:
+        """Parameters of the same table, none so small that it could not grow again."""
+        return np.maximum(theta - theta.max(axis=1, keepdims=True), LOWEST)
+
     def advance(self, state: State) -> State:
         """One step of Adam for every start that is left; at the end of a round, the better half stays."""
         self.task.clock.check(ahead=self._closing)
@@ -233,12 +244,12 @@ class StochasticAscent:
         point, score_slope, slack_slope = self._evaluate(table, state.batch, self._seed(pace, number))
         pull = np.maximum(0.0, state.multiplier[number] - PENALTY * point.slack)
         slope = score_slope + np.einsum("k,kra->ra", pull, slack_slope)
-        gradient = softmax_pull_back(table.reshape(-1, table.shape[2])[self._rows], slope)
+        gradient = self._pull_back(theta, table, slope)
         first, second = DECAYS
         mean = first * state.mean[number] + (1 - first) * gradient
         square = second * state.square[number] + (1 - second) * gradient**2
         theta = theta + pace.rate * (mean / pace.mean_scale) / (np.sqrt(square / pace.square_scale) + 1e-12)
-        theta = np.maximum(theta - theta.max(axis=1, keepdims=True), LOWEST)
+        theta = self._bounded(theta)
         average = state.average[number] + pace.weight * (theta - state.average[number])
         return Moved(theta, mean, square, average, *self._priced(state, number, point), point)
 
@@ -320,8 +331,7 @@ class StochasticAscent:
 
     def _considered(self, state: State) -> State:
         """With the best answer so far, and the iteration of the next check."""
-        leader, least, most = int(np.argmax(state.worth)), *_CHECKED
-        sequences = int(np.clip(_SHARE_OF_CHECKS * state.iteration * state.batch, least, most))
+        leader, sequences = int(np.argmax(state.worth)), self._sequences_of_check(state)
         before = self._score(state.best, sequences)  # on the same number of sequences as its contenders
         best, score, multiplier, newest = state.best, before, state.best_multiplier, -np.inf
         for theta in (state.average[leader], state.theta[leader]):
@@ -337,9 +347,12 @@ class StochasticAscent:
             best=best,
             best_score=score,
             best_multiplier=multiplier,
-            check_at=int(_CHECK_GROWTH * state.iteration) + 1,
-            idle=0 if score > before + _GAIN_BITS or len(state.theta) > 1 else state.idle + 1,
+            check_at=int(CHECK_GROWTH * state.iteration) + 1,
+            idle=0 if score > before + GAIN_BITS or len(state.theta) > 1 else state.idle + 1,
         )
+
+    def _sequences_of_check(self, state: State) -> int:
+        return int(np.clip(_SHARE_OF_CHECKS * state.iteration * state.batch, *CHECKED))
 
     def _taken_back(self, state: State) -> State:
         """From the best answer again, with shorter steps and more sequences: noise has led the search away from it."""

@@ -5,6 +5,7 @@ from typing import get_args
 
 from ..problem.problem import Problem
 from .ascent import make_ascent
+from .feature_ascent import search_features
 from .methods import options_of
 from .options import Goal, Objective, SolveOptions
 from .primal_dual import PrimalDual
@@ -28,7 +29,10 @@ class AscentMethod(TableMethod):
 
     def solve(self, problem: Problem, options: SolveOptions) -> Solution:
         """See `Method`."""
-        return search(problem, replace(options, method="ascent"), make_ascent)
+        options = replace(options, method="ascent")
+        if options.features is None:
+            return search(problem, options, make_ascent)
+        return search_features(problem, options)
 
 
 class PrimalDualMethod(TableMethod):

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from ..common.errors import InputError, PolicyFileError
+from .features import features_from
 from .files import read_table
 from .history import history_from
 from .markov import MarkovPolicy
@@ -12,7 +13,7 @@ from .memory import MemoryPolicy, memory_from_text
 from .policy import Policy
 from .timed import TimedPolicy
 
-_KINDS = ("history", "markov", "memory", "timed")
+_KINDS = ("features", "history", "markov", "memory", "timed")
 
 
 def load_policy(path: str | Path) -> Policy:
@@ -32,6 +33,8 @@ def _make(found: str, table: np.ndarray, path: str | Path) -> Policy:
     kind, _, rest = found.partition(" ")
     if kind == "memory":
         return MemoryPolicy(memory_from_text(rest, path), table)
+    if kind == "features":
+        return features_from(rest, table, path)
     if kind == "history":
         return history_from(rest, table, path)
     if found not in _KINDS:

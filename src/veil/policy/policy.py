@@ -17,9 +17,10 @@ from .player import Observation, Player
 class Policy(Value, ABC):
     """How the agent acts: a distribution over actions for everything that it tells apart.
 
-    There are two structures. A `TablePolicy` has one table of action probabilities, or one for each decision, over the
+    There are three structures. A `TablePolicy` has one table of action probabilities, or one for each decision, over the
     states and what the agent remembers: `MarkovPolicy`, `TimedPolicy`, `MemoryPolicy`. A `HistoryPolicy` has decisions
-    on a graph of observation histories. `veil.engine.chain.make_chain` turns either into the chain that all measures
+    on a graph of observation histories. A `FeaturePolicy` computes its table from features of the states:
+    `on(problem)`. `veil.engine.chain.make_chain` turns either into the chain that all measures
     work on.
 
     Policies are immutable and equal by content; `digest()` is a hash of that content.
@@ -60,6 +61,10 @@ class Policy(Value, ABC):
         return (" and the time" if self.timed else "") + (
             " and all that the observer sees" if self.needs_observations else ""
         )
+
+    def on(self, problem: Problem) -> "Policy":
+        """The policy as it acts in a problem: itself, and of a `FeaturePolicy` its table there."""
+        return self
 
     @abstractmethod
     def check(self, problem: Problem) -> None:

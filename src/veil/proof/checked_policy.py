@@ -60,6 +60,7 @@ def read_policy(problem: CheckedProblem, policy: Policy, *, since: float = np.in
 
     **Raises:** `CertificateError` where the policy is of no known kind or its sizes are not those of the problem.
     """
+    policy = policy.on(problem.problem)
     if isinstance(policy, HistoryPolicy):
         return _CheckedHistory(problem, policy, since)
     if isinstance(policy, TablePolicy):

@@ -60,7 +60,7 @@ def policy_to_json(path: str | Path, problem: Problem, policy: Policy) -> None:
 
 def policy_document(problem: Problem, policy: Policy) -> dict[str, object]:
     """The document that `policy_to_json` writes."""
-    header, tables = _named(policy, problem)
+    header, tables = _named(policy.on(problem), problem)
     written = [
         {"time": table.time, "rows": [{"row": name, "probabilities": row} for name, row in _rows(table, header)]}
         for table in tables
@@ -99,7 +99,7 @@ def policy_to_csv(path: str | Path, problem: Problem, policy: Policy) -> None:
 
     **Raises:** as `policy_to_json`.
     """
-    header, tables = _named(policy, problem)
+    header, tables = _named(policy.on(problem), problem)
     buffer = io.StringIO()
     buffer.write(f"# {json.dumps(header, ensure_ascii=False)}\n")
     writer = csv.writer(buffer, lineterminator="\n")
