@@ -110,6 +110,13 @@ SECRETS = {
     veil.StateAt: Sample(lambda: veil.StateAt(1, {0}), lambda: veil.StateAt(2, {0})),
     veil.InitialState: Sample(lambda: veil.InitialState({"g": [0]}), lambda: veil.InitialState()),
     veil.Formula: Sample(lambda: veil.Formula("F a"), lambda: veil.Formula("G a")),
+    veil.Return: Sample(lambda: veil.Return(max=3, reward="energy"), lambda: veil.Return(max=3)),
+    veil.Probability: Sample(
+        lambda: veil.Probability("F a", "80%", labels={"a": [0]}), lambda: veil.Probability("F a", 0.8)
+    ),
+    veil.ConstraintValue: Sample(
+        lambda: veil.ConstraintValue("return", "≥", 1.0, 2.0), lambda: veil.ConstraintValue("return", "≥", 1.0, 0.5)
+    ),
     veil.Holds: Sample(lambda: veil.Holds("F a", {"a": [0]}), lambda: veil.Holds("F a", {"a": [1]})),
     veil.Visited: Sample(lambda: veil.Visited({"a": [0]}), lambda: veil.Visited({"a": [1]})),
     veil.FirstReached: Sample(lambda: veil.FirstReached({"a": [0]}), lambda: veil.FirstReached({"b": [0]})),

@@ -18,6 +18,8 @@ from .formats.prism.files import from_prism as from_prism
 from .formats.scenario.load import load as load
 from .measure import measures as measures
 from .measure.attack import attack as attack
+from .measure.constrained import ConstraintValue as ConstraintValue
+from .measure.constrained import constraint_values as constraint_values
 from .measure.evaluate import expected_return as expected_return
 from .measure.evaluate import opacity as opacity
 from .measure.evaluate import opacity_gradient as opacity_gradient
@@ -39,6 +41,8 @@ from .policy.memories import ZoneMemory as ZoneMemory
 from .policy.memory import MemoryPolicy as MemoryPolicy
 from .policy.policy import Policy as Policy
 from .policy.timed import TimedPolicy as TimedPolicy
+from .problem.constraints import Probability as Probability
+from .problem.constraints import Return as Return
 from .problem.formulas.formula import Formula as Formula
 from .problem.grid.world import GridWorld as GridWorld
 from .problem.grid.world import Sensor as Sensor

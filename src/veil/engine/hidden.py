@@ -80,6 +80,15 @@ class EventColumns:
 
 
 @dataclass(frozen=True, eq=False)
+class Paid:
+    """Rewards of a constraint on hidden states: `E[Σ_t d^t reward(x_t,a_t) + d^T terminal(x_T)]` is constrained."""
+
+    reward: Float[np.ndarray, "N A"]
+    terminal: Float[np.ndarray, " N"]
+    discount: float
+
+
+@dataclass(frozen=True, eq=False)
 class Hidden:
     """The hidden chain that the observer filters, before a policy is chosen.
 
@@ -88,7 +97,7 @@ class Hidden:
     is what the agent can tell of x, a row of the policy's table. The secret is a split: `labels[x, z]` is the probability of
     value z given the hidden state x at `split_time`, a one for the value of x, or a forecast of a later value; the row is
     empty where x cannot occur then. `reveals_last`: the observer is told `x_T` in the end, as in the lower end of a
-    bracket.
+    bracket. `further` are the rewards of the constraints beside that on the return (`problem.further`).
     """
 
     kernel: Kernel
@@ -106,6 +115,12 @@ class Hidden:
     horizon: int
     discount: float
     reveals_last: bool = False
+    further: tuple[Paid, ...] = ()
+
+    def paying(self, number: int) -> "Hidden":
+        """The same chain whose return is the quantity of one of the further constraints."""
+        one = self.further[number]
+        return replace(self, reward=one.reward, terminal=one.terminal, discount=one.discount, further=())
 
     @property
     def num_states(self) -> int:
@@ -206,6 +221,16 @@ def _build(problem: Problem) -> Hidden:
         split_time=table.time,
         horizon=problem.horizon,
         discount=problem.discount,
+        further=further_rewards(problem, model_index, memory, state),
+    )
+
+
+def further_rewards(
+    problem: Problem, model: Int[np.ndarray, " N"], memory: Int[np.ndarray, " N"], state: Int[np.ndarray, " N"]
+) -> tuple[Paid, ...]:
+    """The rewards of `problem.further` on hidden states, given by their parts."""
+    return tuple(
+        Paid(one.paid[model, state], one.terminal[model, memory, state], one.discount) for one in problem.further
     )
 
 

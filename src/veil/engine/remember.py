@@ -5,7 +5,7 @@ with e: the newest event of w' then tells what was emitted, whatever the action 
 A controller chooses its next node with the action: its actions are the pairs (action, next node).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -17,7 +17,7 @@ from ..policy.memories import Memory, PolicyMemory
 from ..policy.recall import Recall, recall
 from ..policy.records import EventRecord
 from ..problem.problem import Problem
-from .hidden import Channel, Hidden, build, emission_tables, one_hot, scaled_rows
+from .hidden import Channel, Hidden, build, emission_tables, further_rewards, one_hot, scaled_rows
 from .kernel import make_kernel
 
 _MOST_NUMBERS = 2**28  # transition probabilities of the product: 2 GiB
@@ -93,6 +93,10 @@ def _product(problem: Problem, situations: Recall) -> Hidden:
         split_time=table.time,
         horizon=problem.horizon,
         discount=problem.discount,
+        further=tuple(
+            replace(one, reward=np.repeat(one.reward, situations.record.nodes, axis=1))
+            for one in further_rewards(problem, model, secret, state)
+        ),
     )
 
 

@@ -14,7 +14,7 @@ from ..common.errors import InputError
 from ..common.suggest import suggestion
 from ..common.values import Value
 from ..problem.grid.sensors import Sensor, sensor_observer
-from ..problem.model import ByState, Model
+from ..problem.model import ByState, Model, by_name
 from ..problem.observer import Observer
 from ..problem.problem import Problem, ReturnOver
 from ..problem.secrets.last_state import LastState
@@ -267,21 +267,23 @@ class Imported(Value):
 def changed_model(
     model: Model,
     *,
-    rewards: ArrayLike | None = None,
+    rewards: ArrayLike | Mapping[str, ArrayLike] | None = None,
     initial: ArrayLike | ByState | None = None,
     discount: float | None = None,
-    terminal_rewards: ArrayLike | None = None,
+    terminal_rewards: ArrayLike | Mapping[str, ArrayLike] | None = None,
 ) -> Model:
-    """The model with other rewards, terminal rewards, initial distribution or discount.
+    """The model with other rewards, terminal rewards, initial distribution or discount; further rewards stay.
 
     **Raises:** `InputError` as `Model` does.
     """
+    first = next(iter(model.named_rewards))
+    paid, ends = model.all_rewards, model.all_terminal_rewards
     return Model(
         model.matrices,
-        model.rewards if rewards is None else rewards,
+        paid if rewards is None else paid | by_name(rewards, first),
         model.initial if initial is None else initial,
         discount=model.discount if discount is None else discount,
-        terminal_rewards=model.terminal_rewards if terminal_rewards is None else terminal_rewards,
+        terminal_rewards=ends if terminal_rewards is None else ends | by_name(terminal_rewards, first),
         state_names=model.states.all() if model.states.given else None,
         action_names=model.actions.all() if model.actions.given else None,
         available=model.available,

@@ -1,5 +1,6 @@
 """The answer of a search: the best feasible candidate, evaluated anew as far as the time allows, as a `Solution`."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,7 @@ from jaxtyping import Float
 from ..common.clock import Clock, OutOfTime
 from ..engine.return_range import max_return, return_extremes
 from ..engine.returns import return_values
+from ..measure.constrained import constraint_values
 from ..measure.evaluate import expected_return, opacity
 from ..measure.result import Opacity
 from .ascent import first_order_gain, lagrangian_slope
@@ -28,6 +30,8 @@ CLOSING_SECONDS = 1.0
 _AS_GOOD_BITS = 1e-5
 # A slack above this share of the range of returns does not bind.
 _LOOSE = 1e-3
+# Of a descent on the multipliers of several constraints: times each of them is tried, and steps of its line search.
+_ROUNDS_OF_MULTIPLIERS, _THIRDS = 4, 25
 
 
 def make_answer(
@@ -65,7 +69,8 @@ def make_answer(
         goal=options.goal,
         objective=options.objective,
         detail=detail,
-        price_bits=float(multiplier.max(initial=0.0)) * task.price_unit,
+        price_bits=task.price(multiplier),
+        further_prices=tuple(task.further_prices(multiplier)),
         stationarity_bits=gap,
         iterations=state.iteration,
         seconds=clock.spent,
@@ -122,7 +127,7 @@ def _is_feasible(task: Task, table: np.ndarray, hidden: Opacity) -> bool:
     """
     if task.min_opacity is None:
         return bool(np.all(task.slacks(table[None]) >= 0))
-    return hidden.bits >= task.min_opacity
+    return hidden.bits >= task.min_opacity and bool(np.all(task.constraints(table[None])[2] >= 0))
 
 
 def _stated_threshold(task: Task, value: float) -> float | None:
@@ -133,8 +138,8 @@ def _stated_threshold(task: Task, value: float) -> float | None:
 def _first_order(task: Task, table: np.ndarray, values: Values, multiplier: np.ndarray) -> tuple[float, np.ndarray]:
     """What the best first-order change promises, and the multiplier of the constraint at which it promises least.
 
-    That multiplier proves most; the promise is convex in it, so it is found by narrowing an interval. Where there are several
-    constraints those of the search are taken.
+    That multiplier proves most; the promise is convex in it, so it is found by narrowing an interval. Where each start state
+    has a constraint those of the search are taken.
     """
 
     def gain(price: np.ndarray) -> float:
@@ -143,7 +148,7 @@ def _first_order(task: Task, table: np.ndarray, values: Values, multiplier: np.n
     if not values.score_slope.size:
         return np.nan, multiplier
     if len(multiplier) != 1:
-        return gain(multiplier), multiplier
+        return _least_promise(gain, multiplier, values.slack[0]) if task.further else (gain(multiplier), multiplier)
     if values.slack[0, 0] > _LOOSE:  # a constraint that does not bind has no price
         return gain(np.zeros(1)), np.zeros(1)
     low, high = 0.0, 4 * float(multiplier[0]) + 4
@@ -154,6 +159,23 @@ def _first_order(task: Task, table: np.ndarray, values: Values, multiplier: np.n
         else:
             low += third
     best = min((np.array([low]), np.array([0.0]), multiplier), key=gain)
+    return gain(best), best
+
+
+def _least_promise(
+    gain: Callable[[np.ndarray], float], multiplier: np.ndarray, slack: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """The multipliers of several constraints at which a first-order change promises least, one after the other."""
+    best = np.where(slack > _LOOSE, 0.0, multiplier)
+    for _ in range(_ROUNDS_OF_MULTIPLIERS):
+        for number in np.flatnonzero(slack <= _LOOSE).tolist():
+            low, high = 0.0, 2 * float(best[number]) + 0.5
+            for _ in range(_THIRDS):
+                third = (high - low) / 3
+                tried = [np.where(np.arange(len(best)) == number, at, best) for at in (low + third, high - third)]
+                low, high = (low, high - third) if gain(tried[0]) <= gain(tried[1]) else (low + third, high)
+            tried = np.where(np.arange(len(best)) == number, (low + high) / 2, best)
+            best = min((best, tried), key=gain)
     return gain(best), best
 
 
@@ -179,7 +201,7 @@ def _candidates(task: Task, method: Iteration[S], state: S, closing: Clock) -> t
     if task.min_opacity is None:
         slack = task.slacks(best)
     else:  # a table is only kept as the best once it was seen to be feasible
-        slack = np.array([[0.0 if np.isfinite(state.best_score) else -1.0]])
+        slack = np.full((1, task.num_constraints), 0.0 if np.isfinite(state.best_score) else -1.0)
     no_slope = np.zeros((1, 0, 0, 0))
     return best, Values(np.array([state.best_score]), no_slope, slack, no_slope, np.array([unknown]), returns)
 
@@ -249,6 +271,8 @@ def unsearched(task: Task, safe: np.ndarray, options: SolveOptions, clock: Clock
 
 def _why_infeasible(task: Task, table: np.ndarray) -> str:
     """Which constraint is missed, by how much, and which class of policies can meet it."""
+    if task.further:
+        return _missed_constraints(task, table)
     if task.min_opacity is not None:
         return f"no policy was found that hides {task.min_opacity:g} bits: ask for less, or allow more memory"
     space, wanted, best = task.space, task.threshold, float(task.returns_by_start(table).min())
@@ -264,6 +288,15 @@ def _why_infeasible(task: Task, table: np.ndarray) -> str:
     if len(task.starts) == 1 or not return_extremes(space.problem).exact:
         return text
     return f"{text}; no policy reaches more than {reached:.6g} from every start state"
+
+
+def _missed_constraints(task: Task, table: np.ndarray) -> str:
+    """Which of several constraints the best table that was found misses."""
+    values = constraint_values(task.space.problem, task.space.policy(table))
+    missed = [f"{one.text} (reached {one.value:.6g})" for one in values if not one.met]
+    kept = "" if task.min_opacity is None else f" and hides {task.min_opacity:g} bits"
+    remedy = ": use memory='timed'" if task.space.stationary else ": relax a constraint, or allow more memory"
+    return f"no policy was found that meets all constraints{kept}; missed: {', '.join(missed) or 'the bits'}{remedy}"
 
 
 def _with_a_clock(task: Task) -> float:

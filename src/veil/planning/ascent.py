@@ -270,7 +270,7 @@ def _noted(task: Task, state: State, tables: np.ndarray, values: Values, pull: n
         )
     # What is best but for a slight infeasibility is worth more than what is feasible by chance.
     state = replace(state, leading=tables[int(np.argmax(_merit(values, pull, state.penalty)))])
-    multiplier = float(pull[leader].max(initial=0.0)) * task.price_unit
+    multiplier = task.price(pull[leader])
     row = (state.iteration, values.secrecy[leader], values.returns[leader], multiplier, rate, task.clock.spent)
     task.clock.report(
         Progress(

@@ -120,7 +120,7 @@ def _unsuitable(hidden: Hidden, options: SolveOptions, *, asked: bool) -> str:
         return "has no accelerator"
     if not asked and options.time_limit is not None and options.time_limit < 2 * COMPILE_SECONDS:
         return "takes longer to compile than is left"
-    if options.objective != "entropy" or options.min_opacity is not None or options.per_start:
+    if options.objective != "entropy" or options.min_opacity is not None or options.per_start or hidden.further:
         return "maximises the entropy under one constraint on the expected return"
     if hidden.horizon == 0:
         return "needs decisions"

@@ -3,10 +3,11 @@
 import numpy as np
 
 from ..common.clock import Clock, ProgressOption
-from ..common.errors import TooLargeError
+from ..common.errors import InputError, TooLargeError
 from ..common.logs import entropy_bits
 from ..common.rounding import upper_text
-from ..engine.return_range import best_action_values, check_feasible
+from ..engine.feasibility import check_constraints
+from ..engine.return_range import best_action_values
 from ..engine.return_range import threshold as wanted_return
 from ..game.refine import EnclosedGame, enclose_game
 from ..game.responses import AgentProblem
@@ -66,7 +67,9 @@ def search_game(
 
     **Raises:** `InfeasibleError` where no policy reaches the threshold.
     """
-    check_feasible(problem)
+    if problem.further:
+        raise InputError("game", ["it covers min_return alone, and the problem has further constraints: use 'ascent'"])
+    check_constraints(problem)
     clock = Clock(time_limit, iterations=iterations, progress=progress)
     steps = 10_000 if iterations is None else iterations
     with clock:

@@ -86,6 +86,7 @@ class PrimalDual:
         self._unit = task.unit if task.min_opacity is None else 1.0
         given = options.multiplier_step
         self.multiplier_step = _MULTIPLIER_STEP / self._unit**2 if given is None else given
+        self._multiplier_steps = _MULTIPLIER_STEP / task.units**2 if given is None else given
         self._optimizer = None if options.optimizer is None else _Optax(options.optimizer, self.step)
 
     def _check(self) -> None:
@@ -139,18 +140,19 @@ class PrimalDual:
         sampled = self._sampled(table, state.iteration) if self._options.gradients == "sampled" else None
         values = sampled or exact
         assert values is not None
-        slope = values.score_slope[0] + self._unit * np.einsum("k,ktca->tca", state.multiplier, values.slack_slope[0])
+        pull = state.multiplier * (self.task.units / self._unit)
+        slope = values.score_slope[0] + self._unit * np.einsum("k,ktca->tca", pull, values.slack_slope[0])
         gradient = softmax_pull_back(table, slope)
         if self._optimizer is None:
             theta, leaves = state.theta + self.step * gradient, ()
         else:
             theta, leaves = self._optimizer.step(state.theta, gradient, state.optimizer)
-        surplus = self._unit * values.slack[0]
+        surplus = self.task.units * values.slack[0]
         after = replace(
             state,
             iteration=state.iteration + 1,
             theta=theta,
-            multiplier=np.maximum(0.0, state.multiplier - self.multiplier_step * surplus),
+            multiplier=np.maximum(0.0, state.multiplier - self._multiplier_steps * surplus),
             optimizer=leaves,
         )
         return self._noted(after, table, exact or values, state.multiplier)
@@ -165,16 +167,17 @@ class PrimalDual:
         task, space, sequences = self.task, self.task.space, self._options.sequences
         secrecy = SampleSecrecy(space, self._options.objective, sequences, _stream(self._options.seed, iteration), "")
         bits, slope = secrecy(table[None], task.clock)
-        chain, rows = space.chain(table), () if task.threshold is None else task.starts
-        share = max(2, sequences // max(1, len(rows)))
-        slack, slack_slope = np.zeros((1, len(rows))), np.zeros((1, len(rows), *space.shape))
-        for number, start in enumerate(rows):
+        chain, first = space.chain(table), [] if task.num_first == 0 else list(task.starts)
+        wanted = [(_begun_at(chain, start), task.threshold or 0.0, task.unit) for start in first]
+        for one, hidden in zip(task.further, task.paying, strict=True):
+            wanted.append((Chain(hidden, table, stationary=space.stationary), one.bound, one.sign * one.unit))
+        share = max(2, sequences // max(1, len(wanted)))
+        slack, slack_slope = np.zeros((1, len(wanted))), np.zeros((1, len(wanted), *space.shape))
+        for number, (begun, bound, unit) in enumerate(wanted):
             task.clock.check()
             generator = np.random.default_rng([self._options.seed, iteration, 1 + number])
-            begun = _begun_at(chain, start)
             value, _, value_slope = sampled_return_gradient(space.problem, begun, draw_runs(begun, share, generator))
-            slack[0, number] = (value - (task.threshold or 0.0)) / task.unit
-            slack_slope[0, number] = value_slope / task.unit
+            slack[0, number], slack_slope[0, number] = (value - bound) / unit, value_slope / unit
         returns = return_values(space.problem, space.hidden, table[None], stationary=space.stationary)
         return Values(task.sign * bits, task.sign * slope, slack, slack_slope, bits, returns)
 
@@ -186,12 +189,12 @@ class PrimalDual:
         feasible = bool(np.all(self.task.slacks(table[None]) >= 0)) if self._only_samples else bool(values.feasible[0])
         if feasible and values.score[0] > state.best_score:
             state = replace(state, best=table, best_score=float(values.score[0]))
-        price = float(multiplier.max(initial=0.0))
+        price = float(multiplier[: self.task.num_first].max(initial=0.0))
         bits, returned, clock = float(values.secrecy[0]), float(values.returns[0]), self.task.clock
         row = (state.iteration, bits, returned, price, self.step, clock.spent, *multiplier)
         clock.report(Progress("climbing", state.iteration, self.iterations, bits, returned, price, clock.spent))
         # The newest multipliers are the nearest to those of the optimum, whenever the best table was met.
-        return replace(state, best_multiplier=multiplier * self._unit, history=np.vstack([state.history, row]))
+        return replace(state, best_multiplier=multiplier * self.task.units, history=np.vstack([state.history, row]))
 
     def unpack(self, arrays: dict[str, np.ndarray]) -> PrimalDualState:
         """The state of the arrays in a checkpoint."""

@@ -1,5 +1,6 @@
 """One search from beginning to end: from scratch or a checkpoint, smaller classes first, within its limits, to a `Solution`."""
 
+import contextlib
 import hashlib
 import math
 from collections.abc import Callable
@@ -12,7 +13,8 @@ from jaxtyping import Float
 from ..common.clock import Clock, OutOfTime, Stop, interruptible
 from ..common.errors import CheckpointError
 from ..common.settings import settings
-from ..engine.return_range import check_feasible, return_slack
+from ..engine.feasibility import check_constraints
+from ..engine.return_range import return_slack
 from ..policy.policy import Policy
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
@@ -20,6 +22,7 @@ from .answer import CLOSING_SECONDS, best_candidate, in_class, make_answer, unse
 from .ascent import make_ascent
 from .checkpoint import Checkpoint, read_checkpoint
 from .device_plan import chosen_plan
+from .feasible_start import feasible_table
 from .iteration import Iteration, S
 from .methods import METHODS
 from .options import SolveOptions
@@ -48,7 +51,7 @@ def search(problem: Problem, options: SolveOptions, make: Start[Any]) -> Solutio
     """
     clock = Clock(options.time_limit, iterations=options.iterations, progress=options.progress)
     if options.min_opacity is None:
-        check_feasible(problem)
+        check_constraints(problem)
     space = make_space(problem, options.memory)
     smaller = () if options.method != "ascent" or options.start is not None else smaller_classes(space.memory)
     classes = (*smaller, options.memory)
@@ -76,7 +79,7 @@ def search(problem: Problem, options: SolveOptions, make: Start[Any]) -> Solutio
             before = before.passed()
             continue
         table, bits, returns = best_candidate(task, method, state, own.share(more=CLOSING_SECONDS))
-        multiplier = float(state.best_multiplier.max(initial=0.0)) * task.price_unit
+        multiplier = task.price(state.best_multiplier)
         row = np.array([0.0, bits, returns, multiplier, 0.0, clock.spent])
         before = before.followed_by(task.space.policy(table), row)
 
@@ -109,6 +112,9 @@ def _make_task(problem: Problem, options: SolveOptions, clock: Clock) -> tuple[T
         secrecy=secrecy,
     )
     safe = richest_table(space, clock)
+    if task.further:
+        with contextlib.suppress(OutOfTime):
+            safe = feasible_table(task, safe, clock)
     return _within_rounding(task, safe), safe
 
 
@@ -193,7 +199,7 @@ def _within_rounding(task: Task, safe: np.ndarray) -> Task:
 
 def _is_hopeless(task: Task, safe: np.ndarray) -> bool:
     """Whether the stationary class was searched for its largest return alone, and that misses the threshold."""
-    single = task.num_constraints == 1 and task.min_opacity is None
+    single = task.num_constraints == 1 and task.min_opacity is None and not task.further
     return single and task.space.memory == "markov" and bool(np.any(task.slacks(safe[None]) < 0))
 
 

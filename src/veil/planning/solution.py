@@ -13,6 +13,7 @@ from ..common.text import aligned
 from ..common.values import Value
 from ..common.writers import writer
 from ..game.refine import SolvedGame
+from ..measure.constrained import ConstraintValue
 from ..measure.result import Opacity
 from ..policy.policy import Policy
 from ..problem.problem import Problem
@@ -75,6 +76,9 @@ class Solution(Value):
     - `opacity`, an `Opacity`; `expected_return`, exact.
     - `threshold`, the return that was asked for, None where none was; `feasible`, whether the constraint is met.
     - `status`, a `Status`; `detail`, what else there is to say.
+    - `constraints`: every constraint of the problem with its bound, its value and its price, a `ConstraintValue` each; that on
+      the return is the first.
+    - `further_prices`: the prices of the constraints beside that on the return.
     - `price_bits`: λ, the bits that one more unit of return would cost, to first order, within the class; NaN for a feature
       policy.
     - `stationarity_bits`: what the best first-order change of the policy promises; near 0 at a local optimum.
@@ -107,6 +111,8 @@ class Solution(Value):
     certificate: Certificate | None = None
     certificate_note: str = ""
     upper_bits: float = float("nan")
+    further_prices: tuple[float, ...] = ()
+    constraints: tuple[ConstraintValue, ...] = ()
     proof: SolvedGame | None = field(default=None, repr=False)
     problem: Problem | None = field(default=None, repr=False)
 
@@ -144,6 +150,12 @@ class Solution(Value):
         else:
             low, high = lower_text(proof.lower, 6), upper_text(proof.upper, 6)
             facts.append(("proven", f"this policy at least {low} bits, any policy at most {high} bits"))
+        for one in self.constraints if len(self.constraints) > (self.threshold is not None) else ():
+            if one.name != "return" or one.relation == "≤":
+                missed = "" if one.met else " (missed)"
+                limit = "at least" if one.relation == "≥" else "at most"
+                price = f"; price {one.price_bits:.4g} bits per unit" if one.price_bits == one.price_bits else ""
+                facts.append((one.name, f"{one.value:.6g}, required: {limit} {one.bound:.6g}{missed}{price}"))
         if self.threshold is not None and self.feasible and not math.isnan(self.price_bits):
             facts.append(("price", f"{self.price_bits:.4g} bits for one more unit of return"))
         return facts

@@ -5,6 +5,7 @@ from dataclasses import replace
 from ..common.clock import Clock
 from ..common.errors import InputError, VeilError
 from ..common.settings import checked, settings, takes
+from ..measure.constrained import ConstraintValue, constraint_values
 from ..problem.problem import Problem
 from ..proof.certify import certify
 from .methods import METHODS, unsupported
@@ -44,10 +45,28 @@ def solve(problem: Problem, options: SolveOptions) -> Solution:
     limit = options.time_limit
     share = 1 - _SHARE_OF_PROOF if options.certificate else 1.0
     solution = method.solve(problem, options if limit is None else replace(options, time_limit=limit * share))
-    solution = replace(solution, problem=problem)
+    solution = _with_constraints(problem, replace(solution, problem=problem))
     if not options.certificate:
         return replace(solution, certificate_note="it was not asked for")
     return _with_proof(problem, solution, options, min(options.certificate_time_limit, clock.left))
+
+
+def _with_constraints(problem: Problem, solution: Solution) -> Solution:
+    """The answer with the value of every constraint; not feasible where it misses one that its method does not know of."""
+    values = list(constraint_values(problem, solution.policy)) if problem.further else []
+    first = len(values) - len(problem.further)
+    if solution.threshold is not None:
+        price = solution.price_bits
+        values[:first] = [ConstraintValue("return", "≥", solution.threshold, solution.expected_return, price)]
+        first = 1
+    for number, price in enumerate(solution.further_prices):
+        values[first + number] = replace(values[first + number], price_bits=price)
+    solution = replace(solution, constraints=tuple(values))
+    missed = [one.text for one in values[first:] if not one.met]
+    if not missed or not solution.feasible:
+        return solution
+    detail = f"method {solution.method!r} returned a policy that misses {' and '.join(missed)}"
+    return replace(solution, feasible=False, status=Status.INFEASIBLE, detail=detail)
 
 
 def check_options(options: SolveOptions) -> SolveOptions:

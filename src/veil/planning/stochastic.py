@@ -271,37 +271,49 @@ class StochasticAscent:
         estimate, slope = self._secrecy.fresh(table, sequences, seed, task.clock)
         secrecy_slope = self._used(slope)
         returns, slack, slack_slope = self._constraints(table)
+        more, more_slope = self._further(table)
+        score, score_slope = task.sign * estimate.bits, task.sign * secrecy_slope
         if task.min_opacity is not None:
+            score, score_slope = returns / task.unit, slack_slope[0]
             slack = np.array([estimate.bits - estimate.std_error - task.bits_kept])
-            return Point(estimate.bits, returns, returns / task.unit, slack), slack_slope[0], secrecy_slope[None]
-        return Point(estimate.bits, returns, task.sign * estimate.bits, slack), task.sign * secrecy_slope, slack_slope
+            slack_slope = secrecy_slope[None]
+        point = Point(estimate.bits, returns, score, np.concatenate([slack, more]))
+        return point, score_slope, np.concatenate([slack_slope, more_slope])
 
     def _used(self, slope: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "R A"]:
         return slope.reshape(-1, slope.shape[2])[self._rows]
 
+    def _further(self, table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The slacks of the further constraints and their gradients."""
+        if not self.task.further:
+            return np.zeros(0), np.zeros((0, len(self._rows), table.shape[2]))
+        slack, slopes = self.task.further_slacks(table[None])
+        return slack[0], np.stack([self._used(one) for one in slopes[0]])
+
     def _constraints(self, table: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-        """The return, the slacks and their gradients; with `min_opacity` the gradient of the return instead."""
+        """The return, its slacks and their gradients; with `min_opacity` the gradient of the return instead."""
         task, space = self.task, self.task.space
         if not self._has_one_return:
-            values, slope, slack, slack_slope = task.constraints(table[None])
+            values, slope, slack, slack_slope = replace(task, further=()).constraints(table[None])
             slopes = slope if task.min_opacity is not None else slack_slope[0]
             return float(values[0]), slack[0], np.stack([self._used(one) for one in slopes])
         value, slope, _ = space.layers.returns(table, self._terminal)
-        if task.num_constraints == 0:
+        if task.num_first == 0:
             return value, np.zeros(0), np.zeros((0, len(self._rows), table.shape[2]))
         wanted = task.threshold if task.threshold is not None else 0.0
         return value, np.array([(value - wanted) / task.unit]), self._used(slope)[None] / task.unit
 
     def _returns(self, table: np.ndarray) -> tuple[float, np.ndarray]:
-        """The return and its slacks alone."""
+        """The return, and the slacks of all constraints but that on the bits."""
         task, layers = self.task, self.task.space.layers
+        more = self._further(table)[0] if task.further else np.zeros(0)
         if not self._has_one_return:
             returns, slack, _ = self._constraints(table)
-            return returns, slack
+            return returns, np.concatenate([slack, more])
         value = layers.value(table, self._terminal)
-        if task.threshold is None or task.num_constraints == 0:
-            return value, np.zeros(0)
-        return value, np.array([(value - task.threshold) / task.unit])
+        if task.threshold is None or task.num_first == 0:
+            return value, more
+        return value, np.concatenate([[(value - task.threshold) / task.unit], more])
 
     def _louder(self, state: State) -> State:
         """The batch doubled where noise has taken over; the moments know."""
@@ -320,7 +332,7 @@ class StochasticAscent:
 
     def _noted(self, state: State, points: list[Point], rate: float) -> State:
         leader = max(points, key=lambda point: point.score + 4 * float(np.minimum(point.slack, 0.0).sum()))
-        multiplier = float(state.multiplier.max(initial=0.0)) * self.task.price_unit
+        multiplier = max(map(self.task.price, state.multiplier), default=0.0)
         clock = self.task.clock
         row = (state.iteration, leader.bits, leader.returns, multiplier, rate, clock.spent)
         phase = "sampling" if len(state.theta) == 1 else "choosing"
@@ -373,7 +385,7 @@ class StochasticAscent:
         """What an answer is worth, on draws that are the same for all of them; -inf where it is not feasible."""
         task = self.task
         returns, slack = self._returns(table)
-        if task.min_opacity is None and np.any(slack < 0):
+        if np.any(slack < 0):
             return -np.inf
         bits = self._secrecy.estimate(table, sequences, self._options.seed + 1, task.clock)
         if task.min_opacity is not None:

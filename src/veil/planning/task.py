@@ -1,12 +1,15 @@
 """What a search maximises and must keep, for many tables at once: score, constraints, and their slopes."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float
 
 from ..common.clock import UNLIMITED, Clock
 from ..common.errors import InputError
+from ..engine.feasibility import Target, further_targets
+from ..engine.hidden import Hidden
 from ..engine.return_range import return_extremes, return_slack, threshold
 from ..engine.returns import evaluate_returns, return_values, returns_from
 from .options import Objective
@@ -63,7 +66,7 @@ class Task:
     distributions from which the return must reach δ, one of them unless each start state has a constraint of its own;
     `min_opacity`: where given, the return is maximised and the secrecy kept at this many bits; `unit`: the range of
     returns, by which slacks are scaled; `is_free`: every policy earns δ but for rounding, which is then no constraint;
-    `clock`: checked by every evaluation.
+    `further`: the constraints beside that on the return, whose slacks come after it; `clock`: checked by every evaluation.
     """
 
     space: Space
@@ -74,14 +77,36 @@ class Task:
     min_opacity: float | None
     unit: float
     is_free: bool = False
+    further: tuple[Target, ...] = ()
     clock: Clock = UNLIMITED
 
     @property
     def num_constraints(self) -> int:
         """K."""
+        return self.num_first + len(self.further)
+
+    @property
+    def num_first(self) -> int:
+        """How many constraints there are on the return, or on the bits to be kept."""
         if self.min_opacity is not None:
             return 1
         return 0 if self.threshold is None or self.is_free else len(self.starts)
+
+    @property
+    def units(self) -> Float[np.ndarray, " K"]:
+        """By what each slack was divided."""
+        first = self.unit if self.min_opacity is None else 1.0
+        return np.array([first] * self.num_first + [one.unit for one in self.further])
+
+    def price(self, multiplier: Float[np.ndarray, " K"]) -> float:
+        """The multiplier of the return in bits for one unit of it (of bits, in return); the largest where there are several."""
+        return float(multiplier[: self.num_first].max(initial=0.0)) * self.price_unit
+
+    def further_prices(self, multiplier: Float[np.ndarray, " K"]) -> list[float]:
+        """The multipliers of the further constraints in bits for one unit of each (with `min_opacity`, in return)."""
+        scale = 1.0 if self.min_opacity is None else self.unit
+        found = zip(multiplier[self.num_first :].tolist(), self.further, strict=True)
+        return [scale * one / target.unit for one, target in found]
 
     @property
     def price_unit(self) -> float:
@@ -93,7 +118,8 @@ class Task:
         secrecy, slope = self.secrecy(tables, self.clock)
         returns, return_slope, slack, slack_slope = self.constraints(tables)
         if self.min_opacity is not None:
-            slack, slack_slope = (secrecy - self.bits_kept)[:, None], slope[:, None]
+            slack = np.concatenate([(secrecy - self.bits_kept)[:, None], slack], axis=1)
+            slack_slope = np.concatenate([slope[:, None], slack_slope], axis=1)
             return Values(returns / self.unit, return_slope / self.unit, slack, slack_slope, secrecy, returns)
         return Values(self.sign * secrecy, self.sign * slope, slack, slack_slope, secrecy, returns)
 
@@ -101,7 +127,28 @@ class Task:
         """Returns and their slopes, and the slacks of the constraints on returns with theirs."""
         space = self.space
         returns, slope = evaluate_returns(space.problem, space.hidden, tables, stationary=space.stationary)
-        return returns, slope, *self._slacks(tables, returns, slope)
+        slack, slack_slope = self._slacks(tables, returns, slope)
+        if self.further:
+            more, more_slope = self.further_slacks(tables)
+            slack, slack_slope = (
+                np.concatenate([slack, more], axis=1),
+                np.concatenate([slack_slope, more_slope], axis=1),
+            )
+        return returns, slope, slack, slack_slope
+
+    def further_slacks(self, tables: Tables) -> tuple[Float[np.ndarray, "B F"], Float[np.ndarray, "B F T C A"]]:
+        """The slacks of the further constraints, and their slopes."""
+        space, found = self.space, []
+        for target, hidden in zip(self.further, self.paying, strict=True):
+            values, slopes = evaluate_returns(space.problem, hidden, tables, stationary=space.stationary)
+            scale = target.sign / target.unit
+            found.append((scale * (values - target.bound), scale * slopes))
+        return np.stack([one for one, _ in found], axis=1), np.stack([one for _, one in found], axis=1)
+
+    @cached_property
+    def paying(self) -> list[Hidden]:
+        """The hidden chain with the rewards of each further constraint."""
+        return [self.space.hidden.paying(number) for number in range(len(self.further))]
 
     @property
     def bits_kept(self) -> float:
@@ -120,7 +167,7 @@ class Task:
         """The slacks alone, without the secrecy where it is not constrained."""
         if self.min_opacity is not None:
             return self.evaluate(tables).slack
-        if self.num_constraints != 1 or self.threshold is None:
+        if self.further or self.num_constraints != 1 or self.threshold is None:
             return self.constraints(tables)[2]
         space = self.space
         values = return_values(space.problem, space.hidden, tables, stationary=space.stationary)
@@ -170,6 +217,7 @@ def make_task(
         min_opacity=min_opacity,
         unit=spread if spread > rounding else 1.0,
         is_free=wanted is not None and not per_start and wanted <= extremes.smallest + rounding,
+        further=further_targets(problem),
     )
 
 

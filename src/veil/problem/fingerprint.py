@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import scipy.sparse as sp
 
+from .constraints import LinearConstraint
 from .model import Model
 from .observer import Observer
 from .problem import Problem
@@ -24,9 +25,9 @@ def fingerprint(problem: Problem) -> str:
 
     The content is what decides the answer: the models with the names of states and actions, what the observer receives
     and when, with the names of observations, the secret as resolved against the models, the horizon, the return and its
-    threshold, and whether the agent sees the observations. Not part of it: the problem's display name, and the
-    observer's notes on which observation is silent and which sensor reports what, which only `sensor_costs` and
-    `observation_costs` read. Problems that mean the same array for array agree however they were built.
+    threshold, all further constraints, and whether the agent sees the observations. Not part of it: the problem's display
+    name, and the observer's notes on which observation is silent and which sensor reports what, which only `sensor_costs`
+    and `observation_costs` read. Problems that mean the same array for array agree however they were built.
 
     Cost: linear in the number of non-zero transitions, emissions and names.
     """
@@ -48,6 +49,10 @@ def write_content(problem: Problem, write: Callable[[bytes], object]) -> None:
     _write_threshold(writer, problem.min_return)
     writer.text("return over", problem.return_over)
     writer.integer("agent sees observations", problem.agent_sees_observations)
+    if problem.further:
+        writer.integer("constraints", len(problem.further))
+    for constraint in problem.further:
+        _write_constraint(writer, constraint)
 
 
 class _Writer:
@@ -170,10 +175,19 @@ def _write_secret(writer: _Writer, table: SecretTable) -> None:
     writer.integer("secret: agent knows", table.agent_knows)
 
 
-def _write_threshold(writer: _Writer, min_return: float | str | None) -> None:
-    if min_return is None:
-        writer.nothing("min return")
-    elif isinstance(min_return, str):
-        writer.text("min return", min_return)
+def _write_constraint(writer: _Writer, constraint: LinearConstraint) -> None:
+    writer.text("constraint", constraint.name)
+    writer.integer("constraint: sign", int(constraint.sign))
+    _write_threshold(writer, constraint.bound, "constraint: bound")
+    writer.floats("constraint: rewards", constraint.paid)
+    writer.floats("constraint: terminal rewards", constraint.terminal)
+    writer.floats("constraint: discount", constraint.discount)
+
+
+def _write_threshold(writer: _Writer, bound: float | str | None, tag: str = "min return") -> None:
+    if bound is None:
+        writer.nothing(tag)
+    elif isinstance(bound, str):
+        writer.text(tag, bound)
     else:
-        writer.floats("min return", min_return)
+        writer.floats(tag, bound)

@@ -1,6 +1,8 @@
 """The model: a finite Markov decision process, checked when it is built and immutable afterwards."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, TypeGuard, cast
 
 import numpy as np
@@ -17,6 +19,7 @@ from ..common.checks import (
     check_finite,
     check_shape,
     frozen,
+    is_number,
 )
 from ..common.errors import TooLargeError
 from ..common.values import Value
@@ -25,7 +28,12 @@ State = str | int
 Entry = tuple[State, State, State, float]
 Tables = ArrayLike | Sequence[sp.sparray | sp.spmatrix]
 ByState = Mapping[str, float] | Mapping[int, float] | Mapping[str | int, float]
-Rewards = ArrayLike | ByState | Mapping[tuple[str, str], float] | Mapping[str | tuple[str, str], float]
+OneReward = ArrayLike | ByState | Mapping[tuple[str, str], float] | Mapping[str | tuple[str, str], float]
+Rewards = OneReward | Mapping[str, OneReward]
+Terminal = ArrayLike | ByState | Mapping[str, ArrayLike | ByState]
+
+FIRST_REWARD = "reward"
+"""The name of the rewards of a model that gives them without names."""
 
 _DENSE_LIMIT = 2**28  # numbers in a dense view of the transitions: 2 GiB
 _LISTED = 21
@@ -40,10 +48,12 @@ class Model(Value):
 
     - `transitions`: `P(s'|s,a)`, as an array `(S, A, S)`, or as a sequence of `A` SciPy sparse matrices `(S, S)`, one an
       action. `Model.from_entries` takes a list of `(state, action, next_state, probability)` instead.
-    - `rewards`: `R(s,a)`, `(S, A)`; or `(S,)` where the action does not matter.
+    - `rewards`: `R(s,a)`, `(S, A)`; or `(S,)` where the action does not matter; or a mapping from names to such arrays, of
+      which the first is *the* reward and the others are for constraints (`veil.Return(reward="energy", max=20)`).
     - `initial`: `μ_0`, `(S,)`; or one state (name or index); or a mapping from states to probabilities.
     - `discount`: `γ` in [0, 1].
-    - `terminal_rewards`: `R_T(s)`, `(S,)`, paid once for the last state, times `γ^T`. Zero by default.
+    - `terminal_rewards`: `R_T(s)`, `(S,)`, paid once for the last state, times `γ^T`; or a mapping from the names of rewards
+      to such arrays. Zero by default.
     - `state_names`, `action_names`: distinct strings; `s0, s1, …` and `a0, a1, …` by default.
     - `available`: `(S, A)` of bool, which actions can be taken in which state; all by default. A row of an action that
       cannot be taken must be empty.
@@ -56,10 +66,10 @@ class Model(Value):
     def __init__(
         self,
         transitions: Tables,
-        rewards: ArrayLike,
+        rewards: ArrayLike | Mapping[str, ArrayLike],
         initial: ArrayLike | ByState,
         discount: float = 1.0,
-        terminal_rewards: ArrayLike | ByState | None = None,
+        terminal_rewards: Terminal | None = None,
         state_names: Sequence[str] | None = None,
         action_names: Sequence[str] | None = None,
         *,
@@ -76,8 +86,10 @@ class Model(Value):
         defects.raise_if_any()  # the messages below use the names
         self.available: Bool[np.ndarray, "S A"] = self._check_available(available, defects)
         self._check_transitions(defects)
-        self.rewards: Float[np.ndarray, "S A"] = self._check_rewards(rewards, defects)
-        self.terminal_rewards: Float[np.ndarray, " S"] = self._check_terminal(terminal_rewards, defects)
+        self.named_rewards: Mapping[str, Reward] = self._check_named(rewards, terminal_rewards, defects)
+        first = next(iter(self.named_rewards.values()))
+        self.rewards: Float[np.ndarray, "S A"] = first.paid
+        self.terminal_rewards: Float[np.ndarray, " S"] = first.terminal
         self.initial: Float[np.ndarray, " S"] = self._check_initial(initial, defects)
         self.discount: float = _check_discount(discount, defects)
         defects.raise_if_any()
@@ -90,7 +102,7 @@ class Model(Value):
         rewards: Rewards,
         initial: ArrayLike | ByState,
         discount: float = 1.0,
-        terminal_rewards: ArrayLike | ByState | None = None,
+        terminal_rewards: Terminal | None = None,
         *,
         state_names: Sequence[str] | None = None,
         action_names: Sequence[str] | None = None,
@@ -101,7 +113,8 @@ class Model(Value):
 
         - `entries`: states and actions by name (or by index, where names are given). A pair (state, action) without any
           entry is an action that is not available there. An entry given twice is refused.
-        - `rewards`: `(S, A)`, or a mapping with keys `(state, action)` or `state`; what is not named pays 0.
+        - `rewards`: `(S, A)`, or a mapping with keys `(state, action)` or `state`; what is not named pays 0. Or a mapping
+          from names to such rewards.
         - `state_names`, `action_names`: fix the order; by default the order in which the entries name them.
 
         **Raises:** `InputError`, naming the number of the entry.
@@ -119,12 +132,13 @@ class Model(Value):
             defects.add("there are no entries, expected at least one for each state")
         defects.raise_if_any()
         matrices, available = _matrices_from_entries(listed, states, actions, defects)
-        if isinstance(rewards, Mapping):
-            rewards = _rewards_from_mapping(rewards, states, actions, defects.under("rewards"))
+        part = defects.under("rewards")
+        given = {
+            name: _rewards_from_mapping(one, states, actions, part) if isinstance(one, Mapping) else one
+            for name, one in by_name(rewards).items()
+        }
         defects.raise_if_any()
-        return cls(
-            matrices, rewards, initial, discount, terminal_rewards, state_names, action_names, available=available
-        )
+        return cls(matrices, given, initial, discount, terminal_rewards, state_names, action_names, available=available)
 
     @property
     def transitions(self) -> Float[np.ndarray, "S A S"]:
@@ -142,13 +156,23 @@ class Model(Value):
         """How many transitions have a positive probability."""
         return sum(matrix.nnz for matrix in self.matrices)
 
+    @property
+    def all_rewards(self) -> dict[str, Float[np.ndarray, "S A"]]:
+        """Every reward by its name, *the* reward first: what `rewards` takes."""
+        return {name: one.paid for name, one in self.named_rewards.items()}
+
+    @property
+    def all_terminal_rewards(self) -> dict[str, Float[np.ndarray, " S"]]:
+        """The terminal rewards of every reward by its name: what `terminal_rewards` takes."""
+        return {name: one.terminal for name, one in self.named_rewards.items()}
+
     def _arguments(self) -> dict[str, object]:
         return {
             "transitions": self.matrices,
-            "rewards": self.rewards,
+            "rewards": self.all_rewards,
             "initial": self.initial,
             "discount": self.discount,
-            "terminal_rewards": self.terminal_rewards,
+            "terminal_rewards": self.all_terminal_rewards,
             "state_names": self.states,
             "action_names": self.actions,
             "available": self.available,
@@ -201,6 +225,27 @@ class Model(Value):
                 row = _row(self.states[state], self.actions[action])
                 defects.add(f"{row} has entries, expected none: the action is not available there")
 
+    def _check_named(
+        self, rewards: ArrayLike | Mapping[str, ArrayLike], terminal: Terminal | None, defects: Defects
+    ) -> Mapping[str, "Reward"]:
+        """Every reward with what the last state pays of it, the first being *the* reward."""
+        given = cast(Mapping[str, ArrayLike], by_name(rewards))
+        ends = {} if terminal is None else by_name(terminal, next(iter(given)))
+        for name in [*given, *ends]:
+            if not isinstance(name, str) or not name.strip():
+                defects.add(f"reward name {name!r} is not understood, expected a text", "rewards")
+            elif name not in given:
+                known = ", ".join(map(repr, given))
+                defects.add(f"terminal rewards of {name!r}: the rewards are {known}", "terminal_rewards")
+        return MappingProxyType(
+            {
+                name: Reward(
+                    self._check_rewards(one, defects), self._check_terminal(cast("ByState", ends.get(name)), defects)
+                )
+                for name, one in given.items()
+            }
+        )
+
     def _check_rewards(self, rewards: ArrayLike, defects: Defects) -> np.ndarray:
         array = as_floats(rewards, "rewards", defects)
         if array is None:
@@ -247,6 +292,21 @@ class Model(Value):
             if state is not None:
                 vector[state] += _as_number(value, f"state {key!r}", part)
         return vector
+
+
+@dataclass(frozen=True, eq=False)
+class Reward:
+    """What is paid: `paid[s, a]` for a decision, `terminal[s]` for the last state."""
+
+    paid: Float[np.ndarray, "S A"]
+    terminal: Float[np.ndarray, " S"]
+
+
+def by_name(given: Any, first: str = FIRST_REWARD) -> dict[str, Any]:
+    """Rewards by name: a mapping whose values are not numbers is one already, anything else is that of `first`."""
+    if isinstance(given, Mapping) and given and not any(is_number(value) for value in given.values()):
+        return dict(given)
+    return {first: given}
 
 
 def _row(state: str, action: str) -> str:
@@ -398,6 +458,9 @@ def check_same_shape(models: Sequence[Model]) -> None:
         elif model.states.all() != first.states.all() or model.actions.all() != first.actions.all():
             found = f"model {number} names its states or actions differently from model 0"
             defects.add(f"{found}, expected the same names", *at)
+        elif list(model.named_rewards) != list(first.named_rewards):
+            names = ", ".join(map(repr, model.named_rewards))
+            defects.add(f"model {number} has the rewards {names}, expected the names of model 0", *at)
         elif not np.array_equal(model.available, first.available):
             defects.add(f"model {number} makes other actions available than model 0, expected the same", *at)
         if model.discount != first.discount:

@@ -3,7 +3,6 @@
 # pyright: reportUnnecessaryIsInstance=false
 # Users without a type checker are told at run time what is wrong with an argument.
 
-import re
 from collections.abc import Sequence
 from numbers import Integral
 from pathlib import Path
@@ -11,19 +10,18 @@ from typing import Literal, TypedDict, Unpack, cast
 
 import numpy as np
 
-from ..common.checks import Defects, is_number
+from ..common.checks import Defects
 from ..common.errors import InputError
 from ..common.suggest import suggestion
 from ..common.values import Value
 from ..common.writers import writer
+from .constraints import Constraint, LinearConstraint, Return, checked_bound, read_constraints, resolve, split_first
 from .layout import Layout
 from .model import Model, check_same_shape
 from .observer import Observer
 from .secrets.secret import Secret, SecretTable
 
 ReturnOver = Literal["horizon", "infinite"]
-
-_PERCENTAGE = re.compile(r"\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))\s*%\s*")
 
 
 class Parts(TypedDict, total=False):
@@ -35,6 +33,7 @@ class Parts(TypedDict, total=False):
     horizon: int
     min_return: float | str | None
     return_over: ReturnOver
+    constraints: Sequence[Constraint]
     agent_sees_observations: bool
     name: str
     layout: Layout | None
@@ -54,6 +53,8 @@ class Problem(Value):
       the smallest to the largest attainable return; None for no threshold.
     - `return_over`: `"horizon"`: `E[Σ_{t<T} γ^t R(s_t,a_t) + γ^T R_T(s_T)]`; `"infinite"`: the discounted sum over all
       times, as the paper defines the value, with discount below 1 and no terminal rewards.
+    - `constraints`: further bounds, such as `veil.Return(reward="energy", max=20)` and `veil.Probability("G !lava", min=0.95)`.
+      The attribute lists all of them, `min_return` first.
     - `agent_sees_observations`: whether the agent also receives the observations.
     - `name`: shown in results.
     - `layout`: where the states lie in a picture, for a grid; no number depends on it.
@@ -70,6 +71,7 @@ class Problem(Value):
         min_return: float | str | None = None,
         return_over: ReturnOver = "horizon",
         *,
+        constraints: Sequence[Constraint] = (),
         agent_sees_observations: bool = False,
         name: str = "problem",
         layout: Layout | None = None,
@@ -80,7 +82,11 @@ class Problem(Value):
         self.observer = observer
         self.secret = secret
         self.horizon = _check_horizon(horizon, defects)
-        self.min_return: float | str | None = _check_min_return(min_return, defects)
+        first = checked_bound(min_return, "min_return", defects)
+        self._given = split_first(
+            first, read_constraints(constraints, defects), next(iter(self.models[0].named_rewards))
+        )
+        self.min_return: float | str | None = self._given[0]
         self.return_over: ReturnOver = return_over
         self.agent_sees_observations = bool(agent_sees_observations)
         self.layout = layout
@@ -89,10 +95,20 @@ class Problem(Value):
         elif layout is not None:
             defects.add(f"layout is a {type(layout).__name__}, expected a Layout, as a GridWorld has")
         table = self._check_parts(defects)
-        defects.raise_if_any()
+        if table is None:
+            defects.raise_if_any()
         assert table is not None
-        self.secret_table: SecretTable = table
+        self.secret_table: SecretTable
+        self.further: tuple[LinearConstraint, ...]
+        self.secret_table, self.further = resolve(self._given[1], table, self.models, self.horizon, defects)
+        defects.raise_if_any()
         self._seal()
+
+    @property
+    def constraints(self) -> tuple[Constraint, ...]:
+        """All constraints; the threshold on the return is the first of them where there is one."""
+        first = () if self.min_return is None else (Return(min=self.min_return),)
+        return first + self._given[1]
 
     @property
     def model(self) -> Model:
@@ -130,6 +146,8 @@ class Problem(Value):
         if not table.agent_knows:
             return states
         known = table.value_names if len(self.models) > 1 else table.memory_names
+        if len(self.models) > 1 < len(table.memory_names):
+            known = tuple(f"{value}/{memory}" for value in known for memory in table.memory_names)
         return tuple(f"{memory}/{state}" for memory in known for state in states)
 
     @property
@@ -193,6 +211,7 @@ class Problem(Value):
             "horizon": self.horizon,
             "min_return": self.min_return,
             "return_over": self.return_over,
+            "constraints": self._given[1],
             "agent_sees_observations": self.agent_sees_observations,
             "name": self.name,
             "layout": self.layout,
@@ -201,6 +220,7 @@ class Problem(Value):
     def __repr__(self) -> str:
         wanted = f"{self.min_return:g}" if isinstance(self.min_return, float) else self.min_return
         threshold = "" if wanted is None else f", return ≥ {wanted}"
+        threshold += "".join(f", {one.text}" for one in self.further)
         return (
             f"Problem({self.name!r}: {self.model!r}, {self.observer!r}, {type(self.secret).__name__},"
             f" horizon {self.horizon}{threshold})"
@@ -222,6 +242,9 @@ class Problem(Value):
             if any(m.terminal_rewards.any() for m in self.models):
                 none = "return_over='infinite' has no last state to pay for"
                 defects.add(f"{none}: leave terminal_rewards out", "return_over")
+            if self._given[1]:
+                only = "return_over='infinite' takes min_return alone"
+                defects.add(f"{only}: other constraints are over the horizon", "constraints")
         if isinstance(self.observer, Observer):
             self.observer.check(model.states, model.actions, defects.under("observer"))
             self.observer.check_times(self.horizon, defects.under("observer"))
@@ -254,25 +277,3 @@ def _check_horizon(horizon: object, defects: Defects) -> int:
         defects.add(f"horizon is {horizon!r}, expected a whole number of decisions, 0 or more", "horizon")
         return -1
     return int(horizon)
-
-
-def _check_min_return(min_return: object, defects: Defects) -> float | str | None:
-    """A finite number as it is, a percentage as `"80%"` whatever way it was written; else None with the defect noted."""
-    if min_return is None:
-        return None
-    percentage = _PERCENTAGE.fullmatch(min_return) if isinstance(min_return, str) else None
-    if percentage is not None:
-        share = float(percentage[1])
-        if 0 <= share <= 100:
-            return np.format_float_positional(abs(share), trim="-") + "%"  # abs: no "-0%"
-        defects.add(
-            f"min_return is {min_return!r}, expected a percentage from 0% to 100%, of the way from the"
-            " smallest to the largest attainable return",
-            "min_return",
-        )
-    elif not is_number(min_return) or not np.isfinite(min_return):
-        expected = "a finite number or None, or a percentage such as '80%'"
-        defects.add(f"min_return is {min_return!r}, expected {expected}", "min_return")
-    else:
-        return float(min_return)
-    return None

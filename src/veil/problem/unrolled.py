@@ -10,6 +10,7 @@ from jaxtyping import Int
 
 from ..common.checks import Defects, Names
 from ..common.errors import InputError
+from .constraints import AtEachTime as ConstraintAtEachTime
 from .model import Model
 from .observer import NO_CLOCK, Observer
 from .secrets.secret import Secret, SecretTable
@@ -74,6 +75,7 @@ def unroll(problem: "Problem") -> tuple["Problem", Int[np.ndarray, " N"]]:
         model=models if len(models) > 1 else models[0],
         observer=plain,
         secret=AtEachTime(problem.secret, problem.secret_table, state, problem),
+        constraints=[ConstraintAtEachTime(one, state) for one in problem.further],
     )
     return made, state
 
@@ -106,10 +108,10 @@ def _model(model: Model, layers: list[np.ndarray], begin: np.ndarray, state: np.
     initial[: len(layers[0])] = model.initial[layers[0]]
     return Model(
         matrices,
-        model.rewards[state],
+        {name: paid[state] for name, paid in model.all_rewards.items()},
         initial,
         model.discount,
-        terminal_rewards=model.terminal_rewards[state],
+        terminal_rewards={name: paid[state] for name, paid in model.all_terminal_rewards.items()},
         state_names=[f"{model.states[s]}@{t}" for s, t in zip(state.tolist(), time.tolist(), strict=True)],
         action_names=model.actions.all() if model.actions.given else None,
         available=model.available[state],

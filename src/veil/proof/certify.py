@@ -13,7 +13,7 @@ import numpy as np
 from ..common.checks import Defects, is_number
 from ..common.clock import UNLIMITED, Clock, OutOfTime, Progress, ProgressOption
 from ..common.errors import TooLargeError
-from ..engine.return_range import check_feasible
+from ..engine.feasibility import check_constraints
 from ..engine.return_range import threshold as threshold_of
 from ..engine.returns import optimal_values
 from ..game.pairs import DEFAULT_MEMORY
@@ -75,7 +75,7 @@ def certify(
     """
     _check(policy, problem, goal, time_limit, gap)
     if len(problem.models) == 1 or problem.secret_table.agent_knows:
-        check_feasible(problem)  # the bound is also about agents who know the model, who may earn more
+        check_constraints(problem)  # the bound is also about agents who know the model, who may earn more
     clock, checked = Clock(_SECONDS if time_limit is None else float(time_limit)), CheckedProblem(problem)
     values = np.stack([optimal_values(one) for one in problem.models]) if problem.return_over == "infinite" else None
     share = clock if goal == "transparent" else clock.share(_POLICY_SHARE)
@@ -136,6 +136,8 @@ def _check(policy: Policy, problem: Problem, goal: str, time_limit: float | None
         defects.add(f"gap is {gap!r}, expected bits, 0 or more")
     if not isinstance(policy, Policy):
         defects.add(f"policy is a {type(policy).__name__}, expected a policy: veil.MarkovPolicy(probabilities)")
+    if problem.further:
+        defects.add("certificates cover min_return alone, and the problem has further constraints")
     defects.raise_if_any()
     policy.check(problem)
 

@@ -48,6 +48,17 @@ class OpacityPart(Part):
     reason: str = Field(description="Why this method.")
 
 
+class ConstraintPart(Part):
+    """A constraint, with the value of its quantity under the policy."""
+
+    name: str = Field(description="The quantity: `return`, the name of a reward, or `P(formula)`.")
+    relation: str = Field(description="`≥` or `≤`.")
+    bound: Number = Field(description="The bound.")
+    value: Number = Field(description="The value under the policy, exact.")
+    met: bool = Field(description="Whether the value is within its bound.")
+    price_bits: Number = Field(description="The bits that one more unit of the bound would cost.")
+
+
 class AnswerPart(Part):
     """What the search found."""
 
@@ -64,6 +75,7 @@ class AnswerPart(Part):
     objective: str = Field(description="entropy, leakage or guess.")
     detail: str = Field(description="Further remarks on the search.")
     price_bits: Number = Field(description="The bits that one more unit of return would cost.")
+    constraints: list[ConstraintPart] = Field([], description="Every constraint; that on the return is the first.")
     stationarity_bits: Number = Field(description="Gain of the best first-order change; near 0 at a local optimum.")
     iterations: int = Field(description="Number of iterations.")
     seconds: Number = Field(description="Duration of the search.")
@@ -105,8 +117,10 @@ def opacity_document(opacity: Opacity) -> dict[str, object]:
 
 def answer_document(solution: Solution) -> dict[str, object]:
     """A `Solution` as a JSON document, without its history and its policy."""
-    fields = [name for name in AnswerPart.model_fields if name not in ("status", "message", "opacity")]
-    own = {"status": solution.status.name, "message": solution.status.value}
+    fields = [name for name in AnswerPart.model_fields if name not in ("status", "message", "opacity", "constraints")]
+    own: dict[str, object] = {"status": solution.status.name, "message": solution.status.value}
+    names = ConstraintPart.model_fields
+    own["constraints"] = [plain({name: getattr(one, name) for name in names}) for one in solution.constraints]
     return own | {"opacity": opacity_document(solution.opacity)} | plain({n: getattr(solution, n) for n in fields})
 
 

@@ -11,6 +11,7 @@ from ...common.settings import Given
 from ...problem.observer import Observer
 from ...problem.problem import Problem
 from ...problem.secrets.registry import SECRETS
+from .constraints import read_constraints, with_rewards
 from .files import read_file
 from .forms import read_secret_form, read_tables
 from .models import MOST_TRANSITIONS, ScenarioModel, read_graph, read_grid
@@ -113,9 +114,11 @@ class _Reader:
         secret = first.imported.secret if tables.secret is None else None  # that of a program with secret variables
         if secret is None and form is not None:
             secret = read_secret(form, tables.models, first, defects)
-        models = [found.model for found in self._models]
+        rewarded = [with_rewards(found, tables.rewards, defects.under("rewards")) for found in self._models]
+        models = [model for model in rewarded if model is not None]
+        constraints = read_constraints(tables.constraints, first, defects.under("constraints"))
         if defects or observer is None or secret is None:
-            if secret is not None and "horizon" not in self._wrong:
+            if secret is not None and models and "horizon" not in self._wrong:
                 secret.resolve(models, tables.horizon, defects.under("secret"))
             return None
         try:
@@ -126,6 +129,7 @@ class _Reader:
                 tables.horizon,
                 tables.min_return,
                 tables.return_over,
+                constraints=constraints,
                 agent_sees_observations=tables.agent_sees_observations,
                 name=name,
                 layout=None if first.grid is None else first.grid.layout,

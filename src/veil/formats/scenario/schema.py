@@ -35,6 +35,7 @@ MOST_DECISIONS = 100_000
 MOST_CELLS = 50_000
 MOST_MODELS = 64
 MOST_SENSORS = 200
+MOST_REWARDS, MOST_CONSTRAINTS = 50, 50
 
 
 class DrawnSensor(Table):
@@ -140,6 +141,34 @@ class PaidStates(Table):
     states: States = Field(description="The states in which it is paid.")
     action: Name | None = Field(None, description="The action for which it is paid; every action by default.")
     reward: Finite = Field(description="Paid for each decision taken there.")
+
+
+class NamedReward(Table):
+    """A part of a further reward, `[[rewards.NAME]]`; the parts of one name add up. Constraints use it by its name."""
+
+    states: States | None = Field(None, description="The states in which it is paid; all by default.")
+    action: Name | None = Field(None, description="The action for which it is paid; every action by default.")
+    reward: Finite = Field(description="Paid for each decision taken there.")
+    last: bool = Field(False, description="Whether it is paid once, for the last state, instead.")
+
+
+class ConstraintTable(Table):
+    """A bound on an expected return, or with `formula` on the probability that a formula holds of the run."""
+
+    min: Threshold | None = Field(
+        None, description="Least value: a number, or a percentage of the way from the smallest to the largest value."
+    )
+    max: Threshold | None = Field(None, description="Largest value, likewise.")
+    reward: Name | None = Field(None, description="Which reward: a name in `[[rewards.NAME]]`; the model's by default.")
+    formula: Annotated[str, Field(min_length=1, max_length=10_000)] | None = Field(
+        None, description="The formula whose probability is bounded, in linear temporal logic on finite runs."
+    )
+    labels: dict[Name, States] = Field(
+        {}, max_length=1000, description="Where a proposition of the formula is true: `name = states`."
+    )
+    agent_knows: bool = Field(
+        False, description="Whether the policy may depend on the state of the formula's automaton."
+    )
 
 
 class FinalStates(Table):
@@ -317,6 +346,12 @@ class ScenarioFile(Table):
     secret: dict[str, object] | None = Field(
         None,
         description="What the observer wants to know; by default, in a grid: is the last state a secret cell?",
+    )
+    rewards: Annotated[dict[Name, list[NamedReward]], Field(max_length=MOST_REWARDS)] = Field(
+        {}, description="Further rewards, for constraints: `[[rewards.NAME]]` tables."
+    )
+    constraints: Annotated[list[ConstraintTable], Field(max_length=MOST_CONSTRAINTS)] = Field(
+        [], description="Constraints beside `min_return`, a `[[constraints]]` table each."
     )
     solve: Settings | None = Field(None, description="Options of the solver.")
 

@@ -16,6 +16,7 @@ from ...problem.observer import Observer
 from ...problem.problem import Problem
 from ...problem.secrets.registry import SECRETS
 from ..text import write_file
+from .constraints import constraint_tables, rewards_table
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _WIDTH = 110
@@ -34,7 +35,9 @@ def to_toml(problem: Problem, story: str = "") -> str:
     """
     comment = [f"# {line}".rstrip() for line in story.splitlines()] + ([""] if story else [])
     tables = _head(problem) | _models(problem) | {"observer": _observer(problem.observer, problem.model)}
-    text = "\n".join([*comment, *_lines(tables | {"secret": _secret(problem)})]) + "\n"
+    more = {"rewards": rewards_table(problem), "constraints": constraint_tables(problem)}
+    tables |= {"secret": _secret(problem)} | {key: value for key, value in more.items() if value}
+    text = "\n".join([*comment, *_lines(tables)]) + "\n"
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:

@@ -1,0 +1,307 @@
+"""Whether all constraints of a problem can be met together, and what conflicts where they cannot.
+
+The values `(V_1, …, V_K)` that policies reach are a convex set whose corners are those of deterministic policies. A small
+linear program mixes the corners known so far so that the worst slack is largest; its multipliers say in which direction a
+further corner is wanted, and one backward induction finds it. Both sides bound the largest worst slack: a mixture from below,
+`max_π Σ_k λ_k s_k` from above, so that neither answer depends on a tolerance of the linear program.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.optimize import linprog
+
+from ..common.clock import UNLIMITED, Clock
+from ..common.errors import InfeasibleError
+from ..problem.constraints import LinearConstraint
+from ..problem.problem import Problem
+from .hidden import Paid, build
+from .return_range import ReturnRange, check_feasible, return_extremes, threshold
+
+ROUNDING = 1e-9  # of a quantity's range: constraints that miss each other by less meet
+_MOST_CORNERS = 400  # tens suffice for a few constraints
+_WORTH = 0.8  # share of the largest worst slack at which a mixture is far enough inside
+_TOLERANCES = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """One constraint as numbers: `sign · V ≥ sign · bound`.
+
+    **Attributes:** `name` of the quantity; `sign`; `bound`; `range` of its values over all policies; `paid`, its rewards on
+    the hidden chain.
+    """
+
+    name: str
+    sign: float
+    bound: float
+    range: ReturnRange
+    paid: Paid
+
+    @property
+    def unit(self) -> float:
+        """By which slacks are scaled: the range of the quantity, 1 where all policies have the same."""
+        spread = self.range.largest - self.range.smallest
+        return spread if spread > ROUNDING * (abs(self.range.largest) + abs(self.range.smallest)) else 1.0
+
+    @property
+    def text(self) -> str:
+        """The constraint in words: `energy ≤ 20`."""
+        return constraint_text(self.name, self.sign, self.bound)
+
+    def slack(self, value: float) -> float:
+        """How far a value is inside, in units of the range; negative outside."""
+        return self.sign * (value - self.bound) / self.unit
+
+
+def constraint_text(name: str, sign: float, bound: float) -> str:
+    """A constraint in words."""
+    return f"{name} {'≥' if sign > 0 else '≤'} {bound:.6g}"
+
+
+_TARGETS: WeakKeyDictionary[Problem, tuple[Target, ...]] = WeakKeyDictionary()
+
+
+def targets(problem: Problem) -> tuple[Target, ...]:
+    """All constraints of a problem as numbers, percentages resolved; the threshold on the return is the first.
+
+    Over an infinite horizon there is none beside the threshold, which `return_range` covers. Cost: two backward inductions
+    for each constraint, once for each problem.
+    """
+    found = _TARGETS.get(problem)
+    if found is None:
+        found = _TARGETS[problem] = _targets(problem)
+    return found
+
+
+def further_targets(problem: Problem) -> tuple[Target, ...]:
+    """Those beside the threshold on the return, in the order of `problem.further`."""
+    return targets(problem)[-len(problem.further) :] if problem.further else ()
+
+
+def _targets(problem: Problem) -> tuple[Target, ...]:
+    hidden, wanted = build(problem.with_clock()), threshold(problem)
+    found: list[Target] = []
+    if wanted is not None:
+        paid = Paid(hidden.reward, hidden.terminal, hidden.discount)
+        found.append(Target("return", 1.0, wanted, return_extremes(problem), paid))
+    for one, paid in zip(problem.further, hidden.further, strict=True):
+        extremes = _range(problem, one, paid)
+        bound = extremes.at(float(one.bound.removesuffix("%")) / 100) if isinstance(one.bound, str) else one.bound
+        found.append(Target(one.name, one.sign, bound, extremes, paid))
+    return tuple(found)
+
+
+def _range(problem: Problem, one: LinearConstraint, paid: Paid) -> ReturnRange:
+    """The smallest and the largest value of a quantity over all policies that know the hidden state."""
+    plain = Target(one.name, 1.0, 0.0, ReturnRange(0.0, 0.0, exact=True), paid)
+    largest, smallest = (_Corners(problem, (plain,)).reach(np.array([sign]))[1][0] for sign in (1.0, -1.0))
+    exact = len(problem.models) == 1 or problem.secret_table.agent_knows
+    return ReturnRange(min(smallest, largest), largest, exact)
+
+
+class _Corners:
+    """Deterministic policies on the hidden states, by backward induction, and what they reach."""
+
+    def __init__(self, problem: Problem, wanted: Sequence[Target]):
+        self.hidden, self.wanted = build(problem.with_clock()), tuple(wanted)
+        mask = problem.model.available[self.hidden.state]
+        self._blocked = np.where(mask, 0.0, -np.inf)
+
+    def reach(self, weights: Float[np.ndarray, " K"], clock: Clock = UNLIMITED) -> tuple[np.ndarray, np.ndarray]:
+        """The actions `(T, N)` that maximise `Σ_k weights_k V_k`, and the values `(K,)` that they reach."""
+        hidden = self.hidden
+        actions = np.empty((hidden.horizon, hidden.num_states), dtype=np.int32)
+        value = self._paid(weights, hidden.horizon, last=True)
+        for time in range(hidden.horizon - 1, -1, -1):
+            clock.check()
+            scores = (hidden.kernel.stacked @ value).reshape(hidden.num_states, -1)
+            scores = scores + self._paid(weights, time) + self._blocked
+            actions[time] = np.argmax(scores, axis=1)
+            value = np.take_along_axis(scores, actions[time][:, None], axis=1)[:, 0]
+        return actions, self.values(self.flows(actions))
+
+    def flows(self, actions: Int[np.ndarray, "T N"]) -> list[np.ndarray]:
+        """`P(x_t = x, a_t = a)` for each decision, `(N, A)`, and last `P(x_T = x)`."""
+        hidden, here = self.hidden, self.hidden.start
+        found, states = [], np.arange(hidden.num_states)
+        for chosen in actions:
+            flow = np.zeros(hidden.reward.shape)
+            flow[states, chosen] = here
+            found.append(flow)
+            here = flow.ravel() @ hidden.kernel.stacked
+        return [*found, here]
+
+    def values(self, flows: list[np.ndarray]) -> Float[np.ndarray, " K"]:
+        """The expected sum of each quantity."""
+        horizon = self.hidden.horizon
+        return np.array(
+            [
+                sum(
+                    one.paid.discount**time * float(np.vdot(one.paid.reward, flow))
+                    for time, flow in enumerate(flows[:-1])
+                )
+                + one.paid.discount**horizon * float(one.paid.terminal @ flows[-1])
+                for one in self.wanted
+            ]
+        )
+
+    def _paid(self, weights: np.ndarray, time: int, *, last: bool = False) -> np.ndarray:
+        total = np.zeros(self.hidden.num_states if last else self.hidden.reward.shape)
+        for weight, one in zip(weights.tolist(), self.wanted, strict=True):
+            if weight:
+                paid = one.paid
+                total += weight * paid.discount**time * (paid.terminal if last else paid.reward)
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """The policy whose worst slack is largest, as a mixture of deterministic ones on the hidden states.
+
+    **Attributes:** `targets`; `slack` of each, in units of its range; `upper`, which no policy's worst slack exceeds (proven);
+    `weights` of the corners `actions`.
+    """
+
+    targets: tuple[Target, ...]
+    slack: Float[np.ndarray, " K"]
+    upper: float
+    weights: Float[np.ndarray, " n"]
+    actions: list[Int[np.ndarray, "T N"]]
+    corners: _Corners
+
+    @property
+    def is_excluded(self) -> bool:
+        """Whether it is proven that no policy meets all constraints."""
+        return self.upper < -ROUNDING
+
+    @cached_property
+    def flows(self) -> list[np.ndarray]:
+        """`P(x_t = x, a_t = a)` for each decision and last `P(x_T = x)`, of the mixture."""
+        total = [np.zeros_like(flow) for flow in self.corners.flows(self.actions[0])]
+        for weight, actions in zip(self.weights.tolist(), self.actions, strict=True):
+            for flow, part in zip(total, self.corners.flows(actions), strict=True):
+                flow += weight * part
+        return total
+
+
+def best_mixture(
+    problem: Problem, wanted: Sequence[Target] | None = None, *, relax: bool = False, clock: Clock = UNLIMITED
+) -> Mixture:
+    """The mixture of policies whose worst slack is largest, or, with `relax`, whose missing slacks have the smallest sum.
+
+    **Arguments:** `wanted`: the constraints, all by default.
+
+    Cost: a backward induction for each corner; a few for each constraint.
+    """
+    wanted = targets(problem) if wanted is None else tuple(wanted)
+    corners = _Corners(problem, wanted)
+    scale = np.array([one.sign / one.unit for one in wanted])
+    bounds = np.array([one.bound for one in wanted])
+    count = len(wanted)
+    multipliers, upper = np.full(count, 1.0 if relax else 1 / count), math.inf
+    actions: list[np.ndarray] = []
+    slacks = np.zeros((0, count))
+    weights, best = np.zeros(0), -math.inf
+    for _ in range(_MOST_CORNERS):
+        clock.check()
+        made, values = corners.reach(multipliers * scale, clock)
+        new = scale * (values - bounds)
+        upper = min(upper, float(multipliers @ new))
+        known = bool(len(slacks)) and float(np.abs(slacks - new).max(axis=1).min()) <= 1e-13
+        if not known:
+            actions.append(made)
+            slacks = np.vstack([slacks, new])
+        weights, multipliers = _mixed(slacks, relax=relax)
+        mixed = weights @ slacks
+        best = float(np.minimum(mixed, 0.0).sum()) if relax else float(mixed.min())
+        enough = best >= _WORTH * upper if best > ROUNDING and not relax else upper - best <= ROUNDING / 10
+        if known or enough or (upper < -ROUNDING and not relax and upper - best <= 1e-3 * -upper):
+            break
+    used = np.flatnonzero(weights > 0)
+    return Mixture(wanted, weights @ slacks, upper, weights[used], [actions[i] for i in used], corners)
+
+
+def _mixed(slacks: Float[np.ndarray, "n K"], *, relax: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The weights of the corners at which the worst slack is largest (or the missing slacks sum to least), and multipliers."""
+    count, size = slacks.shape
+    extra = np.eye(size) if relax else -np.ones((size, 1))
+    found = linprog(
+        np.concatenate([np.zeros(count), np.ones(size) if relax else [-1.0]]),
+        A_ub=-np.hstack([slacks.T, extra]),
+        b_ub=np.zeros(size),
+        A_eq=np.concatenate([np.ones(count), np.zeros(extra.shape[1])])[None],
+        b_eq=[1.0],
+        bounds=[(0, None)] * count + [(0, None) if relax else (None, None)] * extra.shape[1],
+        method="highs",
+        options=_TOLERANCES,
+    )
+    weights = np.maximum(found.x[:count], 0.0)
+    multipliers = np.maximum(-found.ineqlin.marginals, 0.0)
+    total = multipliers.sum()
+    if not relax:
+        multipliers = multipliers / total if total > 0 else np.full(size, 1 / size)
+    return weights / weights.sum(), multipliers
+
+
+_MIXTURES: WeakKeyDictionary[Problem, Mixture] = WeakKeyDictionary()
+
+
+def feasible_mixture(problem: Problem) -> Mixture:
+    """`best_mixture` of all constraints, found once for each problem."""
+    found = _MIXTURES.get(problem)
+    if found is None:
+        found = _MIXTURES[problem] = best_mixture(problem)
+    return found
+
+
+def check_constraints(problem: Problem) -> None:
+    """Raise `InfeasibleError` where it is proven that no policy meets all constraints, saying which of them conflict.
+
+    Passing is no promise for a smaller class of policies, and none where the agent does not know which model runs.
+    """
+    check_feasible(problem)
+    if not problem.further or not feasible_mixture(problem).is_excluded:
+        return
+    raise InfeasibleError(_explained(problem))
+
+
+def _explained(problem: Problem) -> str:
+    """Which constraints conflict, what each could reach alone, and the nearest bounds that can be met."""
+    conflict = list(targets(problem))
+    for one in list(conflict):
+        rest = [other for other in conflict if other is not one]
+        if rest and best_mixture(problem, rest).is_excluded:
+            conflict = rest
+    alone = ", ".join(f"{one.name} from {one.range.smallest:.6g} to {one.range.largest:.6g}" for one in conflict)
+    relaxed = best_mixture(problem, relax=True)
+    nearest = [
+        constraint_text(one.name, one.sign, _outward(one, slack))
+        for one, slack in zip(relaxed.targets, relaxed.slack.tolist(), strict=True)
+        if slack < -ROUNDING
+    ]
+    texts = [one.text for one in conflict]
+    what = (
+        f"no policy meets the constraint {texts[0]}"
+        if len(texts) == 1
+        else f"no policy meets {' and '.join([', '.join(texts[:-1]), texts[-1]])} together"
+    )
+    return (
+        f"{what}; alone, policies reach {alone}. Nearest bounds that can be met, the others kept:"
+        f" {', '.join(nearest)}. Relax these or remove a constraint"
+    )
+
+
+def _outward(one: Target, slack: float) -> float:
+    """The bound that a slack of a mixture meets, rounded to six digits to the side where it is met."""
+    bound = one.bound + one.sign * slack * one.unit
+    text = f"{bound:.5e}"
+    rounded = float(text)
+    if one.sign * (rounded - bound) > 0:
+        rounded -= one.sign * 10.0 ** (int(text.split("e")[1]) - 5)
+    return rounded

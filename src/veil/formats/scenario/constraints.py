@@ -1,0 +1,117 @@
+"""The further rewards and the constraints of a scenario: read from its tables, and written to them."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ...common.checks import Defects
+from ...common.errors import InputError, VeilError
+from ...problem.constraints import Constraint, Probability, Return
+from ...problem.model import Model
+from ...problem.problem import Problem
+from ..imported import changed_model
+from .models import ScenarioModel, lookup
+from .schema import ConstraintTable, NamedReward
+from .secret import MOST_WORK
+
+
+def with_rewards(found: ScenarioModel, tables: Mapping[str, list[NamedReward]], defects: Defects) -> Model | None:
+    """The model with the further rewards of `[[rewards.NAME]]`; None with every defect noted."""
+    model, before = found.model, len(defects)
+    if not tables:
+        return model
+    paid, ends = dict(model.all_rewards), dict(model.all_terminal_rewards)
+    for name, parts in tables.items():
+        part = defects.under(name)
+        if name in model.named_rewards:
+            part.add("the model has a reward of this name already: use another one")
+        paid[name] = np.zeros((model.num_states, model.num_actions))
+        ends[name] = np.zeros(model.num_states)
+        for number, entry in enumerate(parts):
+            _add(entry, paid[name], ends[name], found, part.under(number))
+    if len(defects) > before:
+        return None
+    return changed_model(model, rewards=paid, terminal_rewards=ends)
+
+
+def _add(entry: NamedReward, paid: np.ndarray, ends: np.ndarray, found: ScenarioModel, defects: Defects) -> None:
+    where = slice(None) if entry.states is None else found.find(entry.states, defects.under("states"))
+    if entry.last:
+        if entry.action is not None:
+            defects.add("found beside last = true: there is no decision in the last state", "action")
+        ends[where] += entry.reward
+    elif entry.action is None:
+        paid[where] += entry.reward
+    elif (action := lookup(found.action_numbers, entry.action, "action", defects, "action")) is not None:
+        paid[where, action] += entry.reward
+
+
+def read_constraints(tables: Sequence[ConstraintTable], model: ScenarioModel, defects: Defects) -> list[Constraint]:
+    """The constraints of the `[[constraints]]` tables; those with defects are left out, each noted."""
+    made: list[Constraint] = []
+    for number, table in enumerate(tables):
+        part, before = defects.under(number), len(defects)
+        if table.formula is None:
+            for key in ("labels", "agent_knows"):
+                if getattr(table, key):
+                    part.add("found without a formula, to which it belongs", key)
+        elif table.reward is not None:
+            part.add("found beside a formula, expected one of them: make two [[constraints]]", "reward")
+        if len(table.labels) * model.model.num_states > MOST_WORK:
+            part.add(f"found {len(table.labels):,} sets of states, expected fewer", "labels")
+        if len(defects) > before:
+            continue
+        labels = {name: model.find(states, part.under("labels", name)) for name, states in table.labels.items()}
+        try:
+            if table.formula is None:
+                made.append(Return(table.min, table.max, table.reward))
+            else:
+                made.append(Probability(table.formula, table.min, table.max, labels, agent_knows=table.agent_knows))
+        except VeilError as error:
+            part.take(error)
+    return made
+
+
+def rewards_table(problem: Problem) -> dict[str, object]:
+    """The `[[rewards.NAME]]` tables of a problem."""
+    model = problem.model
+    names = list(model.named_rewards)[1:]
+    for other in problem.models[1:]:
+        if any(not _same(model, other, name) for name in names):
+            raise InputError("scenario", ["further rewards that differ between models have no form in files"])
+    return {name: _parts(model, name) for name in names}
+
+
+def _same(first: Model, second: Model, name: str) -> bool:
+    one, two = first.named_rewards[name], second.named_rewards[name]
+    return np.array_equal(one.paid, two.paid) and np.array_equal(one.terminal, two.terminal)
+
+
+def _parts(model: Model, name: str) -> list[dict[str, object]]:
+    """The entries of one reward: states that are paid the same, for every action or for one."""
+    found, states = model.named_rewards[name], model.states.all()
+    parts: list[dict[str, object]] = []
+    taken = np.where(model.available, found.paid, np.nan)
+    least = np.nanmin(taken, axis=1)
+    even = least == np.nanmax(taken, axis=1)
+
+    def add(values: np.ndarray, **more: object) -> None:
+        for value in np.unique(values[np.isfinite(values) & (values != 0)]).tolist():
+            inside = [states[s] for s in np.flatnonzero(values == value).tolist()]
+            parts.append({"states": inside, **more, "reward": value})
+
+    add(np.where(even, least, 0.0))
+    for action in range(model.num_actions):
+        add(np.where(even, 0.0, taken[:, action]), action=model.actions[action])
+    add(found.terminal, last=True)
+    return parts or [{"reward": 0.0}]
+
+
+def constraint_tables(problem: Problem) -> list[dict[str, object]]:
+    """The `[[constraints]]` tables of a problem: all but the threshold on the return."""
+    listed = problem.constraints[0 if problem.min_return is None else 1 :]
+    return [
+        one.to_table(problem.model.states)
+        | {name: getattr(one, name) for name in ("min", "max") if getattr(one, name) is not None}
+        for one in listed
+    ]

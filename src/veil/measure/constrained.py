@@ -1,0 +1,74 @@
+"""The value of every constrained quantity under a policy: exact, and whether it is within its bound."""
+
+from dataclasses import dataclass, replace
+
+from ..common.values import Value
+from ..engine.chain import Chain, make_chain
+from ..engine.feasibility import constraint_text, targets
+from ..engine.returns import evaluate_return
+from ..policy.policy import Policy
+from ..problem.problem import Problem
+from .history import history_return
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ConstraintValue(Value):
+    """A constraint and the value of its quantity under a policy.
+
+    **Attributes:** `name` of the quantity: `return`, the name of a reward, or `P(formula)`; `relation`, `"≥"` or `"≤"`;
+    `bound`, a number, also where a percentage was asked for; `value`, exact; `price_bits`: the multiplier, how many bits one
+    more unit of the bound costs to first order, NaN where it is not known.
+    """
+
+    name: str
+    relation: str
+    bound: float
+    value: float
+    price_bits: float = float("nan")
+
+    @property
+    def slack(self) -> float:
+        """How far the value is inside its bound, in the quantity's unit; negative where the constraint is missed."""
+        return self.value - self.bound if self.relation == "≥" else self.bound - self.value
+
+    @property
+    def met(self) -> bool:
+        """Whether the value is within its bound; no tolerance."""
+        return self.slack >= 0
+
+    @property
+    def text(self) -> str:
+        """The constraint in words: `energy ≤ 20`."""
+        return constraint_text(self.name, 1.0 if self.relation == "≥" else -1.0, self.bound)
+
+
+def constraint_values(problem: Problem, policy: Policy) -> tuple[ConstraintValue, ...]:
+    """Every constraint of a problem with the value of its quantity under a policy, in the order of `problem.constraints`.
+
+    A constraint with both `min` and `max` is two entries. Cost: that of `expected_return`, for each constraint.
+
+    **Raises:** `InputError` where the policy does not fit the problem.
+    """
+    chain, wanted = make_chain(problem, policy, untimed=True), targets(problem)
+    values = [_value(problem, chain)] if len(wanted) > len(problem.further) else []
+    values += further_values(problem, chain)
+    return tuple(
+        ConstraintValue(one.name, "≥" if one.sign > 0 else "≤", one.bound, value)
+        for one, value in zip(wanted, values, strict=True)
+    )
+
+
+def further_values(problem: Problem, chain: Chain) -> list[float]:
+    """The values of the constraints beside that on the return, in the order of `problem.further`."""
+    return [_value(problem, chain, number) for number in range(len(problem.further))]
+
+
+def _value(problem: Problem, chain: Chain, number: int | None = None) -> float:
+    if chain.followed is not None:
+        hidden = chain.followed.hidden
+        return history_return(
+            problem, chain.followed if number is None else replace(chain.followed, hidden=hidden.paying(number))
+        )
+    if number is not None:
+        chain = Chain(chain.hidden.paying(number), chain.table, stationary=chain.stationary)
+    return evaluate_return(problem, chain)[0]

@@ -1,0 +1,361 @@
+"""Constraints: bounds on expected sums of rewards and on probabilities of formulas, all linear in the occupancies.
+
+Every bound becomes one `LinearConstraint` on the hidden chain, `sign · E[Σ_t d^t r(x_t,a_t) + d^T r_T(x_T)] ≥ sign · δ`. A
+formula's automaton becomes a part of the hidden state (`with_automata`), where its last state pays 1 if it accepts.
+"""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from ..common.checks import Defects, Names, as_tuple, is_number
+from ..common.suggest import suggestion
+from ..common.values import Value
+from .formulas.formula import Formula
+from .model import Model
+from .secrets.holds import Holds
+from .secrets.secret import SecretTable, State, States, written
+
+Bound = float | str | None
+"""A number, or a percentage such as `"80%"` of the way from the smallest to the largest value that policies can reach."""
+
+_PERCENTAGE = re.compile(r"\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))\s*%\s*")
+_MOST_PAIRS = 2**24  # of a memory of the secret and the formulas together, and a state: a table of 128 MiB
+
+
+@dataclass(frozen=True, eq=False)
+class Quantity:
+    """What a constraint is about: rewards with a discount of their own, and perhaps an automaton that decides the last one.
+
+    `paid` is `(K, S, A)`; `terminal` is `(K, M|1, S)`; with an `automaton` it is left out, and the last state pays
+    `accepted` of the automaton's state.
+    """
+
+    name: str
+    paid: Float[np.ndarray, "K S A"]
+    terminal: Float[np.ndarray, "K M S"]
+    discount: float
+    automaton: SecretTable | None = None
+    accepted: Bool[np.ndarray, " Q"] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class LinearConstraint:
+    """One bound: `sign · E[Σ_{t<T} d^t paid(k,s_t,a_t) + d^T terminal(k,m_T,s_T)] ≥ sign · bound`.
+
+    **Attributes:** `name` of the quantity; `sign`, +1 where it must be at least the bound, −1 at most; `bound`, a number or a
+    percentage; `paid`, `terminal` by model, memory and state; `discount`, d.
+    """
+
+    name: str
+    sign: float
+    bound: float | str
+    paid: Float[np.ndarray, "K S A"]
+    terminal: Float[np.ndarray, "K M S"]
+    discount: float
+
+    @property
+    def text(self) -> str:
+        """The constraint in words: `energy ≤ 20`."""
+        return f"{self.name} {self.relation} {self.bound if isinstance(self.bound, str) else f'{self.bound:.6g}'}"
+
+    @property
+    def relation(self) -> str:
+        """`≥` or `≤`."""
+        return "≥" if self.sign > 0 else "≤"
+
+
+class Constraint(Value, ABC):
+    """A quantity that must stay between two bounds, one of which may be left out."""
+
+    min: Bound
+    max: Bound
+
+    @abstractmethod
+    def quantity(self, models: Sequence[Model], horizon: int, defects: Defects) -> Quantity | None:
+        """The quantity on a problem's models, or None with every defect noted."""
+
+    @abstractmethod
+    def to_table(self, states: Names) -> dict[str, object]:
+        """The keys of its `[[constraints]]` table in a scenario file, without the bounds; states by name."""
+
+    def _check_bounds(self, defects: Defects, least: float = -np.inf, most: float = np.inf) -> None:
+        for name in ("min", "max"):
+            value = checked_bound(getattr(self, name), name, defects)
+            object.__setattr__(self, name, value)
+            if isinstance(value, float) and not least <= value <= most:
+                defects.add(f"{name} is {value:g}, expected a number from {least:g} to {most:g}", name)
+        if self.min is None and self.max is None:
+            defects.add("neither min nor max is given, expected at least one of them", "min")
+        if isinstance(self.min, float) and isinstance(self.max, float) and self.min > self.max:
+            defects.add(f"min is {self.min:g} and max is {self.max:g}, expected min ≤ max", "min")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Return(Constraint):
+    """The expected return must be at least `min` and at most `max`: `E[Σ_{t<T} γ^t R(s_t,a_t) + γ^T R_T(s_T)]`.
+
+    **Arguments:**
+
+    - `min`, `max`: numbers, or percentages such as `"80%"`, of the way from the smallest to the largest return that policies
+      can reach; at least one of them.
+    - `reward`: the name of one of the model's rewards; the first by default.
+    """
+
+    min: Bound = None
+    max: Bound = None
+    reward: str | None = None
+
+    def __post_init__(self) -> None:
+        defects = Defects("constraint Return")
+        self._check_bounds(defects)
+        defects.raise_if_any()
+
+    def quantity(self, models: Sequence[Model], horizon: int, defects: Defects) -> Quantity | None:
+        """The rewards of that name, with the models' discount."""
+        names = list(models[0].named_rewards)
+        name = names[0] if self.reward is None else self.reward
+        if name not in names:
+            defects.add(f"there is no reward {name!r}: {suggestion(str(name), names)}", "reward")
+            return None
+        found = [model.named_rewards[name] for model in models]
+        return Quantity(
+            "return" if name == names[0] else name,
+            np.stack([one.paid for one in found]),
+            np.stack([one.terminal for one in found])[:, None],
+            models[0].discount,
+        )
+
+    def to_table(self, states: Names) -> dict[str, object]:
+        """See `Constraint`."""
+        return {} if self.reward is None else {"reward": self.reward}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Probability(Constraint):
+    """The probability that a formula holds of the run `s_0, …, s_T` must be at least `min` and at most `max`.
+
+    **Arguments:**
+
+    - `formula`: text or `Formula`, in linear temporal logic on finite runs.
+    - `min`, `max`: probabilities, or percentages such as `"80%"`, of the way from the smallest to the largest probability that
+      policies can reach; at least one of them.
+    - `labels`: a mapping from propositions to the states where they are true. A proposition that is not named there is true
+      in the state of that name.
+    - `agent_knows`: whether the policy may depend on the automaton's state (its table then has a row for each pair); the same
+      for all formulas and for the secret, where that has a memory.
+    """
+
+    formula: str | Formula
+    min: Bound = None
+    max: Bound = None
+    labels: Mapping[str, Iterable[State]] | None = None
+    agent_knows: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        defects = Defects("constraint Probability")
+        self._check_bounds(defects, 0.0, 1.0)
+        if isinstance(self.formula, Formula):
+            object.__setattr__(self, "formula", self.formula.text)
+        elif not isinstance(self.formula, str):
+            defects.add(f"formula is {self.formula!r}, expected a text or a veil.Formula", "formula")
+        if isinstance(self.labels, Mapping):
+            object.__setattr__(self, "labels", {name: as_tuple(states) for name, states in self.labels.items()})
+        object.__setattr__(self, "agent_knows", bool(self.agent_knows))
+        defects.raise_if_any()
+
+    def quantity(self, models: Sequence[Model], horizon: int, defects: Defects) -> Quantity | None:
+        """The automaton of the formula, whose accepting states pay 1 at the end, without a discount."""
+        table = Holds(self.formula, self.labels or {}, agent_knows=self.agent_knows).resolve(models, horizon, defects)
+        if table is None:
+            return None
+        holds = np.array([name == "holds" for name in table.value_names])
+        label = table.label[0, :, 0]
+        shape = len(models), models[0].num_states
+        return Quantity(
+            f"P({self.formula})",
+            np.broadcast_to(0.0, (*shape, models[0].num_actions)),
+            np.broadcast_to(0.0, (shape[0], 1, shape[1])),
+            1.0,
+            table,
+            (label >= 0) & holds[label],
+        )
+
+    def to_table(self, states: Names) -> dict[str, object]:
+        """See `Constraint`."""
+        given: dict[str, object] = {"formula": str(self.formula)}
+        labels = {name: written(members, States, states) for name, members in (self.labels or {}).items()}
+        given |= {"labels": labels} if labels else {}
+        return given | ({"agent_knows": True} if self.agent_knows else {})
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AtEachTime(Constraint):
+    """A constraint of a problem, over the states of the unrolled one: its numbers with the columns of the states `state`."""
+
+    original: LinearConstraint
+    state: Int[np.ndarray, " N"]
+
+    @property
+    def min(self) -> Bound:  # type: ignore[override]
+        """The bound from below."""
+        return self.original.bound if self.original.sign > 0 else None
+
+    @property
+    def max(self) -> Bound:  # type: ignore[override]
+        """The bound from above."""
+        return self.original.bound if self.original.sign < 0 else None
+
+    def quantity(self, models: Sequence[Model], horizon: int, defects: Defects) -> Quantity | None:
+        """The same numbers, by the state without its time."""
+        one = self.original
+        return Quantity(one.name, one.paid[:, self.state], one.terminal[:, :, self.state], one.discount)
+
+    def to_table(self, states: Names) -> dict[str, object]:
+        """A scenario file has no form for it; the secret of an unrolled problem says so."""
+        return {}
+
+
+def checked_bound(value: object, name: str, defects: Defects) -> Bound:
+    """A finite number as it is, a percentage as `"80%"` whatever way it was written; else None with the defect noted."""
+    if value is None:
+        return None
+    percentage = _PERCENTAGE.fullmatch(value) if isinstance(value, str) else None
+    if percentage is not None:
+        share = float(percentage[1])
+        if 0 <= share <= 100:
+            return np.format_float_positional(abs(share), trim="-") + "%"  # abs: no "-0%"
+        defects.add(
+            f"{name} is {value!r}, expected a percentage from 0% to 100%, of the way from the"
+            " smallest to the largest attainable return",
+            name,
+        )
+    elif not is_number(value) or not np.isfinite(value):
+        expected = "a finite number or None, or a percentage such as '80%'"
+        defects.add(f"{name} is {value!r}, expected {expected}", name)
+    else:
+        return float(value)
+    return None
+
+
+def read_constraints(given: object, defects: Defects) -> tuple[Constraint, ...]:
+    """The constraints of an argument; what is none is noted."""
+    made = as_tuple(given)
+    listed = made if isinstance(made, tuple) else (made,)
+    for number, one in enumerate(listed):
+        if not isinstance(one, Constraint):
+            expected = "expected one such as veil.Return(max=20, reward='energy')"
+            defects.add(f"constraint {number} is a {type(one).__name__}, {expected}", "constraints", number)
+    return tuple(one for one in listed if isinstance(one, Constraint))
+
+
+def split_first(min_return: Bound, given: tuple[Constraint, ...], first: str) -> tuple[Bound, tuple[Constraint, ...]]:
+    """`min_return`, taken from a constraint on *the* return (of the reward `first`) where it is not given, and the others."""
+    given = tuple(Return(one.min, one.max) if isinstance(one, Return) and one.reward == first else one for one in given)
+    for number, one in enumerate(given if min_return is None else ()):
+        if isinstance(one, Return) and one.reward is None and one.min is not None:
+            rest = () if one.max is None else (Return(max=one.max),)
+            return one.min, (*given[:number], *rest, *given[number + 1 :])
+    return min_return, given
+
+
+def resolve(
+    constraints: Sequence[Constraint], table: SecretTable, models: Sequence[Model], horizon: int, defects: Defects
+) -> tuple[SecretTable, tuple[LinearConstraint, ...]]:
+    """The table of the secret in product with the automata of all formulas, and the bounds over it."""
+    found: list[tuple[Constraint, Quantity]] = []
+    for number, one in enumerate(constraints):
+        part = defects.under("constraints", number, where=f"constraint {type(one).__name__}")
+        quantity = one.quantity(models, horizon, part)
+        if quantity is not None:
+            found.append((one, quantity))
+    automata = [quantity.automaton for _, quantity in found if quantity.automaton is not None]
+    if defects or not _same_knowledge(table, automata, len(models), defects):
+        return table, ()
+    whole, memories = with_automata(table, automata)
+    if whole.label.size > _MOST_PAIRS:
+        limit = f"{len(whole.memory_names):,} states of the secret and the formulas together"
+        defects.add(f"{limit} need too large a table: use fewer or simpler formulas", "constraints")
+    linear: list[LinearConstraint] = []
+    for one, quantity in found:
+        shape = (len(models), len(whole.memory_names), models[0].num_states)
+        terminal = np.broadcast_to(quantity.terminal, shape)
+        if quantity.accepted is not None:
+            own = memories[sum(other.automaton is not None for _, other in found[: _place(found, quantity)])]
+            terminal = np.broadcast_to(quantity.accepted[own].astype(float)[None, :, None], shape)
+        for sign, bound in ((1.0, one.min), (-1.0, one.max)):
+            if bound is not None:
+                linear.append(LinearConstraint(quantity.name, sign, bound, quantity.paid, terminal, quantity.discount))
+    return whole, tuple(linear)
+
+
+def _place(found: list[tuple[Constraint, Quantity]], quantity: Quantity) -> int:
+    return next(number for number, (_, one) in enumerate(found) if one is quantity)
+
+
+def _same_knowledge(table: SecretTable, automata: list[SecretTable], models: int, defects: Defects) -> bool:
+    """Whether all that have a memory say the same of what the agent knows; else the defect is noted."""
+    has_memory = models > 1 or len(table.memory_names) > 1
+    said = {one.agent_knows for one in ([table] if has_memory else []) + automata}
+    if len(said) > 1:
+        defects.add(
+            "agent_knows is True for one and False for another of the secret and the formulas, expected the same for all:"
+            " the rows of a policy's table are for what the agent knows",
+            "constraints",
+        )
+    return len(said) <= 1
+
+
+def with_automata(
+    table: SecretTable, automata: Sequence[SecretTable]
+) -> tuple[SecretTable, list[Int[np.ndarray, " M"]]]:
+    """The table with a memory that is a tuple (memory of the secret, state of each automaton).
+
+    Returned with it: for each automaton, its state in each memory of the product. Only tuples that some sequence of states
+    reaches are kept.
+    """
+    if not automata:
+        return table, []
+    parts = [table, *automata]
+    numbers: dict[tuple[int, ...], int] = {}
+    starts = np.stack([one.memory_start for one in parts], axis=1)
+    kinds, start = np.unique(starts, axis=0, return_inverse=True)
+    for kind in kinds.tolist():
+        numbers[tuple(kind)] = len(numbers)
+    found, step = list(numbers), []
+    for memory in found:  # grows while it is read
+        after, inverse = np.unique(
+            np.stack([one.memory_step[place] for one, place in zip(parts, memory, strict=True)], axis=1),
+            axis=0,
+            return_inverse=True,
+        )
+        row = []
+        for kind in map(tuple, after.tolist()):
+            if kind not in numbers:
+                numbers[kind] = len(found)
+                found.append(kind)
+            row.append(numbers[kind])
+        step.append(np.array(row)[inverse.ravel()])
+    places = np.array(found)
+    plain = len(table.memory_names) == 1
+    names = [
+        "/".join(
+            str(one.memory_names[place])
+            for one, place in zip(parts, memory, strict=True)
+            if one is not table or not plain
+        )
+        for memory in found
+    ]
+    whole = replace(
+        table,
+        label=table.label[:, places[:, 0]],
+        memory_start=start.ravel(),
+        memory_step=np.array(step),
+        memory_names=tuple(names),
+        agent_knows=automata[0].agent_knows,
+    )
+    return whole, [places[:, 1 + number] for number in range(len(automata))]

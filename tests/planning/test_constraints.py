@@ -1,0 +1,106 @@
+"""Searches under several constraints: every method keeps all of them, and their prices are reported."""
+
+import json
+
+import numpy as np
+import pytest
+
+import veil
+from tests.engine.test_feasibility import random_problem
+from tests.problem.test_constraints import ALL, make_problem
+
+FEASIBLE = make_problem([veil.Return(max="40%", reward="energy"), veil.Probability("G !s2", "40%")], 3)
+
+
+@pytest.mark.parametrize("memory", ["markov", "timed"])
+@pytest.mark.parametrize("method", ["ascent", "primal-dual"])
+@pytest.mark.parametrize("seed", [0, 1, 3])
+def test_every_search_keeps_all_constraints(method: str, memory: str, seed: int):
+    limits = [veil.Return(max="40%", reward="energy"), veil.Probability("G !s2", "40%")]
+    problem = make_problem(limits, seed)
+    options = {"iterations": 300} if method == "primal-dual" else {"starts": 6, "iterations": 150}
+    found = veil.solve(problem, method, memory, certificate=False, **options)
+    assert found.feasible
+    assert [one.name for one in found.constraints] == ["return", "energy", "P(G !s2)"]
+    assert all(one.met for one in found.constraints)
+    exact = veil.constraint_values(problem, found.policy)
+    assert [one.value for one in found.constraints] == pytest.approx([one.value for one in exact], abs=1e-12)
+
+
+def test_prices_are_the_slopes_of_the_optimum():
+    found = veil.solve(FEASIBLE, memory="timed", certificate=False)
+    assert found.status is veil.Status.CONVERGED
+    assert all(one.price_bits > 0.01 for one in found.constraints)
+    for number, one in enumerate(found.constraints):
+        step = 1e-3 * abs(one.bound)
+        bounds = [other.bound for other in found.constraints]
+        bounds[number] += step if one.relation == "≤" else -step
+        limits = [veil.Return(max=bounds[1], reward="energy"), veil.Probability("G !s2", bounds[2])]
+        looser = FEASIBLE.replace(min_return=bounds[0], constraints=limits)
+        gained = veil.solve(looser, memory="timed", certificate=False).opacity.bits - found.opacity.bits
+        assert gained / step == pytest.approx(one.price_bits, rel=0.1)
+
+
+def test_sampled_searches_keep_all_constraints():
+    for options in (
+        {"evaluation": "sampled", "iterations": 30},
+        {"method": "primal-dual", "gradients": "sampled", "iterations": 30},
+    ):
+        found = veil.solve(FEASIBLE, memory="timed", certificate=False, **options)
+        assert found.feasible
+        assert all(one.met for one in found.constraints)
+
+
+def test_most_return_for_some_bits_keeps_them():
+    found = veil.solve(FEASIBLE, memory="timed", min_opacity=0.5, certificate=False, iterations=150)
+    assert found.feasible
+    assert found.opacity.bits >= 0.5
+    assert all(one.met for one in found.constraints[-2:])
+
+
+def test_a_formula_that_the_agent_follows_or_does_not():
+    for knows in (False, True):
+        limit = veil.Probability("F s1 & G !s2", "60%", agent_knows=knows)
+        for memory in ("timed", veil.StateMemory(1)):
+            found = veil.solve(make_problem([limit], 5), memory=memory, certificate=False, iterations=120)
+            assert found.feasible
+            assert found.constraints[1].met
+
+
+def test_infeasible_sets_are_refused_before_any_search():
+    refused = 0
+    for seed in range(6):
+        problem = random_problem(seed)
+        try:
+            assert veil.solve(problem, memory="timed", certificate=False, iterations=60).feasible
+        except veil.InfeasibleError:
+            refused += 1
+    assert 0 < refused < 6
+
+
+def test_a_class_that_cannot_meet_them_says_which_it_misses():
+    model = veil.Model.from_entries(
+        [("a", "stay", "a", 1.0), ("a", "go", "b", 1.0), ("b", "stay", "b", 1.0), ("b", "go", "a", 1.0)],
+        {"gain": {"a": 0.0}, "moves": {("a", "go"): 1.0, ("b", "go"): 1.0}},
+        "a",
+    )
+    limits = [veil.Return(max=2, reward="moves"), veil.Probability("X a & X X b", min=0.9)]
+    problem = veil.Problem(model, veil.Observer(np.ones((2, 1))), veil.LastState(["b"]), 4, constraints=limits)
+    assert veil.solve(problem, memory="timed", certificate=False).feasible
+    found = veil.solve(problem, memory="markov", certificate=False)
+    assert not found.feasible
+    assert "missed:" in found.detail
+    assert "memory='timed'" in found.detail
+
+
+def test_results_hold_every_constraint(tmp_path):
+    found = veil.solve(FEASIBLE, memory="timed", certificate=False, iterations=60)
+    found.save(tmp_path / "result")
+    told = json.loads((tmp_path / "result" / "result.json").read_text())["answer"]["constraints"]
+    assert [one["name"] for one in told] == ["return", "energy", "P(G !s2)"]
+    assert all(one["met"] for one in told)
+    assert "energy" in found.summary()
+    assert "required: at most" in found.summary()
+    plain = veil.solve(make_problem(), certificate=False, iterations=20)
+    assert [one.text for one in plain.constraints] == [f"return ≥ {plain.threshold:.6g}"]
+    assert ALL[0].max == "60%"
