@@ -19,9 +19,7 @@ def worst_slack_by_linear_program(problem: veil.Problem) -> float:
     count = horizon * size * actions + size
     flow = np.arange(horizon * size * actions).reshape(horizon, size, actions)
     last = np.arange(count - size, count)
-    kernel = np.asarray(
-        hidden.kernel.stacked.todense() if hasattr(hidden.kernel.stacked, "todense") else hidden.kernel.stacked
-    )
+    kernel = np.asarray(hidden.kernel.stacked)
     left, right = np.zeros(((horizon + 1) * size, count + 1)), np.zeros((horizon + 1) * size)
     for time, state in itertools.product(range(horizon + 1), range(size)):
         row = time * size + state

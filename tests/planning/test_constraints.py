@@ -1,6 +1,7 @@
 """Searches under several constraints: every method keeps all of them, and their prices are reported."""
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,10 +16,10 @@ FEASIBLE = make_problem([veil.Return(max="40%", reward="energy"), veil.Probabili
 @pytest.mark.parametrize("memory", ["markov", "timed"])
 @pytest.mark.parametrize("method", ["ascent", "primal-dual"])
 @pytest.mark.parametrize("seed", [0, 1, 3])
-def test_every_search_keeps_all_constraints(method: str, memory: str, seed: int):
+def test_every_search_keeps_all_constraints(method: Any, memory: Any, seed: int):
     limits = [veil.Return(max="40%", reward="energy"), veil.Probability("G !s2", "40%")]
     problem = make_problem(limits, seed)
-    options = {"iterations": 300} if method == "primal-dual" else {"starts": 6, "iterations": 150}
+    options: dict[str, Any] = {"iterations": 300} if method == "primal-dual" else {"starts": 6, "iterations": 150}
     found = veil.solve(problem, method, memory, certificate=False, **options)
     assert found.feasible
     assert [one.name for one in found.constraints] == ["return", "energy", "P(G !s2)"]

@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -22,11 +23,11 @@ def make_model(seed: int = 0, states: int = 4, actions: int = 2, discount: float
     )
 
 
-def make_problem(constraints: object = (), seed: int = 0, horizon: int = 3, **more: object) -> veil.Problem:
+def make_problem(constraints: Any = (), seed: int = 0, horizon: int = 3, **more: Any) -> veil.Problem:
     """A random problem whose secret is whether the last state is s0."""
     rng = np.random.default_rng([seed, 1])
     observer = veil.Observer(rng.dirichlet(np.ones(2), size=4))
-    parts = {"min_return": "50%"} | more
+    parts: dict[str, Any] = {"min_return": "50%"} | more
     return veil.Problem(make_model(seed), observer, veil.LastState([0]), horizon, constraints=constraints, **parts)
 
 
@@ -134,7 +135,7 @@ def test_every_part_of_a_constraint_is_in_the_fingerprint():
         (lambda: veil.Return(min="130%"), "from 0% to 100%"),
         (lambda: veil.Return(min=float("nan")), "a finite number"),
         (lambda: veil.Probability("F a", min=1.5), "from 0 to 1"),
-        (lambda: veil.Probability(3, min=0.5), "expected a text or a veil.Formula"),
+        (lambda: veil.Probability(cast(Any, 3), min=0.5), "expected a text or a veil.Formula"),
         (lambda: make_problem([veil.Return(max=1, reward="enery")]), "did you mean 'energy'"),
         (lambda: make_problem([veil.Probability("G !sx", min=0.5)]), "'sx' is neither in labels"),
         (lambda: make_problem([veil.Probability("G (", min=0.5)]), "column"),
