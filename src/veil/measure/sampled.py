@@ -98,7 +98,7 @@ def sampled_opacity(
                 break
     except OutOfTime:
         reason = _late(tally, f"a standard error of {std_error:g}" if std_error else f"{sequences:,}", reason)
-    return _result(chain, tally, reason)
+    return _result(chain.prior, tally, reason)
 
 
 def sampled_gradient(
@@ -139,14 +139,16 @@ def sampled_gradient(
             raise
         reason = _late(tally, f"{sequences:,}", reason)
         slope *= sequences / tally.count
-    return _result(chain, tally, reason), slope
+    return _result(chain.prior, tally, reason), slope
 
 
-def opacity_of_posteriors(chain: Chain, posterior: Float[np.ndarray, "k Z"], reason: str = "") -> Opacity:
-    """The estimate from the posteriors `P(z|y)` of independent sequences of the chain."""
+def opacity_of_posteriors(
+    prior: Float[np.ndarray, " Z"], posterior: Float[np.ndarray, "k Z"], reason: str = ""
+) -> Opacity:
+    """The estimate from `P(z)` and the posteriors `P(z|y)` of independent sequences of a chain."""
     tally = _Tally()
     tally.add(np.ones(len(posterior)), entropy_bits(posterior))
-    return _result(chain, tally, reason)
+    return _result(prior, tally, reason)
 
 
 def _late(tally: "_Tally", wanted: str, reason: str) -> str:
@@ -211,9 +213,9 @@ def chunk_sizes(chain: Chain, sequences: int, memory_bytes: int, most: int = _CH
     return [size + 1] * larger + [size] * (chunks - larger)
 
 
-def _result(chain: Chain, tally: _Tally, reason: str) -> Opacity:
-    prior = float(entropy_bits(chain.prior))
-    most = min(prior, log2_of_count(chain.hidden.num_values))
+def _result(distribution: Float[np.ndarray, " Z"], tally: _Tally, reason: str) -> Opacity:
+    prior = float(entropy_bits(distribution))
+    most = min(prior, log2_of_count(len(distribution)))
     return Opacity(
         bits=tally.mean,
         lower=0.0,

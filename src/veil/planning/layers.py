@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 
 from ..common.clock import UNLIMITED, Clock
 from ..common.logs import natural_log, posteriors
-from ..engine.chain import sum_by_cell, sum_over
+from ..engine.chain import Chain, sum_by_cell, sum_over
 from ..engine.hidden import Hidden
 from ..engine.kernel import Kernel, SparseKernel
 from ..engine.sampling import Emissions, RowDraws
@@ -197,6 +197,10 @@ class Layers:
         for time, emitted in enumerate(self._emitted):
             result[time + 1] = emitted[0].T @ spread[time + 1]
         return spread[self.hidden.split_time].sum(axis=0), result
+
+    def prior(self, table: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, " Z"]:
+        """`P(z)`."""
+        return Chain(self.hidden, table, stationary=len(table) == 1).prior
 
     def soft_table(
         self,

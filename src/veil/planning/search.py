@@ -23,7 +23,7 @@ from .ascent import make_ascent
 from .checkpoint import Checkpoint, read_checkpoint
 from .device_plan import chosen_plan
 from .feasible_start import feasible_table
-from .iteration import Iteration, S
+from .iteration import Iteration, S, State
 from .methods import METHODS
 from .options import SolveOptions
 from .policy_class import Space, make_space, memory_words, smaller_classes
@@ -179,10 +179,10 @@ class _Writer:
     file: Checkpoint | None
     about: dict[str, np.ndarray]
 
-    def write(self, arrays: dict[str, np.ndarray], seconds: float, *, due: bool = False) -> None:
+    def write(self, state: State, seconds: float, *, due: bool = False) -> None:
         """Write the state; with `due`, only where the last file is old enough."""
         if self.file is not None and (not due or self.file.is_due):
-            self.file.write(arrays | self.about, seconds)
+            self.file.write(state.arrays() | self.about, seconds)
 
 
 def _within_rounding(task: Task, safe: np.ndarray) -> Task:
@@ -257,11 +257,11 @@ def _run(
                     break
                 clock.check()
                 state = method.advance(state)
-                writer.write(state.arrays(), clock.spent, due=True)
+                writer.write(state, clock.spent, due=True)
     except OutOfTime as end:
         status = Status.INTERRUPTED if end.reason is Stop.INTERRUPTED else Status.TIME_LIMIT
     if state is not None:
-        writer.write(state.arrays(), clock.spent)
+        writer.write(state, clock.spent)
     return state, status
 
 

@@ -364,7 +364,8 @@ def sampled_answer(
         return opacity(space.problem, space.policy(table), "exact")
     generator, clock = np.random.default_rng([seed, 1]), Clock(0.8 * seconds)
     parts: list[np.ndarray] = []
+    lane = min(sequences, _LANE if space.on_device is None else space.on_device.chunk)
     while not parts or (sum(map(len, parts)) < sequences and clock.left > clock.spent / len(parts)):
-        events = space.layers.draw(table, min(sequences, _LANE), generator)
+        events = space.layers.draw(table, lane, generator)
         parts.append(space.layers.posteriors(table, events))
-    return opacity_of_posteriors(chain, np.concatenate(parts))
+    return opacity_of_posteriors(space.layers.prior(table), np.concatenate(parts))
