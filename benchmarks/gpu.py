@@ -155,7 +155,7 @@ def on_device(problem: veil.Problem, memory: Any) -> Space:
     """The class of policies with its passes on JAX's device."""
     space = make_space(problem, memory)
     options = SolveOptions(method="ascent", device="jax")
-    return replace(space, on_device=chosen_plan(space.hidden, space.shape[0], options))
+    return replace(space, on_device=chosen_plan(space, options))
 
 
 def iterations_a_second(side: int, horizon: int, memory: Any, sequences: int) -> str:

@@ -248,7 +248,7 @@ def test_more_of_anything_needs_more_memory(field: str):
 
 def test_an_accelerator_is_taken_where_there_is_time_and_the_task_allows_it(monkeypatch: pytest.MonkeyPatch):
     space = make_space(random_problem(0), "timed")
-    choose = partial(chosen_plan, space.hidden, space.shape[0])
+    choose = partial(chosen_plan, space)
     assert choose(SolveOptions(method="ascent")) is None
     monkeypatch.setattr(device_plan, "accelerator", lambda: "a stand-in")
     assert choose(SolveOptions(method="ascent")) is not None

@@ -3,12 +3,16 @@
 import importlib.util
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..common.errors import InputError, TooLargeError
 from ..engine.device import accelerator, device_memory, is_padded_short
 from ..engine.hidden import Hidden
 from ..engine.kernel import SparseKernel
 from .options import SolveOptions
+
+if TYPE_CHECKING:
+    from .policy_class import Space
 
 COMPILE_SECONDS = 10.0
 """Forecast of all compilations of a search (measured: 7.5 s on an H200, 3.4 s on an idle CPU)."""
@@ -88,7 +92,7 @@ def make_plan(sizes: Sizes, memory_bytes: float) -> Plan | None:
     return None
 
 
-def chosen_plan(hidden: Hidden, times: int, options: SolveOptions) -> Plan | None:
+def chosen_plan(space: "Space", options: SolveOptions) -> Plan | None:
     """The plan of a search on fresh samples that runs on JAX's devices; None where NumPy serves.
 
     **Raises:** `InputError` where JAX was asked for and cannot be used.
@@ -96,15 +100,15 @@ def chosen_plan(hidden: Hidden, times: int, options: SolveOptions) -> Plan | Non
     if options.device == "cpu" or options.method != "ascent":
         return None
     asked = options.device == "jax"
-    why = _unsuitable(hidden, options, asked=asked)
+    why = _unsuitable(space, options, asked=asked)
     if why:
         if asked:
             raise InputError("device", [f"'jax' {why}: use 'cpu'"])
         return None
-    sizes = Sizes.of(hidden, times)
+    sizes = Sizes.of(space.hidden, space.shape[0])
     plan = make_plan(sizes, _SHARE_OF_MEMORY * 2 * device_memory())
     if plan is None and asked:
-        needed = planned_bytes(sizes, 1, _CHUNKS[0], max(2, math.isqrt(hidden.horizon)))
+        needed = planned_bytes(sizes, 1, _CHUNKS[0], max(2, math.isqrt(sizes.horizon)))
         raise TooLargeError(
             f"the search needs {needed / 2**30:.1f} GiB on the device of JAX, which offers"
             f" {2 * device_memory() / 2**30:.1f} GiB: use device='cpu' or a smaller policy class"
@@ -112,8 +116,9 @@ def chosen_plan(hidden: Hidden, times: int, options: SolveOptions) -> Plan | Non
     return plan
 
 
-def _unsuitable(hidden: Hidden, options: SolveOptions, *, asked: bool) -> str:
+def _unsuitable(space: "Space", options: SolveOptions, *, asked: bool) -> str:
     """Why a search cannot or should not run on JAX's devices; empty where it can."""
+    hidden = space.hidden
     if importlib.util.find_spec("jax") is None:
         return "needs JAX (pip install 'veil[gpu]')"
     if not asked and accelerator() is None:
@@ -122,8 +127,8 @@ def _unsuitable(hidden: Hidden, options: SolveOptions, *, asked: bool) -> str:
         return "takes longer to compile than is left"
     if options.objective != "entropy" or options.min_opacity is not None or options.per_start or hidden.further:
         return "maximises the entropy under one constraint on the expected return"
-    if hidden.horizon == 0:
-        return "needs decisions"
+    if hidden.horizon == 0 or (space.problem.return_over == "infinite" and space.stationary):
+        return "needs decisions over a horizon and the return over it"
     if not is_padded_short(hidden):
         return "needs transitions to and from about as many states everywhere"
     return ""

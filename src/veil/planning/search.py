@@ -94,7 +94,7 @@ def _part_of(clock: Clock) -> Clock:
 def _make_task(problem: Problem, options: SolveOptions, clock: Clock) -> tuple[Task, Float[np.ndarray, "T C A"]]:
     """The task for the class of the options, without a clock, and the table of largest return known for the class."""
     space = make_space(problem, options.memory)
-    space = replace(space, on_device=chosen_plan(space.hidden, space.shape[0], options))
+    space = replace(space, on_device=chosen_plan(space, options))
     secrecy = make_secrecy(
         space,
         options.objective,
