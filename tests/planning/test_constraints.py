@@ -105,3 +105,11 @@ def test_results_hold_every_constraint(tmp_path):
     plain = veil.solve(make_problem(), certificate=False, iterations=20)
     assert [one.text for one in plain.constraints] == [f"return ≥ {plain.threshold:.6g}"]
     assert ALL[0].max == "60%"
+
+
+def test_a_curve_along_the_return_keeps_the_other_constraints():
+    curve = veil.frontier(FEASIBLE, 4, memory="timed", starts=4, iterations=60)
+    assert len(curve.points) >= 3
+    for point in curve.points:
+        values = veil.constraint_values(FEASIBLE.replace(min_return=point.threshold), point.policy)
+        assert all(one.met for one in values)

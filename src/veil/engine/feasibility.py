@@ -25,6 +25,7 @@ from .return_range import ReturnRange, check_feasible, return_extremes, threshol
 
 ROUNDING = 1e-9  # of a quantity's range: constraints that miss each other by less meet
 _MOST_CORNERS = 400  # tens suffice for a few constraints
+_BISECTIONS = 20  # of the range of returns: to a millionth of it
 _WORTH = 0.8  # share of the largest worst slack at which a mixture is far enough inside
 _TOLERANCES = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
@@ -269,6 +270,23 @@ def check_constraints(problem: Problem) -> None:
     if not problem.further or not feasible_mixture(problem).is_excluded:
         return
     raise InfeasibleError(_explained(problem))
+
+
+def largest_return(problem: Problem) -> float:
+    """The largest return over all policies that meet the further constraints; the threshold on the return is left out.
+
+    **Raises:** `InfeasibleError` where the further constraints conflict.
+    """
+    free = problem.replace(min_return=None)
+    check_constraints(free)
+    extremes, hidden = return_extremes(free), build(free.with_clock())
+    paid, low, high = Paid(hidden.reward, hidden.terminal, hidden.discount), extremes.smallest, extremes.largest
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        first = Target("return", 1.0, middle, extremes, paid)
+        found = best_mixture(free, (first, *further_targets(free)))
+        low, high = (low, middle) if found.slack.min() < 0 else (middle, high)
+    return low
 
 
 def _explained(problem: Problem) -> str:

@@ -11,6 +11,7 @@ from ..common.clock import Clock
 from ..common.errors import InputError
 from ..common.settings import checked, settings, takes
 from ..common.values import Value
+from ..engine.feasibility import largest_return
 from ..engine.returns import return_values
 from ..measure.result import Opacity
 from ..policy.policy import Policy
@@ -92,8 +93,8 @@ def frontier(problem: Problem, options: FrontierOptions) -> Frontier:
 
     With `thresholds` the points are those, in increasing order, and the first search is for the smallest of them.
 
-    `problem.min_return` is not used. `starts` and `iterations` are those of the first search, `time_limit` is for the whole
-    curve; points that a limit cuts off are missing.
+    `problem.min_return` is not used; further constraints hold at every point. `starts` and `iterations` are those of the first
+    search, `time_limit` is for the whole curve; points that a limit cuts off are missing.
 
     Cost: about one search from many starts and twice `points` short ones.
 
@@ -123,6 +124,8 @@ class _Sweep:
         self._richest = space.policy(richest)
         values = return_values(problem, space.hidden, richest[None], stationary=space.stationary)
         self._largest = float(values[0])
+        if problem.further:
+            self._largest = min(self._largest, largest_return(problem))
 
     def run(self, count: int, given: Sequence[float] | None) -> list[FrontierPoint]:
         """The points that the time allows, in order of their thresholds."""

@@ -137,7 +137,10 @@ def _check(policy: Policy, problem: Problem, goal: str, time_limit: float | None
     if not isinstance(policy, Policy):
         defects.add(f"policy is a {type(policy).__name__}, expected a policy: veil.MarkovPolicy(probabilities)")
     if problem.further:
-        defects.add("certificates cover min_return alone, and the problem has further constraints")
+        defects.add(
+            "certificates cover min_return alone; veil.certify(problem.replace(constraints=[]), policy) bounds all policies,"
+            " since without its further constraints a problem has at least as large an optimum"
+        )
     defects.raise_if_any()
     policy.check(problem)
 
