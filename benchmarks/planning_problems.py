@@ -87,6 +87,26 @@ def open_grid(size: int, horizon: int, *, share: str = "50%") -> veil.Problem:
     return world.problem(horizon, min_return=share, name=f"open grid {size} × {size}")
 
 
+def watched_grid(size: int, horizon: int, *, share: str = "50%") -> veil.Problem:
+    """An open square whose two goals lie inside the ranges of two sensors; the three secret cells lie outside of them.
+
+    A policy that stays at a goal is seen there, and one that only leaves for a secret cell gives that away by its silence: the
+    gradient is zero at both.
+    """
+    middle, gap = max(4, round(0.15 * horizon)), max(3, round(0.07 * horizon))
+    goals = [(middle, middle + gap), (middle + gap, middle)]
+    secrets = [(middle + 2 * gap, middle + gap), (middle + gap, middle + 2 * gap), (middle, middle - gap)]
+    width = max(1, gap // 2)
+    sensors = [
+        veil.Sensor(name, [(r + x, c + y) for x, y in product(range(-width, width + 1), repeat=2)], 0.9)
+        for name, (r, c) in zip("ab", goals, strict=True)
+    ]
+    world = veil.GridWorld(
+        size, size, slip=0.1, starts=(0, 0), goals=dict.fromkeys(goals, 1.0), secrets=secrets, sensors=sensors
+    )
+    return world.problem(horizon, min_return=share, name=f"watched grid {size} × {size}")
+
+
 def masks(horizon: int = 9, *, share: str = "60%") -> veil.Problem:
     """A robot drifts over a 6 × 6 grid; each step the agent masks one of four sensors or none. 180 states.
 

@@ -16,7 +16,7 @@ import numpy as np
 
 import veil
 from benchmarks.common import markdown_table, say
-from benchmarks.planning_problems import floor_of_rooms, masks, open_grid
+from benchmarks.planning_problems import floor_of_rooms, masks, open_grid, watched_grid
 from veil.common.clock import UNLIMITED, Clock, OutOfTime
 from veil.engine.return_range import max_return, threshold
 from veil.planning import stochastic
@@ -45,6 +45,8 @@ ROWS = {
     "open-30": Row(lambda: open_grid(30, 60), "markov", 60.0),
     "open-30-timed": Row(lambda: open_grid(30, 60), "timed", 60.0),
     "open-100": Row(lambda: open_grid(100, 100), "markov", 120.0),
+    "watched-100": Row(lambda: watched_grid(100, 100), "markov", 60.0),
+    "watched-100-timed": Row(lambda: watched_grid(100, 100), "timed", 60.0),
     "masks": Row(masks, "markov", 60.0),
     "masks-timed": Row(masks, "timed", 60.0),
     "paper": Row(lambda: veil.gallery.load("paper-last-state"), "markov", 10.0),

@@ -1,5 +1,6 @@
 """Ascent on sampled gradients: feasible answers, what it maximises, and what it does when time or luck runs out."""
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from veil.common.clock import UNLIMITED, Clock, OutOfTime
 from veil.common.logs import entropy_bits
 from veil.planning.options import SolveOptions
 from veil.planning.policy_class import make_space
-from veil.planning.soft_starts import FACTORS, soft_starts
+from veil.planning.soft_starts import FACTORS, _balanced, _Wishes, soft_starts
 from veil.planning.solution import Solution, Status
 from veil.planning.starts import richest_table
 from veil.planning.stochastic import State, StochasticAscent
@@ -146,6 +147,31 @@ def test_soft_starts_are_feasible_and_make_the_secret_uncertain():
         for table in tables:
             assert float(task.slacks(table[None]).min()) >= 0
             assert entropy_bits(task.space.chain(table).prior) > 0.9
+
+
+def test_bonuses_grow_with_the_weight_of_the_return():
+    # Whoever leaves the goal for the secret cell loses far more than 60 nats of a return that weighs 400.
+    world = veil.GridWorld(
+        1, 9, starts=(0, 0), goals={(0, 8): 1.0}, secrets=[(0, 0)], sensors=[veil.Sensor("g", [(0, 4)])]
+    )
+    task = sampled_task(world.problem(24, min_return="40%"))
+    table, _, slack = _balanced(task, _Wishes(400.0, np.zeros(2), np.zeros((25, 2))), 0.0, UNLIMITED)
+    assert slack >= 0
+    assert entropy_bits(task.space.layers.seen(table)[0]) > 0.5
+
+
+def test_a_soft_start_that_the_time_cuts_off_is_used():
+    task, ticks = sampled_task(random_problem(0).replace(min_return="100%")), itertools.count()
+    found = next(soft_starts(task, Clock(20.0, now=lambda: float(next(ticks)))))
+    assert next(ticks) < 40  # it ended soon after the time was over
+    np.testing.assert_allclose(found.sum(axis=2), 1.0)
+
+
+def test_what_is_known_before_the_first_iteration_is_in_the_history():
+    found = solve(random_problem(0), iterations=3)
+    assert found.history.iteration.tolist() == [0, 1, 2, 3]
+    assert found.threshold is not None
+    assert found.history.expected_return[0] >= found.threshold
 
 
 def test_costs_of_events_make_soft_starts_look_alike():

@@ -80,8 +80,10 @@ def search(problem: Problem, options: SolveOptions, make: Start[Any]) -> Solutio
             continue
         table, bits, returns = best_candidate(task, method, state, own.share(more=CLOSING_SECONDS))
         multiplier = task.price(state.best_multiplier)
+        begun = state.history[state.history[:, 0] == 0]
+        begun[:, 5] += clock.spent - own.spent  # the clock of a smaller class begins with its search
         row = np.array([0.0, bits, returns, multiplier, 0.0, clock.spent])
-        before = before.followed_by(task.space.policy(table), row)
+        before = before.followed_by(task.space.policy(table), np.vstack([begun, row]))
 
 
 def _part_of(clock: Clock) -> Clock:
@@ -131,9 +133,9 @@ class _Before:
         """For the next class, where this one has no answer."""
         return replace(self, number=self.number + 1)
 
-    def followed_by(self, answer: Policy, row: np.ndarray) -> "_Before":
+    def followed_by(self, answer: Policy, rows: np.ndarray) -> "_Before":
         """For the next class, with the answer of this one."""
-        return _Before(self.number + 1, answer, self.number, np.vstack([self.past, row]))
+        return _Before(self.number + 1, answer, self.number, np.vstack([self.past, rows]))
 
 
 class _Records:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float
 
-from ..common.clock import Clock
+from ..common.clock import Clock, OutOfTime
 from ..common.logs import divergence_bits, entropy_bits, natural_log, posteriors
 from ..engine.return_range import is_blind
 from ..engine.returns import values_afterwards
@@ -27,10 +27,12 @@ from .task import Task
 FACTORS = (10.0, 30.0, 0.0, 3.0)
 """Factors c of the cost of being told apart, the most promising first."""
 
-_ROUNDS = 3  # of bonus and cost for each weight
+# Rounds of bonus and cost for each weight: so many, and up to so many where the secret keeps less than this share of its bits.
+_ROUNDS, _MOST_ROUNDS, _UNEVEN = 3, 8, 0.5
 _BISECTIONS = 10
+_LEAST_WEIGHT = 30.0  # to begin with
 _NEAR = 0.1  # slack, as a share of the range of returns, with which a weight is small enough
-_LARGEST_BONUS = 60.0  # nats; a value that needs more cannot be reached
+_LARGEST_BONUS = 60.0  # nats, or half the weight of the whole range of returns; a value that needs more is not reached
 _MOST_VALUES = 64  # of a secret whose values are told apart; with more, the tables of a round grow too large
 _SMALLEST = 1e-30  # a probability below counts as this much in a bonus
 
@@ -58,7 +60,11 @@ def soft_starts(task: Task, clock: Clock) -> Iterator[Float[np.ndarray, "T C A"]
     Cost: some thirty backward inductions and forward passes each, over the reachable states.
     """
     hidden = task.space.hidden
-    wishes = _Wishes(30.0, np.zeros(hidden.num_values), np.zeros((hidden.horizon + 1, hidden.num_events)))
+    # The return weighs as much as the entropy of all decisions: below, soft policies are spread over everything.
+    weight = hidden.horizon * float(natural_log(np.array(float(task.space.shape[2]))))
+    wishes = _Wishes(
+        max(_LEAST_WEIGHT, weight), np.zeros(hidden.num_values), np.zeros((hidden.horizon + 1, hidden.num_events))
+    )
     alike = hidden.num_values <= _MOST_VALUES
     for factor in FACTORS if alike else (0.0,):
         table, wishes = _feasible_start(task, wishes, factor, clock)
@@ -70,7 +76,12 @@ def _feasible_start(task: Task, wishes: _Wishes, factor: float, clock: Clock) ->
     low, high, step = 0.0, np.inf, 3.0
     best: tuple[np.ndarray, _Wishes] | None = None
     for _ in range(_BISECTIONS):
-        table, wishes, slack = _balanced(task, wishes, factor, clock)
+        try:
+            table, wishes, slack = _balanced(task, wishes, factor, clock)
+        except OutOfTime:
+            if best is None:
+                raise
+            break
         if slack >= 0 or best is None or best[1].weight < wishes.weight < high:
             best = table, wishes
         if slack >= 0:
@@ -90,8 +101,11 @@ def _balanced(task: Task, wishes: _Wishes, factor: float, clock: Clock) -> tuple
     space, terminal = task.space, terminal_values(task)
     layers, scale = space.layers, 1 / task.unit
     best: tuple[np.ndarray, _Wishes, float] | None = None
-    evenest = -np.inf
-    for _ in range(_ROUNDS):
+    evenest, most = -np.inf, float(np.log2(len(wishes.bonus)))
+    largest, pace, before = max(_LARGEST_BONUS, wishes.weight / 2), np.ones(len(wishes.bonus)), np.zeros(1)
+    for number in range(_MOST_ROUNDS):
+        if number >= _ROUNDS and (evenest >= _UNEVEN * most or np.abs(wishes.bonus).max() >= largest):
+            break
         clock.check()
         table = layers.soft_table(wishes.weight * scale, wishes.bonus, factor * wishes.cost, terminal, space.available)
         if space.stationary:
@@ -101,8 +115,14 @@ def _balanced(task: Task, wishes: _Wishes, factor: float, clock: Clock) -> tuple
         if even >= evenest - 0.01:
             slack = layers.value(table, terminal) - (-np.inf if task.threshold is None else task.threshold)
             best, evenest = (table, wishes, slack * scale), max(even, evenest)
-        bonus = wishes.bonus - natural_log(np.maximum(prior, _SMALLEST))
-        bonus = np.clip(bonus - bonus.mean(), -_LARGEST_BONUS, _LARGEST_BONUS)
+        wanted = -natural_log(np.maximum(prior, _SMALLEST))
+        wanted = wanted - wanted.mean()
+        # Shorter steps where the last one went too far; longer ones where the values of a policy with slips move by less.
+        pace = pace * np.where(
+            wanted * before < 0, 0.4, np.where((wanted * before > 0) & (number >= _ROUNDS), 2.0, 1.0)
+        )
+        before, bonus = wanted, wishes.bonus + pace * wanted
+        bonus = np.clip(bonus - bonus.mean(), -largest, largest)
         wishes = replace(wishes, bonus=bonus, cost=0.5 * (wishes.cost + _information(seen)))
     assert best is not None
     return best[0], replace(wishes, weight=best[1].weight), best[2]

@@ -9,7 +9,7 @@ newest parameters are made feasible and estimated on sequences of their own; the
 
 import contextlib
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -153,13 +153,27 @@ class StochasticAscent:
         tables = [self._safe, *([] if known is None else known)]
         given = self._options.start
         tables += [] if given is None else [task.space.table_of(given)]
+        best, score = self._best_of(tables, self._safe, -np.inf)
+        row = self._first_row(best, score)
         starts = list(self._starts(tables[1:]))
-        best, score = self._safe, -np.inf
-        for table in [*tables, *(self._mended(start) for start in starts)]:
+        best, score = self._best_of((self._mended(start) for start in starts), best, score)
+        first = self._first_state([self._parameters(table) for table in starts], best, score)
+        return replace(first, history=row)
+
+    def _best_of(self, tables: Iterable[np.ndarray], best: np.ndarray, score: float) -> tuple[np.ndarray, float]:
+        for table in tables:
             found = self._score(table, CHECKED[0])
             if found > score:
                 best, score = table, found
-        return self._first_state([self._parameters(table) for table in starts], best, score)
+        return best, score
+
+    def _first_row(self, table: np.ndarray, score: float) -> Float[np.ndarray, "k 6"]:
+        """What is known before there are starts, as a row of the history at iteration 0; no row where it is not feasible."""
+        task = self.task
+        if not np.isfinite(score) or task.min_opacity is not None:
+            return np.zeros((0, 6))
+        returns = self._constraints(table)[0]
+        return np.array([[0.0, task.sign * score, returns, 0.0, 0.0, task.clock.spent]])
 
     def _first_state(self, theta: list[Any], best: Float[np.ndarray, "T C A"], score: float) -> State:
         count = self.task.num_constraints
