@@ -6,6 +6,7 @@ Two functions of `device_steps` are compiled, one for each direction, for each s
 
 import functools
 import importlib.util
+import math
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -70,7 +71,9 @@ class DevicePass:
         self._count = len(events)
         filled = np.concatenate([events, np.repeat(events[:1], max(0, pad_to - len(events)), axis=0)])
         self._events = np.ascontiguousarray(filled.T)
-        self._span = device_steps.Span(hidden.split_time, hidden.horizon)
+        whole = 8 * hidden.num_states * len(filled) * (hidden.horizon + 8)
+        every = max(2, math.isqrt(hidden.horizon)) if whole > device_memory() else 0
+        self._span = device_steps.Span(hidden.split_time, hidden.horizon, every)
         posterior, logs, self._kept = device_steps.jit_forward(self._fixed, self._table, self._events, self._span)
         self.result = Posteriors(
             log_likelihood=np.asarray(logs)[: self._count],

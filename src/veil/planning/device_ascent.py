@@ -17,6 +17,7 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Float
 
+from ..common.clock import Clock
 from ..common.logs import device_log, device_log2_or_zero
 from ..engine.device_steps import Array, Fixed, Span, backward, forward, gradient_of, no_gradient, place
 from .device_layers import DeviceLayers, Rewards, draw_events, return_value, returns_and_gradient
@@ -27,6 +28,7 @@ from .stochastic import DECAYS, LOWEST, PENALTY, Moved, Pace, Point, State, Stoc
 from .task import Task
 
 _AXIS = "sequences"
+_SHARE_OF_CHECKS = 0.03  # of the sequences of all gradients; checks are float64 and take longer for each than on a CPU
 # Seconds for each state, time and sequence of a step on an H200 (measured: 2.2e-11 to 3e-11). Not measured anew, since the
 # same seed has to give the same batches.
 _PER_MESSAGE = 2.5e-11
@@ -194,8 +196,10 @@ class DeviceAscent(StochasticAscent):
         self._most_starts = layers.plan.starts
         per_sequence = _PER_MESSAGE * space.hidden.horizon * space.hidden.num_states
         self._first_batch = self._batch_of(per_sequence, least=layers.plan.chunk)
-        if self._closing:
-            self._closing = max(self._closing, _PER_NUMBER * space.hidden.horizon * space.hidden.reward.size)
+        self._share_of_checks = _SHARE_OF_CHECKS
+        # Of a time limit, seconds that the answer takes after its last check, and that and the last check.
+        self._answering = _PER_NUMBER * space.hidden.horizon * space.hidden.reward.size
+        self._reserved = self._closing = self._closing + self._answering if self._closing else 0.0
 
     def begin(self, known: Float[np.ndarray, "n T C A"] | None = None) -> State:
         """The state before the first iteration; first, a step is compiled and timed, unless there is no time for it."""
@@ -249,8 +253,13 @@ class DeviceAscent(StochasticAscent):
         sent = {name: [jnp.asarray(one, jnp.float32) for one in getattr(state, name)] for name in names}
         return replace(state, **sent)
 
+    def _checking_clock(self) -> Clock:
+        clock = self.task.clock
+        return clock.within(max(0.0, clock.left - self._reserved)) if self._reserved else clock
+
     def candidates(self, state: State) -> Float[np.ndarray, "1 T C A"]:
         """The best answer so far, the newest parameters among the contenders; back from the device."""
+        self._reserved = self._answering if self._closing else 0.0
         return np.asarray(super().candidates(state))
 
     def describe(self) -> dict[str, object]:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..common.clock import OutOfTime, Progress
+from ..common.clock import Clock, OutOfTime, Progress
 from ..policy.tables import softmax_pull_back
 from .iteration import SavedState
 from .options import SolveOptions
@@ -134,7 +134,7 @@ class StochasticAscent:
         self._has_one_return = len(task.starts) == 1 and not endless
         limit = task.clock.time_limit
         self._closing = _SHARE_OF_CLOSING * limit if np.isfinite(limit) else 0.0
-        self._most_starts = 10**9
+        self._most_starts, self._share_of_checks = 10**9, _SHARE_OF_CHECKS
         self._length = ITERATIONS if options.iterations is None else options.iterations
 
         per_sequence = _PER_ENTRY * space.layers.num_entries
@@ -377,8 +377,12 @@ class StochasticAscent:
             idle=0 if score > before + GAIN_BITS or len(state.theta) > 1 else state.idle + 1,
         )
 
+    def _checking_clock(self) -> Clock:
+        """What limits the estimate of a candidate."""
+        return self.task.clock
+
     def _sequences_of_check(self, state: State) -> int:
-        return int(np.clip(_SHARE_OF_CHECKS * state.iteration * state.batch, *CHECKED))
+        return int(np.clip(self._share_of_checks * state.iteration * state.batch, *CHECKED))
 
     def _taken_back(self, state: State) -> State:
         """From the best answer again, with shorter steps and more sequences: noise has led the search away from it."""
@@ -401,7 +405,7 @@ class StochasticAscent:
         returns, slack = self._returns(table)
         if np.any(slack < 0):
             return -np.inf
-        bits = self._secrecy.estimate(table, sequences, self._options.seed + 1, task.clock)
+        bits = self._secrecy.estimate(table, sequences, self._options.seed + 1, self._checking_clock())
         if task.min_opacity is not None:
             return returns / task.unit if bits.bits - 2 * bits.std_error >= task.bits_kept else -np.inf
         return task.sign * bits.bits

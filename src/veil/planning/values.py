@@ -274,7 +274,9 @@ def make_secrecy(
     fits = _exact_seconds(objective, time_limit)
     if enumerates and hidden.num_states > (_COUNTED_STATES if evaluation == "auto" else COUNTED_STATES):
         limit, begin = fits if evaluation == "auto" else _MOST_SECONDS, Clock()
-        tried = try_sparse(chain, Budget(), lambda: _RowObjective(objective, chain.prior), limit, gradient=True)
+        # The prior of a large chain takes seconds, and only a leakage depends on it.
+        prior = chain.prior if objective == "leakage" else np.zeros(hidden.num_values)
+        tried = try_sparse(chain, Budget(), lambda: _RowObjective(objective, prior), limit, gradient=True)
         if tried is not None:
             return WalkSecrecy(space, objective, begin.spent, f"{tried[1].num_sequences:,.0f}")
         enumerates = hidden.num_states <= COUNTED_STATES
