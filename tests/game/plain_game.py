@@ -5,7 +5,7 @@ Nothing here uses the public graph or sparse steps. A situation is (history, hid
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import veil
+from veil.engine.feasibility import Target
 from veil.engine.hidden import Hidden, build
 from veil.engine.kernel import DenseKernel
 from veil.engine.moves import situations
@@ -117,7 +118,7 @@ class PlainGame:
         bits = math.fsum(-w * math.log2(w / sum(row.values())) for row in joint.values() for w in row.values() if w > 0)
         return bits, gained
 
-    def convex_optimum(self, threshold: float | None) -> float:
+    def convex_optimum(self, threshold: float | None, further: Sequence[Target] = ()) -> float:
         """The game's value by CVXPY with Clarabel: one variable for each flow (time, situation, action)."""
         import cvxpy as cp  # pyright: ignore[reportMissingImports]
 
@@ -127,6 +128,7 @@ class PlainGame:
         size = len(place) * actions
         balance = sp.lil_array((len(place), size))
         known, gains = np.zeros(len(place)), np.zeros(size + 1)  # the last place is for what is constant
+        others = np.zeros((len(further), size + 1))
         ends: dict[Situation, dict[int, float]] = {}
         for situation, p in self.start.items():
             if self.moves:
@@ -138,6 +140,8 @@ class PlainGame:
                 column = index * actions + a
                 balance[index, column] += 1.0
                 gains[column] = gamma**time * self.hidden.reward[situation[1], a]
+                for paid, one in zip(others, further, strict=True):
+                    paid[column] = one.paid.discount**time * one.paid.reward[situation[1], a]
                 for there, p in row:
                     if (time + 1, there) in number:
                         balance[number[time + 1, there], column] -= p
@@ -147,6 +151,8 @@ class PlainGame:
         for (history, x, z), parts in ends.items():
             for column, p in parts.items():
                 gains[column] += gamma**self.hidden.horizon * self.terminal[x] * p
+                for paid, one in zip(others, further, strict=True):
+                    paid[column] += one.paid.discount**self.hidden.horizon * one.paid.terminal[x] * p
                 cell = joint.setdefault((history, z), {})
                 cell[column] = cell.get(column, 0.0) + p
         top, bottom = sp.lil_array((len(joint), size + 1)), sp.lil_array((len(joint), size + 1))
@@ -166,6 +172,9 @@ class PlainGame:
             constraints.append(flow[blocked] == 0)
         if threshold is not None:
             constraints.append(gains @ flow >= threshold)
+        constraints += [
+            one.sign * (paid @ flow) >= one.sign * one.bound for paid, one in zip(others, further, strict=True)
+        ]
         entropy = -cp.sum(cp.rel_entr(sp.csr_array(top) @ flow, sp.csr_array(bottom) @ flow)) / math.log(2)
         program = cp.Problem(cp.Maximize(entropy), constraints)
         with warnings.catch_warnings():

@@ -77,22 +77,23 @@ class MultiplierSearch:
         surplus: float,
         stop: Callable[[], object],
         paid: Sequence[np.ndarray] | None = None,
+        scale: float = 1.0,
     ) -> SoftResponse:
         """A soft response whose return is at least δ and, unless the search is cut short, at most δ + `surplus`.
 
         **Arguments:** `multiplier`, where to begin; `stop()` is called between trials: a true answer ends them with the
         best so far, made feasible by mixing in the policy of the largest return; it may also raise. `paid`: bits for each
-        arrival (`AgentProblem.soft_response`).
+        arrival, and `scale` (`AgentProblem.soft_response`).
         """
         if not self.binds:
-            return self._at(costs, 0.0, paid)
+            return self._at(costs, 0.0, paid, scale)
         assert self._threshold is not None
         low: _Tried | None = None
         high: _Tried | None = None
         above: SoftResponse | None = None
         below: SoftResponse | None = None
         for trial in range(_TRIALS):
-            found = self._at(costs, multiplier, paid)
+            found = self._at(costs, multiplier, paid, scale)
             tried = _Tried(multiplier, found.point.outcome.expected_return)
             if tried.expected_return >= self._threshold:
                 above = found
@@ -112,8 +113,10 @@ class MultiplierSearch:
         assert below is not None
         return self._lifted(below)
 
-    def _at(self, costs: np.ndarray, multiplier: float, paid: Sequence[np.ndarray] | None) -> SoftResponse:
-        response = self._agent.soft_response(costs, multiplier, self._prior, paid)
+    def _at(
+        self, costs: np.ndarray, multiplier: float, paid: Sequence[np.ndarray] | None, scale: float
+    ) -> SoftResponse:
+        response = self._agent.soft_response(costs, multiplier, self._prior, paid, scale)
         point = FlowPoint(*self._agent.flows(response.tables))
         return SoftResponse(multiplier, response.value - multiplier * point.outcome.expected_return, point)
 

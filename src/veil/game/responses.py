@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from ..common.logs import log2_of_actions, soft_maximum_bits
+from ..engine.feasibility import further_targets
 from ..engine.returns import optimal_values
 from ..problem.problem import Problem
 from .arrivals import Arrivals
@@ -20,12 +21,14 @@ Tables = Sequence[Float[np.ndarray, "A n"]]
 class Outcome:
     """The outcome of a policy: `joint[m, z] = P(M_T = m, Z = z)` and the expected return; both are linear in the flows.
 
-    So are `arrivals`, the masses of the arrivals of each step where the agent has them.
+    So are `arrivals`, the masses of the arrivals of each step where the agent has them, and `bonus`, the bits that the prices
+    of further constraints pay.
     """
 
     joint: Float[np.ndarray, "n Z"]
     expected_return: float
     arrivals: tuple[np.ndarray, ...] = ()
+    bonus: float = 0.0
 
     def mixed(self, other: "Outcome", weight: float) -> "Outcome":
         """The outcome of playing `other` with probability `weight` and this policy otherwise."""
@@ -33,6 +36,7 @@ class Outcome:
             (1 - weight) * self.joint + weight * other.joint,
             (1 - weight) * self.expected_return + weight * other.expected_return,
             tuple(mine + weight * (theirs - mine) for mine, theirs in zip(self.arrivals, other.arrivals, strict=True)),
+            (1 - weight) * self.bonus + weight * other.bonus,
         )
 
 
@@ -56,10 +60,17 @@ class AgentProblem:
     in each column. `costs` and `Outcome.joint` are `(4, 2)`: a node of layer 1 and a value of Z.
 
     Each pass costs the non-zeros of the steps, about 1 ns each, and for the soft one an exponential for each (pair,
-    action), about 10 ns. With `arrivals` the passes go over them, and a soft response may be paid for each.
+    action), about 10 ns. With `arrivals` the passes go over them, and a soft response may be paid for each. `prices`: λ_k of
+    the further constraints, in bits per unit; `Σ_k λ_k sign_k (V_k − δ_k)` is then added to what the agent maximises.
     """
 
-    def __init__(self, problem: Problem, pairs: Pairs, arrivals: tuple[Arrivals, ...] = ()):
+    def __init__(
+        self,
+        problem: Problem,
+        pairs: Pairs,
+        arrivals: tuple[Arrivals, ...] = (),
+        prices: Float[np.ndarray, " F"] | None = None,
+    ):
         hidden = pairs.hidden
         self.problem, self.pairs, self.arrivals = problem, pairs, arrivals
         self.horizon, self.discount = hidden.horizon, hidden.discount
@@ -71,6 +82,7 @@ class AgentProblem:
         self.terminal: Float[np.ndarray, " n"] = self.last_values[pairs.layers[-1].x]
         self._blocked = np.where(self.available, 0.0, -np.inf)
         self.largest_reward = float(np.abs(self._reward).max() + np.abs(self.terminal).max()) or 1.0
+        self._prices = () if prices is None else tuple(zip(prices.tolist(), further_targets(problem), strict=True))
 
     def costs_at_leaves(self, costs: Float[np.ndarray, "n Z"]) -> Float[np.ndarray, " n"]:
         """A table over (node, value) read at each pair of the last layer."""
@@ -84,6 +96,31 @@ class AgentProblem:
         """`λ γ^t R(x,a)` for each hidden state, -inf where the action is not available."""
         return multiplier * self.discount**time * self._reward + self._blocked
 
+    def bonus(self, time: int) -> Float[np.ndarray, "A n"] | float:
+        """What the prices of further constraints pay for a decision, in bits."""
+        x, total = self.pairs.layers[time].x, 0.0
+        for price, one in self._prices:
+            total = total + price * one.sign * one.paid.discount**time * one.paid.reward.T[:, x]
+        return total
+
+    def last_bonus(self) -> Float[np.ndarray, " n"] | float:
+        """What they pay for the last state, less their bounds."""
+        x, total = self.pairs.layers[-1].x, 0.0
+        for price, one in self._prices:
+            total = total + price * one.sign * (one.paid.discount**self.horizon * one.paid.terminal[x] - one.bound)
+        return total
+
+    def further_values(self, flows: Sequence[Float[np.ndarray, "A n"]]) -> Float[np.ndarray, " F"]:
+        """The values of the further constraints' quantities, from `P(pair at t, action)`."""
+        last = self.pairs.steps[-1].T @ flows[-1].ravel() if self.horizon else self.pairs.start
+        found = []
+        for one in further_targets(self.problem):
+            paid, value = one.paid, 0.0
+            for time, flow in enumerate(flows):
+                value += paid.discount**time * float(np.vdot(paid.reward.T[:, self.pairs.layers[time].x], flow))
+            found.append(value + paid.discount**self.horizon * float(paid.terminal[self.pairs.layers[-1].x] @ last))
+        return np.array(found)
+
     def uniform(self) -> list[np.ndarray]:
         """The policy that takes each available action with the same probability."""
         tables = self.available / self.available.sum(axis=0)
@@ -95,19 +132,22 @@ class AgentProblem:
         multiplier: float,
         prior: Tables | None = None,
         paid: Sequence[np.ndarray] | None = None,
+        scale: float = 1.0,
     ) -> Response:
         """`max_π E[w(M_T,Z) + λ G] − KL(π ‖ prior)`, trajectories' divergence in bits, by soft backward induction.
 
         **Arguments:** `costs`, w in bits; `multiplier`, λ; `prior`, `log2` of a policy, the uniform one by default;
-        `paid`, bits for each arrival of each step.
+        `paid`, bits for each arrival of each step; `scale`, by which what the prices pay is multiplied.
         """
-        value = self.costs_at_leaves(costs) + multiplier * self.terminal
+        value = self._at_the_end(costs, multiplier, scale)
         tables: list[np.ndarray] = [np.empty(0)] * self.horizon
         for time in range(self.horizon - 1, -1, -1):
             scores = self._ahead(time, value, None if paid is None else paid[time])
             scores += self._uniform[:, self.pairs.layers[time].x] if prior is None else prior[time]
             if multiplier:
                 scores += multiplier * self.reward(time)
+            if self._prices:
+                scores += scale * self.bonus(time)
             value, tables[time] = soft_maximum_bits(scores)
         return Response(float(self.pairs.start @ value), tables)
 
@@ -116,12 +156,14 @@ class AgentProblem:
 
         Infinite where a pair of infinite cost can be reached.
         """
-        value = self.costs_at_leaves(costs) + multiplier * self.terminal
+        value = self._at_the_end(costs, multiplier)
         earned = self.terminal
         for time in range(self.horizon - 1, -1, -1):
             reward = self.reward(time)
             scores = self._ahead(time, value) + multiplier * reward
             scores += self._blocked[:, self.pairs.layers[time].x]
+            if self._prices:
+                scores += self.bonus(time)
             choice = scores.argmax(axis=0)[None]
             value = np.take_along_axis(scores, choice, axis=0)[0]
             earned = np.take_along_axis(reward + self._ahead(time, earned), choice, axis=0)[0]
@@ -145,12 +187,13 @@ class AgentProblem:
 
     def flows(self, tables: Tables) -> tuple[Outcome, list[Float[np.ndarray, "A n"]]]:
         """The outcome, and `P(pair at t, action)` for each decision."""
-        here, earned = self.pairs.start, 0.0
+        here, earned, bonus = self.pairs.start, 0.0, 0.0
         flows, arrived = [], []
         for time in range(self.horizon):
             flow = tables[time] * here
             earned += float(np.vdot(self.reward(time), flow))
             flows.append(flow)
+            bonus += float(np.sum(self.bonus(time) * flow)) if self._prices else 0.0
             if self.arrivals:
                 arrived.append(self.arrivals[time].step.T @ flow.ravel())
                 here = np.bincount(
@@ -159,9 +202,17 @@ class AgentProblem:
             else:
                 here = self.pairs.steps[time].T @ flow.ravel()
         earned += float(self.terminal @ here)
+        bonus += float(np.sum(self.last_bonus() * here)) if self._prices else 0.0
         size, values = self.pairs.reachable.shape
         joint = np.bincount(self.pairs.leaf, weights=here, minlength=size * values).reshape(size, values)
-        return Outcome(joint, earned, tuple(arrived)), flows
+        return Outcome(joint, earned, tuple(arrived), bonus), flows
+
+    def _at_the_end(
+        self, costs: Float[np.ndarray, "n Z"], multiplier: float, scale: float = 1.0
+    ) -> Float[np.ndarray, " n"]:
+        """What each pair of the last layer is worth."""
+        value = self.costs_at_leaves(costs) + multiplier * self.terminal
+        return value + scale * self.last_bonus() if self._prices else value
 
     def _ahead(self, time: int, value: np.ndarray, paid: np.ndarray | None = None) -> Float[np.ndarray, "A n"]:
         """The expectation of a function of the next pair, and of what is paid for the arrival, for each action and pair."""

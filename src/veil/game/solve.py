@@ -29,7 +29,7 @@ from ..policy.history import Decisions, HistoryPolicy
 from ..problem.problem import Problem
 from .multiplier import FlowPoint, MultiplierSearch
 from .pairs import DEFAULT_MEMORY, FullHistory, LastEvents, ObserverMemory, Pairs, PublicGraph, make_pairs
-from .responses import AgentProblem
+from .responses import AgentProblem, Outcome
 from .rules import complete, covering_rule, rule_costs, simple_rules, upper_bound
 
 # These decide how fast the bounds converge; they are valid for any values.
@@ -123,6 +123,7 @@ def solve_game(
     memory_bytes: int = DEFAULT_MEMORY,
     pairs: Pairs | None = None,
     blind: GameResult | None = None,
+    prices: Float[np.ndarray, " F"] | None = None,
     clock: Clock | None = None,
 ) -> GameResult:
     """The largest `H(Z|M_T)` over all policies with return ≥ threshold, between two proven bounds.
@@ -133,7 +134,8 @@ def solve_game(
     **Arguments:** `memory`: of the observer, the whole history by default; `threshold`: δ, that of the problem by default;
     `gap`: the search ends where the bounds are this close, after `iterations`, or where the `clock` says so; a keyboard
     interrupt also ends it with the best so far. `pairs`: those of the memory, where they are already made; `blind`: the
-    game of an observer without memory, where it was already solved. Once the pairs are made a feasible policy and a bound
+    game of an observer without memory, where it was already solved; `prices`, λ_k: `H + Σ_k λ_k sign_k (V_k − δ_k)` over the
+    further constraints is maximised and bounded instead. Once the pairs are made a feasible policy and a bound
     are returned in any case: two passes forward and three backward are always made.
 
     Cost: an iteration takes two to six soft backward inductions, each about 10 ns for each (pair, action).
@@ -151,7 +153,7 @@ def solve_game(
             " time_limit"
         ):
             pairs = make_pairs(build(problem), memory or FullHistory(), memory_bytes, clock=making)
-    ascent = _Ascent(AgentProblem(problem, pairs), threshold, clock)
+    ascent = _Ascent(AgentProblem(problem, pairs, prices=prices), threshold, clock)
     try:
         ascent.bound_simply(gap, blind)
         stopped = ascent.run(gap, iterations)
@@ -196,6 +198,11 @@ class _Bound:
     costs: np.ndarray
 
 
+def _worth(outcome: Outcome) -> float:
+    """`H(Z|M_T)` and what the prices of further constraints pay."""
+    return conditional_entropy_bits(outcome.joint) + outcome.bonus
+
+
 class _Ascent:
     """The state of the search: weights, accumulated costs, the points x and z, the best rule so far."""
 
@@ -210,7 +217,7 @@ class _Ascent:
         self._offer(next(simple_rules(agent)), 0.0, trials=1)
         self._cover = covering_rule(agent)
         self._most_surplus = 0.01 * (abs(self.multipliers.max_return.outcome.expected_return) + 1e-9)
-        first = self.multipliers.respond(self.accumulated, 0.0, self._most_surplus, lambda: clock.reason)
+        first = self.multipliers.respond(self.accumulated, 0.0, self._most_surplus, lambda: clock.reason, scale=0.0)
         self.cumulative = first.multiplier
         self.point = self.lead = first.point  # x_k, z_k
         self.blind: GameResult | None = None
@@ -219,8 +226,8 @@ class _Ascent:
 
     @property
     def lower(self) -> float:
-        """`H(Z|M_T)` of the current policy."""
-        return conditional_entropy_bits(self.point.outcome.joint)
+        """`H(Z|M_T)` of the current policy, and its bonus."""
+        return _worth(self.point.outcome)
 
     @property
     def gap(self) -> float:
@@ -260,8 +267,8 @@ class _Ascent:
             costs = self.accumulated + self.step * surprisal_bits(seen)
             guess = self.cumulative + self.step * self.best.multiplier
             surplus = min(_RETURN_SHARE * open_gap * total / max(guess, 1e-9), self._most_surplus)
-            cumulative, value, lead = self.multipliers.respond(costs, guess, surplus, self.clock.check)
-            hidden = conditional_entropy_bits(self.point.outcome.mixed(lead.outcome, weight).joint)
+            cumulative, value, lead = self.multipliers.respond(costs, guess, surplus, self.clock.check, scale=total)
+            hidden = _worth(self.point.outcome.mixed(lead.outcome, weight))
             allowed = self.missed + self.step * _TOLERATED * open_gap
             if total * hidden >= value - allowed or self.step < _LEAST_STEP * self.total:
                 break
@@ -327,7 +334,7 @@ class _Ascent:
         table = self.agent.problem.secret_table
         more = len(self.agent.problem.models) * len(table.memory_names) > 1
         return GameResult(
-            lower=conditional_entropy_bits(outcome.joint),
+            lower=_worth(outcome),
             upper=self.best.upper,
             multiplier=self.best.multiplier,
             costs=self.best.costs,

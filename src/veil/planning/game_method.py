@@ -1,9 +1,11 @@
 """The game as a solver: the best policy with any memory, with the bound that proves how good it is."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from ..common.clock import Clock, ProgressOption
-from ..common.errors import InputError, TooLargeError
+from ..common.errors import TooLargeError
 from ..common.logs import entropy_bits
 from ..common.rounding import upper_text
 from ..engine.feasibility import check_constraints
@@ -11,6 +13,7 @@ from ..engine.return_range import best_action_values
 from ..engine.return_range import threshold as wanted_return
 from ..game.refine import EnclosedGame, enclose_game
 from ..game.responses import AgentProblem
+from ..game.several import solve_constrained_game
 from ..game.solve import GameResult, solve_game
 from ..measure.result import Opacity
 from ..policy.history import Decisions, HistoryPolicy
@@ -63,16 +66,18 @@ def search_game(
     """The globally best opacity over all policies, between two proven bounds, on the full tree or by finite memory.
 
     **Arguments:** `gap`: bits between the bounds at which the search ends, by default 0.001 on the tree and 0.05 where
-    the tree does not fit and automata take its place; `time_limit`, seconds, by default none and 600 there.
+    the tree does not fit and automata take its place (with several constraints the tree must fit); `time_limit`, seconds, by
+    default none and 600 there.
 
     **Raises:** `InfeasibleError` where no policy reaches the threshold.
     """
-    if problem.further:
-        raise InputError("game", ["it covers min_return alone, and the problem has further constraints: use 'ascent'"])
     check_constraints(problem)
     clock = Clock(time_limit, iterations=iterations, progress=progress)
     steps = 10_000 if iterations is None else iterations
     with clock:
+        if problem.further:
+            found = solve_constrained_game(problem, gap=gap or 1e-3, iterations=steps, clock=clock)
+            return replace(_from_tree(problem, found.game, clock), further_prices=tuple(found.prices.tolist()))
         try:
             result = solve_game(problem, gap=gap or 1e-3, iterations=steps, clock=clock)
             return _from_tree(problem, result, clock)
@@ -159,7 +164,8 @@ def _solution(
 ) -> Solution:
     upper, stopped, proof = bound
     rows = [(one.iteration, one.opacity_bits, np.nan, one.multiplier, np.nan, one.seconds) for one in result.history]
-    detail = f"no policy of any kind with this return hides more than {upper_text(upper, 6)} bits ({stopped})"
+    these = "that meets all constraints" if problem.further else "with this return"
+    detail = f"no policy of any kind {these} hides more than {upper_text(upper, 6)} bits ({stopped})"
     if not result.executable:
         detail += "; the policy acts on more than the agent knows: it is a bound, not a plan"
     return Solution(
