@@ -5,10 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import veil
 from tests.engine.test_feasibility import random_problem
 from tests.problem.test_constraints import ALL, make_problem
+from veil.cli.main import app
 
 FEASIBLE = make_problem([veil.Return(max="40%", reward="energy"), veil.Probability("G !s2", "40%")], 3)
 
@@ -113,3 +115,17 @@ def test_a_curve_along_the_return_keeps_the_other_constraints():
     for point in curve.points:
         values = veil.constraint_values(FEASIBLE.replace(min_return=point.threshold), point.policy)
         assert all(one.met for one in values)
+
+
+def test_commands_and_the_report_show_every_constraint(tmp_path):
+    scenario, folder = str(tmp_path / "problem.toml"), tmp_path / "result"
+    FEASIBLE.save(scenario)
+    found = veil.solve(FEASIBLE, memory="timed", certificate=False, iterations=60)
+    found.save(folder, scenario=scenario)
+    runner = CliRunner()
+    for command in (["inspect", scenario], ["measure", scenario, str(folder)]):
+        shown = runner.invoke(app, command)
+        assert shown.exit_code == 0
+        assert "energy" in shown.output
+    assert runner.invoke(app, ["report", str(folder), "--scenario", scenario]).exit_code == 0
+    assert "required: at most" in (folder / "report.html").read_text(encoding="utf-8")

@@ -101,20 +101,23 @@ def measure(
     """
     from .. import expected_return, opacity
     from ..engine.return_range import reaches, threshold
-    from ..formats.results.document import opacity_document, problem_document
+    from ..formats.results.document import constraint_document, opacity_document, problem_document
+    from ..measure.constrained import further_constraints
 
     opened = open_measured(scenario, horizon, secret, option)
     problem, acting = opened.problem, open_policy(opened.problem, policy)
     hidden = opacity(problem, acting, method, width=width, sequences=sequences, seed=seed, time_limit=time_limit)
-    earned = expected_return(problem, acting)
+    earned, further = expected_return(problem, acting), further_constraints(problem, acting)
     document: _Document = {
         "problem": problem_document(problem, opened.source),
         "policy": repr(acting),
         "opacity": opacity_document(hidden),
         "expected_return": earned,
         "threshold": threshold(problem),
-        "feasible": reaches(problem, earned),
+        "feasible": reaches(problem, earned) and all(one.met for one in further),
     }
+    if further:
+        document["constraints"] = [constraint_document(one) for one in further]
     found = None
     if details:
         from ..measure.measures import quantities
@@ -133,7 +136,7 @@ def measure(
     if as_json:
         print_json(document)
         return
-    _show_measured(document, hidden)
+    _show_measured(document, hidden, [one.fact() for one in further])
     if found is not None:
         _show_details(document["details"], found, by, "sensor" if problem.observer.sensors else "observation")
 
@@ -203,14 +206,16 @@ def _details(problem: "Problem", policy: "Policy", found: "Quantities", by: str)
     return document
 
 
-def _show_measured(document: _Document, hidden: "Opacity") -> None:
+def _show_measured(document: _Document, hidden: "Opacity", further: list[tuple[str, str]]) -> None:
     wanted = document["threshold"]
     required = "" if wanted is None else f", required: at least {wanted:.6g}"
-    missed = "" if document["feasible"] else " (not met)"
+    missed = "" if document["feasible"] or further else " (not met)"
     print_facts(
         [
             *hidden.facts(),
             ("return", f"{document['expected_return']:.6g}{required}{missed}"),
+            *further,
+            ("constraints", "not all met" if further and not document["feasible"] else None),
             ("evaluation", hidden.reason or None),
             ("policy", document["policy"]),
         ]
@@ -326,10 +331,17 @@ def _size(problem: "Problem") -> _Document:
 
 
 def _returns(problem: "Problem") -> _Document:
+    from ..engine.feasibility import feasible_mixture, targets
     from ..engine.return_range import reaches, return_extremes, threshold
 
     ends = return_extremes(problem)
-    return {
+    further = {}
+    if problem.further:
+        further = {
+            "constraints": [one.text for one in targets(problem)],
+            "feasible": not feasible_mixture(problem).is_excluded,
+        }
+    return further | {
         "min_attainable_return": ends.smallest,
         "max_return": ends.largest,
         "returns_exact": ends.exact,
@@ -374,6 +386,13 @@ def _hiding(problem: "Problem") -> _Document:
     }
 
 
+def _constraints_text(found: _Document) -> str | None:
+    if "constraints" not in found:
+        return None
+    met = "can be met together" if found["feasible"] else "cannot be met together"
+    return f"{', '.join(found['constraints'])}; {met}"
+
+
 def _show_inspected(found: _Document) -> None:
     wanted = found["threshold"]
     asked = "none"
@@ -396,6 +415,7 @@ def _show_inspected(found: _Document) -> None:
             ("return", f"{found['min_attainable_return']:.6g} … {found['max_return']:.6g}"
                        f"{'' if found['returns_exact'] else ' (bounds)'}"),
             ("threshold", asked),
+            ("constraints", _constraints_text(found)),
             ("sequences", found.get("sequences_text")),
             *(found["methods"].items()),
             ("fingerprint", found["fingerprint"]),

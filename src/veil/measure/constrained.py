@@ -1,5 +1,6 @@
 """The value of every constrained quantity under a policy: exact, and whether it is within its bound."""
 
+import math
 from dataclasses import dataclass, replace
 
 from ..common.values import Value
@@ -36,6 +37,12 @@ class ConstraintValue(Value):
         """Whether the value is within its bound; no tolerance."""
         return self.slack >= 0
 
+    def fact(self) -> tuple[str, str]:
+        """Name and value for a table: the value, what is required, and the price where it is known."""
+        limit, missed = "at least" if self.relation == "≥" else "at most", "" if self.met else " (not met)"
+        price = "" if math.isnan(self.price_bits) else f"; price {self.price_bits:.4g} bits per unit"
+        return self.name, f"{self.value:.6g}, required: {limit} {self.bound:.6g}{missed}{price}"
+
     @property
     def text(self) -> str:
         """The constraint in words: `energy ≤ 20`."""
@@ -56,6 +63,11 @@ def constraint_values(problem: Problem, policy: Policy) -> tuple[ConstraintValue
         ConstraintValue(one.name, "≥" if one.sign > 0 else "≤", one.bound, value)
         for one, value in zip(wanted, values, strict=True)
     )
+
+
+def further_constraints(problem: Problem, policy: Policy) -> tuple[ConstraintValue, ...]:
+    """`constraint_values` without that of the threshold on the return."""
+    return constraint_values(problem, policy)[-len(problem.further) :] if problem.further else ()
 
 
 def further_values(problem: Problem, chain: Chain) -> list[float]:

@@ -150,12 +150,7 @@ class Solution(Value):
         else:
             low, high = lower_text(proof.lower, 6), upper_text(proof.upper, 6)
             facts.append(("proven", f"this policy at least {low} bits, any policy at most {high} bits"))
-        for one in self.constraints if len(self.constraints) > (self.threshold is not None) else ():
-            if one.name != "return" or one.relation == "≤":
-                missed = "" if one.met else " (missed)"
-                limit = "at least" if one.relation == "≥" else "at most"
-                price = f"; price {one.price_bits:.4g} bits per unit" if one.price_bits == one.price_bits else ""
-                facts.append((one.name, f"{one.value:.6g}, required: {limit} {one.bound:.6g}{missed}{price}"))
+        facts += [one.fact() for one in self.constraints[self.threshold is not None :]]
         if self.threshold is not None and self.feasible and not math.isnan(self.price_bits):
             facts.append(("price", f"{self.price_bits:.4g} bits for one more unit of return"))
         return facts

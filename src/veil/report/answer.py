@@ -7,6 +7,7 @@ from ..common.errors import InputError
 from ..common.rounding import lower_text, upper_text
 from ..formats.results.folder import Result
 from ..formats.results.verified import verified_certificate
+from ..measure.constrained import ConstraintValue
 from ..measure.result import Opacity
 from ..planning.solution import Solution, Status
 from ..problem.fingerprint import fingerprint
@@ -77,7 +78,10 @@ def _earned(found: Solution) -> str:
     if found.threshold is None:
         return earned
     required = number_text(found.threshold)
-    return f"{earned} (required: at least {required})" if found.feasible else f"{earned}, below the required {required}"
+    missed = [one.text for one in found.constraints[1:] if not one.met]
+    if found.feasible or missed:
+        return f"{earned} (required: at least {required}){''.join(f', but misses {text}' for text in missed)}"
+    return f"{earned}, below the required {required}"
 
 
 def _proven(answer: Answer) -> str:
@@ -119,6 +123,10 @@ def _of_result(problem: Problem, result: Result, certificate: Certificate | Clai
         needs_observations=found.needs_observations,
         history=result.history(),
         settings=dict(found.settings),
+        constraints=tuple(
+            ConstraintValue(one.name, one.relation, _number(one.bound), _number(one.value), _number(one.price_bits))
+            for one in found.constraints
+        ),
         **{name: getattr(found, name) for name in words},
     )
     return Answer(solution, claim, document.certificate_note, document.veil)

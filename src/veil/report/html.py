@@ -153,6 +153,7 @@ def _facts(problem: Problem, answer: Answer, seed: int) -> list[tuple[str, str]]
         ("secret", f"{type(problem.secret).__name__}, values: {len(problem.secret_values):,}"),
         ("return", f"over {problem.return_over}, discount {number_text(problem.discount, 6)}"),
         ("required return", "none" if found.threshold is None else f"at least {number_text(found.threshold, 6)}"),
+        *(one.fact() for one in found.constraints[found.threshold is not None :]),
         ("policy class", found.policy_class),
         ("method, goal, objective", f"{found.method}, {found.goal}, {found.objective}"),
         ("evaluation of opacity", f"{found.opacity.method}: {found.opacity.reason}".rstrip(": ")),

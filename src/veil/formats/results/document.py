@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic.json_schema import JsonSchemaValue
 
+from ...measure.constrained import ConstraintValue
 from ...measure.result import Opacity
 from ...planning.solution import Solution
 from ...problem.fingerprint import fingerprint
@@ -115,12 +116,16 @@ def opacity_document(opacity: Opacity) -> dict[str, object]:
     return plain({name: getattr(opacity, name) for name in OpacityPart.model_fields})
 
 
+def constraint_document(constraint: ConstraintValue) -> dict[str, object]:
+    """A `ConstraintValue` as a JSON document."""
+    return plain({name: getattr(constraint, name) for name in ConstraintPart.model_fields})
+
+
 def answer_document(solution: Solution) -> dict[str, object]:
     """A `Solution` as a JSON document, without its history and its policy."""
     fields = [name for name in AnswerPart.model_fields if name not in ("status", "message", "opacity", "constraints")]
     own: dict[str, object] = {"status": solution.status.name, "message": solution.status.value}
-    names = ConstraintPart.model_fields
-    own["constraints"] = [plain({name: getattr(one, name) for name in names}) for one in solution.constraints]
+    own["constraints"] = [constraint_document(one) for one in solution.constraints]
     return own | {"opacity": opacity_document(solution.opacity)} | plain({n: getattr(solution, n) for n in fields})
 
 
