@@ -15,14 +15,14 @@ import struct
 import sys
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from functools import cache
 from itertools import pairwise
-from math import prod
+from math import ceil, floor, prod
 from pathlib import Path
 
 BITS = 192  # binary digits after the point
 ONE = 1 << BITS
 MOST_ENTRIES = 2_000_000  # weights of one layer, about a gigabyte
-ROUNDING = Fraction(1, 10**9)  # relative to 1 + |δ|: what may be missing where a policy meets its threshold
 
 
 class Refused(Exception):
@@ -38,22 +38,14 @@ def require(good, message):
         raise Refused(message)
 
 
-def down(number):
-    return (number.numerator << BITS) // number.denominator
-
-
-def up(number):
-    return -down(-number)
-
-
 def bounds(number):
-    return down(number), up(number)
+    return floor(number * ONE), ceil(number * ONE)
 
 
-def times(first, second):
-    """The product of two intervals, rounded outward."""
-    ends = [a * b for a in first for b in second]
-    return min(ends) >> BITS, -(-max(ends) >> BITS)
+def times(interval, chance):
+    """An interval times a fraction that is not negative, rounded outward."""
+    top, bottom = chance.numerator, chance.denominator
+    return interval[0] * top // bottom, -(-interval[1] * top // bottom)
 
 
 def add(sums, key, term):
@@ -61,16 +53,12 @@ def add(sums, key, term):
     sums[key] = low + term[0], high + term[1]
 
 
-def times_up(chance, value):
-    return -(-(chance[1] if value >= 0 else chance[0]) * value >> BITS)
-
-
 def distribution(numbers):
-    """The places of a distribution, given in floats, that have a positive probability: pairs (place, interval)."""
+    """The places of a distribution, given in floats, that have a positive probability: pairs (place, fraction)."""
     exact = [Fraction(number) for number in numbers]
     total = sum(exact)
     require(min(exact) >= 0 and abs(total - 1) < Fraction(1, 10**6), "a row is not a distribution")
-    return [(place, bounds(part / total)) for place, part in enumerate(exact) if part]
+    return [(place, part / total) for place, part in enumerate(exact) if part]
 
 
 def log2_bounds(ratio):
@@ -79,7 +67,7 @@ def log2_bounds(ratio):
         context.prec = 60
         found = (Decimal(ratio.numerator) / Decimal(ratio.denominator)).ln() / Decimal(2).ln()
         error = (abs(found) + 1) * Decimal(10) ** -55
-        return down(Fraction(found - error)), up(Fraction(found + error))
+        return bounds(Fraction(found - error))[0], bounds(Fraction(found + error))[1]
 
 
 def read_safetensors(path):
@@ -150,8 +138,8 @@ class Problem:
         weights = dict(distribution(fields.next("secret: weights") or [1.0]))
         self.agent_knows, self.horizon = fields.next("secret: agent knows"), fields.next("horizon")
         self.threshold = fields.next("min return")
-        if fields.next("return over") != ["horizon"]:
-            raise NotCovered("the return is over an infinite horizon")
+        if fields.next("return over") != ["horizon"] or self.horizon > 2000:
+            raise NotCovered("the return is over an infinite horizon, or over more steps than this program follows")
         fields.next("agent sees observations")
         require(fields.at == len(content), "problem.bin has more at its end")
         by_action = isinstance(emissions[0][0], list)
@@ -167,15 +155,15 @@ class Problem:
                         for after, chance in rows[s]:
                             x = (k * len(step) + step[m][after]) * self.states + after
                             for event, shown in seen[action if by_action else 0][after]:
-                                self.moves[-1][action].append((x, shift + event, times(chance, shown)))
+                                self.moves[-1][action].append((x, shift + event, chance * shown))
                     self.rewards.append([Fraction(reward) for reward in model["rewards"][s]])
                     self.terminal.append(Fraction(model["terminal rewards"][s]))
                     self.available.append(model["available"][s])
                     self.label.append(label[k if len(label) > 1 else 0][m][s])
             for s, chance in distribution(model["initial"]) if k in weights else ():
                 x = (k * len(step) + start[s]) * self.states + s
-                for event, shown in seen[0][s] if sees_initial and not by_action else [(0, (ONE, ONE))]:
-                    self.starts.append((x, event, times(times(weights[k], chance), shown)))
+                for event, shown in seen[0][s] if sees_initial and not by_action else [(0, Fraction(1))]:
+                    self.starts.append((x, event, weights[k] * chance * shown))
 
     def settled(self, time, x, z):
         """The value of the secret in x at a time, which was z before."""
@@ -268,39 +256,58 @@ def content_hash(kind, arrays):
 
 
 def follow(problem, policy):
-    """A lower bound on the opacity of the policy and bounds on its return, over all of its histories."""
-    names, layer, paid, power = {}, {}, {0: (0, 0)}, Fraction(1)
+    """A lower bound on the opacity of the policy, over all of its histories."""
+    names, layer = {}, {}
     for x, event, mass in problem.starts:
         history = names.setdefault(event, len(names))
-        add(layer, (history, policy.node(0, 0, event, x), x, problem.settled(0, x, 0)), mass)
+        add(layer, (history, policy.node(0, 0, event, x), x, problem.settled(0, x, 0)), bounds(mass))
     for time in range(problem.horizon):
         names, after = {}, {}
         for (history, node, x, z), mass in layer.items():
             for action, share in policy.choices(time, node, x, z):
                 taken = times(mass, share)
-                add(paid, 0, times(taken, bounds(power * problem.rewards[x][action])))
                 for target, event, chance in problem.moves[x][action]:
                     known = names.setdefault((history, event), len(names))
                     key = known, policy.node(time + 1, node, event, target), target
                     add(after, (*key, problem.settled(time + 1, target, z)), times(taken, chance))
         if len(after) > MOST_ENTRIES:
             raise NotCovered("the policy has too many histories for this program")
-        layer, power = after, power * problem.discount
-    for (_, _, x, _), mass in layer.items():
-        add(paid, 0, times(mass, bounds(power * problem.terminal[x])))
-    return entropy(layer), paid[0]
-
-
-def entropy(layer):
-    """A lower bound on Σ p log2(p(history) / p), in units of 2^-192."""
+        layer = after
     joint, total, found = {}, {}, 0
     for (history, _, _, z), mass in layer.items():
         add(joint, (history, z), mass)
         add(total, history, mass)
-    for (history, _), mass in joint.items():
+    for (history, _), mass in joint.items():  # Σ p log2(p(history) / p)
         if mass[0] > 0:
             found += max(0, mass[0] * max(0, log2_bounds(Fraction(total[history][0], mass[1]))[0]) >> BITS)
     return found
+
+
+def earned(problem, policy):
+    """Bounds on the return, from its end to its start: a point where values are short, or equal."""
+
+    @cache
+    def value(time, node, x, z):
+        if time == problem.horizon:
+            return bounds(problem.terminal[x])
+        scores = []
+        for action, share in policy.choices(time, node, x, z):
+            after = []
+            for y, event, chance in problem.moves[x][action]:
+                here = policy.node(time + 1, node, event, y)
+                after.append((chance, value(time + 1, here, y, problem.settled(time + 1, y, z))))
+            (low, high), paid = mean(after, problem.discount), bounds(problem.rewards[x][action])
+            scores.append((share, (paid[0] + low, paid[1] + high)))
+        return mean(scores)
+
+    begun = [(policy.node(0, 0, event, x), x, mass) for x, event, mass in problem.starts]
+    return mean([(mass, value(0, node, x, problem.settled(0, x, 0))) for node, x, mass in begun])
+
+
+def mean(parts, factor=1):
+    """Σ chance · interval, times a factor of 0 or more, rounded outward once."""
+    ends = [factor * sum(chance * interval[end] for chance, interval in parts) for end in (0, 1)]
+    return floor(ends[0]), ceil(ends[1])
 
 
 def rule_bound(problem, first, following, costs, multiplier, threshold):
@@ -311,35 +318,25 @@ def rule_bound(problem, first, following, costs, multiplier, threshold):
             parts = (Decimal(2) ** -Decimal(cost) for cost in row if cost != float("inf"))
             good = all(cost >= 0 for cost in row) and sum(parts) * (1 + Decimal(10) ** -50) <= 1
             require(good, "rule: the probabilities of a node sum to more than one")
-    starts = [((first[event], x, problem.settled(0, x, 0)), mass) for x, event, mass in problem.starts]
-    layers = [{key for key, _ in starts}]
-    for time in range(problem.horizon):
-        after = set()
-        for node, x, z in layers[-1]:
-            require(node >= 0, "rule: its graph ends before the horizon does")
-            for moves in problem.moves[x]:
-                for target, event, _ in moves:
-                    after.add((following[time][node][event], target, problem.settled(time + 1, target, z)))
-        layers.append(after)
-        if len(after) > MOST_ENTRIES:
-            raise NotCovered("the observer has too many nodes for this program")
-    power, value = problem.discount**problem.horizon, {}
-    for node, x, z in layers[-1]:
-        require(node >= 0 and costs[node][z] != float("inf"), "rule: it excludes something that a policy can reach")
-        value[node, x, z] = up(Fraction(costs[node][z]) + multiplier * power * problem.terminal[x])
-    for time in reversed(range(problem.horizon)):
-        power, now = multiplier * problem.discount**time, {}
-        for node, x, z in layers[time]:
-            scores = []
-            for reward, moves in zip(problem.rewards[x], problem.moves[x], strict=True):
-                score = up(power * reward)
-                for target, event, chance in moves:
-                    key = following[time][node][event], target, problem.settled(time + 1, target, z)
-                    score += times_up(chance, value[key])
-                scores += [score] if moves else []
-            now[node, x, z] = max(scores)
-        value = now
-    return sum(times_up(mass, value[key]) for key, mass in starts) - down(multiplier * threshold)
+    powers = [multiplier * problem.discount**time for time in range(problem.horizon + 1)]
+
+    @cache
+    def value(time, node, x, z):
+        require(node >= 0, "rule: its graph ends before the horizon does")
+        if time == problem.horizon:
+            require(costs[node][z] != float("inf"), "rule: it excludes something that a policy can reach")
+            return ceil((Fraction(costs[node][z]) + powers[time] * problem.terminal[x]) * ONE)
+        scores = []
+        for reward, moves in zip(problem.rewards[x], problem.moves[x], strict=True):
+            score = ceil(powers[time] * reward * ONE)
+            for y, event, chance in moves:
+                after = value(time + 1, following[time][node][event], y, problem.settled(time + 1, y, z))
+                score += times((after, after), chance)[1]
+            scores += [score] if moves else []
+        return max(scores)
+
+    begun = [(value(0, first[event], x, problem.settled(0, x, 0)), mass) for x, event, mass in problem.starts]
+    return sum(times((best, best), mass)[1] for best, mass in begun) - floor(multiplier * threshold * ONE)
 
 
 def check(folder):
@@ -365,23 +362,22 @@ def check(folder):
     good = multiplier == 0 if claim["threshold"] is None else multiplier >= 0
     require(good, "rule: its multiplier is negative, or there is no threshold for it")
     upper = rule_bound(problem, arrays["first"][1], following, arrays["costs"][1], multiplier, threshold)
-    values = problem.num_values
-    exact = values & (values - 1) == 0  # a power of two
-    upper = min(upper, (values.bit_length() - 1) * ONE if exact else log2_bounds(Fraction(values))[1])
-    require(upper <= up(Fraction(claim["upper"])), f"upper bound: {claim['upper']} is claimed, {upper / ONE} is found")
-    lower, (least, most) = follow(problem, policy)
-    claimed, found = claim["lower"], lower / ONE
-    require(lower >= down(Fraction(claimed)), f"lower bound: {claimed} is claimed, {found} is found")
-    middle, error = Fraction(claim["expected_return"]), Fraction(claim["return_error"])
-    inside = down(middle - error) <= least and most <= up(middle + error)
+    values, whole = problem.num_values, (problem.num_values - 1).bit_length()
+    upper = min(upper, whole * ONE if values == 1 << whole else log2_bounds(Fraction(values))[1])
+    told = {name: Fraction(claim[name]) * ONE for name in ("lower", "upper", "expected_return", "return_error")}
+    require(upper <= told["upper"], f"upper bound: {claim['upper']} is claimed, {upper / ONE} is found")
+    lower, (least, most) = follow(problem, policy), earned(problem, policy)
+    require(lower >= told["lower"], f"lower bound: {claim['lower']} is claimed, {lower / ONE} is found")
+    inside = max(most - told["expected_return"], told["expected_return"] - least) <= told["return_error"]
     require(inside, f"return: {claim['expected_return']} is claimed, {least / ONE} to {most / ONE} is found")
-    missing = threshold - Fraction(least, ONE) if claim["threshold"] is not None else Fraction(0)
-    met = missing <= ROUNDING * (1 + abs(threshold))
-    require(met or not claim["feasible"], f"feasible: the return is {least / ONE}, below {claim['threshold']}")
+    if claim["feasible"] and claim["threshold"] is not None and least < threshold * ONE:
+        require(most >= threshold * ONE, f"feasible: the return is {most / ONE}, below {claim['threshold']}")
+        raise NotCovered(f"the return lies within {(most - least) / ONE} of the threshold")
     return lower / ONE, upper / ONE, least / ONE
 
 
 def main(arguments):
+    sys.setrecursionlimit(100_000)  # a few calls for each step
     if len(arguments) != 1:
         return __doc__, 2
     try:

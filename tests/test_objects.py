@@ -24,7 +24,7 @@ from veil.planning.frontier import Frontier, FrontierPoint
 from veil.planning.solution import History
 from veil.policy.history import Decisions
 from veil.proof.certificate import Witness
-from veil.proof.forward import PolicyValues
+from veil.proof.policy_values import PolicyValues
 from veil.proof.verify import Verification
 
 
@@ -192,8 +192,8 @@ PARTS: dict[type, Sample] = {
     attack_result.CalibrationBin: Sample(lambda: attack().calibration[0], lambda: attack(2).calibration[0]),
     Witness: Sample(lambda: certificate().witness, lambda: veil.certify(problem(), skewed(), time_limit=0.0).witness),
     Verification: Sample(
-        lambda: Verification(PolicyValues(0.0, 1.0, 2.0, 0.0), 1.0),
-        lambda: Verification(PolicyValues(0.0, 1.0, 2.0, 0.0), 2.0),
+        lambda: Verification(PolicyValues(0.0, 1.0, 2.0, 0.0, True), 1.0),
+        lambda: Verification(PolicyValues(0.0, 1.0, 2.0, 0.0, True), 2.0),
     ),
     type(induced_hmm(problem(), uniform())): Sample(
         lambda: induced_hmm(problem(), uniform()), lambda: induced_hmm(problem(), skewed())

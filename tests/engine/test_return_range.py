@@ -24,6 +24,8 @@ from veil.engine.return_range import (
 )
 from veil.engine.returns import evaluate_return
 from veil.planning.best_returns import best_stationary_return, greedy_table
+from veil.problem.return_rounding import return_rounding
+from veil.proof.feasibility import reaches_threshold
 
 MOST_POLICIES = 600
 
@@ -158,7 +160,7 @@ def two_models(horizon: int, **changes) -> veil.Problem:
 
 
 def test_two_models_by_hand():
-    assert max_return(two_models(1)) == 0.6
+    assert max_return(two_models(1)) == pytest.approx(0.6)
     assert return_extremes(two_models(1)).smallest == 0.4
     assert max_return(two_models(2)) == pytest.approx(0.6 + 0.5)  # the bound; 0.9 is what there is
     assert value(two_models(2), greedy_table(two_models(2))) == pytest.approx(0.9)
@@ -244,11 +246,16 @@ def test_the_largest_return_counts_as_feasible(name: str):
     problem = veil.gallery.load(name, min_return="100%")
     assert threshold(problem) == max_return(problem)
     check_feasible(problem)
-    assert reaches(problem, value(problem, greedy_table(problem)))
+    best = veil.TimedPolicy(greedy_table(problem))
+    assert reaches_threshold(problem, best, veil.expected_return(problem, best))
     check_feasible(problem.replace(min_return=max_return(problem)))
     check_feasible(problem.replace(min_return=None))
-    above = max_return(problem) + 2 * return_slack(problem)
-    assert not reaches(problem.replace(min_return=above), value(problem, greedy_table(problem)))
+    above = problem.replace(min_return=max_return(problem) + 3 * return_rounding(problem))
+    assert not reaches_threshold(above, best, veil.expected_return(problem, best))
+    with pytest.raises(InfeasibleError):
+        check_feasible(above)
+    below = problem.replace(min_return=max_return(problem) - 3 * return_rounding(problem))
+    assert reaches(below, veil.expected_return(problem, best))
 
 
 def test_an_infeasible_threshold_is_refused_with_the_largest_return():
@@ -344,10 +351,16 @@ def test_the_search_finds_the_same_again_and_needs_a_budget_that_makes_sense():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_largest_return_is_that_of_its_own_policy_to_the_last_bit(kind: str):
+def test_the_ends_are_the_returns_of_their_own_policies(kind: str):
+    """The smallest to the last bit as it is evaluated; the largest rounded down, so that its policy reaches it exactly."""
     for seed in range(12):
         problem = small_case(f"own {seed}", kind).problem
-        if not return_extremes(problem).exact:
+        ends = return_extremes(problem)
+        if not ends.exact:
             continue
-        for smallest, end in ((False, max_return(problem)), (True, return_extremes(problem).smallest)):
-            assert veil.expected_return(problem, veil.TimedPolicy(greedy_table(problem, smallest=smallest))) == end
+        worst = veil.expected_return(problem, veil.TimedPolicy(greedy_table(problem, smallest=True)))
+        assert min(worst, ends.largest) == ends.smallest
+        best = veil.TimedPolicy(greedy_table(problem))
+        assert ends.largest == pytest.approx(veil.expected_return(problem, best), abs=2 * return_rounding(problem))
+        if problem.return_over == "horizon":
+            assert reaches_threshold(problem.replace(min_return=ends.largest), best, ends.largest)

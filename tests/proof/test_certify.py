@@ -16,7 +16,7 @@ from veil.proof import certify as certify_module
 from veil.proof import observers
 from veil.proof.certify import certify
 from veil.proof.checked_problem import CheckedProblem
-from veil.proof.forward import policy_values
+from veil.proof.policy_values import policy_values
 from veil.proof.verify import verify
 
 

@@ -16,7 +16,8 @@ from veil.proof.certificate import Witness
 from veil.proof.checked_policy import read_policy
 from veil.proof.checked_problem import CheckedProblem
 from veil.proof.claim import policy_words
-from veil.proof.forward import MOST_MOVES, ForwardPass, policy_values
+from veil.proof.forward import MOST_MOVES, ForwardPass
+from veil.proof.policy_values import policy_values
 
 
 def example() -> veil.Problem:

@@ -40,7 +40,7 @@ def test_it_is_read_and_verified(name: str, tmp_path: Path):
     assert certificate.claim == claim_words(certificate) != written["claim"]
     certificate.save(tmp_path / "now.json")
     again = veil.Certificate.load(tmp_path / "now.json")
-    assert json.loads((tmp_path / "now.json").read_text(encoding="utf-8"))["form"] == "veil-certificate-2"
+    assert json.loads((tmp_path / "now.json").read_text(encoding="utf-8"))["form"] == "veil-certificate-3"
     veil.verify(again, problem(), policy(name))
 
 

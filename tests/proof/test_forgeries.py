@@ -13,7 +13,7 @@ from veil.proof.backward import rule_bound
 from veil.proof.certificate import Certificate, Witness
 from veil.proof.checked_problem import CheckedProblem
 from veil.proof.claim import claim_words, seal_of
-from veil.proof.forward import policy_values
+from veil.proof.policy_values import policy_values
 
 
 @pytest.fixture(scope="module")

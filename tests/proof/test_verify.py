@@ -21,7 +21,7 @@ from veil.proof.backward import rule_bound
 from veil.proof.certificate import Witness
 from veil.proof.certify import certify
 from veil.proof.checked_problem import CheckedProblem
-from veil.proof.forward import policy_values
+from veil.proof.policy_values import policy_values
 from veil.proof.verify import verify
 
 

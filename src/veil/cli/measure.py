@@ -100,9 +100,10 @@ def measure(
     Example: veil measure voting.pm --horizon 4
     """
     from .. import expected_return, opacity
-    from ..engine.return_range import reaches, threshold
+    from ..engine.return_range import threshold
     from ..formats.results.document import constraint_document, opacity_document, problem_document
     from ..measure.constrained import further_constraints
+    from ..proof.feasibility import reaches_threshold
 
     opened = open_measured(scenario, horizon, secret, option)
     problem, acting = opened.problem, open_policy(opened.problem, policy)
@@ -114,7 +115,7 @@ def measure(
         "opacity": opacity_document(hidden),
         "expected_return": earned,
         "threshold": threshold(problem),
-        "feasible": reaches(problem, earned) and all(one.met for one in further),
+        "feasible": reaches_threshold(problem, acting, earned) and all(one.met for one in further),
     }
     if further:
         document["constraints"] = [constraint_document(one) for one in further]
@@ -332,9 +333,9 @@ def _size(problem: "Problem") -> _Document:
 
 def _returns(problem: "Problem") -> _Document:
     from ..engine.feasibility import feasible_mixture, targets
-    from ..engine.return_range import reaches, return_extremes, threshold
+    from ..engine.return_range import return_extremes, threshold
 
-    ends = return_extremes(problem)
+    ends, wanted = return_extremes(problem), threshold(problem)
     further = {}
     if problem.further:
         further = {
@@ -346,8 +347,8 @@ def _returns(problem: "Problem") -> _Document:
         "max_return": ends.largest,
         "returns_exact": ends.exact,
         "min_return": problem.min_return,
-        "threshold": threshold(problem),
-        "attainable": reaches(problem, ends.largest),
+        "threshold": wanted,
+        "attainable": wanted is None or wanted <= ends.largest,
     }
 
 

@@ -2,24 +2,36 @@
 
 import math
 from decimal import Decimal
+from fractions import Fraction
 
 DIGITS = 4  # after the point, of bits shown to people
 
 
-def lower_text(value: float, digits: int = DIGITS) -> str:
-    """The largest decimal with so many digits after the point that is not above the value: `float(text) <= value`."""
-    return _text(value, digits, -1)
+def lower_text(value: float, digits: int = DIGITS, *, significant: int | None = None) -> str:
+    """The largest decimal with so many digits after the point that is not above the value: `float(text) <= value`.
+
+    With `significant`, that many digits from the first that is not 0, and an exponent where that is shorter.
+    """
+    return _text(value, digits, significant, -1)
 
 
-def upper_text(value: float, digits: int = DIGITS) -> str:
+def upper_text(value: float, digits: int = DIGITS, *, significant: int | None = None) -> str:
     """The smallest decimal with so many digits after the point that is not below the value: `float(text) >= value`."""
-    return _text(value, digits, 1)
+    return _text(value, digits, significant, 1)
 
 
-def _text(value: float, digits: int, direction: int) -> str:
+def rounded_down(value: Fraction) -> float:
+    """The largest float that is not above an exact number; minus that of minus a number is the smallest not below it."""
+    found = float(value)
+    return found if Fraction(found) <= value else math.nextafter(found, -math.inf)
+
+
+def _text(value: float, digits: int, significant: int | None, direction: int) -> str:
     if not math.isfinite(value):
         return "–" if math.isnan(value) else "∞" if value > 0 else "−∞"
-    nearest = Decimal(f"{value:.{digits}f}")
-    if direction * (float(nearest) - value) < 0:
+    if significant is not None:
+        digits = significant - 1 - (Decimal(value).adjusted() if value else 0)
+    nearest = Decimal(f"{value:.{max(digits, 0)}f}") if digits >= 0 else round(Decimal(value), digits)
+    if direction * (Fraction(nearest) - Fraction(value)) < 0:
         nearest += direction * Decimal(1).scaleb(-digits)
-    return f"{nearest + 0:.{digits}f}"  # no negative zero
+    return f"{nearest + 0:.{digits}f}" if significant is None else f"{nearest.normalize():g}"  # no negative zero

@@ -2,20 +2,27 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from ..common.errors import InfeasibleError
+from ..common.exact import Interval, bits_for, discounted, mean, scaled, whole_numbers
+from ..common.rounding import rounded_down
 from ..problem.model import Model
 from ..problem.problem import Problem
+from ..problem.return_rounding import return_rounding
 from .chain import Chain
 from .hidden import build
 from .returns import evaluate_return, optimal_values, return_of_actions
 
-# Returns closer than this share of all rewards that could be collected are the same but for rounding.
+# Gains below this share of all rewards that could be collected end a search for the largest return.
 ROUNDING = 1e-10
+_MOST_EXACT_MOVES = (
+    100_000  # transitions of all steps up to which the largest return is found in exact arithmetic: 0.1 s
+)
 
 
 @dataclass(frozen=True)
@@ -31,10 +38,9 @@ class ReturnRange:
     exact: bool
 
     def at(self, share: float) -> float:
-        """The return that lies a share, 0 to 1, of the way from the smallest to the largest."""
-        if share == 1:
-            return self.largest  # the sum below may round to something above it
-        return self.smallest + share * (self.largest - self.smallest)
+        """The return that lies a share, 0 to 1, of the way from the smallest to the largest, rounded down."""
+        low, high = Fraction(self.smallest), Fraction(self.largest)
+        return rounded_down(low + Fraction(share) * (high - low))
 
 
 _RANGES: WeakKeyDictionary[Problem, ReturnRange] = WeakKeyDictionary()
@@ -45,8 +51,8 @@ def return_extremes(problem: Problem) -> ReturnRange:
 
     `Q_t(s,a) = R(s,a) + γ Σ_s' P(s'|s,a) max_a' Q_{t+1}(s',a')`, from the terminal rewards on; over an infinite horizon
     its fixed point. Exact, and reached by a time-dependent policy (over an infinite horizon: by a stationary
-    one), unless several models may run and the agent does not know which. Each end is the return of that policy as it is
-    evaluated, so that rounding leaves no gap between what can be reached and what can be asked for.
+    one), unless several models may run and the agent does not know which. The largest is the return of that policy, rounded
+    down (exactly where the problem is small, else by the bound on the rounding error), so that it can be asked for.
 
     An agent that does not know the model cannot act on it, so what is best in each model is then only a bound. It is taken
     one step less loosely, since the first action in a state serves all models: `Σ_s max_a Σ_k w_k μ_k(s) Q_{k,0}(s,a)`,
@@ -56,7 +62,7 @@ def return_extremes(problem: Problem) -> ReturnRange:
     """
     found = _RANGES.get(problem)
     if found is None:
-        largest = _end(problem, smallest=False)
+        largest = _largest(problem)
         smallest = min(_end(problem, smallest=True), largest)  # where all policies earn the same, rounding may differ
         found = _RANGES[problem] = ReturnRange(
             smallest=smallest,
@@ -87,7 +93,7 @@ def threshold(problem: Problem) -> float | None:
 
 
 def return_slack(problem: Problem) -> float:
-    """How far two returns of a problem may differ by rounding: 1e-10 of the largest sum of rewards' magnitudes.
+    """By how much a search for returns must gain to go on: 1e-10 of the largest sum of rewards' magnitudes.
 
     `max|R| Σ_{t<T} γ^t + γ^T max|R_T|`, or `max|R| / (1 − γ)` over an infinite horizon.
     """
@@ -101,21 +107,24 @@ def return_slack(problem: Problem) -> float:
 
 
 def reaches(problem: Problem, expected_return: float) -> bool:
-    """Whether a return meets the threshold of the problem, but for rounding; always where there is none."""
+    """Whether a policy whose return was evaluated to this number meets the threshold whatever the rounding error was.
+
+    A policy that meets it by less than that is told apart by its certificate, in exact arithmetic.
+    """
     wanted = threshold(problem)
-    return wanted is None or expected_return >= wanted - return_slack(problem)
+    return wanted is None or expected_return >= wanted + return_rounding(problem)
 
 
 def check_feasible(problem: Problem) -> None:
     """Raise `InfeasibleError` where it is proven that no policy reaches the threshold.
 
-    A threshold equal to the largest return passes. Passing is no promise for a smaller class of policies: stationary
-    ones may all miss a threshold that a time-dependent policy reaches (`best_stationary_return`).
+    A threshold that is the largest return, or above it by no more than rounding errors, passes. Passing is no promise for
+    a smaller class of policies: stationary ones may all miss a threshold that a time-dependent policy reaches
+    (`best_stationary_return`).
     """
-    if reaches(problem, max_return(problem)):
-        return
     wanted, largest = threshold(problem), max_return(problem)
-    assert wanted is not None
+    if wanted is None or wanted <= largest + 2 * return_rounding(problem):
+        return
     # As many digits as tell the two apart.
     digits = next((n for n in range(4, 17) if f"{largest:.{n}g}" != f"{wanted:.{n}g}"), 17)
     raise InfeasibleError(
@@ -190,6 +199,43 @@ def _end(problem: Problem, *, smallest: bool) -> float:
         return evaluate_return(problem, Chain(hidden, table, stationary=True))[0]
     best = best_blind_actions(problem, models) if blind else known_actions(problem, models, problem.horizon)
     return return_of_actions(problem, hidden, best)
+
+
+def _largest(problem: Problem) -> float:
+    """The largest return, rounded down where a policy reaches it."""
+    found, models = _end(problem, smallest=False), problem.models
+    if is_blind(problem):
+        return found - return_rounding(problem) if problem.horizon <= 1 and problem.return_over == "horizon" else found
+    moves = problem.horizon * max(matrix.nnz for model in models for matrix in model.matrices) * len(models)
+    if problem.return_over == "infinite" or moves > _MOST_EXACT_MOVES:
+        return found - return_rounding(problem)
+    return rounded_down(_exact_return(problem, known_actions(problem, models, problem.horizon)))
+
+
+def _exact_return(problem: Problem, actions: Int[np.ndarray, "T C"]) -> Fraction:
+    """A lower bound, exact but for 2^-256, on the return of a deterministic table whose agent knows the model."""
+    bits = bits_for(max(max(float(np.abs(one.rewards).max()), float(np.abs(one.terminal_rewards).max()))
+                        for one in problem.models))  # fmt: skip
+    prior, total = _prior(problem).tolist(), Fraction(0)
+    copies = actions.shape[1] // (problem.num_states * (len(problem.models) if problem.secret_table.agent_knows else 1))
+    for number, (weight, model) in enumerate(zip(prior, problem.models, strict=True)):
+        begin = number * copies * problem.num_states if problem.secret_table.agent_knows else 0
+        chosen, values = actions[:, begin : begin + problem.num_states], model.terminal_rewards.tolist()
+        values = [scaled(value, bits) for value in values]
+        for row in chosen[::-1].tolist() if weight else ():
+            values = [_before(model, state, action, values, bits) for state, action in enumerate(row)]
+        initial = model.initial.tolist()
+        begun = [state for state, chance in enumerate(initial) if chance]
+        low, _ = mean(whole_numbers([initial[state] for state in begun]), [values[state] for state in begun])
+        total += Fraction(weight) * Fraction(low, 2**bits)
+    return total / sum(map(Fraction, prior))
+
+
+def _before(model: Model, state: int, action: int, values: list[Interval], bits: int) -> Interval:
+    matrix = model.matrices[action]
+    part = slice(matrix.indptr[state], matrix.indptr[state + 1])
+    after = mean(whole_numbers(matrix.data[part].tolist()), [values[s] for s in matrix.indices[part].tolist()])
+    return discounted(scaled(float(model.rewards[state, action]), bits), Fraction(model.discount), after)
 
 
 def _blind_bound(problem: Problem, models: Sequence[Model]) -> float:

@@ -1,5 +1,7 @@
 """The expected return of a policy and its gradient in the policy's table, exact, over a finite or an infinite horizon."""
 
+from dataclasses import replace
+
 import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg as spla
@@ -8,6 +10,7 @@ from jaxtyping import Float, Int
 from ..common.errors import InputError
 from ..problem.model import Model
 from ..problem.problem import Problem
+from ..problem.return_rounding import centre_of
 from .chain import Chain, sum_by_cell
 from .hidden import Hidden
 from .kernel import Matrix
@@ -43,21 +46,19 @@ def return_values(
 ) -> Float[np.ndarray, " B"]:
     """The returns of `evaluate_returns` or, from given starts, of `returns_from` alone, to the last bit, without slopes."""
     starts = np.broadcast_to(hidden.start, (len(tables), hidden.num_states)) if starts is None else starts
-    constant = _constant_return(problem, hidden)
-    if constant is not None:
-        return np.full(len(tables), constant)
+    hidden, offset = _centred(problem, hidden)
     if problem.return_over == "infinite" and stationary:
-        return _stationary_forever(hidden, starts, tables)[0]
-    values = np.broadcast_to(_terminal(problem, hidden), starts.shape)
+        return _stationary_forever(hidden, starts, tables)[0] + offset
+    values = np.broadcast_to(_terminal(problem, hidden, offset), starts.shape)
     for time in range(hidden.horizon - 1, -1, -1):
         weights = tables[:, 0 if stationary else time][:, hidden.cell]
         values = np.sum(weights * _action_values(hidden, values), axis=2)
-    return np.sum(starts * values, axis=1)
+    return np.sum(starts * values, axis=1) + offset
 
 
-def _terminal(problem: Problem, hidden: Hidden) -> Float[np.ndarray, " N"]:
-    """What the states of time T are worth to the return."""
-    return values_afterwards(problem, hidden) if problem.return_over == "infinite" else hidden.terminal
+def _terminal(problem: Problem, hidden: Hidden, offset: float) -> Float[np.ndarray, " N"]:
+    """What the states of time T are worth to the return, less the offset of rewards that are centred."""
+    return values_afterwards(problem, hidden) - offset if problem.return_over == "infinite" else hidden.terminal
 
 
 def returns_from(
@@ -69,42 +70,44 @@ def returns_from(
     stationary: bool,
 ) -> tuple[Float[np.ndarray, " B"], Float[np.ndarray, "B T C A"]]:
     """`evaluate_returns` where each policy begins in a distribution of its own."""
-    totals, slopes = _returns_from(problem, hidden, starts, tables, stationary=stationary)
-    constant = _constant_return(problem, hidden)
-    return (totals if constant is None else np.full(len(totals), constant)), slopes
+    hidden, offset = _centred(problem, hidden)
+    totals, slopes = _returns_from(problem, hidden, offset, starts, tables, stationary=stationary)
+    return totals + offset, slopes
 
 
-def _constant_return(problem: Problem, hidden: Hidden) -> float | None:
-    """The return where no choice moves it, since all decisions pay the same and so do all ends; else None.
+def _centred(problem: Problem, hidden: Hidden) -> tuple[Hidden, float]:
+    """Rewards that are large beside their spread less their centre, and what that takes from every return.
 
-    It is summed without the policy, whose rows sum to 1 but for rounding: a threshold of just this return is then met.
+    The sums then keep their digits, and no rounding of a policy's rows, which sum to nearly 1, moves a constant return.
     """
-    if np.ptp(hidden.reward) > 0 or (problem.return_over == "horizon" and np.ptp(hidden.terminal) > 0):
-        return None
-    reward, discount, horizon = float(hidden.reward.flat[0]), hidden.discount, hidden.horizon
-    if problem.return_over == "infinite":
-        return reward / (1 - discount)
-    steps = float(horizon) if discount == 1 else (1 - discount**horizon) / (1 - discount)
-    return reward * steps + discount**horizon * float(hidden.terminal[0])
+    shift, discount, horizon = centre_of(hidden.reward), hidden.discount, hidden.horizon
+    endless = problem.return_over == "infinite"
+    last = 0.0 if endless else centre_of(hidden.terminal)
+    if not shift and not last:
+        return hidden, 0.0
+    if endless:
+        offset = shift / (1 - discount)
+    else:
+        steps = float(horizon) if discount == 1 else (1 - discount**horizon) / (1 - discount)
+        offset = shift * steps + discount**horizon * last
+    return replace(hidden, reward=hidden.reward - shift, terminal=hidden.terminal - last), offset
 
 
 def return_of_actions(problem: Problem, hidden: Hidden, actions: Int[np.ndarray, "T C"]) -> float:
     """The return over the horizon of a deterministic table, to the last bit that of `evaluate_return`, without the table."""
-    constant = _constant_return(problem, hidden)
-    if constant is not None:
-        return constant
+    hidden, offset = _centred(problem, hidden)
     values, states = hidden.terminal[None], np.arange(hidden.num_states)
     for chosen in actions[::-1]:
         values = _action_values(hidden, values)[:, states, chosen[hidden.cell]]
-    return float(np.sum(hidden.start[None] * values, axis=1)[0])
+    return float(np.sum(hidden.start[None] * values, axis=1)[0] + offset)
 
 
 def _returns_from(
-    problem: Problem, hidden: Hidden, starts: np.ndarray, tables: np.ndarray, *, stationary: bool
+    problem: Problem, hidden: Hidden, offset: float, starts: np.ndarray, tables: np.ndarray, *, stationary: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     if problem.return_over == "infinite" and stationary:
         return _stationary_forever(hidden, starts, tables)
-    return _over_horizon(hidden, starts, tables, _terminal(problem, hidden), stationary=stationary)
+    return _over_horizon(hidden, starts, tables, _terminal(problem, hidden, offset), stationary=stationary)
 
 
 def _action_values(hidden: Hidden, values: Float[np.ndarray, "B N"]) -> Float[np.ndarray, "B N A"]:

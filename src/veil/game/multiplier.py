@@ -9,10 +9,13 @@ from jaxtyping import Float
 
 from ..common.errors import InfeasibleError
 from ..common.logs import log2_of_tables
+from ..engine.return_range import return_extremes
+from ..problem.problem import Problem
+from ..problem.return_rounding import return_rounding
 from .responses import AgentProblem, Outcome, Tables
 
 _TRIALS = 60  # of the multiplier; 2 to 6 suffice in practice, bisection alone would end within 50
-_ROUNDING = 1e-9  # relative to the largest return: a threshold this far from it is that return
+_ROUNDING = 1e-9  # of the range of returns: a threshold this far from the largest is that return
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,9 +60,10 @@ class MultiplierSearch:
         self._agent, self._threshold = agent, threshold
         largest, tables = agent.max_return_response()
         self._prior = None if prior is None else [log2_of_tables(table) for table in prior]
-        self.at_largest = threshold is not None and threshold > largest - _ROUNDING * (1 + abs(largest))
+        rounding = 0.0 if threshold is None else _rounding(agent.problem)
+        self.at_largest = threshold is not None and threshold > largest - rounding
         if threshold is not None and self.at_largest:
-            if threshold > largest + _ROUNDING * (1 + abs(largest)):
+            if threshold > largest + rounding:
                 raise InfeasibleError(
                     f"the return asked for is {threshold:.9g}, and the largest that any policy has is {largest:.9g}:"
                     " lower min_return"
@@ -149,3 +153,9 @@ class MultiplierSearch:
         largest, gained = self.max_return.outcome.expected_return, found.point.outcome.expected_return
         weight = min(1.0, (self._threshold - gained) / max(largest - gained, 1e-300))
         return found._replace(point=found.point.mixed(self.max_return, weight))
+
+
+def _rounding(problem: Problem) -> float:
+    """How close to the largest return a threshold counts as that return."""
+    ends = return_extremes(problem)
+    return _ROUNDING * (ends.largest - ends.smallest) + 2 * return_rounding(problem)

@@ -7,11 +7,14 @@ import numpy as np
 from jaxtyping import Float
 
 from ..common.clock import Clock, OutOfTime
+from ..common.rounding import upper_text
 from ..engine.return_range import max_return, return_extremes
 from ..engine.returns import return_values
 from ..measure.constrained import constraint_values
 from ..measure.evaluate import expected_return, opacity
 from ..measure.result import Opacity
+from ..problem.return_rounding import return_rounding
+from ..proof.feasibility import reaches_threshold, stated_return
 from .ascent import first_order_gain, lagrangian_slope
 from .iteration import Iteration, S
 from .options import SolveOptions
@@ -52,7 +55,8 @@ def make_answer(
     hidden, table = _closing_opacity(task, table, options, closing)
     policy = space.policy(table)
     value = expected_return(space.problem, policy)
-    feasible = _is_feasible(task, table, hidden)
+    feasible = is_feasible(task, table, hidden)
+    value = stated_return(value, task.threshold, feasible)
     if status is Status.TIME_LIMIT and state.iteration == 0 and not len(past):
         status = Status.NOT_SEARCHED
     if status is Status.CONVERGED and not gap <= TOLERANCE_BITS:
@@ -65,7 +69,7 @@ def make_answer(
         policy_class=space.describe,
         opacity=hidden,
         expected_return=value,
-        threshold=_stated_threshold(task, value),
+        threshold=task.threshold,
         feasible=feasible,
         status=status,
         method=options.method,
@@ -123,19 +127,22 @@ def _chosen(
     return tables[chosen], values.part(np.array([chosen])), *found[chosen]
 
 
-def _is_feasible(task: Task, table: np.ndarray, hidden: Opacity) -> bool:
-    """Whether the answer, evaluated by itself, meets the constraint; no tolerance.
+def is_feasible(task: Task, table: np.ndarray, hidden: Opacity) -> bool:
+    """Whether the answer, evaluated by itself, is proven to meet the constraint; no tolerance.
 
-    Bits are those of the closing evaluation: exact, the lower end of a bracket, or the estimate of a sample.
+    Returns within rounding errors of the threshold are decided in exact arithmetic. Bits are those of the closing
+    evaluation: exact, the lower end of a bracket, or the estimate of a sample.
     """
-    if task.min_opacity is None:
-        return bool(np.all(task.slacks(table[None]) >= 0))
-    return hidden.bits >= task.min_opacity and bool(np.all(task.constraints(table[None])[2] >= 0))
-
-
-def _stated_threshold(task: Task, value: float) -> float | None:
-    """The threshold; the return itself where every policy earns the threshold but for rounding and this one less by that."""
-    return min(task.threshold, value) if task.is_free and task.threshold is not None else task.threshold
+    if task.min_opacity is not None:
+        return hidden.bits >= task.min_opacity and bool(np.all(task.constraints(table[None])[2] >= 0))
+    if np.any(task.slacks(table[None]) < 0):
+        return False
+    if task.threshold is None or task.is_free:
+        return True
+    if len(task.starts) > 1:
+        return task.aim >= task.threshold + return_rounding(task.space.problem)
+    problem, policy = task.space.problem, task.space.policy(table)
+    return reaches_threshold(problem, policy, expected_return(problem, policy))
 
 
 def _first_order(task: Task, table: np.ndarray, values: Values, multiplier: np.ndarray) -> tuple[float, np.ndarray]:
@@ -251,7 +258,8 @@ def unsearched(task: Task, safe: np.ndarray, options: SolveOptions, clock: Clock
         safe = begun if np.all(task.slacks(begun[None]) >= 0) else safe
     hidden, safe = _closing_opacity(task, safe, options, _closing_clock(status, clock))
     value = expected_return(space.problem, space.policy(safe))
-    missed = not _is_feasible(task, safe, hidden)
+    missed = not is_feasible(task, safe, hidden)
+    value = stated_return(value, task.threshold, not missed)
     if missed:
         status = Status.INFEASIBLE
     elif status is Status.TIME_LIMIT:
@@ -261,7 +269,7 @@ def unsearched(task: Task, safe: np.ndarray, options: SolveOptions, clock: Clock
         policy_class=space.describe,
         opacity=hidden,
         expected_return=value,
-        threshold=_stated_threshold(task, value),
+        threshold=task.threshold,
         feasible=not missed,
         status=status,
         method=options.method,
@@ -282,6 +290,12 @@ def _why_infeasible(task: Task, table: np.ndarray) -> str:
         return f"no policy was found that hides {task.min_opacity:g} bits: ask for less, or allow more memory"
     space, wanted, best = task.space, task.threshold, float(task.returns_by_start(table).min())
     assert wanted is not None
+    if best >= wanted - return_rounding(space.problem):
+        off = upper_text(abs(wanted - best) + return_rounding(space.problem), significant=2)
+        return (
+            f"whether {space.describe} reach the threshold {wanted!r} is not decided: the largest return found lies within"
+            f" {off} of it: lower min_return by as much"
+        )
     text = f"the best return found for {space.describe} is {best:.6g}, below the threshold {wanted:.6g}"
     if len(task.starts) > 1:
         text += ", from the start state where it is least"

@@ -179,7 +179,7 @@ class DeviceAscent(StochasticAscent):
         assert isinstance(layers, DeviceLayers)
         self._layers = layers
         whole = len(self._rows) == space.shape[0] * space.shape[1]
-        threshold = 0.0 if task.threshold is None else task.threshold
+        threshold = 0.0 if task.threshold is None else task.aim
         given = Given(
             fixed=place(space.hidden, np.float32),
             sums=layers.draws.arrays,
@@ -231,7 +231,7 @@ class DeviceAscent(StochasticAscent):
         moved, bits, value = self._move(before, state.multiplier[number], self._seed(pace, number), state.batch, pace)
         slack = np.zeros(0)
         if task.num_constraints and task.threshold is not None:
-            slack = np.array([(value - task.threshold) / task.unit])
+            slack = np.array([(value - task.aim) / task.unit])
         point = Point(bits, value, task.sign * bits, slack)
         theta, mean, square, average = moved
         multiplier, worth = self._priced(state, number, point)

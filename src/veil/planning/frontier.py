@@ -17,6 +17,7 @@ from ..measure.result import Opacity
 from ..policy.policy import Policy
 from ..policy.tabular import TablePolicy, table_policy
 from ..problem.problem import Problem
+from ..problem.return_rounding import return_rounding
 from .ascent import make_ascent
 from .methods import unsupported
 from .options import FrontierOptions, SolveOptions
@@ -123,7 +124,7 @@ class _Sweep:
         richest = richest_table(space)
         self._richest = space.policy(richest)
         values = return_values(problem, space.hidden, richest[None], stationary=space.stationary)
-        self._largest = float(values[0])
+        self._largest = float(values[0]) - return_rounding(problem)  # so that it can be asked for
         if problem.further:
             self._largest = min(self._largest, largest_return(problem))
 

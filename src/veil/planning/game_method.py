@@ -9,15 +9,18 @@ from ..common.errors import TooLargeError
 from ..common.logs import entropy_bits
 from ..common.rounding import upper_text
 from ..engine.feasibility import check_constraints
-from ..engine.return_range import best_action_values
+from ..engine.return_range import best_action_values, max_return
 from ..engine.return_range import threshold as wanted_return
 from ..game.refine import EnclosedGame, enclose_game
 from ..game.responses import AgentProblem
 from ..game.several import solve_constrained_game
 from ..game.solve import GameResult, solve_game
+from ..measure.evaluate import expected_return
 from ..measure.result import Opacity
 from ..policy.history import Decisions, HistoryPolicy
 from ..problem.problem import Problem
+from ..problem.return_rounding import return_rounding
+from ..proof.feasibility import reaches_threshold, stated_return
 from .methods import options_of
 from .options import SolveOptions
 from .solution import History, Solution, Status
@@ -73,17 +76,19 @@ def search_game(
     """
     check_constraints(problem)
     clock = Clock(time_limit, iterations=iterations, progress=progress)
+    wanted = wanted_return(problem)
+    aim = None if wanted is None else max(wanted, min(wanted + return_rounding(problem), max_return(problem)))
     steps = 10_000 if iterations is None else iterations
     with clock:
         if problem.further:
             found = solve_constrained_game(problem, gap=gap or 1e-3, iterations=steps, clock=clock)
             return replace(_from_tree(problem, found.game, clock), further_prices=tuple(found.prices.tolist()))
         try:
-            result = solve_game(problem, gap=gap or 1e-3, iterations=steps, clock=clock)
+            result = solve_game(problem, threshold=aim, gap=gap or 1e-3, iterations=steps, clock=clock)
             return _from_tree(problem, result, clock)
         except TooLargeError:
             limited = Clock(_LONG_SECONDS, progress=clock.report) if time_limit is None else clock
-            enclosed = enclose_game(problem, gap=gap or 0.05, clock=limited)
+            enclosed = enclose_game(problem, threshold=aim, gap=gap or 0.05, clock=limited)
             return _from_enclosure(problem, enclosed, clock)
 
 
@@ -163,6 +168,11 @@ def _solution(
     clock: Clock,
 ) -> Solution:
     upper, stopped, proof = bound
+    wanted = wanted_return(problem)
+    if wanted is not None and result.threshold is not None:  # the game was played for a little more return
+        upper += max(part.multiplier for part, _ in proof.bounds()) * max(0.0, result.threshold - wanted)
+    value = expected_return(problem, policy)
+    feasible = reaches_threshold(problem, policy, value)
     rows = [(one.iteration, one.opacity_bits, np.nan, one.multiplier, np.nan, one.seconds) for one in result.history]
     these = "that meets all constraints" if problem.further else "with this return"
     detail = f"no policy of any kind {these} hides more than {upper_text(upper, 6)} bits ({stopped})"
@@ -172,10 +182,10 @@ def _solution(
         policy=policy,
         policy_class=words,
         opacity=opacity,
-        expected_return=result.expected_return,
-        threshold=wanted_return(problem),
-        feasible=True,
-        status=_STATUS.get(stopped, Status.TIME_LIMIT),
+        expected_return=stated_return(value, wanted, feasible),
+        threshold=wanted,
+        feasible=feasible,
+        status=_STATUS.get(stopped, Status.TIME_LIMIT) if feasible else Status.INFEASIBLE,
         method="game",
         detail=detail,
         price_bits=result.multiplier,

@@ -14,11 +14,10 @@ from ..common.clock import Clock, OutOfTime, Stop, interruptible
 from ..common.errors import CheckpointError
 from ..common.settings import settings
 from ..engine.feasibility import check_constraints
-from ..engine.return_range import return_slack
 from ..policy.policy import Policy
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
-from .answer import CLOSING_SECONDS, best_candidate, in_class, make_answer, unsearched
+from .answer import CLOSING_SECONDS, best_candidate, in_class, is_feasible, make_answer, unsearched
 from .ascent import make_ascent
 from .checkpoint import Checkpoint, read_checkpoint
 from .device_plan import chosen_plan
@@ -74,7 +73,11 @@ def search(problem: Problem, options: SolveOptions, make: Start[Any]) -> Solutio
         if last or stopped:
             if state is None:
                 return in_class(space, unsearched(task, safe, part, clock, status))
-            return in_class(space, make_answer(task, method, state, status, part, clock, before.past))
+            found = make_answer(task, method, state, status, part, clock, before.past)
+            if not found.feasible and task.threshold is not None and is_feasible(task, safe, found.opacity):
+                # Where the threshold is the largest return, evaluated returns do not tell who reaches it: this table does.
+                found = unsearched(task, safe, replace(part, start=None), clock, status)
+            return in_class(space, found)
         if state is None:
             before = before.passed()
             continue
@@ -117,7 +120,7 @@ def _make_task(problem: Problem, options: SolveOptions, clock: Clock) -> tuple[T
     if task.further:
         with contextlib.suppress(OutOfTime):
             safe = feasible_table(task, safe, clock)
-    return _within_rounding(task, safe), safe
+    return _within_reach(task, safe), safe
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,16 +190,16 @@ class _Writer:
             self.file.write(state.arrays() | self.about, seconds)
 
 
-def _within_rounding(task: Task, safe: np.ndarray) -> Task:
-    """The task, with the largest return known for the class as its threshold where that is short of it by rounding alone.
+def _within_reach(task: Task, safe: np.ndarray) -> Task:
+    """The task, with the largest return known for the class as its aim where only rounding errors lie between both.
 
-    Each class sums the same return in an order of its own, and all of the range may be asked for.
+    The threshold itself stays as it is: whether an answer meets it is then decided in exact arithmetic.
     """
     if task.threshold is None or task.is_free:
         return task
     reached = float(task.returns_by_start(safe).min())
-    within = reached < task.threshold <= reached + return_slack(task.space.problem)
-    return replace(task, threshold=reached) if within else task
+    within = task.threshold - 2 * (task.aim - task.threshold) <= reached < task.aim
+    return replace(task, aim=reached) if within else task
 
 
 def _is_hopeless(task: Task, safe: np.ndarray) -> bool:

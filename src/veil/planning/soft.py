@@ -10,13 +10,14 @@ from jaxtyping import Float
 from ..common.checks import Defects, is_number
 from ..common.logs import soft_maximum
 from ..common.values import Value
-from ..engine.return_range import action_values, reaches
+from ..engine.return_range import action_values
 from ..measure.evaluate import Method, expected_return, opacity
 from ..measure.result import Opacity
 from ..policy.markov import MarkovPolicy
 from ..policy.timed import TimedPolicy
 from ..problem.model import Model
 from ..problem.problem import Problem
+from ..proof.feasibility import reaches_threshold
 
 PAPER_TEMPERATURES = tuple(step / 100 for step in range(1, 11))
 _ERROR = 1e-12  # of soft values, as a share of the largest that there could be
@@ -97,7 +98,8 @@ def soft_sweep(
 def _point(problem: Problem, temperature: float, discount: float | None, method: Method) -> SoftPoint:
     policy = soft_policy(problem, temperature, discount=discount)
     gained = expected_return(problem, policy)
-    return SoftPoint(float(temperature), opacity(problem, policy, method), gained, reaches(problem, gained))
+    feasible = reaches_threshold(problem, policy, gained)
+    return SoftPoint(float(temperature), opacity(problem, policy, method), gained, feasible)
 
 
 def soft_action_values(model: Model, temperature: float, discount: float) -> Float[np.ndarray, "S A"]:

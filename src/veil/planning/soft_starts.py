@@ -113,7 +113,7 @@ def _balanced(task: Task, wishes: _Wishes, factor: float, clock: Clock) -> tuple
         prior, seen = layers.seen(table)
         even = float(entropy_bits(prior))
         if even >= evenest - 0.01:
-            slack = layers.value(table, terminal) - (-np.inf if task.threshold is None else task.threshold)
+            slack = layers.value(table, terminal) - (-np.inf if task.threshold is None else task.aim)
             best, evenest = (table, wishes, slack * scale), max(even, evenest)
         wanted = -natural_log(np.maximum(prior, _SMALLEST))
         wanted = wanted - wanted.mean()

@@ -314,7 +314,7 @@ class StochasticAscent:
         value, slope, _ = space.layers.returns(table, self._terminal)
         if task.num_first == 0:
             return value, np.zeros(0), np.zeros((0, len(self._rows), table.shape[2]))
-        wanted = task.threshold if task.threshold is not None else 0.0
+        wanted = task.aim if task.threshold is not None else 0.0
         return value, np.array([(value - wanted) / task.unit]), self._used(slope)[None] / task.unit
 
     def _returns(self, table: np.ndarray) -> tuple[float, np.ndarray]:
@@ -327,7 +327,7 @@ class StochasticAscent:
         value = layers.value(table, self._terminal)
         if task.threshold is None or task.num_first == 0:
             return value, more
-        return value, np.concatenate([[(value - task.threshold) / task.unit], more])
+        return value, np.concatenate([[(value - task.aim) / task.unit], more])
 
     def _louder(self, state: State) -> State:
         """The batch doubled where noise has taken over; the moments know."""

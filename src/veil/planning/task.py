@@ -10,8 +10,9 @@ from ..common.clock import UNLIMITED, Clock
 from ..common.errors import InputError
 from ..engine.feasibility import Target, further_targets
 from ..engine.hidden import Hidden
-from ..engine.return_range import return_extremes, return_slack, threshold
+from ..engine.return_range import return_extremes, threshold
 from ..engine.returns import evaluate_returns, return_values, returns_from
+from ..problem.return_rounding import return_rounding
 from .options import Objective
 from .policy_class import Space
 from .values import Secrecy, make_secrecy
@@ -62,17 +63,20 @@ class Values:
 class Task:
     """Maximise the secrecy (or minimise it, or maximise the return) of the tables of one class under constraints.
 
-    **Attributes:** `sign`: +1 to hide, −1 to show (`goal="transparent"`); `threshold`, δ or None; `starts`, `(K, N)`: the
-    distributions from which the return must reach δ, one of them unless each start state has a constraint of its own;
-    `min_opacity`: where given, the return is maximised and the secrecy kept at this many bits; `unit`: the range of
-    returns, by which slacks are scaled; `is_free`: every policy earns δ but for rounding, which is then no constraint;
-    `further`: the constraints beside that on the return, whose slacks come after it; `clock`: checked by every evaluation.
+    **Attributes:** `sign`: +1 to hide, −1 to show (`goal="transparent"`); `threshold`, δ or None; `aim`: the evaluated
+    return at which slacks are 0: δ and the bound on rounding errors, or the largest return known for the class where
+    that is less; `starts`, `(K, N)`: the distributions from which the return must reach δ, one of them unless each start
+    state has a constraint of its own; `min_opacity`: where given, the return is maximised and the secrecy kept at this many
+    bits; `unit`: the range of returns, by which slacks are scaled; `is_free`: every policy earns δ, which is then no
+    constraint; `further`: the constraints beside that on the return, whose slacks come after it; `clock`: checked by every
+    evaluation.
     """
 
     space: Space
     secrecy: Secrecy
     sign: float
     threshold: float | None
+    aim: float
     starts: Float[np.ndarray, "K N"]
     min_opacity: float | None
     unit: float
@@ -171,13 +175,13 @@ class Task:
             return self.constraints(tables)[2]
         space = self.space
         values = return_values(space.problem, space.hidden, tables, stationary=space.stationary)
-        return (values[:, None] - self.threshold) / self.unit
+        return (values[:, None] - self.aim) / self.unit
 
     def _slacks(self, tables: Tables, returns: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if self.threshold is None or self.is_free:
             return np.zeros((len(tables), 0)), np.zeros((len(tables), 0, *self.space.shape))
         if len(self.starts) == 1:
-            return (returns[:, None] - self.threshold) / self.unit, slope[:, None] / self.unit
+            return (returns[:, None] - self.aim) / self.unit, slope[:, None] / self.unit
         space, count = self.space, len(self.starts)
         values, slopes = returns_from(
             space.problem,
@@ -187,7 +191,7 @@ class Task:
             stationary=space.stationary,
         )
         values, slopes = values.reshape(-1, count), slopes.reshape(-1, count, *space.shape)
-        return (values - self.threshold) / self.unit, slopes / self.unit
+        return (values - self.aim) / self.unit, slopes / self.unit
 
 
 def make_task(
@@ -205,7 +209,7 @@ def make_task(
         raise InputError(
             "min_opacity", ["it constrains the entropy from below: use goal='opaque' and objective='entropy'"]
         )
-    extremes, rounding = return_extremes(problem), return_slack(problem)
+    extremes, rounding = return_extremes(problem), return_rounding(problem)
     spread = extremes.largest - extremes.smallest
     wanted = threshold(problem) if min_opacity is None else None
     return Task(
@@ -213,10 +217,11 @@ def make_task(
         secrecy=secrecy or make_secrecy(space, objective),
         sign=-1.0 if goal == "transparent" else 1.0,
         threshold=wanted,
+        aim=-np.inf if wanted is None else wanted + rounding,
         starts=start_points(hidden.start, hidden.state) if per_start else hidden.start[None],
         min_opacity=min_opacity,
         unit=spread if spread > rounding else 1.0,
-        is_free=wanted is not None and not per_start and wanted <= extremes.smallest + rounding,
+        is_free=wanted is not None and not per_start and wanted <= extremes.smallest - rounding,
         further=further_targets(problem),
     )
 

@@ -1,6 +1,7 @@
 """The verifier's backward induction: the upper bound over all policies that an observer's rule proves, rounded up."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -63,7 +64,7 @@ def rule_bound(
         sizes.append(float(np.abs(value).max() + now * np.abs(problem.reward).max()))
         value = np.concatenate(parts)
     terms = (mass * value[np.searchsorted(layers[0], begun)]).tolist()
-    slack = multiplier * threshold if threshold is not None else 0.0
+    slack = multiplier * float(Fraction(threshold) - problem.offset) if threshold is not None else 0.0
     error = (gamma(problem.terms + 12) + 2.02 * problem.defect) * math.fsum(sizes)
     error += (gamma(8) + 3.03 * problem.defect) * math.fsum(map(abs, terms)) + 8 * UNIT * abs(slack) + FLOOR
     earned = problem.largest_reward + float(np.abs(last).max() + tail)
@@ -99,7 +100,7 @@ def largest_return(problem: CheckedProblem, *, sign: float = 1.0) -> float:
         if problem.endless and np.abs(value - before).max() <= 1e-13 * np.abs(value).max():
             break
     x, _, mass = problem.start
-    return math.fsum((mass * value[x]).tolist())
+    return float(Fraction(math.fsum((mass * value[x]).tolist())) + int(sign) * problem.offset)
 
 
 def _checked_rule(problem: CheckedProblem, witness: Witness, threshold: float | None) -> Witness:

@@ -17,9 +17,9 @@ from ..common.files import check_replaceable, write_whole
 from ..common.rounding import lower_text, upper_text
 from ..common.values import Value
 
-FORM = "veil-certificate-2"
+FORM = "veil-certificate-3"
 _MARKER = b"veil-certificate-"
-_FIRST_FORM = "veil-certificate-1"  # the same numbers with other words
+_OLDER_FORMS = ("veil-certificate-1", "veil-certificate-2")  # the same numbers with other words
 FIRST_WORDS = {
     "a policy with a clock": "a time-dependent policy",
     "that also acts on what the agent does not know: nobody can play it as it is": "that also acts on what the agent does"
@@ -53,7 +53,8 @@ class Certificate(Value):
     - `goal` "opaque": the policy hides at least `lower` bits, and no policy of `bound_class` with return ≥ `threshold`
       hides more than `upper`. "transparent": the policy hides at most `upper` bits, and no more than `lower` = 0 is
       proven for all others.
-    - `expected_return` of the policy, within `return_error`; `feasible`: it reaches the threshold, but for rounding.
+    - `expected_return` of the policy, within `return_error`; `feasible`: it is proven to reach the threshold;
+      there is no tolerance.
     - `best_known`: what some policy of `bound_class` is known to hide: told by the solver, not proven here.
     - `policy_class`, `bound_class`: who the policy is and who the others are, and what they must see.
     - `window`, `prune`, `merge`: how the policy's opacity is bounded; `values`: what is earned after the horizon, for an
@@ -171,7 +172,7 @@ class Certificate(Value):
             raise
         except OSError as error:
             raise CertificateError(f"the arrays of {path} cannot be read: {error}") from None
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError, SafetensorError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError, IndexError, AttributeError, SafetensorError) as error:
             raise CertificateError(f"{path} is not a whole certificate: {type(error).__name__}: {error}") from None
 
     @cached_property
@@ -222,7 +223,7 @@ def _read_head(path: Path) -> tuple[dict[str, Any], str]:
         raise CertificateError(f"{path} cannot be read as a certificate: {error}") from None
     fields = cast(dict[str, Any], head) if isinstance(head, dict) else {}
     form = fields.pop("form", None)
-    if form not in (FORM, _FIRST_FORM):
+    if form not in (FORM, *_OLDER_FORMS):
         raise CertificateError(f"{path} is not a certificate of the form {FORM!r}")
     return fields, form
 
@@ -239,11 +240,11 @@ def _assembled(cls: type[Certificate], head: dict[str, Any], arrays: dict[str, n
         witness = Witness(arrays["first"], following, arrays["costs"], float(witness["price"]), str(witness["memory"]))
     left, right = head.pop("window")
     found = cls(**head, window=(int(left), int(right)), witness=witness, values=arrays.get("values"))
-    return _reworded(found) if form == _FIRST_FORM else found
+    return _reworded(found) if form in _OLDER_FORMS else found
 
 
 def _reworded(first: Certificate) -> Certificate:
-    """A certificate of the first form in the words of this one: its claim is stated anew from its numbers."""
+    """A certificate of an older form in the words of this one: its claim is stated anew from its numbers."""
     from .claim import claim_words
 
     words = first.policy_class

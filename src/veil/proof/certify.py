@@ -15,7 +15,6 @@ from ..common.clock import UNLIMITED, Clock, OutOfTime, Progress, ProgressOption
 from ..common.errors import TooLargeError
 from ..engine.feasibility import check_constraints
 from ..engine.return_range import threshold as threshold_of
-from ..engine.returns import optimal_values
 from ..game.pairs import DEFAULT_MEMORY
 from ..game.refine import SolvedGame
 from ..policy.policy import Policy
@@ -24,9 +23,11 @@ from ..problem.problem import Problem
 from .arithmetic import FLOOR, UNIT
 from .certificate import Certificate
 from .checked_problem import CheckedProblem
-from .claim import ROUNDING, bound_words, claim_words, missing_return, policy_words, seal_of
-from .forward import MOST_MOVES, PolicyValues, policy_values
+from .claim import bound_words, claim_words, policy_words, seal_of
+from .feasibility import after_horizon
+from .forward import MOST_MOVES
 from .observers import best_observer
+from .policy_values import PolicyValues, policy_values
 
 _SECONDS = 60.0  # of the whole search by default
 _POLICY_SHARE = 1 / 3  # of the time, for the policy's own opacity
@@ -77,10 +78,10 @@ def certify(
     if len(problem.models) == 1 or problem.secret_table.agent_knows:
         check_constraints(problem)  # the bound is also about agents who know the model, who may earn more
     clock, checked = Clock(_SECONDS if time_limit is None else float(time_limit)), CheckedProblem(problem)
-    values = np.stack([optimal_values(one) for one in problem.models]) if problem.return_over == "infinite" else None
+    values = after_horizon(problem)
     share = clock if goal == "transparent" else clock.share(_POLICY_SHARE)
-    found, how, finished = _PolicyPart(checked, policy, values, goal).best(share, gap)
     threshold, most = threshold_of(problem), checked.most_bits
+    found, how, finished = _PolicyPart(checked, policy, values, threshold, goal).best(share, gap)
     claim = Certificate(
         goal=goal,
         lower=max(0.0, found.lower - _SLACK),
@@ -88,7 +89,7 @@ def certify(
         expected_return=found.expected_return,
         return_error=2 * found.return_error + 8 * UNIT * abs(found.expected_return),
         threshold=threshold,
-        feasible=True,
+        feasible=found.feasible,
         best_known=None,
         policy_class=policy_words(problem, policy),
         bound_class=bound_words(problem, goal),
@@ -100,7 +101,6 @@ def certify(
         seal="",
         values=values,
     )
-    claim = replace(claim, feasible=missing_return(claim) <= ROUNDING * (1 + abs(threshold or 0.0)))
     if goal == "opaque":
         with Clock(progress=progress) as line:
             left = clock.left if finished else 0.0
@@ -156,8 +156,15 @@ class _Way(TypedDict):
 class _PolicyPart:
     """The search for the best bound on a policy's own opacity: exact if that fits, else a window, or merged histories."""
 
-    def __init__(self, problem: CheckedProblem, policy: Policy, values: np.ndarray | None, goal: str):
-        self.problem, self.policy, self.values, self.goal = problem, policy, values, goal
+    def __init__(
+        self,
+        problem: CheckedProblem,
+        policy: Policy,
+        values: np.ndarray | None,
+        threshold: float | None,
+        goal: str,
+    ):
+        self.problem, self.policy, self.values, self.threshold, self.goal = problem, policy, values, threshold, goal
         self.whole = (-1, problem.horizon + 1)
         self.found: tuple[PolicyValues, _Way] | None = None
 
@@ -191,6 +198,7 @@ class _PolicyPart:
                     self.problem,
                     self.policy,
                     values=self.values,
+                    threshold=self.threshold,
                     goal=self.goal,
                     clock=clock,
                     most_moves=most_moves,

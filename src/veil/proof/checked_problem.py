@@ -1,15 +1,19 @@
 """A problem as the verifier reads it, from its own arrays: every start, every move, how well its rows sum to one."""
 
+from fractions import Fraction
+
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
 
 from ..common.logs import log2_of_count
 from ..problem.problem import Problem
+from ..problem.return_rounding import centre_of
 from .arithmetic import FLOOR, LARGEST, UNIT, defect_of, require
 
 Numbers = Int[np.ndarray, " n"]
 Columns = tuple[np.ndarray, ...]
+_MOST_EXACT_STEPS = 1000  # up to which powers of the discount are made in fractions
 _DENSE_NUMBERS = 2**24  # of emissions that are summed as a dense table
 
 
@@ -22,7 +26,8 @@ class CheckedProblem:
     `target[i] = x'`, `event[i]`, `chance[i] = P(x'|x,a) b(event|a,x')`; those of x are `begin[x] … begin[x] + degree[x] − 1`.
     `terms`: the most moves of one (x, a). For each x: `reward (N, A)`, `terminal (N)`, `available (N, A)`, and `label (N)`,
     the value that the secret takes if it is settled there, at `secret_time`. `endless`: the return is over an infinite
-    horizon. `most_bits ≥ log2 |Z|`. `defect` is ρ of all distributions.
+    horizon. `most_bits ≥ log2 |Z|`. `defect` is ρ of all distributions. Rewards that are large beside their spread are
+    centred, and `offset` is then what all returns are larger by, exactly.
 
     Example: one model, one action, a memoryless secret; state 0 goes to 0 or 1 with probability 1/2, state 1 stays; the
     observer sees 0 in state 0, and in state 1 it sees 0 or 1 with probabilities 1/4 and 3/4; the start is state 0. Then
@@ -53,6 +58,9 @@ class CheckedProblem:
         self.reward = np.stack([one.rewards for one in models])[model, state]
         self.terminal = np.stack([one.terminal_rewards for one in models])[model, state]
         self.largest_reward = float(max(np.abs(self.reward).max(), np.abs(self.terminal).max()))
+        self.offset = Fraction(0)
+        if not self.endless and self.horizon <= _MOST_EXACT_STEPS:
+            self._centre()
         spread = self.largest_reward * (1 / (1 - self.discount) if self.endless else self.horizon + 1)
         require(
             spread <= LARGEST,
@@ -60,8 +68,10 @@ class CheckedProblem:
         )
         self.available = np.stack([one.available for one in models])[model, state]
         self.label = table.label[model if len(table.label) > 1 else 0, memory, state]
-        self.start = _starts(problem)
-        self.row, self.target, self.event, self.chance = _moves(problem)
+        *self.start, first, second, third = starts(problem)
+        self.start = *self.start, first * second * third
+        self.row, self.target, self.event, moved, shown = moves(problem)
+        self.chance = moved * shown
         smallest = min(self.start[2].min(initial=1), self.chance.min(initial=1))
         require(
             smallest >= FLOOR, f"problem: a positive probability is {smallest}, expected 2^-900 (about 1e-271) or more"
@@ -71,6 +81,14 @@ class CheckedProblem:
         self.terms = int(np.bincount(self.row).max())
         longest = max(observer.num_observations, states, len(models))
         self.defect = defect_of(_sums(problem), longest, "problem")
+
+    def _centre(self) -> None:
+        """Subtract from the rewards what is large beside their spread; `offset` is what that takes from every return."""
+        shift, last, discount = centre_of(self.reward), centre_of(self.terminal), Fraction(self.discount)
+        if shift or last:
+            self.reward, self.terminal = self.reward - shift, self.terminal - last
+            steps = sum(discount**time for time in range(self.horizon))
+            self.offset = Fraction(shift) * steps + Fraction(last) * discount**self.horizon
 
     def moves(self, x: Numbers) -> tuple[Numbers, Numbers]:
         """All moves from each x: the position in `x`, and the number of the move.
@@ -108,8 +126,8 @@ def _weights(problem: Problem) -> Float[np.ndarray, " K"]:
     return np.ones(1) if weights is None else weights
 
 
-def _starts(problem: Problem) -> Columns:
-    """`(x, event, probability)` of every possible start; event 0 where nothing is received then."""
+def starts(problem: Problem) -> Columns:
+    """`(x, event, P(k), P(s|k), b(event|s))` of every possible start; event 0 where nothing is received then."""
     table, states = problem.secret_table, problem.num_states
     first = problem.observer.matrices[0] if problem.observer.sees_first else sp.csr_array(np.ones((states, 1)))
     parts = []
@@ -118,12 +136,12 @@ def _starts(problem: Problem) -> Columns:
         position, event, chance = _emitted(first, begun)
         s = begun[position]
         x = (k * len(table.memory_step) + table.memory_start[s]) * states + s
-        parts.append((x, event, weight * model.initial[s] * chance))
+        parts.append((x, event, np.full(len(s), weight), model.initial[s], chance))
     return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
 
 
-def _moves(problem: Problem) -> Columns:
-    """`(row, target, event, chance)` of every move, in the order of rows `x · A + a`."""
+def moves(problem: Problem) -> Columns:
+    """`(row, target, event, P(x'|x,a), b(event|a,x'))` of every move, in the order of rows `x · A + a`."""
     table, observer = problem.secret_table, problem.observer
     (memories, states), actions = table.memory_step.shape, problem.num_actions
     parts = []
@@ -131,12 +149,12 @@ def _moves(problem: Problem) -> Columns:
         for action, matrix in enumerate(model.matrices):
             source = np.repeat(np.arange(states), np.diff(matrix.indptr))
             entry, event, chance = _emitted(observer.matrices[min(action, len(observer.matrices) - 1)], matrix.indices)
-            chance, s, after = matrix.data[entry] * chance, source[entry], matrix.indices[entry]
+            moved, s, after = matrix.data[entry], source[entry], matrix.indices[entry]
             event = event + action * observer.num_observations * observer.sees_actions
             for m in range(memories):
                 target = (k * memories + table.memory_step[m, after]) * states + after
                 row = ((k * memories + m) * states + s) * actions + action
-                parts.append((row, target, event, chance))
+                parts.append((row, target, event, moved, chance))
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
     order = np.argsort(columns[0], kind="stable")
     return tuple(column[order] for column in columns)

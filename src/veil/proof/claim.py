@@ -2,16 +2,15 @@
 
 import hashlib
 import json
+from fractions import Fraction
 
-from ..common.rounding import lower_text, upper_text
+from ..common.rounding import lower_text, rounded_down, upper_text
 from ..policy.policy import Policy
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
 from .arithmetic import require
 from .certificate import Certificate
 from .reading import is_finite
-
-ROUNDING = 1e-9  # of a return, relative to 1 + |δ|: what may be missing where a policy meets its threshold exactly
 
 
 def policy_words(problem: Problem, policy: Policy) -> str:
@@ -38,25 +37,28 @@ def bound_words(problem: Problem, goal: str) -> str:
 
 
 def claim_words(claim: Certificate) -> str:
-    """The claim in two sentences, bounds rounded outward."""
-    limit = "" if claim.threshold is None else f" with return ≥ {_threshold_text(claim.threshold)}"
-    missed = "" if claim.feasible else ", which misses the threshold"
-    earned = f"Its return is {claim.expected_return:.6g}{missed}."
+    """The claim in two sentences: bits rounded outward, returns in full."""
+    limit = "" if claim.threshold is None else f" with return ≥ {float(claim.threshold)!r}"
     if claim.goal == "transparent":
         return (
             f"hides at most {upper_text(claim.upper)} bits (proven); over all policies{limit} only the lower bound 0 is"
-            f" proven. {earned}"
+            f" proven. {_return_words(claim)}"
         )
     return (
         f"hides at least {lower_text(claim.lower)} bits (proven); proven upper bound over all policies{limit}:"
-        f" {upper_text(claim.upper)} bits (witness attached). {earned}"
+        f" {upper_text(claim.upper)} bits (witness attached). {_return_words(claim)}"
     )
 
 
-def _threshold_text(threshold: float) -> str:
-    """A threshold in few digits, never below itself: the claim is about policies with at least this return."""
-    text = f"{threshold:.6g}"
-    return text if float(text) >= threshold else repr(float(threshold))
+def _return_words(claim: Certificate) -> str:
+    """What is proven of the return: at least a number; less than the threshold, or how far from it where neither is."""
+    low, high = least_return(claim), Fraction(claim.expected_return) + Fraction(claim.return_error)
+    if claim.feasible or claim.threshold is None:
+        return f"Its return is at least {rounded_down(low)!r}."
+    if high < Fraction(claim.threshold):
+        return f"Its return is at most {-rounded_down(-high)!r}, which misses the threshold."
+    off = upper_text(float(max(high - Fraction(claim.threshold), Fraction(claim.threshold) - low)), significant=2)
+    return f"Whether it reaches the threshold is not proven: the return lies within {off} of it."
 
 
 def seal_of(claim: Certificate) -> str:
@@ -83,14 +85,13 @@ def check_claim(claim: Certificate, problem: Problem, policy: Policy) -> None:
     require(stated, f"threshold: it is None, expected the number that {problem.min_return} is")
     fits = claim.goal in ("opaque", "transparent") and (claim.goal == "opaque") == (claim.witness is not None)
     require(fits, f"goal: it is {claim.goal!r}, with{'out' if claim.witness is None else ''} an observer's rule")
-    missing = missing_return(claim)
-    feasible = missing <= ROUNDING * (1 + abs(claim.threshold or 0.0))
     require(
-        claim.feasible is feasible, f"feasible: {claim.feasible} is claimed, and {missing:.3g} is missing of the return"
+        claim.feasible is True or claim.feasible is False, f"feasible: it is {claim.feasible!r}, expected a truth value"
     )
+    require(claim.feasible or claim.threshold is not None, "feasible: there is no threshold to miss")
     # For every policy H ≤ U(q,λ) + λ (δ − V).
-    ordered = -1e-12 <= claim.lower <= claim.upper + claim.price * missing + 1e-9
-    require(ordered, f"bounds: lower {claim.lower} and upper {claim.upper} do not fit each other")
+    highest = Fraction(claim.upper) + Fraction(claim.price) * missing_return(claim)
+    require(0 <= claim.lower <= highest, f"bounds: lower {claim.lower} and upper {claim.upper} do not fit each other")
     known = claim.best_known is None or claim.best_known <= claim.upper + 1e-9
     require(known, f"best_known: {claim.best_known} is above the upper bound {claim.upper}")
     require(
@@ -121,8 +122,12 @@ def _short(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:80]}…"
 
 
-def missing_return(claim: Certificate) -> float:
+def least_return(claim: Certificate) -> Fraction:
+    """The smallest return that the claim allows for: where it says that the threshold is reached, no less than that."""
+    low = Fraction(claim.expected_return) - Fraction(claim.return_error)
+    return max(low, Fraction(claim.threshold)) if claim.feasible and claim.threshold is not None else low
+
+
+def missing_return(claim: Certificate) -> Fraction:
     """By how much the proven return may miss the threshold; 0 where it does not."""
-    if claim.threshold is None:
-        return 0.0
-    return max(0.0, claim.threshold - (claim.expected_return - claim.return_error))
+    return Fraction(0) if claim.threshold is None else max(Fraction(0), Fraction(claim.threshold) - least_return(claim))

@@ -1,36 +1,20 @@
-"""The verifier's forward pass: what a policy hides and earns, with proven error bounds. See `docs/guarantees.md`."""
+"""The verifier's forward pass: weights of histories under a policy, with proven error bounds. See `docs/guarantees.md`."""
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..common.clock import UNLIMITED, Clock
+from ..common.clock import Clock
 from ..common.errors import TooLargeError
 from ..common.logs import log2_or_zero
-from ..common.values import Value
-from ..policy.policy import Policy
-from .arithmetic import FLOOR, TINY, UNIT, defect_of, discount_power, gamma, group, require
-from .backward import continuation_values
-from .checked_policy import CheckedPolicy, read_policy
+from .arithmetic import FLOOR, TINY, UNIT, defect_of, discount_power, gamma, group
+from .checked_policy import CheckedPolicy
 from .checked_problem import CheckedProblem
 from .merging import merge_histories
 
 MOST_MOVES = 2**25  # of one step, at about 80 bytes each
 _SECONDS_A_MOVE = 4e-7  # of a step, with its sorting: measured on one core
-_MOST_STEPS = 20_000  # of a sum over an infinite horizon
-_NEGLIGIBLE = 1e-13  # discount^t at which that sum is cut; the rest is bounded
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class PolicyValues(Value):
-    """What is proven of a policy: its opacity lies between `lower` and `upper`, its return within `return_error`."""
-
-    lower: float
-    upper: float
-    expected_return: float
-    return_error: float
 
 
 class ForwardPass:
@@ -154,78 +138,3 @@ class ForwardPass:
         missed = self.lost * (most + 2 - float(log2_or_zero(np.array(self.lost)))) if self.lost < 0.3 else most
         upper = (found + error) * (1 + 1.01 * eta) + missed + 8 * UNIT
         return max(0.0, (found - error) * (1 - eta) - 8 * UNIT - self.charged), float(min(most, upper))
-
-
-def policy_values(
-    problem: CheckedProblem,
-    policy: Policy,
-    window: tuple[int, int],
-    prune: float,
-    values: Float[np.ndarray, "K S"] | None,
-    *,
-    goal: str = "opaque",
-    merge: int = 0,
-    clock: Clock = UNLIMITED,
-    most_moves: int = MOST_MOVES,
-) -> PolicyValues:
-    """The return of a policy over the whole horizon, and its opacity from a window of times around the secret's.
-
-    Two passes are made: one without histories for the return and for where the window begins, one with histories inside
-    the window. They are one pass where the window is everything and nothing is left out or merged.
-
-    **Arguments:** `window`, (a, b) with a ≤ the secret's time ≤ b: at time a ≥ 0 the observer is told x and the agent's
-    memory, and again at b ≤ T, which bounds the opacity from below; (-1, T + 1) is the whole horizon. With goal
-    "transparent" it forgets at a and stops looking at b, which bounds the opacity from above. `prune`: weights below it
-    are left out of the window. `merge`: histories that a layer keeps apart, 0 for all. `values`, `(K, S)`: what a
-    time-dependent policy earns after T, for an infinite return.
-
-    **Raises:** `CertificateError` where the window, the policy or the values are not valid; `TooLargeError`, `OutOfTime`.
-    """
-    horizon, (left, right) = problem.horizon, window
-    require(-1 <= left <= problem.secret_time <= right, f"window: {window} is not around the secret")
-    read = read_policy(problem, policy, since=right)
-    whole = left < 0 and right > horizon and prune <= FLOOR and not merge and not problem.endless
-    law = ForwardPass(problem, read, clock, most_moves, apart=whole)
-    inside = law
-    if not whole:
-        inside = ForwardPass(problem, read, clock, most_moves, apart=True, below=prune, merge=merge)
-    for time in range(horizon + 1):
-        if time == left:
-            inside.enter(law, reveal=goal == "opaque")
-        if time < horizon:
-            law.step(time)
-    if not whole:
-        for time in range(max(left, 0), min(right, horizon)):
-            inside.step(time)
-        if right <= horizon and goal == "opaque":  # a policy that acts on the value later may give it away with x
-            inside.reveal(value=read.used_value >= right)
-    lower, upper = inside.bits()
-    if left >= 0 or right <= horizon:  # an observer who is told more bounds from below only, one who forgets from above
-        lower, upper = (lower, problem.most_bits) if goal == "opaque" else (0.0, upper)
-    return PolicyValues(lower, upper, *_returns(problem, read, law, values))
-
-
-def _returns(
-    problem: CheckedProblem, policy: CheckedPolicy, law: ForwardPass, values: Float[np.ndarray, "K S"] | None
-) -> tuple[float, float]:
-    """The expected return and a bound on its error, from a pass at time T, which goes on where an infinite sum does."""
-    steps, last, tail = problem.horizon, problem.terminal, 0.0
-    law.apart = False
-    if problem.endless and policy.stationary:
-        tail = float(np.abs(problem.reward).max()) / (1 - problem.discount)
-        while steps < _MOST_STEPS and problem.discount**steps > _NEGLIGIBLE:
-            law.step(steps)
-            steps += 1
-        last = np.zeros(problem.size)
-    elif problem.endless:
-        require(policy.knows_model, "policy: it is time-dependent, and after the horizon an agent who does not know the"
-                " model cannot continue optimally")  # fmt: skip
-        last, tail = continuation_values(problem, values)
-    power, missed = discount_power(problem.discount, steps)
-    left_out = law.left_out + missed + len(law.mass) * TINY
-    ends = (law.mass * power * last[law.x]).tolist()
-    weighted = law.weighted + (steps + 1) * math.fsum(map(abs, ends))  # what is paid at t went through t + 1 steps
-    largest = (np.abs(problem.reward).max() + np.abs(last).max()) * (steps + 1)
-    error = (gamma(law.most_in_a_step + 12) + 4.04 * law.defect) * weighted
-    error = 1.02 * (error + (power + missed) * tail + (law.lost + left_out) * largest) + FLOOR
-    return math.fsum([*law.paid, *ends]), float(error)

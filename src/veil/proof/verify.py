@@ -1,9 +1,10 @@
 """The verifier: recomputes from the problem and the policy alone what a certificate claims.
 
-One forward pass (`forward.py`) evaluates the policy against the observer, one backward induction (`backward.py`) maximises
-over all policies against the observer's rule; both bound their own rounding errors. The verifier imports NumPy, the rooms
-`common`, `problem` and `policy`, and from its own room `certificate`, `claim`, `merging`, `arithmetic`, `reading`,
-`checked_problem` and `checked_policy`. It imports nothing of `engine`, `measure`, `game` and `planning`, which find policies
+One forward pass (`forward.py`, `policy_values.py`) evaluates the policy against the observer, one backward induction
+(`backward.py`) maximises over all policies against the observer's rule; both bound their own rounding errors, and
+`exact_return.py` decides in whole numbers what floats cannot. The verifier imports NumPy, the rooms `common`, `problem` and
+`policy`, and from its own room besides these `certificate`, `claim`, `merging`, `arithmetic`, `reading`, `checked_problem`
+and `checked_policy`. It imports nothing of `engine`, `measure`, `game` and `planning`, which find policies
 and rules; `tests/test_imports.py` checks that through all modules it reaches. What it has in common with them: a problem is a
 `Problem`, a policy a `Policy` whose room defines what the rows of a table stand for, and `common.logs` computes logarithms.
 `certify` is not independent of it: it searches by other means, and then calls these same functions to round its numbers.
@@ -11,19 +12,21 @@ and rules; `tests/test_imports.py` checks that through all modules it reaches. W
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 from ..common.errors import CertificateError
 from ..common.values import Value
 from ..policy.policy import Policy
 from ..problem.problem import Problem
+from ..problem.return_rounding import return_rounding
 from .arithmetic import UNIT, require
 from .backward import largest_return, rule_bound
 from .certificate import Certificate
 from .checked_problem import CheckedProblem
 from .claim import check_claim
-from .forward import PolicyValues, policy_values
+from .policy_values import PolicyValues, policy_values
 
-_SAME_RETURN = 1e-9  # two ways to compute the ends of the range of returns differ by less, relative to them
+_SAME_RETURN = 1e-9  # of the range of returns: two ways to compute a share of it differ by less, or by rounding
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -58,13 +61,18 @@ def verify(certificate: Certificate, problem: Problem, policy: Policy) -> Verifi
 
 
 def _verify(claim: Certificate, problem: CheckedProblem, policy: Policy) -> Verification:
-    found = policy_values(problem, policy, claim.window, claim.prune, claim.values, goal=claim.goal, merge=claim.merge)
-    off = abs(claim.expected_return - found.expected_return) + found.return_error
-    require(off <= claim.return_error, f"return: {claim.expected_return} ± {claim.return_error} is claimed, and"
+    _check_percentage(claim, problem)
+    found = policy_values(
+        problem, policy, claim.window, claim.prune, claim.values,
+        threshold=claim.threshold, goal=claim.goal, merge=claim.merge,
+    )  # fmt: skip
+    off = abs(Fraction(claim.expected_return) - Fraction(found.expected_return)) + Fraction(found.return_error)
+    require(off <= Fraction(claim.return_error), f"return: {claim.expected_return} ± {claim.return_error} is claimed, and"
             f" {found.expected_return} ± {found.return_error} is found")  # fmt: skip
     most = 4 * found.return_error + 32 * UNIT * abs(found.expected_return)
     require(claim.return_error <= most, f"return: an error of {claim.return_error} is claimed, and {most} is the most")
-    _check_percentage(claim, problem)
+    require(claim.feasible is found.feasible, f"feasible: {claim.feasible} is claimed for the threshold {claim.threshold},"
+            f" and a return of {found.expected_return} ± {found.return_error} is found")  # fmt: skip
     if claim.goal == "transparent":
         require(claim.lower == 0, f"lower bound: {claim.lower} is claimed for all policies, and only 0 is proven")
         require(claim.upper >= found.upper, f"upper bound: {claim.upper} is claimed, and {found.upper} is found")
@@ -87,7 +95,7 @@ def _check_percentage(claim: Certificate, problem: CheckedProblem) -> None:
     if not isinstance(wanted, str) or claim.threshold is None:
         return
     largest, smallest = largest_return(problem), -largest_return(problem, sign=-1.0)
-    rounding = _SAME_RETURN * (abs(largest) + abs(smallest))
+    rounding = _SAME_RETURN * (largest - smallest) + 4 * return_rounding(problem.problem)
     share = float(wanted.removesuffix("%")) / 100
     low = high = smallest + share * (largest - smallest)
     if len(problem.problem.models) > 1 and not problem.problem.secret_table.agent_knows:

@@ -1,0 +1,55 @@
+"""Intervals of whole numbers of small units, rounded outward: expected values without rounding errors, or nearly.
+
+An interval is one point as long as the numbers are short, as for probabilities that are sums of few powers of two, and where
+all continuations have the same value: a threshold that is equal to the value is then decided too.
+"""
+
+import math
+from fractions import Fraction
+
+_BITS = 256
+
+Interval = tuple[int, int]
+"""Lower and upper end, in units of `2^-bits`."""
+
+
+def bits_for(largest: float) -> int:
+    """The binary digits after the point that suit numbers of this size: more where they are small."""
+    return _BITS - min(0, math.frexp(largest)[1])
+
+
+def scaled(number: float, bits: int) -> Interval:
+    """A float in units of `2^-bits`."""
+    top, bottom = number.as_integer_ratio()
+    return (top << bits) // bottom, -((-top << bits) // bottom)
+
+
+def discounted(paid: Interval, discount: Fraction, after: Interval) -> Interval:
+    """`paid + discount · after`."""
+    top, bottom = discount.numerator, discount.denominator
+    return paid[0] + top * after[0] // bottom, paid[1] - (-top * after[1] // bottom)
+
+
+def proportions(target: list[int], chance: list[float] | list[Fraction], shown: list[float]) -> list[int]:
+    """`chance · shown / Σ shown`, where the sum is over the entries of the same target, as whole numbers in proportion."""
+    totals: dict[int, Fraction] = {}
+    for one, number in zip(target, shown, strict=True):
+        totals[one] = totals.get(one, Fraction(0)) + Fraction(number)
+    exact = [Fraction(a) * Fraction(b) / totals[one] for a, b, one in zip(chance, shown, target, strict=True)]
+    common = math.lcm(*(number.denominator for number in exact))
+    return [int(number * common) for number in exact]
+
+
+def whole_numbers(numbers: list[float]) -> list[int]:
+    """Floats as whole numbers in proportion."""
+    ratios = [number.as_integer_ratio() for number in numbers]
+    common = max(bottom for _, bottom in ratios)
+    return [top * (common // bottom) for top, bottom in ratios]
+
+
+def mean(weights: list[int], values: list[Interval]) -> Interval:
+    """The mean of intervals with weights in proportion to probabilities, rounded outward."""
+    total = sum(weights)
+    low = sum(weight * value[0] for weight, value in zip(weights, values, strict=True))
+    high = sum(weight * value[1] for weight, value in zip(weights, values, strict=True))
+    return low // total, -(-high // total)

@@ -1,0 +1,60 @@
+"""How far rounding may move the return of a policy: the distance that searches keep from a threshold."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.sparse as sp
+
+from .problem import Problem
+
+_UNIT = 2.0**-53
+_DOMINATES = 4.0  # an offset that is this many times the spread is subtracted before anything is summed
+
+
+def centre_of(numbers: np.ndarray) -> float:
+    """What to subtract from rewards so that sums of them keep their digits: their middle where they are large beside
+    their spread, else 0, which leaves them as they are."""
+    low, high = float(numbers.min(initial=np.inf)), float(numbers.max(initial=-np.inf))
+    if not low <= high < np.inf:
+        return 0.0
+    middle = low + (high - low) / 2
+    return middle if abs(middle) > _DOMINATES * (high - low) else 0.0
+
+
+def return_rounding(problem: Problem) -> float:
+    """A bound on the error of a return of the problem that is evaluated in floats, by the engine or by the verifier.
+
+    With rewards less their centre of at most `r`, terminal ones of at most `r_T`, and `n` the largest number of terms that a
+    step adds up, the error is at most `4 (n u + ρ) (r Σ_t (t + 1) γ^t + r_T (T + 1) γ^T)`, where ρ is the largest
+    deviation of a row of the model from one; sums of the centres add a few roundings of themselves. Over an infinite
+    horizon the first sum is `1 / (1 − γ)²`.
+    """
+    models, discount, horizon = problem.models, problem.discount, problem.horizon
+    tables = [matrix for model in models for matrix in model.matrices]
+    shown = problem.observer.base_matrices
+    into = max(int(np.bincount(np.concatenate([one.indices for one in model.matrices])).max()) for model in models)
+    terms = (16 + problem.num_actions + into + _longest(tables)) * _longest(shown)
+    defect = max(_defect(table) for table in (*tables, *shown))
+    rewards = np.concatenate([model.rewards.ravel() for model in models])
+    last = np.concatenate([model.terminal_rewards for model in models])
+    shift, last_shift = centre_of(rewards), centre_of(last)
+    spread, last_spread = float(np.abs(rewards - shift).max()), float(np.abs(last - last_shift).max())
+    if problem.return_over == "infinite":
+        size, centres = spread / (1 - discount) ** 2, abs(shift) / (1 - discount)
+    else:
+        powers = discount ** np.arange(horizon + 1)
+        size = spread * float(powers[:-1] @ np.arange(1, horizon + 1)) + last_spread * (horizon + 1) * float(powers[-1])
+        centres = abs(shift) * float(powers[:-1].sum()) + abs(last_shift) * float(powers[-1])
+    return 4 * (terms * _UNIT + defect) * size + 16 * _UNIT * (centres + size)
+
+
+def _longest(tables: Sequence[sp.csr_array]) -> int:
+    """The most entries of one row."""
+    return max(int(np.diff(table.indptr).max(initial=1)) for table in tables)
+
+
+def _defect(table: sp.csr_array) -> float:
+    """How far the sum of a row is from one; rows without entries, of actions that are not available, count as none."""
+    degree = np.diff(table.indptr)
+    sums = np.bincount(np.repeat(np.arange(len(degree)), degree), table.data, len(degree))
+    return float(np.abs(sums[degree > 0] - 1).max(initial=0))

@@ -1,0 +1,145 @@
+"""What the verifier proves of a policy: bounds on its opacity and its return, and whether that reaches the threshold."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from jaxtyping import Float
+
+from ..common.clock import UNLIMITED, Clock
+from ..common.values import Value
+from ..policy.policy import Policy
+from .arithmetic import FLOOR, TINY, discount_power, gamma, require
+from .backward import continuation_values
+from .checked_policy import CheckedPolicy, read_policy
+from .checked_problem import CheckedProblem
+from .exact_return import exact_return
+from .forward import MOST_MOVES, ForwardPass
+
+_MOST_STEPS = 20_000  # of a sum over an infinite horizon
+_NEGLIGIBLE = 1e-13  # discount^t at which that sum is cut; the rest is bounded
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PolicyReturn(Value):
+    """The return of a policy, within `return_error`; `feasible`: it is proven to be the threshold or more."""
+
+    expected_return: float
+    return_error: float
+    feasible: bool
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PolicyValues(Value):
+    """What is proven of a policy: its opacity lies between `lower` and `upper`; its return is as in `PolicyReturn`."""
+
+    lower: float
+    upper: float
+    expected_return: float
+    return_error: float
+    feasible: bool
+
+
+def policy_values(
+    problem: CheckedProblem,
+    policy: Policy,
+    window: tuple[int, int],
+    prune: float,
+    values: Float[np.ndarray, "K S"] | None,
+    *,
+    threshold: float | None = None,
+    goal: str = "opaque",
+    merge: int = 0,
+    clock: Clock = UNLIMITED,
+    most_moves: int = MOST_MOVES,
+) -> PolicyValues:
+    """The return of a policy over the whole horizon, and its opacity from a window of times around the secret's.
+
+    Two passes are made: one without histories for the return and for where the window begins, one with histories inside
+    the window. They are one pass where the window is everything and nothing is left out or merged.
+
+    **Arguments:** `window`, (a, b) with a ≤ the secret's time ≤ b: at time a ≥ 0 the observer is told x and the agent's
+    memory, and again at b ≤ T, which bounds the opacity from below; (-1, T + 1) is the whole horizon. With goal
+    "transparent" it forgets at a and stops looking at b, which bounds the opacity from above. `prune`: weights below it
+    are left out of the window. `merge`: histories that a layer keeps apart, 0 for all. `values`, `(K, S)`: what a
+    time-dependent policy earns after T, for an infinite return. `threshold`: δ, which the return should reach.
+
+    **Raises:** `CertificateError` where the window, the policy or the values are not valid; `TooLargeError`, `OutOfTime`.
+    """
+    horizon, (left, right) = problem.horizon, window
+    require(-1 <= left <= problem.secret_time <= right, f"window: {window} is not around the secret")
+    read = read_policy(problem, policy, since=right)
+    whole = left < 0 and right > horizon and prune <= FLOOR and not merge and not problem.endless
+    law = ForwardPass(problem, read, clock, most_moves, apart=whole)
+    inside = law
+    if not whole:
+        inside = ForwardPass(problem, read, clock, most_moves, apart=True, below=prune, merge=merge)
+    for time in range(horizon + 1):
+        if time == left:
+            inside.enter(law, reveal=goal == "opaque")
+        if time < horizon:
+            law.step(time)
+    if not whole:
+        for time in range(max(left, 0), min(right, horizon)):
+            inside.step(time)
+        if right <= horizon and goal == "opaque":  # a policy that acts on the value later may give it away with x
+            inside.reveal(value=read.used_value >= right)
+    lower, upper = inside.bits()
+    if left >= 0 or right <= horizon:  # an observer who is told more bounds from below only, one who forgets from above
+        lower, upper = (lower, problem.most_bits) if goal == "opaque" else (0.0, upper)
+    found = _returns(problem, read, law, values, threshold)
+    return PolicyValues(lower, upper, found.expected_return, found.return_error, found.feasible)
+
+
+def policy_return(
+    problem: CheckedProblem,
+    policy: Policy,
+    values: Float[np.ndarray, "K S"] | None,
+    threshold: float | None,
+    clock: Clock = UNLIMITED,
+) -> PolicyReturn:
+    """The return alone, as in `policy_values`. **Raises:** the same."""
+    read = read_policy(problem, policy)
+    law = ForwardPass(problem, read, clock, MOST_MOVES, apart=False)
+    for time in range(problem.horizon):
+        law.step(time)
+    return _returns(problem, read, law, values, threshold)
+
+
+def _returns(
+    problem: CheckedProblem,
+    policy: CheckedPolicy,
+    law: ForwardPass,
+    values: Float[np.ndarray, "K S"] | None,
+    threshold: float | None,
+) -> PolicyReturn:
+    """The expected return and a bound on its error, from a pass at time T, which goes on where an infinite sum does."""
+    steps, last, tail = problem.horizon, problem.terminal, 0.0
+    law.apart = False
+    if problem.endless and policy.stationary:
+        tail = float(np.abs(problem.reward).max()) / (1 - problem.discount)
+        while steps < _MOST_STEPS and problem.discount**steps > _NEGLIGIBLE:
+            law.step(steps)
+            steps += 1
+        last = np.zeros(problem.size)
+    elif problem.endless:
+        require(policy.knows_model, "policy: it is time-dependent, and after the horizon an agent who does not know the"
+                " model cannot continue optimally")  # fmt: skip
+        last, tail = continuation_values(problem, values)
+    power, missed = discount_power(problem.discount, steps)
+    left_out = law.left_out + missed + len(law.mass) * TINY
+    ends = (law.mass * power * last[law.x]).tolist()
+    weighted = law.weighted + (steps + 1) * math.fsum(map(abs, ends))  # what is paid at t went through t + 1 steps
+    largest = (np.abs(problem.reward).max() + np.abs(last).max()) * (steps + 1)
+    error = (gamma(law.most_in_a_step + 12) + 4.04 * law.defect) * weighted
+    error = 1.02 * (error + (power + missed) * tail + (law.lost + left_out) * largest) + FLOOR
+    middle = Fraction(math.fsum([*law.paid, *ends])) + problem.offset
+    low, high = middle - Fraction(float(error)), middle + Fraction(float(error))
+    if threshold is not None and low < Fraction(threshold) <= high:
+        low, high = exact_return(problem, policy) or (low, high)
+    feasible = threshold is None or low >= Fraction(threshold)
+    expected = float(min(max(middle, low), high))
+    within = max(high - Fraction(expected), Fraction(expected) - low)
+    error = float(within)
+    return PolicyReturn(expected, error if Fraction(error) >= within else math.nextafter(error, math.inf), feasible)

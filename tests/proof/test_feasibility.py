@@ -1,0 +1,179 @@
+"""Feasible means feasible: what searches and certificates say of a return, against fractions, at every scale."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import veil
+from tests.proof.exact import ExactProblem, normalised
+from tests.unproven import solve
+from veil.common.errors import CertificateError, InfeasibleError
+from veil.proof.certificate import Certificate
+from veil.proof.checked_policy import read_policy
+from veil.proof.checked_problem import CheckedProblem
+from veil.proof.claim import claim_words, seal_of
+from veil.proof.exact_return import exact_return
+from veil.proof.policy_values import policy_return
+
+SCALES = (1e-12, 1e-10, 1e-6, 1.0, 1e6, 1e12)
+OFFSETS = (0.0, 1.0, -1e3, 1e9, -1e9, 1e12)
+
+
+def random_problem(seed: int) -> veil.Problem:
+    """Three states, two actions, rewards of a scale and an offset, and a threshold that is a number or a percentage."""
+    rng = np.random.default_rng(seed)
+    scale, offset = rng.choice(SCALES), rng.choice(OFFSETS) * rng.choice([1.0, 1e-6])
+    rewards = offset + scale * rng.integers(-4, 5, size=(3, 2)) / (4 if rng.random() < 0.5 else 3)
+    moves = rng.dirichlet(np.ones(3), size=(3, 2)) if rng.random() < 0.7 else np.eye(3)[rng.integers(0, 3, (3, 2))]
+    model = veil.Model(moves, rewards, rng.dirichlet(np.ones(3)), rng.choice([1.0, 0.9]))
+    observer = veil.Observer(rng.dirichlet(np.ones(2), size=3))
+    problem = veil.Problem(model, observer, veil.LastState({0}), int(rng.integers(1, 4)))
+    share = rng.choice([0.0, 30.0, 90.0, 99.9, 100.0])
+    if rng.random() < 0.5:
+        return problem.replace(min_return=f"{share}%")
+    largest, smallest = veil.max_return(problem), -veil.max_return(_negated(problem))
+    return problem.replace(min_return=float(smallest + share / 100 * (largest - smallest)))
+
+
+def _negated(problem: veil.Problem) -> veil.Problem:
+    one = problem.model
+    return problem.replace(model=veil.Model(one.matrices, -one.rewards, one.initial, one.discount))
+
+
+def true_return(problem: veil.Problem, policy: veil.Policy) -> Fraction:
+    """The expected return of a stationary or time-dependent policy, in fractions."""
+    exact, tables = ExactProblem(problem), np.asarray(policy)
+    tables = tables if tables.ndim == 3 else np.repeat(tables[None], problem.horizon, axis=0)
+    values = [exact.last(s) for s in range(exact.states)]
+    for table in tables[::-1]:
+        values = [
+            sum(
+                share * (exact.reward(s, a) + exact.discount * sum(map(Fraction.__mul__, exact.transitions[0][s][a], values)))
+                for a, share in enumerate(normalised(table[s]))
+            )
+            for s in range(exact.states)
+        ]  # fmt: skip
+    return sum(map(Fraction.__mul__, normalised(problem.model.initial), values), Fraction(0))
+
+
+def check_solution(seed: int) -> bool:
+    """Whether there was an answer; what is said of it must be so."""
+    problem = random_problem(seed)
+    memory = "timed" if seed % 2 else "markov"
+    try:
+        found = solve(problem, memory=memory, starts=1, iterations=3)
+    except InfeasibleError:
+        return False
+    assert found.threshold is not None
+    assert not isinstance(problem.min_return, float) or found.threshold == problem.min_return
+    earned, wanted = true_return(problem, found.policy), Fraction(found.threshold)
+    assert found.feasible == (earned >= wanted)
+    if not found.feasible:
+        assert "not decided" in found.detail or earned < wanted
+    certificate = veil.certify(problem, found.policy, time_limit=0)
+    assert certificate.feasible == (earned >= wanted)
+    assert abs(Fraction(certificate.expected_return) - earned) <= Fraction(certificate.return_error)
+    veil.verify(certificate, problem, found.policy)
+    return True
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_solutions_against_fractions(block: int):
+    assert sum(check_solution(seed) for seed in range(10 * block, 10 * block + 10)) >= 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(19))
+def test_many_solutions_against_fractions(block: int):
+    for seed in range(100 + 100 * block, 200 + 100 * block):
+        check_solution(seed)
+
+
+# The cases that were misreported
+
+
+def choice(scale: float, offset: float, min_return: float | str | None) -> veil.Problem:
+    """One step: the first action stays hidden and earns `offset`; the second pays `scale` more, and shows the secret."""
+    moves = np.zeros((4, 2, 4))
+    moves[:2, 0, 0] = moves[:2, 0, 1] = 0.5
+    moves[0, 1, 2] = moves[1, 1, 3] = 1
+    moves[2:, :] = np.eye(4)[2:, None]
+    model = veil.Model(moves, offset + scale * np.array([[0.0, 1.0]] * 4), [0.5, 0.5, 0, 0])
+    observer = veil.Observer([[1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1.0]])
+    return veil.Problem(model, observer, veil.LastState({1, 3}), 1, min_return)
+
+
+@pytest.mark.parametrize(("scale", "offset"), [(1e-10, 0.0), (1e-12, 0.0), (1.0, 1e9), (1.0, 1e12), (1e-3, 1e9)])
+def test_who_misses_the_threshold_is_said_to(scale: float, offset: float):
+    problem = choice(scale, offset, offset + scale * 0.75)
+    idle = veil.MarkovPolicy(np.tile([1.0, 0.0], (4, 1)))
+    certificate = veil.certify(problem, idle, time_limit=5)
+    assert not certificate.feasible
+    assert "misses the threshold" in certificate.claim
+    veil.verify(certificate, problem, idle)
+    found = veil.solve(problem, starts=2, iterations=20, progress=False, certificate_time_limit=2)
+    assert found.feasible
+    assert found.threshold == problem.min_return
+    assert true_return(problem, found.policy) >= Fraction(found.threshold)
+    assert found.certificate is not None
+    assert found.certificate.feasible
+    assert found.certificate.lower <= found.certificate.upper
+    assert found.certificate.upper < 0.4  # three quarters of the time the secret is seen
+
+
+def test_a_lie_about_feasibility_is_refused():
+    problem = choice(1e-10, 0.0, 0.75e-10)
+    idle = veil.MarkovPolicy(np.tile([1.0, 0.0], (4, 1)))
+    honest = veil.certify(problem, idle, time_limit=2)
+    lie = _forged(honest, feasible=True, lower=honest.lower)
+    with pytest.raises(CertificateError, match=r"feasible|bounds"):
+        veil.verify(lie, problem, idle)
+
+
+def _forged(honest: Certificate, **changes: object) -> Certificate:
+    from dataclasses import replace
+
+    lie = replace(honest, **changes)  # type: ignore[arg-type]
+    return replace(lie, claim=claim_words(lie), seal=seal_of(lie))
+
+
+def test_ties_are_decided_to_the_last_bit():
+    """One step that pays 0.1, three times over: the return is three times the float nearest to 0.1, and no more."""
+    model = veil.Model(np.ones((1, 1, 1)), [[0.1]], [1.0])
+    problem = veil.Problem(model, veil.Observer(np.ones((1, 1))), veil.LastState({0}), 3)
+    policy, earned = veil.MarkovPolicy([[1.0]]), 3 * Fraction(0.1)
+    for threshold in (0.3, math.nextafter(0.3, 1), float(earned), math.nextafter(float(earned), 1)):
+        found = policy_return(CheckedProblem(problem), policy, None, threshold)
+        assert found.feasible == (earned >= Fraction(threshold))
+    assert Fraction(veil.max_return(problem)) <= earned < Fraction(math.nextafter(veil.max_return(problem), 1))
+
+
+def test_what_cannot_be_decided_is_said_with_how_far_it_is():
+    """Over an infinite horizon there is no exact pass: the words say within which distance the return lies."""
+    model = veil.Model(np.ones((1, 1, 1)), [[0.1]], [1.0], 0.9)
+    problem = veil.Problem(model, veil.Observer(np.ones((1, 1))), veil.LastState({0}), 3, 1.0, return_over="infinite")
+    certificate = veil.certify(problem, veil.MarkovPolicy([[1.0]]), time_limit=1)
+    assert not certificate.feasible
+    assert "not proven: the return lies within" in certificate.claim
+    veil.verify(certificate, problem, veil.MarkovPolicy([[1.0]]))
+
+
+@pytest.mark.parametrize("kind", ["markov", "timed", "controller", "observations", "history"])
+def test_the_exact_pass_agrees_with_the_floats(kind: str):
+    from tests.proof.cases import random_policy
+    from tests.proof.cases import random_problem as case
+
+    for seed in range(12):
+        problem = case(seed)
+        if problem.return_over != "horizon":
+            continue
+        policy = random_policy(problem, kind, seed)
+        checked = CheckedProblem(problem)
+        found = exact_return(checked, read_policy(checked, policy))
+        assert found is not None
+        low, high = found
+        assert low <= high <= low + Fraction(1, 2**200)
+        near = policy_return(checked, policy, None, None)
+        assert abs(Fraction(near.expected_return) - low) <= Fraction(near.return_error)
