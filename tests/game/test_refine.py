@@ -42,7 +42,7 @@ def test_both_ways_together_enclose_the_whole(seed):
     assert result.upper >= whole.lower - 1e-9
 
 
-def test_turns_double_the_nodes_and_gain():
+def test_turns_raise_one_bound_and_lower_the_other():
     problem = veil.gallery.load("paper-last-state", horizon=6).replace(min_return="80%")
     told: list[Progress] = []
     result = refine_game(problem, gap=1e-4, nodes=4, most_nodes=16, clock=Clock(progress=told.append))

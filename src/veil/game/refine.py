@@ -2,8 +2,8 @@
 
 The game on any graph gives an upper bound over all policies. Its events are then redirected by value (`redirect.py`), which
 makes the next graph, as long as that lowers the bound. The policy of such a game is moved to clusters of the beliefs that it
-leads to and lifted there (`lift.py`), as long as that raises the lower bound. The clusters of the lifted policy, with twice as
-many nodes, begin the next turn.
+leads to and lifted there (`lift.py`), as long as that raises the lower bound. The clusters of the lifted policy, with more
+nodes, begin the next turn.
 """
 
 import math
@@ -30,7 +30,8 @@ _TURN_SHARE = 1 / 2  # of the time that is left, for a turn of the observer or o
 _GAME_SHARE = 1 / 2  # of the time of a turn, for a game; the rest is for measuring and the next rounds
 _GROWTH = 1.5  # a round takes at least this many times as long as the one before it
 _WORTH_A_ROUND = 0.05  # share of the gap: a turn ends where a round closes less
-_GAME_GAP = 0.05  # share of the gap to which a game of a round is solved
+_GAME_GAP = 0.1  # share of the gap to which a game of a round is solved
+_MORE_NODES = 1.5  # times as many in each turn
 _LIFT_ITERATIONS = 25  # between two clusterings: after about as many the beliefs have moved away from the clusters
 _WINDOWS_SHARE = 1 / 5  # of the time of an enclosure, for windows
 _WORTH_A_WINDOW = 0.25  # share of the gap: where a longer window closes less, automata close more in the same time
@@ -76,11 +77,11 @@ def refine_game(
     blind: GameResult | None = None,
     clock: Clock | None = None,
 ) -> RefinedGameResult:
-    """Enclose the value of the game by automata of beliefs, each made from the policy that is best against the last.
+    """Enclose the value of the game by automata: the observer's improved by value, the agent's policy lifted, in turns.
 
-    **Arguments:** as for `solve_game`; `nodes`, how many a layer may have at first, doubled in each round up to
-    `most_nodes`; `known`, bounds proven elsewhere, which count for the gap. The `clock` reports each round, its iteration
-    being the number of nodes. A keyboard interrupt ends it with the best bounds so far.
+    **Arguments:** as for `solve_game`; `nodes`, how many a layer of clusters may have at first, half as many more in each
+    turn up to `most_nodes`; `known`, bounds proven elsewhere, which count for the gap. The `clock` reports each round, its
+    iteration being the number of nodes. A keyboard interrupt ends it with the best bounds so far.
 
     Cost: a round costs a game on `nodes · N` pairs a layer, and `T · nodes² · E · N` for the clusters.
 
@@ -126,7 +127,7 @@ class _Rounds:
         return min(upper, self.known[1]) - max(self.lower.bits, self.known[0])
 
     def run(self, nodes: int, most_nodes: int, clock: Clock) -> str:
-        """Turns with twice as many nodes each; returns why there is no further one."""
+        """Turns with more nodes each; returns why there is no further one."""
         policy = self.play(LastEvents(1), clock.share(_GAME_SHARE).silent())
         if policy.stopped in ENDED_BY_CALLER:
             return policy.stopped
@@ -141,7 +142,7 @@ class _Rounds:
             if policy.stopped in ENDED_BY_CALLER:
                 return policy.stopped
             policy = self.lift(policy, nodes, most_nodes, clock)
-            nodes *= 2
+            nodes = math.ceil(_MORE_NODES * nodes)
         return "gap reached"
 
     def bound(self, graph: PublicGraph, most_nodes: int, clock: Clock) -> GameResult:
