@@ -1,5 +1,6 @@
 """The curve between hiding and return."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -202,3 +203,47 @@ def test_thresholds_can_be_listed():
     for wrong in ([], ["a"], "0.1", [float("nan")]):
         with pytest.raises(veil.InputError, match="thresholds"):
             veil.frontier(problem, thresholds=wrong)  # pyright: ignore[reportArgumentType]
+
+
+class _Interrupting:
+    """Interrupts at a report of progress."""
+
+    def __init__(self, reports: int):
+        self.left = reports
+
+    def __call__(self, _: object) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("thresholds", [None, "given"])
+def test_a_curve_continues_from_its_file(thresholds: str | None, tmp_path: Path):
+    problem, path = tiny_problem(3), tmp_path / "curve"
+    top = largest(problem)
+    few: dict[str, Any] = {"starts": 1, "iterations": 3, "seed": 1}
+    few["thresholds"] = None if thresholds is None else [top - 0.3, top - 0.2, top - 0.1]
+    whole = frontier(problem, 3, progress=False, **few)
+    cut = frontier(problem, 3, progress=_Interrupting(10), checkpoint=path, **few)
+    assert cut.status is veil.Status.INTERRUPTED
+    reports: list[object] = []
+    again = frontier(problem, 3, progress=reports.append, checkpoint=path, **few)
+    assert again.points == whole.points
+    assert again.status is whole.status
+    assert reports  # the points that were missing were searched
+    reports.clear()
+    assert frontier(problem, 3, progress=reports.append, checkpoint=path, **few).points == whole.points
+    assert not reports  # and now nothing is missing
+
+
+def test_a_file_of_another_curve_is_refused(tmp_path: Path):
+    problem, path = tiny_problem(3), tmp_path / "curve"
+    few: dict[str, Any] = {"starts": 1, "iterations": 2, "progress": False, "checkpoint": path}
+    frontier(problem, 2, **few)
+    with pytest.raises(veil.errors.CheckpointError, match="points: 2 there, 3 here"):
+        frontier(problem, 3, **few)
+    with pytest.raises(veil.errors.CheckpointError, match="checkpoint of another run"):
+        solve(problem, resume=path)
+    path.write_bytes(b"veil-checkpoint-1 and no more")
+    with pytest.raises(veil.errors.CheckpointError, match="cannot be read as a checkpoint"):
+        frontier(problem, 2, **few)

@@ -15,13 +15,15 @@ from ..engine.feasibility import largest_return
 from ..engine.returns import return_values
 from ..measure.result import Opacity
 from ..policy.policy import Policy
-from ..policy.tabular import TablePolicy, table_policy
+from ..policy.tabular import TablePolicy
+from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
 from ..problem.return_rounding import return_rounding
 from .ascent import make_ascent
+from .frontier_file import CurveFile, Kept
 from .methods import unsupported
 from .options import FrontierOptions, SolveOptions
-from .policy_class import make_space
+from .policy_class import Space, make_space, memory_words
 from .search import search
 from .solution import Solution, Status
 from .starts import richest_table
@@ -95,22 +97,40 @@ def frontier(problem: Problem, options: FrontierOptions) -> Frontier:
     With `thresholds` the points are those, in increasing order, and the first search is for the smallest of them.
 
     `problem.min_return` is not used; further constraints hold at every point. `starts` and `iterations` are those of the first
-    search, `time_limit` is for the whole curve; points that a limit cuts off are missing.
+    search, `time_limit` is for the whole curve; points that a limit cuts off are missing. With `checkpoint` the points are kept
+    in a file, and a call with the same problem, options and file searches those that are missing.
 
     Cost: about one search from many starts and twice `points` short ones.
 
-    **Raises:** `InputError`; `InfeasibleError` where a threshold exceeds the largest return.
+    **Raises:** `InputError`; `InfeasibleError` where a threshold exceeds the largest return; `CheckpointError`.
     """
     options, wrong = checked(options)
-    common = {name: getattr(options, name) for name in settings(FrontierOptions) if name in settings(SolveOptions)}
+    shared = [name for name in settings(FrontierOptions) if name in settings(SolveOptions) and name != "checkpoint"]
+    common = {name: getattr(options, name) for name in shared}
     given = {name: value for name, value in common.items() if name not in wrong}
     wrong |= {name: f"{name}: {words}" for name, words in unsupported("ascent", given).items()}
     if wrong:
         raise InputError("frontier", wrong.values())
     clock = Clock(options.time_limit)
     sweep = _Sweep(problem, SolveOptions(method="ascent", **common), clock)
-    found = sweep.run(options.points, options.thresholds)
+    found = sweep.run(options.points, options.thresholds, _file_of(options, sweep.space))
     return Frontier(tuple(found), sweep.policy_class, sweep.status, clock.spent)
+
+
+def _file_of(options: FrontierOptions, space: Space) -> CurveFile | None:
+    if options.checkpoint is None:
+        return None
+    known: dict[str, object] = {
+        name: getattr(options, name) for name, one in settings(FrontierOptions).items() if one.about.in_identity
+    }
+    given = options.thresholds
+    own: dict[str, object] = {
+        "problem": fingerprint(space.problem.replace(min_return=None)),
+        "memory": memory_words(space.memory),
+        "thresholds": None if given is None else np.unique(np.asarray(given, dtype=float)).tolist(),
+        "kind": "frontier",
+    }
+    return CurveFile(options.checkpoint, known | own, space)
 
 
 class _Sweep:
@@ -119,7 +139,7 @@ class _Sweep:
     def __init__(self, problem: Problem, options: SolveOptions, clock: Clock):
         self._problem, self._options, self._clock = problem, options, clock
         self.status = Status.CONVERGED
-        space = make_space(problem, options.memory)
+        space = self.space = make_space(problem, options.memory)
         self.policy_class = space.describe
         richest = richest_table(space)
         self._richest = space.policy(richest)
@@ -128,30 +148,45 @@ class _Sweep:
         if problem.further:
             self._largest = min(self._largest, largest_return(problem))
 
-    def run(self, count: int, given: Sequence[float] | None) -> list[FrontierPoint]:
-        """The points that the time allows, in order of their thresholds."""
+    def run(self, count: int, given: Sequence[float] | None, file: CurveFile | None) -> list[FrontierPoint]:
+        """The points that the time allows, in order of their thresholds; those in the file are not searched again."""
         wanted = None if given is None else np.unique(np.asarray(given, dtype=float))
-        first = self._search(None if wanted is None else float(wanted[0]), None)
-        if first is None:
-            return []
-        if wanted is None:
-            thresholds = np.linspace(min(first.expected_return, self._largest), self._largest, count)
-        else:
-            thresholds, count = wanted, len(wanted)
-        found: dict[int, Solution] = {0: first} if first.feasible else {}
-        for index in (*range(1, count), *range(count - 2, 0, -1)):
-            neighbour = found.get(index - 1) if index not in found else found.get(index + 1)
-            start = self._richest if neighbour is None else neighbour.policy
-            solution = self._search(float(thresholds[index]), start)
+        count = count if wanted is None else len(wanted)
+        done, found, spent = (0, {}, 0.0) if file is None else file.read()
+        self._clock.resume_after(spent)
+        thresholds = wanted
+        if thresholds is None and 0 in found:
+            thresholds = self._spaced(found[0].expected_return, count)
+        for number, index in enumerate((*range(count), *range(count - 2, 0, -1))):
+            if number < done and thresholds is not None:
+                continue
+            solution = self._search(*self._asked(index, found, thresholds))
             if solution is None:
                 break
+            if thresholds is None:
+                thresholds = self._spaced(solution.expected_return, count)
             best = found.get(index)
             if solution.feasible and (best is None or solution.opacity.bits > best.opacity.bits):
-                found[index] = solution
-            self.status = solution.status if solution.status is Status.INTERRUPTED else self.status
-            if self.status is Status.INTERRUPTED:
+                found[index] = Kept.of(solution)
+            if solution.status is Status.INTERRUPTED:
+                self.status = Status.INTERRUPTED
                 break
-        return list(_cleaned(found, thresholds, self._largest))
+            if file is not None and solution.status is not Status.TIME_LIMIT:
+                file.write(number + 1, found, self._clock.spent)
+        return [] if thresholds is None else list(_cleaned(found, thresholds, self._largest))
+
+    def _spaced(self, least: float, count: int) -> Float[np.ndarray, " k"]:
+        return np.linspace(min(least, self._largest), self._largest, count)
+
+    def _asked(
+        self, index: int, found: dict[int, Kept], thresholds: Float[np.ndarray, " k"] | None
+    ) -> tuple[float | None, Policy | None]:
+        """The threshold of a point, and the policy of a neighbour to begin from; none for the first search."""
+        threshold = None if thresholds is None else float(thresholds[index])
+        if index == 0:
+            return threshold, None
+        neighbour = found.get(index - 1) if index not in found else found.get(index + 1)
+        return threshold, self._richest if neighbour is None else neighbour.policy
 
     def _search(self, threshold: float | None, start: Policy | None) -> Solution | None:
         left = self._clock.left
@@ -168,9 +203,9 @@ class _Sweep:
         return solution
 
 
-def _cleaned(found: dict[int, Solution], thresholds: np.ndarray, largest: float) -> Iterator[FrontierPoint]:
+def _cleaned(found: dict[int, Kept], thresholds: np.ndarray, largest: float) -> Iterator[FrontierPoint]:
     """The points in order; where a point of higher return hides more, its policy serves the lower threshold too."""
-    best: Solution | None = None
+    best: Kept | None = None
     points: list[FrontierPoint] = []
     for index in sorted(found, reverse=True):
         solution = found[index]
@@ -179,9 +214,5 @@ def _cleaned(found: dict[int, Solution], thresholds: np.ndarray, largest: float)
         price = solution.price_bits if best is solution else 0.0
         if thresholds[index] >= largest:
             price = math.inf
-        points.append(
-            FrontierPoint(
-                float(thresholds[index]), best.expected_return, best.opacity, price, table_policy(best.policy)
-            )
-        )
+        points.append(FrontierPoint(float(thresholds[index]), best.expected_return, best.opacity, price, best.policy))
     return reversed(points)

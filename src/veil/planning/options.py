@@ -303,6 +303,15 @@ class FrontierOptions(SearchOptions):
         ),
     ] = None
     memory: Annotated["MemoryName | Memory", _MEMORY] = "markov"
+    checkpoint: Annotated[
+        str | Path | None,
+        About(
+            "File that keeps the points after each search; a call with the same file continues from it.",
+            form=Path,
+            in_file=False,
+            in_identity=False,
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -214,7 +214,16 @@ def _identity(options: SolveOptions, space: Space) -> dict[str, object]:
     used = [name for name, one in known.items() if one.about.in_identity and (name in own or not one.about.methods)]
     found = {name: getattr(options, name) for name in used}
     start = None if options.start is None else hashlib.sha256(space.table_of(options.start).tobytes()).hexdigest()
-    words = {"memory": memory_words(space.memory), "start": start, "optimizer": describe_optimizer(options.optimizer)}
+    given = options.features
+    features = (
+        given if given is None or isinstance(given, str) else hashlib.sha256(np.asarray(given).tobytes()).hexdigest()
+    )
+    words = {
+        "memory": memory_words(space.memory),
+        "start": start,
+        "features": features,
+        "optimizer": describe_optimizer(options.optimizer),
+    }
     return {"problem": fingerprint(space.problem)} | found | {name: words[name] for name in words if name in found}
 
 
