@@ -101,8 +101,9 @@ def _balanced(task: Task, wishes: _Wishes, factor: float, clock: Clock) -> tuple
     space, terminal = task.space, terminal_values(task)
     layers, scale = space.layers, 1 / task.unit
     best: tuple[np.ndarray, _Wishes, float] | None = None
-    evenest, most = -np.inf, float(np.log2(len(wishes.bonus)))
-    largest, pace, before = max(_LARGEST_BONUS, wishes.weight / 2), np.ones(len(wishes.bonus)), np.zeros(1)
+    evenest, values = -np.inf, len(wishes.bonus)
+    most = float(entropy_bits(np.full(values, 1 / values)))
+    largest, pace, before = max(_LARGEST_BONUS, wishes.weight / 2), np.ones(values), np.zeros(values)
     for number in range(_MOST_ROUNDS):
         if number >= _ROUNDS and (evenest >= _UNEVEN * most or np.abs(wishes.bonus).max() >= largest):
             break
