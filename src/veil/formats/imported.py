@@ -166,7 +166,9 @@ class Imported(Value):
         """
         write = find_format("write_model", path).write_model
         assert write is not None
-        return write(Path(path), self)
+        further = list(self.model.named_rewards)[1:]
+        left = f"further rewards ({', '.join(further)}): scenario files have them, as [[rewards.NAME]]"
+        return write(Path(path), self) + ((left,) if further else ())
 
     def problem(
         self,
