@@ -24,7 +24,7 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-demo: $(READY)  ## Solve the paper's problem, certify the solution, compare it with the paper, write the report
+demo: $(READY)  ## Solve the paper's problem, certify the solution, compare it with the paper, plan a large floor, write the reports
 	$(BIN)/python examples/demo.py
 
 test: $(READY)  ## Run the tests, except those marked slow (WORKERS=2 sets the number of processes)

@@ -3,6 +3,8 @@
 import time
 from pathlib import Path
 
+from features import floor
+
 import veil
 from veil.report.html import write_report
 
@@ -16,6 +18,7 @@ GRID = """
   5  y . . . ? .      ten decisions, expected return at least 0.3
 """
 FOLDER = Path("out") / "demo"
+FLOOR_SECONDS = 30
 
 
 def row(name: str, bits: float | None, returned: float | None, bound: float | None, seconds: float | None) -> None:
@@ -68,6 +71,21 @@ def main() -> None:
     write_report(FOLDER / "report.html", problem, solution, frontier=curve)
     print(f"\nReport (HTML): {(FOLDER / 'report.html').resolve()}")
     print(f"Policy, history and certificate: {FOLDER.resolve()}")
+    plan_floor()
+
+
+def plan_floor() -> None:
+    """A time-dependent policy for a floor of about a thousand cells, on sampled gradients."""
+    problem = floor(8)
+    print(
+        f"\nplanning on a floor of {problem.num_states:,} cells, T = {problem.horizon}, for {FLOOR_SECONDS} s …",
+        flush=True,
+    )
+    solution = veil.solve(problem, memory="timed", evaluation="sampled", time_limit=FLOOR_SECONDS, certificate=False)
+    print(solution.summary())
+    report = FOLDER / "floor.html"
+    write_report(report, problem, solution)
+    print(f"\nReport (HTML): {report.resolve()}")
 
 
 if __name__ == "__main__":
