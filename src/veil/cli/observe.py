@@ -271,12 +271,15 @@ def _runs_csv(played: list[Run]) -> str:
     import csv
     import io
 
+    from ..common.text import csv_cell
+
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(["run", "time", "state", "action", "observation", "secret"])
     for number, run in enumerate(played):
         columns = zip(run["states"], [*run["actions"], ""], _texts(run), strict=True)
-        lines.writerows([number, time, *column, run["secret"]] for time, column in enumerate(columns))
+        for time, column in enumerate(columns):
+            lines.writerow([number, time, *(csv_cell(text) for text in (*column, run["secret"]))])
     return text.getvalue()
 
 

@@ -121,8 +121,11 @@ def verify(
             ("fingerprint", certificate.problem_hash),
             ("claimed", f"{lower_text(certificate.lower, 6)} … {upper_text(certificate.upper, 6)} bits"),
             ("recomputed", f"{lower_text(found.policy.lower, 6)} … {upper_text(found.upper, 6)} bits"),
-            ("return", f"{certificate.expected_return:.6g}"),
-            ("threshold", "none" if certificate.threshold is None else f"{certificate.threshold:.6g}"),
+            (
+                "return",
+                f"{certificate.expected_return!r}, within {upper_text(certificate.return_error, significant=2)}",
+            ),
+            ("threshold", "none" if certificate.threshold is None else repr(certificate.threshold)),
         ]
     )
     print(certificate.summary())

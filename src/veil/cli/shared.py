@@ -1,12 +1,13 @@
 """What all commands share: arguments, exit codes, errors without tracebacks, tables, and one JSON document on demand."""
 
+import contextlib
 import functools
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn, TextIO, cast
 
 import typer
 
@@ -170,7 +171,8 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
             stop(INTERRUPTED)
         try:
             try:
-                command(*arguments, **named)
+                with contextlib.redirect_stdout(cast(TextIO, _Console(sys.stdout))):
+                    command(*arguments, **named)
             finally:
                 sys.stdout.flush()  # here, where a closed pipe can be handled
         except BrokenPipeError:
@@ -190,6 +192,21 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
+class _Console:
+    """Standard output, to which names from files are written without the control characters in them."""
+
+    def __init__(self, stream: TextIO):
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        from ..common.text import printable
+
+        return self._stream.write(printable(text))
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._stream, name)
+
+
 def code_of(error: Exception) -> int:
     """The exit code that stands for an error."""
     from ..common.errors import CertificateError, InfeasibleError
@@ -200,8 +217,10 @@ def code_of(error: Exception) -> int:
 
 
 def _fail(error: Exception | str, code: int, named: dict[str, object]) -> NoReturn:
+    from ..common.text import printable
+
     message = str(error)
-    print(f"veil: {message}", file=sys.stderr)
+    print(f"veil: {printable(message)}", file=sys.stderr)
     if named.get("as_json"):
         kind = type(error).__name__ if isinstance(error, Exception) else "Error"
         defects = list(getattr(error, "defects", ()))

@@ -15,6 +15,7 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from ...common.errors import InputError, ModelFileError, PolicyFileError
+from ...common.text import csv_cell, csv_name
 from ...policy.history import HistoryPolicy
 from ...policy.policy import Policy
 from ...policy.tabular import TablePolicy
@@ -107,7 +108,8 @@ def policy_to_csv(path: str | Path, problem: Problem, policy: Policy) -> None:
     for table in tables:
         time = "" if table.time is None else table.time
         for name, row in _rows(table, header):
-            writer.writerows([time, name, action, repr(probability)] for action, probability in row.items())
+            for action, probability in row.items():
+                writer.writerow([time, csv_cell(name), csv_cell(action), repr(probability)])
     _write(path, buffer.getvalue())
 
 
@@ -146,6 +148,7 @@ def _csv_rows(text: str, path: str | Path, skipped: int) -> list[Row]:
             if len(cells) != len(_COLUMNS):
                 raise PolicyFileError(f"{path}, {place}: {len(cells)} cells found, expected {len(_COLUMNS)}")
             time, name, action, probability = (cells[number] for number in order)
+            name, action = csv_name(name), csv_name(action)
             if time and not (is_whole(time) and len(time) < 10):
                 raise PolicyFileError(f"{path}, {place}: time {shown(time)} found, expected a whole number or nothing")
             value = to_number(probability)
