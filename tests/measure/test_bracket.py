@@ -14,7 +14,7 @@ from veil.engine.joint import JointWalk
 from veil.engine.size import TreeSize
 from veil.engine.window import Cut, Window
 from veil.measure import bracket
-from veil.measure.bracket import Bounds, bracket_gradient, bracket_opacity, deepen, end_gradient
+from veil.measure.bracket import Bounds, bracket_gradient, bracket_opacity, deepen, deepest, end_gradient
 from veil.measure.exact import Budget, exact_gradient, exact_opacity
 from veil.policy.tables import softmax_pull_back
 
@@ -140,8 +140,9 @@ def test_a_cycle_from_a_known_start_keeps_half_a_bit_until_the_window_is_whole()
 
 
 def test_a_window_too_large_for_the_time_is_pruned_and_still_holds(monkeypatch: pytest.MonkeyPatch):
-    """The forecast is made to say that nothing fits, so that every window is walked without its rarest histories."""
+    """Nothing fits and nothing is merged, so that every window is walked without its rarest histories."""
     monkeypatch.setattr(TreeSize, "seconds", lambda *_, **__: float("inf"))
+    monkeypatch.setattr(bracket, "_merged", lambda *_: iter(()))
     monkeypatch.setattr(bracket, "_PRUNINGS", (0.3, 0.05, 0.01))
     pruned = 0
     for kind in KINDS:
@@ -152,6 +153,31 @@ def test_a_window_too_large_for_the_time_is_pruned_and_still_holds(monkeypatch: 
             assert found.lower <= exact <= found.upper
             pruned += found.upper - found.lower > 1e-6
     assert pruned > 10
+
+
+@pytest.mark.parametrize("tolerance", [0.3, 0.05])
+def test_windows_with_merged_histories_hold_the_exact_value(monkeypatch: pytest.MonkeyPatch, tolerance: float):
+    monkeypatch.setattr(TreeSize, "seconds", lambda *_, **__: float("inf"))
+    monkeypatch.setattr(bracket, "_TOLERANCE", tolerance)
+    monkeypatch.setattr(bracket, "_CHARGED_SHARE", math.inf)  # keep the tolerance as it is
+    cases = [case for kind in KINDS for case in small_cases(25, kind, work=1_000)]
+    assert len(cases) >= 100
+    merged = 0
+    for case in cases:
+        chain, exact = chain_of(case), total_of(JointWalk(chain_of(case)))
+        steps = list(deepen(chain, Budget(time_limit=100.0), width=0.0))
+        assert all(bounds.lower <= exact <= bounds.upper and bounds.walked == 0 for bounds in steps)
+        merged += steps[-1].width > 1e-6
+    assert merged > 10
+
+
+def test_a_long_window_is_merged_instead_of_enumerated():
+    problem = veil.gallery.load("paper-last-state").replace(horizon=100)
+    chain = make_chain(problem, veil.MarkovPolicy.uniform(problem))
+    found = deepest(bracket._merged(chain, Budget(time_limit=100.0), Bounds(0.0, 1.0, 0, 0), 14, 1.6e-3))
+    assert found.radius == 14
+    assert found.width <= 1.6e-3  # enumerated it is 1.51e-3
+    assert found.merged > 0
 
 
 def test_no_time_at_all_gives_the_trivial_bounds_or_better():

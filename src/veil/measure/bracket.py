@@ -30,26 +30,48 @@ _VALUE_SHARE, _SLOPE_SHARE, _NARROWER = 0.25, 0.7, 3
 _ENOUGH_SECONDS = 1e9  # more than any time limit
 # A window that is too wide for the budget is walked without its rarest histories.
 _PRUNINGS = (1e-6, 1e-7, 1e-8, 1e-9, 1e-10)
+# Merging in windows that take more than this share of the time to enumerate: the first tolerance of a belief, the share of
+# the width that merging may cost, by how many steps windows then grow, and by what that multiplies the time (measured on the
+# paper's grid).
+_ENUMERATED_SHARE = 0.02
+_TOLERANCE, _CHARGED_SHARE, _STRIDE, _WINDOW_GROWTH = 3e-3, 0.25, 2, 1.8
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """The best bounds so far, and the window that the last step reached."""
+    """The best bounds so far, and the window that the last step reached.
+
+    `pruned_below` and `merged`: what was left out of it, and the tolerance to which its histories were merged; `walked`: the
+    widest window whose histories were kept apart.
+    """
 
     lower: float
     upper: float
     radius: int
     num_sequences: int
     pruned_below: float = 0.0
+    merged: float = 0.0
+    walked: int = 0
 
     @property
     def width(self) -> float:
         """How far the bounds are apart."""
         return self.upper - self.lower
 
-    def improved(self, lower: float, upper: float, radius: int, num_sequences: int, pruned_below: float) -> "Bounds":
+    def improved(
+        self,
+        lower: float,
+        upper: float,
+        radius: int,
+        num_sequences: int,
+        *,
+        pruned_below: float = 0.0,
+        merged: float = 0.0,
+    ) -> "Bounds":
         """With the better of either bound; the rest is that of the newest window."""
-        return Bounds(max(self.lower, lower), min(self.upper, upper), radius, num_sequences, pruned_below)
+        walked = self.walked if merged else radius
+        ends = max(self.lower, lower), min(self.upper, upper)
+        return Bounds(*ends, radius, num_sequences, pruned_below, merged, walked)
 
 
 def bracket_opacity(
@@ -89,8 +111,8 @@ def bracket_slope(
 
     Where that gradient takes longer than forecast, it is that of a narrower window, and the reason says so.
     """
-    narrower = max(0, best.radius - _NARROWER)
-    for radius, part in ((best.radius, _SLOPE_SHARE), (narrower, 1.0)):
+    narrower = max(0, best.walked - _NARROWER)
+    for radius, part in ((best.walked, _SLOPE_SHARE), (narrower, 1.0)):
         try:
             _, slope = end_gradient(
                 chain,
@@ -134,16 +156,18 @@ def bracket_result(chain: Chain, best: Bounds, reason: str) -> Opacity:
 
 def window_text(best: Bounds) -> str:
     """The window that the bounds come from, in words."""
-    return f"windows of {best.radius} steps around the secret's time"
+    merged = ", with histories merged that nearly agree" if best.merged else ""
+    return f"windows of {best.radius} steps around the secret's time{merged}"
 
 
 def deepen(chain: Chain, budget: Budget, *, width: float, worth_seconds: float | None = None) -> Iterator[Bounds]:
     """Yield better and better `Bounds`, one a radius, until they are `width` apart or the budget is used up.
 
     A window costs a fixed factor more than the one before, so that taking every radius costs little more than the last
-    alone, and what one took tells what the next will take. The first that no longer fits is tried without its rarest
-    histories. With `worth_seconds` it ends as soon as the last windows say that the bounds will not get that near within
-    the time, or only by a window that takes longer than this.
+    alone, and what one took tells what the next will take. Where that is a good part of the time, histories and continuations
+    that nearly agree are merged from then on; where that cannot be done, the first window that no longer fits is tried
+    without its rarest histories. With `worth_seconds` it ends as soon as the last windows say that the bounds will not get
+    that near within the time, or only by a window that takes longer than this.
     """
     outlook, clock = _Outlook(width, chain.hidden.horizon + 1), budget.clock
     best = Bounds(0.0, float(entropy_bits(chain.prior)) + _ROUNDING_BITS, 0, 0)
@@ -153,19 +177,26 @@ def deepen(chain: Chain, budget: Budget, *, width: float, worth_seconds: float |
         try:
             pair = _Pair.around(chain, radius, clock)
             forecast = outlook.next_seconds if pair.seconds is None else pair.seconds
+            wanted = worth_seconds is None or outlook.seconds(radius) <= clock.left
+            if wanted and forecast > max(_ENUMERATED_SHARE * clock.time_limit, _TELLING_SECONDS):
+                for bounds in _merged(chain, budget, best, radius, width):
+                    yield bounds
+                    best = bounds
+                if best.merged:
+                    return
             if forecast * max(pace, 0.5) > clock.left:
-                if worth_seconds is None or outlook.seconds(radius) <= clock.left:
+                if wanted:
                     yield from _pruned(pair, budget, best, radius, width)
                 return
             begin = clock.spent
-            lower, upper, _, sequences = pair.evaluate(budget, 0.0)
+            lower, upper, _, sequences = pair.evaluate(budget)
             taken = clock.spent - begin
         except OutOfTime:
             return
         if pair.seconds is not None:
             pace = taken / pair.seconds if pair.seconds > _TELLING_SECONDS else pace
             taken = pair.seconds * max(pace, 0.5)
-        best = best.improved(lower, upper, radius, sequences, 0.0)
+        best = best.improved(lower, upper, radius, sequences)
         yield best
         if best.width <= width or pair.window.is_whole(chain):
             return
@@ -175,12 +206,38 @@ def deepen(chain: Chain, budget: Budget, *, width: float, worth_seconds: float |
             return
 
 
+def _merged(chain: Chain, budget: Budget, best: Bounds, radius: int, width: float) -> Iterator[Bounds]:
+    """Bounds from longer and longer windows whose histories and continuations are merged where they nearly agree.
+
+    Merging never lowers H, and raises it by at most what is charged (`docs/maths.md`): the forgetting window still bounds
+    from above, the revealing one less its charge from below. The tolerance follows the charge, which falls with its square.
+    """
+    clock, tolerance = budget.clock, _TOLERANCE
+    while chain.hidden.num_states <= COUNTED_STATES:
+        begin = clock.spent
+        try:
+            pair = _Pair.around(chain, radius, clock)
+            lower, upper, charged, sequences = pair.evaluate(budget, tolerance=tolerance)
+        except (OutOfTime, TooLargeError):
+            return
+        if upper < best.upper or lower > best.lower:
+            best = best.improved(lower, upper, radius, sequences, merged=tolerance)
+            yield best
+        taken = clock.spent - begin
+        if best.width <= width or pair.window.is_whole(chain) or _WINDOW_GROWTH * taken > clock.left:
+            return
+        if charged > _CHARGED_SHARE * best.width:
+            tolerance *= max(0.25, math.sqrt(_CHARGED_SHARE / 2 * best.width / charged))
+        else:
+            radius = min(radius + _STRIDE, chain.hidden.horizon + 1)
+
+
 def _pruned(pair: "_Pair", budget: Budget, best: Bounds, radius: int, width: float) -> Iterator[Bounds]:
     """Bounds from a window without its rarest histories, fewer of them left out each time."""
     for below in _PRUNINGS:
         lower, upper, lost, sequences = pair.evaluate(budget, below)
         if upper < best.upper or lower > best.lower:
-            best = best.improved(lower, upper, radius, sequences, below)
+            best = best.improved(lower, upper, radius, sequences, pruned_below=below)
             yield best
         if best.width <= width or lost <= width / 10 or lost > 0.1:
             return  # reached, or as good as unpruned, or hopeless
@@ -247,18 +304,21 @@ class _Pair:
             total += size.seconds(cut.chain, gradient=False) if size.exact else math.inf
         return total
 
-    def evaluate(self, budget: Budget, below: float) -> tuple[float, float, float, int]:
-        """Lower and upper bound, the bits that pruning may have hidden, and the sequences met."""
+    def evaluate(
+        self, budget: Budget, below: float = 0.0, *, tolerance: float = 0.0
+    ) -> tuple[float, float, float, int]:
+        """Lower and upper bound, the bits that pruning or merging may have cost, and the sequences met."""
         most = log2_of_count(self.cuts[0].chain.hidden.num_values)
         lower, upper = EntropyObjective(), EntropyObjective()
         walks = [
-            _walk(cut, size, budget.memory_bytes, budget.clock, below)
+            _walk(cut, size, budget.memory_bytes, budget.clock, below, tolerance)
             for cut, size in zip(self.cuts, self.sizes, strict=True)
         ]
         walks[0].run(lower)
         walks[1].run(upper)
-        lost = walks[1].lost_mass * most
-        return lower.bits - _ROUNDING_BITS, upper.bits + lost + _ROUNDING_BITS, lost, int(walks[1].num_sequences)
+        lost, charged = walks[1].lost_mass * most, walks[0].merge_error_bits
+        ends = lower.bits - charged - _ROUNDING_BITS, upper.bits + lost + _ROUNDING_BITS
+        return *ends, lost + charged, int(walks[1].num_sequences)
 
 
 def _size(cut: Cut, clock: Clock) -> TreeSize | None:
@@ -266,10 +326,14 @@ def _size(cut: Cut, clock: Clock) -> TreeSize | None:
     return None if cut.chain.hidden.num_states > COUNTED_STATES else tree_size(cut.chain, clock)
 
 
-def _walk(cut: Cut, size: TreeSize | None, memory_bytes: int, clock: Clock, prune_below: float) -> Walk:
+def _walk(
+    cut: Cut, size: TreeSize | None, memory_bytes: int, clock: Clock, prune_below: float, tolerance: float = 0.0
+) -> Walk:
     if size is None:
         return SparseWalk(cut.chain, memory_bytes, clock, prune_below=prune_below)
-    return JointWalk(cut.chain, 0.0, memory_bytes, clock, meet=size.meet, outer=size.outer, prune_below=prune_below)
+    return JointWalk(
+        cut.chain, tolerance, memory_bytes, clock, meet=size.meet, outer=size.outer, prune_below=prune_below
+    )
 
 
 def end_gradient(
