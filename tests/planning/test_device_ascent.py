@@ -102,6 +102,7 @@ def assert_layers_agree(space: Space) -> None:
     np.testing.assert_allclose(*(one[layers.rows(1)] for one in averages), atol=1e-12)
 
 
+@pytest.mark.slow
 def test_returns_soft_tables_and_posteriors_are_those_of_numpy():
     assert_layers_agree(make_space(corridor(SECRETS[1]), "timed"))
 
@@ -127,7 +128,7 @@ def test_sequences_have_the_law_of_the_chain():
 
 def test_a_search_on_the_device_reaches_the_level_of_the_numpy_search():
     problem = random_problem(0)
-    found, other = solve(problem, memory="timed"), solve(problem, memory="timed", device="cpu")
+    found, other = solve(problem), solve(problem, device="cpu")
     assert found.feasible
     assert found.threshold is not None
     assert found.expected_return >= found.threshold
@@ -137,11 +138,11 @@ def test_a_search_on_the_device_reaches_the_level_of_the_numpy_search():
     assert found.opacity.bits >= other.opacity.bits - 0.01
     assert found.settings["device"] == f"{jax.devices()[0].device_kind} (JAX, float32)"
     assert "device" not in other.settings
-    assert solve(problem, memory="timed").policy == found.policy  # nothing is compiled for it
+    assert solve(problem).policy == found.policy  # nothing is compiled for it
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", [{"goal": "transparent"}, {"memory": "markov"}, {"memory": veil.Controller(2)}])
+@pytest.mark.parametrize("settings", [{"goal": "transparent"}, {"memory": "timed"}, {"memory": veil.Controller(2)}])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_other_classes_and_goals_are_searched_on_the_device(seed: int, settings: dict[str, Any]):
     problem = random_problem(seed)
