@@ -19,7 +19,6 @@ from ..common.checks import (
     check_finite,
     check_shape,
     frozen,
-    is_number,
 )
 from ..common.errors import TooLargeError
 from ..common.values import Value
@@ -303,10 +302,14 @@ class Reward:
 
 
 def by_name(given: Any, first: str = FIRST_REWARD) -> dict[str, Any]:
-    """Rewards by name: a mapping whose values are not numbers is one already, anything else is that of `first`."""
-    if isinstance(given, Mapping) and given and not any(is_number(value) for value in given.values()):
+    """Rewards by name: a mapping to mappings or arrays is one already, anything else is that of `first`."""
+    if isinstance(given, Mapping) and any(_is_collection(value) for value in given.values()):
         return dict(given)
     return {first: given}
+
+
+def _is_collection(value: object) -> bool:
+    return isinstance(value, (Mapping, Sequence, np.ndarray)) and not isinstance(value, str)
 
 
 def _row(state: str, action: str) -> str:
