@@ -81,7 +81,7 @@ def plan_floor() -> None:
         f"\nplanning on a floor of {problem.num_states:,} cells, T = {problem.horizon}, for {FLOOR_SECONDS} s …",
         flush=True,
     )
-    solution = veil.solve(problem, memory="timed", evaluation="sampled", time_limit=FLOOR_SECONDS, certificate=False)
+    solution = veil.solve(problem, memory="timed", time_limit=FLOOR_SECONDS, certificate=False)
     print(solution.summary())
     report = FOLDER / "floor.html"
     write_report(report, problem, solution)

@@ -296,3 +296,10 @@ def test_the_answer_of_a_sampled_search_is_exact_where_there_is_time_and_else_a_
     assert found.num_sequences >= 5000
     assert abs(found.bits - exact.bits) < 5 * found.std_error
     assert sampled_answer(space, table, 5000, 0, 0.0).num_sequences == 64
+
+
+def test_a_symmetric_policy_does_not_decide_that_all_sequences_can_be_enumerated():
+    """Under the uniform policy the histories of this hall tell the same and merge; under those of a search they do not."""
+    sensor = veil.Sensor("doors", [(0, 10), (10, 0)], 0.9)
+    hall = veil.GridWorld(20, 20, starts=(0, 0), goals={(19, 19): 1.0}, slip=0.05, sensors=[sensor], secrets=[(3, 3)])
+    assert make_secrecy(make_space(hall.problem(30)), time_limit=30).kind == "sampled"

@@ -124,8 +124,10 @@ class WalkSecrecy:
 
     kind = "exact"
 
-    def __init__(self, space: Space, objective: Objective, seconds: float, sequences: str):
-        self._space = space
+    def __init__(
+        self, space: Space, objective: Objective, seconds: float, sequences: str, size: TreeSize | None = None
+    ):
+        self._space, self._size = space, size
         self._objective: Objective = objective
         self.reason, self.cost_seconds = f"all {sequences} possible sequences", seconds
 
@@ -135,20 +137,18 @@ class WalkSecrecy:
         for number, table in enumerate(tables):
             clock.check()
             chain = self._space.chain(table)
-            walk = _whole_walk(chain, clock)
+            walk = self._walk(chain, clock)
             objective = _RowObjective(self._objective, chain.prior)
             found = walk.run(objective, gradient=True)
             assert found is not None
             values[number], slopes[number] = objective.total, found
         return values, slopes
 
-
-def _whole_walk(chain: Chain, clock: Clock) -> Walk:
-    """A walk over all sequences: dense messages over few states, rows with sparse support over many."""
-    if chain.hidden.num_states > COUNTED_STATES:
-        return SparseWalk(chain, clock=clock)
-    size = tree_size(chain)
-    return JointWalk(chain, clock=clock, meet=size.meet, outer=size.outer)
+    def _walk(self, chain: Chain, clock: Clock) -> Walk:
+        """Dense messages where the sequences were counted, rows with sparse support where those were tried."""
+        if self._size is None:
+            return SparseWalk(chain, clock=clock)
+        return JointWalk(chain, clock=clock, meet=self._size.meet, outer=self._size.outer)
 
 
 class WindowSecrecy:
@@ -267,9 +267,7 @@ def make_secrecy(
     **Raises:** `InputError` where the evaluation asked for cannot serve the objective; `TooLargeError` where `"exact"`
     would take more than five minutes a gradient.
     """
-    hidden = space.hidden
-    uniform = np.broadcast_to(space.available / space.available.sum(axis=1, keepdims=True), space.shape)
-    chain = space.chain(np.ascontiguousarray(uniform))
+    hidden, chain = space.hidden, space.chain(_any_table(space))
     enumerates = evaluation in ("auto", "exact")
     fits = _exact_seconds(objective, time_limit)
     if enumerates and hidden.num_states > (_COUNTED_STATES if evaluation == "auto" else COUNTED_STATES):
@@ -292,7 +290,7 @@ def make_secrecy(
         assert size is not None
         if not hidden.kernel.is_sparse and size.num_sequences * hidden.label.shape[1] <= _BATCH_NUMBERS:
             return BatchSecrecy(space, objective)
-        return WalkSecrecy(space, objective, seconds, size.text())
+        return WalkSecrecy(space, objective, seconds, size.text(), size)
     if evaluation == "bracket":
         if objective == "entropy" and hidden.num_states <= _WINDOW_STATES:
             return WindowSecrecy(space, *_window(chain))
@@ -312,6 +310,12 @@ def make_secrecy(
         )
         why = f"{cost}, and exact ascent is used up to {fits:.2g} s"
     return SampleSecrecy(space, objective, sequences, seed, why)
+
+
+def _any_table(space: Space) -> Float[np.ndarray, "T C A"]:
+    """A table with no symmetry: under the uniform one histories may tell the same, which they do under no other."""
+    weights = space.available * np.random.default_rng(0).uniform(0.5, 1.5, space.shape)
+    return weights / weights.sum(axis=-1, keepdims=True)
 
 
 def _counted(chain: Chain, time_limit: float | None) -> TreeSize | None:
