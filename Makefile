@@ -11,7 +11,7 @@ ARGS ?=
 TEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all check lint bench fuzz validate reproduce docs browser clean
+.PHONY: help setup demo test test-all check lint bench fuzz mutants validate reproduce docs browser clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ browser:  ## Install Chromium, which the tests of the report need (Debian and Ub
 
 fuzz: $(READY)  ## Feed mutated files to every reader (INPUTS=200000 SEED=0 JOBS=1)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.formats.fuzz $(INPUTS) --seed $(SEED) --jobs $(JOBS)
+
+mutants: $(READY)  ## Change single places of a room's code and see whether its tests notice (ARGS="--room proof --count 60 --seed 0")
+	$(BIN)/python -m tests.mutants $(ARGS)
 
 bench: $(READY)  ## Run the benchmarks and write benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
