@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 
 from ..common.clock import Clock, ProgressOption
-from ..common.errors import TooLargeError
+from ..common.errors import TooLargeError, VeilError
 from ..common.logs import entropy_bits
-from ..common.rounding import upper_text
+from ..common.rounding import lower_text, upper_text
 from ..engine.feasibility import check_constraints
 from ..engine.return_range import best_action_values, max_return
 from ..engine.return_range import threshold as wanted_return
@@ -15,13 +15,14 @@ from ..game.refine import EnclosedGame, enclose_game
 from ..game.responses import AgentProblem
 from ..game.several import solve_constrained_game
 from ..game.solve import GameResult, solve_game
+from ..measure.constrained import further_constraints
 from ..measure.evaluate import expected_return
 from ..measure.result import Opacity
 from ..policy.history import Decisions, HistoryPolicy
 from ..problem.problem import Problem
 from ..problem.return_rounding import return_rounding
 from ..proof.feasibility import reaches_threshold, stated_return
-from .methods import options_of
+from .methods import METHODS, options_of
 from .options import SolveOptions
 from .solution import History, Solution, Status
 
@@ -36,6 +37,7 @@ _LONG = "policies with finite memory of the events"
 _LONG_SECONDS = (
     600.0  # of the search by finite memory, where no limit is given: more and more memory always gains a little
 )
+_ASCENT_SHARE = 0.25  # of the time, for the search of time-dependent policies that the answer is compared with
 
 
 class GameMethod:
@@ -48,14 +50,28 @@ class GameMethod:
     options = options_of("game")
 
     def solve(self, problem: Problem, options: SolveOptions) -> Solution:
-        """See `Method`."""
-        return search_game(
+        """See `Method`.
+
+        The answer is not worse than what `"ascent"` finds for time-dependent policies in a quarter of the time limit. Without
+        a limit a game that reaches its gap ends there: no policy hides more than that gap above its answer.
+        """
+        limit, clock = options.time_limit, Clock(options.time_limit)
+        found = search_game(
             problem,
             gap=options.gap,
-            time_limit=options.time_limit,
+            time_limit=None if limit is None else (1 - _ASCENT_SHARE) * limit,
             iterations=options.iterations,
             progress=options.progress,
         )
+        proven = limit is None and found.status is Status.CONVERGED
+        if proven or found.status is Status.INTERRUPTED:
+            return found
+        seconds = min(_ASCENT_SHARE * (_LONG_SECONDS if limit is None else limit), clock.left)
+        try:
+            other = _by_ascent(problem, options, seconds)
+        except KeyboardInterrupt:
+            return replace(found, status=Status.INTERRUPTED)
+        return found if other is None else replace(_better(problem, found, other), seconds=clock.spent)
 
 
 def search_game(
@@ -90,6 +106,37 @@ def search_game(
             limited = Clock(_LONG_SECONDS, progress=clock.report) if time_limit is None else clock
             enclosed = enclose_game(problem, threshold=aim, gap=gap or 0.05, clock=limited)
             return _from_enclosure(problem, enclosed, clock)
+
+
+def _by_ascent(problem: Problem, options: SolveOptions, seconds: float) -> Solution | None:
+    """The best time-dependent policy that is found in so many seconds; None where none is, or the search cannot be made."""
+    own = replace(options, method="ascent", memory="timed", gap=None, time_limit=seconds)
+    try:
+        found = METHODS.get("ascent")().solve(problem, own)
+    except VeilError:
+        return None
+    return found if found.feasible else None
+
+
+def _better(problem: Problem, game: Solution, ascent: Solution) -> Solution:
+    """Of two answers the feasible one, or the one that is known to hide more; the bound is the game's in any case."""
+    met = game.feasible and all(one.met for one in further_constraints(problem, game.policy))
+    stopped = ascent.status if not met or ascent.status is Status.INTERRUPTED else game.status
+    if met and game.opacity.lower >= ascent.opacity.interval()[0]:
+        return replace(game, status=stopped)
+    own = f"hides {lower_text(game.opacity.lower, 6)} bits" if met else "does not meet the constraints"
+    return replace(
+        ascent,
+        policy_class=f"{game.policy_class}; the best known is one of {ascent.policy_class}, found by ascent",
+        method="game",
+        detail=f"the game's own policy {own}; {game.detail}",
+        status=stopped,
+        iterations=game.iterations,
+        history=game.history,
+        settings=game.settings,
+        upper_bits=game.upper_bits,
+        proof=game.proof,
+    )
 
 
 def _from_tree(problem: Problem, result: GameResult, clock: Clock) -> Solution:
