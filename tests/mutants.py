@@ -145,12 +145,14 @@ def quick_files(source: Path, room: str, longest: float) -> tuple[list[Path], fl
 def noticed(source: Path, mutant: Mutant, files: list[Path], limit: float) -> bool:
     """Whether the tests fail, or do not end, with a mutant in the place of its module."""
     target = source / mutant.path
+    content, times = target.read_bytes(), (target.stat().st_atime_ns, target.stat().st_mtime_ns)
     target.write_text(mutant.text, "utf-8")
     os.utime(target, (0, 0))  # not that of the module compiled beside it, which would be run instead
     try:
         return not run(source, files, limit)[0]
     finally:
-        shutil.copy2(ROOT / "src" / mutant.path, target)
+        target.write_bytes(content)
+        os.utime(target, ns=times)
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ from fractions import Fraction
 import numpy as np
 
 import veil
+from veil.policy.history import HistoryPolicy
 
 Path = tuple[tuple[int, ...], tuple[int, ...]]  # the events so far, the x so far
 Choice = Callable[[int, Path, int], list[Fraction]]  # (time, path, value of the secret or -1) -> probabilities
@@ -70,6 +71,35 @@ class ExactProblem:
     def last(self, x: int) -> Fraction:
         k, _, s = self.parts(x)
         return Fraction(float(self.problem.models[k].terminal_rewards[s]))
+
+
+def chooser(problem: veil.Problem, policy) -> Choice:
+    """A policy as a function of the path, straight from what its class says; not for memories other than histories."""
+    known: dict[bytes, list[Fraction]] = {}
+
+    def node_of(policy: HistoryPolicy, seen: tuple[int, ...], states: tuple[int, ...]) -> int:
+        node = -1
+        for time, (event, x) in enumerate(zip(seen, states, strict=True)):
+            node = int(policy.following[time - 1][node, event] if time else policy.first[event])
+            if policy.told is not None and time == policy.told_at:
+                node = int(policy.told[node, x])
+        return node
+
+    def choose(time: int, path: Path, z: int) -> list[Fraction]:
+        seen, states = path
+        if isinstance(policy, HistoryPolicy):
+            row = policy.decisions[time].find(node_of(policy, seen, states), states[-1], z)
+            assert row is not None
+            values = policy.decisions[time].probabilities[row]
+        else:
+            cell = states[-1] if problem.secret_table.agent_knows else states[-1] % problem.num_states
+            values = policy.table[time if policy.timed else 0][cell]
+        key = values.tobytes()
+        if key not in known:
+            known[key] = normalised(values)
+        return known[key]
+
+    return choose
 
 
 def play(exact: ExactProblem, choose: Choice) -> tuple[Decimal, Fraction]:

@@ -54,6 +54,15 @@ def test_costs_that_are_no_floats_are_refused(coin: veil.Problem, honest: Certif
     refused(lie, coin, "expected an array of floats")
 
 
+def test_masked_costs_are_refused(coin: veil.Problem, honest: Certificate):
+    """A masked array leaves its masked numbers out of the sum of 2^-cost, and not out of the bound."""
+    assert honest.witness is not None
+    costs = np.ma.masked_array(np.full(honest.witness.costs.shape, 2.0**-39))
+    costs[:, 0] = np.ma.masked
+    lie = forged(honest, upper=1e-6, lower=0.0, best_known=None, witness=replace(honest.witness, costs=costs))
+    refused(lie, coin, "expected an array of floats")
+
+
 @pytest.mark.parametrize("kind", [np.float16, np.float32])
 def test_short_floats_are_read_as_what_they_are(coin: veil.Problem, honest: Certificate, kind: Any):
     """Half precision would round the sum of 2^-cost down to one; the sum is taken in double precision."""

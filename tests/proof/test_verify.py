@@ -9,13 +9,12 @@ import pytest
 
 import veil
 from tests.proof.cases import KINDS, random_policy, random_problem, tiny_problem
-from tests.proof.exact import ExactProblem, best_response, normalised, play
+from tests.proof.exact import ExactProblem, best_response, chooser, play
 from veil.common.clock import Clock
 from veil.common.errors import CertificateError
 from veil.engine.return_range import threshold
 from veil.game.solve import solve_game
 from veil.game.windows import solve_window_game
-from veil.policy.history import HistoryPolicy
 from veil.proof.arithmetic import FLOOR
 from veil.proof.backward import rule_bound
 from veil.proof.certificate import Witness
@@ -27,29 +26,6 @@ from veil.proof.verify import verify
 
 def whole(problem: veil.Problem) -> tuple[int, int]:
     return (-1, problem.horizon + 1)
-
-
-def chooser(problem: veil.Problem, policy):
-    """A policy as a function of the path, straight from what its class says."""
-    known: dict = {}
-
-    def choose(time, path, z):
-        seen, states = path
-        if isinstance(policy, HistoryPolicy):
-            node = int(policy.first[seen[0]])
-            for step, event in enumerate(seen[1:]):
-                node = int(policy.following[step][node, event])
-            row = policy.decisions[time].find(node, states[-1], z)
-            values = policy.decisions[time].probabilities[row]
-        else:
-            cell = states[-1] if problem.secret_table.agent_knows else states[-1] % problem.num_states
-            values = policy.table[time if policy.timed else 0][cell]
-        key = values.tobytes()
-        if key not in known:
-            known[key] = normalised(values)
-        return known[key]
-
-    return choose
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -27,8 +27,9 @@ def read_floats(given: object, dimensions: int, what: str) -> Float[np.ndarray, 
 
 
 def _array(given: object, kinds: str, dimensions: int, what: str) -> np.ndarray:
-    found = f"{given.dtype} with {given.ndim} axes" if isinstance(given, np.ndarray) else type(given).__name__
-    fits = isinstance(given, np.ndarray) and given.dtype.kind in kinds and given.ndim == dimensions
+    plain = type(given) is np.ndarray  # not a masked array, whose sums leave numbers out
+    found = f"{given.dtype} with {given.ndim} axes" if plain else type(given).__name__
+    fits = plain and given.dtype.kind in kinds and given.ndim == dimensions
     wanted = "floats" if kinds == "f" else "integers"
     require(fits, f"{what}: it is {found}, expected an array of {wanted} with {dimensions} axes")
     assert isinstance(given, np.ndarray)

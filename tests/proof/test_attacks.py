@@ -1,0 +1,123 @@
+"""Many lies about small certificates: what the verifier accepts is true by exact arithmetic, which shares nothing with it."""
+
+import random
+import re
+from collections import Counter
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+import veil
+from tests.proof.attacks import Truth, attack
+from tests.proof.cases import random_policy, tiny_problem
+from tests.proof.exact import ExactProblem, chooser, play
+from veil.engine.return_range import threshold
+from veil.game.solve import solve_game
+from veil.proof import claim as claim_module
+from veil.proof import verify as verify_module
+from veil.proof.certificate import Certificate
+from veil.proof.certify import certify
+from veil.proof.checked_problem import CheckedProblem
+from veil.proof.verify import verify
+
+KINDS = ("markov", "timed", "history", "told")
+NUMBER = r"(-?[0-9.]+(?:e[-+]?[0-9]+)?)"
+
+
+class Target:
+    """A problem that hides something, an honest certificate for it, and the truth by exact arithmetic."""
+
+    def __init__(self, seed: int):
+        rng = random.Random(seed)
+        while True:
+            self.problem = tiny_problem(rng.randrange(10**6))
+            if not 1 <= self.problem.horizon <= 2:
+                continue
+            if rng.random() < 0.7:
+                asked = self.problem.replace(min_return=f"{rng.choice((30, 60, 90))}%")
+                self.problem = self.problem.replace(min_return=threshold(asked))
+            game = solve_game(self.problem, gap=1e-4, iterations=40)
+            if game.upper > 0.1:
+                break
+        self.policy: Any = random_policy(self.problem, KINDS[seed % 4], seed)
+        self.certificate = certify(self.problem, self.policy, game=game)
+        self.exact = ExactProblem(self.problem)
+        others = [random_policy(self.problem, KINDS[one % 4], one) for one in range(6)]
+        played = [self.play(one) for one in (*self.searched(), self.policy, *others)]
+        reached = [bits for bits, earned in played if self.problem.min_return is None or earned >= self.asked]
+        self.truth = Truth(*self.play(self.policy), max(reached, default=Decimal(0)))
+
+    @property
+    def asked(self) -> Fraction:
+        assert isinstance(self.problem.min_return, float | int)
+        return Fraction(self.problem.min_return)
+
+    def searched(self) -> list[Any]:
+        """The best history policy that a search finds, with a little more return than is asked for: rounding is no matter."""
+        least = self.problem.min_return
+        more = self.problem if least is None else self.problem.replace(min_return=float(least) + 1e-7)
+        try:
+            return [solve_game(more, gap=1e-4, iterations=40).policy(more)]
+        except veil.InfeasibleError:
+            return []
+
+    def play(self, policy: Any) -> tuple[Decimal, Fraction]:
+        return play(self.exact, chooser(self.problem, policy))
+
+    def is_true(self, claim: Certificate, policy: Any) -> bool:
+        """Whether all that a certificate claims is so: by its numbers, and by those in its words."""
+        bits, earned = (self.truth.bits, self.truth.earned) if policy is self.policy else self.play(policy)
+        if claim.goal == "transparent":
+            good = claim.lower == 0 and bits <= Decimal(claim.upper)
+        else:
+            told = re.search(rf"at least {NUMBER} bits .* policies.*: {NUMBER} bits", claim.claim)
+            assert told is not None
+            lowest, highest = map(Decimal, told.groups())
+            good = max(Decimal(claim.lower), lowest) <= bits or claim.lower == lowest == 0
+            good &= min(Decimal(claim.upper), highest) >= self.truth.best
+        good &= abs(Fraction(claim.expected_return) - earned) <= Fraction(claim.return_error)
+        good &= claim.threshold == self.problem.min_return
+        good &= not claim.feasible or claim.threshold is None or earned >= self.asked
+        return bool(good) and self.says_its_return(claim, earned)
+
+    @staticmethod
+    def says_its_return(claim: Certificate, earned: Fraction) -> bool:
+        least, most = (re.search(rf"return is at {word} {NUMBER}[.,]", claim.claim) for word in ("least", "most"))
+        return (least is None or Fraction(least[1]) <= earned) and (most is None or Fraction(most[1]) >= earned)
+
+
+def besiege(seed: int, number: int, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Attacks on one certificate; what only depends on the problem, which is not attacked, is computed once."""
+    target, rng, counted = Target(seed), random.Random(seed), Counter[str]()
+    checked, mark = CheckedProblem(target.problem), claim_module.fingerprint(target.problem)
+    with monkeypatch.context() as patched:
+        patched.setattr(verify_module, "CheckedProblem", lambda _: checked)
+        patched.setattr(claim_module, "fingerprint", lambda _: mark)
+        verify(target.certificate, target.problem, target.policy)
+        assert target.is_true(target.certificate, target.policy)
+        for turn in range(number):
+            lie, policy = attack(rng, target.problem, target.certificate, target.policy, target.truth)
+            try:
+                verify(lie, target.problem, policy)
+            except veil.VeilError:
+                counted["refused"] += 1
+            else:
+                assert target.is_true(lie, policy), f"seed {seed}, attack {turn}: {lie.claim}"
+                counted["accepted"] += 1
+    return counted
+
+
+def test_a_thousand_lies(monkeypatch: pytest.MonkeyPatch):
+    counted = sum((besiege(seed, 125, monkeypatch) for seed in range(8)), Counter[str]())
+    assert counted.total() == 1000
+    assert counted["accepted"] > 20  # changes that leave a claim true: the oracle has something to judge
+    assert counted["refused"] > 500
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(20))
+def test_a_hundred_thousand_lies(block: int, monkeypatch: pytest.MonkeyPatch):
+    for seed in range(1000 + 20 * block, 1020 + 20 * block):
+        assert besiege(seed, 250, monkeypatch).total() == 250
