@@ -118,7 +118,10 @@ def test_the_largest_return_of_any_scale_is_met_as_by_ascent(seed, scale, offset
     problem = random_problem(seed)
     model = problem.model
     moved = veil.Model(
-        model.transitions, scale * model.rewards + offset, model.initial, terminal_rewards=scale * model.terminal_rewards
+        model.transitions,
+        scale * model.rewards + offset,
+        model.initial,
+        terminal_rewards=scale * model.terminal_rewards,
     )
     problem = problem.replace(model=moved, min_return=None)
     problem = problem.replace(min_return=veil.max_return(problem))

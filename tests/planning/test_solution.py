@@ -10,6 +10,7 @@ import veil
 import veil.planning.solve
 from tests.planning.small_problems import random_problem
 from tests.unproven import solve
+from veil.common.rounding import lower_text
 from veil.planning.solution import History, Solution, Status
 
 ROWS = [(1, 0.5, 0.1, 0.0, 0.2, 0.01), (2, 0.6, 0.2, 0.3, 0.1, 0.02)]
@@ -66,11 +67,26 @@ def test_the_summary_of_other_answers():
         solution(needs_observations=True).summary().endswith("The agent must see the observations to play this policy.")
     )
     assert "time limit after" in solution(status=Status.TIME_LIMIT).summary()
-    proof = SimpleNamespace(lower=0.125, upper=1 / 3)
-    assert (
-        "this policy at least 0.125000 bits, any policy at most 0.333334 bits" in solution(certificate=proof).summary()
-    )
+    bits = solution().opacity.bits
+    proof = SimpleNamespace(lower=bits - 0.005, upper=1 / 3)
+    told = solution(certificate=proof).summary()
+    assert f"this policy at least {lower_text(bits - 0.005, 6)} bits, any policy at most 0.333334 bits" in told
+    assert "not proven" not in told
     assert "this policy hides at most 0.333334 bits" in solution(certificate=proof, goal="transparent").summary()
+
+
+def test_a_proof_that_did_not_finish_is_told_from_what_was_measured():
+    half = solution(certificate=SimpleNamespace(lower=0.125, upper=1.0)).summary()
+    assert "this policy at least 0.125000 bits, any policy at most 1.000000 bits" in half
+    assert "not proven within the limit: raise time_limit or certificate_time_limit" in half
+    none = solution(certificate=SimpleNamespace(lower=0.0, upper=1.0)).summary()
+    assert "proven  any policy at most 1.000000 bits\n" in none
+    assert "this policy at least" not in none
+    assert "not proven within the limit: raise time_limit or certificate_time_limit" in none
+    sampled = dataclasses.replace(
+        solution().opacity, method="sampled", lower=0.0, std_error=1.0
+    )  # an estimate that tells nothing
+    assert "not proven" not in solution(opacity=sampled, certificate=SimpleNamespace(lower=0.0, upper=1.0)).summary()
 
 
 def test_an_answer_does_not_change():

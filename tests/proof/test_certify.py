@@ -14,6 +14,7 @@ from veil.planning.game_method import search_game
 from veil.policy.history import HistoryPolicy
 from veil.proof import certify as certify_module
 from veil.proof import observers
+from veil.proof.arithmetic import FLOOR
 from veil.proof.certify import certify
 from veil.proof.checked_problem import CheckedProblem
 from veil.proof.policy_values import policy_values
@@ -137,6 +138,27 @@ def test_a_game_that_was_played_is_not_played_again(monkeypatch, horizon):
     assert certificate.upper <= solution.upper_bits + 1e-9
     assert certificate.lower >= solution.opacity.lower - 1e-3
     assert certificate.feasible
+
+
+def test_a_lower_bound_that_did_not_finish_is_said_to_be_none(monkeypatch):
+    problem = veil.gallery.load("paper-last-state", horizon=6).replace(min_return=None)
+    policy = veil.MarkovPolicy.uniform(problem)
+    exact = certify(problem, policy, 5.0, gap=0.1)
+    assert exact.is_exact
+    assert exact.claim.startswith("hides at least 0.")
+    told_all = {"window": (6, 7), "prune": FLOOR, "merge": 0}  # the only way that is tried
+    monkeypatch.setattr(certify_module._PolicyPart, "_way", lambda *_, **__: told_all)
+    none = certify(problem, policy, 5.0, gap=0.1)
+    verify(none, problem, policy)
+    assert none.lower == 0
+    assert not none.proves_policy
+    assert none.claim.startswith(
+        "What the policy hides is not proven within the time limit: allow more time; proven upper"
+    )
+    assert "0.0000" not in none.summary().replace("1.0000", "")
+    assert none.class_gap is None
+    assert none.solver_gap is None
+    assert "parts of the gap are not known" in none.summary()
 
 
 def test_words_for_each_kind_of_gap():

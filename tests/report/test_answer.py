@@ -15,7 +15,7 @@ def told(solution: veil.Solution, claim: Claim | None = None) -> str:
 
 
 def test_a_verdict_is_two_sentences_with_the_numbers(solved: veil.Solution):
-    text = told(solved, Claim(0.93, 0.98761, "…"))
+    text = told(solved, Claim(solved.opacity.bits, 0.98761, "…"))
     measured, proven = text.split(". ")
     assert f"hides {solved.opacity.bits:.4f} of the secret's {solved.opacity.prior_bits:.4f} bits" in measured
     assert "(required: at least 0.3)" in measured
@@ -25,13 +25,15 @@ def test_a_verdict_is_two_sentences_with_the_numbers(solved: veil.Solution):
 
 def test_other_endings(solved: veil.Solution):
     assert "return 0.1, below the required 0.3." in told(replace(solved, feasible=False, expected_return=0.1))
-    free = told(replace(solved, threshold=None), Claim(0.9, 1.0, "…"))
+    free = told(replace(solved, threshold=None), Claim(solved.opacity.bits, 1.0, "…"))
     assert "required" not in free
     assert free.endswith("Proven upper bound over all policies: 1.0000 bits.")
     sampled = replace(solved.opacity, method="sampled", std_error=0.01)
     assert "(± 0.01, estimated)" in told(replace(solved, opacity=sampled))
     bracket = replace(solved.opacity, method="bracket", lower=0.10009, upper=0.20001)
     assert "0.1000 to 0.2001" in told(replace(solved, opacity=bracket))
+    text = told(solved, Claim(solved.opacity.bits - 0.2, 1.0, "…"))
+    assert text.endswith(": 1.0000 bits; what this policy hides is not proven within the limit.")
     open_ = told(replace(solved, goal="transparent"), Claim(0.0, 0.5, "…"))
     assert "The observer learns" in open_
     assert "the policy hides at most 0.5000 bits" in open_

@@ -19,6 +19,7 @@ from .shared import (
 
 if TYPE_CHECKING:
     from ..formats.results.folder import Result
+    from ..proof.certificate import Certificate
 
 
 @guarded
@@ -119,8 +120,8 @@ def verify(
         [
             ("scenario", f"{scenario} ({opened.problem.name})"),
             ("fingerprint", certificate.problem_hash),
-            ("claimed", f"{lower_text(certificate.lower, 6)} … {upper_text(certificate.upper, 6)} bits"),
-            ("recomputed", f"{lower_text(found.policy.lower, 6)} … {upper_text(found.upper, 6)} bits"),
+            ("claimed", _bounds(certificate, certificate.lower, certificate.upper)),
+            ("recomputed", _bounds(certificate, found.policy.lower, found.upper)),
             (
                 "return",
                 f"{certificate.expected_return!r}, within {upper_text(certificate.return_error, significant=2)}",
@@ -129,6 +130,12 @@ def verify(
         ]
     )
     print(certificate.summary())
+
+
+def _bounds(certificate: "Certificate", lower: float, upper: float) -> str:
+    """Both bounds; the upper one alone where nothing is proven of the policy."""
+    high = upper_text(upper, 6)
+    return f"{lower_text(lower, 6)} … {high} bits" if certificate.proves_policy else f"any policy at most {high} bits"
 
 
 def _parts(place: str, scenario: str | None, policy: str | None) -> "tuple[Path, Result | None, str, str]":

@@ -19,6 +19,10 @@ from ..policy.policy import Policy
 from ..problem.problem import Problem
 from ..proof.certificate import Certificate
 
+UNPROVEN = 5e-5
+"""Bits below which a lower bound says nothing."""
+_SHORT = 0.01  # bits by which a proven lower bound misses the measured value where the proof did not finish
+
 
 class Status(Enum):
     """How a search ended; the value is the message."""
@@ -29,6 +33,11 @@ class Status(Enum):
     NOT_SEARCHED = "time limit reached before the first iteration: allow more time, or ask for a shorter horizon"
     INTERRUPTED = "interrupted: the best policy so far is returned"
     INFEASIBLE = "no policy of this class was found that meets the constraint"
+
+
+def is_short(opacity: Opacity, lower: float) -> bool:
+    """Whether a proven lower bound is far below what was measured: the proof did not finish."""
+    return opacity.interval()[0] - lower > _SHORT
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -149,7 +158,11 @@ class Solution(Value):
             facts.append(("proven", f"this policy hides at most {upper_text(proof.upper, 6)} bits"))
         else:
             low, high = lower_text(proof.lower, 6), upper_text(proof.upper, 6)
-            facts.append(("proven", f"this policy at least {low} bits, any policy at most {high} bits"))
+            own = f"this policy at least {low} bits, " if proof.lower >= UNPROVEN else ""
+            facts.append(("proven", f"{own}any policy at most {high} bits"))
+            if is_short(self.opacity, proof.lower):
+                words = "what this policy hides is not proven within the limit"
+                facts.append(("", f"{words}: raise time_limit or certificate_time_limit"))
         facts += [one.fact() for one in self.constraints[self.threshold is not None :]]
         if self.threshold is not None and self.feasible and not math.isnan(self.price_bits):
             facts.append(("price", f"{self.price_bits:.4g} bits for one more unit of return"))

@@ -16,6 +16,7 @@ from ..common.errors import CertificateError
 from ..common.files import check_replaceable, write_whole
 from ..common.rounding import lower_text, upper_text
 from ..common.values import Value
+from .arithmetic import FLOOR
 
 FORM = "veil-certificate-3"
 _MARKER = b"veil-certificate-"
@@ -98,12 +99,23 @@ class Certificate(Value):
         return 0.0 if self.witness is None else self.witness.multiplier
 
     @property
+    def is_exact(self) -> bool:
+        """Whether `lower` comes from all histories over the whole horizon: but for rounding it is what the policy hides."""
+        whole = self.witness is not None and self.window == (-1, len(self.witness.following) + 1)
+        return whole and self.prune <= FLOOR and not self.merge
+
+    @property
+    def proves_policy(self) -> bool:
+        """Whether something is proven of what the policy hides: False where `lower` is 0 because the time did not suffice."""
+        return self.goal != "opaque" or self.is_exact or float(lower_text(self.lower)) > 0
+
+    @property
     def class_gap(self) -> float | None:
         """The part of the gap that policies of a larger class are known to gain; None where nothing is known.
 
-        0 for a history policy: there is no larger class.
+        0 for a history policy: there is no larger class. Where `lower` is not exact, the policy may hide a part of it itself.
         """
-        if self.best_known is None:
+        if self.best_known is None or not self.proves_policy:
             return None
         return 0.0 if self.policy_class.startswith(HISTORY) else max(0.0, self.best_known - self.lower)
 
@@ -120,12 +132,15 @@ class Certificate(Value):
         return "\n".join(lines)
 
     def _parts_of_the_gap(self) -> str:
+        if not self.proves_policy:
+            return "The parts of the gap are not known, since nothing is proven of what the policy hides."
         if self.class_gap is None or self.solver_gap is None or self.best_known is None:
             return f"Gap: {upper_text(self.gap)} bits; its parts are not known, since no game was solved."
         if self.policy_class.startswith(HISTORY):
             return f"Gap: {upper_text(self.gap)} bits, all of it due to the solver: there is no larger policy class."
+        also = "" if self.is_exact else " or to the lower bound, which is not exact"
         return (
-            f"Gap: {upper_text(self.gap)} bits; {upper_text(self.class_gap)} due to the policy class (the solver knows a"
+            f"Gap: {upper_text(self.gap)} bits; {upper_text(self.class_gap)} due to the policy class{also} (the solver knows a"
             f" history policy that hides {lower_text(self.best_known)} bits; a better policy of this class may gain a part),"
             f" {upper_text(self.solver_gap)} due to the solver (between that and the upper bound)."
         )

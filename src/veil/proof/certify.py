@@ -31,7 +31,8 @@ from .policy_values import PolicyValues, policy_values
 
 _SECONDS = 60.0  # of the whole search by default
 _POLICY_SHARE = 1 / 3  # of the time, for the policy's own opacity
-_EXACT_SHARE, _GRACE = 1 / 3, 0.5  # of that, to follow all histories, and seconds more, which small problems need
+# Of that, to follow all histories, and seconds more, which small problems need, and small windows after a short limit.
+_EXACT_SHARE, _GRACE = 1 / 3, 0.5
 _WINDOWS_SHARE = 1 / 2  # of what is then left, for windows; merged histories, better where memory lasts, get the rest
 _MOST_MOVES = 2**23  # of a step with histories: a few seconds, at about 80 bytes each
 _PRUNINGS = (1e-12, 1e-10, 1e-8, 1e-7)  # of a window that does not fit, from the one that costs least bits
@@ -178,7 +179,7 @@ class _PolicyPart:
                     raise TooLargeError(
                         "the policy cannot be evaluated even without histories: the problem is too large to certify"
                     )
-                self._widen(clock.share(_WINDOWS_SHARE), gap)
+                self._widen(clock.share(_WINDOWS_SHARE, more=_GRACE), gap)
                 self._merge(clock)
             finished = True
         except KeyboardInterrupt:

@@ -44,8 +44,13 @@ def claim_words(claim: Certificate) -> str:
             f"hides at most {upper_text(claim.upper)} bits (proven); over all policies{limit} only the lower bound 0 is"
             f" proven. {_return_words(claim)}"
         )
+    own = (
+        f"hides at least {lower_text(claim.lower)} bits (proven)"
+        if claim.proves_policy
+        else "What the policy hides is not proven within the time limit: allow more time"
+    )
     return (
-        f"hides at least {lower_text(claim.lower)} bits (proven); proven upper bound over all policies{limit}:"
+        f"{own}; proven upper bound over all policies{limit}:"
         f" {upper_text(claim.upper)} bits (witness attached). {_return_words(claim)}"
     )
 

@@ -9,7 +9,7 @@ from ..formats.results.folder import Result
 from ..formats.results.verified import verified_certificate
 from ..measure.constrained import ConstraintValue
 from ..measure.result import Opacity
-from ..planning.solution import Solution, Status
+from ..planning.solution import Solution, Status, is_short
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
 from ..proof.certificate import Certificate
@@ -39,6 +39,12 @@ class Answer:
     claim: Claim | None
     note: str
     version: str | None
+
+    @property
+    def proof_is_short(self) -> bool:
+        """Whether the proof of what the policy hides did not finish."""
+        found = self.solution
+        return self.claim is not None and found.goal == "opaque" and is_short(found.opacity, self.claim.lower)
 
 
 def make_answer(
@@ -90,8 +96,9 @@ def _proven(answer: Answer) -> str:
         return "No bound is proven"
     if found.goal == "transparent":
         return f"Proven: the policy hides at most {upper_text(claim.upper)} bits"
+    short = "; what this policy hides is not proven within the limit" if answer.proof_is_short else ""
     which = "" if found.threshold is None else " that meet the requirement"
-    return f"Proven upper bound over all policies{which}: {upper_text(claim.upper)} bits"
+    return f"Proven upper bound over all policies{which}: {upper_text(claim.upper)} bits{short}"
 
 
 def _of_result(problem: Problem, result: Result, certificate: Certificate | Claim | None) -> Answer:
