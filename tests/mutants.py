@@ -164,6 +164,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=30.0, help="no mutant is begun after this time (default: 30)")
     parser.add_argument("--file-limit", type=float, default=30.0, help="test files that take longer are left out (s)")
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # so that the copy and the tests under way go too
     deadline = time.monotonic() + 60 * given.minutes
     modules = sorted((ROOT / "src" / "veil" / given.room).rglob("*.py"))
     wanted = [path for path in modules if given.modules is None or path.stem in given.modules]

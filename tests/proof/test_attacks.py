@@ -1,10 +1,14 @@
 """Many lies about small certificates: what the verifier accepts is true by exact arithmetic, which shares nothing with it."""
 
+import copy
+import json
 import random
 import re
 from collections import Counter
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +18,8 @@ from tests.proof.attacks import Truth, attack
 from tests.proof.cases import random_policy, tiny_problem
 from tests.proof.exact import ExactProblem, chooser, play
 from veil.engine.return_range import threshold
+from veil.formats.results.folder import read_result, write_result
+from veil.formats.results.verified import verified_certificate
 from veil.game.solve import solve_game
 from veil.proof import claim as claim_module
 from veil.proof import verify as verify_module
@@ -84,8 +90,61 @@ class Target:
 
     @staticmethod
     def says_its_return(claim: Certificate, earned: Fraction) -> bool:
+        """Returns are printed as floats in full: a number of the words is the float that it is read as."""
         least, most = (re.search(rf"return is at {word} {NUMBER}[.,]", claim.claim) for word in ("least", "most"))
-        return (least is None or Fraction(least[1]) <= earned) and (most is None or Fraction(most[1]) >= earned)
+        return (least is None or Fraction(float(least[1])) <= earned) and (
+            most is None or Fraction(float(most[1])) >= earned
+        )
+
+
+# What tells of the search and is not proven, or is an estimate; and a result may say that less was reached.
+NOT_PROVEN = re.compile(
+    r"veil|certificate_note|problem\.scenario|answer\.(status|message|feasible|policy_class|method|objective|detail|price_bits"
+    r"|stationarity_bits|iterations|seconds|seed|settings\..*|opacity\.(method|num_sequences|std_error|reason)"
+    r"|constraints\.\d\.price_bits)"
+)
+
+
+def places(document: Any, under: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The path of every value in a document."""
+    if not isinstance(document, dict | list):
+        return [under]
+    inside = document.items() if isinstance(document, dict) else enumerate(document)
+    return [path for key, value in inside for path in places(value, (*under, key))]
+
+
+def edited(rng: random.Random, document: Any, place: tuple[Any, ...]) -> Any:
+    """The document with another value at a place: of another type, far away or near."""
+    if place:
+        changed = copy.copy(document)
+        changed[place[0]] = edited(rng, document[place[0]], place[1:])
+        return changed
+    near = [] if isinstance(document, str | bool | None) else [document + 1e-3, -document - 1, 2 * document + 1]
+    others = (*near, *near, "", "x", None, True, False, -1, 0, 0.5, 1e308, [], {}, [1.0], f"{document} or more")
+    return rng.choice([one for one in others if one != document])
+
+
+def check_folder(folder: Path, number: int) -> Counter[str]:
+    """Edits of the document of a result: only what tells of the search may be changed without being noticed."""
+    problem = veil.gallery.load("two-rooms").replace(horizon=3)
+    found = veil.solve(problem, starts=1, iterations=5, certificate=False)
+    proof = certify(problem, found.policy, gap=0.05)
+    write_result(folder, problem, replace(found, certificate=proof), scenario="gallery:two-rooms")
+    path, rng, counted = folder / "result.json", random.Random(0), Counter[str]()
+    document = json.loads(path.read_text("utf-8"))
+    assert verified_certificate(read_result(folder), problem) is not None
+    every = [place for place in places(document) if place[0] != "files"]
+    for turn in range(number):
+        place = every[turn % len(every)]
+        path.write_text(json.dumps(edited(rng, document, place)), encoding="utf-8")
+        try:
+            verified_certificate(read_result(folder), problem)
+        except veil.VeilError:
+            counted["refused"] += 1
+        else:
+            assert NOT_PROVEN.fullmatch(".".join(map(str, place))), place
+            counted["accepted"] += 1
+    return counted
 
 
 def besiege(seed: int, number: int, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
@@ -114,6 +173,15 @@ def test_a_thousand_lies(monkeypatch: pytest.MonkeyPatch):
     assert counted.total() == 1000
     assert counted["accepted"] > 20  # changes that leave a claim true: the oracle has something to judge
     assert counted["refused"] > 500
+
+
+def test_edited_results(tmp_path: Path):
+    assert check_folder(tmp_path / "result", 120)["refused"] > 40
+
+
+@pytest.mark.slow
+def test_many_edited_results(tmp_path: Path):
+    assert check_folder(tmp_path / "result", 2000)["refused"] > 700
 
 
 @pytest.mark.slow

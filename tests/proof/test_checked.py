@@ -9,6 +9,7 @@ import veil
 from tests.proof.cases import random_policy, random_problem
 from veil.common.clock import UNLIMITED, Clock, OutOfTime
 from veil.common.errors import CertificateError, TooLargeError
+from veil.common.logs import log2_or_zero
 from veil.policy.history import HistoryPolicy
 from veil.proof.arithmetic import FLOOR, UNIT, gamma
 from veil.proof.backward import rule_bound
@@ -57,6 +58,24 @@ def test_the_example_played_forward():
     assert exact == pytest.approx(0.4512, abs=1e-4)
     assert lower <= exact <= upper
     assert upper - lower < 1e-13
+
+
+def test_the_allowance_of_the_example_is_the_documented_one():
+    """Two roundings of the start, three of a step, none of sums; nothing is left out, and two values are told apart."""
+    problem = example()
+    checked = CheckedProblem(problem)
+    played = ForwardPass(
+        checked, read_policy(checked, veil.MarkovPolicy.uniform(problem)), UNLIMITED, MOST_MOVES, apart=True
+    )
+    played.step(0)
+    assert played.roundings == 5
+    assert played.relative_error() == gamma(7) + 3.03 * 2 * played.defect
+    joint, total = np.array([0.5, 0.125, 0.375]), np.array([0.625, 0.625, 0.375])
+    bits = math.fsum(-joint * log2_or_zero(joint / total))
+    around, allowed = 1.5 * 4 * UNIT + 12 * UNIT * bits, played.relative_error()
+    lower, upper = played.bits()
+    assert lower == (bits - around) * (1 - allowed) - 8 * UNIT
+    assert upper == (bits + around) * (1 + 1.01 * allowed) + 8 * UNIT
 
 
 def test_the_example_of_the_rule():

@@ -9,6 +9,7 @@ import pytest
 
 import veil
 from veil.common.errors import CertificateError
+from veil.proof.arithmetic import LARGEST
 from veil.proof.backward import rule_bound
 from veil.proof.certificate import Certificate, Witness
 from veil.proof.checked_problem import CheckedProblem
@@ -87,6 +88,37 @@ def test_nodes_that_do_not_exist_are_refused(coin: veil.Problem, honest: Certifi
     far = np.full(1, 2**64 - 1, dtype=np.uint64)
     refused(forged(honest, witness=replace(honest.witness, first=far)), coin, "outside -1")
     refused(forged(honest, witness=replace(honest.witness, first=np.zeros(1))), coin, "array of integers")
+
+
+def test_the_first_node_that_does_not_exist_is_refused(coin: veil.Problem, honest: Certificate):
+    rule = honest.witness
+    assert rule is not None
+    refused(forged(honest, witness=replace(rule, first=np.full(1, len(rule.following[0])))), coin, "outside -1")
+    last = np.full(rule.following[-1].shape, len(rule.costs))
+    refused(forged(honest, witness=replace(rule, following=(*rule.following[:-1], last))), coin, "outside -1")
+
+
+def test_costs_up_to_the_largest_number_are_taken(coin: veil.Problem, honest: Certificate):
+    """Their bound is too large to be of use, but it is one."""
+    rule = honest.witness
+    assert rule is not None
+    largest = replace(rule, costs=np.full(rule.costs.shape, LARGEST))
+    assert LARGEST <= rule_bound(CheckedProblem(coin), largest, 0.5, None) < np.inf
+    above = replace(rule, costs=np.full(rule.costs.shape, np.nextafter(LARGEST, np.inf)))
+    with pytest.raises(CertificateError, match=r"above 2\^900"):
+        rule_bound(CheckedProblem(coin), above, 0.5, None)
+
+
+def test_numbers_at_the_ends_of_their_ranges(coin: veil.Problem, honest: Certificate):
+    """Histories cannot be merged into less than none, and a window has two ends, of which -1 is the smallest."""
+    low = {"lower": 0.0, "best_known": None}
+    refused(forged(honest, merge=-1, **low), coin, "window or merge")
+    refused(forged(honest, window=(-1, 1, 3), **low), coin, "window or merge")
+    refused(forged(honest, window=(-2, 3), **low), coin, "window: it is")
+    refused(forged(honest, window=(-1, 2**31), **low), coin, "window: it is")
+    uniform = veil.MarkovPolicy.uniform(coin)
+    for change in ({"merge": 1}, {"window": (-1, 2**31 - 1)}, {"prune": 0.0}):
+        veil.verify(forged(honest, **low, **change), coin, uniform)
 
 
 @pytest.mark.parametrize(

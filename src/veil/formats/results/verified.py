@@ -1,10 +1,12 @@
 """A result folder that is believed: its certificate verified, and its document made anew from what is proven."""
 
 import math
+from typing import Any
 
 from ...common.errors import CertificateError
 from ...common.logs import entropy_bits
 from ...engine.chain import make_chain
+from ...measure.constrained import ConstraintValue, further_constraints
 from ...policy.policy import Policy
 from ...problem.problem import Problem
 from ...proof.certificate import Certificate
@@ -13,6 +15,7 @@ from .document import certificate_document, problem_document
 from .folder import Result
 
 _ROUNDING = 1e-9  # what two ways to compute the same number may differ by
+_TOLD = ("name", "relation", "bound", "value")  # of a constraint; its price tells of the search
 
 
 def verified_certificate(result: Result, problem: Problem) -> Certificate | None:
@@ -58,19 +61,46 @@ def check_document(
     earned, error = certificate.expected_return, certificate.return_error + _ROUNDING * abs(certificate.expected_return)
     low, high = found.policy.lower - _ROUNDING, found.policy.upper + _ROUNDING
     exact = opacity["method"] == "exact"
-    chance = 6 * (opacity["std_error"] or 0.0)
+    chance, bits = 6 * (opacity["std_error"] or 0.0), math.nan if opacity["bits"] is None else opacity["bits"]
     ranges = {
         "expected_return": (answer["expected_return"], earned - error, earned + error),
         "opacity.prior_bits": (opacity["prior_bits"], prior - _ROUNDING, prior + _ROUNDING),
-        "opacity.bits": (opacity["bits"], low - chance, high + chance),
+        "opacity.bits": (bits, low - chance, high + chance),
+        "opacity.std_error": (chance, 0, 0 if exact else math.inf),
         "opacity.lower": (opacity["lower"], low if exact else -_ROUNDING, high),
         "opacity.upper": (opacity["upper"], low, high if exact else math.inf),
         "opacity.leakage_bits": (
-            opacity["leakage_bits"], prior - opacity["bits"] - _ROUNDING, prior - opacity["bits"] + _ROUNDING,
+            opacity["leakage_bits"], prior - bits - _ROUNDING, prior - bits + _ROUNDING,
         ),
     }  # fmt: skip
+    if answer["constraints"]:
+        ranges |= _constraint_ranges(answer, certificate, problem, policy)
     for place, (told, least, most) in ranges.items():
         if not isinstance(told, float | int) or not least <= told <= most:
             raise CertificateError(
                 f"{result.folder}: answer.{place} in result.json is {told}, expected {least} … {most}"
             )
+
+
+def _constraint_ranges(
+    answer: dict[str, Any], certificate: Certificate, problem: Problem, policy: Policy
+) -> dict[str, tuple[float, float, float]]:
+    """Each number of the constraints as the document tells it, and between which numbers it must lie.
+
+    **Raises:** `CertificateError` where other constraints are told than the problem has, or one is met by its words alone.
+    """
+    values = list(further_constraints(problem, policy))
+    if certificate.threshold is not None:
+        values.insert(0, ConstraintValue("return", "≥", certificate.threshold, certificate.expected_return))
+    told = [ConstraintValue(**{key: one[key] for key in _TOLD}) for one in answer["constraints"]]
+    if [(one.name, one.relation) for one in told] != [(one.name, one.relation) for one in values]:
+        raise CertificateError(f"answer.constraints in result.json: expected {[one.text for one in values]}")
+    ranges: dict[str, tuple[float, float, float]] = {}
+    for number, (claimed, is_so) in enumerate(zip(told, values, strict=True)):
+        for name, value in (("bound", is_so.bound), ("value", is_so.value)):
+            off = certificate.return_error + _ROUNDING * (1 + abs(value))
+            ranges[f"constraints.{number}.{name}"] = (getattr(claimed, name), value - off, value + off)
+        known = isinstance(claimed.value, float) and isinstance(claimed.bound, float)
+        if known and answer["constraints"][number]["met"] != claimed.met:
+            raise CertificateError(f"answer.constraints.{number}.met in result.json: expected {claimed.met}")
+    return ranges
