@@ -9,6 +9,7 @@ import veil
 from tests.planning.small_problems import random_problem
 from veil.game.refine import EnclosedGame
 from veil.game.solve import GameResult
+from veil.planning import game_method
 from veil.planning.game_method import lasting, search_game
 from veil.planning.solution import Status
 
@@ -101,6 +102,20 @@ def test_the_game_is_not_below_ascent_at_the_same_limit(name, limits):
     assert game.needs_observations == isinstance(game.policy, veil.HistoryPolicy)
     assert ("found by ascent" in game.policy_class) != isinstance(game.policy, veil.HistoryPolicy)
     assert game.method == "game"
+
+
+def test_under_a_time_limit_the_policy_is_not_evaluated_anew(monkeypatch):
+    problem = frozen_lake()
+    free = search_game(problem, iterations=6, gap=1e-9, progress=False)
+
+    def evaluated(*arguments):
+        raise AssertionError("a policy on the tree was evaluated anew")
+
+    monkeypatch.setattr(game_method, "expected_return", evaluated)
+    limited = search_game(problem, iterations=6, gap=1e-9, time_limit=100.0, progress=False)
+    assert limited.policy == free.policy
+    assert limited.feasible
+    assert limited.expected_return == pytest.approx(free.expected_return, rel=1e-12)
 
 
 def test_some_answer_of_a_limited_game_is_that_of_ascent():

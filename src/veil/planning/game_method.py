@@ -1,5 +1,6 @@
 """The game as a solver: the best policy with any memory, with the bound that proves how good it is."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -218,7 +219,9 @@ def _solution(
     wanted = wanted_return(problem)
     if wanted is not None and result.threshold is not None:  # the game was played for a little more return
         upper += max(part.multiplier for part, _ in proof.bounds()) * max(0.0, result.threshold - wanted)
-    value = expected_return(problem, policy)
+    # To evaluate a policy on a large tree anew takes longer than the game: under a limit its own evaluation is taken.
+    known = isinstance(proof, GameResult) and not problem.further and math.isfinite(clock.time_limit)
+    value = result.expected_return if known else expected_return(problem, policy)
     feasible = reaches_threshold(problem, policy, value)
     rows = [(one.iteration, one.opacity_bits, np.nan, one.multiplier, np.nan, one.seconds) for one in result.history]
     these = "that meets all constraints" if problem.further else "with this return"
