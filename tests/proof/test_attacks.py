@@ -78,9 +78,9 @@ class Target:
         if claim.goal == "transparent":
             good = claim.lower == 0 and bits <= Decimal(claim.upper)
         else:
-            told = re.search(rf"at least {NUMBER} bits .* policies.*: {NUMBER} bits", claim.claim)
+            told = re.match(rf"(?:hides at least {NUMBER}|What .* not proven).* policies.*: {NUMBER} bits", claim.claim)
             assert told is not None
-            lowest, highest = map(Decimal, told.groups())
+            lowest, highest = Decimal(told[1] or 0), Decimal(told[2])
             good = max(Decimal(claim.lower), lowest) <= bits or claim.lower == lowest == 0
             good &= min(Decimal(claim.upper), highest) >= self.truth.best
         good &= abs(Fraction(claim.expected_return) - earned) <= Fraction(claim.return_error)

@@ -11,7 +11,7 @@ from veil.common.clock import UNLIMITED, Clock, OutOfTime
 from veil.common.errors import CertificateError, TooLargeError
 from veil.common.logs import log2_or_zero
 from veil.policy.history import HistoryPolicy
-from veil.proof.arithmetic import FLOOR, UNIT, gamma
+from veil.proof.arithmetic import FLOOR, TINY, UNIT, gamma
 from veil.proof.backward import rule_bound
 from veil.proof.certificate import Witness
 from veil.proof.checked_policy import read_policy
@@ -69,6 +69,7 @@ def test_the_allowance_of_the_example_is_the_documented_one():
     )
     played.step(0)
     assert played.roundings == 5
+    assert played.left_out == TINY
     assert played.relative_error() == gamma(7) + 3.03 * 2 * played.defect
     joint, total = np.array([0.5, 0.125, 0.375]), np.array([0.625, 0.625, 0.375])
     bits = math.fsum(-joint * log2_or_zero(joint / total))
@@ -84,6 +85,21 @@ def test_the_example_of_the_rule():
     )
     bound = rule_bound(CheckedProblem(example()), witness, None, None)
     assert 1.0 <= bound <= 1 + 2.0**-38
+
+
+def test_the_allowances_of_a_rule_and_of_a_return_are_the_documented_ones():
+    """With a threshold that takes away all of the bound, the allowance for rounding is what is left of it."""
+    model = veil.Model([[[0.5, 0.5]], [[0.0, 1.0]]], [[1.0], [-1.0]], 0)
+    problem = example().replace(model=model)
+    checked, cost = CheckedProblem(problem), 1 + 2.0**-39
+    graph = np.array([0, 0]), (np.zeros((1, 2), dtype=int),)
+    bound = rule_bound(checked, Witness(*graph, np.full((1, 2), cost), 1.0, "nothing"), 1 + cost, None)
+    error = (gamma(3 + 12) + 2.02 * checked.defect) * (cost + (cost + 1))
+    error += (gamma(8) + 3.03 * checked.defect) * (1 + cost) + 8 * UNIT * (1 + cost) + FLOOR
+    assert bound == 1.01 * error
+    found = policy_values(checked, veil.MarkovPolicy.uniform(problem), whole(problem), FLOOR, None)
+    assert found.expected_return == 1
+    assert found.return_error == 1.02 * (gamma(3 + 12) + 4.04 * checked.defect)
 
 
 # The problem.

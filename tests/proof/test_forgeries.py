@@ -191,6 +191,17 @@ def test_discounts_that_underflow_are_counted(reward: float, discount: float, ho
     assert Fraction(bound) >= exact
 
 
+def test_a_reward_that_only_comes_after_the_discount_underflows_is_within_the_error():
+    """2^860 at time 95 under the discount 2^-10: worth 2^-90, in units too small to be counted."""
+    steps = np.arange(97)
+    moves = np.zeros((97, 1, 97))
+    moves[steps, 0, np.minimum(steps + 1, 96)] = 1
+    model = veil.Model(moves, np.where(steps == 95, 2.0**860, 0.0)[:, None], 0, discount=2.0**-10)
+    problem = veil.Problem(model, veil.Observer(np.ones((97, 1))), veil.LastState({0}), 96)
+    found = policy_values(CheckedProblem(problem), veil.MarkovPolicy.uniform(problem), (-1, 97), 0.0, None)
+    assert abs(Fraction(found.expected_return) - Fraction(1, 2**90)) <= Fraction(found.return_error)
+
+
 def test_rewards_too_large_for_floats_are_refused():
     with pytest.raises(CertificateError, match="scale them"):
         CheckedProblem(paying(1e300, 1.0, 3))
