@@ -12,7 +12,7 @@ from veil.common.errors import CertificateError, TooLargeError
 from veil.common.logs import log2_or_zero
 from veil.policy.history import HistoryPolicy
 from veil.proof.arithmetic import FLOOR, TINY, UNIT, gamma
-from veil.proof.backward import rule_bound
+from veil.proof.backward import continuation_values, rule_bound
 from veil.proof.certificate import Witness
 from veil.proof.checked_policy import read_policy
 from veil.proof.checked_problem import CheckedProblem
@@ -77,6 +77,29 @@ def test_the_allowance_of_the_example_is_the_documented_one():
     lower, upper = played.bits()
     assert lower == (bits - around) * (1 - allowed) - 8 * UNIT
     assert upper == (bits + around) * (1 + 1.01 * allowed) + 8 * UNIT
+
+
+def test_what_is_left_out_of_the_example_is_added_to_its_upper_bound():
+    """Weights below 0.2 are left out, one of 1/8: what is kept gives the state away, and the bound must not."""
+    problem = example()
+    checked = CheckedProblem(problem)
+    policy = read_policy(checked, veil.MarkovPolicy.uniform(problem))
+    played = ForwardPass(checked, policy, UNLIMITED, MOST_MOVES, apart=True, below=0.2)
+    played.step(0)
+    assert played.mass.tolist() == [0.5, 0.375]
+    assert played.lost == 1.01 * 0.2
+    lower, upper = played.bits()
+    assert lower == 0
+    assert upper > 0.4512
+
+
+@pytest.mark.parametrize("wrong", [np.inf, -np.inf, 1e300])
+def test_one_value_after_the_horizon_that_is_not_finite_is_refused(wrong: float):
+    model = veil.Model([[[0.5, 0.5]], [[0.0, 1.0]]], [[0.0], [1.0]], 0, discount=0.5)
+    problem = example().replace(model=model, return_over="infinite")
+    assert continuation_values(CheckedProblem(problem), np.array([[1.0, 2.0]]))[1] < 2
+    with pytest.raises(CertificateError, match="values: expected finite numbers"):
+        continuation_values(CheckedProblem(problem), np.array([[0.0, wrong]]))
 
 
 def test_the_example_of_the_rule():
