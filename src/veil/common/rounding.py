@@ -32,6 +32,6 @@ def _text(value: float, digits: int, significant: int | None, direction: int) ->
     if significant is not None:
         digits = significant - 1 - (Decimal(value).adjusted() if value else 0)
     nearest = Decimal(f"{value:.{max(digits, 0)}f}") if digits >= 0 else round(Decimal(value), digits)
-    if direction * (Fraction(nearest) - Fraction(value)) < 0:
+    if direction * (float(nearest) - value) < 0:
         nearest += direction * Decimal(1).scaleb(-digits)
     return f"{nearest + 0:.{digits}f}" if significant is None else f"{nearest.normalize():g}"  # no negative zero
