@@ -13,6 +13,7 @@ from tests.random_problems import KINDS
 from veil.engine.return_range import return_extremes
 from veil.planning.policy_class import make_space
 from veil.planning.task import Values, make_task
+from veil.problem.return_rounding import return_rounding
 
 MEMORIES = ["markov", "timed", veil.StateMemory(1), veil.Controller(2)]
 
@@ -36,14 +37,15 @@ def test_score_and_slack_are_bits_and_the_return_above_the_threshold(memory):
         extremes = return_extremes(problem)
         assert task.unit == extremes.largest - extremes.smallest
         assert task.num_constraints == 1
+        assert task.aim == problem.min_return + return_rounding(problem)  # what is reached is then proven to be
         for number, table in enumerate(tables):
             policy = space.policy(table)
             bits, value = veil.opacity(problem, policy, "exact").bits, veil.expected_return(problem, policy)
             assert found.score[number] == found.secrecy[number] == pytest.approx(bits, abs=1e-12)
             assert found.returns[number] == pytest.approx(value, abs=1e-12)
-            slack = (found.returns[number] - problem.min_return) / task.unit
+            slack = (found.returns[number] - task.aim) / task.unit
             assert found.slack[number].tolist() == [slack]
-            assert found.feasible[number] == (found.returns[number] >= problem.min_return)
+            assert found.feasible[number] == (found.returns[number] >= task.aim)
         np.testing.assert_array_equal(task.slacks(tables), found.slack)
 
 
@@ -205,7 +207,7 @@ def test_the_order_is_by_feasibility_first():
 def test_a_threshold_that_all_policies_reach_is_no_constraint():
     problem = random_problem(4)
     least = return_extremes(problem).smallest
-    for wanted, free in ((least, True), (least + 1e-3, False), ("0%", True), (None, False)):
+    for wanted, free in ((least - 1e-9, True), (least, False), (least + 1e-3, False), (None, False)):
         task = make_task(make_space(problem.replace(min_return=wanted)))
         assert task.is_free == free
         assert task.num_constraints == (0 if free or wanted is None else 1)
@@ -224,5 +226,5 @@ def test_returns_by_start_are_those_of_the_slacks(per_start: bool):
         space = make_space(random_problem(seed))
         task, table = make_task(space, per_start=per_start), drawn(space, 1, seed)[0]
         assert task.threshold is not None
-        expected = (task.returns_by_start(table) - task.threshold) / task.unit
+        expected = (task.returns_by_start(table) - task.aim) / task.unit
         np.testing.assert_array_equal(task.slacks(table[None])[0], expected)

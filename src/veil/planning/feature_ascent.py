@@ -19,10 +19,11 @@ from ..measure.evaluate import expected_return
 from ..policy.feature_maps import RowNetwork
 from ..policy.features import FeaturePolicy
 from ..problem.problem import Problem
+from .answer import is_feasible
 from .ascent import make_ascent
 from .options import SolveOptions
 from .policy_class import Space, make_space
-from .search import search
+from .search import search, within_reach
 from .solution import History, Solution, Status
 from .starts import richest_table
 from .stochastic import CHECK_GROWTH, CHECKED, GAIN_BITS, State, StochasticAscent
@@ -231,6 +232,7 @@ def _prepared(problem: Problem, options: SolveOptions) -> tuple[Space, Task]:
 def _trained(task: Task, policy: FeaturePolicy, table: Solution, options: SolveOptions) -> Solution:
     clock = task.clock
     safe = richest_table(task.space, clock.share(_SHARE_OF_SAFE))
+    task = within_reach(task, safe)
     method = FeatureAscent(task, safe, options, policy, task.space.table_of(table.policy))
     state: FeatureState | None = None
     status = Status.ITERATION_LIMIT
@@ -252,7 +254,8 @@ def _answer(
 ) -> Solution:
     space, problem = task.space, task.space.problem
     expanded = space.table_of(policy)
-    feasible = bool(np.all(task.slacks(expanded[None]) >= 0))
+    hidden = sampled_answer(space, expanded, 20_000, table.seed, max(1.0, clock.left))
+    feasible = is_feasible(task, expanded, hidden)
     detail = f"fitted to a table that hides {table.opacity.bits:.4f} bits, then trained on samples"
     if not feasible:
         status, detail = (
@@ -264,7 +267,7 @@ def _answer(
         table,
         policy=policy,
         policy_class=f"feature policies ({table.policy_class})",
-        opacity=sampled_answer(space, expanded, 20_000, table.seed, max(1.0, clock.left)),
+        opacity=hidden,
         expected_return=expected_return(problem, policy),
         feasible=feasible,
         status=status,

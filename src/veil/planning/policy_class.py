@@ -81,7 +81,7 @@ class Space:
         """
         if isinstance(self.memory, Memory):
             return lifted_table(self.problem, self.memory, policy)
-        policy = table_policy(policy.on(self.problem))
+        policy = table_policy(policy, self.problem)
         policy.check(self.problem)
         table, smaller = policy.table, policy.memory
         if isinstance(smaller, Memory):

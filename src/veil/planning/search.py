@@ -120,7 +120,7 @@ def _make_task(problem: Problem, options: SolveOptions, clock: Clock) -> tuple[T
     if task.further:
         with contextlib.suppress(OutOfTime):
             safe = feasible_table(task, safe, clock)
-    return _within_reach(task, safe), safe
+    return within_reach(task, safe), safe
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,7 +190,7 @@ class _Writer:
             self.file.write(state.arrays() | self.about, seconds)
 
 
-def _within_reach(task: Task, safe: np.ndarray) -> Task:
+def within_reach(task: Task, safe: np.ndarray) -> Task:
     """The task, with the largest return known for the class as its aim where only rounding errors lie between both.
 
     The threshold itself stays as it is: whether an answer meets it is then decided in exact arithmetic.

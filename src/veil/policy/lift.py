@@ -17,7 +17,7 @@ def lifted_table(problem: Problem, memory: Memory, policy: Policy) -> Float[np.n
     **Raises:** `InputError` where the policy has no table or does not fit the problem, or where the memory does not
     determine what it depends on.
     """
-    policy, target = table_policy(policy.on(problem)), recall(problem, memory)
+    policy, target = table_policy(policy, problem), recall(problem, memory)
     policy.check(problem)
     table, smaller = policy.table, policy.memory
     if policy.timed and not memory.clock:

@@ -119,8 +119,10 @@ def table_of(policy: Policy, problem: Problem) -> Float[np.ndarray, "T C A"]:
     return table_policy(policy).table
 
 
-def table_policy(policy: Policy) -> TablePolicy:
-    """The policy, if it is given by a table; raises `InputError` otherwise."""
+def table_policy(policy: Policy, problem: Problem | None = None) -> TablePolicy:
+    """The policy, if it is given by a table, or has one in the problem; raises `InputError` otherwise."""
+    if problem is not None and isinstance(policy, Policy):
+        policy = policy.on(problem)
     if isinstance(policy, TablePolicy):
         return policy
     defects = Defects("policy")
