@@ -37,6 +37,7 @@ def test_score_and_slack_are_bits_and_the_return_above_the_threshold(memory):
         extremes = return_extremes(problem)
         assert task.unit == extremes.largest - extremes.smallest
         assert task.num_constraints == 1
+        assert isinstance(problem.min_return, float)
         assert task.aim == problem.min_return + return_rounding(problem)  # what is reached is then proven to be
         for number, table in enumerate(tables):
             policy = space.policy(table)

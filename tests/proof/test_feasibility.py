@@ -115,6 +115,7 @@ def test_who_misses_the_threshold_is_said_to(scale: float, offset: float):
     veil.verify(certificate, problem, idle)
     found = veil.solve(problem, starts=2, iterations=20, progress=False, certificate_time_limit=2)
     assert found.feasible
+    assert found.threshold is not None
     assert found.threshold == problem.min_return
     assert true_return(problem, found.policy) >= Fraction(found.threshold)
     assert found.certificate is not None
