@@ -149,7 +149,7 @@ class ObserverFilter:
         if time == 0:
             return self._chain.hidden.root[None, :, event]
         rows = np.arange(len(self._rows))
-        found = Step.of(self._chain, time - 1).forward(self._rows, Extension(rows, np.full(len(rows), event)))
+        found = Step.of(self._chain, time - 1).forward(self._rows, Extension.by(event, rows))
         return np.asfortranarray(found)  # as the label lays them out: one order of summation at all times
 
     def _possible(self, time: int) -> list:

@@ -28,14 +28,22 @@ class Extension:
     parent: Int[np.ndarray, " m"]
     event: Int[np.ndarray, " m"]
 
+    @staticmethod
+    def by(event: int, parent: Int[np.ndarray, " m"]) -> "Extension":
+        """Some nodes, all by one event."""
+        found = Extension(parent, np.full(len(parent), event))
+        found.__dict__["segments"] = (
+            [(event, 0, len(parent))] if len(parent) else []
+        )  # known, so it is not searched for
+        return found
+
     @cached_property
     def segments(self) -> list[tuple[int, int, int]]:
         """Runs of one event: (event, begin, end)."""
         if len(self.event) == 0:
             return []
-        starts = np.flatnonzero(np.diff(self.event, prepend=-1))
-        ends = [*starts[1:].tolist(), len(self.event)]
-        return list(zip(self.event[starts].tolist(), starts.tolist(), ends, strict=True))
+        starts = [0, *(np.flatnonzero(self.event[1:] != self.event[:-1]) + 1).tolist()]
+        return list(zip(self.event[starts].tolist(), starts, [*starts[1:], len(self.event)], strict=True))
 
 
 @dataclass(frozen=True, eq=False)

@@ -258,13 +258,13 @@ class Suffixes:
             step = Step(step.matrices, [Channel(hidden.channels[0].actions, silent)])
         messages, extensions, every = [], [], np.arange(len(block))
         for event in range(len(step.channels[0].emits)):
-            rows = step.backward(block.message, _one_event(every, event))
+            rows = step.backward(block.message, Extension.by(event, every))
             rows *= occupied > 0
             possible = np.flatnonzero(rows.any(axis=(1, 2)))
             mass = block.weight[possible] * (rows[possible] @ occupied).sum(axis=1)
             possible = possible[self.pruning.keep(mass)]
             messages.append(rows[possible])
-            extensions.append(_one_event(possible, event))
+            extensions.append(Extension.by(event, possible))
         message, parents = np.concatenate(messages), np.concatenate([one.parent for one in extensions])
         scale = message.max(axis=(1, 2), initial=0.0)
         message /= scale[:, None, None]
@@ -287,10 +287,6 @@ class Suffixes:
             return result
 
         return children, pull_back
-
-
-def _one_event(parents: np.ndarray, event: int) -> Extension:
-    return Extension(parents, np.full(len(parents), event))
 
 
 def _through(slope: np.ndarray, merged: np.ndarray | None, label: np.ndarray | None) -> np.ndarray:
