@@ -64,3 +64,15 @@ def directions(space: Space, count: int, seed: int = 0) -> Iterator[np.ndarray]:
         change = rng.normal(size=space.shape) * space.available
         change -= space.available * change.sum(axis=-1, keepdims=True) / space.available.sum(axis=-1, keepdims=True)
         yield change
+
+
+class Interrupting:
+    """A progress report that interrupts at its n-th call, as Ctrl-C does."""
+
+    def __init__(self, reports: int):
+        self.left = reports
+
+    def __call__(self, _: object) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt

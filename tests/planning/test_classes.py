@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import veil
-from tests.planning.small_problems import random_problem
+from tests.planning.small_problems import Interrupting, random_problem
 from veil.planning.policy_class import smaller_classes
 from veil.planning.solution import Solution, Status
 
@@ -64,25 +64,13 @@ def test_a_policy_to_start_from_takes_the_place_of_the_smaller_classes():
     np.testing.assert_array_equal(found.history.iteration, range(1, 4))
 
 
-class _Interrupted:
-    """Interrupts after some reports of progress."""
-
-    def __init__(self, reports: int):
-        self.left = reports
-
-    def __call__(self, _: object) -> None:
-        self.left -= 1
-        if self.left == 0:
-            raise KeyboardInterrupt
-
-
 @pytest.mark.parametrize("reports", [2, 5, 8])
 @pytest.mark.parametrize("evaluation", ["auto", "sampled"])
 def test_an_interrupted_search_goes_on_in_the_class_where_it_was(evaluation: str, reports: int, tmp_path: Path):
     problem, path = random_problem(1), tmp_path / "run"
     settings: dict[str, Any] = {"memory": veil.StateMemory(1), "evaluation": evaluation, "sequences": 20, **QUICK}
     whole = solve(problem, **settings)
-    first = veil.solve(problem, certificate=False, progress=_Interrupted(reports), checkpoint=path, **settings)
+    first = veil.solve(problem, certificate=False, progress=Interrupting(reports), checkpoint=path, **settings)
     assert first.status is Status.INTERRUPTED
     assert first.feasible
     assert first.policy_class == whole.policy_class

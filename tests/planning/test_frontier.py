@@ -8,7 +8,7 @@ import pytest
 
 import veil
 from tests.engine.test_return_range import harvest
-from tests.planning.small_problems import random_problem, tiny_problem
+from tests.planning.small_problems import Interrupting, random_problem, tiny_problem
 from tests.unproven import solve
 from veil.planning.frontier import Frontier, FrontierPoint, frontier
 from veil.planning.options import MemoryName
@@ -205,18 +205,6 @@ def test_thresholds_can_be_listed():
             veil.frontier(problem, thresholds=wrong)  # pyright: ignore[reportArgumentType]
 
 
-class _Interrupting:
-    """Interrupts at a report of progress."""
-
-    def __init__(self, reports: int):
-        self.left = reports
-
-    def __call__(self, _: object) -> None:
-        self.left -= 1
-        if self.left == 0:
-            raise KeyboardInterrupt
-
-
 @pytest.mark.parametrize("thresholds", [None, "given"])
 def test_a_curve_continues_from_its_file(thresholds: str | None, tmp_path: Path):
     problem, path = tiny_problem(3), tmp_path / "curve"
@@ -224,7 +212,7 @@ def test_a_curve_continues_from_its_file(thresholds: str | None, tmp_path: Path)
     few: dict[str, Any] = {"starts": 1, "iterations": 3, "seed": 1}
     few["thresholds"] = None if thresholds is None else [top - 0.3, top - 0.2, top - 0.1]
     whole = frontier(problem, 3, progress=False, **few)
-    cut = frontier(problem, 3, progress=_Interrupting(10), checkpoint=path, **few)
+    cut = frontier(problem, 3, progress=Interrupting(10), checkpoint=path, **few)
     assert cut.status is veil.Status.INTERRUPTED
     reports: list[object] = []
     again = frontier(problem, 3, progress=reports.append, checkpoint=path, **few)
