@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import veil
 from veil.cli.main import app
-from veil.common.text import csv_cell, csv_name, printable
+from veil.common.text import csv_cell, csv_name, parse_json, printable
 from veil.formats.policies.text import policy_from_csv, policy_to_csv
 
 ESCAPE = "\x1b[2J\x9b31m=HYPERLINK(1)"
@@ -56,3 +56,27 @@ def test_commands_print_names_without_escapes(arguments: list[str], tmp_path: Pa
     assert found.exit_code == 0, found.output
     assert "\x1b" not in found.output
     assert "\x9b" not in found.output
+
+
+JSON = st.recursive(
+    st.none() | st.text('[]{}\\"a') | st.integers(), lambda one: st.lists(one) | st.dictionaries(st.text("[{"), one)
+)
+
+
+@given(JSON)
+def test_json_is_read_as_the_standard_library_reads_it(value: object):
+    assert parse_json(json.dumps(value)) == value
+    assert parse_json(json.dumps(value).encode()) == value
+
+
+@pytest.mark.parametrize(
+    "deep", ["[" * 100_000, '{"a":' * 100_000, '["' + "]" * 200 + '",' + "[" * 101, '"\\"' + "[" * 101]
+)
+def test_deep_json_is_refused_before_a_parser_recurses(deep: str):
+    with pytest.raises(ValueError, match=r"nested [\d,]+ levels deep, expected at most 100|Invalid|Unterminated"):
+        parse_json(deep)
+
+
+def test_brackets_in_strings_are_no_levels():
+    assert parse_json(json.dumps(["[" * 500])) == ["[" * 500]
+    assert parse_json("[" * 100 + "]" * 100)

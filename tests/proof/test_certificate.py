@@ -87,7 +87,7 @@ def still_proven(claim: Certificate, problem: veil.Problem, policy) -> bool:
     checked = CheckedProblem(problem)
     found = policy_values(checked, policy, (-1, problem.horizon + 1), FLOOR, None)
     bound = rule_bound(checked, claim.witness, claim.threshold, None)
-    near = abs(claim.expected_return - found.expected_return) <= claim.return_error
+    near = abs(claim.expected_return - found.expected_return) <= claim.return_error + found.return_error
     return claim.lower <= found.upper and claim.upper >= min(bound, checked.most_bits) - 1e-12 and near
 
 

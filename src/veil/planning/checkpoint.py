@@ -13,6 +13,7 @@ from safetensors.numpy import save
 
 from ..common.errors import CheckpointError
 from ..common.files import write_whole
+from ..common.text import parse_json
 
 _FORMAT = "veil-checkpoint-1"
 _MARKER = b"veil-checkpoint-"
@@ -87,7 +88,7 @@ def read_checkpoint(path: str | Path, identity: dict[str, object]) -> tuple[dict
     """
     try:
         with safe_open(path, framework="numpy") as file:
-            note = json.loads((file.metadata() or {}).get("search", "{}"))
+            note = parse_json((file.metadata() or {}).get("search", "{}"))
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except FileNotFoundError:
         raise CheckpointError(f"there is no checkpoint {path}: run without resume= to begin anew") from None

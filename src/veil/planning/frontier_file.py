@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from ..common.errors import CheckpointError, InputError
+from ..common.text import parse_json
 from ..measure.result import Opacity
 from ..policy.tabular import TablePolicy, table_policy
 from .checkpoint import Checkpoint, read_checkpoint
@@ -51,7 +52,7 @@ class CurveFile:
             return 0, {}, 0.0
         arrays, seconds = read_checkpoint(self._path, self._identity)
         try:
-            notes = json.loads(arrays["notes"].astype(np.uint8).tobytes())
+            notes = parse_json(arrays["notes"].astype(np.uint8).tobytes())
             found = {int(index): self._kept(note, arrays[_TABLE + index]) for index, note in notes["points"].items()}
             return int(notes["searches"]), found, seconds
         except (KeyError, TypeError, ValueError, InputError) as error:

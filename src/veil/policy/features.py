@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from ..common.checks import Defects, as_floats, frozen
 from ..common.errors import InputError, PolicyFileError
+from ..common.text import parse_json
 from ..problem.problem import Problem
 from .feature_maps import KINDS, Inputs, RowNetwork, make_inputs, measured
 from .files import save_table
@@ -264,7 +265,7 @@ def features_from(head: str, packed: np.ndarray, path: str | Path) -> FeaturePol
     **Raises:** `PolicyFileError` where the two do not belong together; `InputError` where they make no policy.
     """
     try:
-        described = json.loads(head)
+        described = parse_json(head)
         name, actions, timed = described["features"], described["actions"], described["timed"]
         shapes = [tuple(shape) for shape in described["arrays"]]
         valid = all(isinstance(size, int) and size >= 0 for shape in shapes for size in shape)
@@ -284,5 +285,5 @@ def features_from(head: str, packed: np.ndarray, path: str | Path) -> FeaturePol
         )
     except InputError:
         raise
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise PolicyFileError(f"{path} holds a feature policy that cannot be read: {error}") from None

@@ -20,6 +20,7 @@ from jaxtyping import Float, Int
 
 from ..common.checks import SUM_TOLERANCE, Defects
 from ..common.errors import InputError, PolicyFileError
+from ..common.text import parse_json
 from ..common.values import Value
 from ..problem.problem import Problem
 from .files import read_table, save_table
@@ -242,7 +243,7 @@ def history_from(head: str, packed: np.ndarray, path: str | Path) -> HistoryPoli
     **Raises:** `PolicyFileError` where the two do not belong together; `InputError` where its content is no policy.
     """
     try:
-        described = json.loads(head)
+        described = parse_json(head)
         horizon, told_at = described["horizon"], described["told_at"]
         arrays: list[np.ndarray] = []
         begin, content = 0, packed.tobytes()
@@ -265,7 +266,7 @@ def history_from(head: str, packed: np.ndarray, path: str | Path) -> HistoryPoli
             told_at=told_at,
             told=None if told_at is None else arrays[-1],
         )
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, OverflowError) as error:
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError) as error:
         if isinstance(error, InputError):
             raise
         raise PolicyFileError(f"{path} cannot be read as a history policy: {error}") from None

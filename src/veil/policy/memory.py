@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..common.errors import InputError, PolicyFileError
+from ..common.text import parse_json
 from ..problem.problem import Problem
 from .lift import lifted_table
 from .memories import CHOICES, Controller, Memory, ObservationMemory, StateMemory, ZoneMemory
@@ -116,11 +117,11 @@ def memory_to_text(memory: Memory) -> str:
 def memory_from_text(text: str, path: str | Path) -> Memory:
     """The memory that `memory_to_text` wrote down; raises `PolicyFileError` on anything else."""
     try:
-        found = json.loads(text)
+        found = parse_json(text)
         kind = _KINDS[found.pop("kind")]
         expected = sorted(field.name for field in fields(kind))
         if sorted(found) != expected:
             raise ValueError(f"its fields are {sorted(found)}, expected {expected}")
         return kind(**found)
-    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise PolicyFileError(f"{path} holds a policy whose memory cannot be read ({error}): {text!r}") from None

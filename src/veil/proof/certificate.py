@@ -15,6 +15,7 @@ from safetensors.numpy import load, save
 from ..common.errors import CertificateError
 from ..common.files import check_replaceable, write_whole
 from ..common.rounding import lower_text, upper_text
+from ..common.text import parse_json
 from ..common.values import Value
 from .arithmetic import FLOOR
 
@@ -231,10 +232,10 @@ def _named_arrays(path: Path) -> str | None:
 def _read_head(path: Path) -> tuple[dict[str, Any], str]:
     """The fields of a certificate's JSON file and its form."""
     try:
-        head = json.loads(path.read_text(encoding="utf-8"))
+        head = parse_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise CertificateError(f"there is no certificate {path}") from None
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise CertificateError(f"{path} cannot be read as a certificate: {error}") from None
     fields = cast(dict[str, Any], head) if isinstance(head, dict) else {}
     form = fields.pop("form", None)

@@ -2,13 +2,13 @@
 
 import csv
 import io
-import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
 
 from ..common.errors import InputError
 from ..common.settings import Given
+from ..common.text import parse_json
 from ..planning.frontier import Frontier, frontier
 from ..planning.solution import Solution
 from ..problem.fingerprint import fingerprint
@@ -65,7 +65,7 @@ def read_curve(problem: Problem, given: Frontier | str | Path) -> tuple[Points, 
     try:
         rows, policy_class = _of_csv(text) if path.suffix == ".csv" else _of_json(path, text, problem)
         points = [(float(row["expected_return"]), float(row["opacity_bits"])) for row in rows[:_MOST_POINTS]]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(str(path), [f"it is not a curve that veil frontier -o wrote: {error!r}"]) from None
@@ -79,7 +79,7 @@ def _of_csv(text: str) -> tuple[list[dict[str, str]], str]:
 
 
 def _of_json(path: Path, text: str, problem: Problem) -> tuple[list[dict[str, str]], str]:
-    document = json.loads(text)
+    document = parse_json(text)
     if document.get("format") != "veil-frontier-1":
         raise KeyError("format")
     if document["problem"]["fingerprint"] != _threshold_free(problem, document["problem"]["fingerprint"]):

@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from ...common.errors import InputError, ModelFileError, PolicyFileError
-from ...common.text import csv_cell, csv_name
+from ...common.text import csv_cell, csv_name, parse_json
 from ...policy.history import HistoryPolicy
 from ...policy.policy import Policy
 from ...policy.tabular import TablePolicy
@@ -224,11 +224,11 @@ def _object(text: str, path: str | Path) -> dict[str, object]:
         return found
 
     try:
-        document = json.loads(text, object_pairs_hook=once)
+        document = parse_json(text, once)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise PolicyFileError(f"{path}, {where}: this is not JSON: {error.msg}") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         if isinstance(error, PolicyFileError):
             raise
         raise PolicyFileError(f"{path}: this is not JSON that can be read: {error}") from None

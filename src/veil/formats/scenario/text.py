@@ -9,6 +9,7 @@ from typing import cast
 from ...common.checks import MOST_LISTED, Defects
 from ...common.errors import Defect, ModelFileError, Place, ScenarioError
 from ...common.suggest import shortened
+from ...common.text import MOST_LEVELS, levels
 from ..text import read_text
 from .lines import STRING, key_lines
 
@@ -150,8 +151,6 @@ def _parse(name: str, text: str) -> dict[str, object]:
     _check_bulk(name, text)
     try:
         data = tomllib.loads(text)
-    except RecursionError:
-        raise ScenarioError(name, ["lists or tables are nested too deeply, expected a few levels"]) from None
     except ValueError as error:  # a number of thousands of digits is a plain ValueError
         raise ScenarioError(name, [f"it is not TOML: {shortened(str(error), 300)}"]) from None
     return data
@@ -163,6 +162,9 @@ def _check_bulk(name: str, text: str) -> None:
     parts = max((run.count(".") for run in _KEY_LIKE.findall(plain)), default=0) + 1
     if parts > _MOST_PARTS:
         raise ScenarioError(name, [f"a key has {parts} parts joined by dots, expected at most {_MOST_PARTS}"])
+    depth = levels(plain)
+    if depth > MOST_LEVELS:
+        raise ScenarioError(name, [f"lists or tables are nested {depth:,} levels deep, expected at most {_MOST_DEPTH}"])
     entries = sum(plain.count(mark) for mark in ",=[.")
     if entries > _MOST_ENTRIES:
         defect = f"it has about {entries:,} entries, expected at most {_MOST_ENTRIES:,}"
