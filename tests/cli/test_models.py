@@ -38,6 +38,17 @@ def test_the_gallery_is_listed():
     assert [one["name"] for one in listed] == list(package.gallery.names())
 
 
+def test_the_schema_of_results_is_published():
+    published = Path(__file__).parents[2] / "docs" / "schemas" / "result.json"
+    remedy = "veil schema --result -o docs/schemas/result.json --force"
+    assert json.loads(published.read_text("utf-8")) == veil("schema", "--result").json, remedy
+
+
+def test_a_new_scenario_has_its_name(home: Path):
+    assert veil("new", "patrol").code == 0
+    assert load("patrol.toml").name == "patrol"
+
+
 def test_schemas_as_files(home: Path):
     assert veil("schema", "-o", "schema.json", "--json").json == {"file": "schema.json"}
     assert json.loads((home / "schema.json").read_text("utf-8")) == veil("schema").json

@@ -16,7 +16,16 @@ import pytest
 import veil as package
 from tests.cli.commands import QUICK, SCENARIO, veil
 from veil.cli import shared
-from veil.cli.solve import code_of_status, default_folder, endings_keep_the_best, interrupts_wait, parse_memory
+from veil.cli.progress import Log, reported
+from veil.cli.solve import (
+    code_of_status,
+    default_folder,
+    endings_keep_the_best,
+    interrupts_wait,
+    parse_memory,
+    tell_how_to_continue,
+)
+from veil.common.clock import Progress
 from veil.formats.results.folder import read_result
 
 LONG = ("solve", "gallery:paper-last-state", "--starts", "400", "-o", "out", "--certificate-time-limit", "1")
@@ -209,7 +218,7 @@ def test_only_the_third_ctrl_c_gives_up(capsys: pytest.CaptureFixture):
 
 
 def test_ctrl_c_without_anything_to_save(monkeypatch: pytest.MonkeyPatch):
-    def load(*_: Any) -> None:
+    def load(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("veil.formats.scenario.load.load_scenario", load)
@@ -306,3 +315,74 @@ def test_the_game_leaves_out_what_a_scenario_says_about_a_search(home: Path):
     refused = veil("solve", "timed.toml", "--method", "game", "--memory", "timed")
     assert refused.code == shared.BAD_INPUT
     assert "memory: method='game'" in refused.err
+
+
+def test_a_result_of_another_question_is_kept_without_force(home: Path, result: Path):
+    before = (result / "result.json").read_bytes()
+    for other in (["--memory", "timed"], ["--goal", "transparent"], ["--horizon", "1"], ["--method", "primal-dual"]):
+        done = veil("solve", "rooms.toml", *QUICK, "--no-certificate", *other)
+        assert done.code == 2
+        assert "pass --force to replace it" in done.err
+        assert (result / "result.json").read_bytes() == before
+    assert veil(
+        "solve", "rooms.toml", "--starts", "1", "--iterations", "3", "--no-certificate", "--seed", "4"
+    ).code in (0, 4)
+    assert veil("solve", "rooms.toml", *QUICK, "--no-certificate", "--memory", "timed", "--force").code in (0, 4)
+    assert read_result(result).document.answer.settings["memory"] == "timed"
+
+
+def test_memories_are_json(home: Path):
+    document = veil("solve", "rooms.toml", *QUICK, "--no-certificate", "--memory", "states:1", "--json").json
+    assert document["answer"]["settings"]["memory"] == {"kind": "states", "k": 1, "clock": True}
+
+
+def test_a_search_starts_from_a_policy(home: Path, result: Path):
+    done = veil(
+        "solve", "rooms.toml", "--starts", "1", "--iterations", "0", "--no-certificate", "--start", result, "-o", "new"
+    )
+    assert done.code == 4
+    assert read_result("new").document.answer.opacity.bits == pytest.approx(
+        read_result(result).document.answer.opacity.bits, abs=1e-9
+    )
+    assert veil("solve", "rooms.toml", "--start", "nowhere.safetensors").code == 2
+
+
+def test_what_was_cut_off_says_how_to_continue(home: Path, capsys: pytest.CaptureFixture[str]):
+    for status, options, words in (
+        (package.Status.INTERRUPTED, {}, "run the same command with --start out"),
+        (package.Status.TIME_LIMIT, {"checkpoint": "run.st"}, "run the same command with --resume run.st"),
+        (package.Status.NOT_SEARCHED, {"resume": "run.st"}, "run the same command with --resume run.st"),
+        (package.Status.NOT_SEARCHED, {}, ""),
+        (package.Status.INTERRUPTED, {"method": "game"}, ""),
+        (package.Status.CONVERGED, {"checkpoint": "run.st"}, ""),
+    ):
+        tell_how_to_continue(status, options, Path("out"))
+        told = capsys.readouterr().err
+        assert words in told
+        assert bool(words) == bool(told)
+
+
+def test_log_lines_and_a_heartbeat(capsys: pytest.CaptureFixture[str]):
+    time_now = [0.0]
+    log = Log(1.0, lambda: time_now[0])
+    news = [Progress("search", number, 10, 0.5, 0.25, 0.0, 0.0) for number in range(3)]
+    log(news[0])
+    assert capsys.readouterr().err == ""  # the first second says nothing
+    time_now[0] = 1.5
+    log(news[1])
+    assert capsys.readouterr().err == "veil: 2 s, search 1 of 10, 0.5000 bits  return 0.25  λ 0\n"
+    log(Progress("proof", 1, 5, 0.5, 0.25, 0.0, 0.0))
+    assert "proof 1 of 5" in capsys.readouterr().err  # a new phase is told at once
+    with Log(0.01).beating(0.01):
+        deadline = time.monotonic() + 30
+        while not capsys.readouterr().err.startswith("veil: 0 s, working"):
+            assert time.monotonic() < deadline
+
+
+def test_verbose_logs_and_quiet_does_not(home: Path):
+    with reported(quiet=True, verbose=True) as progress:
+        assert progress is False
+    with reported(quiet=False, verbose=True) as progress:
+        assert isinstance(progress, Log)
+    with reported(quiet=False, verbose=False) as progress:
+        assert isinstance(progress, Log)  # a test has no terminal: a heartbeat

@@ -5,13 +5,16 @@ from typing import Annotated, Any
 import typer
 
 from ..planning.options import CompareOptions
+from .changes import with_changes
 from .options import with_options
+from .progress import QuietOption, reported
 from .shared import SOLVED, JsonOption, ScenarioArgument, guarded, open_scenario, print_json, stop
 from .solve import parse_memory
 
 
 @guarded
 @with_options(CompareOptions)
+@with_changes
 def compare(
     scenario: ScenarioArgument,
     classes: Annotated[
@@ -22,7 +25,9 @@ def compare(
         ),
     ] = None,
     *,
+    quiet: QuietOption = False,
     as_json: JsonOption = False,
+    changes: tuple[str, ...] = (),
     **options: Any,
 ) -> None:
     """Compare policy classes: what the best policy of each hides and earns, and the proven bound over all policies.
@@ -33,11 +38,12 @@ def compare(
     """
     from .. import compare as table
 
-    opened = open_scenario(scenario)
+    opened = open_scenario(scenario, changes)
     chosen = {name: value for name, value in options.items() if value is not None}
     if classes is not None:
         chosen["memories"] = tuple(parse_memory(name.strip()) for name in classes.split(","))
-    found = table(opened.problem, **chosen)
+    with reported(quiet=quiet, verbose=False):
+        found = table(opened.problem, **chosen)
     if as_json:
         print_json(_document(found))
     else:

@@ -1,14 +1,13 @@
 """Conversions by the extensions of two files: models between formats, models into scenarios, policies into text and back."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from .shared import GALLERY, check_free, open_model, open_policy, open_scenario
+from .shared import GALLERY, check_free, open_model, open_policy, open_scenario, problem_of_model
 
-if TYPE_CHECKING:
-    pass
+_HORIZON = 10  # decisions of a scenario made from a model file, unless --horizon gives another number
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,7 @@ def convert_file(
     target: Path,
     *,
     secret: str | None,
-    horizon: int,
+    changes: Sequence[str],
     scenario: str | None,
     options: list[str] | None,
     force: bool,
@@ -39,12 +38,12 @@ def convert_file(
 
     check_free(target, force=force)
     if os.path.isdir(source) or can("read_policy", source):
-        return _convert_policy(source, target, scenario)
+        return _convert_policy(source, target, scenario, changes)
     if not source.startswith(GALLERY):
         check_extension(source, "read_problem", "read_model", "read_policy")
     check_extension(target, "write_problem", "write_model")
     if source.startswith(GALLERY) or can("read_problem", source):
-        problem = open_scenario(source).problem
+        problem = open_scenario(source, changes).problem
         if can("write_problem", target):
             problem.save(target)
             return Converted(repr(problem))
@@ -56,11 +55,11 @@ def convert_file(
         return Converted(found.summary(), found.save(target))
     if secret is None:
         raise InputError(source, ["a scenario needs a secret: give --secret, as --secret 'state=vault'"])
-    found.problem(secret, horizon, name=Path(source).stem).save(target)
+    problem_of_model(found, secret, changes, Path(source).stem, _HORIZON).save(target)
     return Converted(found.summary())
 
 
-def _convert_policy(source: str, target: Path, scenario: str | None) -> Converted:
+def _convert_policy(source: str, target: Path, scenario: str | None, changes: Sequence[str]) -> Converted:
     """A policy in another format, or the chain that it induces: a DRN file for Storm, arrays for hmmlearn."""
     from ..common.errors import InputError
     from ..formats.policies.files import load_policy
@@ -69,14 +68,15 @@ def _convert_policy(source: str, target: Path, scenario: str | None) -> Converte
 
     check_extension(target, "write_policy", "write_chain")
     if scenario is None and os.path.isdir(source):
-        scenario = read_result(source).scenario
+        result = read_result(source)
+        scenario, changes = result.scenario, [*result.document.problem.changes, *changes]
     if scenario is None and target.suffix.lower() in FORMATS.get("safetensors").suffixes:
         policy = load_policy(source)
         policy.save(target)
         return Converted(repr(policy))
     if scenario is None:
         raise InputError(source, ["the names of states and actions are in its scenario: give --scenario"])
-    problem = open_scenario(scenario).problem
+    problem = open_scenario(scenario, changes).problem
     policy = open_policy(problem, source)
     found = find_format("write_policy" if can("write_policy", target) else "write_chain", target)
     write = found.write_policy or found.write_chain

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from .changes import with_changes
 from .shared import (
     JsonOption,
     Opened,
@@ -23,6 +24,7 @@ from .shared import (
     print_facts,
     print_json,
     print_table,
+    problem_of_model,
 )
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ _MOST_COUNTED = 20_000  # hidden states up to which observation sequences are co
 
 
 @guarded
+@with_changes
 def measure(
     scenario: Annotated[
         str,
@@ -55,10 +58,6 @@ def measure(
     method: Annotated[
         Literal["auto", "exact", "bracket", "sampled"], typer.Option(help="How to compute the opacity.")
     ] = "auto",
-    horizon: Annotated[
-        int | None,
-        typer.Option(min=0, help="How many decisions: needed for a model file; else that of the scenario."),
-    ] = None,
     secret: Annotated[
         str | None,
         typer.Option(help="For a model file that declares no secret: the secret last states, as an expression."),
@@ -90,6 +89,8 @@ def measure(
     ] = None,
     option: ReadOption = None,
     as_json: JsonOption = False,
+    *,
+    changes: tuple[str, ...] = (),
 ) -> None:
     """Measure what a policy hides, what it leaks, and its return.
 
@@ -105,13 +106,13 @@ def measure(
     from ..measure.constrained import further_constraints
     from ..proof.feasibility import reaches_threshold
 
-    opened = open_measured(scenario, horizon, secret, option)
+    opened = open_measured(scenario, changes, secret, option)
     problem, acting = opened.problem, open_policy(opened.problem, policy)
     hidden = opacity(problem, acting, method, width=width, sequences=sequences, seed=seed, time_limit=time_limit)
     earned, further = expected_return(problem, acting), further_constraints(problem, acting)
     document: _Document = {
-        "problem": problem_document(problem, opened.source),
-        "policy": repr(acting),
+        "problem": problem_document(problem, opened.source, changes),
+        "policy": acting.describe(),
         "opacity": opacity_document(hidden),
         "expected_return": earned,
         "threshold": threshold(problem),
@@ -142,18 +143,17 @@ def measure(
         _show_details(document["details"], found, by, "sensor" if problem.observer.sensors else "observation")
 
 
-def open_measured(text: str, horizon: int | None, secret: str | None, options: list[str] | None) -> Opened:
-    """The problem of a scenario, or of a model file that has an observer and a secret, with this horizon."""
+def open_measured(
+    text: str, changes: tuple[str, ...], secret: str | None = None, options: list[str] | None = None
+) -> Opened:
+    """The problem of a scenario, or of a model file that has an observer and a secret, with the horizon of `changes`."""
     from ..common.errors import InputError
 
     if not is_model_file(text):
         if secret is not None or options:
             raise InputError(text, ["--secret and --option are for model files: edit the scenario instead"])
-        opened = open_scenario(text)
-        return opened if horizon is None else Opened(opened.problem.replace(horizon=horizon), text, opened.settings)
-    if horizon is None:
-        raise InputError(text, ["this is a model file, which has no horizon: give --horizon, as --horizon 4"])
-    return Opened(open_model(text, options).problem(secret, horizon), text)
+        return open_scenario(text, changes)
+    return Opened(problem_of_model(open_model(text, options), secret, changes), text, changes=changes)
 
 
 def read_gain(path: Path) -> "np.ndarray":
@@ -266,7 +266,14 @@ def event_text(event: str | Sequence[str]) -> str:
 
 
 @guarded
-def inspect(scenario: ScenarioArgument, option: ReadOption = None, as_json: JsonOption = False) -> None:
+@with_changes
+def inspect(
+    scenario: ScenarioArgument,
+    option: ReadOption = None,
+    as_json: JsonOption = False,
+    *,
+    changes: tuple[str, ...] = (),
+) -> None:
     """Describe a scenario: its size, the range of returns, the entropy of the secret, and which methods fit.
 
     Values that depend on a policy are those of the uniform policy. Model files are accepted too.
@@ -274,14 +281,17 @@ def inspect(scenario: ScenarioArgument, option: ReadOption = None, as_json: Json
     Example: veil inspect patrol.toml
     """
     from ..formats.results.document import problem_document
+    from ..policy.memory import memory_document
 
     if is_model_file(scenario):
         _inspect_model(scenario, option, as_json)
         return
-    opened = open_scenario(scenario)
+    opened = open_scenario(scenario, changes)
     problem = opened.problem
-    document = problem_document(problem, opened.source) | _size(problem) | _returns(problem) | _hiding(problem)
-    document["settings"] = {name: str(value) for name, value in opened.settings.items()}
+    document = problem_document(problem, opened.source, changes) | _size(problem) | _returns(problem) | _hiding(problem)
+    document["settings"] = {
+        name: memory_document(value) if name == "memory" else value for name, value in opened.settings.items()
+    }
     if as_json:
         print_json(document)
         return

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from .changes import with_changes
 from .convert import convert_file
 from .shared import JsonOption, ReadOption, guarded, print_json, print_table, write_text
 
@@ -29,7 +30,7 @@ def new(
     from ..formats.gallery import starter
 
     path = Path(name if name.endswith(".toml") else f"{name}.toml")
-    write_text(path, starter(kind), force=force)
+    write_text(path, starter(kind, path.stem[:200]), force=force)
     if as_json:
         print_json({"file": str(path), "kind": kind})
         return
@@ -111,6 +112,7 @@ def schema(
 
 
 @guarded
+@with_changes
 def convert(
     source: Annotated[
         str | None,
@@ -121,7 +123,6 @@ def convert(
         str | None,
         typer.Option(help="For .toml from a model file: secret states, as an expression: 'x=3 & door=open'."),
     ] = None,
-    horizon: Annotated[int, typer.Option(min=0, help="For .toml from a model file: how many decisions.")] = 10,
     scenario: Annotated[
         str | None,
         typer.Option(help="For a policy: its scenario, which has the names of states and actions.", show_default=False),
@@ -132,6 +133,8 @@ def convert(
     ] = False,
     force: ForceOption = False,
     as_json: JsonOption = False,
+    *,
+    changes: tuple[str, ...] = (),
 ) -> None:
     """Convert a model between formats, a model into a scenario, or a policy into text and back, by the file extensions.
 
@@ -142,7 +145,7 @@ def convert(
         return
     if source is None or target is None:
         raise typer.BadParameter("expected two files, IN and OUT; veil convert --formats lists the formats")
-    done = convert_file(source, target, secret=secret, horizon=horizon, scenario=scenario, options=option, force=force)
+    done = convert_file(source, target, secret=secret, changes=changes, scenario=scenario, options=option, force=force)
     if as_json:
         print_json({"from": source, "to": str(target), "summary": done.summary, "notes": list(done.notes)})
         return

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Required, TypedDict
 
 import typer
 
+from .changes import with_changes
 from .measure import event_text
 from .shared import (
     BAD_INPUT,
@@ -62,11 +63,14 @@ class Run(TypedDict):
 
 
 @guarded
+@with_changes
 def observe(
     scenario: ScenarioArgument,
     policy: PolicyArgument,
     as_lines: Annotated[bool, typer.Option("--jsonl", help="Print one JSON document per line.")] = False,
     as_json: JsonOption = False,
+    *,
+    changes: tuple[str, ...] = (),
 ) -> None:
     """Track the observer's belief: read observations from standard input, one per line, and print the posterior after each.
 
@@ -79,7 +83,7 @@ def observe(
     """
     from .. import ObserverFilter
 
-    opened = open_scenario(scenario)
+    opened = open_scenario(scenario, changes)
     observer = ObserverFilter(opened.problem, open_policy(opened.problem, policy))
     tell: _Lines | _JsonLines | _Json = _Json(observer) if as_json else _JsonLines() if as_lines else _Lines(observer)
     code = SOLVED
@@ -198,6 +202,7 @@ class _Json:
 
 
 @guarded
+@with_changes
 def simulate(
     scenario: ScenarioArgument,
     policy: PolicyArgument,
@@ -211,12 +216,14 @@ def simulate(
         typer.Option("--observations", help="Print only the observations, one per line, as veil observe reads them."),
     ] = False,
     as_json: JsonOption = False,
+    *,
+    changes: tuple[str, ...] = (),
 ) -> None:
     """Simulate a policy: states, actions, observations, and the secret of each run.
 
     Example: veil simulate patrol.toml patrol-result --observations | veil observe patrol.toml patrol-result
     """
-    opened = open_scenario(scenario)
+    opened = open_scenario(scenario, changes)
     played = _play(opened.problem, open_policy(opened.problem, policy), runs, seed)
     if output is not None:
         write_text(output, _runs_csv(played), force=True)
@@ -284,6 +291,7 @@ def _runs_csv(played: list[Run]) -> str:
 
 
 @guarded
+@with_changes
 def attack(
     scenario: ScenarioArgument,
     policy: PolicyArgument,
@@ -296,6 +304,8 @@ def attack(
     bins: Annotated[int, typer.Option(min=1, help="Number of bins in the calibration table.")] = 10,
     traces: Annotated[int, typer.Option(min=0, help="Number of runs to print in full.")] = 0,
     as_json: JsonOption = False,
+    *,
+    changes: tuple[str, ...] = (),
 ) -> None:
     """Run the best inference attack on the secret against simulated runs, and report how often it is correct.
 
@@ -303,7 +313,7 @@ def attack(
     """
     from .. import attack as play
 
-    problem = open_scenario(scenario).problem
+    problem = open_scenario(scenario, changes).problem
     acting = open_policy(problem, policy)
     believed = None if believes is None else open_policy(problem, believes)
     found = play(problem, acting, episodes, observer_believes=believed, seed=seed, bins=bins, traces=traces)

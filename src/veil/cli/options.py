@@ -15,7 +15,8 @@ _LARGEST_SHOWN = 10**12
 # How values that are objects in Python are written here.
 _WRITTEN = {
     "memory": " Written markov, timed, history, states:K, observations:K or controller:N; the last three may end in +clock"
-    " or -clock."
+    " or -clock.",
+    "start": " Written as POLICY: a policy file, a result folder, or the word uniform.",
 }
 
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ..common.rounding import lower_text, upper_text
+from .changes import with_changes
+from .progress import VerboseOption, reported
 from .shared import (
     JsonOption,
     PolicyArgument,
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 
 @guarded
+@with_changes
 def certify(
     scenario: ScenarioArgument,
     policy: PolicyArgument,
@@ -34,7 +37,10 @@ def certify(
     goal: Annotated[
         Literal["opaque", "transparent"], typer.Option(help="Whether the policy should conceal or reveal the secret.")
     ] = "opaque",
+    verbose: VerboseOption = False,
     as_json: JsonOption = False,
+    *,
+    changes: tuple[str, ...] = (),
 ) -> None:
     """Prove a lower bound on what a policy hides, and an upper bound over all policies with the same threshold.
 
@@ -45,10 +51,10 @@ def certify(
     from ..formats.results.document import certificate_document, problem_document
     from ..proof.certify import certify as issue
 
-    opened = open_scenario(scenario)
+    opened = open_scenario(scenario, changes)
     acting = open_policy(opened.problem, policy)
-    shown = False if as_json else None
-    certificate = issue(opened.problem, acting, time_limit, gap, goal=goal, progress=shown)
+    with reported(quiet=as_json and not verbose, verbose=verbose) as progress:
+        certificate = issue(opened.problem, acting, time_limit, gap, goal=goal, progress=progress)
     certificate.save(output)
     if as_json:
         own = {"file": str(output), "feasible": certificate.feasible, "threshold": certificate.threshold}
@@ -67,6 +73,7 @@ def certify(
 
 
 @guarded
+@with_changes
 def verify(
     place: Annotated[
         str, typer.Argument(metavar="DIR|FILE", help="A result folder, or a certificate file.", show_default=False)
@@ -78,6 +85,8 @@ def verify(
         str | None, typer.Option(help="The policy of the certificate.", show_default="that of the result folder")
     ] = None,
     as_json: JsonOption = False,
+    *,
+    changes: tuple[str, ...] = (),
 ) -> None:
     """Check a certificate from the scenario and the policy alone; nothing in the certificate is trusted.
 
@@ -89,8 +98,8 @@ def verify(
     from ..proof.certificate import Certificate
     from ..proof.verify import verify as check
 
-    certificate_path, result, scenario, policy = _parts(place, scenario, policy)
-    opened = open_scenario(scenario)
+    certificate_path, result, scenario, policy, recorded = _parts(place, scenario, policy)
+    opened = open_scenario(scenario, [*recorded, *changes])
     acting = open_policy(opened.problem, policy)
     certificate = Certificate.load(certificate_path)
     found = check(certificate, opened.problem, acting)
@@ -99,6 +108,7 @@ def verify(
     facts: dict[str, object] = {
         "holds": True,
         "scenario": scenario,
+        "changes": list(opened.changes),
         "problem": opened.problem.name,
         "fingerprint": certificate.problem_hash,
         "certificate": str(certificate_path),
@@ -119,6 +129,7 @@ def verify(
     print_facts(
         [
             ("scenario", f"{scenario} ({opened.problem.name})"),
+            ("changed", ", ".join(opened.changes) or None),
             ("fingerprint", certificate.problem_hash),
             ("claimed", _bounds(certificate, certificate.lower, certificate.upper)),
             ("recomputed", _bounds(certificate, found.policy.lower, found.upper)),
@@ -138,8 +149,8 @@ def _bounds(certificate: "Certificate", lower: float, upper: float) -> str:
     return f"{lower_text(lower, 6)} … {high} bits" if certificate.proves_policy else f"any policy at most {high} bits"
 
 
-def _parts(place: str, scenario: str | None, policy: str | None) -> "tuple[Path, Result | None, str, str]":
-    """The certificate, the result it belongs to, the scenario and the policy.
+def _parts(place: str, scenario: str | None, policy: str | None) -> "tuple[Path, Result | None, str, str, list[str]]":
+    """The certificate, the result it belongs to, the scenario, the policy, and the changes that were made to the scenario.
 
     A result folder names them all, a certificate alone only itself.
     """
@@ -157,7 +168,9 @@ def _parts(place: str, scenario: str | None, policy: str | None) -> "tuple[Path,
         path = result.certificate
     elif path.name == CERTIFICATE and (path.parent / DOCUMENT).exists() and (scenario is None or policy is None):
         result = read_result(path.parent, check_files=False)
+    changes: list[str] = []
     if result is not None:
+        changes = result.document.problem.changes if scenario is None else []
         scenario, policy = scenario or result.scenario, policy or str(result.folder / POLICY)
     missing = [name for name, value in (("--scenario", scenario), ("--policy", policy)) if value is None]
     if missing:
@@ -166,4 +179,4 @@ def _parts(place: str, scenario: str | None, policy: str | None) -> "tuple[Path,
         )
     assert scenario is not None
     assert policy is not None
-    return path, result, scenario, policy
+    return path, result, scenario, policy, changes

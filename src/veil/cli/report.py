@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .shared import JsonOption, SeedOption, guarded, open_scenario, print_json
+from .changes import with_changes
+from .shared import JsonOption, SeedOption, guarded, open_recorded, print_json
 
 if TYPE_CHECKING:
     from ..formats.results.folder import Result
@@ -25,6 +26,7 @@ def _folder(ending: str) -> object:
 
 
 @guarded
+@with_changes
 def report(
     result: Annotated[
         Path, typer.Argument(metavar="RESULT", help="A result folder, written by veil solve.", show_default=False)
@@ -53,6 +55,8 @@ def report(
     png: Annotated[Path | None, _folder("png")] = None,
     svg: Annotated[Path | None, _folder("svg")] = None,
     as_json: JsonOption = False,
+    *,
+    changes: tuple[str, ...] = (),
 ) -> None:
     """Write a self-contained HTML page about a result, and figures if asked for.
 
@@ -63,7 +67,7 @@ def report(
     from ..report.html import write_report
 
     found = read_result(result)
-    problem = _problem(found, scenario)
+    problem = open_recorded(found, scenario, changes).problem
     answer = make_answer(problem, found)
     curve = _curve(found, problem, answer.solution, frontier, points)
     place = found.folder / REPORT if output is None else output
@@ -100,15 +104,6 @@ def remove_stale(folder: Path) -> None:
             place.unlink()
     except OSError:
         pass
-
-
-def _problem(found: "Result", scenario: str | None) -> "Problem":
-    from ..common.errors import InputError
-
-    text = found.scenario if scenario is None else scenario
-    if text is None:
-        raise InputError(str(found.folder), ["the result does not record its scenario: give --scenario SCENARIO"])
-    return open_scenario(text).problem
 
 
 def _curve(

@@ -14,6 +14,7 @@ import typer
 if TYPE_CHECKING:
     from ..common.settings import Given
     from ..formats.imported import Imported
+    from ..formats.results.folder import Result
     from ..policy.policy import Policy
     from ..problem.problem import Problem
 
@@ -97,20 +98,33 @@ class Opened:
     problem: "Problem"
     source: str
     settings: "Given" = field(default_factory=dict)
+    changes: tuple[str, ...] = ()
 
 
-def open_scenario(text: str) -> Opened:
-    """The scenario of a file, or of the gallery where the text is `gallery:NAME`."""
+def open_scenario(text: str, changes: Sequence[str] = ()) -> Opened:
+    """The scenario of a file, or of the gallery where the text is `gallery:NAME`; `changes` as `--set` gives them."""
     if text.startswith(GALLERY):
         from .. import gallery
 
-        return Opened(gallery.load(text.removeprefix(GALLERY)), text)
-    from ..formats.scenario.load import load_scenario
+        found = gallery.load_scenario(text.removeprefix(GALLERY), changes)
+    else:
+        from ..formats.scenario.load import load_scenario
 
-    if is_model_file(text):
-        raise _no_scenario(text)
-    found = load_scenario(text)
-    return Opened(found.problem, text, dict(found.settings))
+        if is_model_file(text):
+            raise _no_scenario(text)
+        found = load_scenario(text, changes=changes)
+    return Opened(found.problem, text, dict(found.settings), tuple(changes))
+
+
+def open_recorded(result: "Result", scenario: str | None = None, changes: Sequence[str] = ()) -> Opened:
+    """The scenario of a result folder with the changes that it was solved with; another one where it is named."""
+    from ..common.errors import InputError
+
+    if scenario is not None:
+        return open_scenario(scenario, changes)
+    if result.scenario is None:
+        raise InputError(str(result.folder), ["the result does not record its scenario: give --scenario SCENARIO"])
+    return open_scenario(result.scenario, [*result.document.problem.changes, *changes])
 
 
 def open_model(path: str, options: Sequence[str] | None) -> "Imported":
@@ -122,6 +136,25 @@ def open_model(path: str, options: Sequence[str] | None) -> "Imported":
         if "=" not in option:
             raise InputError("--option", [f"{option!r} found, expected NAME=VALUE, as constants=N=4"])
     return read_model(path, dict(option.split("=", 1) for option in options or ()))
+
+
+def problem_of_model(
+    found: "Imported", secret: str | None, changes: Sequence[str], name: str | None = None, horizon: int | None = None
+) -> "Problem":
+    """The problem of an imported model, with horizon and threshold as the flags give them; `horizon`: the default."""
+    from ..common.errors import InputError
+    from ..formats.scenario.changes import read_change
+
+    given = {".".join(place): value for place, value in map(read_change, changes)}
+    other = [key for key in given if key not in ("horizon", "min_return")]
+    if other:
+        words = f"this is a model file: --set can give horizon and min_return, found {', '.join(other)}"
+        raise InputError(found.source, [words])
+    asked = given.get("horizon", horizon)
+    if asked is None:
+        words = "this is a model file, which has no horizon: give --horizon, as --horizon 4"
+        raise InputError(found.source, [words])
+    return found.problem(secret, asked, min_return=given.get("min_return"), name=name)
 
 
 def is_model_file(text: str) -> bool:

@@ -11,7 +11,9 @@ import typer
 
 from ..common.settings import settings
 from ..planning.options import FrontierOptions, SolveOptions
+from .changes import with_changes
 from .options import with_options
+from .progress import QuietOption, VerboseOption, reported
 from .report import remove_stale, write_beside
 from .shared import (
     GALLERY,
@@ -25,6 +27,7 @@ from .shared import (
     ScenarioArgument,
     guarded,
     note,
+    open_policy,
     open_scenario,
     print_json,
     print_table,
@@ -36,14 +39,13 @@ if TYPE_CHECKING:
     from ..common.settings import Given
     from ..planning.frontier import Frontier
     from ..planning.options import MemoryName
-    from ..planning.solution import Status
+    from ..planning.solution import Solution, Status
     from ..policy.memories import Memory
-
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress line and no notes.")]
 
 
 @guarded
 @with_options(SolveOptions)
+@with_changes
 def solve(
     scenario: ScenarioArgument,
     output: Annotated[
@@ -51,32 +53,64 @@ def solve(
     ] = None,
     *,
     report: Annotated[bool, typer.Option("--report", help="Also write report.html, a page about the result.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", "-f", help="Replace the result of another run in the folder.")
+    ] = False,
     quiet: QuietOption = False,
+    verbose: VerboseOption = False,
     as_json: JsonOption = False,
+    changes: tuple[str, ...] = (),
     **options: object,
 ) -> None:
     """Find the policy with the largest opacity that meets the threshold on the return; save it with its history and proof.
 
-    Options that are not given are taken from the scenario. Ctrl-C stops the search and keeps the best policy found so far.
+    Options that are not given are taken from the scenario. Ctrl-C stops the search, keeps the best policy found so far and
+    says how to continue. A folder with the result of another problem, goal, objective, method or memory is kept without
+    --force.
 
     Exit codes: 0 solved, 2 bad input, 3 infeasible, 4 a limit was reached (the best so far is saved), 6 the time
     limit ended the search before its first iteration, 130 interrupted.
 
     Example: veil solve patrol.toml -o patrol-result --memory timed --time-limit 60
     """
-    opened = open_scenario(scenario)
-    chosen = _merged(opened.settings, _given(options), quiet)
+    from ..formats.results.folder import check_rerun, check_writable
+
+    opened = open_scenario(scenario, changes)
+    chosen = _merged(opened.settings, _given(options, opened), quiet)
     folder = default_folder(scenario) if output is None else output
-    document, code = _search(opened, chosen, folder, report=report, show=not as_json, quiet=quiet)
+    check_writable(folder)
+    if not force:
+        check_rerun(folder, _question(opened, chosen))
+    with reported(quiet=quiet, verbose=verbose) as progress:
+        solution = _find(opened, {**chosen, "progress": progress})
+    document, code = _keep(opened, solution, folder, report=report, show=not as_json)
+    if not quiet:
+        tell_how_to_continue(solution.status, chosen, folder)
     if as_json:
         print_json({**document, "folder": str(folder), "exit_code": code})
     stop(code)
 
 
-def _given(options: dict[str, object]) -> "Given":
+def _given(options: dict[str, object], opened: Opened) -> "Given":
     """The flags that were given, as `veil.solve` takes them."""
     given = {name: value for name, value in options.items() if value is not None}
-    return given | ({"memory": parse_memory(str(given["memory"]))} if "memory" in given else {})
+    if "memory" in given:
+        given["memory"] = parse_memory(str(given["memory"]))
+    if "start" in given:
+        given["start"] = open_policy(opened.problem, str(given["start"]))
+    return given
+
+
+def _question(opened: Opened, options: "Given") -> dict[str, object]:
+    """What a result answers, by which a rerun is known."""
+    from ..policy.memory import memory_document
+    from ..problem.fingerprint import fingerprint
+
+    known = settings(SolveOptions)
+    asked = {name: options.get(name, known[name].default) for name in ("goal", "objective", "method", "memory")}
+    method = "ascent" if asked["method"] == "auto" else asked["method"]
+    memory = memory_document(asked["memory"])
+    return asked | {"problem": fingerprint(opened.problem), "method": method, "memory": memory}
 
 
 def _merged(scenario: "Given", given: "Given", quiet: bool) -> "Given":
@@ -92,18 +126,33 @@ def _merged(scenario: "Given", given: "Given", quiet: bool) -> "Given":
     return {**scenario, **given}
 
 
-def _search(
-    opened: Opened, options: "Given", folder: Path, *, report: bool, show: bool, quiet: bool
-) -> tuple[Mapping[str, object], int]:
-    """Search, prove, write and report; returns the document that was written and the exit code."""
-    from ..formats.results.folder import check_writable, write_result
+def _find(opened: Opened, options: "Given") -> "Solution":
+    """Search and prove."""
     from ..planning.solve import solve as find
 
-    check_writable(folder)
     with endings_keep_the_best():
-        solution = find(opened.problem, **options, progress=False if quiet else None)
+        return find(opened.problem, **options)
+
+
+def tell_how_to_continue(status: "Status", options: "Given", folder: Path) -> None:
+    """After an interruption or at the time limit, which flags continue the search."""
+    if status.name not in ("INTERRUPTED", "TIME_LIMIT", "NOT_SEARCHED"):
+        return
+    kept = options.get("checkpoint") or options.get("resume")
+    if kept is not None:
+        note(f"veil: to continue the search, run the same command with --resume {kept}")
+    elif status.name != "NOT_SEARCHED" and options.get("method", "auto") in ("auto", "ascent", "primal-dual"):
+        note(f"veil: to continue from this policy, run the same command with --start {folder}")
+
+
+def _keep(
+    opened: Opened, solution: "Solution", folder: Path, *, report: bool, show: bool
+) -> tuple[Mapping[str, object], int]:
+    """Write and report; returns the document that was written and the exit code."""
+    from ..formats.results.folder import write_result
+
     with interrupts_wait():
-        document = write_result(folder, opened.problem, solution, scenario=opened.source)
+        document = write_result(folder, opened.problem, solution, scenario=opened.source, changes=opened.changes)
         remove_stale(folder)
     page = write_beside(folder, opened.problem, solution) if report else None
     if show:
@@ -194,6 +243,7 @@ def _handling(handlers: "dict[signal.Signals, Callable[..., None] | signal.Handl
 
 @guarded
 @with_options(FrontierOptions)
+@with_changes
 def frontier(
     scenario: ScenarioArgument,
     output: Annotated[
@@ -205,7 +255,9 @@ def frontier(
     ] = None,
     *,
     quiet: QuietOption = False,
+    verbose: VerboseOption = False,
     as_json: JsonOption = False,
+    changes: tuple[str, ...] = (),
     **options: object,
 ) -> None:
     """Find the largest opacity for each threshold on the return, up to the largest return.
@@ -219,14 +271,16 @@ def frontier(
     from .. import frontier as sweep
     from ..formats.documents import json_text
 
-    opened = open_scenario(scenario)
+    opened = open_scenario(scenario, changes)
     known = settings(FrontierOptions)
-    chosen = {**{name: value for name, value in opened.settings.items() if name in known}, **_given(options)}
+    chosen = {**{name: value for name, value in opened.settings.items() if name in known}, **_given(options, opened)}
     if thresholds is not None:
         chosen["thresholds"] = _numbers(thresholds, "--thresholds")
     points = len(set(chosen["thresholds"])) if thresholds is not None else chosen.get("points", known["points"].default)
-    with endings_keep_the_best():
-        curve = sweep(opened.problem, **chosen, progress=False if quiet else None)
+    with reported(quiet=quiet, verbose=verbose) as progress, endings_keep_the_best():
+        curve = sweep(opened.problem, **chosen, progress=progress)
+    if curve.status.name in ("INTERRUPTED", "TIME_LIMIT") and chosen.get("checkpoint") and not quiet:
+        note("veil: to continue the curve, run the same command again")
     document = _curve_document(opened, curve, points)
     if output is not None:
         marker = ",".join(_POINT) if output.suffix == ".csv" else '"price_bits"'
@@ -268,7 +322,7 @@ def _curve_document(opened: Opened, curve: "Frontier", wanted: int) -> dict[str,
     ]
     return {
         "format": "veil-frontier-1",
-        "problem": problem_document(opened.problem, opened.source),
+        "problem": problem_document(opened.problem, opened.source, opened.changes),
         "policy_class": curve.policy_class,
         "status": curve.status.name,
         "seconds": curve.seconds,

@@ -13,12 +13,13 @@ from ..engine.returns import return_values
 from ..measure.constrained import constraint_values
 from ..measure.evaluate import expected_return, opacity
 from ..measure.result import Opacity
+from ..policy.memory import memory_document
 from ..problem.return_rounding import return_rounding
 from ..proof.feasibility import reaches_threshold, stated_return
 from .ascent import first_order_gain, lagrangian_slope
 from .iteration import Iteration, S
 from .options import SolveOptions
-from .policy_class import Space, make_space, memory_words
+from .policy_class import Space, make_space
 from .solution import History, Solution, Status
 from .starts import richest_table
 from .task import Task, Values, start_points
@@ -84,7 +85,7 @@ def make_answer(
         seed=options.seed,
         needs_observations=space.needs_observations,
         history=History.of(np.vstack([past, state.history]) if len(past) else state.history),
-        settings={"memory": memory_words(space.memory), "evaluation": task.secrecy.kind} | method.describe(),
+        settings={"memory": memory_document(space.memory), "evaluation": task.secrecy.kind} | method.describe(),
     )
 
 

@@ -158,7 +158,6 @@ class SolveOptions(SearchOptions):
         About(
             "Policy to start from, in addition to the others and instead of the answers of smaller classes.",
             in_file=False,
-            flag="",
             methods=_SEARCHES,
         ),
     ] = None

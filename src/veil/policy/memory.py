@@ -114,6 +114,11 @@ def memory_to_text(memory: Memory) -> str:
     return json.dumps({"kind": kind, **vars(memory)}, sort_keys=True, separators=(",", ":"))
 
 
+def memory_document(memory: "Memory | str") -> object:
+    """A memory as a JSON document: the word that stands for it, or its kind and its fields."""
+    return memory if isinstance(memory, str) else json.loads(memory_to_text(memory))
+
+
 def memory_from_text(text: str, path: str | Path) -> Memory:
     """The memory that `memory_to_text` wrote down; raises `PolicyFileError` on anything else."""
     try:

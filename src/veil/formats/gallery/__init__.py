@@ -1,6 +1,8 @@
 """The gallery: problems ready to load, each a scenario file beside this module, and commented scenarios to edit."""
 
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from typing import Any
 
@@ -9,10 +11,12 @@ import numpy as np
 from ...common.errors import InputError
 from ...common.suggest import suggestion
 from ...problem.problem import Problem
+from ..scenario.changes import apply_changes
 from ..scenario.load import Scenario, build_scenario
 from ..scenario.text import Source
 
 STARTERS = ("grid", "graph", "file")
+_NAME_LINE = re.compile(r"^name = .*$", re.MULTILINE)
 _NAMES = (
     "two-rooms",
     "paper-last-state",
@@ -50,6 +54,13 @@ def load(name: str, **options: object) -> Problem:
     return _scenario(name, options).problem
 
 
+def load_scenario(name: str, changes: Iterable[str] = ()) -> Scenario:
+    """A problem of the gallery as a scenario; `changes`: texts `KEY=VALUE` in place of what its file says."""
+    source = _source(name)
+    apply_changes(source, changes)
+    return build_scenario(source, name=name)
+
+
 def scenario_text(name: str) -> str:
     """The scenario file of a problem.
 
@@ -60,18 +71,19 @@ def scenario_text(name: str) -> str:
     return _text(f"{name}.toml")
 
 
-def starter(kind: str = "grid") -> str:
+def starter(kind: str = "grid", name: str | None = None) -> str:
     """A commented scenario to edit, which loads as it is.
 
     **Arguments:** `kind`: `"grid"`, a drawn grid; `"graph"`, named states; `"file"`, a model file (`model.npz`, which has
-    to be put beside it).
+    to be put beside it). `name`: that of the scenario, its own by default.
 
     **Raises:** `InputError` for another kind.
     """
     if kind not in STARTERS:
         expected = f"expected one of {', '.join(STARTERS)}"
         raise InputError("starter", [f"found {kind!r}, {expected}: {suggestion(kind, STARTERS)}"])
-    return _text(f"starters/{kind}.toml")
+    text = _text(f"starters/{kind}.toml")
+    return text if name is None else _NAME_LINE.sub(lambda _: f"name = {json.dumps(name)}", text, count=1)
 
 
 def _text(path: str) -> str:

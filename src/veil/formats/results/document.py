@@ -1,5 +1,6 @@
 """The document `result.json` of a result: what each entry is, and how it is made from a solution."""
 
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Annotated, Literal
 
@@ -27,6 +28,7 @@ class ProblemPart(Part):
     name: str = Field(description="Its name.")
     fingerprint: str = Field(description="A hash of everything the numbers depend on.")
     scenario: str | None = Field(description="The scenario: `gallery:NAME`, or its path from the result's folder.")
+    changes: list[str] = Field([], description="Values in place of the scenario's, as `horizon=20`, which --set gave.")
     states: int = Field(description="Number of states.")
     actions: int = Field(description="Number of actions.")
     observations: int = Field(description="Number of observations.")
@@ -129,12 +131,13 @@ def answer_document(solution: Solution) -> dict[str, object]:
     return own | {"opacity": opacity_document(solution.opacity)} | plain({n: getattr(solution, n) for n in fields})
 
 
-def problem_document(problem: Problem, scenario: str | None = None) -> dict[str, object]:
-    """What names a problem, as a JSON document."""
+def problem_document(problem: Problem, scenario: str | None = None, changes: Sequence[str] = ()) -> dict[str, object]:
+    """What names a problem, as a JSON document; `changes`: the values that --set gave in place of the scenario's."""
     return {
         "name": problem.name,
         "fingerprint": fingerprint(problem),
         "scenario": scenario,
+        "changes": list(changes),
         "states": problem.num_states,
         "actions": problem.num_actions,
         "observations": problem.observer.num_observations,
@@ -152,14 +155,14 @@ def certificate_document(certificate: Certificate) -> dict[str, object]:
 
 
 def result_document(
-    problem: Problem, solution: Solution, scenario: str | None, files: dict[str, str]
+    problem: Problem, solution: Solution, scenario: str | None, changes: Sequence[str], files: dict[str, str]
 ) -> ResultDocument:
-    """The document of a solution; `files` are the files beside it, with their SHA-256."""
+    """The document of a solution; `changes` as for `problem_document`; `files` beside it, with their SHA-256."""
     return ResultDocument.model_validate(
         {
             "format": FORMAT,
             "veil": version("veil"),
-            "problem": problem_document(problem, scenario),
+            "problem": problem_document(problem, scenario, changes),
             "answer": answer_document(solution),
             "certificate": None if solution.certificate is None else certificate_document(solution.certificate),
             "certificate_note": solution.certificate_note,

@@ -6,7 +6,7 @@ import io
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,13 +74,15 @@ def write_result(
     solution: Solution,
     *,
     scenario: str | None = None,
+    changes: Sequence[str] = (),
 ) -> ResultDocument:
     """Write a solution as a result folder, complete or not at all.
 
     A new folder appears in one step. In a folder that exists, the old document is removed first and the new one is written
     last: a reader finds the old result, none, or the new one.
 
-    **Arguments:** `scenario`: where the problem came from, a path or `gallery:NAME`.
+    **Arguments:** `scenario`: where the problem came from, a path or `gallery:NAME`; `changes`: the texts `KEY=VALUE` whose
+    values replaced those of the scenario.
 
     **Raises:** `InputError` where the folder cannot be written.
     """
@@ -89,7 +91,7 @@ def write_result(
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         staging = _staging(folder.parent, folder.name)
-        document = _write_files(staging, problem, solution, _place_of(scenario, folder))
+        document = _write_files(staging, problem, solution, _place_of(scenario, folder), changes)
         _publish(folder, staging, document)
     except OSError as error:
         raise InputError(str(folder), [f"the result cannot be written: {error.strerror or error}"]) from error
@@ -123,6 +125,25 @@ def check_writable(folder: str | Path) -> None:
             _check_own(folder, _MARKERS)
     except OSError as error:
         raise InputError(str(folder), [f"the result cannot be written: {error.strerror or error}"]) from None
+
+
+def check_rerun(folder: str | Path, question: Mapping[str, object]) -> None:
+    """Raise `InputError` where a folder has the result of another question, which would be lost.
+
+    **Arguments:** `question`: the problem's fingerprint, the goal, the objective, the method and the memory that are asked
+    for; limits and seeds may differ. A folder without a readable result has nothing to lose.
+    """
+    try:
+        document = read_result(folder, check_files=False).document
+    except InputError:
+        return
+    answer = document.answer
+    known = {"problem": document.problem.fingerprint, "memory": answer.settings.get("memory")}
+    known |= {name: getattr(answer, name) for name in ("goal", "objective", "method")}
+    other = [name for name, value in known.items() if value is not None and question.get(name, value) != value]
+    if other:
+        words = f"it has the result of another run, with another {' and '.join(other)}"
+        raise InputError(str(folder), [f"{words}: choose a folder with -o, or pass --force to replace it"])
 
 
 def read_result(path: str | Path, *, check_files: bool = True) -> Result:
@@ -171,7 +192,9 @@ def _place_of(scenario: str | None, folder: Path) -> str | None:
     return Path(os.path.relpath(os.path.abspath(scenario), folder)).as_posix()
 
 
-def _write_files(folder: Path, problem: Problem, solution: Solution, scenario: str | None) -> ResultDocument:
+def _write_files(
+    folder: Path, problem: Problem, solution: Solution, scenario: str | None, changes: Sequence[str]
+) -> ResultDocument:
     solution.policy.save(folder / POLICY)
     write_whole(folder / HISTORY, history_csv(solution.history), marker=_MARKERS[HISTORY])
     if solution.certificate is not None:
@@ -180,7 +203,7 @@ def _write_files(folder: Path, problem: Problem, solution: Solution, scenario: s
     if content is not None:
         write_whole(folder / PROBLEM, content, marker=_MARKERS[PROBLEM])
     files = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
-    document = result_document(problem, solution, scenario, files)
+    document = result_document(problem, solution, scenario, changes, files)
     write_whole(folder / DOCUMENT, json_text(document.model_dump(mode="json")).encode(), marker=_MARKERS[DOCUMENT])
     return document
 

@@ -41,9 +41,10 @@ def check_document(
     document = result.document.model_dump(mode="json")
     answer, opacity = document["answer"], document["answer"]["opacity"]
     prior = float(entropy_bits(make_chain(problem, policy).prior))
+    named = result.document.problem
     expected: dict[str, tuple[object, object]] = {
         f"problem.{key}": (document["problem"][key], value)
-        for key, value in problem_document(problem, result.document.problem.scenario).items()
+        for key, value in problem_document(problem, named.scenario, named.changes).items()
     }
     expected |= {
         f"certificate.{key}": ((document["certificate"] or {}).get(key), value)

@@ -1,6 +1,6 @@
 """Scenario files: one problem a TOML file, with the settings to solve it; read, checked and never executed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -11,6 +11,7 @@ from ...common.settings import Given
 from ...problem.observer import Observer
 from ...problem.problem import Problem
 from ...problem.secrets.registry import SECRETS
+from .changes import apply_changes
 from .constraints import read_constraints, with_rewards
 from .files import read_file
 from .forms import read_secret_form, read_tables
@@ -53,11 +54,15 @@ def load(path: str | Path, *, allow_outside: bool = False) -> Problem:
     return load_scenario(path, allow_outside=allow_outside).problem
 
 
-def load_scenario(path: str | Path, *, allow_outside: bool = False) -> Scenario:
-    """The problem of a scenario file, with the settings to solve it; arguments and errors as for `load`."""
+def load_scenario(path: str | Path, *, allow_outside: bool = False, changes: Iterable[str] = ()) -> Scenario:
+    """The problem of a scenario file, with the settings to solve it; arguments and errors as for `load`.
+
+    **Arguments:** `changes`: texts `KEY=VALUE` whose values replace those of the file, as `--set` takes them.
+    """
     path = Path(path)
-    text = read_scenario_text(path)
-    return read_scenario(text, source=str(path), name=path.stem[:200], folder=path.parent, allow_outside=allow_outside)
+    source = Source(str(path), read_scenario_text(path))
+    apply_changes(source, changes)
+    return build_scenario(source, name=path.stem[:200], folder=path.parent, allow_outside=allow_outside)
 
 
 def read_scenario(

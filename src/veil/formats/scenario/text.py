@@ -34,7 +34,8 @@ class Source:
 
     def __init__(self, name: str, text: str):
         self.name = name
-        self.data = _parse(name, text)
+        self.data = parse(name, text)
+        self._changes: dict[Place, str] = {}
         self._lines: dict[Place, int] = {}
         self._scan = key_lines(text)
 
@@ -60,8 +61,16 @@ class Source:
             found = cast(dict[str | int, object], found)[part]
         return path
 
+    def note_change(self, path: Place, text: str) -> None:
+        """Note that the value at a place is not the file's: its defects name the text that gave it."""
+        self._changes[tuple(str(part) for part in path)] = text
+
     def place(self, path: Place) -> str:
         """Where a key stands, as `line 12, [grid] slip`; what leads into a plain value ends at that value."""
+        parts = tuple(str(part + 1) if isinstance(part, int) else part for part in path)
+        for length in range(len(parts), 0, -1):
+            if parts[:length] in self._changes:
+                return f"--set {shortened(self._changes[parts[:length]], 80)}"
         known = len(self._existing(path))
         is_value = known and not isinstance(self._get(path[:known]), (dict, list))
         words, line = self._words(path[:known] if is_value else path), self.line(path)
@@ -147,7 +156,8 @@ def _written(key: str) -> str:
     return key if _BARE.fullmatch(key) else shortened(f'"{key}"', 60)
 
 
-def _parse(name: str, text: str) -> dict[str, object]:
+def parse(name: str, text: str) -> dict[str, object]:
+    """The tables of a TOML text; raises `ScenarioError`."""
     _check_bulk(name, text)
     try:
         data = tomllib.loads(text)

@@ -1,0 +1,75 @@
+"""What a long command reports meanwhile: a line on a terminal, log lines with `-v`, and a heartbeat without a terminal."""
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .shared import note
+
+if TYPE_CHECKING:
+    from ..common.clock import Progress, ProgressOption
+
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")]
+VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Log lines on standard error, one a second.")]
+# A log of a night has a thousand lines; schedulers that end silent jobs wait for minutes.
+_LOG_SECONDS, _HEARTBEAT_SECONDS = 1.0, 30.0
+
+
+@contextlib.contextmanager
+def reported(*, quiet: bool, verbose: bool) -> "Iterator[ProgressOption]":
+    """The value of `progress` for a search, by the flags and by whether standard error is a terminal."""
+    if quiet:
+        yield False
+    elif verbose:
+        yield Log(_LOG_SECONDS)
+    elif sys.stderr is not None and sys.stderr.isatty():
+        yield None
+    else:
+        with Log(_HEARTBEAT_SECONDS).beating(_HEARTBEAT_SECONDS) as log:
+            yield log
+
+
+class Log:
+    """A function for `progress` that writes a line for each phase of a search, and at most one every few seconds."""
+
+    def __init__(self, seconds: float, now: Callable[[], float] = time.monotonic):
+        self._every, self._now = seconds, now
+        self._begin = self._last = now()
+        self._news: Progress | None = None
+
+    def __call__(self, news: "Progress") -> None:
+        """Take in a report."""
+        changed = self._news is not None and news.phase != self._news.phase and self._every <= _LOG_SECONDS
+        self._news = news
+        if changed or self._now() - self._last >= self._every:
+            self.write()
+
+    def write(self) -> None:
+        """Write the newest report, with the seconds since the command began."""
+        self._last = self._now()
+        news = self._news
+        told = "working" if news is None else f"{news.phase} {news.iteration:,} of {news.of:,}, {news.values}"
+        note(f"veil: {self._last - self._begin:.0f} s, {told}")
+
+    @contextlib.contextmanager
+    def beating(self, seconds: float) -> "Iterator[Log]":
+        """Also write a line after so many seconds in which no report came, until the block ends."""
+        done = threading.Event()
+
+        def beat() -> None:
+            while not done.wait(seconds):
+                if self._now() - self._last >= seconds:
+                    self.write()
+
+        thread = threading.Thread(target=beat, name="veil-heartbeat", daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            done.set()
+            thread.join()

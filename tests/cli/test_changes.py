@@ -1,0 +1,115 @@
+"""`--set`, `--horizon` and `--min-return`: one way to change a scenario from the command line, and results that keep it."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import QUICK, veil
+from veil.common.errors import InputError
+from veil.formats.scenario.changes import read_change
+from veil.formats.scenario.load import load_scenario
+
+
+def test_values_are_toml_or_text():
+    assert read_change("horizon=20") == (("horizon",), 20)
+    assert read_change("min_return=80%") == (("min_return",), "80%")
+    assert read_change("observer.sees_actions=true") == (("observer", "sees_actions"), True)
+    assert read_change('grid.sensors."a.b".states=["x", "y"]') == (("grid", "sensors", "a.b", "states"), ["x", "y"])
+    assert read_change("min_return=") == (("min_return",), None)
+    assert read_change("name=a = b\nc = d") == (("name",), "a = b\nc = d")
+
+
+@pytest.mark.parametrize("text", ["horizon", "=3", "a..b=1", ".a=1", 'a"b=1', "x=" + "[" * 65, "x=" + "1" * 5000])
+def test_texts_of_another_form_are_refused(text: str):
+    with pytest.raises(InputError, match="--set"):
+        read_change(text)
+
+
+def test_a_scenario_is_changed(home: Path):
+    found = load_scenario(
+        "rooms.toml",
+        changes=[
+            "horizon=4", "min_return=", "solve.memory=timed", "observer.sensors.camera.detection=0.5",
+            "graph.transitions.1.3=vault",
+        ],
+    )  # fmt: skip
+    assert found.problem.horizon == 4
+    assert found.problem.min_return is None
+    assert found.settings["memory"] == "timed"
+    assert found.problem.name == "rooms"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("horizon=often", "--set horizon=often: found 'often', expected a whole number"),
+        ("horizn=3", "--set horizn=3"),
+        ("observer.sensors.camera.detection=2", "--set observer.sensors.camera.detection=2: "),
+        ("horizon.steps=3", "horizon is a plain value, expected a table"),
+        ("graph.transitions.9.1=hall", "expected the number of an entry, from 1 to 4"),
+        ("secret.time=", "removes a key that is not there"),
+    ],
+)
+def test_a_defect_names_the_change(change: str, words: str):
+    done = veil("inspect", "rooms.toml", "--set", change)
+    assert done.code == 2
+    assert words in done.err
+
+
+READERS = [
+    ("inspect", "SCENARIO"),
+    ("measure", "SCENARIO", "uniform"),
+    ("solve", "SCENARIO", *QUICK, "--no-certificate"),
+    ("frontier", "SCENARIO", "--points", "2", *QUICK),
+    ("compare", "SCENARIO", "--classes", "markov", "--no-certificate"),
+    ("attack", "SCENARIO", "uniform", "--episodes", "10"),
+    ("observe", "SCENARIO", "uniform"),
+    ("simulate", "SCENARIO", "uniform"),
+    ("certify", "SCENARIO", "uniform", "--time-limit", "1"),
+    ("convert", "SCENARIO", "other.toml"),
+]
+
+
+@pytest.mark.parametrize("command", READERS, ids=lambda command: command[0])
+def test_every_command_that_reads_a_scenario_has_the_flags(command: tuple[str, ...]):
+    arguments = [("rooms.toml" if part == "SCENARIO" else part) for part in command]
+    done = veil(*arguments, "--horizon", "no number")
+    assert done.code == 2
+    done = veil(*arguments, "--set", "horizon=-1")
+    assert done.code == 2
+    assert "--set horizon=-1" in done.err
+
+
+def test_shorthands_of_measure(home: Path):
+    one = veil("measure", "rooms.toml", "--horizon", "1", "--min-return", "0.25", "--json").json
+    two = veil("measure", "rooms.toml", "--set", "horizon=1", "--set", "min_return=0.25", "--json").json
+    assert one["problem"]["horizon"] == 1
+    assert one["threshold"] == two["threshold"] == 0.25
+    assert one["problem"]["fingerprint"] == two["problem"]["fingerprint"]
+    assert one["policy"] == "a stationary Markov policy"
+
+
+def test_a_result_keeps_the_changes_it_was_solved_with(home: Path):
+    solved = veil(
+        "solve",
+        "rooms.toml",
+        *QUICK,
+        "--horizon",
+        "3",
+        "--set",
+        "min_return=0.4",
+        "--certificate-time-limit",
+        "2",
+        "--json",
+    )
+    assert solved.code in (0, 4), solved.err
+    assert solved.json["problem"]["changes"] == ["min_return=0.4", "horizon=3"]
+    checked = veil("verify", "rooms-result", "--json").json
+    assert checked["holds"]
+    assert checked["changes"] == ["min_return=0.4", "horizon=3"]
+    assert "changed      min_return=0.4, horizon=3" in veil("verify", "rooms-result").out
+    assert veil("report", "rooms-result").code == 0
+    assert veil("convert", "rooms-result", "policy.csv").code == 0
+    assert (
+        veil("verify", "rooms-result", "--scenario", "rooms.toml").code == 5
+    )  # without the changes it is another problem
