@@ -88,7 +88,7 @@ def attack(seed: int = 1) -> attack_result.Attack:
 
 
 def frontier(bits: float = 0.5) -> Frontier:
-    point = FrontierPoint(0.1, 0.2, opacity(bits), np.inf, uniform())
+    point = FrontierPoint(0.1, 0.2, opacity(bits), np.inf, uniform(), 0.2)
     return Frontier((point,), "Markov policies", veil.Status.CONVERGED, 1.0)
 
 

@@ -1,6 +1,7 @@
 """Searches under several constraints: every method keeps all of them, and their prices are reported."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import veil
 from tests.engine.test_feasibility import random_problem
 from tests.problem.test_constraints import ALL, make_problem
 from veil.cli.main import app
+from veil.report.curve import read_curve
 
 FEASIBLE = make_problem([veil.Return(max="40%", reward="energy"), veil.Probability("G !s2", "40%")], 3)
 
@@ -110,11 +112,66 @@ def test_results_hold_every_constraint(tmp_path):
 
 
 def test_a_curve_along_the_return_keeps_the_other_constraints():
-    curve = veil.frontier(FEASIBLE, 4, memory="timed", starts=4, iterations=60)
-    assert len(curve.points) >= 3
+    curve = veil.frontier(FEASIBLE, 3, memory="timed", starts=2, iterations=30)
+    assert len(curve.points) >= 2
     for point in curve.points:
         values = veil.constraint_values(FEASIBLE.replace(min_return=point.threshold), point.policy)
         assert all(one.met for one in values)
+
+
+def test_a_curve_along_each_of_the_other_constraints():
+    for along, sign in (("energy", -1), ("G !s2", 1)):
+        curve = veil.frontier(FEASIBLE, 3, along=along, memory="timed", starts=2, iterations=30)
+        assert along in curve.along
+        assert len(curve.points) >= 2
+        thresholds = np.array([point.threshold for point in curve.points])
+        assert np.all(sign * np.diff(thresholds) > 0)
+        assert np.all(np.diff(curve.bits) <= 0)
+        assert np.all(sign * (curve.values - thresholds) >= 0)
+        for point in curve.points:
+            for one in veil.constraint_values(FEASIBLE, point.policy):
+                assert one.value == point.value if along in one.name else one.met
+        assert curve.prices_bits[0] == 0
+        assert curve.prices_bits[1] > 0.05
+
+
+def test_which_constraint_a_curve_is_along():
+    both = make_problem([veil.Return("10%", "90%", reward="energy"), veil.Return(max="95%")], 3)
+    with pytest.raises(veil.InputError, match="several constraints have: use 'energy ≥' or 'energy ≤'"):
+        veil.frontier(both, 3, along="energy")
+    with pytest.raises(veil.InputError, match="did you mean 'energy'"):
+        veil.frontier(both, 3, along="enrgy")
+    curve = veil.frontier(both, 2, along="energy <=", starts=2, iterations=20, thresholds=[1.9, 2.2])
+    assert [point.threshold for point in curve.points] == [2.2, 1.9]
+    assert (curve.along, curve.relation) == ("energy", "≤")
+    assert "energy" in curve.summary()
+
+
+def test_a_curve_along_a_constraint_in_files_and_figures(tmp_path):
+    scenario, place = str(tmp_path / "problem.toml"), tmp_path / "curve.json"
+    FEASIBLE.save(scenario)
+    options = ["--along", "energy", "--points", "2", "--starts", "2", "--iterations", "12", "--memory", "timed"]
+    runner = CliRunner()
+    for ending in (".json", ".csv"):
+        made = runner.invoke(app, ["frontier", scenario, *options, "-o", str(place.with_suffix(ending)), "-q"])
+        assert made.exit_code == 0, made.output
+        options[2:4] = ["--thresholds", "2.3"]
+    told = json.loads(place.read_text())
+    assert (told["along"], told["relation"]) == ("energy", "≤")
+    assert [row["value"] for row in told["points"]] == pytest.approx(
+        [row["threshold"] for row in told["points"]], rel=0.2
+    )
+    assert place.with_suffix(".csv").read_text().startswith("threshold,expected_return,opacity_bits,price_bits,value\n")
+    for ending in (".json", ".csv"):
+        with pytest.raises(veil.InputError, match="along another constraint"):
+            read_curve(FEASIBLE, place.with_suffix(ending))
+    curve = veil.frontier(FEASIBLE, along="energy", thresholds=[2.2], memory="timed", starts=2, iterations=12)
+    with pytest.raises(veil.InputError, match="along 'energy'"):
+        read_curve(FEASIBLE, curve)
+    found = veil.solve(FEASIBLE, memory="timed", certificate=False, starts=2, iterations=12)
+    assert veil.plot.frontier(curve, found).axes[0].get_xlabel() == "energy"
+    with pytest.raises(veil.InputError, match="no value of 'energy'"):
+        veil.plot.frontier(curve, replace(found, constraints=()))
 
 
 def test_commands_and_the_report_show_every_constraint(tmp_path):

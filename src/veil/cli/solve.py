@@ -251,7 +251,7 @@ def frontier(
     ] = None,
     thresholds: Annotated[
         str | None,
-        typer.Option(help="Thresholds on the return, separated by commas, instead of --points.", show_default=False),
+        typer.Option(help="Bounds of the constraint, separated by commas, instead of --points.", show_default=False),
     ] = None,
     *,
     quiet: QuietOption = False,
@@ -262,11 +262,15 @@ def frontier(
 ) -> None:
     """Find the largest opacity for each threshold on the return, up to the largest return.
 
+    With --along the bound of another constraint is moved, up to the strictest that policies meet; all others are kept.
+
     The time limit is for the whole curve; starts and iterations are those of its first search.
 
     Exit codes: 0 the whole curve, 2 bad input, 4 the time limit was reached (the points found are kept), 130 interrupted.
 
     Example: veil frontier patrol.toml --points 10 -o curve.csv
+
+    Example: veil frontier patrol.toml --along energy --thresholds 10,15,20
     """
     from .. import frontier as sweep
     from ..formats.documents import json_text
@@ -283,13 +287,14 @@ def frontier(
         note("veil: to continue the curve, run the same command again")
     document = _curve_document(opened, curve, points)
     if output is not None:
-        marker = ",".join(_POINT) if output.suffix == ".csv" else '"price_bits"'
+        marker = ",".join(_names(curve)) if output.suffix == ".csv" else '"price_bits"'
         write_text(output, _csv(curve) if output.suffix == ".csv" else json_text(document), force=True, marker=marker)
     if as_json:
         print_json(document)
     else:
         print(f"{curve.policy_class}: {len(curve.points)} of {points} points in {curve.seconds:.1f} s")
-        print_table(["threshold", "return", "bits", "bits per unit"], _rows(curve))
+        rows = [[row[0], point.value, *row[2:4]] for row, point in zip(_rows(curve), curve.points, strict=True)]
+        print_table(["threshold", curve.along, "bits", "bits per unit"], rows)
     stop(code_of_status(curve.status))
 
 
@@ -306,9 +311,15 @@ def _numbers(text: str, flag: str) -> list[float]:
 _POINT = ("threshold", "expected_return", "opacity_bits", "price_bits")
 
 
+def _names(curve: "Frontier") -> tuple[str, ...]:
+    """The columns of a file; the bounded quantity has one of its own where it is not the return."""
+    return _POINT if curve.along == "return" else (*_POINT, "value")
+
+
 def _rows(curve: "Frontier") -> list[list[float]]:
     return [
-        [float(value) for value in (point.threshold, point.expected_return, point.opacity.bits, point.price_bits)]
+        [point.threshold, point.expected_return, point.opacity.bits, point.price_bits]
+        + ([point.value] if curve.along != "return" else [])
         for point in curve.points
     ]
 
@@ -317,13 +328,15 @@ def _curve_document(opened: Opened, curve: "Frontier", wanted: int) -> dict[str,
     from ..formats.results.document import opacity_document, problem_document
 
     points = [
-        {**dict(zip(_POINT, row, strict=True)), "opacity": opacity_document(point.opacity)}
+        {**dict(zip(_names(curve), row, strict=True)), "opacity": opacity_document(point.opacity)}
         for point, row in zip(curve.points, _rows(curve), strict=True)
     ]
     return {
         "format": "veil-frontier-1",
         "problem": problem_document(opened.problem, opened.source, opened.changes),
         "policy_class": curve.policy_class,
+        "along": curve.along,
+        "relation": curve.relation,
         "status": curve.status.name,
         "seconds": curve.seconds,
         "points_wanted": wanted,
@@ -332,4 +345,4 @@ def _curve_document(opened: Opened, curve: "Frontier", wanted: int) -> dict[str,
 
 
 def _csv(curve: "Frontier") -> str:
-    return "".join(",".join(line) + "\n" for line in [_POINT, *(map(repr, row) for row in _rows(curve))])
+    return "".join(",".join(line) + "\n" for line in [_names(curve), *(map(repr, row) for row in _rows(curve))])

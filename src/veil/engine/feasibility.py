@@ -8,7 +8,7 @@ further corner is wanted, and one backward induction finds it. Both sides bound 
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
@@ -89,13 +89,19 @@ def _targets(problem: Problem) -> tuple[Target, ...]:
     hidden, wanted = build(problem.with_clock()), threshold(problem)
     found: list[Target] = []
     if wanted is not None:
-        paid = Paid(hidden.reward, hidden.terminal, hidden.discount)
-        found.append(Target("return", 1.0, wanted, return_extremes(problem), paid))
+        found.append(return_target(problem, wanted))
     for one, paid in zip(problem.further, hidden.further, strict=True):
         extremes = _range(problem, one, paid)
         bound = extremes.at(float(one.bound.removesuffix("%")) / 100) if isinstance(one.bound, str) else one.bound
         found.append(Target(one.name, one.sign, bound, extremes, paid))
     return tuple(found)
+
+
+def return_target(problem: Problem, bound: float) -> Target:
+    """A bound from below on the return."""
+    hidden = build(problem.with_clock())
+    paid = Paid(hidden.reward, hidden.terminal, hidden.discount)
+    return Target("return", 1.0, bound, return_extremes(problem), paid)
 
 
 def _range(problem: Problem, one: LinearConstraint, paid: Paid) -> ReturnRange:
@@ -272,21 +278,24 @@ def check_constraints(problem: Problem) -> None:
     raise InfeasibleError(_explained(problem))
 
 
-def largest_return(problem: Problem) -> float:
-    """The largest return over all policies that meet the further constraints; the threshold on the return is left out.
+def strictest_bound(free: Problem, moved: Target, others: Sequence[Target]) -> float:
+    """The strictest bound of one constraint that is met along with the others, to a millionth of its range.
 
-    **Raises:** `InfeasibleError` where the further constraints conflict.
+    **Arguments:** `free`: the problem with no bound of `moved`, or one that every policy meets; `others`: all its other
+    constraints.
+
+    **Raises:** `InfeasibleError` where the others conflict.
     """
-    free = problem.replace(min_return=None)
     check_constraints(free)
-    extremes, hidden = return_extremes(free), build(free.with_clock())
-    paid, low, high = Paid(hidden.reward, hidden.terminal, hidden.discount), extremes.smallest, extremes.largest
+    low, high = sorted((moved.sign * moved.range.smallest, moved.sign * moved.range.largest))
+    if not others:
+        return moved.sign * high
+    width = (high - low) / 2**_BISECTIONS
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        first = Target("return", 1.0, middle, extremes, paid)
-        found = best_mixture(free, (first, *further_targets(free)))
+        found = best_mixture(free, (replace(moved, bound=moved.sign * middle), *others))
         low, high = (low, middle) if found.slack.min() < 0 else (middle, high)
-    return low
+    return moved.sign * (low - width)  # so far inside that it can be asked for
 
 
 def _explained(problem: Problem) -> str:

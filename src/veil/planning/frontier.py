@@ -1,4 +1,4 @@
-"""The frontier: how many bits can be kept for each return, as a curve with the price of return along it."""
+"""The frontier: how many bits can be kept for each bound of a constraint, as a curve with the price of the bound along it."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -11,17 +11,15 @@ from ..common.clock import Clock
 from ..common.errors import InputError
 from ..common.settings import checked, settings, takes
 from ..common.values import Value
-from ..engine.feasibility import largest_return
-from ..engine.returns import return_values
 from ..measure.result import Opacity
 from ..policy.policy import Policy
 from ..policy.tabular import TablePolicy
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
-from ..problem.return_rounding import return_rounding
 from .ascent import make_ascent
 from .frontier_file import CurveFile, Kept
 from .methods import unsupported
+from .moved_bound import RETURN, MovedBound
 from .options import FrontierOptions, SolveOptions
 from .policy_class import Space, make_space, memory_words
 from .search import search
@@ -34,10 +32,11 @@ _STARTS, _ITERATIONS = 5, 240
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FrontierPoint(Value):
-    """One point: the best policy found whose return is at least `threshold`.
+    """One point: the best policy found that meets the bound `threshold`.
 
-    `price_bits` is λ there: the bits that one more unit of return costs, the slope of the curve to the right. It is 0
-    where a policy of higher return hides as much, and inf at the largest return: no bits buy more.
+    `value` is that of the bounded quantity, the return unless the curve is along another. `price_bits` is λ there: the bits
+    that one more unit of the bound costs, the slope of the curve to the strict side. It is 0 where a policy that meets a
+    stricter bound hides as much, and inf at the strictest bound: no bits buy more.
     """
 
     threshold: float
@@ -45,25 +44,34 @@ class FrontierPoint(Value):
     opacity: Opacity
     price_bits: float
     policy: TablePolicy
+    value: float
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Frontier(Value):
-    """The trade-off between return and opacity in one class of policies, from the freest point to the largest return.
+    """The trade-off between a constraint and opacity in one class of policies, from the freest point to the strictest bound.
 
     Each point is a policy, so the curve is attained; an upper bound over all policies needs a certificate.
-    `status` is that of the sweep: points that a limit cut off are missing.
+    `status` is that of the sweep: points that a limit cut off are missing. `along` is the name of the bounded quantity, and
+    `relation` says whether it must be at least (`"≥"`) or at most (`"≤"`) the threshold.
     """
 
     points: tuple[FrontierPoint, ...]
     policy_class: str
     status: Status
     seconds: float
+    along: str = RETURN
+    relation: str = "≥"
 
     @property
     def returns(self) -> Float[np.ndarray, " k"]:
-        """The return of each point, increasing."""
+        """The return of each point; increasing where the curve is along the return."""
         return np.array([point.expected_return for point in self.points])
+
+    @property
+    def values(self) -> Float[np.ndarray, " k"]:
+        """The bounded quantity of each point, to the strict side."""
+        return np.array([point.value for point in self.points])
 
     @property
     def bits(self) -> Float[np.ndarray, " k"]:
@@ -72,16 +80,17 @@ class Frontier(Value):
 
     @property
     def prices_bits(self) -> Float[np.ndarray, " k"]:
-        """The price of return at each point."""
+        """The price of the bound at each point."""
         return np.array([point.price_bits for point in self.points])
 
     def summary(self) -> str:
         """The curve as a table."""
         lines = [f"{self.policy_class}: {len(self.points)} points in {self.seconds:.1f} s, {self.status.name.lower()}"]
-        lines.append(f"{'threshold':>12} {'return':>12} {'bits':>8} {'bits a unit':>12}")
+        width = max(12, len(self.along))
+        lines.append(f"{'threshold':>12} {self.along:>{width}} {'bits':>8} {'bits a unit':>12}")
         for point in self.points:
             lines.append(
-                f"{point.threshold:12.6g} {point.expected_return:12.6g} {point.opacity.bits:8.4f} {point.price_bits:12.4g}"
+                f"{point.threshold:12.6g} {point.value:{width}.6g} {point.opacity.bits:8.4f} {point.price_bits:12.4g}"
             )
         return "\n".join(lines)
 
@@ -90,19 +99,24 @@ class Frontier(Value):
 def frontier(problem: Problem, options: FrontierOptions) -> Frontier:
     """The most that can be hidden for each return, from where return costs nothing to the largest return of the class.
 
-    The freest policy is sought first, from many starts; the points between its return and the largest are then found
+    With `along` another of the problem's constraints is moved instead: the name of a reward, or a formula. The curve then goes
+    from the bound that costs nothing to the strictest that any policy meets along with the other constraints; points that no
+    policy of the class was found to meet are missing.
+
+    The freest policy is sought first, from many starts; the points between its value and the strictest bound are then found
     from their neighbours on both sides, up the curve and down again, and each is at least as good as any point with a
-    higher return, since that point's policy serves here too.
+    stricter bound, since that point's policy serves here too.
 
-    With `thresholds` the points are those, in increasing order, and the first search is for the smallest of them.
+    With `thresholds` the points are those, the freest first, which is also the first search.
 
-    `problem.min_return` is not used; further constraints hold at every point. `starts` and `iterations` are those of the first
-    search, `time_limit` is for the whole curve; points that a limit cuts off are missing. With `checkpoint` the points are kept
-    in a file, and a call with the same problem, options and file searches those that are missing.
+    The bound that the problem has for the moved constraint is not used; all others hold at every point. `starts` and
+    `iterations` are those of the first search, `time_limit` is for the whole curve; points that a limit cuts off are missing.
+    With `checkpoint` the points are kept in a file, and a call with the same problem, options and file searches those that are
+    missing.
 
     Cost: about one search from many starts and twice `points` short ones.
 
-    **Raises:** `InputError`; `InfeasibleError` where a threshold exceeds the largest return; `CheckpointError`.
+    **Raises:** `InputError`; `InfeasibleError` where no policy meets a threshold; `CheckpointError`.
     """
     options, wrong = checked(options)
     shared = [name for name in settings(FrontierOptions) if name in settings(SolveOptions) and name != "checkpoint"]
@@ -112,12 +126,14 @@ def frontier(problem: Problem, options: FrontierOptions) -> Frontier:
     if wrong:
         raise InputError("frontier", wrong.values())
     clock = Clock(options.time_limit)
-    sweep = _Sweep(problem, SolveOptions(method="ascent", **common), clock)
-    found = sweep.run(options.points, options.thresholds, _file_of(options, sweep.space))
-    return Frontier(tuple(found), sweep.policy_class, sweep.status, clock.spent)
+    moved = MovedBound.named(problem, options.along)
+    sweep = _Sweep(moved, SolveOptions(method="ascent", **common), clock)
+    found = sweep.run(options.points, options.thresholds, _file_of(options, moved, sweep.space))
+    relation = "≥" if moved.sign > 0 else "≤"
+    return Frontier(tuple(found), sweep.policy_class, sweep.status, clock.spent, moved.name, relation)
 
 
-def _file_of(options: FrontierOptions, space: Space) -> CurveFile | None:
+def _file_of(options: FrontierOptions, moved: MovedBound, space: Space) -> CurveFile | None:
     if options.checkpoint is None:
         return None
     known: dict[str, object] = {
@@ -125,7 +141,7 @@ def _file_of(options: FrontierOptions, space: Space) -> CurveFile | None:
     }
     given = options.thresholds
     own: dict[str, object] = {
-        "problem": fingerprint(space.problem.replace(min_return=None)),
+        "problem": fingerprint(moved.free),
         "memory": memory_words(space.memory),
         "thresholds": None if given is None else np.unique(np.asarray(given, dtype=float)).tolist(),
         "kind": "frontier",
@@ -136,47 +152,46 @@ def _file_of(options: FrontierOptions, space: Space) -> CurveFile | None:
 class _Sweep:
     """The searches of one curve, each begun from what its neighbours found."""
 
-    def __init__(self, problem: Problem, options: SolveOptions, clock: Clock):
-        self._problem, self._options, self._clock = problem, options, clock
+    def __init__(self, moved: MovedBound, options: SolveOptions, clock: Clock):
+        self._moved, self._options, self._clock = moved, options, clock
         self.status = Status.CONVERGED
-        space = self.space = make_space(problem, options.memory)
+        space = self.space = make_space(moved.problem, options.memory)
         self.policy_class = space.describe
-        richest = richest_table(space)
-        self._richest = space.policy(richest)
-        values = return_values(problem, space.hidden, richest[None], stationary=space.stationary)
-        self._largest = float(values[0]) - return_rounding(problem)  # so that it can be asked for
-        if problem.further:
-            self._largest = min(self._largest, largest_return(problem))
+        self._richest = space.policy(richest_table(space))
+        self._strictest = moved.strictest(space)
 
     def run(self, count: int, given: Sequence[float] | None, file: CurveFile | None) -> list[FrontierPoint]:
-        """The points that the time allows, in order of their thresholds; those in the file are not searched again."""
-        wanted = None if given is None else np.unique(np.asarray(given, dtype=float))
+        """The points that the time allows, the freest first; those in the file are not searched again."""
+        wanted = None if given is None else np.unique(np.asarray(given, dtype=float))[:: int(self._moved.sign)]
         count = count if wanted is None else len(wanted)
         done, found, spent = (0, {}, 0.0) if file is None else file.read()
         self._clock.resume_after(spent)
         thresholds = wanted
         if thresholds is None and 0 in found:
-            thresholds = self._spaced(found[0].expected_return, count)
+            thresholds = self._spaced(found[0].value, count)
         for number, index in enumerate((*range(count), *range(count - 2, 0, -1))):
             if number < done and thresholds is not None:
                 continue
             solution = self._search(*self._asked(index, found, thresholds))
             if solution is None:
                 break
+            value, price = self._moved.measured(solution)
             if thresholds is None:
-                thresholds = self._spaced(solution.expected_return, count)
+                thresholds = self._spaced(value, count)
             best = found.get(index)
             if solution.feasible and (best is None or solution.opacity.bits > best.opacity.bits):
-                found[index] = Kept.of(solution)
+                found[index] = Kept.of(solution, value, price)
             if solution.status is Status.INTERRUPTED:
                 self.status = Status.INTERRUPTED
                 break
             if file is not None and solution.status is not Status.TIME_LIMIT:
                 file.write(number + 1, found, self._clock.spent)
-        return [] if thresholds is None else list(_cleaned(found, thresholds, self._largest))
+        last, sign = self._strictest, self._moved.sign
+        return [] if thresholds is None else list(_cleaned(found, thresholds, sign * thresholds >= sign * last))
 
-    def _spaced(self, least: float, count: int) -> Float[np.ndarray, " k"]:
-        return np.linspace(min(least, self._largest), self._largest, count)
+    def _spaced(self, freest: float, count: int) -> Float[np.ndarray, " k"]:
+        strictest = self._strictest
+        return np.linspace(min(freest, strictest, key=lambda bound: self._moved.sign * bound), strictest, count)
 
     def _asked(
         self, index: int, found: dict[int, Kept], thresholds: Float[np.ndarray, " k"] | None
@@ -197,22 +212,22 @@ class _Sweep:
         options = replace(self._options, time_limit=limit)
         if start is not None:
             options = replace(options, start=start, starts=_STARTS, iterations=_ITERATIONS)
-        solution = search(self._problem.replace(min_return=threshold), options, make_ascent)
+        solution = search(self._moved.at(threshold), options, make_ascent)
         if solution.status is Status.TIME_LIMIT:
             self.status = Status.TIME_LIMIT
         return solution
 
 
-def _cleaned(found: dict[int, Kept], thresholds: np.ndarray, largest: float) -> Iterator[FrontierPoint]:
-    """The points in order; where a point of higher return hides more, its policy serves the lower threshold too."""
+def _cleaned(found: dict[int, Kept], thresholds: np.ndarray, is_last: np.ndarray) -> Iterator[FrontierPoint]:
+    """The points in order; where a point of a stricter bound hides more, its policy serves the freer one too."""
     best: Kept | None = None
     points: list[FrontierPoint] = []
     for index in sorted(found, reverse=True):
         solution = found[index]
         if best is None or solution.opacity.bits >= best.opacity.bits:
             best = solution
-        price = solution.price_bits if best is solution else 0.0
-        if thresholds[index] >= largest:
-            price = math.inf
-        points.append(FrontierPoint(float(thresholds[index]), best.expected_return, best.opacity, price, best.policy))
+        price = math.inf if is_last[index] else solution.price_bits if best is solution else 0.0
+        points.append(
+            FrontierPoint(float(thresholds[index]), best.expected_return, best.opacity, price, best.policy, best.value)
+        )
     return reversed(points)

@@ -25,13 +25,12 @@ class Kept:
     expected_return: float
     opacity: Opacity
     price_bits: float
+    value: float
 
     @staticmethod
-    def of(solution: Solution) -> "Kept":
-        """From the answer of a search."""
-        return Kept(
-            table_policy(solution.policy), solution.expected_return, solution.opacity, float(solution.price_bits)
-        )
+    def of(solution: Solution, value: float, price_bits: float) -> "Kept":
+        """From the answer of a search, with the bounded quantity and the price of its bound."""
+        return Kept(table_policy(solution.policy), solution.expected_return, solution.opacity, price_bits, value)
 
 
 class CurveFile:
@@ -66,7 +65,8 @@ class CurveFile:
         """Replace the file."""
         points = {
             str(index): {
-                "expected_return": one.expected_return, "price_bits": one.price_bits, "opacity": asdict(one.opacity),
+                "expected_return": one.expected_return, "price_bits": one.price_bits, "value": one.value,
+                "opacity": asdict(one.opacity),
             }
             for index, one in found.items()
         }  # fmt: skip

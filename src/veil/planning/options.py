@@ -290,11 +290,19 @@ class FrontierOptions(SearchOptions):
 
     points: Annotated[int, About("Number of points of the curve.", least=2, most=10_000, in_file=False)] = 20
     _: KW_ONLY
+    along: Annotated[
+        str,
+        About(
+            "The constraint whose bound is moved: return, the name of a reward, or the formula of a probability; where it has"
+            " both bounds, with the relation, as in 'energy <='.",
+            in_file=False,
+        ),
+    ] = "return"
     thresholds: Annotated[
         "Sequence[float] | None",
         About(
-            "Thresholds on the return, one for each point of the curve.",
-            unset="evenly spaced from the return that costs nothing to the largest",
+            "Bounds of the constraint, one for each point of the curve.",
+            unset="evenly spaced from the bound that costs nothing to the strictest",
             in_file=False,
             flag="",
             accepts=_are_thresholds,

@@ -220,6 +220,45 @@ class AtEachTime(Constraint):
         return {}
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Rebound(Constraint):
+    """A constraint with another bound on one side, a number of any size: `sign · quantity ≥ sign · bound`."""
+
+    original: Constraint
+    sign: float
+    bound: float
+
+    @property
+    def min(self) -> Bound:  # type: ignore[override]
+        """The bound from below."""
+        return self.bound if self.sign > 0 else self.original.min
+
+    @property
+    def max(self) -> Bound:  # type: ignore[override]
+        """The bound from above."""
+        return self.bound if self.sign < 0 else self.original.max
+
+    def quantity(self, models: Sequence[Model], horizon: int, defects: Defects) -> Quantity | None:
+        """That of the original."""
+        return self.original.quantity(models, horizon, defects)
+
+    def to_table(self, states: Names) -> dict[str, object]:
+        """See `Constraint`."""
+        return self.original.to_table(states)
+
+
+def with_bound(given: Sequence[Constraint], number: int, bound: float) -> tuple[Constraint, ...]:
+    """The constraints with another bound in place of one of them, counted as `resolve` lists them (`problem.further`)."""
+    sides = [
+        (place, sign)
+        for place, one in enumerate(given)
+        for sign, value in ((1.0, one.min), (-1.0, one.max))
+        if value is not None
+    ]
+    place, sign = sides[number]
+    return (*given[:place], Rebound(given[place], sign, bound), *given[place + 1 :])
+
+
 def checked_bound(value: object, name: str, defects: Defects) -> Bound:
     """A finite number as it is, a percentage as `"80%"` whatever way it was written; else None with the defect noted."""
     if value is None:

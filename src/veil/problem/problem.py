@@ -15,7 +15,16 @@ from ..common.errors import InputError
 from ..common.suggest import suggestion
 from ..common.values import Value
 from ..common.writers import writer
-from .constraints import Constraint, LinearConstraint, Return, checked_bound, read_constraints, resolve, split_first
+from .constraints import (
+    Constraint,
+    LinearConstraint,
+    Return,
+    checked_bound,
+    read_constraints,
+    resolve,
+    split_first,
+    with_bound,
+)
 from .layout import Layout
 from .model import Model, check_same_shape
 from .observer import Observer
@@ -180,6 +189,10 @@ class Problem(Value):
             parts["layout"] = None
         parts.update(changes)
         return Problem(**parts)
+
+    def with_bound(self, number: int, bound: float) -> "Problem":
+        """The same problem with another bound of one of its `further` constraints, also one that every policy meets."""
+        return self.replace(constraints=with_bound(self._given[1], number, bound))
 
     def with_clock(self) -> "Problem":
         """The same problem with an observer who has a clock: itself unless the observer is `untimed`."""

@@ -10,6 +10,7 @@ from ..common.errors import InputError
 from ..common.settings import Given
 from ..common.text import parse_json
 from ..planning.frontier import Frontier, frontier
+from ..planning.moved_bound import RETURN
 from ..planning.solution import Solution
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
@@ -51,9 +52,14 @@ def sweep(
 def read_curve(problem: Problem, given: Frontier | str | Path) -> tuple[Points, str]:
     """Points (return, bits), and the policy class they are of in words, empty where the file does not say.
 
-    **Raises:** `InputError` where the file cannot be read, is not a curve, or is about another problem.
+    **Raises:** `InputError` where the file cannot be read, is not a curve, is about another problem, or is along another
+    constraint than that on the return.
     """
     if isinstance(given, Frontier):
+        if given.along != RETURN:
+            raise InputError(
+                "frontier", [f"the curve is along {given.along!r}, and the report shows that of the return"]
+            )
         return [(float(x), float(y)) for x, y in zip(given.returns, given.bits, strict=True)], given.policy_class
     path = Path(given)
     try:
@@ -64,6 +70,10 @@ def read_curve(problem: Problem, given: Frontier | str | Path) -> tuple[Points, 
         raise InputError(str(path), [f"it cannot be read: {getattr(error, 'strerror', None) or error}"]) from None
     try:
         rows, policy_class = _of_csv(text) if path.suffix == ".csv" else _of_json(path, text, problem)
+        if rows and "value" in rows[0]:
+            raise InputError(
+                str(path), ["the curve is along another constraint, and the report shows that of the return"]
+            )
         points = [(float(row["expected_return"]), float(row["opacity_bits"])) for row in rows[:_MOST_POINTS]]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, InputError):

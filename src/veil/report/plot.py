@@ -10,6 +10,7 @@ from ..common.errors import InputError
 from ..common.rounding import upper_text
 from ..engine.filter import Observation
 from ..planning.frontier import Frontier
+from ..planning.moved_bound import RETURN
 from ..planning.solution import History, Solution
 from ..policy.policy import Policy
 from ..problem.problem import Problem
@@ -146,20 +147,21 @@ def convergence(solution: Solution | History) -> "Figure":
 
 
 def frontier(frontier: Frontier | Points, chosen: Solution | tuple[float, float] | None = None) -> "Figure":
-    """The most hidden bits found for each return.
+    """The most hidden bits found for each return, or for each value of the quantity that the curve is along.
 
     **Arguments:** `frontier`: what `veil.frontier` returns, or pairs (return, bits); `chosen`: a `Solution` to mark on it,
     or a pair (return, bits).
     """
     returns, kept_bits = _curve(frontier)
+    along = frontier.along if isinstance(frontier, Frontier) else RETURN
     if not len(returns):
         raise InputError("frontier", ["it has no points: give veil.frontier more time"])
     figure = new_figure(COLUMN, 2.6)
     axes = figure.subplots()
     axes.plot(returns, kept_bits, "o-", color=BLUE, linewidth=1.2, markersize=3.2, gid="frontier")
-    dress(axes, xlabel="expected return", ylabel="hidden bits, H(Z|Y)")
+    dress(axes, xlabel="expected return" if along == RETURN else along, ylabel="hidden bits, H(Z|Y)")
     if chosen is not None:
-        earned, kept = _point(chosen)
+        earned, kept = _point(chosen, along)
         axes.plot([earned], [kept], marker="D", color=VERMILION, markersize=5.5, linestyle="", gid="chosen", zorder=4)
         beyond = earned > (returns.min() + returns.max()) / 2
         axes.annotate(f"{kept:.4f} bits at {number_text(earned)}", (earned, kept), (-6 if beyond else 6, -12),
@@ -340,7 +342,7 @@ def _level(axes: "Axes", value: float, text: str, colour: str) -> None:
 
 def _curve(frontier: Frontier | Points) -> tuple[np.ndarray, np.ndarray]:
     if isinstance(frontier, Frontier):
-        return frontier.returns, frontier.bits
+        return frontier.values, frontier.bits
     try:
         table = np.array(frontier, dtype=float).reshape(-1, 2)
     except (TypeError, ValueError):
@@ -350,9 +352,12 @@ def _curve(frontier: Frontier | Points) -> tuple[np.ndarray, np.ndarray]:
     return table[:, 0], table[:, 1]
 
 
-def _point(chosen: Solution | tuple[float, float]) -> tuple[float, float]:
+def _point(chosen: Solution | tuple[float, float], along: str) -> tuple[float, float]:
     if isinstance(chosen, Solution):
-        return float(chosen.expected_return), float(chosen.opacity.bits)
+        known = {one.name: one.value for one in chosen.constraints} | {RETURN: chosen.expected_return}
+        if along not in known:
+            raise InputError("frontier", [f"the solution has no value of {along!r}: give a pair ({along}, bits)"])
+        return float(known[along]), float(chosen.opacity.bits)
     try:
         earned, kept = map(float, chosen)
     except (TypeError, ValueError):
