@@ -16,7 +16,7 @@ import numpy as np
 
 import veil
 from benchmarks.common import say
-from benchmarks.planning_suite import softened, twenty_lines
+from benchmarks.planning_baselines import softened, straight_line_jax, twenty_lines
 from veil.common.clock import UNLIMITED
 from veil.engine.chain import make_chain
 from veil.engine.columns import ColumnPass
@@ -209,6 +209,7 @@ BASELINES: dict[str, Callable[[veil.Problem, Any, float], veil.Policy]] = {
     ),
     "soft": softened,
     "Adam, 20 lines": twenty_lines,
+    "straight-line JAX": straight_line_jax,
 }
 
 

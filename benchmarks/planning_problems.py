@@ -1,8 +1,10 @@
-"""Problems of the planning suite, made from a few numbers each: floors of rooms, open grids, masks."""
+"""Problems of the planning suite, made from a few numbers each: floors of rooms, open grids, networks, masks."""
 
 from itertools import product
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import shortest_path
 
 import veil
 
@@ -107,22 +109,108 @@ def watched_grid(size: int, horizon: int, *, share: str = "50%") -> veil.Problem
     return world.problem(horizon, min_return=share, name=f"watched grid {size} × {size}")
 
 
+def network(hosts: int, horizon: int, *, ports: int = 4, seed: int = 0, share: str = "80%") -> veil.Problem:
+    """An operator moves over the links of a network of hosts in offices ; two of three links are monitored.
+
+    States are hosts and links, since what is seen is a link in use: a monitored one reports its office with probability 0.9,
+    any other nothing. On a host the actions are its ports and staying; on a link, its two ends; 5% of the moves fail. Jobs
+    wait on a few hosts of the farther offices, and the secret is whether the operator ends on one of the file servers.
+    """
+    generator, office_of = np.random.default_rng(seed), np.arange(hosts) % max(4, hosts // 20)
+    offices = int(office_of.max()) + 1
+    links = _links(hosts, office_of, ports, generator)
+    size, actions = hosts + len(links), ports + 1
+    to = np.tile(np.arange(size)[:, None], (1, actions))
+    used = np.zeros(hosts, dtype=int)
+    for number, ends in enumerate(links):
+        for end in ends:
+            to[end, 1 + used[end]] = hosts + number
+            used[end] += 1
+        to[hosts + number] = [ends[action % 2] for action in range(actions)]
+    transitions = []
+    for action in range(actions):
+        moved = sp.csr_array((np.full(size, 0.95), (np.arange(size), to[:, action])), shape=(size, size))
+        transitions.append(sp.csr_array(moved + 0.05 * sp.identity(size, format="csr")))
+    emissions = np.zeros((size, 1 + offices))
+    emissions[:, 0] = 1.0
+    for number in (number for number in range(len(links)) if number % 3):
+        emissions[hosts + number, [0, 1 + office_of[links[number][0]]]] = 0.1, 0.9
+    distance = _distances(links, hosts)
+    near = np.flatnonzero((distance > 1) & (2 * distance <= 0.5 * horizon))
+    jobs = generator.choice(near, size=max(3, hosts // 60), replace=False)
+    servers = generator.choice(np.setdiff1d(near, jobs), size=max(4, hosts // 30), replace=False)
+    rewards = np.zeros((size, actions))
+    rewards[jobs] = 1.0
+    start = np.zeros(size)
+    start[0] = 1.0
+    names = [f"host{number}" for number in range(hosts)] + [f"link{a}-{b}" for a, b in links]
+    model = veil.Model(transitions, rewards, start, state_names=names)
+    secret = veil.LastState([names[server] for server in servers])
+    return veil.Problem(model, veil.Observer(emissions), secret, horizon, share, name=f"network, {size:,} states")
+
+
+def _links(hosts: int, office_of: np.ndarray, ports: int, generator: np.random.Generator) -> list[tuple[int, int]]:
+    """A tree over all hosts, mostly inside offices, and random links on the ports that are left."""
+    used, result = np.zeros(hosts, dtype=int), []
+    for host in range(1, hosts):
+        free = np.flatnonzero(used[:host] < ports - 1)
+        alike = free[office_of[free] == office_of[host]]
+        other = int(generator.choice(alike if len(alike) else free))
+        result.append((other, host))
+        used[[other, host]] += 1
+    order = generator.permutation(np.repeat(np.arange(hosts), ports - used))
+    seen = set(result)
+    for one, two in zip(order[::2], order[1::2], strict=False):
+        pair = (int(min(one, two)), int(max(one, two)))
+        if pair[0] != pair[1] and pair not in seen:
+            seen.add(pair)
+            result.append(pair)
+    return result
+
+
+def _distances(links: list[tuple[int, int]], hosts: int) -> np.ndarray:
+    """Links between the first host and each other."""
+    ends = np.array(links)
+    graph = sp.csr_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(hosts, hosts))
+    return shortest_path(graph, directed=False, unweighted=True, indices=0)
+
+
 def masks(horizon: int = 9, *, share: str = "60%") -> veil.Problem:
     """A robot drifts over a 6 × 6 grid; each step the agent masks one of four sensors or none. 180 states.
 
     The observer sees the mask and the reading of the sensor in range, which a mask silences; each is silent with
     probability 0.15. Masks cost, half as much when kept; the secret is whether the robot ends in a goal cell.
     """
-    side, num_masks = 6, 5
-    cells = list(product(range(side), range(side)))
     sensors = {1: [(0, 3), (0, 4), (1, 3), (1, 4)], 2: [(3, 3), (3, 4), (4, 3), (4, 4), (5, 3), (5, 4)],
                3: [(1, 0), (1, 1), (2, 0), (2, 1), (2, 2)], 4: [(3, 5), (4, 5), (5, 5), (2, 5)]}  # fmt: skip
+    goals = [(1, 4), (3, 3), (4, 4), (2, 2), (3, 5), (5, 2)]
+    return _masks(sensors, goals, (0.4, 0.35, 0.15, 0.1), horizon, share)
+
+
+def random_masks(seed: int, horizon: int = 9, *, share: str = "60%") -> veil.Problem:
+    """The same with sensors, goal cells and drift drawn anew."""
+    generator = np.random.default_rng(seed)
+    sensors: dict[int, list[Cell]] = {}
+    for name, corner in zip(range(1, 5), ((0, 2), (2, 0), (2, 3), (4, 2)), strict=True):
+        down, across = (int(number) for number in generator.integers(0, 2, size=2))
+        sensors[name] = [(corner[0] + down + r, corner[1] + across + c) for r, c in product(range(2), range(2))]
+    inside = list(product(range(1, 6), range(2, 6)))
+    goals = [inside[number] for number in generator.choice(len(inside), size=6, replace=False)]
+    drift = generator.dirichlet((8.0, 7.0, 3.0, 2.0))
+    return _masks(sensors, goals, tuple(float(chance) for chance in drift), horizon, share)
+
+
+def _masks(
+    sensors: dict[int, list[Cell]], goals: list[Cell], chances: tuple[float, ...], horizon: int, share: str
+) -> veil.Problem:
+    side, num_masks = 6, 5
+    cells = list(product(range(side), range(side)))
     covering = {cell: name for name, covered in sensors.items() for cell in covered}
     drift = np.zeros((36, 36))
     for (r, c), chance in product(cells, range(4)):
         down, right = ((0, 1), (1, 0), (-1, 0), (0, -1))[chance]
         to = (min(max(r + down, 0), side - 1), min(max(c + right, 0), side - 1))
-        drift[cells.index((r, c)), cells.index(to)] += (0.4, 0.35, 0.15, 0.1)[chance]
+        drift[cells.index((r, c)), cells.index(to)] += chances[chance]
     states = list(product(range(36), range(num_masks)))
     transitions = np.zeros((num_masks, len(states), len(states)))
     rewards = np.zeros((len(states), num_masks))
@@ -143,6 +231,5 @@ def masks(horizon: int = 9, *, share: str = "60%") -> veil.Problem:
     names = [f"r{r}c{c}m{mask}" for (r, c), mask in product(cells, range(num_masks))]
     model = veil.Model(transitions.transpose(1, 0, 2), rewards, start, state_names=names)
     observer = veil.Observer(emissions)
-    goals = [(1, 4), (3, 3), (4, 4), (2, 2), (3, 5), (5, 2)]
     secret = veil.LastState([f"r{r}c{c}m{mask}" for (r, c), mask in product(goals, range(num_masks))])
     return veil.Problem(model, observer, secret, horizon, share, name=f"masks, {len(states)} states")

@@ -273,3 +273,24 @@ def test_asking_for_a_device_that_cannot_serve_is_an_error(monkeypatch: pytest.M
     monkeypatch.setattr(device_plan, "device_memory", lambda: 1000)
     with pytest.raises(TooLargeError, match="GiB on the device"):
         solve(problem)
+
+
+@pytest.mark.parametrize(
+    ("message", "error", "told"),
+    [
+        ("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 137438953472 bytes.", TooLargeError,
+         r"chunks of \d+ sequences, for which .* GiB were planned: .*device='cpu'"),
+        ("INTERNAL: a fault of the driver", RuntimeError, "INTERNAL: a fault of the driver"),
+    ],
+)  # fmt: skip
+def test_a_device_without_memory_is_a_clear_error(
+    monkeypatch: pytest.MonkeyPatch, message: str, error: type[Exception], told: str
+):
+    from veil.planning.device_ascent import DeviceAscent
+
+    def fails(*arguments: Any) -> Any:
+        raise jax.errors.JaxRuntimeError(message)
+
+    monkeypatch.setattr(DeviceAscent, "begin", fails)
+    with pytest.raises(error, match=told):
+        solve(corridor(SECRETS[1]), iterations=2)

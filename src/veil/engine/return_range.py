@@ -221,9 +221,9 @@ def _exact_return(problem: Problem, actions: Int[np.ndarray, "T C"]) -> Fraction
     for number, (weight, model) in enumerate(zip(prior, problem.models, strict=True)):
         begin = number * copies * problem.num_states if problem.secret_table.agent_knows else 0
         chosen, values = actions[:, begin : begin + problem.num_states], model.terminal_rewards.tolist()
-        values = [scaled(value, bits) for value in values]
+        values, before = [scaled(value, bits) for value in values], _ExactStep(model, bits)
         for row in chosen[::-1].tolist() if weight else ():
-            values = [_before(model, state, action, values, bits) for state, action in enumerate(row)]
+            values = [before(state, action, values) for state, action in enumerate(row)]
         initial = model.initial.tolist()
         begun = [state for state, chance in enumerate(initial) if chance]
         low, _ = mean(whole_numbers([initial[state] for state in begun]), [values[state] for state in begun])
@@ -231,11 +231,24 @@ def _exact_return(problem: Problem, actions: Int[np.ndarray, "T C"]) -> Fraction
     return total / sum(map(Fraction, prior))
 
 
-def _before(model: Model, state: int, action: int, values: list[Interval], bits: int) -> Interval:
-    matrix = model.matrices[action]
-    part = slice(matrix.indptr[state], matrix.indptr[state + 1])
-    after = mean(whole_numbers(matrix.data[part].tolist()), [values[s] for s in matrix.indices[part].tolist()])
-    return discounted(scaled(float(model.rewards[state, action]), bits), Fraction(model.discount), after)
+class _ExactStep:
+    """`R(s,a) + γ Σ_s' P(s'|s,a) v(s')` in whole numbers; those of a pair `(s, a)` are made once for all times."""
+
+    def __init__(self, model: Model, bits: int):
+        self._model, self._bits, self._discount = model, bits, Fraction(model.discount)
+        self._rows: dict[tuple[int, int], tuple[Interval, list[int], list[int]]] = {}
+
+    def __call__(self, state: int, action: int, values: list[Interval]) -> Interval:
+        """The value of an action in a state, from the values of the next states."""
+        found = self._rows.get((state, action))
+        if found is None:
+            matrix = self._model.matrices[action]
+            part = slice(matrix.indptr[state], matrix.indptr[state + 1])
+            reward = scaled(float(self._model.rewards[state, action]), self._bits)
+            found = reward, whole_numbers(matrix.data[part].tolist()), matrix.indices[part].tolist()
+            self._rows[state, action] = found
+        reward, chances, following = found
+        return discounted(reward, self._discount, mean(chances, [values[one] for one in following]))
 
 
 def _blind_bound(problem: Problem, models: Sequence[Model]) -> float:

@@ -2,6 +2,8 @@
 
 import importlib.util
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,6 +25,7 @@ _MOST_STARTS = 8
 _SHARE_OF_MEMORY = 0.9  # the rest is left to the compiler
 _TABLES = 5  # of float64: safe, best, a candidate, and the mixture that is being evaluated with its source
 _STATE, _WORK = 4, 6  # arrays of float32 for each start (parameters, two moments, average); beside them in a step
+_EXHAUSTED = "RESOURCE_EXHAUSTED"  # in the message of XLA where an allocation fails
 _MESSAGES = 8  # of a chunk, beside those that are kept
 
 
@@ -114,6 +117,22 @@ def chosen_plan(space: "Space", options: SolveOptions) -> Plan | None:
             f" {2 * device_memory() / 2**30:.1f} GiB: use device='cpu' or a smaller policy class"
         )
     return plan
+
+
+@contextmanager
+def memory_errors(space: "Space", options: SolveOptions) -> Iterator[None]:
+    """Turn a failed allocation on the device into a `TooLargeError` that says what was planned and what to do."""
+    try:
+        yield
+    except RuntimeError as error:  # of which jax.errors.JaxRuntimeError is one
+        plan = chosen_plan(space, options) if _EXHAUSTED in str(error) else None
+        if plan is None:
+            raise
+        raise TooLargeError(
+            f"the device of JAX ran out of memory in chunks of {plan.chunk} sequences, for which"
+            f" {plan.planned_bytes / 2**30:.2g} GiB were planned: end other programs that hold its memory, or use"
+            " memory='markov', features=, or device='cpu'"
+        ) from error
 
 
 def _unsuitable(space: "Space", options: SolveOptions, *, asked: bool) -> str:

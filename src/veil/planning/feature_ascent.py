@@ -7,6 +7,7 @@ threshold is kept by staying a little inside of it, and only weights whose polic
 
 import contextlib
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -26,7 +27,7 @@ from .policy_class import Space, make_space
 from .search import search, within_reach
 from .solution import History, Solution, Status
 from .starts import richest_table
-from .stochastic import CHECK_GROWTH, CHECKED, GAIN_BITS, State, StochasticAscent
+from .stochastic import CHECKED, State, StochasticAscent
 from .task import Task, make_task
 from .values import SampleSecrecy, sampled_answer
 
@@ -66,6 +67,7 @@ class FeatureAscent(StochasticAscent):
     ):
         super().__init__(task, safe, options)
         self._policy, self._goal, self._inside = policy, goal, _INSIDE
+        self._lost_bits = np.inf  # the weights of an answer go on from where they are
         self._length = _ITERATIONS if options.iterations is None else options.iterations
         self._shapes = [one.shape for one in policy.weights]
         self._network = RowNetwork(policy.inputs(task.space.problem), self._rows)
@@ -82,7 +84,9 @@ class FeatureAscent(StochasticAscent):
 
     def with_best(self, state: State) -> FeatureState:
         """The state with the newest weights among the contenders."""
-        return self._considered(state)
+        after = self._considered(state)
+        assert isinstance(after, FeatureState)
+        return after
 
     def _weights(self, theta: np.ndarray) -> list[np.ndarray]:
         parts = np.split(theta.ravel(), np.cumsum([np.prod(shape) for shape in self._shapes])[:-1])
@@ -170,26 +174,10 @@ class FeatureAscent(StochasticAscent):
         fields = {name: getattr(first, name) for name in State.__dataclass_fields__}
         return FeatureState(**fields | {"rate": _RATE, "best_theta": theta})
 
-    def _considered(self, state: State) -> FeatureState:
-        """With the best answer so far: the newest weights or their average, where their policy meets the threshold."""
-        assert isinstance(state, FeatureState)
-        sequences = self._sequences_of_check(state)
-        before = self._score(state.best, sequences)
-        best, score, best_theta = state.best, before, state.best_theta
-        for theta in (self._rounded(state.average[0]), self._rounded(state.theta[0])):
-            table = self._table(theta)
-            found = self._score(table, sequences)
-            if found > score:
-                best, score, best_theta = table, found, theta
-        gained = score > before + GAIN_BITS
-        return replace(
-            state,
-            best=best,
-            best_score=score,
-            best_theta=best_theta,
-            check_at=int(CHECK_GROWTH * state.iteration) + 1,
-            idle=0 if gained else state.idle + 1,
-        )
+    def _contender(self, theta: np.ndarray) -> dict[str, Any]:
+        """The weights as a policy keeps them, and their table, which cannot be made feasible by mixing."""
+        rounded = self._rounded(theta)
+        return {"best": self._table(rounded), "best_theta": rounded}
 
 
 def search_features(problem: Problem, options: SolveOptions) -> Solution:

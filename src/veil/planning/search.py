@@ -20,7 +20,7 @@ from ..problem.problem import Problem
 from .answer import CLOSING_SECONDS, best_candidate, in_class, is_feasible, make_answer, unsearched
 from .ascent import make_ascent
 from .checkpoint import Checkpoint, read_checkpoint
-from .device_plan import chosen_plan
+from .device_plan import chosen_plan, memory_errors
 from .feasible_start import feasible_table
 from .iteration import Iteration, S, State
 from .methods import METHODS
@@ -46,12 +46,18 @@ def search(problem: Problem, options: SolveOptions, make: Start[Any]) -> Solutio
     class begins from the answer of the one before, among other starts, and does not end below it.
 
     **Raises:** `InfeasibleError` at once where no policy reaches the threshold; `InputError`;
-    `CheckpointError`.
+    `CheckpointError`; `TooLargeError` where a device has no memory left.
     """
     clock = Clock(options.time_limit, iterations=options.iterations, progress=options.progress)
     if options.min_opacity is None:
         check_constraints(problem)
     space = make_space(problem, options.memory)
+    with memory_errors(space, options):
+        return _search_classes(problem, space, options, make, clock)
+
+
+def _search_classes(problem: Problem, space: Space, options: SolveOptions, make: Start[Any], clock: Clock) -> Solution:
+    """See `search`."""
     smaller = () if options.method != "ascent" or options.start is not None else smaller_classes(space.memory)
     classes = (*smaller, options.memory)
     records = _Records(options, space, classes)

@@ -134,7 +134,7 @@ class StochasticAscent:
         self._has_one_return = len(task.starts) == 1 and not endless
         limit = task.clock.time_limit
         self._closing = _SHARE_OF_CLOSING * limit if np.isfinite(limit) else 0.0
-        self._most_starts, self._share_of_checks = 10**9, _SHARE_OF_CHECKS
+        self._most_starts, self._share_of_checks, self._lost_bits = 10**9, _SHARE_OF_CHECKS, _LOST_BITS
         self._length = ITERATIONS if options.iterations is None else options.iterations
 
         per_sequence = _PER_ENTRY * space.layers.num_entries
@@ -259,13 +259,26 @@ class StochasticAscent:
         pull = np.maximum(0.0, state.multiplier[number] - PENALTY * point.slack)
         slope = score_slope + np.einsum("k,kra->ra", pull, slack_slope)
         gradient = self._pull_back(theta, table, slope)
-        first, second = DECAYS
-        mean = first * state.mean[number] + (1 - first) * gradient
-        square = second * state.square[number] + (1 - second) * gradient**2
-        theta = theta + pace.rate * (mean / pace.mean_scale) / (np.sqrt(square / pace.square_scale) + 1e-12)
+        moments = state.mean[number], state.square[number]
+        theta, mean, square = self._moved(theta, table, gradient, moments, pace)
         theta = self._bounded(theta)
         average = state.average[number] + pace.weight * (theta - state.average[number])
         return Moved(theta, mean, square, average, *self._priced(state, number, point), point)
+
+    def _moved(
+        self,
+        theta: np.ndarray,
+        table: np.ndarray,
+        gradient: np.ndarray,
+        moments: tuple[np.ndarray, np.ndarray],
+        pace: Pace,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Parameters and moments after a step of Adam."""
+        first, second = DECAYS
+        mean = first * moments[0] + (1 - first) * gradient
+        square = second * moments[1] + (1 - second) * gradient**2
+        step = pace.rate * (mean / pace.mean_scale) / (np.sqrt(square / pace.square_scale) + 1e-12)
+        return theta + step, mean, square
 
     def _seed(self, pace: Pace, number: int) -> int:
         """Of the sequences of one gradient."""
@@ -359,23 +372,26 @@ class StochasticAscent:
         """With the best answer so far, and the iteration of the next check."""
         leader, sequences = int(np.argmax(state.worth)), self._sequences_of_check(state)
         before = self._score(state.best, sequences)  # on the same number of sequences as its contenders
-        best, score, multiplier, newest = state.best, before, state.best_multiplier, -np.inf
+        score, newest, gained = before, -np.inf, {}
         for theta in (state.average[leader], state.theta[leader]):
-            table = self._mended(self._table(theta))
-            found = self._score(table, sequences)
+            contender = self._contender(theta)
+            found = self._score(contender["best"], sequences)
             newest = max(newest, found)
             if found > score:
-                best, score, multiplier = table, found, state.multiplier[leader]
-        if newest < before - _LOST_BITS and len(state.theta) == 1:
+                score, gained = found, contender | {"best_multiplier": state.multiplier[leader]}
+        if newest < before - self._lost_bits and len(state.theta) == 1:
             state = self._taken_back(state)
         return replace(
             state,
-            best=best,
             best_score=score,
-            best_multiplier=multiplier,
             check_at=int(CHECK_GROWTH * state.iteration) + 1,
             idle=0 if score > before + GAIN_BITS or len(state.theta) > 1 else state.idle + 1,
+            **gained,
         )
+
+    def _contender(self, theta: Any) -> dict[str, Any]:
+        """What a state notes of parameters that may be the best answer: their table, made feasible."""
+        return {"best": self._mended(self._table(theta))}
 
     def _checking_clock(self) -> Clock:
         """What limits the estimate of a candidate."""

@@ -1,0 +1,117 @@
+"""Ways to search on samples, compared on the rows of the planning suite: batches, steps, draws, starts, directions."""
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from veil.common.clock import Clock, OutOfTime
+from veil.planning import stochastic
+from veil.planning.options import SolveOptions
+from veil.planning.policy_class import Space
+from veil.planning.starts import richest_table
+from veil.planning.stochastic import DECAYS, Pace, StochasticAscent
+from veil.planning.task import make_task
+from veil.planning.values import SampleSecrecy
+
+_DAMPING = 1e-3  # of the largest number of visits, added to those of each row
+_MOST_KL = 0.05  # nats of a whole run between the policies before and after a step
+_NATURAL_RATE = 0.03  # of the natural gradient's step, for the rate 0.1 of Adam
+
+
+class NaturalAscent(StochasticAscent):
+    """Natural gradient with momentum: the Fisher information of a softmax row is its visits times `diag π − π πᵀ`."""
+
+    def _moved(self, theta: Any, table: Any, gradient: Any, moments: Any, pace: Pace) -> Any:
+        visits, first = self._visits(table), DECAYS[0]
+        rows = self._used(table)
+        advantage = gradient / np.maximum(rows, 1e-6) / (visits + _DAMPING * visits.max())[:, None]
+        mean = first * moments[0] + (1 - first) * advantage
+        square = DECAYS[1] * moments[1] + (1 - DECAYS[1]) * gradient**2
+        step = pace.rate * _NATURAL_RATE / 0.1 * mean / pace.mean_scale
+        return theta + self._limited(theta, table, visits, step), mean, square
+
+    def _visits(self, table: Any) -> Any:
+        """How often each row that can be used is used."""
+        space = self.task.space
+        visits = np.zeros(space.shape[:2])
+        for time, occupied in enumerate(space.layers.returns(table, self._terminal)[2]):
+            np.add.at(visits[0 if space.stationary else time], space.hidden.cell, np.asarray(occupied))
+        return visits.ravel()[self._rows]
+
+    def _limited(self, theta: Any, table: Any, visits: Any, step: Any) -> Any:
+        """The step, cut where it would change the distribution of runs by more than the limit."""
+        before = self._used(table)
+        for _ in range(20):
+            after = self._used(self._table(theta + step))
+            ratio = np.where(before > 0, before, 1.0) / np.maximum(after, 1e-300)
+            distance = float(visits @ np.sum(before * np.log(np.where(before > 0, ratio, 1.0)), axis=1))
+            if distance <= _MOST_KL:
+                break
+            step = step * max(0.2, min(0.9, (_MOST_KL / distance) ** 0.5))
+        return step
+
+
+class TrustRegion(NaturalAscent):
+    """Adam's direction with the same limit on the change of the distribution of runs."""
+
+    def _moved(self, theta: Any, table: Any, gradient: Any, moments: Any, pace: Pace) -> Any:
+        moved, mean, square = StochasticAscent._moved(self, theta, table, gradient, moments, pace)
+        return theta + self._limited(theta, table, self._visits(table), moved - theta), mean, square
+
+
+@dataclass(frozen=True)
+class Design:
+    """A way to search on samples: constants of `veil.planning.stochastic`, whether draws are fresh, starts, direction."""
+
+    words: str
+    constants: dict[str, Any]
+    fresh: bool = True
+    starts: int | None = None
+    kind: Callable[..., StochasticAscent] = StochasticAscent
+
+
+DESIGNS = (
+    Design("as it is: Adam, batch by signal to noise, four soft starts halved, going back", {}),
+    Design("batch 16 throughout", {"_LEAST_BATCH": 16, "_MOST_BATCH": 16, "_BATCH_SECONDS": 0.0}),
+    Design("batch 256 throughout", {"_LEAST_BATCH": 256, "_MOST_BATCH": 256, "_BATCH_SECONDS": 0.0}),
+    Design("step 0.1 instead of 0.3", {"_FIRST_RATE": 0.1}),
+    Design("natural gradient with a limit on the change of runs", {}, kind=NaturalAscent),
+    Design("Adam with a limit on the change of runs (trust region)", {}, kind=TrustRegion),
+    Design("common draws: the same in every iteration", {}, fresh=False),
+    Design("one soft start, nothing to halve", {}, starts=1),
+    Design("never going back to the best answer", {"_LOST_BITS": 1e9}),
+)
+
+
+class FixedDraws(SampleSecrecy):
+    """Common random numbers: every gradient from one seed."""
+
+    def fresh(self, table: np.ndarray, sequences: int, seed: int, clock: Clock) -> Any:
+        return super().fresh(table, sequences, 0, clock)
+
+
+def run_design(design: Design, space: Space, seconds: float) -> tuple[np.ndarray, int]:
+    """The table that one search by a design finds, and its iterations."""
+    before = {name: getattr(stochastic, name) for name in design.constants}
+    secrecy = SampleSecrecy if design.fresh else FixedDraws
+    task = make_task(space, secrecy=secrecy(space, "entropy", 2000, 0, ""))
+    try:
+        for name, value in design.constants.items():
+            setattr(stochastic, name, value)
+        clock = Clock(seconds)
+        limited = replace(task, clock=clock)
+        method = design.kind(limited, richest_table(space), SolveOptions(starts=design.starts))
+        state = method.begin()
+        table = state.best
+        with contextlib.suppress(OutOfTime):
+            while clock.left > 0.1 * seconds and not method.is_done(state):
+                state = method.advance(state)
+                table = state.best
+            table = method.candidates(state)[0]
+    finally:
+        for name, value in before.items():
+            setattr(stochastic, name, value)
+    return table, state.iteration
