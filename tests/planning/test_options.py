@@ -78,7 +78,9 @@ def test_scenario_files_have_no_others():
 @pytest.mark.parametrize(("command", "known"), [(cli.solve, SOLVE), (cli.frontier, FRONTIER)])
 def test_commands_have_each(command: Any, known: dict[str, Setting]):
     found, parameters = flags(command), inspect.signature(command).parameters
-    own = {"scenario", "output", "report", "quiet", "as_json", "thresholds"}  # the last is a list, written as text
+    own = {"scenario", "output", "report", "force", "quiet", "verbose", "as_json"}
+    own |= {"set_", "horizon", "min_return"}  # which change the scenario
+    own |= {"thresholds"}  # a list, written as text
     assert set(found) - own == {name for name, option in known.items() if option.flag}
     for name in set(found) - own:
         option, flag = known[name], found[name]
