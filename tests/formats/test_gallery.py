@@ -14,6 +14,7 @@ from veil.problem.secrets.automaton import Automaton
 from veil.problem.secrets.initial_state import InitialState
 from veil.problem.secrets.last_state import LastState
 from veil.problem.secrets.state_at import StateAt
+from veil.problem.secrets.trajectory import Trajectory
 from veil.problem.secrets.which_model import WhichModel
 
 NAMES = (
@@ -28,6 +29,7 @@ NAMES = (
     "network-probe",
     "badge-doors",
     "convoy-checkpoint",
+    "night-round",
 )
 
 
@@ -145,6 +147,7 @@ def test_the_realistic_problems_use_every_kind_of_secret_and_watcher():
         WhichModel,
         Automaton,
         StateAt,
+        Trajectory,
     }
     assert any(problem.observer.sees_actions for problem in problems)
     assert any(problem.observer.on_actions for problem in problems)

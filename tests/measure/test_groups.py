@@ -84,7 +84,7 @@ def test_groups_are_solved_with_a_certificate():
         (veil.LastState([0], {"a": [1]}), "both given"),
         (veil.LastState(groups={"a": [0], "b": [0]}), "in group 'a' too"),
         (veil.LastState(groups={"a": ["attic"]}), "unknown state 'attic'"),
-        (veil.LastState(groups=[0]), "groups are a list"),  # pyright: ignore[reportArgumentType]
+        (veil.LastState(groups=[0]), "groups: found a list"),  # pyright: ignore[reportArgumentType]
         (veil.LastState(groups={"elsewhere": [0]}), "rename the group"),
         (veil.StateAt(1), "neither states nor groups"),
         (veil.AutomatonState({("q", "x"): "q"}, "q", {0: "y"}), "reads label 'x'"),

@@ -15,7 +15,7 @@ from veil.problem.secrets import Key, Secret, SecretTable, States
 from veil.problem.secrets.registry import SECRETS, _check
 
 CLASSES = (veil.LastState, veil.InitialState, veil.StateAt, veil.Automaton, veil.AutomatonState, veil.Holds, veil.Visited,
-           veil.FirstReached, veil.WhichModel)  # fmt: skip
+           veil.FirstReached, veil.Trajectory, veil.WhichModel)  # fmt: skip
 MODEL = veil.Model(np.full((3, 2, 3), 1 / 3), np.zeros((3, 2)), 0, state_names=["a", "b", "c"])
 OBSERVER = veil.Observer([[1, 0], [0.5, 0.5], [0, 1]])
 STEP = {("no", "x"): "yes"}
@@ -32,6 +32,8 @@ CASES: list[tuple[Secret, str, list[bool]]] = [
     (veil.Holds(["F x", "G !c"], {"x": ["a"]}), "Which of 2 formulas hold?", [True, False, True]),
     (veil.Visited({"x": ["a", "b"], "y": "c"}), "Which zones were visited?", [True, True, True]),
     (veil.FirstReached({"x": ["b"], "y": ["c"]}, agent_knows=True), "Which zone was reached first?", [False, True, True]),
+    (veil.Trajectory(), "Through which states does the run pass, from time 0 to 2?", [False, False, False]),
+    (veil.Trajectory({"g": "a"}), "Through which groups of states does the run pass, from time 0 to 2?", [True, False, False]),
     (veil.WhichModel([0.25, 0.75], ["one", "two"]), "Which of the models is running?", [False, False, False]),
 ]  # fmt: skip
 
@@ -71,6 +73,7 @@ def test_the_table_of_a_secret_reads_back_as_an_equal_one(secret: Secret):
         (veil.Automaton(STEP, "no", ["maybe"], {"c": "x"}, "y", "stay"), [("secret", "accepting")]),
         (veil.Automaton(STEP | {("no", "z"): "no"}, "no", ["yes"], {"c": "x"}, "y", "stay"), [("secret", "transitions", 1)]),
         (veil.Automaton(STEP, "no", ["yes"], {"c": "x"}), [("secret", "labels"), ("secret", "transitions")]),
+        (veil.Trajectory({"g": ["a"], "h": ["a", "d"]}), [("secret", "of", "h")] * 2),
         (veil.WhichModel(), [("secret", "kind")]),
     ],
 )  # fmt: skip

@@ -40,6 +40,8 @@ _MOST_GAIN_BYTES = 2**24
 _MOST_LISTED = 2**24  # numbers of a joint table that is listed: 128 MiB
 _MOST_VALUES = 40  # of a secret, listed one a line
 _MOST_COUNTED = 20_000  # hidden states up to which observation sequences are counted, which takes about a second
+_PRIOR_SECONDS = 5.0  # for the entropy of a whole path, under the uniform policy
+_NO_BRACKET = "does not cover a whole path"
 
 
 @guarded
@@ -368,12 +370,16 @@ def _hiding(problem: "Problem") -> _Document:
     from ..common.logs import entropy_bits
     from ..engine.chain import make_chain
     from ..engine.size import tree_size
+    from ..measure.exact import Budget
+    from ..measure.trajectory import path_bits
 
-    chain = make_chain(problem, MarkovPolicy.uniform(problem), untimed=True)
+    chain = make_chain(problem, MarkovPolicy.uniform(problem), untimed=problem.secret_table.path is None, paths=True)
     found: _Document = {
         "prior": dict(zip(problem.secret_values, chain.prior.tolist(), strict=True)),
         "prior_bits": float(entropy_bits(chain.prior)),
     }
+    if problem.secret_table.path is not None:
+        found["prior_bits"] = path_bits(chain, Budget(time_limit=_PRIOR_SECONDS))
     if chain.silent is not None:
         why = "needs an observer with a clock"
         exact = "fits if the strings without silent steps are few"
@@ -391,7 +397,7 @@ def _hiding(problem: "Problem") -> _Document:
         "sequences_text": size.text(),
         "methods": {
             "exact": exact,
-            "bracket": "fits any horizon; tight if the chain mixes",
+            "bracket": "fits any horizon; tight if the chain mixes" if chain.hidden.path is None else _NO_BRACKET,
             "sampled": "fits; gives a standard error",
         },
     }

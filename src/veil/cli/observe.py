@@ -247,7 +247,7 @@ def _play(problem: "Problem", policy: "Policy", runs: int, seed: int) -> list[Ru
     from ..engine.hidden import event_name
     from ..engine.sampling import draw_runs
 
-    chain = make_chain(problem, policy)
+    chain = make_chain(problem, policy, paths=True)
     hidden, drawn = chain.hidden, draw_runs(chain, runs, np.random.default_rng(seed))
     actions = policy.choice_names(problem)
     states, first = problem.model.states, 0 if problem.observer.sees_first else 1

@@ -13,6 +13,7 @@ from ..policy.history import HistoryPolicy
 from ..policy.policy import Policy
 from ..policy.tabular import TablePolicy
 from ..problem.problem import Problem
+from ..problem.secrets.trajectory import refuse_path
 from .buffers import keep_pages
 from .followed import Followed, follow
 from .hidden import Hidden
@@ -116,16 +117,20 @@ class FollowedChain(Chain):
         return self._followed.chain_parts()
 
 
-def make_chain(problem: Problem, policy: Policy, *, untimed: bool = False) -> Chain:
+def make_chain(problem: Problem, policy: Policy, *, untimed: bool = False, paths: bool = False) -> Chain:
     """The chain that a policy induces in a problem; every measure works on it.
 
     For a history policy it is a `FollowedChain`, whose `followed` lets measures work time by time instead.
 
     **Arguments:** `untimed`: whether the caller covers observers without a clock, by `chain.silent`; else they are refused.
+    `paths`: the same for secrets that are whole paths, by `chain.hidden.path`.
 
-    **Raises:** `InputError` where the policy does not fit the problem, or the observer has no clock and needs one.
+    **Raises:** `InputError` where the policy does not fit the problem, the observer has no clock and needs one, or the
+    secret is a whole path and may not be one.
     """
     keep_pages()
+    if not paths:
+        refuse_path(problem.secret_table)
     if not (untimed and problem.observer.untimed):
         return _chain_of(policy, problem)
     chain = _chain_of(policy, problem.with_clock())

@@ -113,6 +113,7 @@ class Followed:
             split_time=split,
             horizon=hidden.horizon,
             discount=hidden.discount,
+            path=None if hidden.path is None else hidden.path[x],
         )
         return product, np.concatenate([layer.choice for layer in self.layers])[None]
 

@@ -97,7 +97,8 @@ class Hidden:
     is what the agent can tell of x, a row of the policy's table. The secret is a split: `labels[x, z]` is the probability of
     value z given the hidden state x at `split_time`, a one for the value of x, or a forecast of a later value; the row is
     empty where x cannot occur then. `reveals_last`: the observer is told `x_T` in the end, as in the lower end of a
-    bracket. `further` are the rewards of the constraints beside that on the return (`problem.further`).
+    bracket. `further` are the rewards of the constraints beside that on the return (`problem.further`). Where the secret is
+    a whole path, `path[x]` is what it shows of x, and `labels` has one value.
     """
 
     kernel: Kernel
@@ -116,6 +117,7 @@ class Hidden:
     discount: float
     reveals_last: bool = False
     further: tuple[Paid, ...] = ()
+    path: Int[np.ndarray, " N"] | None = None
 
     def paying(self, number: int) -> "Hidden":
         """The same chain whose return is the quantity of one of the further constraints."""
@@ -222,6 +224,7 @@ def _build(problem: Problem) -> Hidden:
         horizon=problem.horizon,
         discount=problem.discount,
         further=further_rewards(problem, model_index, memory, state),
+        path=None if table.path is None else table.path[state],
     )
 
 

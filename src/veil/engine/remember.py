@@ -97,6 +97,7 @@ def _product(problem: Problem, situations: Recall) -> Hidden:
             replace(one, reward=np.repeat(one.reward, situations.record.nodes, axis=1))
             for one in further_rewards(problem, model, secret, state)
         ),
+        path=None if table.path is None else table.path[state],
     )
 
 

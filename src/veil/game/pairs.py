@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from jaxtyping import Bool, Float, Int
 
 from ..common.clock import UNLIMITED, Clock
-from ..common.errors import TooLargeError
+from ..common.errors import InputError, TooLargeError
 from ..engine.chain import Chain
 from ..engine.hidden import Hidden
 from ..engine.moves import Layer, Moves, labelled, number_true
@@ -84,6 +84,10 @@ def make_pairs(
     **Raises:** `TooLargeError` before a layer is built that does not fit the budget, for the whole history before any is;
     `OutOfTime`.
     """
+    if hidden.path is not None:
+        raise InputError(
+            "secret", ["a whole path (veil.Trajectory) has no game: use method='ascent', certificate=False"]
+        )
     assert told_at is None or isinstance(memory, (FullHistory, TailEvents)), "other memories number their own nodes"
     if isinstance(memory, FullHistory):
         _check_tree(hidden, memory_bytes, clock)

@@ -56,7 +56,7 @@ def constraint_values(problem: Problem, policy: Policy) -> tuple[ConstraintValue
 
     **Raises:** `InputError` where the policy does not fit the problem.
     """
-    chain, wanted = make_chain(problem, policy, untimed=True), targets(problem)
+    chain, wanted = make_chain(problem, policy, untimed=True, paths=True), targets(problem)
     values = [_value(problem, chain)] if len(wanted) > len(problem.further) else []
     values += further_values(problem, chain)
     return tuple(

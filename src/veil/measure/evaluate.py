@@ -38,6 +38,7 @@ from .exact import (
 from .history import history_bracket, history_return
 from .result import Opacity
 from .sampled import check_settings, sampled_gradient, sampled_opacity
+from .trajectory import exact_path, sampled_path
 
 Method = Literal["auto", "exact", "bracket", "sampled"]
 _METHODS = ("auto", "exact", "bracket", "sampled")
@@ -54,6 +55,7 @@ _COUNT_SHARE, _EXACT_SHARE, _BRACKET_SHARE, _GRADIENT_SHARE = 0.1, 0.75, 0.5, 0.
 # Sparse rows are tried for this long where a count says that many sequences are possible, and for no larger share of
 # the time limit than this.
 _TRIAL_SECONDS, _TRIAL_SHARE = 0.3, 0.1
+_PATH_EXACT_SHARE = 0.5  # of the time, for the sequences of a secret that is a whole path, where a sample may follow
 _HISTORY_EXACT_SHARE = 0.5  # of the time, for the sequences of a history policy, where a bracket may follow
 
 
@@ -109,7 +111,9 @@ def opacity(
     """
     budget = Budget(memory_bytes, _SECONDS.get(method, 1.0) if time_limit is None else time_limit, merge_tolerance)
     settings = _Settings(method, width, sequences, std_error, seed, budget)
-    chain = make_chain(problem, policy, untimed=method in _WITHOUT_CLOCK)
+    chain = make_chain(problem, policy, **_covered(problem, method))
+    if problem.secret_table.path is not None:
+        return _of_path(chain, settings, gradient=False)[0]
     if chain.silent is not None:
         return exact_opacity(chain, budget, reason=_STRINGS)
     if chain.followed is not None and method in ("auto", "bracket"):
@@ -151,8 +155,11 @@ def opacity_gradient(
     """
     budget = Budget(memory_bytes, _SECONDS.get(method, 1.0) if time_limit is None else time_limit, merge_tolerance)
     settings = _Settings(method, width, sequences, None, seed, budget)
-    policy, chain = _softmax_chain(problem, theta, memory, untimed=method in _WITHOUT_CLOCK)
-    if chain.silent is not None:
+    policy, chain = _softmax_chain(problem, theta, memory, **_covered(problem, method))
+    if problem.secret_table.path is not None:
+        result, slope = _of_path(chain, settings, gradient=True)
+        assert slope is not None
+    elif chain.silent is not None:
         result, slope = exact_gradient(chain, budget, reason=_STRINGS)
     elif method == "auto":
         result, slope = _Auto(chain, settings, gradient=True).run()
@@ -171,7 +178,7 @@ def expected_return(problem: Problem, policy: Policy) -> float:
 
     A time-dependent policy plays optimally for the return after the horizon in the second case.
     """
-    chain = make_chain(problem, policy, untimed=True)  # a return does not depend on the observer
+    chain = make_chain(problem, policy, untimed=True, paths=True)  # a return depends on neither observer nor secret
     if chain.followed is not None:
         return history_return(problem, chain.followed)
     return float(return_values(problem, chain.hidden, chain.table[None], stationary=chain.stationary)[0])
@@ -181,7 +188,7 @@ def return_gradient(
     problem: Problem, theta: ArrayLike, *, memory: Memory | None = None
 ) -> tuple[float, Float[np.ndarray, "*T C A"]]:
     """The expected return of a softmax policy and its exact gradient in the parameters; see `opacity_gradient`."""
-    policy, chain = _softmax_chain(problem, theta, memory, untimed=True)
+    policy, chain = _softmax_chain(problem, theta, memory, untimed=True, paths=True)
     value, slope = evaluate_return(problem, chain)
     return value, _in_theta(policy, slope)
 
@@ -299,6 +306,34 @@ def _of_history(chain: Chain, followed: Followed, settings: _Settings) -> Opacit
     return history_bracket(followed, settings.budget, settings.width)
 
 
+def _covered(problem: Problem, method: str) -> dict[str, bool]:
+    """What a method covers beside a secret at one time and an observer with a clock: one of the others, not both."""
+    clock = problem.secret_table.path is None and method in _WITHOUT_CLOCK
+    return {"untimed": clock, "paths": method != "bracket"}
+
+
+def _of_path(chain: Chain, settings: _Settings, *, gradient: bool) -> Measured:
+    """A whole path: all sequences where `auto` may and they fit half of the time, else a sample."""
+    budget, reason = settings.budget, ""
+    if settings.method in ("auto", "exact"):
+        whole = settings.method == "exact"
+        try:
+            return exact_path(chain, budget if whole else budget.share(_PATH_EXACT_SHARE), gradient=gradient)
+        except TooLargeError:
+            if whole:
+                raise
+            reason = "sampled: the possible sequences are too many to enumerate within the budget"
+    return sampled_path(
+        chain,
+        budget,
+        sequences=settings.sequences,
+        std_error=settings.std_error,
+        seed=settings.seed,
+        gradient=gradient,
+        reason=reason,
+    )
+
+
 def _number_text(number: float) -> str:
     return f"{number:,.0f}" if number < 1e15 else f"{number:.3g}"
 
@@ -330,17 +365,17 @@ def _sampled_gradient(
 
 
 def _softmax_chain(
-    problem: Problem, theta: ArrayLike, memory: Memory | None, *, untimed: bool
+    problem: Problem, theta: ArrayLike, memory: Memory | None, *, untimed: bool, paths: bool
 ) -> tuple[TablePolicy, Chain]:
     if memory is not None:
         policy = MemoryPolicy.softmax(theta, problem, memory)
-        return policy, make_chain(problem, policy, untimed=untimed)
+        return policy, make_chain(problem, policy, untimed=untimed, paths=paths)
     defects = Defects("softmax parameters")
     array = as_floats(theta, "theta", defects)
     defects.raise_if_any()
     kind = TimedPolicy if array is not None and array.ndim == 3 else MarkovPolicy
     policy = kind.softmax(theta, problem)
-    return policy, make_chain(problem, policy, untimed=untimed)
+    return policy, make_chain(problem, policy, untimed=untimed, paths=paths)
 
 
 def _in_theta(policy: TablePolicy, gradient: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "*T C A"]:

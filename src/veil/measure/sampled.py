@@ -81,8 +81,8 @@ def sampled_opacity(
     **Raises:** `TooLargeError` where not even a first chunk of sequences fits the time.
     """
     generator = np.random.default_rng(seed)
-    sizes = _timely_sizes(chain, sequences, memory_bytes, clock, gradient=False)
-    tally = _Tally()
+    sizes = timely_sizes(chain, sequences, memory_bytes, clock, gradient=False)
+    tally = Tally()
     try:
         for size in itertools.chain(sizes, itertools.repeat(sizes[0])):
             events = draw_events(chain, size, generator, clock)
@@ -90,14 +90,10 @@ def sampled_opacity(
                 chain, events, gradient=False, memory_bytes=memory_bytes, pad_to=max(sizes), clock=clock
             )
             tally.add(run.result.count, entropy_bits(run.result.posterior))
-            if tally.count < sequences:
-                continue
-            # A few sequences that happen to be alike have no spread: they do not reach any target.
-            reached = std_error is None or (tally.std_error <= std_error and tally.count >= _LEAST)
-            if reached or tally.count >= _MOST:
+            if tally.count >= sequences and tally.is_enough(std_error):
                 break
     except OutOfTime:
-        reason = _late(tally, f"a standard error of {std_error:g}" if std_error else f"{sequences:,}", reason)
+        reason = late(tally, f"a standard error of {std_error:g}" if std_error else f"{sequences:,}", reason)
     return _result(chain.prior, tally, reason)
 
 
@@ -119,8 +115,8 @@ def sampled_gradient(
     is that of the chunks so far, as for `sampled_opacity`.
     """
     generator = np.random.default_rng(seed)
-    sizes = _timely_sizes(chain, sequences, memory_bytes, clock if partial else UNLIMITED, gradient=True)
-    slope, tally = np.zeros(chain.table.shape), _Tally()
+    sizes = timely_sizes(chain, sequences, memory_bytes, clock if partial else UNLIMITED, gradient=True)
+    slope, tally = np.zeros(chain.table.shape), Tally()
     try:
         for size in sizes:
             events = draw_events(chain, size, generator, clock)
@@ -137,7 +133,7 @@ def sampled_gradient(
     except OutOfTime:
         if not partial:
             raise
-        reason = _late(tally, f"{sequences:,}", reason)
+        reason = late(tally, f"{sequences:,}", reason)
         slope *= sequences / tally.count
     return _result(chain.prior, tally, reason), slope
 
@@ -146,12 +142,12 @@ def opacity_of_posteriors(
     prior: Float[np.ndarray, " Z"], posterior: Float[np.ndarray, "k Z"], reason: str = ""
 ) -> Opacity:
     """The estimate from `P(z)` and the posteriors `P(z|y)` of independent sequences of a chain."""
-    tally = _Tally()
+    tally = Tally()
     tally.add(np.ones(len(posterior)), entropy_bits(posterior))
     return _result(prior, tally, reason)
 
 
-def _late(tally: "_Tally", wanted: str, reason: str) -> str:
+def late(tally: "Tally", wanted: str, reason: str) -> str:
     """The reason of an estimate that the time limit cut short; raises `TooLargeError` where there is none."""
     if tally.count < 2:
         raise TooLargeError(
@@ -162,7 +158,7 @@ def _late(tally: "_Tally", wanted: str, reason: str) -> str:
 
 
 @dataclass
-class _Tally:
+class Tally:
     """Running sums of `h(y)`."""
 
     count: int = 0
@@ -170,20 +166,29 @@ class _Tally:
     squares: float = 0.0
 
     def add(self, count: np.ndarray, bits: np.ndarray) -> None:
+        """Take in `bits`, each `count` times."""
         self.count += int(count.sum())
         self.total += float(count @ bits)
         self.squares += float(count @ bits**2)
 
     @property
     def mean(self) -> float:
+        """The estimate."""
         return self.total / self.count
 
     @property
     def std_error(self) -> float:
+        """Its standard error."""
         return float(np.sqrt(max(0.0, self.squares / self.count - self.mean**2) / (self.count - 1)))
 
+    def is_enough(self, std_error: float | None) -> bool:
+        """Whether a target is reached, or as much as can be drawn."""
+        # A few sequences that happen to be alike have no spread: they do not reach any target.
+        reached = std_error is None or (self.std_error <= std_error and self.count >= _LEAST)
+        return reached or self.count >= _MOST
 
-def _timely_sizes(chain: Chain, sequences: int, memory_bytes: int, clock: Clock, *, gradient: bool) -> list[int]:
+
+def timely_sizes(chain: Chain, sequences: int, memory_bytes: int, clock: Clock, *, gradient: bool) -> list[int]:
     """`chunk_sizes`; smaller ones where all sequences are forecast to take most of the time, so that some get done."""
     each = sequence_seconds(chain, gradient=gradient)
     most = _CHUNK if sequences * each <= clock.left / 2 else max(2, int(clock.left / each / _TIMELY_CHUNKS))
@@ -213,7 +218,7 @@ def chunk_sizes(chain: Chain, sequences: int, memory_bytes: int, most: int = _CH
     return [size + 1] * larger + [size] * (chunks - larger)
 
 
-def _result(distribution: Float[np.ndarray, " Z"], tally: _Tally, reason: str) -> Opacity:
+def _result(distribution: Float[np.ndarray, " Z"], tally: Tally, reason: str) -> Opacity:
     prior = float(entropy_bits(distribution))
     most = min(prior, log2_of_count(len(distribution)))
     return Opacity(

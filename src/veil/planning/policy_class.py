@@ -127,6 +127,12 @@ def make_space(problem: Problem, memory: "str | Memory" = "markov") -> Space:
     )
 
 
+def any_table(space: Space) -> Float[np.ndarray, "T C A"]:
+    """A table with no symmetry: under the uniform one histories may tell the same, which they do under no other."""
+    weights = space.available * np.random.default_rng(0).uniform(0.5, 1.5, space.shape)
+    return weights / weights.sum(axis=-1, keepdims=True)
+
+
 def smaller_classes(memory: "str | Memory") -> "tuple[str, ...]":
     """The classes without memory that a class contains, smaller ones first: stationary, then time-dependent policies."""
     if not isinstance(memory, Memory):

@@ -84,7 +84,7 @@ def check_options(options: SolveOptions) -> SolveOptions:
 
 def _with_proof(problem: Problem, solution: Solution, options: SolveOptions, seconds: float) -> Solution:
     """The answer with its certificate, or with the reason why it has none."""
-    note = _why_no_proof(solution, options)
+    note = _why_no_proof(problem, solution, options)
     if note:
         return replace(solution, certificate_note=note)
     try:
@@ -99,11 +99,13 @@ def _with_proof(problem: Problem, solution: Solution, options: SolveOptions, sec
     return replace(solution, certificate=proof, proof=None)
 
 
-def _why_no_proof(solution: Solution, options: SolveOptions) -> str:
+def _why_no_proof(problem: Problem, solution: Solution, options: SolveOptions) -> str:
     if solution.status is Status.INTERRUPTED:
         return "the search was interrupted"
     if solution.status is Status.INFEASIBLE:
         return "no feasible policy was found"
+    if problem.secret_table.path is not None:
+        return "certificates are about a secret with one value, and this one is a whole path"
     if options.objective != "entropy":
         return f"certificates are about the entropy H(Z|Y), and the objective was {options.objective!r}"
     if options.min_opacity is not None:

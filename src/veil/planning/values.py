@@ -25,7 +25,8 @@ from ..measure.result import Opacity
 from ..measure.sampled import opacity_of_posteriors, sampled_gradient
 from .layers import Layers
 from .options import Evaluation, Objective
-from .policy_class import Space
+from .path_values import make_path_secrecy
+from .policy_class import Space, any_table
 
 # An exact ascent makes about this many gradients. `auto` enumerates all sequences where they are forecast to take at most
 # this many seconds, or the time limit where that is shorter; else it samples.
@@ -186,6 +187,10 @@ class SampleSecrecy:
     kind = "sampled"
 
     def __init__(self, space: Space, objective: Objective, sequences: int, seed: int, reason: str):
+        if space.hidden.path is not None:
+            raise InputError(
+                "secret", ["a whole path cannot be searched on samples: use gradients='exact', without features"]
+            )
         self._space, self._sequences, self.seed = space, sequences, seed
         self._objective: Objective = objective
         self.reason = f"sampled sequences: {reason}"
@@ -267,7 +272,9 @@ def make_secrecy(
     **Raises:** `InputError` where the evaluation asked for cannot serve the objective; `TooLargeError` where `"exact"`
     would take more than five minutes a gradient.
     """
-    hidden, chain = space.hidden, space.chain(_any_table(space))
+    if space.hidden.path is not None:
+        return make_path_secrecy(space, objective, evaluation)
+    hidden, chain = space.hidden, space.chain(any_table(space))
     enumerates = evaluation in ("auto", "exact")
     fits = _exact_seconds(objective, time_limit)
     if enumerates and hidden.num_states > (_COUNTED_STATES if evaluation == "auto" else COUNTED_STATES):
@@ -310,12 +317,6 @@ def make_secrecy(
         )
         why = f"{cost}, and exact ascent is used up to {fits:.2g} s"
     return SampleSecrecy(space, objective, sequences, seed, why)
-
-
-def _any_table(space: Space) -> Float[np.ndarray, "T C A"]:
-    """A table with no symmetry: under the uniform one histories may tell the same, which they do under no other."""
-    weights = space.available * np.random.default_rng(0).uniform(0.5, 1.5, space.shape)
-    return weights / weights.sum(axis=-1, keepdims=True)
 
 
 def _counted(chain: Chain, time_limit: float | None) -> TreeSize | None:

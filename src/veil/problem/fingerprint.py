@@ -173,6 +173,8 @@ def _write_secret(writer: _Writer, table: SecretTable) -> None:
     else:
         writer.floats("secret: weights", table.weights)
     writer.integer("secret: agent knows", table.agent_knows)
+    if table.path is not None:
+        writer.integers("secret: path", table.path)
 
 
 def _write_constraint(writer: _Writer, constraint: LinearConstraint) -> None:

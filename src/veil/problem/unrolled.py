@@ -39,6 +39,7 @@ class AtEachTime(Secret):
             label=table.label[:, :, self.state],
             memory_start=table.memory_start[self.state],
             memory_step=table.memory_step[:, self.state],
+            path=None if table.path is None else table.path[self.state],
         )
 
     def describe(self, problem: "Problem") -> str:

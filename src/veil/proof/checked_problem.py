@@ -45,6 +45,9 @@ class CheckedProblem:
 
     def __init__(self, problem: Problem):
         table, observer, models = problem.secret_table, problem.observer, problem.models
+        require(
+            table.path is None, "problem: its secret is a whole path (veil.Trajectory), which no certificate covers"
+        )
         memories, states = table.memory_step.shape
         self.problem, self.states, self.actions = problem, states, problem.num_actions
         self.horizon, self.discount, self.values = problem.horizon, problem.discount, len(table.value_names)

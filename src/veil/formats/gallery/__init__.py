@@ -29,6 +29,7 @@ _NAMES = (
     "network-probe",
     "badge-doors",
     "convoy-checkpoint",
+    "night-round",
 )
 
 

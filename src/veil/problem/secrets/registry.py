@@ -42,6 +42,7 @@ SECRETS: Registry[type[Secret]] = Registry(
         "formula": "veil.problem.secrets.holds:Holds",
         "visited": "veil.problem.secrets.visited:Visited",
         "first_reached": "veil.problem.secrets.visited:FirstReached",
+        "trajectory": "veil.problem.secrets.trajectory:Trajectory",
         "which_model": "veil.problem.secrets.which_model:WhichModel",
     },
     _check,

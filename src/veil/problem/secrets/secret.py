@@ -66,6 +66,8 @@ class SecretTable:
     The hidden state is `(k, m, s)`: which model runs, the private memory, the state of the model. The memory starts as
     `memory_start[s_0]` and becomes `memory_step[m, s']` on entering `s'`. The value of the secret is
     `label[k, m, s]` of the hidden state at `time`; -1 marks hidden states that cannot occur then.
+
+    Where `path` is given, the secret is the whole sequence `path[s_0] … path[s_T]` instead; `label` then has one value.
     """
 
     time: int
@@ -76,6 +78,7 @@ class SecretTable:
     memory_names: tuple[str, ...] = ("",)
     weights: Float[np.ndarray, " K"] | None = None
     agent_knows: bool = False
+    path: Int[np.ndarray, " S"] | None = None
 
     @classmethod
     def without_memory(cls, time: int, names: Sequence[str], label: Int[np.ndarray, " S"]) -> Self:
@@ -158,16 +161,16 @@ def membership(states: Names, wanted: Iterable[State], defects: Defects) -> Int[
 
 
 def group_labels(
-    states: Names, groups: object, defects: Defects
+    states: Names, groups: object, defects: Defects, key: str = "groups"
 ) -> tuple[tuple[str, ...], Int[np.ndarray, " S"]] | None:
     """The names of the groups and the number of each state's group, -1 for none; None where they are no mapping."""
     if not isinstance(groups, Mapping):
         found = type(groups).__name__
-        defects.add(f"groups are a {found}, expected a mapping from name to states", "groups")
+        defects.add(f"{key}: found a {found}, expected a mapping from name to states", key)
         return None
     label, names = np.full(len(states), -1), tuple(str(name) for name in groups)
     for number, (name, members) in enumerate(groups.items()):
-        group = defects.under("groups", names[number], where=f"group {name!r}")
+        group = defects.under(key, names[number], where=f"group {name!r}")
         inside = membership(states, members, group).astype(bool)
         for state in np.flatnonzero(inside & (label >= 0))[:3]:
             other = f"state {states[state]!r} is in group {names[label[state]]!r} too"
@@ -189,13 +192,20 @@ def set_or_groups(
         return None
     if wanted is not None:
         return ELSEWHERE_OR_SECRET, membership(states, wanted, defects.under("states"))
-    found = group_labels(states, groups, defects)
+    return all_labels(states, groups, defects)
+
+
+def all_labels(
+    states: Names, groups: object, defects: Defects, key: str = "groups"
+) -> tuple[tuple[str, ...], Int[np.ndarray, " S"]] | None:
+    """`group_labels` with a further group `elsewhere` for the states in none."""
+    found = group_labels(states, groups, defects, key)
     if found is None or (found[1] >= 0).all():
         return found
     names, label = found
     if ELSEWHERE in names:
         outside = states[int(np.flatnonzero(label < 0)[0])]
-        defects.add(f"group {ELSEWHERE!r} does not hold {outside!r}, which is in no group: rename the group", "groups")
+        defects.add(f"group {ELSEWHERE!r} does not hold {outside!r}, which is in no group: rename the group", key)
     return (*names, ELSEWHERE), np.where(label < 0, len(names), label)
 
 

@@ -1,0 +1,147 @@
+"""Opacity of a whole path, `H(R|Y) = H(R,Y) − H(Y)`: exact, with its gradient, or sampled with its error."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from ..common.clock import OutOfTime
+from ..common.errors import InputError, TooLargeError
+from ..common.logs import log2_of_count, log2_or_zero, natural_log
+from ..engine.chain import Chain
+from ..engine.event_entropy import Shown, show_path
+from ..engine.sampling import draw_events
+from .exact import Budget, walk_all
+from .result import Opacity
+from .sampled import Tally, late, sequence_pass, timely_sizes
+
+Slope = Float[np.ndarray, "T C A"]
+_PRIOR_SHARE = 0.25  # of the time left, for the entropy of the path before anything is seen
+
+
+class SequenceEntropy:
+    """Adds up `H(Y) = Σ −P(y) log2 P(y)`; its gradient is `−log2 P(y)`, up to a constant that changes no policy."""
+
+    def __init__(self) -> None:
+        self.bits = 0.0
+
+    def __call__(self, joint: np.ndarray, events: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """See `Objective`."""
+        slope = -log2_or_zero(joint)
+        self.bits += float(np.vdot(joint, slope))
+        return slope
+
+
+@dataclass(frozen=True)
+class EventEntropy:
+    """The entropy of the event sequences of a chain: bits, the gradient where it was asked for, and how many there are."""
+
+    bits: float
+    slope: Slope | None
+    num_sequences: float
+
+
+def event_entropy(chain: Chain, budget: Budget, *, gradient: bool) -> EventEntropy:
+    """`H(E_0 … E_T)` of a chain, over all possible sequences. Raises `TooLargeError`."""
+    # Rows that are proportional must not be merged: the entropy of sequences is not homogeneous.
+    objective, walk, slope = walk_all(chain, budget, SequenceEntropy, gradient=gradient, keep_events=True)
+    return EventEntropy(objective.bits, slope, walk.num_sequences)
+
+
+def shown_entropy(chain: Chain, shown: Shown, budget: Budget, *, gradient: bool) -> EventEntropy:
+    """The entropy of the events of the observer who is shown the path; a sum over times where they tell the state."""
+    if shown.entropy is None:
+        return event_entropy(shown.chain(chain), budget, gradient=gradient)
+    bits, slope = shown.entropy.evaluate(chain.table[None], stationary=chain.stationary, gradient=gradient)
+    return EventEntropy(float(bits[0]), slope[0] if gradient else None, math.nan)
+
+
+def exact_path(chain: Chain, budget: Budget, *, gradient: bool, reason: str = "") -> tuple[Opacity, Slope | None]:
+    """`H(R|Y)` and its gradient in the policy's table.
+
+    Cost: a walk over the possible observation sequences; where the path and the observations do not tell the hidden
+    state, a second one, over the possible pairs of both.
+
+    **Raises:** `TooLargeError`; `InputError` where histories are to be merged.
+    """
+    if budget.merge_tolerance > 0:
+        raise InputError("merge_tolerance", ["histories of a whole path cannot be merged: leave it out"])
+    seen = event_entropy(chain, budget, gradient=gradient)
+    both = shown_entropy(chain, show_path(chain.hidden), budget, gradient=gradient)
+    prior = shown_entropy(chain, show_path(chain.hidden, alone=True), budget, gradient=False).bits
+    bits = max(0.0, both.bits - seen.bits)
+    slope = both.slope - seen.slope if both.slope is not None and seen.slope is not None else None
+    text = reason or "entropy of path and observations less that of the observations, over all possible sequences"
+    return Opacity(bits, bits, bits, max(prior, bits), "exact", int(seen.num_sequences), reason=text), slope
+
+
+def sampled_path(
+    chain: Chain,
+    budget: Budget,
+    *,
+    sequences: int,
+    std_error: float | None = None,
+    seed: int,
+    gradient: bool,
+    reason: str = "",
+) -> tuple[Opacity, Slope | None]:
+    """The mean of `−log2 P(r|y)` over drawn pairs of path and observations, unbiased, and an unbiased gradient.
+
+    The gradient is that of `(1/M) Σ_k stop(−log2 P(r_k|y_k) − b_k) · log P(r_k,y_k)`, with `b_k` the mean over the other
+    pairs of its chunk: `E[∇ log P(r|y)] = 0`. `std_error`, and the clock of the budget: see `sampled_opacity`.
+
+    Cost: two passes along each sequence.
+    """
+    shown = show_path(chain.hidden)
+    path_chain, generator, tally = shown.chain(chain), np.random.default_rng(seed), Tally()
+    clock, memory = budget.clock, budget.memory_bytes
+    sizes = timely_sizes(path_chain, sequences, memory, clock, gradient=gradient)
+    slope = np.zeros(chain.table.shape) if gradient else None
+    wanted = f"a standard error of {std_error:g}" if std_error else f"{sequences:,}"
+    try:
+        turn = 0
+        while turn < len(sizes) or not tally.is_enough(std_error):
+            size = sizes[min(turn, len(sizes) - 1)]
+            turn += 1
+            events = draw_events(path_chain, size, generator, clock)
+            both = sequence_pass(path_chain, events, gradient=gradient, memory_bytes=memory, clock=clock)
+            seen = sequence_pass(chain, shown.before(events), gradient=False, memory_bytes=memory, clock=clock)
+            logs = both.result.log_likelihood[both.result.index] - seen.result.log_likelihood[seen.result.index]
+            bits = -logs / natural_log(np.array(2.0))
+            if slope is not None:
+                baseline = (bits.sum() - bits) / (size - 1)
+                weight = np.bincount(both.result.index, bits - baseline, minlength=len(both.result.count))
+                slope += both.pull_back(weight[:, None] / sequences)
+            tally.add(np.ones(size), bits)
+    except OutOfTime:
+        reason = late(tally, wanted, reason)
+        if slope is not None:
+            slope *= sequences / tally.count
+    return _sampled_result(chain, budget, tally, reason), slope
+
+
+def path_bits(chain: Chain, budget: Budget) -> float:
+    """`H(R)`, the entropy of the path before anything is seen; where it does not fit the budget, that of all paths alike."""
+    path = chain.hidden.path
+    assert path is not None
+    try:
+        return shown_entropy(chain, show_path(chain.hidden, alone=True), budget, gradient=False).bits
+    except TooLargeError:
+        return (chain.hidden.horizon + 1) * log2_of_count(len(np.unique(path)))
+
+
+def _sampled_result(chain: Chain, budget: Budget, tally: Tally, reason: str) -> Opacity:
+    """The estimate; proven are only 0 and the entropy of the path."""
+    prior = path_bits(chain, budget.share(_PRIOR_SHARE))
+    return Opacity(
+        bits=tally.mean,
+        lower=0.0,
+        upper=prior,
+        prior_bits=prior,
+        method="sampled",
+        num_sequences=tally.count,
+        std_error=tally.std_error,
+        reason=reason or f"{tally.count:,} sampled pairs of path and observations",
+    )

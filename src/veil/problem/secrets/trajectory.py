@@ -1,0 +1,82 @@
+"""The secret `trajectory`: which states, or groups of states, did the run pass through, at every time?"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Bool
+
+from ...common.checks import Defects
+from ...common.errors import InputError
+from ..model import Model
+from .secret import Key, Secret, SecretTable, State, States, all_labels, frozen_groups
+
+if TYPE_CHECKING:
+    from ..problem import Problem
+
+_OF = Key(
+    "of",
+    dict[str, States],
+    "Groups of states, `group = states`: the path of groups is secret instead of that of states; all other states are"
+    " `elsewhere`.",
+    None,
+    most=10_000,
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Trajectory(Secret):
+    """The whole path: `Z = s_0 … s_T`, or the groups `g(s_0) … g(s_T)` in which the states lie.
+
+    Covered by `veil.opacity` and `veil.opacity_gradient` (exact and sampled) and by searches on exact values. There is
+    neither a bracket nor a certificate.
+
+    **Arguments:** `of`: None for the path of states; or a mapping from a group's name to its states, for the path of groups.
+    Groups must not overlap; states in none of them are in the group `elsewhere`.
+    """
+
+    kind = "trajectory"
+    keys = (_OF,)
+
+    of: Mapping[str, Iterable[State]] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "of", frozen_groups(self.of))
+
+    def resolve(self, models: Sequence[Model], horizon: int, defects: Defects) -> SecretTable | None:
+        """The group of each state, which a path lists; the label has one value."""
+        size = models[0].num_states
+        path = np.arange(size)
+        if self.of is not None:
+            found = all_labels(models[0].states, self.of, defects, "of")
+            if found is None:
+                return None
+            path = found[1]
+        one = np.zeros((1, 1, size), dtype=int)
+        return SecretTable(horizon, ("path",), one, one[0, 0], one[0], path=path)
+
+    def describe(self, problem: "Problem") -> str:
+        """The question."""
+        what = "states" if self.of is None else "groups of states"
+        return f"Through which {what} does the run pass, from time 0 to {problem.horizon}?"
+
+    def marked_states(self, problem: "Problem") -> Bool[np.ndarray, " S"]:
+        """No state is more secret than another; of groups, the states that are in one."""
+        if self.of is None:
+            return np.zeros(problem.num_states, dtype=bool)
+        path = problem.secret_table.path
+        assert path is not None
+        return path < len(self.of)
+
+
+def refuse_path(table: SecretTable) -> None:
+    """Raise `InputError` where the secret is a whole path, for all that needs its value at one time."""
+    if table.path is not None:
+        raise InputError(
+            "secret",
+            [
+                "it is a whole path (veil.Trajectory), which this does not cover: measure with veil.opacity or"
+                " veil.opacity_gradient (method='exact' or 'sampled'), plan with veil.solve (method='ascent')"
+            ],
+        )

@@ -1,0 +1,300 @@
+"""Whole paths as secrets: values against all runs one by one, gradients by differences, samples, memories, and refusals."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import veil
+from tests.paths import all_runs, entropy, hidden_bits, merged, sum_over_times
+from veil.problem.fingerprint import fingerprint
+
+
+def distributions(rng: np.random.Generator, *shape: int, density: float = 0.6) -> np.ndarray:
+    """Random distributions over the last axis, some entries exactly zero."""
+    keep = rng.random(shape) < density
+    keep[..., 0] |= ~keep.any(axis=-1)
+    found = rng.uniform(0.05, 1, shape) * keep
+    return found / found.sum(axis=-1, keepdims=True)
+
+
+def random_problem(seed: int) -> tuple[veil.Problem, np.ndarray | None]:
+    """A small problem whose secret is the path of states, or of two groups of them; and the group of each state."""
+    rng = np.random.default_rng(seed)
+    states, actions, observations, horizon = (int(rng.integers(*ends)) for ends in ((1, 5), (1, 3), (1, 4), (0, 4)))
+    model = veil.Model(
+        distributions(rng, states, actions, states), np.zeros((states, actions)), distributions(rng, states)
+    )
+    shape = (actions, states, observations) if rng.random() < 0.25 else (states, observations)
+    observer = veil.Observer(
+        distributions(rng, *shape), sees_actions=bool(rng.random() < 0.3), sees_initial=bool(rng.random() < 0.7)
+    )
+    group = rng.integers(0, 2, states) if rng.random() < 0.5 else None
+    of = None
+    if group is not None:
+        of = {name: np.flatnonzero(group == number).tolist() for number, name in enumerate("ab") if number in group}
+    return veil.Problem(model, observer, veil.Trajectory(of), horizon), group
+
+
+def random_table(problem: veil.Problem, rng: np.random.Generator, timed: bool) -> np.ndarray:
+    shape = (problem.num_states, problem.num_actions)
+    return distributions(rng, *((problem.horizon, *shape) if timed else shape), density=0.8)
+
+
+def check_against_all_runs(seed: int) -> None:
+    problem, group = random_problem(seed)
+    rng = np.random.default_rng([seed, 1])
+    timed = bool(rng.random() < 0.5) and problem.horizon > 0
+    table = random_table(problem, rng, timed)
+    policy = veil.TimedPolicy(table) if timed else veil.MarkovPolicy(table)
+    runs = all_runs(problem, lambda path, _: table[len(path) - 1, path[-1]] if timed else table[path[-1]])
+    found = veil.opacity(problem, policy, "exact")
+    assert found.bits == pytest.approx(hidden_bits(runs, group), abs=1e-12)
+    shown = merged(runs, lambda path, _: path if group is None else tuple(group[list(path)]))
+    assert found.prior_bits == pytest.approx(entropy(shown), abs=1e-12)
+    if group is None:  # equality for policies on the state and the observations
+        assert found.bits == pytest.approx(sum_over_times(runs, problem.horizon), abs=1e-12)
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_all_runs(block: int) -> None:
+    """The exact value of 100 random problems, and the sum over times for paths of states."""
+    for seed in range(10 * block, 10 * block + 10):
+        check_against_all_runs(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(10))
+def test_all_runs_of_many_problems(block: int) -> None:
+    """The same for 1,000."""
+    for seed in range(1000 + 100 * block, 1100 + 100 * block):
+        check_against_all_runs(seed)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_gradient(seed: int) -> None:
+    """The gradient in a random direction, by central differences."""
+    problem, _ = random_problem(seed)
+    rng = np.random.default_rng([seed, 2])
+    shape = (problem.num_states, problem.num_actions)
+    theta = rng.normal(size=(problem.horizon, *shape) if seed % 2 and problem.horizon else shape)
+    direction, step = rng.normal(size=theta.shape), 1e-5
+    _, slope = veil.opacity_gradient(problem, theta)
+    ends = [veil.opacity_gradient(problem, theta + sign * step * direction)[0].bits for sign in (1, -1)]
+    assert np.vdot(slope, direction) == pytest.approx((ends[0] - ends[1]) / (2 * step), abs=1e-7)
+
+
+def test_samples() -> None:
+    """A sampled value within five standard errors, and a sampled gradient near the exact one."""
+    for seed in (7, 13, 50):
+        problem, _ = random_problem(seed)
+        policy = veil.MarkovPolicy.uniform(problem)
+        exact, sampled = (veil.opacity(problem, policy, method) for method in ("exact", "sampled"))
+        assert exact.bits > 0.1
+        assert abs(sampled.bits - exact.bits) <= 5 * sampled.std_error
+        assert sampled.prior_bits == pytest.approx(exact.prior_bits, abs=1e-12)
+        theta = np.random.default_rng(seed).normal(size=(problem.num_states, problem.num_actions))
+        slope = veil.opacity_gradient(problem, theta)[1]
+        assert np.abs(veil.opacity_gradient(problem, theta, "sampled", sequences=20_000)[1] - slope).max() < 0.02
+
+
+def with_predecessor(problem: veil.Problem) -> veil.Problem:
+    """The problem over pairs (state before, state), whose policies remember the state before."""
+    size, model = problem.num_states, problem.model
+    state = np.arange(size * size) % size
+    moves = np.zeros((size * size, problem.num_actions, size * size))
+    for pair, target in itertools.product(range(size * size), range(size)):
+        moves[pair, :, state[pair] * size + target] = model.transitions[state[pair], :, target]
+    start = np.zeros(size * size)
+    start[np.arange(size) * (size + 1)] = model.initial
+    emissions = problem.observer.emissions
+    observer = problem.observer.replace(emissions=emissions[..., state, :])
+    groups = {str(one): np.flatnonzero(state == one).tolist() for one in range(size)}
+    larger = veil.Model(moves, np.zeros((size * size, problem.num_actions)), start)
+    return veil.Problem(larger, observer, veil.Trajectory(groups), problem.horizon)
+
+
+def test_policies_that_remember() -> None:
+    """For policies that remember their own past the sum over times is an upper bound, and strict for some."""
+    excess = []
+    for seed in range(60):
+        problem, _ = random_problem(seed)
+        if problem.horizon < 2 or problem.num_actions < 2 or problem.num_states < 2:
+            continue
+        larger = with_predecessor(problem)
+        table = random_table(larger, np.random.default_rng([seed, 3]), False)
+        size = problem.num_states
+
+        def choice(path, _, table=table, size=size):
+            return table[path[-2 if len(path) > 1 else -1] * size + path[-1]]
+
+        runs = all_runs(problem, choice)
+        found = veil.opacity(larger, veil.MarkovPolicy(table), "exact")
+        assert found.bits == pytest.approx(hidden_bits(runs), abs=1e-12)
+        excess.append(sum_over_times(runs, problem.horizon) - found.bits)
+    assert len(excess) > 5
+    assert min(excess) > -1e-12
+    assert max(excess) > 1e-3
+
+
+def test_memories_of_policies() -> None:
+    """A memory of states, and a controller whose nodes the path does not tell, against the same as larger models."""
+    problem = random_problem(13)[0].replace(secret=veil.Trajectory())
+    assert min(problem.num_states, problem.num_actions, problem.horizon) >= 2
+    rng = np.random.default_rng(0)
+    size, actions, nodes = problem.num_states, problem.num_actions, 2
+    rows = distributions(rng, size * nodes, actions * nodes)
+    found = veil.opacity(problem, veil.MemoryPolicy(veil.Controller(nodes), rows), "exact")
+    state = np.repeat(np.arange(size), nodes)
+    moves = np.zeros((size * nodes, actions * nodes, size * nodes))
+    for action, node in itertools.product(range(actions), range(nodes)):
+        moves[:, action * nodes + node, node::nodes] = problem.model.transitions[state, action, :]
+    start = np.zeros(size * nodes)
+    start[::nodes] = problem.model.initial
+    emissions = problem.observer.emissions
+    emissions = np.repeat(emissions, nodes, axis=0)[:, state] if emissions.ndim == 3 else emissions[state]
+    larger = veil.Problem(
+        veil.Model(moves, np.zeros(moves.shape[:2]), start),
+        veil.Observer(emissions, sees_initial=problem.observer.sees_initial),
+        veil.Trajectory({str(one): np.flatnonzero(state == one).tolist() for one in range(size)}),
+        problem.horizon,
+    )
+    assert not problem.observer.sees_actions
+    assert found.bits == pytest.approx(veil.opacity(larger, veil.MarkovPolicy(rows), "exact").bits, abs=1e-12)
+    uniform = veil.opacity(problem, veil.MemoryPolicy.uniform(problem, veil.StateMemory(1)), "exact")
+    assert uniform.bits == pytest.approx(veil.opacity(problem, veil.MarkovPolicy.uniform(problem)).bits, abs=1e-12)
+
+
+def smart_meter(horizon: int) -> veil.Problem:
+    """Fair binary demand, a battery of one unit; the observer sees what is drawn from the grid.
+
+    States are (demand, charge, first charge); the secret is the path of demands, and the first charge.
+    """
+    states = list(itertools.product(range(2), repeat=3))
+    moves, available = np.zeros((8, 2, 8)), np.zeros((8, 2), dtype=bool)
+    for (number, (demand, charge, first)), drawn in itertools.product(enumerate(states), range(2)):
+        available[number, drawn] = charge + drawn - demand in (0, 1)
+        for following in range(2) if available[number, drawn] else ():
+            moves[number, drawn, states.index((following, charge + drawn - demand, first))] = 0.5
+    start = np.array([0.25 * (charge == first) for _, charge, first in states])
+    model = veil.Model(moves, np.zeros((8, 2)), start, available=available)
+    groups = {
+        f"{demand}{first}": [number for number, one in enumerate(states) if (one[0], one[2]) == (demand, first)]
+        for demand, first in itertools.product(range(2), repeat=2)
+    }
+    return veil.Problem(model, veil.Observer(np.ones((8, 1)), sees_actions=True), veil.Trajectory(groups), horizon)
+
+
+@pytest.mark.parametrize("horizon", [3, 5, 7])
+def test_smart_meter(horizon: int) -> None:
+    """Half a bit leaks at each step where all feasible amounts are drawn alike (Li, Khisti and Mahajan, 2018)."""
+    problem = smart_meter(horizon)
+    found = veil.opacity(problem, veil.MarkovPolicy.uniform(problem), "exact")
+    assert found.leakage_bits == pytest.approx(horizon / 2, abs=1e-12)
+
+
+def test_planning() -> None:
+    """A search ends above every one of many random policies, and its answer is what `opacity` measures."""
+    problem = veil.gallery.load("night-round", horizon=3, min_return=None)
+    found = veil.solve(problem, time_limit=20, iterations=60)
+    assert "whole path" in found.certificate_note
+    assert found.certificate is None
+    assert found.opacity.bits == pytest.approx(veil.opacity(problem, found.policy, "exact").bits, abs=1e-12)
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        theta = 2 * rng.normal(size=(problem.num_states, problem.num_actions))
+        assert veil.opacity(problem, veil.MarkovPolicy.softmax(theta, problem)).bits < found.opacity.bits
+
+
+def test_two_entropies() -> None:
+    """Objective `leakage`: what is learnt of the path, less than where the entropy is the objective."""
+    problem = veil.gallery.load("night-round", horizon=3, min_return=None)
+    least = veil.solve(problem, objective="leakage", iterations=60, time_limit=20)
+    most = veil.solve(problem, iterations=60, time_limit=20)
+    assert least.opacity.leakage_bits < most.opacity.leakage_bits
+    assert least.opacity.bits < most.opacity.bits
+
+
+def test_a_large_model() -> None:
+    """Sparse transitions and sparse rows: a lazy walk on a ring of 3,000 states, of which the observer sees parity."""
+    size = 3000
+    rows = np.repeat(np.arange(size), 2)
+    columns = np.stack([np.arange(size), (np.arange(size) + 1) % size], axis=1).ravel()
+    matrix = sp.csr_array((np.full(2 * size, 0.5), (rows, columns)), shape=(size, size))
+    initial = np.zeros(size)
+    initial[[0, 2]] = 0.5
+    problem = veil.Problem(
+        veil.Model([matrix], np.zeros((size, 1)), initial),
+        veil.Observer(sp.csr_array(np.eye(2)[np.arange(size) % 2])),
+        veil.Trajectory(),
+        4,
+    )
+    found = veil.opacity(problem, veil.MarkovPolicy.uniform(problem), "exact")
+    assert found.bits == pytest.approx(1.0, abs=1e-12)  # parity tells the moves, not the start
+    assert found.prior_bits == pytest.approx(5.0, abs=1e-12)
+    assert veil.opacity(problem, veil.MarkovPolicy.uniform(problem), "sampled", sequences=50).bits == pytest.approx(1.0)
+
+
+def test_observers_that_depend_on_time() -> None:
+    """An observer who receives the last observation alone, against all runs."""
+    problem = random_problem(13)[0].replace(secret=veil.Trajectory())
+    late = problem.replace(observer=problem.observer.replace(times="end"))
+    runs = all_runs(problem, lambda path, _: np.full(problem.num_actions, 1 / problem.num_actions))
+    last = merged(runs, lambda path, seen: (path, seen[-1])), merged(runs, lambda _, seen: seen[-1])
+    found = veil.opacity(late, veil.MarkovPolicy.uniform(late), "exact")
+    assert found.bits == pytest.approx(entropy(last[0]) - entropy(last[1]), abs=1e-12)
+    unrolled = late.unrolled()
+    again = veil.opacity(unrolled, veil.MarkovPolicy.uniform(unrolled), "exact")
+    assert again.bits == pytest.approx(found.bits, abs=1e-12)
+
+
+def test_what_is_refused() -> None:
+    """All that is about a secret at one time says so."""
+    problem = veil.gallery.load("two-rooms").replace(secret=veil.Trajectory())
+    policy = veil.MarkovPolicy.uniform(problem)
+    whole = {
+        "bracket": lambda: veil.opacity(problem, policy, "bracket"),
+        "attack": lambda: veil.attack(problem, policy),
+        "filter": lambda: veil.ObserverFilter(problem, policy),
+        "quantities": lambda: veil.measures.quantities(problem, policy),
+        "game": lambda: veil.solve(problem, "game"),
+        "certify": lambda: veil.certify(problem, policy),
+        "sampled search": lambda: veil.solve(problem, evaluation="sampled"),
+        "sampled gradients": lambda: veil.solve(problem, "primal-dual", gradients="sampled"),
+        "features": lambda: veil.solve(problem, features="one-hot"),
+        "guess": lambda: veil.solve(problem, objective="guess"),
+    }
+    for name, call in whole.items():
+        with pytest.raises(veil.VeilError, match="whole path"):
+            pytest.fail(f"{name} found {call()}")
+    with pytest.raises(veil.InputError, match="cannot be merged"):
+        veil.opacity(problem, policy, "exact", merge_tolerance=1e-9)
+    silent = problem.observer.replace(untimed=True, silent=0)
+    with pytest.raises(veil.InputError, match="no clock"):
+        veil.opacity(problem.replace(observer=silent), policy)
+    with pytest.raises(veil.InputError, match="of: found a list"):
+        problem.replace(secret=veil.Trajectory([0]))  # pyright: ignore[reportArgumentType]
+
+
+def test_too_large_to_enumerate() -> None:
+    """`auto` samples where the sequences do not fit, and says so; a search is refused in words."""
+    problem = veil.gallery.load("paper-false-alarms", horizon=30).replace(secret=veil.Trajectory())
+    policy = veil.MarkovPolicy.uniform(problem)
+    found = veil.opacity(problem, policy, sequences=50)
+    assert (found.method, found.num_sequences) == ("sampled", 50)
+    assert "too many" in found.reason
+    with pytest.raises(veil.TooLargeError, match="shorten the horizon"):
+        veil.solve(problem)
+
+
+def test_files(tmp_path) -> None:
+    """A problem with groups is written and read to the same numbers."""
+    problem = veil.gallery.load("night-round").replace(
+        secret=veil.Trajectory({"gate": ["r2c2"], "yard": ["r4c2", "r2c1"]})
+    )
+    problem.save(tmp_path / "route.toml")
+    again = veil.load(tmp_path / "route.toml")
+    assert fingerprint(again) == fingerprint(problem)
+    policy = veil.MarkovPolicy.uniform(problem)
+    assert veil.opacity(again, policy).bits == veil.opacity(problem, policy).bits
