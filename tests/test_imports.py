@@ -23,6 +23,7 @@ ROOMS = (
     "planning",
     "formats",
     "report",
+    "study",
     "cli",
 )
 VERIFIER = "veil.proof.verify"

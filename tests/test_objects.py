@@ -117,6 +117,7 @@ SECRETS = {
     veil.ConstraintValue: Sample(
         lambda: veil.ConstraintValue("return", "≥", 1.0, 2.0), lambda: veil.ConstraintValue("return", "≥", 1.0, 0.5)
     ),
+    veil.Study: Sample(lambda: veil.Study(["gallery:two-rooms"]), lambda: veil.Study(["gallery:badge-doors"])),
     veil.Holds: Sample(lambda: veil.Holds("F a", {"a": [0]}), lambda: veil.Holds("F a", {"a": [1]})),
     veil.Visited: Sample(lambda: veil.Visited({"a": [0]}), lambda: veil.Visited({"a": [1]})),
     veil.FirstReached: Sample(lambda: veil.FirstReached({"a": [0]}), lambda: veil.FirstReached({"b": [0]})),
@@ -202,7 +203,7 @@ PARTS: dict[type, Sample] = {
 }
 ALL = SAMPLES | PARTS
 # Not values: a class to derive from, one that is in a state, one that enumerates, and exceptions.
-APART = {veil.Policy, veil.ObserverFilter, veil.Status}
+APART = {veil.Policy, veil.ObserverFilter, veil.Status, veil.StudyResult}
 
 
 @pytest.fixture(scope="module")

@@ -63,6 +63,8 @@ from .proof.certificate import Certificate as Certificate
 from .proof.certify import certify as certify
 from .proof.verify import verify as verify
 from .report import plot as plot
+from .study.definition import Study as Study
+from .study.table import StudyResult as StudyResult
 
 __version__: str
 __all__: list[str]

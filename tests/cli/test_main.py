@@ -71,6 +71,7 @@ ANSWERS = [
     ("schema", "--result"),
     ("doctor",),
     ("formula", "F a"),
+    ("study", "new", "layouts"),
     ("new", "fresh"),
     ("gallery", "two-rooms"),
     ("gallery", "two-rooms", "-o", "-"),

@@ -16,6 +16,7 @@ from .prove import certify, verify
 from .report import report
 from .reproduce import reproduce
 from .solve import frontier, solve
+from .study import studies
 
 app = typer.Typer(
     name="veil",
@@ -51,6 +52,7 @@ _COMMANDS: dict[Callable[..., None], str] = {
 
 for _command, _line in _COMMANDS.items():
     app.command(short_help=_line)(_command)
+app.add_typer(studies, name="study", short_help="Run many scenarios and settings, on all cores or a cluster.")
 
 
 def _tell_version(wanted: bool) -> None:

@@ -60,10 +60,11 @@ def read_secret_form(given: Mapping[str, object] | None, defects: Defects) -> Se
         found = f"found {shown(kind)}" if "kind" in table else "is missing"
         defects.add(f"{found}, expected one of {', '.join(map(repr, SECRETS))}{_hint(kind, SECRETS)}", "kind")
         return None
-    return _validated(secret_form(kind), table, defects)
+    return validated(secret_form(kind), table, defects)
 
 
-def _validated(form: type[T], data: Mapping[str, object], defects: Defects) -> T | None:
+def validated(form: type[T], data: Mapping[str, object], defects: Defects) -> T | None:
+    """Tables in a form; None with every defect noted."""
     try:
         return form.model_validate(data, context=ErrorBudget())
     except ValidationError as error:

@@ -66,7 +66,7 @@ def _lines(table: Mapping[str, object], header: str = "") -> list[str]:
     inner = {key: value for key, value in table.items() if type(value) is dict or _is_list_of_tables(value)}
     plain = {key: value for key, value in table.items() if key not in inner}
     lines = ["", f"[{header}]"] if header and (plain or not inner) else []
-    lines += [f"{key_of(key)} = {_value(value)}" for key, value in plain.items()]
+    lines += [f"{key_of(key)} = {value_of(value)}" for key, value in plain.items()]
     for key, value in inner.items():
         name = f"{header}.{key_of(key)}" if header else key_of(key)
         if isinstance(value, dict):
@@ -82,13 +82,14 @@ def _is_list_of_tables(value: object) -> TypeGuard[list[dict[str, object]]]:
     return isinstance(value, list) and bool(value) and all(type(item) is dict for item in value)
 
 
-def _value(value: object) -> str:
+def value_of(value: object) -> str:
+    """A value as TOML writes it."""
     if isinstance(value, str):
         return text_of(value)
     if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key_of(key)} = {_value(item)}" for key, item in value.items()) + " }"
+        return "{ " + ", ".join(f"{key_of(key)} = {value_of(item)}" for key, item in value.items()) + " }"
     if isinstance(value, Iterable):
         return _list(list(value))
     # The shortest text that reads back as the same number.
@@ -97,7 +98,7 @@ def _value(value: object) -> str:
 
 def _list(values: Sequence[object]) -> str:
     """A list of lists with one of them on each line; any other on one line, or with as many items a line as fit."""
-    items = [_value(value) for value in values]
+    items = [value_of(value) for value in values]
     short = f"[{', '.join(items)}]"
     rows = bool(values) and isinstance(values[0], (list, tuple))
     if len(short) <= _WIDTH and not rows:

@@ -1,0 +1,326 @@
+"""`veil study`: many runs from one file, on this machine or a cluster, and the difference of two studies."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from .shared import JsonOption, guarded, note, print_facts, print_json, print_table, stop, write_text
+from .solve import QuietOption
+
+if TYPE_CHECKING:
+    from ..study.definition import Study
+    from ..study.table import StudyResult
+
+SOME_FAILED = 4
+
+
+class _RunByDefault(TyperGroup):
+    """`veil study FILE` is `veil study run FILE`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] not in ("--help", "-h"):
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+studies = typer.Typer(
+    cls=_RunByDefault,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["--help", "-h"]},
+    help="Run a study: scenarios × settings × seeds, on all cores or a cluster. veil study FILE is veil study run FILE.",
+)
+
+
+@studies.command("run")
+@guarded
+def run(
+    study: Annotated[Path, typer.Argument(metavar="STUDY", help="A study file (.toml).", show_default=False)],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder of the study.", show_default="STUDY-study")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Worker processes; 1 runs one after the other.", show_default="cores")
+    ] = None,
+    memory: Annotated[
+        float | None, typer.Option(min=0.1, help="Memory of each worker in GiB.", show_default="an equal share")
+    ] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Address of a Dask scheduler, as tcp://host:8786.", show_default=False)
+    ] = None,
+    resource: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What a run needs of a worker, as GPU=1. Repeatable.", show_default=False, metavar="NAME=NUMBER"
+        ),
+    ] = None,
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count the runs and forecast their cost.")] = False,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Begin failed runs again.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Check finished runs; make damaged ones again.")] = False,
+    events: Annotated[bool, typer.Option("--events", help="Print each event as a line of JSON.")] = False,
+    quiet: QuietOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Run what is not done yet of a study; the same command goes on with one that was stopped, extended or damaged.
+
+    Each run is a result folder of its own below runs/. The folder also has one table (table.csv, table.parquet), the
+    manifest study.json and the log events.jsonl.
+
+    Exit codes: 0 all runs are done, 2 bad input, 4 some runs failed (the table has their reasons), 130 interrupted.
+
+    Example: veil study layouts.toml -o layouts-study --workers 2
+    """
+    from ..study.definition import Study
+
+    asked = Study.load(study)
+    folder = Path(f"{study.stem}-study") if output is None else output
+    if dry_run:
+        _forecast(asked, folder, workers, as_json)
+        return
+    teller = _Teller(len(asked.runs), events=events, quiet=quiet or as_json)
+    try:
+        result = asked.run(
+            folder,
+            workers=workers,
+            memory=None if memory is None else round(memory * 2**30),
+            scheduler=scheduler,
+            resources=_resources(resource),
+            retry_failed=retry_failed,
+            repair=repair,
+            tell=teller,
+        )
+    except KeyboardInterrupt:
+        note(f"veil: interrupted; what is done is kept, and the same command goes on: veil study {study} -o {folder}")
+        raise
+    finally:
+        teller.close()
+    _tell_end(result, as_json, events)
+    stop(SOME_FAILED if result.counts()["failed"] else 0)
+
+
+@studies.command("new")
+@guarded
+def new(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name of the study; the file is NAME.toml.", show_default=False)
+    ],
+    *,
+    force: Annotated[bool, typer.Option("--force", help="Replace a study file of that name.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a commented study file to start from; it can be run as it is.
+
+    Example: veil study new layouts
+    """
+    from importlib.resources import files
+
+    path = Path(f"{name.removesuffix('.toml')}.toml")
+    text = files("veil.study").joinpath("starter.toml").read_text("utf-8").replace("NAME", path.stem)
+    write_text(path, text, force=force, marker="[vary]")
+    if as_json:
+        print_json({"file": str(path)})
+    else:
+        print(
+            f"written to {path}: edit it, count its runs with veil study {path} --dry-run, run it with veil study {path}"
+        )
+
+
+@studies.command("diff")
+@guarded
+def diff(
+    first: Annotated[Path, typer.Argument(metavar="A", help="Folder of a study.", show_default=False)],
+    second: Annotated[Path, typer.Argument(metavar="B", help="Folder of another one.", show_default=False)],
+    tolerance: Annotated[float, typer.Option(min=0.0, help="Differences of numbers up to this do not count.")] = 0.0,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the runs in which two studies differ, matched by scenario and factors.
+
+    Exit codes: 0 no difference, 1 some, 2 bad input.
+
+    Example: veil study diff before-study after-study --tolerance 1e-6
+    """
+    from ..study.table import StudyResult, difference
+
+    one, other = StudyResult(first), StudyResult(second)
+    rows = difference(one, other, tolerance)
+    if as_json:
+        print_json({"runs": [len(one.runs), len(other.runs)], "differences": rows})
+    elif rows:
+        print_table(list(rows[0]), [["" if value is None else value for value in row.values()] for row in rows])
+    else:
+        print(f"no difference in {len(one.runs)} runs")
+    stop(1 if rows else 0)
+
+
+@studies.command("table")
+@guarded
+def table(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of a study.", show_default=False)],
+    columns: Annotated[str, typer.Option(help="Columns, separated by commas, beside the factors.")] = (
+        "status,bits,expected_return,proven_upper,seconds"
+    ),
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the table of a study as it is now, and write it to its folder.
+
+    Example: veil study table layouts-study --columns bits,gap
+    """
+    from ..common.errors import InputError
+    from ..common.suggest import suggestion
+    from ..study.table import StudyResult
+
+    result = StudyResult(folder)
+    wanted = [name.strip() for name in columns.split(",")]
+    for name in wanted:
+        if name not in result.columns:
+            raise InputError("--columns", [f"there is no column {name!r}: {suggestion(name, result.columns)}"])
+    result.write_table()
+    rows = [{name: row[name] for name in (*result.factors, *wanted)} for row in result.rows()]
+    if as_json:
+        print_json({"name": result.name, "rows": rows})
+    else:
+        print_table([*result.factors, *wanted], [["" if v is None else v for v in row.values()] for row in rows])
+
+
+@studies.command("report")
+@guarded
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of a study.", show_default=False)],
+    quantity: Annotated[str, typer.Option(help="Column that the figures are of.")] = "bits",
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Write the report of a study to its folder: one page with tables and figures, and the figures as SVG and PDF.
+
+    Example: veil study report layouts-study
+    """
+    from ..study.page import write_study_report
+    from ..study.table import StudyResult
+
+    paths = write_study_report(StudyResult(folder), quantity)
+    if as_json:
+        print_json({"files": [str(path) for path in paths]})
+    else:
+        print("written: " + ", ".join(str(path) for path in paths))
+
+
+def _resources(texts: list[str] | None) -> dict[str, float] | None:
+    from ..common.errors import InputError
+
+    try:
+        return {name: float(number) for name, _, number in (text.partition("=") for text in texts or ())} or None
+    except ValueError:
+        raise InputError("--resource", [f"found {texts}, expected NAME=NUMBER, as GPU=1"]) from None
+
+
+def _forecast(study: "Study", folder: Path, workers: int | None, as_json: bool) -> None:
+    """Count runs and forecast their cost, without running anything."""
+    import os
+
+    from ..study.folder import StudyFolder
+    from ..study.forecast import forecast_seconds
+
+    kept = StudyFolder(folder)
+    done = [run for run in study.runs if kept.is_done(run.key)]
+    keys = {run.key for run in done}
+    left = [run for run in study.runs if run.key not in keys]
+    seconds, source = forecast_seconds(left, done, kept)
+    count = workers or os.cpu_count() or 1
+    wall = None if seconds is None else seconds / min(count, max(1, len(left)))
+    other = len(kept.leftovers({run.key: run for run in study.runs}))
+    facts = {
+        "runs": len(study.runs),
+        "done": len(done),
+        "to do": len(left),
+        "processor time": None if seconds is None else f"{_duration(seconds)}, from {source}",
+        f"wall time with {count} workers": None if wall is None else _duration(wall),
+        "other runs in the folder": other or None,
+    }
+    if as_json:
+        print_json({"runs": len(study.runs), "done": len(done), "to_do": len(left), "processor_seconds": seconds,
+                    "wall_seconds": wall, "workers": count, "forecast_from": source, "other_runs": other})  # fmt: skip
+        return
+    if seconds is None and left:
+        facts["processor time"] = "not known before a run is finished: set solve.time_limit, or run some"
+    print_facts(facts.items())
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:.1f} h"
+
+
+def _tell_end(result: "StudyResult", as_json: bool, events: bool) -> None:
+    counts = result.counts()
+    if as_json:
+        print_json({"folder": str(result.folder), **counts, "table": str(result.folder / "table.csv")})
+    elif not events:
+        words = f"{counts['done']} of {len(result.runs)} runs done"
+        failed = f", {counts['failed']} failed" if counts["failed"] else ""
+        print(f"{words}{failed}: {result.folder / 'table.csv'}")
+
+
+def _found(event: dict[str, Any]) -> str:
+    """The numbers of a run on one line."""
+    parts = [f"{event['bits']:.4f} bits, return {event['expected_return']:.4g}, {event['seconds']:.1f} s"]
+    return ", ".join(
+        [*parts, *([] if event["status"] == "CONVERGED" else [str(event["status"]).lower().replace("_", " ")])]
+    )
+
+
+class _Teller:
+    """Tells a person or a pipeline what happens: a line that is redrawn on a terminal, else a line for each run."""
+
+    def __init__(self, runs: int, *, events: bool, quiet: bool):
+        self._runs, self._events, self._quiet = runs, events, quiet
+        self._draws = sys.stderr.isatty() and not events
+        self._drawn = False
+
+    def __call__(self, event: dict[str, Any]) -> None:
+        if self._events:
+            import json
+
+            print(json.dumps(event, ensure_ascii=False), flush=True)
+        elif not self._quiet:
+            self._show(event)
+
+    def _show(self, event: dict[str, Any]) -> None:
+        kind = event["event"]
+        if kind == "study":
+            note(f"veil: {event['runs']} runs, {event['to_do']} to do")
+        elif kind == "executor":
+            page = f"; Dask's page: {event['dashboard']}" if event.get("dashboard") else ""
+            note(f"veil: {event['words']}{page}")
+        elif kind in ("done", "failed"):
+            self._progress(event)
+        elif kind != "end":
+            self.close()
+            note(f"veil: {kind}: {event.get('run', '')} {event.get('reason', '')}".rstrip())
+
+    def _progress(self, event: dict[str, Any]) -> None:
+        left = event["left_seconds"]
+        ahead = "" if left is None or not event["left"] else f"; {_duration(left)} left"
+        line = (
+            f"[{self._runs - event['left']}/{self._runs}] {event['run']}: {event.get('reason') or _found(event)}{ahead}"
+        )
+        if not self._draws or event["event"] == "failed":
+            self.close()
+            note(line)
+            return
+        sys.stderr.write(f"\r\x1b[2K{line[:110]}")
+        sys.stderr.flush()
+        self._drawn = True
+
+    def close(self) -> None:
+        """Erase the line that was drawn."""
+        if self._drawn:
+            sys.stderr.write("\r\x1b[2K")
+            self._drawn = False

@@ -1,0 +1,1 @@
+"""Studies: many runs of `veil.solve`, planned in one file, run on one machine or a cluster, read as one table."""

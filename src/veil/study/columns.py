@@ -1,0 +1,27 @@
+"""The columns that a result gives to the table of a study, and where each stands in its document."""
+
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "status": ("answer", "status"),
+    "bits": ("answer", "opacity", "bits"),
+    "lower_bits": ("answer", "opacity", "lower"),
+    "upper_bits": ("answer", "opacity", "upper"),
+    "prior_bits": ("answer", "opacity", "prior_bits"),
+    "leakage_bits": ("answer", "opacity", "leakage_bits"),
+    "std_error": ("answer", "opacity", "std_error"),
+    "measured": ("answer", "opacity", "method"),
+    "expected_return": ("answer", "expected_return"),
+    "threshold": ("answer", "threshold"),
+    "feasible": ("answer", "feasible"),
+    "price_bits": ("answer", "price_bits"),
+    "proven_lower": ("certificate", "lower"),
+    "proven_upper": ("certificate", "upper"),
+    "gap": ("certificate", "gap"),
+    "iterations": ("answer", "iterations"),
+    "seconds": ("answer", "seconds"),
+    "method": ("answer", "method"),
+    "policy_class": ("answer", "policy_class"),
+    "states": ("problem", "states"),
+    "horizon": ("problem", "horizon"),
+    "fingerprint": ("problem", "fingerprint"),
+    "veil": ("veil",),
+}

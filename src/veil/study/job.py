@@ -1,0 +1,99 @@
+"""One run of a study, wherever it is executed: solve a scenario with changes, write its result folder."""
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from ..common.errors import InfeasibleError, VeilError
+from ..engine.threads import one_blas_thread
+from ..formats.gallery import load_scenario as load_gallery
+from ..formats.results.folder import write_result
+from ..formats.scenario.load import Scenario, load_scenario
+from ..planning.solve import solve
+from .definition import GALLERY
+from .folder import StudyFolder
+
+_WITH_CHECKPOINTS = ("auto", "ascent", "primal-dual")
+_LATE = 75  # exit status of a worker that ended a run over its limit
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a worker needs to know; `limit` ends the process after so many seconds."""
+
+    key: str
+    scenario: str
+    changes: tuple[str, ...]
+    folder: str
+    limit: float | None = None
+
+
+@one_blas_thread
+def perform(job: Job) -> str:
+    """Execute a run; its result folder is there afterwards.
+
+    **Returns:** an empty text, or why there is no result: a defect of the scenario, an infeasible threshold. Anything else
+    that goes wrong is raised, since it may go better elsewhere.
+    """
+    folder = StudyFolder(job.folder)
+    if not folder.path.is_dir():
+        raise FileNotFoundError(f"this worker does not see the folder {folder.path}: it must be shared by all machines")
+    if folder.is_done(job.key):
+        return ""
+    ended = folder.failure(job.key)
+    if ended is not None:
+        return str(ended["reason"])
+    try:
+        with _limited(job, folder):
+            _solve(job, folder)
+    except VeilError as error:
+        kind = "infeasible" if isinstance(error, InfeasibleError) else type(error).__name__
+        return f"{kind}: {error}"
+    return ""
+
+
+def _solve(job: Job, folder: StudyFolder) -> None:
+    scenario = _open(job)
+    settings = dict(scenario.settings)
+    checkpoint = folder.checkpoint(job.key)
+    if settings.get("method", "auto") in _WITH_CHECKPOINTS:
+        settings["checkpoint"] = checkpoint
+        if checkpoint.is_file():
+            settings["resume"] = checkpoint
+    try:
+        solution = solve(scenario.problem, **settings, progress=False)
+    except VeilError:
+        if "resume" not in settings:
+            raise
+        checkpoint.unlink(missing_ok=True)  # of an older version, or cut off with its machine
+        return _solve(job, folder)
+    write_result(folder.result(job.key), scenario.problem, solution, scenario=job.scenario, changes=job.changes)
+    checkpoint.unlink(missing_ok=True)
+
+
+def _open(job: Job) -> Scenario:
+    if job.scenario.startswith(GALLERY):
+        return load_gallery(job.scenario.removeprefix(GALLERY), job.changes)
+    return load_scenario(job.scenario, changes=job.changes)
+
+
+@contextmanager
+def _limited(job: Job, folder: StudyFolder) -> Iterator[None]:
+    """End this process when the run is over its limit, with the reason noted."""
+    if job.limit is None:
+        yield
+        return
+
+    def end() -> None:
+        folder.note_failure(job.key, f"it was ended after its limit of {job.limit:g} s", 1)
+        os._exit(_LATE)
+
+    timer = threading.Timer(job.limit, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

@@ -1,0 +1,227 @@
+"""The results of a study as one table: a row for each run, as CSV and Parquet, and the difference of two tables."""
+
+import csv
+import io
+import math
+import os
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..common.errors import InputError
+from ..common.files import write_whole
+from ..common.text import csv_cell, parse_json
+from ..formats.results.folder import DOCUMENT
+from .columns import COLUMNS
+from .definition import Run
+from .derived import Derived
+from .folder import StudyFolder
+
+TABLE = "table.csv"
+PARQUET = "table.parquet"
+_HEAD = ("key",)
+_REASON = "reason"
+Row = dict[str, Any]
+
+
+class StudyResult:
+    """What a study found so far, read from its folder.
+
+    **Arguments:** `folder`: that of `Study.run` or `veil study`.
+
+    **Raises:** `InputError` where it is not the folder of a study.
+    """
+
+    def __init__(self, folder: str | Path):
+        self._kept = StudyFolder(folder)
+        manifest = self._kept.manifest()
+        try:
+            self.name = str(manifest["name"])
+            self.factors = tuple(str(name) for name in manifest["factors"])
+            self._derived = [Derived(name, text) for name, text in manifest["definition"]["derived"].items()]
+            self.runs = {
+                str(key): Run(str(one["scenario"]), tuple(one["changes"]), dict(one["factors"]), str(key))
+                for key, one in manifest["keys"].items()
+            }
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise InputError(str(self._kept.path), [f"its manifest is damaged: {error!r}"]) from None
+
+    @property
+    def folder(self) -> Path:
+        """The folder."""
+        return self._kept.path
+
+    @property
+    def derived_names(self) -> tuple[str, ...]:
+        """The names of the derived quantities."""
+        return tuple(one.name for one in self._derived)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns, factors first."""
+        own = [name for name in COLUMNS if name not in self.factors]
+        return (*_HEAD, *self.factors, *own, *self.derived_names, _REASON)
+
+    def counts(self) -> dict[str, int]:
+        """How many runs are done, failed, and still to do."""
+        done = sum(map(self._kept.is_done, self.runs))
+        failed = sum(not self._kept.is_done(key) and self._kept.failure(key) is not None for key in self.runs)
+        return {"done": done, "failed": failed, "to_do": len(self.runs) - done - failed}
+
+    def rows(self) -> Iterator[Row]:
+        """A row for each run in order, with None where a value is not known; results are read one at a time."""
+        for key in self.runs:
+            yield self.row(key)
+
+    def row(self, key: str) -> Row:
+        """The row of one run."""
+        run, document = self.runs[key], self._document(key)
+        found: Row = dict.fromkeys(self.columns)
+        found |= {"key": key, **{name: run.factors.get(name) for name in self.factors}}
+        if document is None:
+            failure = self._kept.failure(key)
+            found["status"] = "TO_DO" if failure is None else "FAILED"
+            found[_REASON] = None if failure is None else failure.get("reason")
+            return found
+        found |= {name: _entry(document, place) for name, place in COLUMNS.items() if name not in self.factors}
+        for one in self._derived:
+            found[one.name] = one.value(found)
+        return found
+
+    def brief(self, key: str) -> Row:
+        """The numbers of a run that a progress line shows."""
+        row = self.row(key)
+        return {name: row[name] for name in ("bits", "expected_return", "status", "seconds")}
+
+    def _document(self, key: str) -> Mapping[str, Any] | None:
+        try:
+            found = parse_json((self._kept.result(key) / DOCUMENT).read_bytes())
+        except (OSError, ValueError):
+            return None
+        return found if isinstance(found, dict) else None
+
+    def write_table(self) -> list[Path]:
+        """Write `table.csv`, and `table.parquet` where pyarrow is installed; returns the paths."""
+        rows = list(self.rows())
+        try:
+            write_whole(self.folder / TABLE, _csv(self.columns, rows), marker=b"key,")
+            parquet = _parquet(self.columns, rows)
+            if parquet is not None:
+                write_whole(self.folder / PARQUET, parquet, marker=b"PAR1")
+        except OSError as error:
+            raise InputError(str(self.folder), [f"the table cannot be written: {error.strerror or error}"]) from None
+        return [self.folder / name for name in (TABLE, PARQUET) if name == TABLE or parquet is not None]
+
+    def set_aside_damaged(self) -> list[str]:
+        """Move result folders whose files do not match their hashes out of the way, so that their runs are made again."""
+        from ..formats.results.folder import read_result
+
+        damaged: list[str] = []
+        for key in filter(self._kept.is_done, self.runs):
+            try:
+                read_result(self._kept.result(key))
+            except InputError:
+                place = self._kept.result(key)
+                os.rename(place, place.with_name(f".damaged-{key}-{secrets.token_hex(4)}"))
+                damaged.append(key)
+        return damaged
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in self.counts().items())
+        return f"StudyResult({str(self.folder)!r}: {counts})"
+
+
+def seconds_of(kept: StudyFolder, key: str) -> float | None:
+    """How long a finished run took."""
+    try:
+        found = _entry(parse_json((kept.result(key) / DOCUMENT).read_bytes()), COLUMNS["seconds"])
+    except (OSError, ValueError):
+        return None
+    return float(found) if isinstance(found, (int, float)) else None
+
+
+def difference(one: StudyResult, other: StudyResult, tolerance: float = 0.0) -> list[Row]:
+    """The runs that two studies do not share or in which they differ, matched by scenario and factors.
+
+    **Returns:** a row for each: its factors, `bits` and `return` of both, `change` of the bits, and `what`: `only in the
+    first`, `only in the second`, or the names of what differs.
+    """
+    names = [name for name in one.factors if name in other.factors]
+    ours, theirs = ({_identity(row, names): row for row in study.rows()} for study in (one, other))
+    found: list[Row] = []
+    for identity in [*ours, *(key for key in theirs if key not in ours)]:
+        first, second = ours.get(identity), theirs.get(identity)
+        what = _what_differs(first, second, tolerance)
+        if what:
+            given = first or second or {}
+            bits = [None if row is None else row["bits"] for row in (first, second)]
+            earned = [None if row is None else row["expected_return"] for row in (first, second)]
+            change = None if bits[0] is None or bits[1] is None else bits[1] - bits[0]
+            found.append({**{name: given[name] for name in names}, "bits_1": bits[0], "bits_2": bits[1], "change": change,
+                          "return_1": earned[0], "return_2": earned[1], "what": what})  # fmt: skip
+    return found
+
+
+def _identity(row: Row, names: Sequence[str]) -> str:
+    return repr([row[name] for name in names])
+
+
+def _what_differs(first: Row | None, second: Row | None, tolerance: float) -> str:
+    if first is None or second is None:
+        return "only in the second" if first is None else "only in the first"
+    names = ("status", "feasible", "bits", "expected_return", "proven_upper", "fingerprint")
+    return ", ".join(name for name in names if not _same(first[name], second[name], tolerance))
+
+
+def _same(first: object, second: object, tolerance: float) -> bool:
+    if isinstance(first, float) and isinstance(second, float):
+        return math.isclose(first, second, rel_tol=0.0, abs_tol=tolerance)
+    return first == second
+
+
+def _entry(document: Any, place: Sequence[str]) -> Any:
+    for part in place:
+        document = document.get(part) if isinstance(document, dict) else None
+    return document if isinstance(document, (bool, int, float, str)) else None
+
+
+def _csv(columns: Sequence[str], rows: Sequence[Row]) -> bytes:
+    text = io.StringIO()
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(columns)
+    lines.writerows([_cell(row[name]) for name in columns] for row in rows)
+    return text.getvalue().encode()
+
+
+def _cell(value: object) -> object:
+    if value is None:
+        return ""
+    return (
+        csv_cell(value)
+        if isinstance(value, str)
+        else value
+        if isinstance(value, (int, float))
+        else csv_cell(str(value))
+    )
+
+
+def _parquet(columns: Sequence[str], rows: Sequence[Row]) -> bytes | None:
+    """The table as Parquet, values of several types in one column as text; None without pyarrow."""
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        return None
+    arrays = {name: _column([row[name] for row in rows]) for name in columns}
+    content = io.BytesIO()
+    parquet.write_table(pyarrow.table(arrays), content)
+    return content.getvalue()
+
+
+def _column(values: list[Any]) -> list[Any]:
+    kinds = {type(value) for value in values if value is not None}
+    if kinds <= {int, float} and len(kinds) == 2:
+        return [None if value is None else float(value) for value in values]
+    plain = len(kinds) <= 1 and kinds <= {int, float, bool, str}
+    return values if plain else [None if value is None else str(value) for value in values]

@@ -1,0 +1,173 @@
+"""Studies by several workers: the same bytes as one after the other, regardless of what is killed."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+import veil
+from tests.study.cluster import ROOT, cluster, end, free_port, scheduler, without_times, worker
+
+SET = {"solve.iterations": 2, "solve.starts": 2, "solve.certificate": False}
+
+
+def study(number: int, **changes: Any) -> veil.Study:
+    parts: dict[str, Any] = {"vary": {"solve.seed": range(number)}, "set": SET}
+    return veil.Study(["gallery:two-rooms"], **(parts | changes))
+
+
+def test_two_workers_of_which_one_is_killed_make_the_same_bytes(tmp_path: Path):
+    killed: list[int] = []
+
+    def kill(event: dict[str, object]) -> None:
+        if event["event"] == "done" and not killed:
+            workers = [
+                one for one in psutil.Process().children(recursive=True) if "spawn_main" in " ".join(one.cmdline())
+            ]
+            killed.append(max(workers, key=lambda one: one.cpu_times().user).pid)
+            os.kill(killed[0], signal.SIGKILL)
+
+    result = study(6).run(tmp_path / "two", workers=2, tell=kill)
+    assert killed
+    assert result.counts() == {"done": 6, "failed": 0, "to_do": 0}
+    study(6).run(tmp_path / "one", workers=1)
+    assert without_times(tmp_path / "two") == without_times(tmp_path / "one")
+
+
+@pytest.mark.slow
+def test_a_run_over_its_limit_is_ended_and_the_others_go_on(tmp_path: Path):
+    slow = {"as it is": {}, "slow": {"solve.iterations": 10**6, "solve.starts": 5000, "solve.time_limit": 500}}
+    asked = veil.Study(["gallery:paper-last-state"], cases=slow, set=SET | {"horizon": 8}, limit=8.0)
+    rows = list(asked.run(tmp_path / "study", workers=1).rows())
+    assert [row["status"] for row in rows][1] == "FAILED"
+    assert rows[1]["reason"] == "it was ended after its limit of 8 s"
+    assert rows[0]["bits"] is not None
+
+
+def test_no_scheduler_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("veil.study.executors._CONNECT_SECONDS", 0.5)
+    with pytest.raises(veil.InputError, match="no Dask scheduler answers there"):
+        study(1).run(tmp_path / "study", scheduler=f"tcp://127.0.0.1:{free_port()}")
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(veil.InputError, match=r"pip install 'veil\[cluster\]'"):
+        study(1).run(tmp_path / "study", workers=2)
+
+
+@pytest.mark.slow
+def test_two_hundred_runs_by_two_workers_are_those_one_after_the_other(tmp_path: Path):
+    asked = veil.Study(
+        ["gallery:two-rooms", "gallery:badge-doors"],
+        vary={"min_return": ["20%", "50%"], "solve.memory": ["markov", "timed"], "solve.seed": range(25)},
+        set=SET,
+    )
+    asked.run(tmp_path / "two", workers=2)
+    asked.run(tmp_path / "one", workers=1)
+    found = without_times(tmp_path / "two")
+    assert len({name.split("/")[0] for name in found}) == 200
+    assert found == without_times(tmp_path / "one")
+
+
+class Killer(threading.Thread):
+    """Kills a random worker process of this one's cluster at random moments."""
+
+    def __init__(self, number: int, seed: int):
+        super().__init__(daemon=True)
+        self.left, self._random = number, random.Random(seed)
+
+    def run(self) -> None:
+        while self.left:
+            time.sleep(self._random.uniform(0.1, 2.0))
+            workers = [
+                one for one in psutil.Process().children(recursive=True) if "spawn_main" in " ".join(one.cmdline())
+            ]
+            if workers:
+                os.kill(self._random.choice(workers).pid, signal.SIGKILL)
+                self.left -= 1
+
+
+@pytest.mark.slow
+def test_workers_killed_at_fifty_moments_cost_no_run(tmp_path: Path):
+    asked = veil.Study(
+        ["gallery:badge-doors"],
+        vary={"min_return": ["20%", "50%", "60%"], "solve.seed": range(40)},
+        set={"solve.iterations": 20, "solve.starts": 4, "solve.certificate": False},
+        attempts=1000,
+    )
+    killer = Killer(50, seed=0)
+    killer.start()
+    result = asked.run(tmp_path / "two", workers=2)
+    assert killer.left == 0, "the study was over before all kills: make it longer"
+    assert result.counts() == {"done": 120, "failed": 0, "to_do": 0}
+    asked.run(tmp_path / "one", workers=1)
+    assert without_times(tmp_path / "two") == without_times(tmp_path / "one")
+
+
+@pytest.mark.slow
+def test_a_scheduler_killed_and_restarted_ten_times_costs_no_run(tmp_path: Path):
+    port = free_port()
+    processes = [scheduler(port, tmp_path), worker(port, tmp_path), worker(port, tmp_path)]
+    restarts = 0
+
+    def restart() -> None:
+        nonlocal processes, restarts
+        for process in processes:
+            end(process)
+        processes = [scheduler(port, tmp_path), worker(port, tmp_path), worker(port, tmp_path)]
+        restarts += 1
+
+    seen = 0
+
+    def tell(event: dict[str, object]) -> None:
+        nonlocal seen
+        seen += event["event"] == "done"
+        if event["event"] == "done" and seen % 4 == 0 and restarts < 10:
+            threading.Thread(target=restart).start()
+
+    asked = study(60, set=SET | {"solve.iterations": 5})
+    try:
+        result = asked.run(tmp_path / "cluster", scheduler=f"tcp://127.0.0.1:{port}", tell=tell)
+    finally:
+        for process in processes:
+            end(process)
+    assert restarts == 10
+    assert result.counts() == {"done": 60, "failed": 0, "to_do": 0}
+    asked.run(tmp_path / "one", workers=1)
+    assert without_times(tmp_path / "cluster") == without_times(tmp_path / "one")
+
+
+@pytest.mark.slow
+def test_a_driver_that_is_killed_goes_on_and_leaves_no_process(tmp_path: Path):
+    (tmp_path / "study.toml").write_text(
+        'scenarios = ["gallery:badge-doors"]\n[set]\nsolve.iterations = 10\nsolve.starts = 4\n'
+        "[vary]\nsolve.seed = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]\n"
+    )
+    command = [sys.executable, "-m", "veil", "study", "study.toml", "-o", "study", "--workers", "2", "-q"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    for seconds in (3.0, 5.0, 7.0):
+        process = subprocess.Popen(command, cwd=tmp_path, env=environment)
+        time.sleep(seconds)
+        children = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+        process.kill()
+        process.wait()
+        _, alive = psutil.wait_procs(children, timeout=60)
+        assert not alive, [one.cmdline() for one in alive]
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True, timeout=300)
+    assert veil.StudyResult(tmp_path / "study").counts() == {"done": 10, "failed": 0, "to_do": 0}
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_page_about_clusters(tmp_path: Path):
+    (tmp_path / "study.toml").write_text('scenarios = ["gallery:two-rooms"]\n[vary]\nsolve.seed = [0, 1, 2]\n')
+    with cluster(tmp_path) as address:
+        command = [sys.executable, "-m", "veil", "study", "study.toml", "-o", "study", "--scheduler", address]
+        environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+        subprocess.run(command, cwd=tmp_path, env=environment, check=True, timeout=300)
+    assert veil.StudyResult(tmp_path / "study").counts()["done"] == 3
