@@ -121,6 +121,7 @@ SECRETS = {
     veil.Holds: Sample(lambda: veil.Holds("F a", {"a": [0]}), lambda: veil.Holds("F a", {"a": [1]})),
     veil.Visited: Sample(lambda: veil.Visited({"a": [0]}), lambda: veil.Visited({"a": [1]})),
     veil.FirstReached: Sample(lambda: veil.FirstReached({"a": [0]}), lambda: veil.FirstReached({"b": [0]})),
+    veil.Masks: Sample(lambda: veil.Masks(["a"], {"a": 1.0}), lambda: veil.Masks(["a"], 2.0)),
     veil.Trajectory: Sample(lambda: veil.Trajectory(), lambda: veil.Trajectory({"a": [0]})),
     veil.Automaton: Sample(
         lambda: veil.Automaton({("q", "x"): "q"}, "q", ["q"], {0: "x"}),

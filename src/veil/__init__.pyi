@@ -27,6 +27,7 @@ from .measure.result import Opacity as Opacity
 from .planning import soft as soft
 from .planning.compare import Comparison as Comparison
 from .planning.compare import compare as compare
+from .planning.design import design_sensors as design_sensors
 from .planning.frontier import frontier as frontier
 from .planning.solution import Solution as Solution
 from .planning.solution import Status as Status
@@ -46,6 +47,7 @@ from .problem.constraints import Return as Return
 from .problem.formulas.formula import Formula as Formula
 from .problem.grid.world import GridWorld as GridWorld
 from .problem.grid.world import Sensor as Sensor
+from .problem.masks import Masks as Masks
 from .problem.model import Model as Model
 from .problem.observer import Observer as Observer
 from .problem.problem import Problem as Problem

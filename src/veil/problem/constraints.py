@@ -195,10 +195,14 @@ class Probability(Constraint):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AtEachTime(Constraint):
-    """A constraint of a problem, over the states of the unrolled one: its numbers with the columns of the states `state`."""
+    """A constraint of a problem, over the states of an unrolled or masked one: its numbers for the states `state`.
+
+    `action`: the action behind each of its actions; None where they are the same.
+    """
 
     original: LinearConstraint
     state: Int[np.ndarray, " N"]
+    action: Int[np.ndarray, " A"] | None = None
 
     @property
     def min(self) -> Bound:  # type: ignore[override]
@@ -211,12 +215,14 @@ class AtEachTime(Constraint):
         return self.original.bound if self.original.sign < 0 else None
 
     def quantity(self, models: Sequence[Model], horizon: int, defects: Defects) -> Quantity | None:
-        """The same numbers, by the state without its time."""
+        """The same numbers, by the state and the action behind."""
         one = self.original
-        return Quantity(one.name, one.paid[:, self.state], one.terminal[:, :, self.state], one.discount)
+        paid = one.paid[:, self.state]
+        paid = paid if self.action is None else paid[:, :, self.action]
+        return Quantity(one.name, paid, one.terminal[:, :, self.state], one.discount)
 
     def to_table(self, states: Names) -> dict[str, object]:
-        """A scenario file has no form for it; the secret of an unrolled problem says so."""
+        """A scenario file has no form for it; the secret of such a problem says so."""
         return {}
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AtEachTime(Secret):
-    """A secret of a problem, over the states of the unrolled one: its table with the columns of the states `state`."""
+    """A secret of a problem, over the states of an unrolled or masked one: its table with the columns of the states `state`."""
 
     kind = "at_each_time"
     several_models = True
@@ -32,7 +32,7 @@ class AtEachTime(Secret):
     problem: "Problem"
 
     def resolve(self, models: Sequence[Model], horizon: int, defects: Defects) -> SecretTable | None:
-        """The same labels and memory, by the state without its time."""
+        """The same labels and memory, by the state behind."""
         table = self.table
         return replace(
             table,
@@ -48,7 +48,9 @@ class AtEachTime(Secret):
 
     def to_table(self, states: Names) -> dict[str, object]:
         """A scenario file has no form for it."""
-        raise InputError("secret", ["that of an unrolled problem has no form in files: save the problem itself"])
+        raise InputError(
+            "secret", ["that of an unrolled or masked problem has no form in files: save the problem before"]
+        )
 
 
 def unroll(problem: "Problem") -> tuple["Problem", Int[np.ndarray, " N"]]:

@@ -30,6 +30,7 @@ _NAMES = (
     "badge-doors",
     "convoy-checkpoint",
     "night-round",
+    "dynamic-masks",
 )
 
 

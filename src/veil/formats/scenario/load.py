@@ -6,8 +6,10 @@ from pathlib import Path
 from types import MappingProxyType
 
 from ...common.checks import Defects
-from ...common.errors import InputError
+from ...common.errors import InputError, VeilError
 from ...common.settings import Given
+from ...problem.constraints import Constraint, Return
+from ...problem.masks import COST, Masks
 from ...problem.observer import Observer
 from ...problem.problem import Problem
 from ...problem.secrets.registry import SECRETS
@@ -17,7 +19,7 @@ from .files import read_file
 from .forms import read_secret_form, read_tables
 from .models import MOST_TRANSITIONS, ScenarioModel, read_graph, read_grid
 from .observer import read_observer, ways_given
-from .schema import MOST_CELLS, Graph, Grid, ModelFile, ObserverTable, OneOfSeveral, SecretForm
+from .schema import MOST_CELLS, Graph, Grid, MasksTable, ModelFile, ObserverTable, OneOfSeveral, SecretForm
 from .secret import read_secret
 from .settings import read_settings
 from .text import ScenarioDefects, Source, check_values, read_scenario_text
@@ -126,8 +128,11 @@ class _Reader:
             if secret is not None and models and "horizon" not in self._wrong:
                 secret.resolve(models, tables.horizon, defects.under("secret"))
             return None
+        late: list[Constraint] = [one for one in constraints if isinstance(one, Return) and one.reward == COST]
+        if tables.masks is not None:
+            constraints = [one for one in constraints if one not in late]
         try:
-            return Problem(
+            problem = Problem(
                 models if len(models) > 1 else models[0],
                 observer,
                 secret,
@@ -142,6 +147,7 @@ class _Reader:
         except InputError as error:
             defects.take(error)
             return None
+        return problem if tables.masks is None else _masked(problem, tables.masks, late, defects)
 
     def _read_models(self) -> list[ScenarioModel]:
         """The model, or every one of `[[models]]`; none where one of them has defects."""
@@ -226,6 +232,16 @@ class _Reader:
                     differs = "its observer differs from that of entry 1"
                     self._defects.add(f"{differs}, expected one for all: say it in [observer]", "models", number)
         return read_observer(table, first, self._defects.under("observer"))
+
+
+def _masked(problem: Problem, table: MasksTable, late: list[Constraint], defects: Defects) -> Problem | None:
+    """The problem with masks, and with the constraints on what they cost; None with every defect noted."""
+    try:
+        masks = Masks(table.sensors, table.costs, table.keep_discount, visible=table.visible)
+        return masks.apply(problem, late)
+    except VeilError as error:
+        defects.take(error, "masks")
+        return None
 
 
 class _Merged(Defects):

@@ -28,6 +28,7 @@ _TABLES: tuple[tuple[str, type[Table]], ...] = (
     *((f'`[secret]` with `kind = "{kind}"`', forms.secret_form(kind)) for kind in SECRETS.builtin),
     ("`[[rewards.NAME]]`", forms.NamedReward),
     ("`[[constraints]]`", forms.ConstraintTable),
+    ("`[masks]`", forms.MasksTable),
     ("`[solve]`", forms.Settings),
     ("`[solve.memory]`", MemoryTable),
 )

@@ -171,6 +171,21 @@ class ConstraintTable(Table):
     )
 
 
+class MasksTable(Table):
+    """The agent also chooses, with each action, which sensor of the observer is masked in the next step, or none."""
+
+    sensors: Annotated[list[Name], Field(min_length=1, max_length=MOST_SENSORS)] | None = Field(
+        None, description="The sensors that can be masked; all of them by default."
+    )
+    costs: dict[Name, Annotated[Finite, Field(ge=0)]] = Field(
+        {},
+        max_length=MOST_SENSORS,
+        description="What a decision to mask costs: `sensor = number`, 0 by default. The reward `masking` adds them up.",
+    )
+    keep_discount: Probability = Field(1.0, description="Factor on the cost of keeping the mask that is in force.")
+    visible: bool = Field(True, description="Whether the observer sees which sensor is masked.")
+
+
 class FinalStates(Table):
     """A reward for the last state in a model that comes from a file."""
 
@@ -353,6 +368,7 @@ class ScenarioFile(Table):
     constraints: Annotated[list[ConstraintTable], Field(max_length=MOST_CONSTRAINTS)] = Field(
         [], description="Constraints beside `min_return`, a `[[constraints]]` table each."
     )
+    masks: MasksTable | None = Field(None, description="Sensors that the agent can mask.")
     solve: Settings | None = Field(None, description="Options of the solver.")
 
 

@@ -224,7 +224,8 @@ def _is_rest(row: np.ndarray, rest: int) -> bool:
 
 def _secret(problem: Problem) -> dict[str, object]:
     secret = problem.secret
+    table = secret.to_table(problem.model.states)
     if secret.kind not in SECRETS or SECRETS.get(secret.kind) is not type(secret):
         found = f"the secret is a {type(secret).__name__}, which is not among the registered kinds"
         raise InputError("scenario", [f"{found} {', '.join(SECRETS)}: add it to the entry points veil.secrets"])
-    return {"kind": secret.kind} | secret.to_table(problem.model.states)
+    return {"kind": secret.kind} | table
