@@ -22,6 +22,23 @@ def test_the_page_of_a_result(result: Path):
     assert (result / "report.html").read_bytes() == before
 
 
+def test_the_page_of_a_policy_without_a_search(home: Path, result: Path):
+    done = veil("report", "rooms.toml", "uniform", "--set", "horizon=3", "--json")
+    assert done.code == 0, done.err
+    assert done.json == {"report": "rooms-report.html", "files": ["rooms-report.html"]}
+    text = (home / "rooms-report.html").read_text("utf-8")
+    assert "Recommendations" in text
+    assert "Simulated attack" in text
+    assert "Convergence of the search" not in text
+    assert veil("report", "rooms.toml", result, "-o", "mine.html", "--svg", "figures").code == 0
+    assert not (home / "figures" / "convergence.svg").exists()
+    assert (home / "figures" / "policy.svg").exists()
+    for arguments in (["rooms.toml"], ["gallery:two-rooms"], ["rooms.toml", "uniform", "--scenario", "rooms.toml"]):
+        refused = veil("report", *arguments)
+        assert refused.code == 2
+    assert "name a policy too, as veil report rooms.toml uniform" in veil("report", "rooms.toml").err
+
+
 def test_figures_for_papers(result: Path, home: Path):
     done = veil("report", result, "-o", "page.html", "--svg", "one", "--pdf", "two/deep", "--json")
     assert done.code == 0, done.err

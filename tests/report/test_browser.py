@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 import veil
 from veil.report.html import write_report
 
-FIGURES = ("policy", "occupancy", "belief", "convergence", "frontier")
+FIGURES = ("policy", "occupancy", "belief", "over-time", "sources", "convergence")
 OpenPage = Callable[..., Page]
 
 

@@ -24,7 +24,8 @@ SECTIONS = (
     "belief",
     "revealing",
     "convergence",
-    "frontier",
+    "over-time",
+    "sources",
     "observer",
     "certificate",
     "settings",
@@ -68,6 +69,7 @@ def test_every_part_is_there(page: str, paper: veil.Problem, solved: veil.Soluti
     elements = Elements(page)
     ids = {attributes.get("id") for _, attributes in elements.found}
     assert set(SECTIONS) <= ids
+    assert not ids & {"frontier", "attack", "advice"}  # nothing was computed that they could show
     assert f"hides {solved.opacity.bits:.4f} of" in elements.text
     assert "There is no certificate: it was not asked for." in elements.text
     assert "stationary Markov policies" in elements.text

@@ -22,6 +22,15 @@ def test_a_path_is_laid_out_in_order():
     assert np.ptp(places[:, 0]) > np.ptp(places[:, 1])
 
 
+def test_a_long_path_is_folded():
+    places = place(sp.csr_array(np.eye(15, k=1)))
+    width, height = places.max(axis=0)
+    assert height > 1
+    assert width < 8
+    near = gaps(places)[np.arange(14), np.arange(1, 15)]
+    assert near.max() < 2.2  # neighbours stay neighbours where the path turns
+
+
 def test_a_ring_is_round():
     places = place(ring(12))
     radius = np.linalg.norm(places - places.mean(axis=0), axis=1)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import veil
-from veil.report import scene as scenes
+from veil.report import cells
 from veil.report.scene import MOST_NODES, make_scene, sensor_ranges
 
 
@@ -83,6 +83,73 @@ def test_an_action_without_one_direction_has_no_arrow():
     assert make_scene(problem).directions[1] is None
 
 
-def test_a_grid_too_large_to_draw_is_a_graph(paper: veil.Problem, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(scenes, "MOST_CELLS", 30)
-    assert not make_scene(paper).is_grid
+def test_a_large_grid_is_cropped_to_where_the_policy_goes(paper: veil.Problem, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(cells, "MOST_CELLS", 16)
+    visits = np.zeros(36)
+    visits[[paper.model.states.find("r3c1"), paper.model.states.find("r4c2")]] = 1.0
+    scene = make_scene(paper, visits)
+    assert scene.is_grid
+    assert scene.size == (4.0, 4.0)
+    assert scene.names == [f"r{row}c{column}" for row in range(2, 6) for column in range(4)]
+    assert scene.part == "Shown: rows 2 to 5, columns 0 to 3 of a grid of 6 × 6, where the policy goes."
+    assert scene.spots[paper.model.states.find("r0c0")] == -1
+    assert scene.total(visits).sum() == 2.0
+    everywhere = make_scene(paper, np.ones(36))
+    assert everywhere.size == (4.0, 4.0)
+
+
+def test_gymnasium_s_grids_are_grids():
+    lake = veil.from_gymnasium("FrozenLake-v1", observe="row").problem("cell=H", 3)
+    scene = make_scene(lake)
+    assert scene.size == (4.0, 4.0)
+    assert names(lake, scene.goals) == {"r3c3"}
+    assert names(lake, scene.traps) == {"r1c1", "r1c3", "r2c3", "r3c0"}
+    assert scene.directions == [(-1, 0), (0, 1), (1, 0), (0, -1)]  # left, down, right, up, though it slips sideways
+    cliff = veil.from_gymnasium("CliffWalking-v1", observe="col").problem("row=0", 3)
+    scene = make_scene(cliff)
+    assert scene.size == (12.0, 4.0)
+    assert names(cliff, scene.goals) == {"r3c11"}
+    assert not scene.traps.any()
+    assert [scene.names[int(spot)] for spot in scene.closed] == [f"r3c{column}" for column in range(1, 11)]
+
+
+def test_states_that_share_a_cell():
+    taxi = veil.from_gymnasium("Taxi-v4", observe="row").problem("passenger=taxi", 2)
+    scene = make_scene(taxi)
+    assert scene.size == (5.0, 5.0)
+    assert scene.names[:6] == ["r0c0", "r0c1", "r0c2", "r0c3", "r0c4", "r1c0"]
+    assert names(taxi, scene.goals) == {"r0c0 R to R", "r0c4 G to G", "r4c0 Y to Y", "r4c3 B to B"}
+    assert scene.total(np.ones(500)).tolist() == [20.0] * 25
+    weight = np.zeros(500)
+    weight[[taxi.model.states.find("r2c2 R to G"), taxi.model.states.find("r2c2 taxi to B")]] = [1.0, 3.0]
+    table = np.arange(500.0)[:, None] * np.ones(6)
+    chosen = np.flatnonzero(weight)
+    assert scene.mean(table, weight)[12, 0] == pytest.approx((weight[chosen] * chosen).sum() / 4)
+    here = [state for state in range(500) if taxi.model.states[state].startswith("r0c0 ")]
+    assert scene.mean(table, weight)[0, 0] == pytest.approx(np.mean(here))
+
+
+@pytest.mark.parametrize(
+    ("named", "expected"),
+    [
+        (["x=0, y=0", "x=1, y=0", "x=0, y=1", "x=1, y=1"], [[1, 0], [1, 1], [0, 0], [0, 1]]),  # y points up
+        (["row=5,col=7", "row=5,col=8", "row=6,col=7", "row=6,col=8"], [[0, 0], [0, 1], [1, 0], [1, 1]]),
+        (["r0c0", "r0c1", "r1c0", "hall"], None),
+        (["r0c0", "r99c99", "r7c3", "r8c1"], None),  # far too empty to be a grid
+        (["x=1, y=1"] * 2 + ["x=1, y=1 b", "x=1, y=1 c"], None),  # one cell is no grid
+        (["a", "b", "c", "d"], None),
+    ],
+)
+def test_grids_by_the_names_of_states(named: list[str], expected: list[list[int]] | None):
+    found = cells._named(tuple(named))
+    assert (None if found is None else found.tolist()) == expected
+
+
+def test_without_rewards_nothing_is_a_goal(courier: veil.Problem):
+    step = np.zeros((2, 1, 2))
+    step[:, 0, 1] = 1
+    problem = veil.Problem(veil.Model(step, np.zeros(2), 0), veil.Observer(np.ones((2, 1))), veil.LastState({1}), 2)
+    scene = make_scene(problem)
+    assert not scene.goals.any()
+    assert not scene.traps.any()
+    assert names(courier, make_scene(courier).goals) == {"market"}

@@ -6,13 +6,25 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .changes import with_changes
-from .shared import JsonOption, SeedOption, guarded, open_recorded, print_json
+from .shared import (
+    GALLERY,
+    JsonOption,
+    SeedOption,
+    complete_scenario,
+    guarded,
+    open_policy,
+    open_recorded,
+    open_scenario,
+    print_json,
+)
 
 if TYPE_CHECKING:
-    from ..formats.results.folder import Result
     from ..planning.frontier import Frontier
     from ..planning.solution import Solution
     from ..problem.problem import Problem
+    from ..report.answer import Answer
+
+    _Subject = tuple[Problem, Answer, Path, Path | None]
 
 REPORT = "report.html"
 CURVE = "frontier.json"
@@ -28,12 +40,31 @@ def _folder(ending: str) -> object:
 @guarded
 @with_changes
 def report(
-    result: Annotated[
-        Path, typer.Argument(metavar="RESULT", help="A result folder, written by veil solve.", show_default=False)
+    subject: Annotated[
+        str,
+        typer.Argument(
+            metavar="RESULT|SCENARIO",
+            help="A result folder, written by veil solve; or a scenario, with POLICY.",
+            show_default=False,
+            autocompletion=complete_scenario,
+        ),
     ],
+    policy: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[POLICY]",
+            help="Measure this policy in the scenario, without a search: a file, a result folder, or uniform.",
+            show_default=False,
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="HTML file to write.", show_default="report.html in the folder"),
+        typer.Option(
+            "--output",
+            "-o",
+            help="HTML file to write.",
+            show_default="report.html in the folder, or SCENARIO-report.html",
+        ),
     ] = None,
     scenario: Annotated[
         str | None, typer.Option(help="The scenario that was solved.", show_default="as recorded in the result")
@@ -58,19 +89,20 @@ def report(
     *,
     changes: tuple[str, ...] = (),
 ) -> None:
-    """Write a self-contained HTML page about a result, and figures if asked for.
+    """Write a self-contained HTML page about a result, or about any policy in a scenario, and figures if asked for.
 
     Example: veil report patrol-result --points 10 --pdf figures
+
+    Example: veil report patrol.toml uniform
     """
-    from ..formats.results.folder import read_result
-    from ..report.answer import make_answer
     from ..report.html import write_report
 
-    found = read_result(result)
-    problem = open_recorded(found, scenario, changes).problem
-    answer = make_answer(problem, found)
-    curve = _curve(found, problem, answer.solution, frontier, points)
-    place = found.folder / REPORT if output is None else output
+    if policy is None:
+        problem, answer, place, folder = _of_result(subject, scenario, changes)
+    else:
+        problem, answer, place, folder = _of_policy(subject, policy, scenario, changes, seed)
+    place = place if output is None else output
+    curve = _curve(folder, problem, answer.solution, frontier, points)
     write_report(place, problem, answer, frontier=curve, runs=runs, sequences=sequences, seed=seed)
     written = [place]
     for ending, folder in zip(_ENDINGS, (pdf, png, svg), strict=True):
@@ -83,6 +115,31 @@ def report(
         return
     for path in written:
         print(f"wrote {path}")
+
+
+def _of_result(subject: str, scenario: str | None, changes: tuple[str, ...]) -> "_Subject":
+    """The answer of a result folder, and where its page goes."""
+    from ..common.errors import InputError
+    from ..formats.results.folder import read_result
+    from ..report.answer import make_answer
+
+    if subject.startswith(GALLERY) or (subject.endswith(".toml") and not Path(subject).is_dir()):
+        raise InputError(subject, [f"this is a scenario: name a policy too, as veil report {subject} uniform"])
+    found = read_result(subject)
+    problem = open_recorded(found, scenario, changes).problem
+    return problem, make_answer(problem, found), found.folder / REPORT, found.folder
+
+
+def _of_policy(subject: str, policy: str, scenario: str | None, changes: tuple[str, ...], seed: int) -> "_Subject":
+    """The answer about a policy that is measured in a scenario, and where its page goes."""
+    from ..common.errors import InputError
+    from ..report.answer import audit
+
+    if scenario is not None:
+        raise InputError("report", ["--scenario is for result folders: the scenario is the first argument"])
+    problem = open_scenario(subject, changes).problem
+    name = subject.removeprefix(GALLERY) if subject.startswith(GALLERY) else Path(subject).stem
+    return problem, audit(problem, open_policy(problem, policy), seed=seed), Path(f"{name}-{REPORT}"), None
 
 
 def write_beside(folder: Path, problem: "Problem", solution: "Solution") -> Path:
@@ -107,7 +164,7 @@ def remove_stale(folder: Path) -> None:
 
 
 def _curve(
-    found: "Result", problem: "Problem", solution: "Solution", frontier: Path | None, points: int | None
+    folder: Path | None, problem: "Problem", solution: "Solution", frontier: Path | None, points: int | None
 ) -> "Path | Frontier | None":
     """The frontier to show: a given file, that of the folder, or one computed now if asked for or quick."""
     from ..common.errors import InputError
@@ -117,6 +174,8 @@ def _curve(
         raise InputError("report", ["--frontier and --points are both given, expected one: read a curve or compute it"])
     if frontier is not None:
         return frontier
-    if points is None and (found.folder / CURVE).exists():
-        return found.folder / CURVE
+    if points is None and folder is None:
+        return None
+    if points is None and folder is not None and (folder / CURVE).exists():
+        return folder / CURVE
     return sweep(problem, solution, points, progress=None if points else False)

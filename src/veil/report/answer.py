@@ -5,14 +5,18 @@ from dataclasses import dataclass
 
 from ..common.errors import InputError
 from ..common.rounding import lower_text, upper_text
+from ..engine.return_range import threshold
 from ..formats.results.folder import Result
 from ..formats.results.verified import verified_certificate
-from ..measure.constrained import ConstraintValue
+from ..measure.constrained import ConstraintValue, further_constraints
+from ..measure.evaluate import expected_return, opacity
 from ..measure.result import Opacity
 from ..planning.solution import Solution, Status, is_short
+from ..policy.policy import Policy
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
 from ..proof.certificate import Certificate
+from ..proof.feasibility import reaches_threshold
 from .style import number_text
 
 
@@ -33,12 +37,16 @@ class Claim:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """A solution, what is proven of it, why not more, and the version of veil that found it."""
+    """A solution, what is proven of it, why not more, and the version of veil that found it.
+
+    `searched`: whether a search found the policy; False where it was given, and only measured.
+    """
 
     solution: Solution
     claim: Claim | None
     note: str
     version: str | None
+    searched: bool = True
 
     @property
     def proof_is_short(self) -> bool:
@@ -66,10 +74,40 @@ def make_answer(
     return Answer(given, _claim(proof), given.certificate_note, None)
 
 
+def audit(problem: Problem, policy: Policy, *, seed: int = 0, time_limit: float | None = None) -> Answer:
+    """The answer about a policy that was given: what it hides and earns, measured, without a search and without a proof.
+
+    **Arguments:** `seed`, `time_limit`: as for `veil.opacity`.
+
+    **Raises:** `InputError` where the policy does not fit the problem.
+    """
+    earned, further = expected_return(problem, policy), further_constraints(problem, policy)
+    hidden = opacity(problem, policy, seed=seed, time_limit=time_limit)
+    wanted = threshold(problem)
+    first = () if wanted is None else (ConstraintValue("return", "≥", wanted, earned, math.nan),)
+    solution = Solution(
+        policy=policy,
+        policy_class=policy.describe(),
+        opacity=hidden,
+        expected_return=earned,
+        threshold=wanted,
+        feasible=reaches_threshold(problem, policy, earned) and all(one.met for one in further),
+        status=Status.NOT_SEARCHED,
+        method="none",
+        price_bits=math.nan,
+        seed=seed,
+        needs_observations=policy.needs_observations,
+        constraints=(*first, *further),
+        problem=problem,
+    )
+    return Answer(solution, None, "the policy was measured, not searched for", None, searched=False)
+
+
 def verdict(answer: Answer) -> str:
-    """What was found, and what is proven, in two sentences."""
+    """What was found, and what is proven, in two sentences; the first alone where nothing was searched for."""
     found = answer.solution
-    return f"{_measured(found)}, {_earned(found)}. {_proven(answer)}."
+    first = f"{_measured(found)}, {_earned(found)}."
+    return f"{first} {_proven(answer)}." if answer.searched else first
 
 
 def _measured(found: Solution) -> str:

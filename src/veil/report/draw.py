@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 NODE = 0.2  # radius of a node, where a step is about 1
-MARKS = {"start": ("S", BLUE), "goal": ("G", GREEN), "secret": ("?", VERMILION)}
+MARKS = {"start": ("S", BLUE), "goal": ("G", GREEN), "absorbing": ("X", GREY), "secret": ("?", VERMILION)}
 _LEAST_ARROW = 0.02
 _MOST_MARKED_CELLS = 900  # of a grid whose cells are large enough for letters
 
@@ -70,8 +70,7 @@ def legend_entries(scene: Scene, *, ranges: bool = True) -> list[tuple[str, str,
             ("range", f"sensor {one.name} ({one.rate:.2g})", tint)
             for one, tint in zip(scene.ranges, tints, strict=True)
         ]
-    there = {"start": scene.starts.any(), "goal": scene.goals.any(), "secret": scene.secrets.any()}
-    entries += [(MARKS[role][0], role, MARKS[role][1]) for role, any_ in there.items() if any_]
+    entries += [(MARKS[role][0], role, MARKS[role][1]) for role, mask in _roles(scene).items() if mask.any()]
     return entries
 
 
@@ -117,10 +116,11 @@ def _draw_cells(axes: "Axes", scene: Scene) -> None:
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import Rectangle
 
-    assert scene.layout is not None
     if len(scene.shown) <= _MOST_MARKED_CELLS:
         cells = [Rectangle((x - 0.5, y - 0.5), 1, 1) for x, y in scene.places.tolist()]
         axes.add_collection(PatchCollection(cells, facecolor="white", edgecolor="0.8", linewidth=0.5, zorder=0))
+    closed = [Rectangle((x - 0.5, y - 0.5), 1, 1) for x, y in scene.places[scene.closed].tolist()]
+    axes.add_collection(PatchCollection(closed, facecolor=LIGHT, linewidth=0, zorder=0.8, gid="closed"))
     walls = [Rectangle((column, row), 1, 1) for row, column in scene.walls]
     axes.add_collection(PatchCollection(walls, facecolor=WALL, edgecolor=WALL, linewidth=0.2, zorder=1, gid="walls"))
     axes.add_patch(Rectangle((0, 0), *scene.size, fill=False, edgecolor=GREY, linewidth=0.8, zorder=4))
@@ -132,13 +132,13 @@ def _draw_heat(axes: "Axes", scene: Scene, heat: np.ndarray, top: float | None, 
     # The root brings out what is thinly spread.
     scale = PowerNorm(0.5, 0.0, top or max(float(heat.max()), 1e-12))
     shades = LinearSegmentedColormap.from_list("veil", ["#FFFFFF", colour, darker(colour)])
-    shown = heat[scene.shown]
-    if scene.layout is None:
+    shown = scene.total(heat)
+    if scene.cells is None:
         _draw_nodes(axes, scene, shades(scale(shown)))
         return
-    picture = np.full((scene.layout.rows, scene.layout.columns), np.nan)
-    picture[tuple(np.array(scene.layout.cells, dtype=int).T)] = shown
-    axes.imshow(picture, extent=(0, scene.layout.columns, scene.layout.rows, 0), cmap=shades, norm=scale, zorder=0.5,
+    picture = np.full((scene.cells.rows, scene.cells.columns), np.nan)
+    picture[tuple(scene.places[:, ::-1].astype(int).T)] = shown
+    axes.imshow(picture, extent=(0, scene.cells.columns, scene.cells.rows, 0), cmap=shades, norm=scale, zorder=0.5,
                 interpolation="nearest", gid="heat")  # fmt: skip
 
 
@@ -176,22 +176,24 @@ def _draw_ranges(axes: "Axes", scene: Scene, *, filled: bool) -> None:
 
 
 def covered_by(scene: Scene) -> list[list[int]]:
-    """For each shown state the sensors that cover it."""
+    """For each spot the sensors that cover it."""
     found: list[list[int]] = [[] for _ in scene.shown]
-    position = {int(state): place for place, state in enumerate(scene.shown)}
     for number, one in enumerate(scene.ranges):
-        for state in one.states.tolist():
-            if state in position:
-                found[position[state]].append(number)
+        for spot in scene.at(one.states).tolist():
+            found[spot].append(number)
     return found
+
+
+def _roles(scene: Scene) -> dict[str, np.ndarray]:
+    return {"start": scene.starts, "goal": scene.goals, "absorbing": scene.traps, "secret": scene.secrets}
 
 
 def _draw_marks(axes: "Axes", scene: Scene, *, centred: bool) -> None:
     """The signs of starts, goals and secrets: in the corner of a cell, to leave room for arrows, or in the middle."""
     size = SMALL if len(scene.shown) <= 150 else 4.0
-    for state, (x, y) in zip(scene.shown.tolist(), scene.places.tolist(), strict=True):
-        roles = [("start", scene.starts), ("goal", scene.goals), ("secret", scene.secrets)]
-        found = [MARKS[role] for role, mask in roles if mask[state]]
+    masks = {role: set(scene.at(np.flatnonzero(mask)).tolist()) for role, mask in _roles(scene).items()}
+    for spot, (x, y) in enumerate(scene.places.tolist()):
+        found = [MARKS[role] for role, spots in masks.items() if spot in spots]
         for number, (sign, colour) in enumerate(found):
             if centred:
                 left, high = x + (number - (len(found) - 1) / 2) * 0.2, y
@@ -230,9 +232,8 @@ def _draw_edges(axes: "Axes", scene: Scene) -> None:
 
 
 def _draw_arrows(axes: "Axes", scene: Scene, behaviour: Behaviour, time: int | None) -> None:
-    law, visited = behaviour.actions(time), behaviour.visits > 1e-12
-    if time is not None:
-        visited = behaviour.occupancy[time] > 1e-12
+    weight = behaviour.visits if time is None else behaviour.occupancy[time]
+    law, visited = scene.mean(behaviour.actions(time), weight), scene.total(weight) > 1e-12
     many = len(scene.shown) > _MOST_MARKED_CELLS
     for action, way in enumerate(scene.directions):
         if way is None:

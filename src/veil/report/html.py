@@ -15,6 +15,7 @@ from ..common.errors import InputError
 from ..common.files import write_whole
 from ..common.rounding import lower_text, upper_text
 from ..formats.results.folder import Result
+from ..measure.attack import attack
 from ..measure.measures import Event
 from ..planning.frontier import Frontier
 from ..planning.solution import Solution
@@ -24,6 +25,7 @@ from ..proof.certificate import Certificate
 from .answer import Answer, Claim, bits_text, make_answer, verdict
 from .behaviour import behave
 from .curve import read_curve
+from .leaking import find_leaking, recommendations
 from .observing import event_text, most_revealing, sample_runs
 from .page_data import Material, page_data
 from .scene import make_scene
@@ -32,6 +34,7 @@ from .style import number_text, shortened
 _MARKER = b'<meta name="generator" content="veil">'
 _SCRIPTS = ("draw.js", "charts.js", "page.js")
 _MOST_GROUPS = 30  # of equal observations in a row: more do not fit in a cell of the table
+_EPISODES = 2000  # simulated attacks on a policy that was only measured: a share is known within 2%
 _MOST_BELIEF = 50_000_000  # probabilities of all runs shown, 400 MB: of a very large problem fewer runs are shown
 
 
@@ -85,7 +88,9 @@ def make_report(
     room = _MOST_BELIEF // ((problem.horizon + 1) * problem.num_states)
     sample = sample_runs(behaviour, max(2, min(runs, room)), seed)
     curve, curve_class = read_curve(problem, frontier) if frontier is not None else ([], "")
-    material = Material(make_scene(problem, behaviour.visits), behaviour, found, sample.runs, curve)
+    leaking, revealing = find_leaking(behaviour, sample), most_revealing(behaviour, sample, sequences)
+    attacked = None if found.searched else attack(problem, found.solution.policy, _EPISODES, seed=seed)
+    material = Material(make_scene(problem, behaviour.visits), behaviour, found, sample.runs, curve, leaking)
     return _pages().get_template("report.html.jinja").render(
         problem=problem,
         question=problem.secret.describe(problem),
@@ -96,7 +101,10 @@ def make_report(
         scene=material.scene,
         data=page_data(material),
         drawn=len(sample.events),
-        revealing=most_revealing(behaviour, sample, sequences),
+        revealing=revealing,
+        leaking=leaking,
+        advice=recommendations(leaking, revealing),
+        attacked=attacked,
         curve=curve,
         curve_class=curve_class,
         facts=_facts(problem, found, seed),
@@ -143,6 +151,13 @@ def _grouped(events: Sequence[Event]) -> list[tuple[Event | None, int]]:
 def _facts(problem: Problem, answer: Answer, seed: int) -> list[tuple[str, str]]:
     """Names and values of what is needed to reproduce the answer."""
     found, model = answer.solution, problem.model
+    search = [
+        ("policy class", found.policy_class),
+        ("method, goal, objective", f"{found.method}, {found.goal}, {found.objective}"),
+        ("outcome", f"{found.status.value}{'; ' + found.detail if found.detail else ''}"),
+        ("price of return", f"{number_text(found.price_bits)} bits for one more unit, to first order"),
+        ("iterations, seconds", f"{found.iterations:,}, {found.seconds:.2f}"),
+    ]
     facts = [
         ("problem", problem.name),
         ("fingerprint", fingerprint(problem)),
@@ -154,13 +169,9 @@ def _facts(problem: Problem, answer: Answer, seed: int) -> list[tuple[str, str]]
         ("return", f"over {problem.return_over}, discount {number_text(problem.discount, 6)}"),
         ("required return", "none" if found.threshold is None else f"at least {number_text(found.threshold, 6)}"),
         *(one.fact() for one in found.constraints[found.threshold is not None :]),
-        ("policy class", found.policy_class),
-        ("method, goal, objective", f"{found.method}, {found.goal}, {found.objective}"),
         ("evaluation of opacity", f"{found.opacity.method}: {found.opacity.reason}".rstrip(": ")),
-        ("outcome", f"{found.status.value}{'; ' + found.detail if found.detail else ''}"),
-        ("price of return", f"{number_text(found.price_bits)} bits for one more unit, to first order"),
-        ("iterations, seconds", f"{found.iterations:,}, {found.seconds:.2f}"),
-        ("seeds of search and runs", f"{found.seed}, {seed}"),
+        *(search if answer.searched else [("policy", found.policy_class)]),
+        ("seeds of search and runs", f"{found.seed}, {seed}") if answer.searched else ("seed of runs", str(seed)),
         *((f"setting {name}", str(value)) for name, value in sorted(found.settings.items())),
     ]
     if answer.version is not None:

@@ -9,6 +9,7 @@ from ..common.rounding import upper_text
 from .answer import Answer
 from .behaviour import Behaviour
 from .curve import Points
+from .leaking import Leaking
 from .observing import ObservedRun, event_text
 from .packing import pack_bytes, pack_frames, pack_shares
 from .scene import Scene
@@ -25,13 +26,14 @@ _MOST_NAMED = 2500  # as many cells as the page draws one by one
 
 @dataclass(frozen=True, eq=False)
 class Material:
-    """All that the figures show. `curve`: points (return, bits) of a frontier."""
+    """All that the figures show. `curve`: points (return, bits) of a frontier; `leaking`: over time and by sensor."""
 
     scene: Scene
     behaviour: Behaviour
     answer: Answer
     runs: list[ObservedRun]
     curve: Points
+    leaking: Leaking
 
 
 def page_data(material: Material) -> dict[str, object]:
@@ -46,19 +48,18 @@ def page_data(material: Material) -> dict[str, object]:
         "policy": _policy(material.scene, material.behaviour),
         "occupancy": _occupancy(material.scene, material.behaviour),
         "runs": _runs(material),
+        "leaking": _leaking(material.leaking),
         "convergence": _convergence(material.answer),
         "frontier": _frontier(material),
     }
 
 
 def _scene(scene: Scene) -> dict[str, object]:
-    position = np.full(scene.problem.num_states, -1)
-    position[scene.shown] = np.arange(len(scene.shown))
     width, height = scene.size
     tints = [_VARIABLES[colour] for colour in colours([one.name for one in scene.ranges])]
 
-    def at(mask: np.ndarray) -> list[int]:
-        return [int(place) for place in position[mask] if place >= 0]
+    def at(states: np.ndarray) -> list[int]:
+        return scene.at(states).tolist()
 
     return {
         "grid": scene.is_grid,
@@ -74,6 +75,8 @@ def _scene(scene: Scene) -> dict[str, object]:
         ],
         "starts": at(np.flatnonzero(scene.starts)),
         "goals": at(np.flatnonzero(scene.goals)),
+        "traps": at(np.flatnonzero(scene.traps)),
+        "closed": scene.closed.tolist(),
         "secrets": at(np.flatnonzero(scene.secrets)),
         "edges": np.unique(np.sort(scene.edges, axis=1), axis=0).ravel().tolist(),
     }
@@ -86,8 +89,8 @@ def _policy(scene: Scene, behaviour: Behaviour) -> dict[str, object]:
     timed = behaviour.timed and 0 < problem.horizon * size <= _MOST_POLICY
     laws = [behaviour.actions(time) for time in range(problem.horizon)] if timed else [behaviour.actions()]
     seen = behaviour.occupancy[: problem.horizon] if timed else behaviour.visits[None]
-    document["laws"] = [pack_shares(law[scene.shown]) for law in laws]
-    document["visited"] = [pack_bytes((row[scene.shown] > 1e-12).astype("u1")) for row in seen]
+    document["laws"] = [pack_shares(scene.mean(law, row)) for law, row in zip(laws, seen, strict=True)]
+    document["visited"] = [pack_bytes((scene.total(row) > 1e-12).astype("u1")) for row in seen]
     document["timed"] = timed
     document["averaged"] = behaviour.timed and not timed
     if not scene.is_grid:
@@ -104,7 +107,7 @@ def _moves(matrix: sp.csr_array) -> list[list[float]]:
 
 def _occupancy(scene: Scene, behaviour: Behaviour) -> dict[str, object]:
     times = _times(behaviour.problem.horizon, _MOST_FRAMES)
-    shown = behaviour.occupancy[times][:, scene.shown]
+    shown = scene.total(behaviour.occupancy[times])
     return {"times": times, "frames": pack_frames(shown, _MOST_OCCUPANCY)}
 
 
@@ -117,8 +120,6 @@ def _times(last: int, most: int) -> list[int]:
 
 def _runs(material: Material) -> list[dict[str, object]]:
     scene, problem = material.scene, material.behaviour.problem
-    position = np.full(problem.num_states, -1)
-    position[scene.shown] = np.arange(len(scene.shown))
     most = _MOST_BELIEF // max(1, len(material.runs))
     times = _times(problem.horizon, _MOST_STEPS)
     found = []
@@ -131,9 +132,9 @@ def _runs(material: Material) -> list[dict[str, object]]:
                 "times": times,
                 "seen": [event_text(run.observations[time]) for time in times],
                 "states": [problem.model.states[int(run.states[time])] for time in times],
-                "at": position[run.states[times]].tolist(),
+                "at": scene.spots[run.states[times]].tolist(),
                 "lines": _lines(problem.secret_values, run, times),
-                "belief": pack_frames(run.belief[times][:, scene.shown], most),
+                "belief": pack_frames(scene.total(run.belief[times]), most),
             }
         )
     return found
@@ -155,6 +156,17 @@ def _lines(values: tuple[str, ...], run: ObservedRun, times: list[int]) -> list[
         }
         for value, tint in zip(chosen, tints, strict=True)
     ]
+
+
+def _leaking(leaking: Leaking) -> dict[str, object]:
+    chosen = np.array(_times(len(leaking.over_time) - 1, _MOST_POINTS), dtype=int)[: len(leaking.over_time)]
+    return {
+        "times": chosen.tolist(),
+        "bits": _rounded(leaking.over_time[chosen]),
+        "errors": _rounded(leaking.errors[chosen]) if leaking.drawn else [],
+        "source": leaking.source,
+        "sources": [[name, round(bits, 6)] for name, bits in leaking.sources.items()],
+    }
 
 
 def _convergence(answer: Answer) -> dict[str, object]:

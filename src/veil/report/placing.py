@@ -8,6 +8,8 @@ from scipy.sparse.csgraph import shortest_path
 _ROUNDS = 400
 _LEAST = 0.9  # how close two states may come, where a step is 1
 _WIDEST = 1.9  # how much wider than high a picture may be
+_LONG = 8.0  # how wide a strip may be that is shown as one row
+_BAND = 1.2  # how far apart the rows of a folded strip are
 
 
 def place(graph: sp.csr_array) -> Float[np.ndarray, "n 2"]:
@@ -81,9 +83,22 @@ def _apart(places: np.ndarray) -> np.ndarray:
     return places
 
 
+def _folded(places: np.ndarray) -> np.ndarray:
+    """A long strip cut into rows below each other, every second one read backwards, so that neighbours stay close."""
+    width, height = places.max(axis=0)
+    band = height + _BAND
+    rows = int(np.ceil(np.sqrt((width + 1) / (_WIDEST * band))))
+    if rows < 2 or width < _LONG:
+        return places
+    length = width / rows
+    row = np.minimum((places[:, 0] / length).astype(int), rows - 1)
+    along = places[:, 0] - row * length
+    return np.column_stack([np.where(row % 2 == 1, length - along, along), places[:, 1] + row * band])
+
+
 def _framed(places: np.ndarray) -> np.ndarray:
     """From (0, 0) on; a flat picture is made higher, so that names find room."""
-    places = places - places.min(axis=0)
+    places = _folded(places - places.min(axis=0))
     width, height = places.max(axis=0)
     if height > 1e-9 and width > _WIDEST * height:
         places = places * [1.0, min(2.0, width / (_WIDEST * height))]

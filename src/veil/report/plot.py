@@ -15,10 +15,11 @@ from ..planning.solution import History, Solution
 from ..policy.policy import Policy
 from ..problem.problem import Problem
 from .behaviour import behave
+from .cells import find_cells
 from .curve import Points
 from .draw import darker, draw_legend, draw_policy, draw_scene
 from .observing import ObservedRun, event_text, observe, sample_run
-from .scene import Scene, drawn_layout, make_scene
+from .scene import Scene, make_scene
 from .style import (
     BLUE,
     COLUMN,
@@ -79,8 +80,10 @@ def occupancy(problem: Problem, policy: Policy) -> "Figure":
     **Raises:** `InputError` as for `policy`.
     """
     behaviour = behave(problem, policy)
-    if drawn_layout(problem) is not None:
-        return _maps(make_scene(problem), behaviour.occupancy, _some_times(problem.horizon), "P(state)", BLUE)
+    if find_cells(problem) is not None:
+        return _maps(
+            make_scene(problem, behaviour.visits), behaviour.occupancy, _some_times(problem.horizon), "P(state)", BLUE
+        )
     table = behaviour.occupancy
     order = _top_states(table)
     figure = new_figure(COLUMN, 0.9 + 0.16 * len(order))
@@ -110,16 +113,16 @@ def belief(
     else:
         run = observe(behaviour, observations)
     times = _some_times(len(run.posterior) - 1, 4)
-    layout = drawn_layout(problem)
+    cells = find_cells(problem, behaviour.visits)
     order = _top_states(run.belief)
-    below = 0.5 + (0.15 * len(order) if layout is None else PAGE / 4.6 * layout.rows / layout.columns)
+    below = 0.5 + (0.15 * len(order) if cells is None else PAGE / 4.6 * cells.rows / cells.columns)
     figure = new_figure(PAGE, 2.1 + below)
     upper, lower = figure.subfigures(2, 1, squeeze=False, height_ratios=(2.1, below)).ravel()
     _posterior_lines(upper.subplots(), problem, run)
-    if layout is None:
+    if cells is None:
         _belief_table(lower, problem, run, order)
     else:
-        _belief_maps(lower, make_scene(problem), run, times)
+        _belief_maps(lower, make_scene(problem, behaviour.visits), run, times)
     return figure
 
 
@@ -295,8 +298,8 @@ def _belief_maps(figure: "FigureBase", scene: Scene, run: ObservedRun, times: li
     for axes, time in zip(panels, times, strict=True):
         draw_scene(axes, scene, heat=run.belief[time], top=top, heat_colour=PURPLE, ranges=False)
         if run.states is not None:
-            x, y = scene.places[run.states[time]]
-            _draw_agent(axes, [(x, y)])
+            spot = scene.spots[run.states[time]]
+            _draw_agent(axes, [tuple(scene.places[spot].tolist())] if spot >= 0 else [])
         axes.set_title(f"t = {time}", fontsize=SMALL)
     figure.suptitle(_where(run), fontsize=NORMAL, x=0.01, ha="left")
     _colour_bar(figure, list(panels), top, "P(state)", PURPLE)
@@ -316,7 +319,7 @@ def _belief_table(figure: "FigureBase", problem: Problem, run: ObservedRun, orde
 
 
 def _draw_agent(axes: "Axes", places: Sequence[tuple[float, float]]) -> None:
-    across, down = zip(*places, strict=True)
+    across, down = np.array(places, dtype=float).reshape(-1, 2).T
     axes.plot(
         across,
         down,

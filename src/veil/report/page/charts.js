@@ -69,8 +69,9 @@ function key(parent, entries) {
 
 function sceneKey(parent, more, withRanges) {
   const entries = withRanges ? scene.ranges.map((r) => ({ text: `sensor ${r.name} (reports ${percent(r.rate)})`, colour: r.colour })) : [];
-  const words = { starts: "start", goals: "goal", secrets: "secret" };
+  const words = { starts: "start", goals: "goal", traps: "absorbing, no reward", secrets: "secret" };
   for (const [role, sign, colour] of MARKS) if (scene[role].length) entries.push({ sign, colour, text: words[role] });
+  if (scene.closed.length) entries.push({ colour: "faint", solid: true, text: "never entered" });
   return key(parent, entries.concat(more));
 }
 

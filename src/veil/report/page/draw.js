@@ -3,7 +3,7 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const scene = data.scene;
 const NS = "http://www.w3.org/2000/svg";
 const LARGE = 2500; // cells beyond which heat is a picture and not a shape for each
-const MARKS = [["starts", "S", "blue"], ["goals", "G", "green"], ["secrets", "?", "vermilion"]];
+const MARKS = [["starts", "S", "blue"], ["goals", "G", "green"], ["traps", "X", "muted"], ["secrets", "?", "vermilion"]];
 const NODE = 0.2;
 
 function make(name, attributes, parent, text) {
@@ -90,6 +90,7 @@ function drawCells(base, shapes, heat) {
   let walls = "";
   for (let i = 0; i < scene.walls.length; i += 2) walls += `M${scene.walls[i + 1]} ${scene.walls[i]}h1v1h-1z`;
   make("path", { d: walls, class: "wall" }, base);
+  make("path", { d: scene.closed.map((i) => `M${places[2 * i] - 0.5} ${places[2 * i + 1] - 0.5}h1v1h-1z`).join(""), class: "closed" }, base);
   make("rect", { x: 0, y: 0, width: scene.width, height: scene.height, class: "frame" }, base);
 }
 
@@ -174,7 +175,9 @@ function drawNames(svg) {
 function drawArrows(layer, law, visited, actions, directions) {
   layer.replaceChildren();
   const many = count > 900, paths = ["", ""], wide = many ? 0.09 : 0.045;
+  const ended = new Set(scene.traps);
   for (let i = 0; i < count; i++) {
+    if (ended.has(i)) continue;
     const row = law.subarray(i * actions.length, (i + 1) * actions.length);
     const best = row.indexOf(Math.max(...row));
     for (let a = 0; a < actions.length; a++) {

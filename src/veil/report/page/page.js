@@ -102,12 +102,32 @@ function beliefFigure() {
   done("belief");
 }
 
+function overTimeFigure() {
+  const host = place("over-time"), l = data.leaking;
+  const line = { x: l.times, y: l.bits, colour: "blue", name: "remaining uncertainty", marks: l.times.length <= 40 };
+  const edge = (sign) => ({ x: l.times, y: l.bits.map((b, i) => Math.max(0, b + 2 * sign * l.errors[i])), colour: "sky", name: "two standard errors" });
+  const verticals = data.split > 0 && data.split < data.horizon ? [{ x: data.split, text: "time of the secret", colour: "muted" }] : [];
+  const series = l.errors.length ? [edge(-1), edge(1), line] : [line];
+  lineChart(host, "Remaining uncertainty over time", { series, verticals, x: "time", y: "H(Z | seen so far), bits", low: 0, high: 1.08 * largest(series.flatMap((s) => s.y)), height: 220, whole: true });
+  done("over-time");
+}
+
+function sourcesFigure() {
+  const host = place("sources"), list = make("div", { class: "bars" }, host), most = largest(data.leaking.sources.map(([, bits]) => bits));
+  for (const [name, bits] of data.leaking.sources) {
+    make("span", {}, list).appendChild(make("bdi", {}, null, short(name, 40)));
+    const bar = make("div", {}, make("div", { class: "bar" }, list));
+    bar.style.background = tint("blue");
+    bar.style.width = `${Math.max(0, (100 * bits) / most)}%`;
+    make("span", { class: "number" }, list, (Math.round(bits * 1e4) / 1e4 + 0).toFixed(4));
+  }
+  done("sources");
+}
+
 function convergenceFigure() {
   const host = place("convergence"), c = data.convergence;
-  if (c.iteration.length) {
-    lineChart(host, "Hidden bits over the iterations", { series: [{ x: c.iteration, y: c.bits, colour: "blue", name: "hidden bits" }], levels: c.upper === null ? [] : [{ y: c.upper, text: `proven upper bound ${c.upper_text}`, colour: "vermilion" }], x: "iteration", y: "hidden bits, H(Z|Y)", height: 190, whole: true });
-    lineChart(host, "Return over the iterations", { series: [{ x: c.iteration, y: c.returns, colour: "blue", name: "expected return" }], levels: c.threshold === null ? [] : [{ y: c.threshold, text: `required: ${Number(c.threshold.toPrecision(5))}`, colour: "vermilion" }], x: "iteration", y: "expected return", height: 190, whole: true });
-  } else make("p", { class: "note" }, host, "The method records no history.");
+  lineChart(host, "Hidden bits over the iterations", { series: [{ x: c.iteration, y: c.bits, colour: "blue", name: "hidden bits" }], levels: c.upper === null ? [] : [{ y: c.upper, text: `proven upper bound ${c.upper_text}`, colour: "vermilion" }], x: "iteration", y: "hidden bits, H(Z|Y)", height: 190, whole: true });
+  lineChart(host, "Return over the iterations", { series: [{ x: c.iteration, y: c.returns, colour: "blue", name: "expected return" }], levels: c.threshold === null ? [] : [{ y: c.threshold, text: `required: ${Number(c.threshold.toPrecision(5))}`, colour: "vermilion" }], x: "iteration", y: "expected return", height: 190, whole: true });
   done("convergence");
 }
 
@@ -125,5 +145,6 @@ function frontierFigure() {
   done("frontier");
 }
 
-for (const draw of [policyFigure, occupancyFigure, beliefFigure, convergenceFigure, frontierFigure]) draw();
+const FIGURES = { policy: policyFigure, occupancy: occupancyFigure, belief: beliefFigure, "over-time": overTimeFigure, sources: sourcesFigure, convergence: convergenceFigure, frontier: frontierFigure };
+for (const [name, draw] of Object.entries(FIGURES)) if (place(name)) draw();
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { if (scene.grid && count > LARGE) location.reload(); });

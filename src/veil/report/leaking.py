@@ -1,0 +1,88 @@
+"""When and through which sensor the secret leaks, and what follows from it, in sentences."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from ..common.errors import TooLargeError
+from ..common.logs import entropy_bits
+from ..engine.over_time import posteriors_over_time
+from ..measure.measures import bits_over_time, observation_costs, sensor_costs
+from .behaviour import Behaviour
+from .observing import Revealing, SampledRuns, event_text
+from .style import shortened
+
+_MEMORY, _SECONDS = 2**28, 4.0  # limits of each tree of sequences: a report should take seconds
+_MOST_SOURCES = 12  # sensors that are switched off one after the other, a value each
+_TELLING = 0.0005  # bits: what a sensor leaks less than that rounds to nothing
+_MOST_ADVICE = 3  # sensors that are named
+
+
+@dataclass(frozen=True, eq=False)
+class Leaking:
+    """Where the information goes.
+
+    **Attributes:** `over_time`, `(T+1,)`, the remaining uncertainty `H(Z | o_0 … o_t)`, empty for an observer without a
+    clock; `errors`, its standard errors, zeros where it is exact; `drawn`, the number of runs it was estimated from, 0 where it
+    is exact; `sources`: by sensor, or by observation, the bits by which the opacity rises without it, largest first; `source`:
+    `"sensor"` or `"observation"`.
+    """
+
+    over_time: Float[np.ndarray, " T+1"]
+    errors: Float[np.ndarray, " T+1"]
+    drawn: int
+    sources: dict[str, float]
+    source: str
+
+
+def find_leaking(behaviour: Behaviour, sample: SampledRuns) -> Leaking:
+    """The leakage of a policy over time and by sensor; exact where that takes seconds, else over time from sampled runs."""
+    observer = behaviour.problem.observer
+    source = "sensor" if observer.sensors else "observation"
+    if observer.untimed:
+        return Leaking(np.zeros(0), np.zeros(0), 0, {}, source)
+    try:
+        bits = bits_over_time(behaviour.problem, behaviour.policy, memory_bytes=_MEMORY, time_limit=_SECONDS)
+    except TooLargeError:
+        each = np.array([entropy_bits(rows) for rows in posteriors_over_time(behaviour.chain, sample.events)])
+        errors = each.std(axis=1, ddof=1) / np.sqrt(each.shape[1])
+        return Leaking(each.mean(axis=1), errors, each.shape[1], {}, source)
+    return Leaking(bits, np.zeros(len(bits)), 0, _sources(behaviour), source)
+
+
+def _sources(behaviour: Behaviour) -> dict[str, float]:
+    problem, observer = behaviour.problem, behaviour.problem.observer
+    count = len(observer.sensors) or observer.num_observations
+    if count > _MOST_SOURCES or (not observer.sensors and observer.silent is None):
+        return {}
+    try:
+        measured = sensor_costs if observer.sensors else observation_costs
+        costs = measured(problem, behaviour.policy, memory_bytes=_MEMORY, time_limit=_SECONDS)
+    except TooLargeError:
+        return {}
+    return dict(sorted(costs.items(), key=lambda one: -one[1]))
+
+
+def recommendations(leaking: Leaking, revealing: Revealing) -> list[str]:
+    """What to change or to watch, one sentence each."""
+    telling = [(name, bits) for name, bits in leaking.sources.items() if bits >= _TELLING]
+    found = [
+        f"Muting {leaking.source} {shortened(name, 40)} would raise the observer's uncertainty by {bits:.3f} bits."
+        for name, bits in telling[:_MOST_ADVICE]
+    ]
+    quiet = [shortened(name, 40) for name, bits in leaking.sources.items() if bits < _TELLING]
+    if quiet and telling:
+        found.append(f"Muting {' or '.join(quiet[:_MOST_ADVICE])} alone would change nothing worth naming.")
+    drops = -np.diff(leaking.over_time)
+    if len(drops) and drops.max() >= _TELLING:
+        time = int(drops.argmax()) + 1
+        about = "about " if leaking.drawn else ""
+        found.append(f"The observer learns most at time {time}: {about}{drops[time - 1]:.3f} bits in one step.")
+    if revealing.sequences:
+        worst = max(revealing.sequences, key=lambda one: one.posterior[one.guess])
+        seen = shortened(" ".join(map(event_text, worst.observations)), 60)
+        how = f"with probability {worst.probability:.2g}" if revealing.exact else "in the sample"
+        sure = f"believes “{shortened(worst.guess, 40)}” with probability {worst.posterior[worst.guess]:.1%}"
+        found.append(f"An observer who sees “{seen}”, {how}, {sure}.")
+    return found
