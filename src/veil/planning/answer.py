@@ -79,7 +79,7 @@ def make_answer(
         detail=detail,
         price_bits=task.price(multiplier),
         further_prices=tuple(task.further_prices(multiplier)),
-        stationarity_bits=gap,
+        stationarity_bits=gap * task.score_unit if task.terms else gap,
         iterations=state.iteration,
         seconds=clock.spent,
         seed=options.seed,
@@ -95,7 +95,7 @@ def best_candidate(
     """The table that would be the answer, with its bits and return as the search evaluates them."""
     table, values, _, _ = _chosen(task, method, state, closing)
     bits = float(values.secrecy[0])
-    if np.isnan(bits) and task.min_opacity is None:
+    if np.isnan(bits) and task.min_opacity is None and not task.terms:
         bits = task.sign * state.best_score
     return table, bits, float(values.returns[0])
 
@@ -247,6 +247,9 @@ def _best_on_samples(
     found = [sampled_answer(task.space, one, count, options.seed, left / len(tables)) for one in tables]
     charged = options.objective == "leakage"
     scores = [task.sign * (one.bits - charged * one.prior_bits) for one in found]
+    if task.terms:
+        _, _, slack, slack_slope = task.constraints(np.stack(tables))
+        scores = np.array(scores) + task.earned(slack, slack_slope)[0]
     chosen = int(np.argmax(scores))
     return found[chosen], tables[chosen]
 

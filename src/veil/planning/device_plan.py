@@ -144,7 +144,8 @@ def _unsuitable(space: "Space", options: SolveOptions, *, asked: bool) -> str:
         return "has no accelerator"
     if not asked and options.time_limit is not None and options.time_limit < 2 * COMPILE_SECONDS:
         return "takes longer to compile than is left"
-    if options.objective != "entropy" or options.min_opacity is not None or options.per_start or hidden.further:
+    more = options.min_opacity is not None or options.task is not None or options.per_start or hidden.further
+    if options.objective != "entropy" or more:
         return "maximises the entropy under one constraint on the expected return"
     if hidden.horizon == 0 or (space.problem.return_over == "infinite" and space.stationary):
         return "needs decisions over a horizon and the return over it"

@@ -22,6 +22,7 @@ from ..policy.features import FeaturePolicy
 from ..problem.problem import Problem
 from .answer import is_feasible
 from .ascent import make_ascent
+from .feasible_start import feasible_table
 from .options import SolveOptions
 from .policy_class import Space, make_space
 from .search import search, within_reach
@@ -29,6 +30,7 @@ from .solution import History, Solution, Status
 from .starts import richest_table
 from .stochastic import CHECKED, State, StochasticAscent
 from .task import Task, make_task
+from .terms import terms_of
 from .values import SampleSecrecy, sampled_answer
 
 SHARE_OF_TABLE = 0.4  # of a time limit, for the table that the policy is fitted to
@@ -112,11 +114,21 @@ class FeatureAscent(StochasticAscent):
         value, slack, slope = super()._constraints(table)
         return value, slack - self._inside, slope
 
+    def _further(self, table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        slack, slope = super()._further(table)
+        return slack - self._inside, slope
+
+    def _short(self, table: np.ndarray) -> Float[np.ndarray, " K"]:
+        """The slacks without the margin that training keeps."""
+        return np.concatenate([super()._constraints(table)[1], super()._further(table)[0]])
+
     def _score(self, table: np.ndarray, sequences: int) -> float:
-        short = super()._constraints(table)[1]
-        if np.any(short < 0) or not self.task.clock.left:
+        task, slack = self.task, self._short(table)
+        if np.any(slack < 0) or not task.clock.left:
             return -np.inf
-        return self.task.sign * self._secrecy.estimate(table, sequences, self._options.seed + 1, self.task.clock).bits
+        bits = self._secrecy.estimate(table, sequences, self._options.seed + 1, task.clock).bits
+        earned = task.earned(slack[None], np.zeros((1, len(slack), 0)))[0][0]
+        return float(task.score(np.array(bits), np.zeros(()), earned))
 
     def _first_weights(self) -> Float[np.ndarray, "P 1"]:
         """Weights that fit the table; where they miss the threshold, a mixture with the safe table that earns more."""
@@ -124,7 +136,7 @@ class FeatureAscent(StochasticAscent):
         theta = np.concatenate([one.ravel() for one in self._policy.weights])[:, None]
         for self._inside in _MARGINS:
             theta = self._rounded(self._fitted(self._mended(self._goal), theta, clock))
-            if clock.left == 0 or np.all(super()._constraints(self._table(theta))[1] >= 0):
+            if clock.left == 0 or np.all(self._short(self._table(theta)) >= 0):
                 break
         self._inside = _INSIDE
         return theta
@@ -212,6 +224,7 @@ def _prepared(problem: Problem, options: SolveOptions) -> tuple[Space, Task]:
         goal=options.goal,
         objective=options.objective,
         per_start=options.per_start,
+        terms=terms_of(problem, options.task),
         secrecy=SampleSecrecy(space, options.objective, options.sequences, options.seed, "feature policies"),
     )
     return space, task
@@ -220,6 +233,9 @@ def _prepared(problem: Problem, options: SolveOptions) -> tuple[Space, Task]:
 def _trained(task: Task, policy: FeaturePolicy, table: Solution, options: SolveOptions) -> Solution:
     clock = task.clock
     safe = richest_table(task.space, clock.share(_SHARE_OF_SAFE))
+    if task.further:
+        with contextlib.suppress(OutOfTime):
+            safe = feasible_table(task, safe, clock.share(_SHARE_OF_SAFE))
     task = within_reach(task, safe)
     method = FeatureAscent(task, safe, options, policy, task.space.table_of(table.policy))
     state: FeatureState | None = None

@@ -100,8 +100,8 @@ def frontier(problem: Problem, options: FrontierOptions) -> Frontier:
     """The most that can be hidden for each return, from where return costs nothing to the largest return of the class.
 
     With `along` another of the problem's constraints is moved instead: the name of a reward, or a formula. The curve then goes
-    from the bound that costs nothing to the strictest that any policy meets along with the other constraints; points that no
-    policy of the class was found to meet are missing.
+    from the bound that costs nothing to the strictest that policies of the class are found to meet along with the others;
+    points that no policy of the class was found to meet are missing.
 
     The freest policy is sought first, from many starts; the points between its value and the strictest bound are then found
     from their neighbours on both sides, up the curve and down again, and each is at least as good as any point with a
@@ -157,8 +157,8 @@ class _Sweep:
         self.status = Status.CONVERGED
         space = self.space = make_space(moved.problem, options.memory)
         self.policy_class = space.describe
+        self._strictest, self._last = moved.strictest(space, clock)
         self._richest = space.policy(richest_table(space))
-        self._strictest = moved.strictest(space)
 
     def run(self, count: int, given: Sequence[float] | None, file: CurveFile | None) -> list[FrontierPoint]:
         """The points that the time allows, the freest first; those in the file are not searched again."""
@@ -200,6 +200,8 @@ class _Sweep:
         threshold = None if thresholds is None else float(thresholds[index])
         if index == 0:
             return threshold, None
+        if thresholds is not None and index == len(thresholds) - 1 and self._last is not None:
+            return threshold, self._last
         neighbour = found.get(index - 1) if index not in found else found.get(index + 1)
         return threshold, self._richest if neighbour is None else neighbour.policy
 

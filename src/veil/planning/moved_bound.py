@@ -1,8 +1,11 @@
 """The constraint that a frontier moves: the threshold on the return, or one of the further constraints by its name."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
+
+from ..common.clock import Clock, OutOfTime
 from ..common.errors import InputError
 from ..common.suggest import suggestion
 from ..engine.feasibility import further_targets, return_target, strictest_bound, targets
@@ -11,11 +14,18 @@ from ..measure.constrained import constraint_values
 from ..policy.policy import Policy
 from ..problem.problem import Problem
 from ..problem.return_rounding import return_rounding
-from .policy_class import Space
+from .ascent import Ascent
+from .feasible_start import feasible_table
+from .policy_class import Space, make_space
 from .solution import Solution
-from .starts import richest_table
+from .starts import make_starts, richest_table
+from .task import make_task
+from .terms import terms_of, with_task
+from .values import NoSecrecy
 
 RETURN = "return"
+# Of the search for the strictest bound of a class: starts, iterations, its share of the time, and how far inside its end is.
+_STARTS, _ITERATIONS, _SHARE, _MARGIN = 4, 120, 0.2, 1e-9
 _WRITTEN = {"<=": "≤", ">=": "≥"}
 
 
@@ -80,18 +90,29 @@ class MovedBound:
         """The problem without the bound."""
         return self.at(None)
 
-    def strictest(self, space: Space) -> float:
-        """The strictest bound that policies meet along with the other constraints; for the return, policies of the class."""
-        if self.number is not None:
-            moved = further_targets(self.free)[self.number]
-            others = [one for one in targets(self.free) if one is not moved]
-            return strictest_bound(self.free, moved, others)
-        richest = richest_table(space)
-        values = return_values(self.problem, space.hidden, richest[None], stationary=space.stationary)
-        largest = float(values[0]) - return_rounding(self.problem)  # so that it can be asked for
-        if not self.problem.further:
-            return largest
-        return min(largest, strictest_bound(self.free, return_target(self.free, 0.0), further_targets(self.free)))
+    def strictest(self, space: Space, clock: Clock) -> tuple[float, Policy | None]:
+        """The strictest bound that policies of the class are found to meet along with the others, and one that meets it.
+
+        Where the class is all policies, or where no time is left, the bound of all policies and None.
+        """
+        if self.number is None and not self.problem.further:
+            return self._largest_return(space), None
+        if self.number is None:
+            free, terms = with_task(self.free, RETURN), terms_of(with_task(self.free, RETURN), RETURN)
+            bound = strictest_bound(self.free, return_target(self.free, 0.0), further_targets(self.free))
+            bound = min(bound, self._largest_return(space))
+        else:
+            free, terms, known = self.free, ((self.sign, self.number),), targets(self.free)
+            moved = further_targets(free)[self.number]
+            bound = strictest_bound(free, moved, [one for one in known if one is not moved])
+        found = None if space.memory == "timed" and _knows_all(free) else _largest(free, space, terms, clock)
+        if found is None:
+            return bound, None
+        return self.sign * min(self.sign * bound, found[0] - _MARGIN * max(1.0, abs(found[0]))), found[1]
+
+    def _largest_return(self, space: Space) -> float:
+        values = return_values(self.problem, space.hidden, richest_table(space)[None], stationary=space.stationary)
+        return float(values[0]) - return_rounding(self.problem)  # so that it can be asked for
 
     def value(self, policy: Policy) -> float:
         """The quantity under a policy."""
@@ -111,3 +132,32 @@ class MovedBound:
         assert self.number is not None
         target = further_targets(self.problem)[self.number]
         return target.range.smallest - target.unit if self.sign > 0 else target.range.largest + target.unit
+
+
+def _knows_all(problem: Problem) -> bool:
+    """Whether the agent knows the hidden state."""
+    table = problem.secret_table
+    return table.agent_knows or (len(table.memory_names) == 1 and len(problem.models) == 1)
+
+
+def _largest(
+    problem: Problem, like: Space, terms: tuple[tuple[float, int], ...], clock: Clock
+) -> tuple[float, Policy] | None:
+    """The largest sum of terms found in a class under all constraints, with its policy; None where none is feasible in time."""
+    space = make_space(problem, like.memory)
+    task = replace(make_task(space, terms=terms, secrecy=NoSecrecy()), sign=0.0, clock=clock.share(_SHARE).silent())
+    task.clock.iterations = _ITERATIONS
+    try:
+        safe = feasible_table(task, richest_table(space), task.clock)
+        method = Ascent(task, make_starts(space, safe, _STARTS, 0, None), safe[None])
+        state = method.begin()
+        while not method.is_done(state):
+            state = method.advance(state)
+        tables = method.candidates(state)
+        values = task.evaluate(tables)
+    except OutOfTime:
+        return None
+    chosen = int(np.argmax(values.order))
+    if not values.feasible[chosen]:
+        return None
+    return float(values.score[chosen]) * task.score_unit, space.policy(tables[chosen])

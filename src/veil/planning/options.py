@@ -148,8 +148,17 @@ class SolveOptions(SearchOptions):
     min_opacity: Annotated[
         float | None,
         About(
-            "Bits that must stay hidden; the return is then maximised, and the problem's threshold is not used.",
+            "Bits that must stay hidden; the task is then maximised. Without a task it is the return, whose threshold in the"
+            " problem is then not used.",
             least=0,
+            methods=_SEARCHES,
+        ),
+    ] = None
+    task: Annotated[
+        str | None,
+        About(
+            "A sum of rewards and probabilities of formulas that is maximised beside the objective, or under min_opacity"
+            " instead of it, such as '-0.1*energy + P(F goal)'.",
             methods=_SEARCHES,
         ),
     ] = None

@@ -30,6 +30,7 @@ from .primal_dual import describe_optimizer
 from .solution import Solution, Status
 from .starts import richest_table
 from .task import Task, make_task
+from .terms import terms_of
 from .values import make_secrecy
 
 _SHARE_OF_SMALLER = 0.2  # of the time that is left, for each smaller class
@@ -49,7 +50,7 @@ def search(problem: Problem, options: SolveOptions, make: Start[Any]) -> Solutio
     `CheckpointError`; `TooLargeError` where a device has no memory left.
     """
     clock = Clock(options.time_limit, iterations=options.iterations, progress=options.progress)
-    if options.min_opacity is None:
+    if options.min_opacity is None or options.task is not None:
         check_constraints(problem)
     space = make_space(problem, options.memory)
     with memory_errors(space, options):
@@ -120,6 +121,7 @@ def _make_task(problem: Problem, options: SolveOptions, clock: Clock) -> tuple[T
         objective=options.objective,
         per_start=options.per_start,
         min_opacity=options.min_opacity,
+        terms=terms_of(problem, options.task),
         secrecy=secrecy,
     )
     safe = richest_table(space, clock)
@@ -240,7 +242,7 @@ def _most_hidden(task: Task, safe: np.ndarray, options: SolveOptions) -> Float[n
     """
     if task.min_opacity is None:
         return None
-    free = replace(task, min_opacity=None, threshold=None, sign=1.0, clock=task.clock.silent())
+    free = replace(task, min_opacity=None, terms=(), sign=1.0, clock=task.clock.silent())
     method = make_ascent(free, safe, options)
     state = method.begin()
     while not method.is_done(state) and task.clock.allows(state.iteration):

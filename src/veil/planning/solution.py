@@ -93,6 +93,8 @@ class Solution(Value):
     - `stationarity_bits`: what the best first-order change of the policy promises; near 0 at a local optimum.
     - `history`, `iterations`, `seconds`, `method`, `goal`, `objective`, `seed`, `settings`.
     - `certificate`: the proof that comes with the answer; `certificate_note`: why there is none.
+    - `task`: the sum that was maximised beside the objective or under `min_opacity`, as text, and `task_value`, its exact
+      value; empty and NaN where there was none.
     - `upper_bits`: the upper bound over all policies with this return, where the method proves one; `proof`: the game that
       proves it, for `certify`.
     - `problem`: what was solved; None where the solution was not made by `veil.solve`.
@@ -122,6 +124,8 @@ class Solution(Value):
     upper_bits: float = float("nan")
     further_prices: tuple[float, ...] = ()
     constraints: tuple[ConstraintValue, ...] = ()
+    task: str = ""
+    task_value: float = float("nan")
     proof: SolvedGame | None = field(default=None, repr=False)
     problem: Problem | None = field(default=None, repr=False)
 
@@ -164,6 +168,7 @@ class Solution(Value):
                 words = "what this policy hides is not proven within the limit"
                 facts.append(("", f"{words}: raise time_limit or certificate_time_limit"))
         facts += [one.fact() for one in self.constraints[self.threshold is not None :]]
+        facts += [("task", f"{self.task_value:.6g} = {self.task}")] if self.task else []
         if self.threshold is not None and self.feasible and not math.isnan(self.price_bits):
             facts.append(("price", f"{self.price_bits:.4g} bits for one more unit of return"))
         return facts

@@ -5,12 +5,14 @@ from dataclasses import replace
 from ..common.clock import Clock
 from ..common.errors import InputError, VeilError
 from ..common.settings import checked, settings, takes
-from ..measure.constrained import ConstraintValue, constraint_values
+from ..measure.constrained import ConstraintValue, constraint_values, further_constraints
+from ..policy.policy import Policy
 from ..problem.problem import Problem
 from ..proof.certify import certify
 from .methods import METHODS, unsupported
 from .options import SolveOptions
 from .solution import Solution, Status
+from .terms import terms_of, with_task
 
 # The part of a time limit that is kept for the proof.
 _SHARE_OF_PROOF = 0.25
@@ -18,7 +20,10 @@ _SHARE_OF_PROOF = 0.25
 
 @takes(SolveOptions)
 def solve(problem: Problem, options: SolveOptions) -> Solution:
-    """The policy that leaves the observer most uncertain while the expected return stays at `problem.min_return` or above.
+    """The policy that leaves the observer most uncertain while the problem's constraints are met.
+
+    With `task` a sum of rewards and of probabilities of formulas is added to the objective, `"-0.1*energy"` for bits minus a
+    tenth of the energy; with `min_opacity` it is maximised instead, and that many bits are a constraint.
 
     Methods: `"ascent"`, the default, climbs from many starts on exact gradients (on fresh samples where those are too
     expensive), polishes the best to a stationary point and makes it exactly feasible; `"primal-dual"` is the paper's
@@ -44,8 +49,14 @@ def solve(problem: Problem, options: SolveOptions) -> Solution:
     method = METHODS.get(options.method)()
     limit = options.time_limit
     share = 1 - _SHARE_OF_PROOF if options.certificate else 1.0
-    solution = method.solve(problem, options if limit is None else replace(options, time_limit=limit * share))
-    solution = _with_constraints(problem, replace(solution, problem=problem))
+    asked = with_task(problem, options.task)
+    solution = method.solve(asked, options if limit is None else replace(options, time_limit=limit * share))
+    solution = replace(solution, problem=problem)
+    if options.min_opacity is not None and solution.threshold is not None:  # multipliers are then no bits
+        solution = replace(solution, price_bits=float("nan"), further_prices=())
+    solution = _with_constraints(problem, solution)
+    if options.task is not None:
+        solution = replace(solution, task=options.task, task_value=task_value(asked, solution.policy, options.task))
     if not options.certificate:
         return replace(solution, certificate_note="it was not asked for")
     return _with_proof(problem, solution, options, min(options.certificate_time_limit, clock.left))
@@ -59,14 +70,21 @@ def _with_constraints(problem: Problem, solution: Solution) -> Solution:
         price = solution.price_bits
         values[:first] = [ConstraintValue("return", "≥", solution.threshold, solution.expected_return, price)]
         first = 1
-    for number, price in enumerate(solution.further_prices):
+    prices = solution.further_prices[: len(problem.further)]  # what a task adds comes after them
+    for number, price in enumerate(prices):
         values[first + number] = replace(values[first + number], price_bits=price)
-    solution = replace(solution, constraints=tuple(values))
+    solution = replace(solution, constraints=tuple(values), further_prices=prices)
     missed = [one.text for one in values[first:] if not one.met]
     if not missed or not solution.feasible:
         return solution
     detail = f"method {solution.method!r} returned a policy that misses {' and '.join(missed)}"
     return replace(solution, feasible=False, status=Status.INFEASIBLE, detail=detail)
+
+
+def task_value(problem: Problem, policy: Policy, task: str) -> float:
+    """The sum that a task names, under a policy of a problem that `with_task` made; exact."""
+    values = further_constraints(problem, policy)
+    return sum(factor * values[place].value for factor, place in terms_of(problem, task))
 
 
 def check_options(options: SolveOptions) -> SolveOptions:
@@ -110,4 +128,6 @@ def _why_no_proof(problem: Problem, solution: Solution, options: SolveOptions) -
         return f"certificates are about the entropy H(Z|Y), and the objective was {options.objective!r}"
     if options.min_opacity is not None:
         return "certificates are about the most bits for a return, not about the most return for some bits"
+    if options.task is not None:
+        return "certificates are about the most bits, not about a sum of bits and a task"
     return ""

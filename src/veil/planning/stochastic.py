@@ -299,12 +299,16 @@ class StochasticAscent:
         secrecy_slope = self._used(slope)
         returns, slack, slack_slope = self._constraints(table)
         more, more_slope = self._further(table)
-        score, score_slope = task.sign * estimate.bits, task.sign * secrecy_slope
+        earned, earned_slope = (one[0] for one in task.earned(more[None], more_slope[None]))
+        score = task.score(np.array(estimate.bits), np.array(returns), earned)
+        return_slope = slack_slope[0] * task.unit if task.is_return_maximised else np.zeros(0)
+        score_slope = task.score(secrecy_slope, return_slope, earned_slope)
+        if task.is_return_maximised:
+            slack, slack_slope = slack[:0], slack_slope[:0]
         if task.min_opacity is not None:
-            score, score_slope = returns / task.unit, slack_slope[0]
-            slack = np.array([estimate.bits - estimate.std_error - task.bits_kept])
-            slack_slope = secrecy_slope[None]
-        point = Point(estimate.bits, returns, score, np.concatenate([slack, more]))
+            slack = np.concatenate([[estimate.bits - estimate.std_error - task.bits_kept], slack])
+            slack_slope = np.concatenate([secrecy_slope[None], slack_slope])
+        point = Point(estimate.bits, returns, float(score), np.concatenate([slack, more]))
         return point, score_slope, np.concatenate([slack_slope, more_slope])
 
     def _used(self, slope: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "R A"]:
@@ -318,14 +322,14 @@ class StochasticAscent:
         return slack[0], np.stack([self._used(one) for one in slopes[0]])
 
     def _constraints(self, table: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-        """The return, its slacks and their gradients; with `min_opacity` the gradient of the return instead."""
+        """The return, its slacks and their gradients; where it is maximised its own, scaled, instead."""
         task, space = self.task, self.task.space
         if not self._has_one_return:
-            values, slope, slack, slack_slope = replace(task, further=()).constraints(table[None])
-            slopes = slope if task.min_opacity is not None else slack_slope[0]
-            return float(values[0]), slack[0], np.stack([self._used(one) for one in slopes])
+            values, slope, slack, slack_slope = replace(task, further=(), terms=()).constraints(table[None])
+            slopes = slope / task.unit if task.is_return_maximised else slack_slope[0]
+            return float(values[0]), slack[0], slopes.reshape(len(slopes), -1, table.shape[2])[:, self._rows]
         value, slope, _ = space.layers.returns(table, self._terminal)
-        if task.num_first == 0:
+        if task.num_returns == 0 and not task.is_return_maximised:
             return value, np.zeros(0), np.zeros((0, len(self._rows), table.shape[2]))
         wanted = task.aim if task.threshold is not None else 0.0
         return value, np.array([(value - wanted) / task.unit]), self._used(slope)[None] / task.unit
@@ -338,7 +342,7 @@ class StochasticAscent:
             returns, slack, _ = self._constraints(table)
             return returns, np.concatenate([slack, more])
         value = layers.value(table, self._terminal)
-        if task.threshold is None or task.num_first == 0:
+        if task.num_returns == 0:
             return value, more
         return value, np.concatenate([[(value - task.aim) / task.unit], more])
 
@@ -422,9 +426,10 @@ class StochasticAscent:
         if np.any(slack < 0):
             return -np.inf
         bits = self._secrecy.estimate(table, sequences, self._options.seed + 1, self._checking_clock())
-        if task.min_opacity is not None:
-            return returns / task.unit if bits.bits - 2 * bits.std_error >= task.bits_kept else -np.inf
-        return task.sign * bits.bits
+        if task.min_opacity is not None and bits.bits - 2 * bits.std_error < task.bits_kept:
+            return -np.inf
+        earned = task.earned(slack[None], np.zeros((1, len(slack), 0)))[0][0]
+        return float(task.score(np.array(bits.bits), np.array(returns), earned))
 
     def _mended(self, table: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "T C A"]:
         """The table with the least share of the safe one that makes its return suffice, by a few secants."""

@@ -68,8 +68,9 @@ class Task:
     that is less; `starts`, `(K, N)`: the distributions from which the return must reach δ, one of them unless each start
     state has a constraint of its own; `min_opacity`: where given, the return is maximised and the secrecy kept at this many
     bits; `unit`: the range of returns, by which slacks are scaled; `is_free`: every policy earns δ, which is then no
-    constraint; `further`: the constraints beside that on the return, whose slacks come after it; `clock`: checked by every
-    evaluation.
+    constraint; `further`: the constraints beside that on the return, whose slacks come after it; `terms`: factors of
+    quantities of `further` whose sum is maximised too, or, where bits are kept, in place of the return; `clock`: checked by
+    every evaluation.
     """
 
     space: Space
@@ -82,6 +83,7 @@ class Task:
     unit: float
     is_free: bool = False
     further: tuple[Target, ...] = ()
+    terms: tuple[tuple[float, int], ...] = ()
     clock: Clock = UNLIMITED
 
     @property
@@ -91,41 +93,77 @@ class Task:
 
     @property
     def num_first(self) -> int:
-        """How many constraints there are on the return, or on the bits to be kept."""
-        if self.min_opacity is not None:
-            return 1
+        """How many constraints there are on the bits to be kept and on the return."""
+        return self.num_kept + self.num_returns
+
+    @property
+    def num_kept(self) -> int:
+        """Whether bits are to be kept: the first slack is theirs."""
+        return 0 if self.min_opacity is None else 1
+
+    @property
+    def num_returns(self) -> int:
+        """How many constraints there are on the return."""
         return 0 if self.threshold is None or self.is_free else len(self.starts)
+
+    @property
+    def is_return_maximised(self) -> bool:
+        """Whether bits are kept, and the return is what is maximised."""
+        return self.min_opacity is not None and not self.terms
 
     @property
     def units(self) -> Float[np.ndarray, " K"]:
         """By what each slack was divided."""
-        first = self.unit if self.min_opacity is None else 1.0
-        return np.array([first] * self.num_first + [one.unit for one in self.further])
+        further = [one.unit for one in self.further]
+        return np.array([1.0] * self.num_kept + [self.unit] * self.num_returns + further)
 
     def price(self, multiplier: Float[np.ndarray, " K"]) -> float:
-        """The multiplier of the return in bits for one unit of it (of bits, in return); the largest where there are several."""
-        return float(multiplier[: self.num_first].max(initial=0.0)) * self.price_unit
+        """The multiplier of the return in bits for one unit of it, the largest where there are several.
+
+        Where bits are kept it is in units of the task; that of the bits, where the return has no bound.
+        """
+        if self.num_kept and not self.num_returns:
+            return float(multiplier[0]) * self.score_unit
+        return float(multiplier[self.num_kept : self.num_first].max(initial=0.0)) * self.score_unit / self.unit
 
     def further_prices(self, multiplier: Float[np.ndarray, " K"]) -> list[float]:
-        """The multipliers of the further constraints in bits for one unit of each (with `min_opacity`, in return)."""
-        scale = 1.0 if self.min_opacity is None else self.unit
+        """The multipliers of the further constraints in bits for one unit of each; in units of the task where bits are kept."""
         found = zip(multiplier[self.num_first :].tolist(), self.further, strict=True)
-        return [scale * one / target.unit for one, target in found]
+        return [self.score_unit * one / target.unit for one, target in found]
 
     @property
-    def price_unit(self) -> float:
-        """What turns a multiplier of a scaled slack into bits for one unit of return (or return for one bit)."""
-        return 1 / self.unit if self.min_opacity is None else self.unit
+    def score_unit(self) -> float:
+        """By which what is maximised is divided: 1 for bits, else about the range of the task."""
+        spread = sum(abs(factor) * self.further[place].unit for factor, place in self.terms)
+        return max(1.0, spread) if self.min_opacity is None else spread or self.unit
 
     def evaluate(self, tables: Tables) -> Values:
         """Score, slacks and slopes of each table."""
         secrecy, slope = self.secrecy(tables, self.clock)
         returns, return_slope, slack, slack_slope = self.constraints(tables)
+        earned, earned_slope = self.earned(slack, slack_slope)
+        score, score_slope = self.score(secrecy, returns, earned), self.score(slope, return_slope, earned_slope)
         if self.min_opacity is not None:
             slack = np.concatenate([(secrecy - self.bits_kept)[:, None], slack], axis=1)
             slack_slope = np.concatenate([slope[:, None], slack_slope], axis=1)
-            return Values(returns / self.unit, return_slope / self.unit, slack, slack_slope, secrecy, returns)
-        return Values(self.sign * secrecy, self.sign * slope, slack, slack_slope, secrecy, returns)
+        return Values(score, score_slope, slack, slack_slope, secrecy, returns)
+
+    def score(self, secrecy: np.ndarray, returns: np.ndarray, earned: np.ndarray) -> np.ndarray:
+        """What is maximised, from the secrecy, the return and the sum of the terms; of their slopes, its slope."""
+        if self.min_opacity is not None:
+            return (returns if self.is_return_maximised else earned) / self.score_unit
+        return (self.sign * secrecy + earned if self.terms else self.sign * secrecy) / self.score_unit
+
+    def earned(
+        self, slack: Float[np.ndarray, "B K"], slack_slope: Float[np.ndarray, "B K *shape"]
+    ) -> tuple[Float[np.ndarray, " B"], Float[np.ndarray, "B *shape"]]:
+        """The sum of the terms and its slope, from slacks that end with those of the further constraints."""
+        total, slope = np.zeros(len(slack)), np.zeros((len(slack), *slack_slope.shape[2:]))
+        for factor, place in self.terms:
+            target, at = self.further[place], place - len(self.further)
+            total += factor * (target.bound + target.sign * target.unit * slack[:, at])
+            slope += factor * target.sign * target.unit * slack_slope[:, at]
+        return total, slope
 
     def constraints(self, tables: Tables) -> tuple[np.ndarray, Tables, np.ndarray, np.ndarray]:
         """Returns and their slopes, and the slacks of the constraints on returns with theirs."""
@@ -201,6 +239,7 @@ def make_task(
     objective: Objective = "entropy",
     per_start: bool = False,
     min_opacity: float | None = None,
+    terms: tuple[tuple[float, int], ...] = (),
     secrecy: Secrecy | None = None,
 ) -> Task:
     """The task of a problem for one class of policies."""
@@ -211,7 +250,7 @@ def make_task(
         )
     extremes, rounding = return_extremes(problem), return_rounding(problem)
     spread = extremes.largest - extremes.smallest
-    wanted = threshold(problem) if min_opacity is None else None
+    wanted = threshold(problem) if min_opacity is None or terms else None
     return Task(
         space=space,
         secrecy=secrecy or make_secrecy(space, objective),
@@ -223,6 +262,7 @@ def make_task(
         unit=spread if spread > rounding else 1.0,
         is_free=wanted is not None and not per_start and wanted <= extremes.smallest - rounding,
         further=further_targets(problem),
+        terms=terms,
     )
 
 

@@ -154,7 +154,7 @@ def _of_result(problem: Problem, result: Result, certificate: Certificate | Clai
         std_error=_number(found.opacity.std_error),
         reason=found.opacity.reason,
     )
-    words = ("policy_class", "feasible", "method", "goal", "objective", "detail", "iterations", "seed")
+    words = ("policy_class", "feasible", "method", "goal", "objective", "task", "detail", "iterations", "seed")
     claim = _claim(verified_certificate(result, problem) if certificate is None else certificate)
     solution = Solution(
         policy=result.policy(),
@@ -163,6 +163,7 @@ def _of_result(problem: Problem, result: Result, certificate: Certificate | Clai
         threshold=None if found.threshold is None else _number(found.threshold),
         status=Status[found.status],
         price_bits=_number(found.price_bits),
+        task_value=_number(found.task_value),
         stationarity_bits=_number(found.stationarity_bits),
         seconds=_number(found.seconds),
         needs_observations=found.needs_observations,

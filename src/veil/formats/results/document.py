@@ -76,6 +76,8 @@ class AnswerPart(Part):
     method: str = Field(description="The method.")
     goal: str = Field(description="opaque or transparent.")
     objective: str = Field(description="entropy, leakage or guess.")
+    task: str = Field("", description="The sum that was maximised beside the objective or under min_opacity, if any.")
+    task_value: Number = Field(None, description="The value of that sum, exact.")
     detail: str = Field(description="Further remarks on the search.")
     price_bits: Number = Field(description="The bits that one more unit of return would cost.")
     constraints: list[ConstraintPart] = Field([], description="Every constraint; that on the return is the first.")

@@ -1,0 +1,165 @@
+"""The task that a search maximises beside the opacity, or under it: a sum of rewards and of probabilities of formulas.
+
+`-0.1*energy + 2*P(F goal)` is read into terms, and each quantity becomes one of `problem.further` with a bound that every
+policy meets, so that values and gradients come the same way as those of constraints.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ..common.errors import InputError
+from ..common.suggest import suggestion
+from ..problem.constraints import Constraint, Probability, Rebound, Return
+from ..problem.problem import Problem
+from ..problem.secrets.holds import Holds
+from ..problem.secrets.secret import State
+
+_NUMBER = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NAME = re.compile(r"[^\s+\-*·()]+")
+_MOST = 50  # terms
+_LIKE = "expected a sum such as '-0.1*energy + P(F goal)'"
+
+
+@dataclass(frozen=True)
+class Term:
+    """A factor, and the name of a quantity: `return`, a reward, or `P(formula)`."""
+
+    factor: float
+    name: str
+    column: int
+
+    @property
+    def formula(self) -> str | None:
+        """The formula, where it is a probability."""
+        return self.name[2:-1] if self.name.startswith("P(") else None
+
+
+def read_terms(text: str) -> tuple[Term, ...]:
+    """The terms of a sum; names are looked up by `with_task`.
+
+    **Raises:** `InputError` with the column.
+    """
+    found: list[Term] = []
+    place = 0
+    while True:
+        sign, place = _sign(text, place, first=not found)
+        if place == len(text) and found and sign is None:
+            return tuple(found)
+        factor, place = _factor(text, place)
+        name, after = _name(text, place)
+        found.append(Term((sign or 1.0) * factor, name, place + 1))
+        if len(found) > _MOST:
+            raise InputError("task", [f"it has more than {_MOST} terms, too many for a sum"])
+        place = after
+
+
+def _sign(text: str, place: int, *, first: bool) -> tuple[float | None, int]:
+    place = _skipped(text, place)
+    if place < len(text) and text[place] in "+-−":
+        return (1.0 if text[place] == "+" else -1.0), _skipped(text, place + 1)
+    if place < len(text) and not first:
+        raise InputError("task", [f"column {place + 1}: found {text[place]!r}, expected + or - between terms"])
+    return None, place
+
+
+def _factor(text: str, place: int) -> tuple[float, int]:
+    number = _NUMBER.match(text, place)
+    if number is None:
+        return 1.0, place
+    after = _skipped(text, number.end())
+    if after < len(text) and text[after] in "*·":
+        after = _skipped(text, after + 1)
+    value = float(number[0])
+    if value == float("inf"):
+        raise InputError("task", [f"column {place + 1}: the factor {number[0]} is not a finite number"])
+    return value, after
+
+
+def _name(text: str, place: int) -> tuple[str, int]:
+    if text.startswith("P(", place):
+        depth = 0
+        for end in range(place + 1, len(text)):
+            depth += {"(": 1, ")": -1}.get(text[end], 0)
+            if depth == 0:
+                return text[place : end + 1], end + 1
+        raise InputError("task", [f"column {place + 2}: this ( is never closed, expected P(formula)"])
+    name = _NAME.match(text, place)
+    if name is None:
+        what = repr(text[place]) if place < len(text) else "the end"
+        raise InputError("task", [f"column {place + 1}: found {what}, {_LIKE}"])
+    return name[0], name.end()
+
+
+def _skipped(text: str, place: int) -> int:
+    while place < len(text) and text[place].isspace():
+        place += 1
+    return place
+
+
+def with_task(problem: Problem, text: str | None) -> Problem:
+    """The problem with every quantity of a task among its `further` ones: the quantities that it lacks come last.
+
+    **Raises:** `InputError` where a term names no quantity, or a formula that the agent would have to follow is not a
+    constraint of the problem.
+    """
+    added: dict[str, Constraint] = {}
+    known = {one.name for one in problem.further}
+    for term in () if text is None else read_terms(text):
+        name = _quantity(problem, term)
+        if name not in known and name not in added:
+            added[name] = _probability(problem, term) if term.formula is not None else _reward(problem, term)
+    if not added:
+        return problem
+    if problem.return_over == "infinite":
+        raise InputError("task", ["quantities of a task are over the horizon, and return_over is 'infinite'"])
+    own = problem.constraints[problem.min_return is not None :]
+    return problem.replace(constraints=[*own, *added.values()])
+
+
+def _quantity(problem: Problem, term: Term) -> str:
+    """The name of its quantity in `problem.further`: the first reward is the return."""
+    return "return" if term.name == next(iter(problem.model.named_rewards)) else term.name
+
+
+def _reward(problem: Problem, term: Term) -> Constraint:
+    names = list(problem.model.named_rewards)
+    name = names[0] if term.name == "return" else term.name
+    if name not in names:
+        near = suggestion(term.name, ["return", *names])
+        raise InputError("task", [f"column {term.column}: there is no reward {term.name!r}: {near}"])
+    paid = [model.named_rewards[name] for model in problem.models]
+    most = max(problem.horizon * abs(one.paid).max() + abs(one.terminal).max() for one in paid)
+    return Rebound(Return(min=0, reward=name), 1.0, -2.0 * float(most) - 1.0)
+
+
+def _probability(problem: Problem, term: Term) -> Constraint:
+    formula, table = str(term.formula), problem.secret_table
+    if table.agent_knows and len(table.memory_names) > 1:
+        remedy = f"add veil.Probability({formula!r}, min=0, agent_knows=True) to its constraints"
+        raise InputError(
+            "task", [f"column {term.column}: the rows of a policy's table would depend on {formula!r}: {remedy}"]
+        )
+    try:
+        made = Rebound(Probability(formula, min=0, labels=_labels(problem)), 1.0, -1.0)
+        problem.replace(constraints=[made], min_return=None)
+    except InputError as error:
+        raise InputError("task", [f"column {term.column}: {one}" for one in error.defects]) from None
+    return made
+
+
+def _labels(problem: Problem) -> Mapping[str, Iterable[State]]:
+    """The propositions that the secret and the constraints of a problem name; those of the constraints first."""
+    found = dict(problem.secret.labels) if isinstance(problem.secret, Holds) else {}
+    for one in problem.constraints:
+        inner = one.original if isinstance(one, Rebound) else one
+        if isinstance(inner, Probability):
+            found |= inner.labels or {}
+    return found
+
+
+def terms_of(problem: Problem, text: str | None) -> tuple[tuple[float, int], ...]:
+    """The factors of a task with the place of their quantity in `problem.further`, of a problem that `with_task` made."""
+    places = {one.name: number for number, one in reversed(list(enumerate(problem.further)))}
+    terms = () if text is None else read_terms(text)
+    return tuple((term.factor, places[_quantity(problem, term)]) for term in terms)
