@@ -61,6 +61,7 @@ from .problem.secrets.trajectory import Trajectory as Trajectory
 from .problem.secrets.visited import FirstReached as FirstReached
 from .problem.secrets.visited import Visited as Visited
 from .problem.secrets.which_model import WhichModel as WhichModel
+from .problem.together import Together as Together
 from .proof.certificate import Certificate as Certificate
 from .proof.certify import certify as certify
 from .proof.verify import verify as verify

@@ -33,6 +33,7 @@ NAMES = (
     "convoy-checkpoint",
     "night-round",
     "dynamic-masks",
+    "hospital-robot",
 )
 
 

@@ -31,6 +31,7 @@ _NAMES = (
     "convoy-checkpoint",
     "night-round",
     "dynamic-masks",
+    "hospital-robot",
 )
 
 

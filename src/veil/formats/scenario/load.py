@@ -13,6 +13,7 @@ from ...problem.masks import COST, Masks
 from ...problem.observer import Observer
 from ...problem.problem import Problem
 from ...problem.secrets.registry import SECRETS
+from ...problem.together import Together
 from .changes import apply_changes
 from .constraints import read_constraints, with_rewards
 from .files import read_file
@@ -223,7 +224,7 @@ class _Reader:
         return read_file(table, self._folder, self._allow_outside, defects)
 
     def _observer(self, first: ScenarioModel) -> Observer | None:
-        if "observer" in self._wrong:
+        if self._wrong & {"observer", "observers"}:
             return None
         table = self.tables.observer or ObserverTable.model_validate({})
         if not ways_given(table):
@@ -231,7 +232,17 @@ class _Reader:
                 if not _same_observer(first, other):
                     differs = "its observer differs from that of entry 1"
                     self._defects.add(f"{differs}, expected one for all: say it in [observer]", "models", number)
-        return read_observer(table, first, self._defects.under("observer"))
+        found = [read_observer(table, first, self._defects.under("observer"))]
+        for number, one in enumerate(self.tables.observers):
+            found.append(read_observer(one, first, self._defects.under("observers", number), further=True))
+        observers = [one for one in found if one is not None]
+        if len(observers) < len(found) or len(found) == 1:
+            return found[0] if len(found) == 1 else None
+        try:
+            return Together(*observers)
+        except VeilError as error:
+            self._defects.take(error, "observers")
+            return None
 
 
 def _masked(problem: Problem, table: MasksTable, late: list[Constraint], defects: Defects) -> Problem | None:

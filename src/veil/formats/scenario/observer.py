@@ -27,11 +27,15 @@ def ways_given(table: ObserverTable) -> list[str]:
     return [key for key in _WAYS if getattr(table, key) not in empty.get(key, (None,))]
 
 
-def read_observer(table: ObserverTable, model: ScenarioModel, defects: Defects) -> Observer | None:
-    """The observer of a scenario; None with every defect noted."""
+def read_observer(
+    table: ObserverTable, model: ScenarioModel, defects: Defects, *, further: bool = False
+) -> Observer | None:
+    """The observer of a scenario, or a `further` one, who does not have the grid's sensors; None with every defect noted."""
     before = len(defects)
     ways = ways_given(table)
-    has_sensors = model.grid is not None and bool(model.grid.sensors)
+    has_sensors = model.grid is not None and bool(model.grid.sensors) and not further
+    if further and not ways:
+        defects.add("nothing says what it sees, expected sensors, emissions, action_emissions or variables")
     if len(ways) + has_sensors > 1:
         found = " and ".join((["the grid's sensors"] if has_sensors else []) + ways)
         defects.add(f"found {found}, expected one way to say what the observer sees", ways[-1])

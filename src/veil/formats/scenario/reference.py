@@ -23,7 +23,7 @@ _TABLES: tuple[tuple[str, type[Table]], ...] = (
     ("`[[file.rewards]]`", forms.PaidStates),
     ("`[[file.terminal_rewards]]`", forms.FinalStates),
     ("`[[models]]`", forms.OneOfSeveral),
-    ("`[observer]`", forms.ObserverTable),
+    ("`[observer]`, `[[observers]]`", forms.ObserverTable),
     ("`[observer.sensors.NAME]`", forms.StateSensor),
     *((f'`[secret]` with `kind = "{kind}"`', forms.secret_form(kind)) for kind in SECRETS.builtin),
     ("`[[rewards.NAME]]`", forms.NamedReward),

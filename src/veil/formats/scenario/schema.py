@@ -35,6 +35,7 @@ MOST_DECISIONS = 100_000
 MOST_CELLS = 50_000
 MOST_MODELS = 64
 MOST_SENSORS = 200
+MOST_OBSERVERS = 20
 MOST_REWARDS, MOST_CONSTRAINTS = 50, 50
 
 
@@ -358,6 +359,9 @@ class ScenarioFile(Table):
         [], description="Several models over the same states, for the secret `which_model`."
     )
     observer: ObserverTable | None = Field(None, description="What the observer sees.")
+    observers: Annotated[list[ObserverTable], Field(max_length=MOST_OBSERVERS)] = Field(
+        [], description="Further observers, who share all that they see with `[observer]`: tables as `[observer]`."
+    )
     secret: dict[str, object] | None = Field(
         None,
         description="What the observer wants to know; by default, in a grid: is the last state a secret cell?",
