@@ -7,6 +7,7 @@ from .common.errors import TooLargeError as TooLargeError
 from .common.errors import VeilError as VeilError
 from .engine.filter import ObserverFilter as ObserverFilter
 from .engine.return_range import max_return as max_return
+from .engine.smoother import smoother as smoother
 from .formats import gallery as gallery
 from .formats.arrays.files import from_arrays as from_arrays
 from .formats.drn.files import from_drn as from_drn

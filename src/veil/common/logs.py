@@ -93,6 +93,11 @@ def log2_error(value: float, error: float) -> float:
     return float(error / (value * np.log(2.0))) if error > 0 else 0.0
 
 
+def probability_of_bits(bits: float) -> float:
+    """`2^bits`: the probability whose logarithm this is; 0 where that is too small for a float."""
+    return float(np.exp2(bits))
+
+
 def arimoto_bits(order: float, norm: float) -> float:
     """`α/(1−α) · log2 x`: Rényi's entropy of order α, or Arimoto's conditional one, from the (mean) α-norm x."""
     factor = -1.0 if np.isinf(order) else order / (1 - order)

@@ -3,14 +3,13 @@
 import numpy as np
 from jaxtyping import Float
 
-from ..common.checks import Defects
-from ..common.errors import ImpossibleObservationError, InputError, VeilError
+from ..common.errors import ImpossibleObservationError, VeilError
 from ..common.logs import posteriors
 from ..policy.player import Observation
 from ..policy.policy import Policy
 from ..problem.problem import Problem
 from .chain import make_chain
-from .hidden import build, event_name
+from .hidden import build, event_name, event_number
 from .step import Extension, Step
 
 
@@ -97,21 +96,7 @@ class ObserverFilter:
 
     def event(self, observation: Observation) -> int:
         """The number of an observation as the next event, for `advance`; arguments and errors as for `update`."""
-        time = self._next_time()
-        observer, defects = self.problem.observer, Defects("observation")
-        action, seen = None, observation
-        if observer.sees_actions and time > 0:
-            if not isinstance(observation, tuple) or len(observation) != 2:
-                raise InputError(
-                    "observation",
-                    [f"{observation!r} at time {time}: the observer sees actions, expected (action, observation)"],
-                )
-            action = self.problem.model.actions.find_or_note(observation[0], f"time {time}", defects)
-            seen = observation[1]
-        found = observer.observations.find_or_note(seen, f"time {time}", defects)
-        defects.raise_if_any()
-        assert found is not None
-        return found if action is None else action * observer.num_observations + found
+        return event_number(self.problem, observation, self._next_time())
 
     def advance(self, event: int) -> Float[np.ndarray, " Z"]:
         """As `update`, for an event by its number."""

@@ -8,7 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Bool, Float, Int
 
-from ..common.errors import TooLargeError
+from ..common.checks import Defects
+from ..common.errors import InputError, TooLargeError
+from ..policy.player import Observation
 from ..problem.observer import Observer
 from ..problem.problem import Problem
 from ..problem.unrolled import unroll
@@ -349,3 +351,27 @@ def event_name(problem: Problem, event: int, time: int) -> str | tuple[str, str]
         return observer.observations[event]
     action, observation = divmod(event, observer.num_observations)
     return problem.model.actions[action], observer.observations[observation]
+
+
+def event_number(problem: Problem, observation: Observation, time: int) -> int:
+    """The number of an observation as the event of a time.
+
+    **Arguments:** `observation`: its name or index; a pair (action, observation) where the observer sees actions (the first
+    observation, at time 0, comes alone).
+
+    **Raises:** `InputError` where there is no such observation.
+    """
+    observer, defects = problem.observer, Defects("observation")
+    action, seen = None, observation
+    if observer.sees_actions and time > 0:
+        if not isinstance(observation, tuple) or len(observation) != 2:
+            raise InputError(
+                "observation",
+                [f"{observation!r} at time {time}: the observer sees actions, expected (action, observation)"],
+            )
+        action = problem.model.actions.find_or_note(observation[0], f"time {time}", defects)
+        seen = observation[1]
+    found = observer.observations.find_or_note(seen, f"time {time}", defects)
+    defects.raise_if_any()
+    assert found is not None
+    return found if action is None else action * observer.num_observations + found
