@@ -94,7 +94,7 @@ def _same(frozen: Any, found: Any, tolerance: float | None) -> bool:
 
 def shown(value: Any) -> str:
     """A frozen value for people: a float with its decimal form beside the exact one."""
-    if isinstance(value, str) and value != "absent" and len(value) < 40:
+    if isinstance(value, str) and value.lstrip("-").startswith("0x") and len(value) < 40:
         return f"{float.fromhex(value)!r} ({value})"
     text = str(value)
     return text if len(text) <= 100 else text[:97] + "…"

@@ -7,14 +7,17 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 import pytest
 
 import veil
 from tests.study.cluster import ROOT, cluster, end, free_port, scheduler, without_times, worker
+from veil.common.workers import local
 
 SET = {"solve.iterations": 2, "solve.starts": 2, "solve.certificate": False}
 
@@ -42,6 +45,24 @@ def test_two_workers_of_which_one_is_killed_make_the_same_bytes(tmp_path: Path):
     assert without_times(tmp_path / "two") == without_times(tmp_path / "one")
 
 
+def test_a_sample_is_the_same_for_any_number_of_workers():
+    problem = veil.gallery.load("badge-doors")
+    theta = np.random.default_rng(0).normal(size=veil.MarkovPolicy.uniform(problem).probabilities.shape)
+    policy = veil.MarkovPolicy.softmax(theta, problem)
+    wanted = veil.opacity(problem, policy, "sampled", sequences=10_000, seed=3)
+    bits, slope = veil.opacity_gradient(problem, theta, "sampled", sequences=10_000, seed=3)
+    with ExitStack() as closing:
+        address = str(local(2, closing).scheduler_info()["address"])
+        assert veil.opacity(problem, policy, "sampled", sequences=10_000, seed=3, workers=address) == wanted
+        found, other = veil.opacity_gradient(problem, theta, "sampled", sequences=10_000, seed=3, workers=address)
+        assert found == bits
+        assert np.array_equal(other, slope)
+        close = veil.opacity(problem, policy, "sampled", sequences=100, std_error=0.01, workers=address)
+        assert close == veil.opacity(problem, policy, "sampled", sequences=100, std_error=0.01)
+    with pytest.raises(veil.InputError, match="workers is 0"):
+        veil.opacity(problem, policy, "sampled", workers=0)
+
+
 @pytest.mark.slow
 def test_a_run_over_its_limit_is_ended_and_the_others_go_on(tmp_path: Path):
     slow = {"as it is": {}, "slow": {"solve.iterations": 10**6, "solve.starts": 5000, "solve.time_limit": 500}}
@@ -53,7 +74,7 @@ def test_a_run_over_its_limit_is_ended_and_the_others_go_on(tmp_path: Path):
 
 
 def test_no_scheduler_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("veil.study.executors._CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr("veil.common.workers.CONNECT_SECONDS", 0.5)
     with pytest.raises(veil.InputError, match="no Dask scheduler answers there"):
         study(1).run(tmp_path / "study", scheduler=f"tcp://127.0.0.1:{free_port()}")
     monkeypatch.setitem(sys.modules, "distributed", None)

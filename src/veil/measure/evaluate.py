@@ -67,6 +67,7 @@ class _Settings:
     std_error: float | None
     seed: int
     budget: Budget
+    workers: int | str = 1
 
     def __post_init__(self) -> None:
         defects = Defects("opacity")
@@ -74,6 +75,8 @@ class _Settings:
             defects.add(f"method is {self.method!r}, expected one of {', '.join(map(repr, _METHODS))}")
         if not (is_number(self.width) and self.width >= 0):
             defects.add(f"width is {self.width!r}, expected bits, 0 or more")
+        if self.workers in (False, "") or (not isinstance(self.workers, str) and self.workers < 1):
+            defects.add(f"workers is {self.workers!r}, expected 1 or more, or the address of a Dask scheduler")
         defects.raise_if_any()
         check_settings(self.sequences, self.std_error, self.seed)
 
@@ -90,6 +93,7 @@ def opacity(
     memory_bytes: int = DEFAULT_MEMORY,
     time_limit: float | None = None,
     merge_tolerance: float = 0.0,
+    workers: int | str = 1,
 ) -> Opacity:
     """How many bits of the secret stay hidden: `H(Z|Y)` under a policy that the observer knows.
 
@@ -104,13 +108,15 @@ def opacity(
     - `memory_bytes`: for messages, 2 GiB by default. `time_limit`: seconds; 300 for exact, 60 for a bracket, 20 for auto.
     - `merge_tolerance`: exact only; above 0, histories that leave the observer the same belief to this tolerance are
       merged, and the result is a bracket that bounds the effect.
+    - `workers`: processes that share the sequences of a sample, or the address of a Dask scheduler; the result is the same
+      for any number. Needs the extra `veil[cluster]`, and in a script a call below `if __name__ == "__main__":`.
 
     **Returns:** an `Opacity`.
 
     **Raises:** `TooLargeError`, before the work starts, where an exact value does not fit the budget; `InputError`.
     """
     budget = Budget(memory_bytes, _SECONDS.get(method, 1.0) if time_limit is None else time_limit, merge_tolerance)
-    settings = _Settings(method, width, sequences, std_error, seed, budget)
+    settings = _Settings(method, width, sequences, std_error, seed, budget, workers)
     chain = make_chain(problem, policy, **_covered(problem, method))
     if problem.secret_table.path is not None:
         return _of_path(chain, settings, gradient=False)[0]
@@ -139,6 +145,7 @@ def opacity_gradient(
     time_limit: float | None = None,
     merge_tolerance: float = 0.0,
     memory: Memory | None = None,
+    workers: int | str = 1,
 ) -> tuple[Opacity, Float[np.ndarray, "*T C A"]]:
     """The opacity of a softmax policy and its gradient in the parameters, by the adjoint recursion.
 
@@ -148,13 +155,13 @@ def opacity_gradient(
       taken, with gradient 0.
     - `memory`: what the policy remembers, as `StateMemory(1)`; theta then has the shape of
       `MemoryPolicy.uniform(problem, memory).probabilities`.
-    - `method`, `width`, `sequences`, `seed`, `memory_bytes`, `time_limit`, `merge_tolerance`: as for `opacity`. A sampled
-      gradient is unbiased; that of a bracket is the gradient of its lower bound.
+    - `method`, `width`, `sequences`, `seed`, `memory_bytes`, `time_limit`, `merge_tolerance`, `workers`: as for `opacity`. A
+      sampled gradient is unbiased; that of a bracket is the gradient of its lower bound.
 
     **Returns:** an `Opacity` and the gradient in bits, of theta's shape. Actions that are not available have gradient 0.
     """
     budget = Budget(memory_bytes, _SECONDS.get(method, 1.0) if time_limit is None else time_limit, merge_tolerance)
-    settings = _Settings(method, width, sequences, None, seed, budget)
+    settings = _Settings(method, width, sequences, None, seed, budget, workers)
     policy, chain = _softmax_chain(problem, theta, memory, **_covered(problem, method))
     if problem.secret_table.path is not None:
         result, slope = _of_path(chain, settings, gradient=True)
@@ -347,6 +354,7 @@ def _sampled(chain: Chain, settings: _Settings, reason: str = "") -> Opacity:
         memory_bytes=settings.budget.memory_bytes,
         reason=reason,
         clock=settings.budget.clock,
+        workers=settings.workers,
     )
 
 
@@ -361,6 +369,7 @@ def _sampled_gradient(
         reason=reason,
         clock=settings.budget.clock,
         partial=True,
+        workers=settings.workers,
     )
 
 

@@ -10,6 +10,7 @@ from ..common.checks import Defects, is_number
 from ..common.clock import UNLIMITED, Clock, OutOfTime
 from ..common.errors import TooLargeError
 from ..common.logs import entropy_bits, log2_of_count, log2_or_zero
+from ..common.workers import shares
 from ..engine.chain import Chain
 from ..engine.columns import ColumnPass
 from ..engine.device import DevicePass, device_memory, on_accelerator
@@ -68,28 +69,28 @@ def sampled_opacity(
     memory_bytes: int = DEFAULT_MEMORY,
     reason: str = "",
     clock: Clock = UNLIMITED,
+    workers: int | str = 1,
 ) -> Opacity:
     """The mean of `h(y) = H(Z|Y=y)` over sampled y (the paper's estimator of the value), unbiased.
 
     **Arguments:** `sequences`: how many to draw; with `std_error`, draws more, in chunks, until the standard error is at
     most that (or ten million are drawn). The estimate's `lower` and `upper` are the trivial bounds 0 and `H(Z)`: a
-    sample proves nothing. `clock`: where the time does not suffice, the estimate is that of the sequences so far, and the
+    sample proves nothing. `workers`: see `shares`; every chunk has its own stream of random numbers, so the estimate does not
+    depend on it. `clock`: where the time does not suffice, the estimate is that of the sequences so far, and the
     reason says so.
 
     Cost: `O(T · sequences · nnz(P))`; memory does not grow with the number of sequences.
 
     **Raises:** `TooLargeError` where not even a first chunk of sequences fits the time.
     """
-    generator = np.random.default_rng(seed)
     sizes = timely_sizes(chain, sequences, memory_bytes, clock, gradient=False)
+    endless = itertools.chain(sizes, itertools.repeat(sizes[0]))
+    most = max(sizes)
+    chunks = (Chunk(size, (seed, index), memory_bytes, most, sequences) for index, size in enumerate(endless))
     tally = Tally()
     try:
-        for size in itertools.chain(sizes, itertools.repeat(sizes[0])):
-            events = draw_events(chain, size, generator, clock)
-            run = sequence_pass(
-                chain, events, gradient=False, memory_bytes=memory_bytes, pad_to=max(sizes), clock=clock
-            )
-            tally.add(run.result.count, entropy_bits(run.result.posterior))
+        for found in shares(_chunk_value, chain, chunks, clock, workers):
+            tally.add(found)
             if tally.count >= sequences and tally.is_enough(std_error):
                 break
     except OutOfTime:
@@ -106,6 +107,7 @@ def sampled_gradient(
     reason: str = "",
     clock: Clock = UNLIMITED,
     partial: bool = False,
+    workers: int | str = 1,
 ) -> tuple[Opacity, Float[np.ndarray, "T C A"]]:
     """The sampled opacity and an unbiased estimate of its slope in the policy's table.
 
@@ -114,22 +116,14 @@ def sampled_gradient(
     `clock` is checked at each step; where the time does not suffice it raises `OutOfTime`, or with `partial` the estimate
     is that of the chunks so far, as for `sampled_opacity`.
     """
-    generator = np.random.default_rng(seed)
     sizes = timely_sizes(chain, sequences, memory_bytes, clock if partial else UNLIMITED, gradient=True)
+    most = max(sizes)
+    chunks = (Chunk(size, (seed, index), memory_bytes, most, sequences) for index, size in enumerate(sizes))
     slope, tally = np.zeros(chain.table.shape), Tally()
     try:
-        for size in sizes:
-            events = draw_events(chain, size, generator, clock)
-            clock.check()
-            run = sequence_pass(chain, events, gradient=True, memory_bytes=memory_bytes, pad_to=max(sizes), clock=clock)
-            result = run.result
-            bits = entropy_bits(result.posterior)
-            baseline = (float(result.count @ bits) - bits) / (size - 1)
-            # P(y) ∂/∂P(z,y) of h(y) is -log2 P(z|y) − h(y), and of stop(h − b) log P(y) it is h(y) − b: h cancels.
-            advantage = -log2_or_zero(result.posterior) - baseline[:, None]
-            weight = result.count[:, None] / sequences
-            slope += run.pull_back(np.where(result.posterior > 0, weight * advantage, 0.0))
-            tally.add(result.count, bits)
+        for found, part in shares(_chunk_slope, chain, chunks, clock, workers):
+            slope += part
+            tally.add(found)
     except OutOfTime:
         if not partial:
             raise
@@ -138,13 +132,51 @@ def sampled_gradient(
     return _result(chain.prior, tally, reason), slope
 
 
+@dataclass(frozen=True)
+class Chunk:
+    """A share of a sample: how many sequences `of` all, from which stream of random numbers, with what memory and shape."""
+
+    size: int
+    stream: tuple[int, int]
+    memory_bytes: int
+    pad_to: int
+    of: int
+
+    def run(
+        self, chain: Chain, clock: Clock, *, gradient: bool
+    ) -> tuple[SequencePass | ColumnPass | DevicePass, "Tally", np.ndarray]:
+        """The pass along its sequences, their sums and `h(y)` of each distinct one."""
+        seed, index = self.stream
+        generator = np.random.default_rng([seed, index] if index else seed)
+        events = draw_events(chain, self.size, generator, clock)
+        clock.check()
+        run = sequence_pass(
+            chain, events, gradient=gradient, memory_bytes=self.memory_bytes, pad_to=self.pad_to, clock=clock
+        )
+        bits = entropy_bits(run.result.posterior)
+        return run, Tally.of(run.result.count, bits), bits
+
+
+def _chunk_value(chain: Chain, chunk: Chunk, clock: Clock) -> "Tally":
+    return chunk.run(chain, clock, gradient=False)[1]
+
+
+def _chunk_slope(chain: Chain, chunk: Chunk, clock: Clock) -> "tuple[Tally, np.ndarray]":
+    """The sums of a chunk, and its part of the slope."""
+    run, tally, bits = chunk.run(chain, clock, gradient=True)
+    result = run.result
+    baseline = (float(result.count @ bits) - bits) / (chunk.size - 1)
+    # P(y) ∂/∂P(z,y) of h(y) is -log2 P(z|y) − h(y), and of stop(h − b) log P(y) it is h(y) − b: h cancels.
+    advantage = -log2_or_zero(result.posterior) - baseline[:, None]
+    weight = result.count[:, None] / chunk.of
+    return tally, run.pull_back(np.where(result.posterior > 0, weight * advantage, 0.0))
+
+
 def opacity_of_posteriors(
     prior: Float[np.ndarray, " Z"], posterior: Float[np.ndarray, "k Z"], reason: str = ""
 ) -> Opacity:
     """The estimate from `P(z)` and the posteriors `P(z|y)` of independent sequences of a chain."""
-    tally = Tally()
-    tally.add(np.ones(len(posterior)), entropy_bits(posterior))
-    return _result(prior, tally, reason)
+    return _result(prior, Tally.of(np.ones(len(posterior)), entropy_bits(posterior)), reason)
 
 
 def late(tally: "Tally", wanted: str, reason: str) -> str:
@@ -165,11 +197,16 @@ class Tally:
     total: float = 0.0
     squares: float = 0.0
 
-    def add(self, count: np.ndarray, bits: np.ndarray) -> None:
-        """Take in `bits`, each `count` times."""
-        self.count += int(count.sum())
-        self.total += float(count @ bits)
-        self.squares += float(count @ bits**2)
+    @classmethod
+    def of(cls, count: np.ndarray, bits: np.ndarray) -> "Tally":
+        """The sums of `bits`, each `count` times."""
+        return cls(int(count.sum()), float(count @ bits), float(count @ bits**2))
+
+    def add(self, other: "Tally") -> None:
+        """Take in the sums of further sequences."""
+        self.count += other.count
+        self.total += other.total
+        self.squares += other.squares
 
     @property
     def mean(self) -> float:

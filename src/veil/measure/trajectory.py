@@ -114,7 +114,7 @@ def sampled_path(
                 baseline = (bits.sum() - bits) / (size - 1)
                 weight = np.bincount(both.result.index, bits - baseline, minlength=len(both.result.count))
                 slope += both.pull_back(weight[:, None] / sequences)
-            tally.add(np.ones(size), bits)
+            tally.add(Tally.of(np.ones(size), bits))
     except OutOfTime:
         reason = late(tally, wanted, reason)
         if slope is not None:

@@ -1,22 +1,20 @@
 """Where runs are executed: in this process one after the other, or by the workers of a Dask cluster."""
 
 import os
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..common.errors import InputError
+from ..common.workers import CONNECT_SECONDS, connected, local
 from .job import Job, perform
 
 if TYPE_CHECKING:
-    from distributed import Client, Future
+    from distributed import Future
 
-_THREADS: dict[str, str] = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 _AHEAD = 2  # runs handed to each worker: one to do, one that waits there
-_CONNECT_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -107,55 +105,13 @@ class Cluster:
         self._futures: dict[Future, Job] = {}
         self._tries = 0
         self._closing = ExitStack()
-        distributed = _distributed()
-        self._errors = distributed.KilledWorker, (distributed.CancelledError, OSError, TimeoutError)
         try:
-            self._client: Client = self._connected(scheduler) if scheduler else self._local(workers, memory)
+            self._client = connected(scheduler, self._closing) if scheduler else local(workers, self._closing, memory)
         except BaseException:
             self._closing.close()
             raise
-        self.dashboard = str(self._client.dashboard_link or "")
-
-    def _connected(self, address: str) -> "Client":
-        distributed = _distributed()
-        try:
-            client = distributed.Client(address, timeout=_CONNECT_SECONDS)
-        except (OSError, TimeoutError, ValueError) as error:
-            message = f"no Dask scheduler answers there: {str(error) or type(error).__name__}"
-            raise InputError(address, [message]) from None
-        self.words = f"the Dask cluster {address}"
-        return self._closing.enter_context(client)
-
-    def _local(self, workers: int, memory: int | None) -> "Client":
-        from dask import config
-
-        distributed = _distributed()
-        folder = self._closing.enter_context(
-            tempfile.TemporaryDirectory(prefix="veil-study-", ignore_cleanup_errors=True)
-        )
-        # A worker that dies is told to the driver at once, which counts the attempts itself.
-        self._closing.enter_context(
-            config.set({"distributed.scheduler.allowed-failures": 0, "distributed.admin.system-monitor.interval": "2s"})
-        )
-        before = {name: os.environ.get(name) for name in _THREADS}
-        os.environ.update(_THREADS)
-        self._closing.callback(_restore, before)
-        try:
-            cluster = distributed.LocalCluster(
-                n_workers=workers,
-                threads_per_worker=1,
-                memory_limit="auto" if memory is None else memory,
-                local_directory=folder,
-                host="127.0.0.1",
-                dashboard_address="127.0.0.1:0",
-                silence_logs=50,
-            )
-        except RuntimeError as error:
-            remedy = "in a script, call it below if __name__ == '__main__':, since each worker reads the script again"
-            raise InputError("study", [f"the workers did not start ({error}): {remedy}"]) from None
-        self._closing.enter_context(cluster)
-        self.words = f"{workers} worker processes on this machine"
-        return self._closing.enter_context(distributed.Client(cluster))
+        self.words = f"the Dask cluster {scheduler}" if scheduler else f"{workers} worker processes on this machine"
+        self.dashboard = str(self._client.dashboard_link or "") if find_spec("bokeh") else ""
 
     def room(self) -> int:
         """As many as keep every worker busy, and one more for each."""
@@ -186,27 +142,30 @@ class Cluster:
             time.sleep(0.02)
 
     def _outcome(self, future: "Future") -> Outcome:
-        killed, gone = self._errors
+        from distributed import CancelledError, KilledWorker
+
         job = self._futures.pop(future)
         if future.cancelled():
             raise SchedulerLost
         try:
-            error = future.exception(timeout=_CONNECT_SECONDS)
-        except gone:
+            error = future.exception(timeout=CONNECT_SECONDS)
+        except (CancelledError, OSError, TimeoutError):
             raise SchedulerLost from None
         if error is None:
-            return Outcome(job, str(self._guarded(lambda: future.result(timeout=_CONNECT_SECONDS))))
-        if isinstance(error, killed):
+            return Outcome(job, str(self._guarded(lambda: future.result(timeout=CONNECT_SECONDS))))
+        if isinstance(error, KilledWorker):
             reason = "its worker ended before the run did: out of memory, killed, or its machine was lost"
             return Outcome(job, reason, lost=True)
-        if isinstance(error, _distributed().CancelledError):
+        if isinstance(error, CancelledError):
             raise SchedulerLost
         return Outcome(job, f"{type(error).__name__}: {error}", lost=True)
 
     def _guarded(self, call: Callable[[], Any]) -> Any:
+        from distributed import CancelledError
+
         try:
             return call()
-        except self._errors[1]:
+        except (CancelledError, OSError, TimeoutError):
             raise SchedulerLost from None
 
     def close(self) -> None:
@@ -215,20 +174,3 @@ class Cluster:
             future.release()
         self._futures.clear()
         self._closing.close()
-
-
-def _restore(before: dict[str, str | None]) -> None:
-    for name, value in before.items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
-
-
-def _distributed() -> Any:
-    try:
-        import distributed
-    except ImportError:
-        remedy = "pip install 'veil[cluster]', or give workers=1 to run one after the other"
-        raise InputError("study", [f"runs at the same time need Dask, which is not installed: {remedy}"]) from None
-    return distributed
