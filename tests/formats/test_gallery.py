@@ -10,13 +10,16 @@ import pytest
 from veil.common.errors import InputError
 from veil.formats import gallery
 from veil.measure.constrained import constraint_values
+from veil.planning.solve import solve
 from veil.policy.markov import MarkovPolicy
 from veil.problem.problem import Problem
 from veil.problem.secrets.automaton import Automaton
+from veil.problem.secrets.holds import Holds
 from veil.problem.secrets.initial_state import InitialState
 from veil.problem.secrets.last_state import LastState
 from veil.problem.secrets.state_at import StateAt
 from veil.problem.secrets.trajectory import Trajectory
+from veil.problem.secrets.visited import FirstReached, Visited
 from veil.problem.secrets.which_model import WhichModel
 
 NAMES = (
@@ -34,6 +37,10 @@ NAMES = (
     "night-round",
     "dynamic-masks",
     "hospital-robot",
+    "language-graph",
+    "language-grid",
+    "delivery-order",
+    "who-met-whom",
 )
 
 
@@ -120,7 +127,7 @@ def test_every_problem_is_described_in_one_line(name: str):
 def test_every_threshold_is_attainable_and_asks_something(name: str):
     problem = gallery.load(name)
     if problem.further:  # a budget instead of a threshold
-        policy = MarkovPolicy(np.eye(problem.num_actions)[np.full(problem.num_states, problem.num_actions - 1)])
+        policy = MarkovPolicy(np.eye(problem.num_actions)[np.full(problem.num_cells, problem.num_actions - 1)])
         assert not constraint_values(problem, policy)[0].met
         return
     assert isinstance(problem.min_return, float)
@@ -133,6 +140,10 @@ SIZES = {
     "later-last-state": 69_405,
     "later-initial-state": 32_271,
     "paper-false-alarms": 5**11,
+    "language-graph": 180,
+    "language-grid": 938,
+    "delivery-order": 8_748,
+    "who-met-whom": 712,
 }
 
 
@@ -156,12 +167,33 @@ def test_the_realistic_problems_use_every_kind_of_secret_and_watcher():
         Automaton,
         StateAt,
         Trajectory,
+        Holds,
+        FirstReached,
+        Visited,
     }
     assert any(problem.observer.sees_actions for problem in problems)
     assert any(problem.observer.on_actions for problem in problems)
     assert any(not problem.observer.sees_initial for problem in problems)
     assert any(not problem.available.all() for problem in problems)
     assert any("+" in name for problem in problems for name in problem.observer.observations.all())
+
+
+@pytest.mark.parametrize(("name", "product"), [("language-graph", 28), ("language-grid", 144)])
+def test_products_have_the_size_of_the_authors_language_examples(name: str, product: int):
+    problem = gallery.load(name)
+    memories = len(problem.secret_table.memory_names) - 1  # without the one before anything is read
+    assert memories == 4
+    assert problem.num_states * memories == product
+    assert problem.secret_table.agent_knows
+
+
+def test_a_plan_for_the_language_example_has_its_proof():
+    """The authors' own code takes 200 s for an iteration on a problem of this size."""
+    found = solve(gallery.load("language-graph"), memory="timed", starts=2, iterations=60, certificate_time_limit=5)
+    assert found.feasible
+    assert found.opacity.bits > 1.05
+    assert found.certificate is not None
+    assert found.certificate.upper < 1.15
 
 
 def test_an_unknown_name_suggests_near_ones():

@@ -32,6 +32,10 @@ _NAMES = (
     "night-round",
     "dynamic-masks",
     "hospital-robot",
+    "language-graph",
+    "language-grid",
+    "delivery-order",
+    "who-met-whom",
 )
 
 
