@@ -1,0 +1,10 @@
+# The command veil with studies and figures:
+#   docker build -t veil . && docker run --rm -v "$PWD:/work" veil solve gallery:two-rooms
+FROM python:3.12-slim
+WORKDIR /src
+COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY src ./src
+RUN pip install --no-cache-dir -c constraints.txt '.[cluster,plot]'
+ENV OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+WORKDIR /work
+ENTRYPOINT ["veil"]
