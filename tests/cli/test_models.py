@@ -91,6 +91,10 @@ def test_measure_agrees_with_the_library():
     assert found["details"]["guess_probability"] == table.guess_probability
     assert found["details"]["bits_over_time"] == package.measures.bits_over_time(problem, policy).tolist()
     assert set(found["details"]["costs_bits"]) == {"camera"}
+    camera = found["details"]["costs_bits"]["camera"]
+    muting = f"Muting sensor camera would raise the observer's uncertainty by {camera:.3f} bits."
+    assert found["details"]["recommendations"][0] == muting
+    assert muting in veil("measure", "rooms.toml", "uniform", "--details").out
 
 
 def test_measure_takes_a_gain_matrix_orders_and_a_horizon(tmp_path: Path):

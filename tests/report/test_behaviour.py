@@ -54,3 +54,12 @@ def test_no_decisions(courier: veil.Problem):
     seen = behave(problem, veil.MarkovPolicy.uniform(problem))
     assert seen.occupancy.shape == (1, courier.num_states)
     assert seen.moves().nnz == 0
+
+
+def test_the_occupancy_of_each_model():
+    probe = veil.gallery.load("network-probe")
+    seen = behave(probe, veil.MarkovPolicy.uniform(probe))
+    each = np.array([seen.occupancy_in(number) for number in range(len(probe.models))])
+    assert each.sum(axis=2) == pytest.approx(np.ones(each.shape[:2]))
+    assert each.mean(axis=0) == pytest.approx(seen.occupancy)  # its models are equally likely
+    assert not np.allclose(each[0], each[1])

@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import veil
+from veil.report.answer import audit
 from veil.report.html import write_report
 
 FIGURES = ("policy", "occupancy", "belief", "over-time", "sources", "convergence")
@@ -119,3 +120,20 @@ def test_a_large_report_opens_at_once(open_page: OpenPage, large_page: Path):
     before = picture.get_attribute("href")
     slide(page, "occupancy", 20)
     assert picture.get_attribute("href") != before
+
+
+def test_a_model_can_be_chosen(open_page: OpenPage, tmp_path: Path):
+    probe = veil.gallery.load("network-probe")
+    place = tmp_path / "probe.html"
+    write_report(place, probe, audit(probe, veil.MarkovPolicy.uniform(probe)))
+    page = open_page(place)
+    buttons = page.locator("#occupancy .choices button")
+    assert buttons.all_inner_texts() == ["all models", *probe.secret_values]
+    slide(page, "occupancy", 2)
+    before = heat(page, "occupancy")
+    buttons.nth(1).click()
+    assert buttons.nth(1).get_attribute("aria-pressed") == "true"
+    assert page.locator("#occupancy output").inner_text() == f"time 2 of {probe.horizon}"  # the time stays
+    assert heat(page, "occupancy") != before
+    buttons.nth(0).click()
+    assert heat(page, "occupancy") == before

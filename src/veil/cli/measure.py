@@ -141,6 +141,7 @@ def measure(
             time_limit=time_limit,
         )
         document["details"] = _details(problem, acting, found, by)
+        document["details"]["recommendations"] = _recommendations(problem, document["details"], found, by)
     if as_json:
         print_json(document)
         return
@@ -213,6 +214,19 @@ def _details(problem: "Problem", policy: "Policy", found: "Quantities", by: str)
     return document
 
 
+def _recommendations(problem: "Problem", document: _Document, found: "Quantities", by: str) -> list[str]:
+    """What follows from the details, one sentence each."""
+    import numpy as np
+
+    from ..report.leaking import Leaking, recommendations
+
+    bits = np.array(document.get("bits_over_time", ()), dtype=float)
+    costs = dict(sorted(document.get("costs_bits", {}).items(), key=lambda one: -one[1]))
+    source = "sensor" if problem.observer.sensors else "observation"
+    leaking = Leaking(bits, np.zeros(len(bits)), 0, costs, source)
+    return recommendations(leaking, found.worst[by], exact=found.method == "exact")
+
+
 def _show_measured(document: _Document, hidden: "Opacity", further: list[tuple[str, str]]) -> None:
     wanted = document["threshold"]
     required = "" if wanted is None else f", required: at least {wanted:.6g}"
@@ -259,7 +273,11 @@ def _show_details(document: _Document, found: "Quantities", by: str, source: str
     ]  # fmt: skip
     if rows:
         print()
-        print_table([f"worst sequences by {by}", "probability", "bits", "leaked bits", "best guess", "posterior"], rows)
+        shown = "probability" if found.method == "exact" else "share of the sample"
+        print_table([f"worst sequences by {by}", shown, "bits", "leaked bits", "best guess", "posterior"], rows)
+    if document["recommendations"]:
+        print()
+        print("\n".join(document["recommendations"]))
 
 
 def _with_error(value: float, error: float) -> str:

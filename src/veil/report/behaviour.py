@@ -35,6 +35,13 @@ class Behaviour:
         """`P(s_t = s)` for t = 0 … T."""
         return np.asarray(self.chain.occupancies @ self._states)
 
+    def occupancy_in(self, model: int) -> Float[np.ndarray, "T+1 S"]:
+        """`P(s_t = s | the model that runs)`; zeros where the model never runs."""
+        inside = self.chain.hidden.model_index == model
+        found = np.asarray(self.chain.occupancies[:, inside] @ self._states[inside])
+        mass = found.sum(axis=1, keepdims=True)
+        return np.divide(found, mass, out=np.zeros_like(found), where=mass > 0)
+
     @cached_property
     def visits(self) -> Float[np.ndarray, " S"]:
         """The expected number of decisions in each state."""

@@ -103,7 +103,7 @@ def make_report(
         drawn=len(sample.events),
         revealing=revealing,
         leaking=leaking,
-        advice=recommendations(leaking, revealing),
+        advice=recommendations(leaking, revealing.sequences, exact=revealing.exact),
         attacked=attacked,
         curve=curve,
         curve_class=curve_class,

@@ -1,5 +1,6 @@
 """When and through which sensor the secret leaks, and what follows from it, in sentences."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,9 +9,9 @@ from jaxtyping import Float
 from ..common.errors import TooLargeError
 from ..common.logs import entropy_bits
 from ..engine.over_time import posteriors_over_time
-from ..measure.measures import bits_over_time, observation_costs, sensor_costs
+from ..measure.measures import RevealingSequence, bits_over_time, observation_costs, sensor_costs
 from .behaviour import Behaviour
-from .observing import Revealing, SampledRuns, event_text
+from .observing import SampledRuns, event_text
 from .style import shortened
 
 _MEMORY, _SECONDS = 2**28, 4.0  # limits of each tree of sequences: a report should take seconds
@@ -64,8 +65,11 @@ def _sources(behaviour: Behaviour) -> dict[str, float]:
     return dict(sorted(costs.items(), key=lambda one: -one[1]))
 
 
-def recommendations(leaking: Leaking, revealing: Revealing) -> list[str]:
-    """What to change or to watch, one sentence each."""
+def recommendations(leaking: Leaking, sequences: Sequence[RevealingSequence], *, exact: bool) -> list[str]:
+    """What to change or to watch, one sentence each.
+
+    **Arguments:** `sequences`: those that reveal most; `exact`: whether their probabilities are exact, or shares of a sample.
+    """
     telling = [(name, bits) for name, bits in leaking.sources.items() if bits >= _TELLING]
     found = [
         f"Muting {leaking.source} {shortened(name, 40)} would raise the observer's uncertainty by {bits:.3f} bits."
@@ -79,10 +83,10 @@ def recommendations(leaking: Leaking, revealing: Revealing) -> list[str]:
         time = int(drops.argmax()) + 1
         about = "about " if leaking.drawn else ""
         found.append(f"The observer learns most at time {time}: {about}{drops[time - 1]:.3f} bits in one step.")
-    if revealing.sequences:
-        worst = max(revealing.sequences, key=lambda one: one.posterior[one.guess])
+    if sequences:
+        worst = max(sequences, key=lambda one: one.posterior[one.guess])
         seen = shortened(" ".join(map(event_text, worst.observations)), 60)
-        how = f"with probability {worst.probability:.2g}" if revealing.exact else "in the sample"
+        how = f"with probability {worst.probability:.2g}" if exact else "in the sample"
         sure = f"believes “{shortened(worst.guess, 40)}” with probability {worst.posterior[worst.guess]:.1%}"
         found.append(f"An observer who sees “{seen}”, {how}, {sure}.")
     return found

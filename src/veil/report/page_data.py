@@ -21,6 +21,7 @@ _VARIABLES = {BLUE: "blue", VERMILION: "vermilion", ORANGE: "orange", GREEN: "gr
 _MOST_OCCUPANCY, _MOST_BELIEF, _MOST_POLICY = 250_000, 250_000, 600_000
 _MOST_FRAMES, _MOST_POINTS, _MOST_LINES, _MOST_STEPS = 121, 800, 7, 600
 _LEAST_MOVE = 0.005
+_MOST_MODELS = 12  # that a reader can choose from; of more, the average is shown
 _MOST_NAMED = 2500  # as many cells as the page draws one by one
 
 
@@ -108,7 +109,16 @@ def _moves(matrix: sp.csr_array) -> list[list[float]]:
 def _occupancy(scene: Scene, behaviour: Behaviour) -> dict[str, object]:
     times = _times(behaviour.problem.horizon, _MOST_FRAMES)
     shown = scene.total(behaviour.occupancy[times])
-    return {"times": times, "frames": pack_frames(shown, _MOST_OCCUPANCY)}
+    document: dict[str, object] = {"times": times, "frames": pack_frames(shown, _MOST_OCCUPANCY), "models": []}
+    models = behaviour.problem.models
+    if 1 < len(models) <= _MOST_MODELS:
+        values, most = behaviour.problem.secret_values, _MOST_OCCUPANCY // len(models)
+        names = values if len(values) == len(models) else [f"model {number}" for number in range(len(models))]
+        each = [scene.total(behaviour.occupancy_in(number)[times]) for number in range(len(models))]
+        document["models"] = [
+            {"name": name, "frames": pack_frames(frames, most)} for name, frames in zip(names, each, strict=True)
+        ]
+    return document
 
 
 def _times(last: int, most: int) -> list[int]:

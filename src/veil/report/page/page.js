@@ -25,9 +25,12 @@ function policyFigure() {
 }
 
 function occupancyFigure() {
-  const host = place("occupancy"), { times, frames } = data.occupancy, frame = unpack(frames);
+  const host = place("occupancy"), { times, frames, models } = data.occupancy;
+  let frame = unpack(frames);
+  const choices = models.length ? make("div", { class: "choices", role: "group", "aria-label": "Which model" }, host) : null;
   const view = drawScene(host, "Probability of each state over time", { heat: "blue" });
   let ramp = null;
+  const thumbs = [];
   const show = (step) => {
     const values = frame(step), most = largest(values);
     view.heat(values, most);
@@ -40,12 +43,25 @@ function occupancyFigure() {
     const some = [...new Set([0, 1, 2, 3, 4, 5].map((i) => Math.round((i * (times.length - 1)) / 5)))];
     for (const step of some) {
       const button = make("button", { type: "button", "aria-label": `show time ${times[step]}` }, row);
-      drawScene(button, `time ${times[step]}`, { heat: "blue", plain: true }).heat(frame(step), largest(frame(step)));
+      const small = drawScene(button, `time ${times[step]}`, { heat: "blue", plain: true });
+      small.heat(frame(step), largest(frame(step)));
+      thumbs.push([small, step]);
       make("span", {}, button, `t = ${times[step]}`);
       button.addEventListener("click", () => { control.stop(); control.go(step); });
     }
   }
+  const choose = (number) => {
+    frame = unpack(number ? models[number - 1].frames : frames);
+    [...choices.children].forEach((button, i) => button.setAttribute("aria-pressed", i === number));
+    thumbs.forEach(([small, step]) => small.heat(frame(step), largest(frame(step))));
+    control.stop();
+    control.go(control.now());
+  };
   control.go(0);
+  if (choices) {
+    ["all models", ...models.map((m) => m.name)].forEach((name, i) => make("bdi", {}, make("button", { type: "button" }, choices), name).parentNode.addEventListener("click", () => choose(i)));
+    choose(0);
+  }
   done("occupancy");
 }
 
