@@ -1,10 +1,13 @@
 """Sampled passes over the states that can be reached at each time, against the engine's passes over all states."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import veil
 from tests.planning.small_problems import drawn, random_problem
+from veil.engine.backends import column_steps
 from veil.engine.returns import evaluate_returns
 from veil.engine.sequences import SequencePass
 from veil.planning import layers as module
@@ -79,9 +82,9 @@ def test_where_the_layers_would_not_fit_all_times_share_one_set_of_states(monkey
     layered = Layers(space.hidden)
     events = layered.draw(table, 12, np.random.default_rng(0))
     expected = layered.gradient(table, events, cotangent)
-    monkeypatch.setattr(module, "_MOST_ENTRIES", 0)
-    whole = Layers(space.hidden)
-    assert len({id(reached) for reached in whole._reached}) == 1
+    monkeypatch.setattr(column_steps, "_MOST_ENTRIES", 0)
+    whole = Layers(replace(space.hidden))
+    assert len({id(pattern) for pattern in whole._patterns}) == 1
     for found, wanted in zip(whole.gradient(table, events, cotangent), expected, strict=True):
         np.testing.assert_allclose(found, wanted, atol=1e-12)
 

@@ -21,6 +21,7 @@ class Buffers:
 
     def __init__(self):
         self._free: list[np.ndarray] = []
+        self._kept = 0  # numbers in them
         self._lock = Lock()
 
     @staticmethod
@@ -35,6 +36,7 @@ class Buffers:
             fitting = (place for place, flat in enumerate(self._free) if size <= flat.size <= 2 * size)
             place = next(fitting, None)
             flat = np.empty(size) if place is None else self._free.pop(place)
+            self._kept -= 0 if place is None else flat.size
         return flat[:size].reshape(rows, columns)
 
     def give(self, *arrays: np.ndarray | None) -> None:
@@ -44,7 +46,8 @@ class Buffers:
                 owner = array if array is None or array.base is None else array.base
                 if owner is None or not owner.flags.c_contiguous:
                     continue
-                if owner.size + sum(free.size for free in self._free) <= _MOST_KEPT:
+                if owner.size + self._kept <= _MOST_KEPT:
+                    self._kept += owner.size
                     self._free.append(owner.reshape(-1))
 
 

@@ -8,35 +8,38 @@ scale of each column is folded into the next emission, which saves a pass over t
 - adjoint `Ĝ_t = K_t (F_t · Ĝ_{t+1})` with gradient `X_t ⊗ (F_t · Ĝ_{t+1})` in `K_t`: the same F serves.
 """
 
+import functools
+import math
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-import scipy.sparse as sp
 from jaxtyping import Float, Int
-from scipy.sparse._sparsetools import csr_matvecs
 
 from ..common.clock import UNLIMITED, Clock
 from ..common.logs import natural_log, posteriors
 from .backends.column_steps import ColumnSteps, reached
 from .buffers import Buffers
-from .chain import Chain, Slopes
+from .chain import Chain, sum_by_cell
 from .hidden import Channel
-from .kernel import SparseKernel
 from .sequences import Posteriors, inverse
 from .threads import one_blas_thread
 
-_LANE = 64  # sequences that travel together
+_LANE, _LANE_NUMBERS = 64, 2**17  # sequences that travel together: at least so many, or a message of this size
+_LEAST_LANE, _THREAD_NUMBERS = 32, 2**16  # sequences and numbers of a message that are worth a thread
 _BLOCK = 2**18  # numbers of a message made at a time: 2 MiB
+_FEW_EVENTS = 16  # up to which a product with a matrix of zeros and weights selects columns faster than indices do
+_MOST_SUMS, _MOST_SLOPES = 8, 2**26  # gradients that lanes are added up in, at most, and numbers of all of them
 
 
 class ColumnPass:
     """Posteriors of the secret along given event sequences over a sparse model, and the gradient of a function of them.
 
-    The interface is that of `SequencePass`. Lanes of up to 64 sequences are worked on by as many threads as there are cores.
-    Where the messages of a lane do not fit its share of the memory, every k-th is kept and the rest computed again.
-    `clock` is checked at each step of each lane.
+    The interface is that of `SequencePass`. Lanes of 64 or more sequences are worked on by as many threads as there are cores,
+    whose number changes nothing in the result. Where the messages of a lane do not fit its share of the memory, every k-th is
+    kept and the rest computed again. `clock` is checked at each step of each lane. `steps`: the transitions under the chain's
+    table, where they were made before.
     """
 
     @one_blas_thread
@@ -48,17 +51,16 @@ class ColumnPass:
         gradient: bool,
         memory_bytes: int,
         clock: Clock = UNLIMITED,
+        steps: ColumnSteps | None = None,
     ):
-        assert isinstance(chain.hidden.kernel, SparseKernel)
-        self.slopes = Slopes(chain) if gradient else None
-        self.label = chain.hidden.label
-        steps = ColumnSteps(chain)
-        lanes = np.array_split(events, -(-len(events) // _LANE))  # equal lanes, so that no thread waits for another
+        self._steps = ColumnSteps(chain.hidden, chain.table) if steps is None else steps
+        self._shape = chain.table.shape
+        lanes = np.array_split(events, self._num_lanes(len(events)))  # equal lanes, so that no thread waits for another
         self._ends = np.cumsum([len(lane) for lane in lanes])[:-1]
         self._workers = min(len(lanes), os.cpu_count() or 1)
         # With a gradient the messages of all lanes are kept at once, each lane's in proportion to its sequences.
         share = memory_bytes / len(events) if gradient else memory_bytes / (self._workers * len(lanes[0]))
-        self._lanes = self._each(lambda lane: _Lane(chain, steps, lane, self.slopes, share * len(lane), clock), lanes)
+        self._lanes = self._each(lambda lane: _Lane(self._steps, lane, gradient, share * len(lane), clock), lanes)
         self.result = Posteriors(
             log_likelihood=np.concatenate([lane.log_likelihood for lane in self._lanes]),
             posterior=np.concatenate([lane.posterior for lane in self._lanes]),
@@ -66,16 +68,27 @@ class ColumnPass:
             index=np.arange(len(events)),
         )
 
+    def _num_lanes(self, sequences: int) -> int:
+        largest = max((len(pattern.there) for pattern in self._steps.patterns), default=1)
+        lanes = -(-sequences // max(_LANE, _LANE_NUMBERS // largest))
+        return max(lanes, min(_MOST_SUMS, sequences // _LEAST_LANE, sequences * largest // _THREAD_NUMBERS))
+
     @one_blas_thread
     def pull_back(self, slope: Float[np.ndarray, "k Z"]) -> Float[np.ndarray, "T C A"]:
         """The gradient in the policy's table from `P(y) · ∂/∂P(z,y)` of each sequence."""
-        assert self.slopes is not None
-        parts = np.split(slope, self._ends)
-        self._each(lambda pair: pair[0].pull_back(pair[1]), list(zip(self._lanes, parts, strict=True)))
-        return self.slopes.table()
+        hidden, parts = self._steps.hidden, np.split(slope, self._ends)
+        shape = self._shape[0], hidden.num_states, self._shape[2]
+        sums = min(len(self._lanes), _MOST_SUMS, max(1, _MOST_SLOPES // max(1, math.prod(shape))))
+        slopes = [np.zeros(shape) for _ in range(sums)]
+        # Lane i adds to sum i mod n, one after the other: the result depends neither on the cores nor on which is fast.
+        for begin in range(0, len(self._lanes), sums):
+            wave = slice(begin, begin + sums)
+            items = list(zip(self._lanes[wave], parts[wave], slopes, strict=False))
+            self._each(lambda item: item[0].pull_back(item[1], item[2]), items)
+        return sum_by_cell(hidden, functools.reduce(np.add, slopes))
 
     def _each(self, work: Callable, items: list) -> list:
-        if self._workers == 1:
+        if self._workers == 1 or len(items) == 1:
             return [work(item) for item in items]
         pool = ThreadPoolExecutor(self._workers)
         try:
@@ -85,26 +98,19 @@ class ColumnPass:
 
 
 class _Lane:
-    """Up to 64 sequences, forward to the split and backward to it; messages of a time are about its reachable states."""
+    """Some sequences, forward to the split and backward to it; messages of a time are about its reachable states."""
 
-    def __init__(
-        self,
-        chain: Chain,
-        steps: ColumnSteps,
-        events: np.ndarray,
-        slopes: Slopes | None,
-        memory_bytes: float,
-        clock: Clock,
-    ):
-        hidden = chain.hidden
-        self.hidden, self.steps, self.events, self.slopes = hidden, steps, events, slopes
+    def __init__(self, steps: ColumnSteps, events: np.ndarray, gradient: bool, memory_bytes: float, clock: Clock):
+        hidden = steps.hidden
+        self.hidden, self.steps, self.events = hidden, steps, events
         self._buffers, self._scratch = Buffers.of(hidden), {}
         split, horizon = hidden.split_time, hidden.horizon
-        size = 8 * hidden.num_states * len(events)
         times = list(range(horizon - 1, split - 1, -1))
-        kept = size, memory_bytes, slopes is not None, self._buffers, clock
-        self._forward, self._backward = _Kept(list(range(split)), *kept), _Kept(times, *kept)
         first, middle, last = (reached(hidden, time) for time in (0, split, horizon))
+        sizes = [8 * len(pattern.there) * len(events) for pattern in steps.patterns]
+        kept = memory_bytes, gradient, self._buffers, clock
+        self._forward = _Kept(list(range(split)), sum(sizes[:split]), *kept)
+        self._backward = _Kept(times, sum(sizes[split:]), *kept)
         start = hidden.first_columns.take(first, events[:, 0], self._take(len(first)))
         self._label = hidden.label[middle]
         self._alpha, logs = self._forward.run(start, np.add.reduce, self._ahead)
@@ -120,11 +126,12 @@ class _Lane:
         self._total = joint.sum(axis=1)
         self.log_likelihood = logs + natural_log(self._total)
         self.posterior = posteriors(joint)
-        if slopes is None:
+        if not gradient:
             self._give_back()
 
-    def pull_back(self, slope: np.ndarray) -> None:
-        """Pull the slope in the posteriors back through both sides."""
+    def pull_back(self, slope: np.ndarray, found: Float[np.ndarray, "T N A"]) -> None:
+        """Pull the slope in the posteriors back through both sides, and add it to a gradient."""
+        self._found = found
         spread = self._label @ (slope * inverse(self._total)[:, None]).T
         if self._forward.times:
             first = spread if self._beta is None else spread * self._beta  # without beta there is no other side
@@ -153,7 +160,12 @@ class _Lane:
 
     def _emission(self, channel: Channel, time: int, rows: slice, weight: np.ndarray, out: np.ndarray) -> np.ndarray:
         """`F = B_c(·, o_{t+1}) · weight` over some states of the next time, written over `out`."""
-        channel.columns.take(self.steps.patterns[time].there[rows], self.events[:, time + 1], out)
+        there, events = self.steps.patterns[time].there[rows], self.events[:, time + 1]
+        if self.hidden.num_events <= _FEW_EVENTS:
+            selection = np.zeros((self.hidden.num_events, len(events)))
+            selection[events, np.arange(len(events))] = weight
+            return np.matmul(channel.emission[there], selection, out=out)
+        channel.columns.take(there, events, out)
         out *= weight
         return out
 
@@ -172,7 +184,7 @@ class _Lane:
                 emission = self._emission(
                     channel, time, rows, weight, self._buffer("more", len(here)) if number else here
                 )
-                emission *= _product(matrix, rows, messages, self._buffer("product", len(here)))
+                emission *= matrix.product(messages, self._buffer("product", len(here)), rows)
                 if number:
                     here += emission
         return result
@@ -200,9 +212,9 @@ class _Lane:
             matrix = self.steps.matrices(time, turned=False)[number]
             for rows in self._blocks(len(out)):
                 if number:
-                    out[rows] += _product(matrix, rows, inside, self._buffer("product", rows.stop - rows.start))
+                    out[rows] += matrix.product(inside, self._buffer("product", rows.stop - rows.start), rows)
                 else:
-                    _product(matrix, rows, inside, out[rows])
+                    matrix.product(inside, out[rows], rows)
         return out
 
     def _pull_back(self, time: int, messages: np.ndarray, scale: np.ndarray, slope: np.ndarray) -> np.ndarray:
@@ -213,7 +225,7 @@ class _Lane:
             matrix = self.steps.matrices(time, turned=True)[number]
             for rows in self._blocks(len(inside)):
                 emission = self._emission(channel, time, rows, weight, inside[rows])
-                product = _product(matrix, rows, slope, self._buffer("product", len(emission)))
+                product = matrix.product(slope, self._buffer("product", len(emission)), rows)
                 product *= emission
                 result[rows] += product
                 emission *= messages[rows]
@@ -221,26 +233,26 @@ class _Lane:
         return result
 
     def _note(self, time: int, channel: int, outer: np.ndarray) -> None:
-        assert self.slopes is not None
-        self.slopes.add_outer(time, channel, outer, self.steps.patterns[time].entries)
-
-
-def _product(matrix: sp.csr_array, rows: slice, columns: np.ndarray, out: np.ndarray) -> np.ndarray:
-    """`matrix[rows] @ columns`, written over `out`."""
-    out.fill(0.0)
-    ends = matrix.indptr[rows.start : rows.stop + 1]  # they count from the first entry of the whole matrix
-    flat = np.ascontiguousarray(columns).ravel()
-    csr_matvecs(len(out), len(columns), columns.shape[1], ends, matrix.indices, matrix.data, flat, out.ravel())
-    return out
+        pattern, channels = self.steps.patterns[time], self.hidden.channels
+        gained = pattern.contract(outer)
+        if len(channels) > 1:
+            gained *= channels[channel].actions
+        part = self._found[self.steps.row(time)]
+        if len(pattern.here) == len(part):
+            part += gained
+        else:
+            part[pattern.here] += gained
 
 
 class _Kept:
     """The messages along one side of the split, kept or checkpointed."""
 
-    def __init__(self, times: list[int], size: int, memory_bytes: float, keep: bool, buffers: Buffers, clock: Clock):
+    def __init__(
+        self, times: list[int], all_bytes: int, memory_bytes: float, keep: bool, buffers: Buffers, clock: Clock
+    ):
         self.times, self._buffers, self._clock = times, buffers, clock
         steps = len(times)
-        self.every = 1 if (steps + 6) * size <= memory_bytes else max(2, round(steps**0.5))
+        self.every = 1 if (1 + 6 / max(1, steps)) * all_bytes <= memory_bytes else max(2, round(steps**0.5))
         self.keep = keep
         self._messages: dict[int, np.ndarray] = {}
 

@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float, Int
 
 from ..common.clock import UNLIMITED, Clock
 from ..common.logs import device_log
+from ..engine.backends.column_steps import reachable_sets
 from ..engine.device_steps import (
     Array,
     Fixed,
@@ -33,7 +34,7 @@ from ..engine.device_steps import (
 from ..engine.hidden import Hidden
 from ..engine.kernel import num_columns
 from .device_plan import Plan
-from .layers import reachable_sets, used_rows
+from .layers import used_rows
 
 
 class Draws:

@@ -9,6 +9,7 @@ newest parameters are made feasible and estimated on sequences of their own; the
 
 import contextlib
 import itertools
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -41,7 +42,10 @@ _SHARE_OF_ROUNDS, _SHARE_OF_STARTS = 0.25, 0.2  # of a time limit
 LOWEST = -40.0  # logits below the largest by this much are zero but for rounding
 # Checks: the least and the most sequences, their share of those of all gradients, by what factor of iterations one follows
 # another, and how many without a gain of so many bits end the search.
-CHECKED, _SHARE_OF_CHECKS, CHECK_GROWTH, _IDLE_CHECKS, GAIN_BITS = (256, 20_000), 0.1, 1.3, 6, 1e-4
+CHECKED, _SHARE_OF_CHECKS, _CHECK_GROWTH, _IDLE_CHECKS, _GAIN_BITS = (256, 20_000), 0.1, 1.3, 6, 1e-4
+# A check is three estimates, each a third of a gradient on as many sequences: iterations between checks cost at least so
+# many times as much. Before there are iterations, starts are compared on fewer sequences; the first check is at iteration 4.
+_CHECK_COSTS, _FIRST_CHECKED, _FIRST_CHECK = 4.0, 64, 4
 _LOST_BITS = 5e-3  # below the best answer by more, a search goes back to it
 _SHARE_OF_CLOSING = 0.06  # of a time limit, for the last candidate and its estimate
 # Seconds for each transition and sequence of a gradient, and for each decision (measured: 3.6e-9 to 3.8e-9, 2e-4).
@@ -162,7 +166,7 @@ class StochasticAscent:
 
     def _best_of(self, tables: Iterable[np.ndarray], best: np.ndarray, score: float) -> tuple[np.ndarray, float]:
         for table in tables:
-            found = self._score(table, CHECKED[0])
+            found = self._score(table, _FIRST_CHECKED)
             if found > score:
                 best, score = table, found
         return best, score
@@ -182,7 +186,7 @@ class StochasticAscent:
             inside=0,
             length=self._round(len(theta)),
             batch=self._first_batch,
-            check_at=1,
+            check_at=_FIRST_CHECK,
             idle=0,
             rate=_FIRST_RATE,
             theta=theta,
@@ -388,10 +392,15 @@ class StochasticAscent:
         return replace(
             state,
             best_score=score,
-            check_at=int(CHECK_GROWTH * state.iteration) + 1,
-            idle=0 if score > before + GAIN_BITS or len(state.theta) > 1 else state.idle + 1,
+            check_at=state.iteration + self._until_check(state, sequences),
+            idle=0 if score > before + _GAIN_BITS or len(state.theta) > 1 else state.idle + 1,
             **gained,
         )
+
+    def _until_check(self, state: State, sequences: int) -> int:
+        """Iterations to the next check: a share of those so far, and enough to cost some times as much as this one did."""
+        least = _CHECK_COSTS * sequences / (state.batch * len(state.theta))
+        return max(int(_CHECK_GROWTH * state.iteration) + 1 - state.iteration, math.ceil(least))
 
     def _contender(self, theta: Any) -> dict[str, Any]:
         """What a state notes of parameters that may be the best answer: their table, made feasible."""

@@ -1,59 +1,112 @@
 """Steps of a sparse chain between the states that can be reached at each time, for messages kept as columns.
 
 From one start a grid is reached ring by ring: at time t there are about 2t² cells, a third of the last number on average.
-Which transitions can occur at which time depends on no policy, so it is found once for each hidden chain.
+Which transitions can occur at which time depends on no policy, so it is found once for each hidden chain; a policy fills in
+numbers only.
 """
 
+import itertools
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
+from scipy.sparse._sparsetools import csr_matvecs
 
-from ..chain import Chain
 from ..hidden import Hidden
-from ..kernel import SparseKernel
+from ..kernel import Kernel, SparseKernel
 
-_MOST_ENTRIES = 2**26  # transitions of all times together; beyond, each step has all of them
-# Backward messages are scaled by their largest entry, which is another one over fewer states: where little is gained, they
-# round as they always did.
-_SMALL_STATES = 1024
+_MOST_ENTRIES = 2**24  # transitions of all times together, 1 GiB; beyond, each step has all of them
 _MOST_KEPT = 2**25  # mixed transitions kept for the lanes of a pass: 256 MiB each way
-_OUTER_NUMBERS = 2**17  # gathered at a time for an outer product: both pieces stay in the cache
+_OUTER_NUMBERS = 2**16  # gathered at a time for an outer product, so that they stay in the cache
+_PADDED = 1.6  # times as many entries as there are transitions, up to which all rows are made equally long
+
+
+class Matrix(NamedTuple):
+    """Numbers on a pattern in CSR format."""
+
+    indptr: Int[np.ndarray, " n+1"]
+    indices: Int[np.ndarray, " e"]
+    data: Float[np.ndarray, " e"]
+
+    def product(
+        self, columns: Float[np.ndarray, "m k"], out: Float[np.ndarray, "n k"], rows: slice = slice(None)
+    ) -> Float[np.ndarray, "n k"]:
+        """Rows of the product with columns, written over `out`."""
+        out.fill(0.0)
+        begin, end, _ = rows.indices(len(self.indptr) - 1)
+        ends = self.indptr[begin : end + 1]  # they count from the first entry of the whole matrix
+        flat = np.ascontiguousarray(columns).ravel()
+        csr_matvecs(len(out), len(columns), columns.shape[1], ends, self.indices, self.data, flat, out.ravel())
+        return out
+
+    def __matmul__(self, columns: Float[np.ndarray, "m *k"]) -> Float[np.ndarray, "n *k"]:
+        """The product with columns or with one vector."""
+        wide = columns if columns.ndim == 2 else columns[:, None]
+        found = self.product(wide, np.empty((len(self.indptr) - 1, wide.shape[1])))
+        return found if columns.ndim == 2 else found[:, 0]
 
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
     """The transitions that can occur at one time, from the states `here` to the states `there`.
 
-    Transition k is entry `entries[k]` of the kernel, from row `row[k]` to column `column[k]` of the step's matrix, which has
-    the row ends `indptr`. `turned` is the same by columns: order of the transitions, their rows, and ends.
+    Entry k lies in row `row[k]` and column `column[k]` of the step's matrix, whose rows end at `indptr`; it has the
+    probability `probabilities[k, a]`. `turned` is the same by columns: order of the entries, their rows, and ends. Where rows
+    are about equally long, all are made to have `degree` entries, with probability 0 in those that fill up; else it is 0.
     """
 
     here: Int[np.ndarray, " n"]
     there: Int[np.ndarray, " m"]
-    entries: Int[np.ndarray, " e"]
     row: Int[np.ndarray, " e"]
     column: Int[np.ndarray, " e"]
+    probabilities: Float[np.ndarray, "e A"]
     indptr: Int[np.ndarray, " n+1"]
     turned: tuple[Int[np.ndarray, " e"], Int[np.ndarray, " e"], Int[np.ndarray, " m+1"]]
+    degree: int
+
+    def mix(self, weights: Float[np.ndarray, "n A"]) -> Float[np.ndarray, " e"]:
+        """`Σ_a weights(x,a) P(x'|x,a)` of each entry."""
+        if not self.degree:
+            return np.einsum("ea,ea->e", self.probabilities, weights[self.row])
+        rows = self.probabilities.reshape(len(weights), self.degree, -1)
+        return np.einsum("nda,na->nd", rows, weights).reshape(-1)
 
     def outer(self, left: Float[np.ndarray, "n k"], right: Float[np.ndarray, "m k"]) -> Float[np.ndarray, " e"]:
-        """`Σ_k left(x,k) right(x',k)` of each transition."""
-        result = np.empty(len(self.row))
-        step = max(64, _OUTER_NUMBERS // left.shape[1])
-        for begin in range(0, len(result), step):
-            part = slice(begin, begin + step)
-            np.einsum("en,en->e", left[self.row[part]], right[self.column[part]], out=result[part])
+        """`Σ_k left(x,k) right(x',k)` of each entry."""
+        result, width = np.empty(len(self.row)), left.shape[1]
+        # So many rows at a time, or so many entries.
+        step = max(16, _OUTER_NUMBERS // (width * (self.degree or 1)))
+        gathered = np.empty((step * (self.degree or 1), width))
+        for begin in range(0, len(left) if self.degree else len(result), step):
+            if self.degree:
+                rows = left[begin : begin + step]
+                part = slice(begin * self.degree, (begin + len(rows)) * self.degree)
+                pieces = np.take(right, self.column[part], axis=0, out=gathered[: part.stop - part.start], mode="clip")
+                cube, out = pieces.reshape(len(rows), self.degree, width), result[part].reshape(len(rows), -1)
+                np.matmul(cube, rows[:, :, None], out=out[:, :, None])
+            else:
+                part = slice(begin, begin + step)
+                np.einsum("ek,ek->e", left[self.row[part]], right[self.column[part]], out=result[part])
         return result
+
+    def contract(self, outer: Float[np.ndarray, " e"]) -> Float[np.ndarray, "n A"]:
+        """`Σ_x' P(x'|x,a) outer(x,x')`: the gradient in the weights of `mix`."""
+        return Matrix(self.indptr, self._numbers, outer) @ self.probabilities
+
+    @cached_property
+    def _numbers(self) -> Int[np.ndarray, " e"]:
+        return np.arange(len(self.row), dtype=self.indptr.dtype)
 
 
 _PATTERNS: WeakKeyDictionary[Hidden, list[Pattern]] = WeakKeyDictionary()
 
 
 def patterns(hidden: Hidden) -> list[Pattern]:
-    """The transitions of each time."""
+    """The transitions of each time; those of times between the same states are one object."""
     found = _PATTERNS.get(hidden)
     if found is None:
         found = _PATTERNS[hidden] = _patterns(hidden)
@@ -67,60 +120,106 @@ def reached(hidden: Hidden, time: int) -> Int[np.ndarray, " n"]:
     return patterns(hidden)[time].here if time < hidden.horizon else patterns(hidden)[-1].there
 
 
-def _patterns(hidden: Hidden) -> list[Pattern]:
-    kernel = hidden.kernel
-    assert isinstance(kernel, SparseKernel)
-    every = np.ones(hidden.num_states, dtype=bool)
-    small = hidden.num_states <= _SMALL_STATES and hidden.split_time < hidden.horizon
-    if small or hidden.horizon * kernel.num_entries > _MOST_ENTRIES:
-        return [_pattern(kernel, every, every)] * hidden.horizon
-    result: list[Pattern] = []
-    before, here = None, hidden.start > 0
-    for _ in range(hidden.horizon):
+def reachable_sets(hidden: Hidden) -> list[Int[np.ndarray, " n"]]:
+    """The states that some policy can reach at times 0 … T; equal sets are one array."""
+    kernel = _as_sparse(hidden.kernel)
+    known: dict[bytes, np.ndarray] = {}
+    result: list[np.ndarray] = []
+    here = hidden.start > 0
+    for _ in range(hidden.horizon + 1):
+        if len(result) > 1 and result[-1] is result[-2]:  # it stays the same
+            result.append(result[-1])
+            continue
+        result.append(known.setdefault(np.packbits(here).tobytes(), np.flatnonzero(here)))
         there = np.zeros(hidden.num_states, dtype=bool)
         there[kernel.indices[here[kernel.rows]]] = True
-        alike = before is not None and np.array_equal(before, here) and np.array_equal(here, there)
-        result.append(result[-1] if alike else _pattern(kernel, here, there))
-        before, here = here, there
+        here = there
     return result
 
 
+def _as_sparse(kernel: Kernel) -> SparseKernel:
+    if isinstance(kernel, SparseKernel):
+        return kernel
+    states, actions = kernel.num_states, kernel.num_actions
+    rows = np.asarray(kernel.stacked).reshape(states, actions, states)
+    return SparseKernel([sp.csr_array(rows[:, action]) for action in range(actions)])
+
+
+def _patterns(hidden: Hidden) -> list[Pattern]:
+    kernel, sets = _as_sparse(hidden.kernel), reachable_sets(hidden)
+    lengths, distinct = np.diff(kernel.indptr), {id(one): one for one in sets[:-1]}
+    if sum(int(lengths[one].sum()) for one in distinct.values()) > _MOST_ENTRIES:
+        sets = [np.arange(hidden.num_states)] * len(sets)
+    made: dict[tuple[int, int], Pattern] = {}
+    for here, there in itertools.pairwise(sets):
+        if (id(here), id(there)) not in made:
+            made[id(here), id(there)] = _pattern(kernel, here, there)
+    return [made[id(here), id(there)] for here, there in itertools.pairwise(sets)]
+
+
 def _pattern(kernel: SparseKernel, here: np.ndarray, there: np.ndarray) -> Pattern:
-    entries = np.flatnonzero(here[kernel.rows])
-    row = (np.cumsum(here) - 1)[kernel.rows[entries]].astype(np.int32)
-    column = (np.cumsum(there) - 1)[kernel.indices[entries]].astype(np.int32)
-    sizes = int(here.sum()), int(there.sum())
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=sizes[0]))]).astype(np.int32)
-    order = np.argsort(column, kind="stable")
-    ends = np.concatenate([[0], np.cumsum(np.bincount(column, minlength=sizes[1]))]).astype(np.int32)
-    states = np.flatnonzero(here), np.flatnonzero(there)
-    return Pattern(*states, entries, row, column, indptr, (order, row[order], ends))
+    lengths = np.diff(kernel.indptr)[here]
+    row = np.repeat(np.arange(len(here), dtype=np.int32), lengths)
+    position = np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    entries = np.repeat(kernel.indptr[here], lengths) + position
+    local = np.zeros(kernel.num_states, dtype=np.int32)
+    local[there] = np.arange(len(there))
+    column, probabilities = local[kernel.indices[entries]], kernel.probabilities[entries]
+    degree = int(lengths.max(initial=0))
+    if 0 < degree * len(lengths) <= _PADDED * len(row):
+        place, size = row.astype(np.int64) * degree + position, degree * len(here)
+        columns, wider = np.zeros(size, dtype=np.int32), np.zeros((size, kernel.num_actions))
+        columns[place], wider[place] = column, probabilities
+        column, probabilities, lengths = columns, wider, np.full(len(here), degree)
+        row = np.repeat(np.arange(len(here), dtype=np.int32), degree)
+    else:
+        degree = 0
+    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    order = np.argsort(column, kind="stable").astype(np.int32)
+    ends = np.concatenate([[0], np.cumsum(np.bincount(column, minlength=len(there)))]).astype(np.int32)
+    return Pattern(here, there, row, column, probabilities, indptr, (order, row[order], ends), degree)
 
 
 class ColumnSteps:
-    """The transitions of each channel under a chain's policy, by rows and by columns; kept for a stationary policy."""
+    """The transitions of each channel under a table `(T|1, C, A)`, by rows and by columns."""
 
-    def __init__(self, chain: Chain):
-        self.chain, self.patterns = chain, patterns(chain.hidden)
-        self._keeps = sum(len(pattern.entries) for pattern in self.patterns) * len(chain.hidden.channels) <= _MOST_KEPT
-        self._made: dict[tuple[int, bool], tuple[sp.csr_array, ...]] = {}
+    def __init__(self, hidden: Hidden, table: Float[np.ndarray, "T C A"]):
+        self.hidden, self.table, self.patterns = hidden, table, patterns(hidden)
+        distinct = {id(one): one for one in self.patterns} if len(table) == 1 else dict(enumerate(self.patterns))
+        self._keeps = sum(len(one.row) for one in distinct.values()) * len(hidden.channels) <= _MOST_KEPT
+        self._made: dict[tuple[int, bool], tuple[Matrix, ...]] = {}
 
-    def matrices(self, time: int, *, turned: bool) -> tuple[sp.csr_array, ...]:
+    def row(self, time: int) -> int:
+        """Which part of the table is used at a time."""
+        return 0 if len(self.table) == 1 else time
+
+    def weights(self, time: int) -> Float[np.ndarray, "n A"]:
+        """`π_t(a|x)` of the states of a time."""
+        return self.table[self.row(time)][self.hidden.cell[self.patterns[time].here]]
+
+    def matrices(self, time: int, *, turned: bool) -> tuple[Matrix, ...]:
         """`K_t` for each channel over the states of that time and the next, or its transpose."""
-        found = self._made.get((time, turned))
+        key = id(self.patterns[time]) if len(self.table) == 1 else time, turned
+        found = self._made.get(key)
         if found is None:
             found = self._make(time, turned)
             if self._keeps:
-                self._made[time, turned] = found
+                self._made[key] = found
         return found
 
-    def _make(self, time: int, turned: bool) -> tuple[sp.csr_array, ...]:
+    def _make(self, time: int, turned: bool) -> tuple[Matrix, ...]:
         pattern = self.patterns[time]
-        shape = len(pattern.here), len(pattern.there)
         order, rows, ends = pattern.turned
-        places = (rows, ends) if turned else (pattern.column, pattern.indptr)
-        entries = pattern.entries[order] if turned else pattern.entries
-        return tuple(
-            sp.csr_array((sp.csr_array(matrix).data[entries], *places), shape=shape[::-1] if turned else shape)
-            for matrix in self.chain.matrices(time)
-        )
+        if turned:
+            return tuple(Matrix(ends, rows, one.data[order]) for one in self.matrices(time, turned=False))
+        weights, channels = self.weights(time), self.hidden.channels
+        parts = [weights if len(channels) == 1 else weights * channel.actions for channel in channels]
+        return tuple(Matrix(pattern.indptr, pattern.column, pattern.mix(part)) for part in parts)
+
+    def push(self, columns: Float[np.ndarray, "n *k"], time: int) -> Float[np.ndarray, "m *k"]:
+        """Distributions one step on, over all events."""
+        return sum(matrix @ columns for matrix in self.matrices(time, turned=True))  # pyright: ignore[reportReturnType]
+
+    def pull(self, columns: Float[np.ndarray, "m *k"], time: int) -> Float[np.ndarray, "n *k"]:
+        """Expectations one step back."""
+        return sum(matrix @ columns for matrix in self.matrices(time, turned=False))  # pyright: ignore[reportReturnType]
