@@ -29,7 +29,9 @@ from .threads import one_blas_thread
 _LANE, _LANE_NUMBERS = 64, 2**17  # sequences that travel together: at least so many, or a message of this size
 _LEAST_LANE, _THREAD_NUMBERS = 32, 2**16  # sequences and numbers of a message that are worth a thread
 _BLOCK = 2**18  # numbers of a message made at a time: 2 MiB
-_FEW_EVENTS = 16  # up to which a product with a matrix of zeros and weights selects columns faster than indices do
+# Up to so many events, and from so many numbers on, a product with a matrix of zeros and weights selects columns faster than
+# indices do.
+_FEW_EVENTS, _MANY_NUMBERS = 16, 2**12
 _MOST_SUMS, _MOST_SLOPES = 8, 2**26  # gradients that lanes are added up in, at most, and numbers of all of them
 
 
@@ -132,6 +134,7 @@ class _Lane:
     def pull_back(self, slope: np.ndarray, found: Float[np.ndarray, "T N A"]) -> None:
         """Pull the slope in the posteriors back through both sides, and add it to a gradient."""
         self._found = found
+        self._outer: dict[tuple[int, int], tuple[int, np.ndarray]] = {}
         spread = self._label @ (slope * inverse(self._total)[:, None]).T
         if self._forward.times:
             first = spread if self._beta is None else spread * self._beta  # without beta there is no other side
@@ -141,6 +144,8 @@ class _Lane:
             spread *= self._alpha
             spread *= inverse(self._beta_scale)
             self._backward.back(spread, np.maximum.reduce, self._back, self._pull_back)
+        for (_, channel), (time, outer) in self._outer.items():
+            self._add(time, channel, outer)
         self._give_back()
 
     def _take(self, rows: int) -> np.ndarray:
@@ -161,7 +166,7 @@ class _Lane:
     def _emission(self, channel: Channel, time: int, rows: slice, weight: np.ndarray, out: np.ndarray) -> np.ndarray:
         """`F = B_c(·, o_{t+1}) · weight` over some states of the next time, written over `out`."""
         there, events = self.steps.patterns[time].there[rows], self.events[:, time + 1]
-        if self.hidden.num_events <= _FEW_EVENTS:
+        if self.hidden.num_events <= _FEW_EVENTS and out.size >= _MANY_NUMBERS:
             selection = np.zeros((self.hidden.num_events, len(events)))
             selection[events, np.arange(len(events))] = weight
             return np.matmul(channel.emission[there], selection, out=out)
@@ -233,6 +238,15 @@ class _Lane:
         return result
 
     def _note(self, time: int, channel: int, outer: np.ndarray) -> None:
+        """Add to the gradient; of a stationary policy, the outer products of equal steps are added up first."""
+        if len(self.steps.table) > 1:
+            self._add(time, channel, outer)
+            return
+        _, total = self._outer.setdefault((id(self.steps.patterns[time]), channel), (time, outer))
+        if total is not outer:
+            total += outer
+
+    def _add(self, time: int, channel: int, outer: np.ndarray) -> None:
         pattern, channels = self.steps.patterns[time], self.hidden.channels
         gained = pattern.contract(outer)
         if len(channels) > 1:
