@@ -41,6 +41,7 @@ NAMES = (
     "language-grid",
     "delivery-order",
     "who-met-whom",
+    "smart-meter",
 )
 
 

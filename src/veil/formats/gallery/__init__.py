@@ -36,6 +36,7 @@ _NAMES = (
     "language-grid",
     "delivery-order",
     "who-met-whom",
+    "smart-meter",
 )
 
 
