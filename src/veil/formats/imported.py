@@ -13,6 +13,7 @@ from ..common.checks import Defects, Names, is_number
 from ..common.errors import InputError
 from ..common.suggest import suggestion
 from ..common.values import Value
+from ..problem.constraints import Constraint
 from ..problem.grid.sensors import Sensor, sensor_observer
 from ..problem.model import ByState, Model, by_name
 from ..problem.observer import Observer
@@ -20,6 +21,7 @@ from ..problem.problem import Problem, ReturnOver
 from ..problem.secrets.last_state import LastState
 from ..problem.secrets.secret import Secret
 from .expressions import Expression
+from .propositions import is_comparison, with_meanings
 from .registry import find_format
 from .sensing import SILENT, Observe, noisy, observer_from, observer_from_values
 
@@ -178,6 +180,7 @@ class Imported(Value):
         observer: Observer | None = None,
         min_return: float | str | None = None,
         return_over: ReturnOver = "horizon",
+        constraints: Sequence[Constraint] = (),
         agent_sees_observations: bool = False,
         name: str | None = None,
     ) -> Problem:
@@ -185,7 +188,8 @@ class Imported(Value):
 
         **Arguments:** `secret`: one of veil's secrets; or an expression, for `LastState` of the states where it is
         true; by default the one that the source declares. `horizon`: the number of decisions. `observer`: in place of the
-        model's own. All others are as for `Problem`.
+        model's own. All others are as for `Problem`. Propositions of formulas may be expressions over the variables, such as
+        `F (x>3 & door=open)`, without labels.
 
         **Raises:** `InputError`; also where there is no observer, no secret or no horizon.
         """
@@ -203,13 +207,19 @@ class Imported(Value):
         return Problem(
             self.model,
             observer,
-            wanted,
+            with_meanings(wanted, self._proposition),
             horizon,
             min_return,
             return_over,
+            constraints=[with_meanings(one, self._proposition) for one in constraints],
             agent_sees_observations=agent_sees_observations,
             name=name or self.source,
         )
+
+    def _proposition(self, name: str) -> tuple[int, ...] | None:
+        """The states where a comparison or a variable is true; None for another proposition."""
+        known = name in self.variables or is_comparison(name)
+        return self.states_where(name) if known and name not in self.model.states else None
 
     def summary(self) -> str:
         """One screen: states, actions, rewards, observations, sparsity, and what was dropped or changed."""

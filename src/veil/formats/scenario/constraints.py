@@ -10,6 +10,7 @@ from ...problem.constraints import Constraint, Probability, Return
 from ...problem.model import Model
 from ...problem.problem import Problem
 from ..imported import changed_model
+from ..propositions import meanings
 from .models import ScenarioModel, lookup
 from .schema import ConstraintTable, NamedReward
 from .secret import MOST_WORK
@@ -66,7 +67,8 @@ def read_constraints(tables: Sequence[ConstraintTable], model: ScenarioModel, de
             if table.formula is None:
                 made.append(Return(table.min, table.max, table.reward))
             else:
-                made.append(Probability(table.formula, table.min, table.max, labels, agent_knows=table.agent_knows))
+                known = meanings([table.formula], labels, model.proposition)
+                made.append(Probability(table.formula, table.min, table.max, known, agent_knows=table.agent_knows))
         except VeilError as error:
             part.take(error)
     return made

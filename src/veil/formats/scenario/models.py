@@ -15,6 +15,7 @@ from ...problem.grid.sensors import Cell
 from ...problem.grid.world import GridWorld, Sensor
 from ...problem.model import Model
 from ..imported import Imported
+from ..propositions import is_comparison
 from .schema import MOST_CELLS, Graph, Grid
 from .text import shown
 from .types import Drawn, StateSet, Where
@@ -67,6 +68,18 @@ class ScenarioModel:
         keys = wanted if isinstance(wanted, list) else [wanted]
         found = dict.fromkeys(self._number(key, defects) for key in keys)
         return [index for index in found if index is not None]
+
+    def proposition(self, name: str) -> list[int] | None:
+        """The states where a proposition is true that is a sign of the drawing, a comparison or a variable; else None."""
+        if name in self.state_numbers:
+            return None
+        defects, found = Defects(f"proposition {name!r}"), None
+        if self.grid is not None and name in self.signs:
+            found = self._where_drawn(name, defects)
+        elif name in self.imported.variables or is_comparison(name):
+            found = self._where(name, defects)
+        defects.raise_if_any()
+        return found
 
     def _number(self, key: str | int, defects: Defects) -> int | None:
         if isinstance(key, str):

@@ -1,11 +1,14 @@
 """The secret of a scenario: its table read by the class of its kind, and written by it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast, get_args
 
 from ...common.checks import Defects
+from ...common.errors import InputError
+from ...problem.secrets.holds import Holds
 from ...problem.secrets.registry import SECRETS
 from ...problem.secrets.secret import SECRET_CELLS, Key, Secret, States
+from ..propositions import meanings
 from .models import ScenarioModel, normalised
 from .schema import OneOfSeveral, SecretForm
 from .types import StateSet
@@ -26,6 +29,12 @@ def read_secret(
     table = {
         key.name: _value(key, getattr(form, key.name), model, part.under(key.name), grouped) for key in secret.keys
     }
+    if secret is Holds and len(defects) == before:
+        try:
+            labels = cast(Mapping[str, list[int]], table["labels"] or {})
+            table["labels"] = meanings(cast(list[str], table["formulas"]), labels, model.proposition)
+        except InputError as error:
+            part.take(error, "formulas")
     if secret.several_models:
         table |= {"names": [one.name or f"model {number}" for number, one in enumerate(models)]}
         table |= {"weights": _weights(models, defects.under("models"))}

@@ -37,7 +37,14 @@ class Holds(Secret):
     kind = "formula"
     keys = (
         Key("formulas", list[str], "The formulas, at least one.", most=20),
-        Key("labels", dict[str, States], "Where a proposition is true: `name = states`.", {}, most=1000),
+        Key(
+            "labels",
+            dict[str, States],
+            "Where a proposition is true: `name = states`. Names of states, signs of the drawing, variables and comparisons"
+            " such as `x>3` need no entry.",
+            {},
+            most=1000,
+        ),
         Key("agent_knows", bool, "Whether the policy may depend on the automaton's state.", False),
     )
 
