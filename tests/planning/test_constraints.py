@@ -56,6 +56,15 @@ def test_sampled_searches_keep_all_constraints():
         assert all(one.met for one in found.constraints)
 
 
+@pytest.mark.parametrize("memory", ["markov", "timed"])
+def test_feature_policies_keep_all_constraints(memory: Any):
+    loose = make_problem([veil.Return(max="60%", reward="energy"), veil.Probability("G !s2", "30%")], 3)
+    options: dict[str, Any] = {"certificate": False, "iterations": 20, "sequences": 200, "starts": 2}
+    found = veil.solve(loose, memory=memory, features="one-hot", **options)
+    assert found.feasible
+    assert [one.met for one in veil.constraint_values(loose, found.policy)] == [True] * 3
+
+
 def test_most_return_for_some_bits_keeps_them():
     found = veil.solve(FEASIBLE, memory="timed", min_opacity=0.5, certificate=False, iterations=150)
     assert found.feasible

@@ -124,7 +124,7 @@ class Task:
         """
         if self.num_kept and not self.num_returns:
             return float(multiplier[0]) * self.score_unit
-        return float(multiplier[self.num_kept : self.num_first].max(initial=0.0)) * self.score_unit / self.unit
+        return float(multiplier[self.num_kept : self.num_first].max(initial=0.0)) * (self.score_unit / self.unit)
 
     def further_prices(self, multiplier: Float[np.ndarray, " K"]) -> list[float]:
         """The multipliers of the further constraints in bits for one unit of each; in units of the task where bits are kept."""
