@@ -55,6 +55,9 @@ def check_document(
         "answer.threshold": (answer["threshold"], certificate.threshold),
         "answer.goal": (answer["goal"], certificate.goal),
         "answer.needs_observations": (answer["needs_observations"], policy.needs_observations),
+        # A certificate is about the most bits alone: `veil.solve` makes none for a task.
+        "answer.task": (answer["task"], ""),
+        "answer.task_value": (answer["task_value"], None),
     }
     for place, (told, is_so) in expected.items():
         if told != is_so:
