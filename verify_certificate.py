@@ -3,9 +3,10 @@
     python verify_certificate.py RESULT_FOLDER
 
 It reads `problem.bin`, `policy.safetensors` and `certificate.json` with its arrays, and recomputes from the problem and the
-policy alone: what the policy hides and earns, and the upper bound over all policies that the observer's rule proves. A number
-is an interval [lo, hi] of multiples of 2^-192, every operation rounds outward, and every distribution is divided by its sum.
-Slow, and meant to be read. It covers returns over the horizon, and stationary, time-dependent and history policies.
+policy alone: what the policy hides and earns, whether it meets every constraint, and the upper bound over all policies that do,
+which the observer's rule and the prices of the constraints prove. A number is an interval [lo, hi] of multiples of 2^-192,
+every operation rounds outward, and every distribution is divided by its sum. Slow, and meant to be read. It covers returns
+over the horizon, and stationary, time-dependent and history policies.
 Exit codes: 0 the certificate holds, 1 it does not, 2 it cannot be checked here.
 """
 
@@ -13,7 +14,8 @@ import hashlib
 import json
 import struct
 import sys
-from decimal import Decimal, localcontext
+from collections import namedtuple
+from decimal import Context, Decimal
 from fractions import Fraction
 from functools import cache
 from itertools import pairwise
@@ -23,10 +25,11 @@ from pathlib import Path
 BITS = 192  # binary digits after the point
 ONE = 1 << BITS
 MOST_ENTRIES = 2_000_000  # weights of one layer, about a gigabyte
+PRECISE = Context(prec=60)
+KINDS = {"f8": "d", "f4": "f", "f2": "e", "i8": "q", "i4": "i", "i2": "h", "i1": "b", "u1": "B"}
 
-
-class Refused(Exception):
-    """The certificate does not hold."""
+# What a constraint bounds: sign · bound ≤ E[Σ_t d^t rewards[x][a] + d^T terminal[x]]. Rewards have the sign -1 for "at most".
+Paid = namedtuple("Paid", "name sign bound discount rewards terminal")
 
 
 class NotCovered(Exception):
@@ -35,7 +38,7 @@ class NotCovered(Exception):
 
 def require(good, message):
     if not good:
-        raise Refused(message)
+        raise ValueError(message)
 
 
 def bounds(number):
@@ -63,11 +66,9 @@ def distribution(numbers):
 
 def log2_bounds(ratio):
     """log2 of a positive fraction from below and from above, in units of 2^-192."""
-    with localcontext() as context:
-        context.prec = 60
-        found = (Decimal(ratio.numerator) / Decimal(ratio.denominator)).ln() / Decimal(2).ln()
-        error = (abs(found) + 1) * Decimal(10) ** -55
-        return bounds(Fraction(found - error))[0], bounds(Fraction(found + error))[1]
+    found = Fraction(PRECISE.divide(PRECISE.ln(PRECISE.divide(ratio.numerator, ratio.denominator)), PRECISE.ln(2)))
+    error = (abs(found) + 1) / 10**55
+    return bounds(found - error)[0], bounds(found + error)[1]
 
 
 def read_safetensors(path):
@@ -75,14 +76,12 @@ def read_safetensors(path):
     content = path.read_bytes()
     size = int.from_bytes(content[:8], "little")
     head, data = json.loads(content[8 : 8 + size]), content[8 + size :]
-    kinds = {"F64": "d", "F32": "f", "F16": "e", "I64": "q", "I32": "i", "I16": "h", "I8": "b", "U8": "B"}
-    arrays = {}
+    metadata, arrays = head.pop("__metadata__", {}), {}
     for name, entry in head.items():
-        if name != "__metadata__":
-            begin, end = entry["data_offsets"]
-            require(entry["dtype"] in kinds, f"{path.name}: an array of type {entry['dtype']}")
-            arrays[name] = entry["dtype"], entry["shape"], unpack(kinds[entry["dtype"]], data[begin:end])
-    return head.get("__metadata__", {}), arrays
+        kind, (begin, end) = f"{entry['dtype'][0].lower()}{int(entry['dtype'][1:]) // 8}", entry["data_offsets"]
+        require(kind in KINDS, f"{path.name}: an array of type {entry['dtype']}")
+        arrays[name] = kind, entry["shape"], unpack(KINDS[kind], data[begin:end])
+    return metadata, arrays
 
 
 def unpack(kind, content):
@@ -122,6 +121,9 @@ class Fields:
         flat = unpack("q" if kind == b"i" else "d", self.take(8 * prod(shape)))
         return nested(shape, flat) if shape else flat[0]
 
+    def all(self, names, under=""):
+        return [self.next(under + name) for name in names.split(", ")]
+
 
 class Problem:
     """The numbers of a problem. The hidden state is x = (k · M + m) · S + s: model, memory of the secret, state."""
@@ -130,40 +132,43 @@ class Problem:
         fields = Fields(content)
         require(fields.next("form") == ["veil problem, form 1"], "problem.bin has an unknown form")
         models = [read_model(fields) for _ in range(fields.next("models"))]
-        observations, emissions = len(fields.next("observations")), fields.next("emissions")
-        sees_actions, sees_initial = fields.next("sees actions"), fields.next("sees initial")
-        self.time, self.num_values = fields.next("secret: time"), len(fields.next("secret: values"))
-        label, start = fields.next("secret: label"), fields.next("secret: memory at the start")
-        step, _ = fields.next("secret: memory after a step"), fields.next("secret: memories")
-        weights = dict(distribution(fields.next("secret: weights") or [1.0]))
-        self.agent_knows, self.horizon = fields.next("secret: agent knows"), fields.next("horizon")
-        self.threshold = fields.next("min return")
-        if fields.next("return over") != ["horizon"] or self.horizon > 2000:
+        names, emissions, sees_actions, sees_initial = fields.all("observations, emissions, sees actions, sees initial")
+        self.time, values, label, start = fields.all("time, values, label, memory at the start", "secret: ")
+        step, _, weights, knows = fields.all("memory after a step, memories, weights, agent knows", "secret: ")
+        self.horizon, bound, over, _ = fields.all("horizon, min return, return over, agent sees observations")
+        if over != ["horizon"] or self.horizon > 2000:
             raise NotCovered("the return is over an infinite horizon, or over more steps than this program follows")
-        fields.next("agent sees observations")
+        self.num_values, self.agent_knows, weights = len(values), knows, dict(distribution(weights or [1.0]))
+        rewards, last = [one["rewards"] for one in models], [[one["terminal rewards"]] * len(step) for one in models]
+        given = [(["return"], 1, bound, rewards, last, models[0]["discount"])]
+        for _ in range(fields.next("constraints") if fields.at < len(content) else 0):
+            name = fields.next("constraint")
+            given.append((name, *fields.all("sign, bound, rewards, terminal rewards, discount", "constraint: ")))
         require(fields.at == len(content), "problem.bin has more at its end")
         by_action = isinstance(emissions[0][0], list)
         seen = [[distribution(row) for row in table] for table in (emissions if by_action else [emissions])]
-        self.states, self.discount = len(start), models[0]["discount"]
-        self.moves, self.rewards, self.terminal, self.label, self.available, self.starts = [], [], [], [], [], []
+        self.states, self.moves, self.label, self.available, self.starts = len(start), [], [], [], []
         for k, model in enumerate(models):
             for m in range(len(step)):
                 for s in range(self.states):
                     self.moves.append([[] for _ in model["transitions"]])
                     for action, rows in enumerate(model["transitions"]):
-                        shift = action * observations if sees_actions else 0
+                        shift = action * len(names) if sees_actions else 0
                         for after, chance in rows[s]:
                             x = (k * len(step) + step[m][after]) * self.states + after
                             for event, shown in seen[action if by_action else 0][after]:
                                 self.moves[-1][action].append((x, shift + event, chance * shown))
-                    self.rewards.append([Fraction(reward) for reward in model["rewards"][s]])
-                    self.terminal.append(Fraction(model["terminal rewards"][s]))
                     self.available.append(model["available"][s])
                     self.label.append(label[k if len(label) > 1 else 0][m][s])
             for s, chance in distribution(model["initial"]) if k in weights else ():
                 x = (k * len(step) + start[s]) * self.states + s
                 for event, shown in seen[0][s] if sees_initial and not by_action else [(0, Fraction(1))]:
                     self.starts.append((x, event, weights[k] * chance * shown))
+        self.paid = []
+        for (name,), sign, bound, rewards, last, discount in given:
+            rewards = [[sign * Fraction(reward) for reward in row] for table in rewards for row in table * len(step)]
+            terminal = [sign * Fraction(reward) for table in last for row in table for reward in row]
+            self.paid.append(Paid(name, sign, bound, Fraction(discount), rewards, terminal))
 
     def settled(self, time, x, z):
         """The value of the secret in x at a time, which was z before."""
@@ -172,20 +177,15 @@ class Problem:
 
 
 def read_model(fields):
-    fields.next("states"), fields.next("actions")
-    model = {"available": fields.next("available"), "transitions": []}
-    for action in range(len(model["available"][0])):
-        fields.next("transitions: shape")
-        ends, columns, values = (fields.next(f"transitions: {name}") for name in ("row ends", "columns", "values"))
-        rows = []
-        for s, row in enumerate(model["available"]):
-            part = slice(ends[s], ends[s + 1])
-            chances = distribution(values[part]) if row[action] else []
-            rows.append([(columns[part][place], chance) for place, chance in chances])
-        model["transitions"].append(rows)
-    for name in ("rewards", "terminal rewards", "initial"):
-        model[name] = fields.next(name)
-    return model | {"discount": Fraction(fields.next("discount"))}
+    transitions, (_, _, available) = [], fields.all("states, actions, available")
+    for action in range(len(available[0])):
+        _, ends, columns, values = fields.all("shape, row ends, columns, values", "transitions: ")
+        transitions.append([])
+        for s, row in enumerate(available):
+            chances = distribution(values[ends[s] : ends[s + 1]]) if row[action] else []
+            transitions[-1].append([(columns[ends[s] + place], chance) for place, chance in chances])
+    rest = {name: fields.next(name) for name in ("rewards", "terminal rewards", "initial", "discount")}
+    return rest | {"available": available, "transitions": transitions}
 
 
 class Policy:
@@ -209,9 +209,8 @@ class Policy:
     def _read_history(self, head, content):
         arrays, begin, horizon = [], 0, head["horizon"]
         for name, *shape in head["arrays"]:
-            kind = {"f8": "d", "f4": "f", "f2": "e", "i8": "q", "i4": "i", "i2": "h", "i1": "b"}[name[1:]]
-            end = begin + prod(shape) * struct.calcsize(kind)
-            arrays.append((name[1], shape, unpack(kind, content[begin:end])))
+            end = begin + prod(shape) * struct.calcsize(KINDS[name[1:]])
+            arrays.append((name[1], shape, unpack(KINDS[name[1:]], content[begin:end])))
             begin = end
         require(begin == len(content) and horizon == self.problem.horizon, "policy: its arrays do not fit")
         self.hash = content_hash(f"history, executable {head['executable']}, told at {head['told_at']}", arrays)
@@ -283,21 +282,21 @@ def follow(problem, policy):
     return found
 
 
-def earned(problem, policy):
-    """Bounds on the return, from its end to its start: a point where values are short, or equal."""
+def earned(problem, policy, paid):
+    """Bounds on what is paid, from the end to the start: a point where values are short, or equal."""
 
     @cache
     def value(time, node, x, z):
         if time == problem.horizon:
-            return bounds(problem.terminal[x])
+            return bounds(paid.terminal[x])
         scores = []
         for action, share in policy.choices(time, node, x, z):
             after = []
             for y, event, chance in problem.moves[x][action]:
                 here = policy.node(time + 1, node, event, y)
                 after.append((chance, value(time + 1, here, y, problem.settled(time + 1, y, z))))
-            (low, high), paid = mean(after, problem.discount), bounds(problem.rewards[x][action])
-            scores.append((share, (paid[0] + low, paid[1] + high)))
+            (low, high), now = mean(after, paid.discount), bounds(paid.rewards[x][action])
+            scores.append((share, (now[0] + low, now[1] + high)))
         return mean(scores)
 
     begun = [(policy.node(0, 0, event, x), x, mass) for x, event, mass in problem.starts]
@@ -310,37 +309,36 @@ def mean(parts, factor=1):
     return floor(ends[0]), ceil(ends[1])
 
 
-def rule_bound(problem, first, following, costs, multiplier, threshold):
-    """An upper bound on the opacity of every policy with return ≥ threshold, in units of 2^-192."""
+def rule_bound(problem, first, following, costs, prices, limits):
+    """An upper bound on the opacity of every policy that meets the constraints, in units of 2^-192."""
     for row in costs:
-        with localcontext() as context:
-            context.prec = 60
-            parts = (Decimal(2) ** -Decimal(cost) for cost in row if cost != float("inf"))
-            good = all(cost >= 0 for cost in row) and sum(parts) * (1 + Decimal(10) ** -50) <= 1
-            require(good, "rule: the probabilities of a node sum to more than one")
-    powers = [multiplier * problem.discount**time for time in range(problem.horizon + 1)]
+        total = sum(Fraction(PRECISE.power(2, Decimal(-cost))) for cost in row if cost != float("inf"))
+        require(min(row) >= 0 and total * (1 + Fraction(1, 10**50)) <= 1, "rule: a node's probabilities exceed one")
+    priced = list(zip(prices, problem.paid, strict=True))
+
+    def pays(time, of):
+        return sum(price * one.discount**time * of(one) for price, one in priced)
 
     @cache
     def value(time, node, x, z):
         require(node >= 0, "rule: its graph ends before the horizon does")
         if time == problem.horizon:
             require(costs[node][z] != float("inf"), "rule: it excludes something that a policy can reach")
-            return ceil((Fraction(costs[node][z]) + powers[time] * problem.terminal[x]) * ONE)
+            return ceil((Fraction(costs[node][z]) + pays(time, lambda one: one.terminal[x])) * ONE)
         scores = []
-        for reward, moves in zip(problem.rewards[x], problem.moves[x], strict=True):
-            score = ceil(powers[time] * reward * ONE)
+        for action, moves in enumerate(problem.moves[x]):
+            score = pays(time, lambda one, taken=action: one.rewards[x][taken]) * ONE
             for y, event, chance in moves:
-                after = value(time + 1, following[time][node][event], y, problem.settled(time + 1, y, z))
-                score += times((after, after), chance)[1]
-            scores += [score] if moves else []
+                score += chance * value(time + 1, following[time][node][event], y, problem.settled(time + 1, y, z))
+            scores += [ceil(score)] if moves else []
         return max(scores)
 
-    begun = [(value(0, first[event], x, problem.settled(0, x, 0)), mass) for x, event, mass in problem.starts]
-    return sum(times((best, best), mass)[1] for best, mass in begun) - floor(multiplier * threshold * ONE)
+    best = sum(mass * value(0, first[event], x, problem.settled(0, x, 0)) for x, event, mass in problem.starts)
+    return ceil(best - ONE * sum(price * limit for price, limit in zip(prices, limits, strict=True)))
 
 
 def check(folder):
-    """Raise `Refused` unless everything that the certificate claims is so; returns the recomputed bounds."""
+    """Raise `ValueError` unless everything that the certificate claims is so; returns the recomputed bounds."""
     claim = json.loads((folder / "certificate.json").read_text("utf-8"))
     if claim["goal"] != "opaque":
         raise NotCovered("the goal is not 'opaque'")
@@ -349,31 +347,37 @@ def check(folder):
     problem = Problem(content)
     policy = Policy(folder / "policy.safetensors", problem)
     require(policy.hash == claim["policy_hash"], "policy.safetensors is another policy")
-    asked = None if problem.threshold == [] else problem.threshold  # a percentage is a list of one text
-    require(isinstance(asked, list) or claim["threshold"] == asked, "the threshold is not that of the problem")
+    earns = {"name": "return", "relation": "≥", "bound": claim["threshold"], "value": claim["expected_return"]}
+    told = [earns | {"error": claim["return_error"], "met": claim["feasible"]}, *claim.get("constraints", [])]
     place = folder / Path(claim["arrays"]).name
     require(hashlib.sha256(place.read_bytes()).hexdigest() == claim["arrays_sha256"], "the arrays are others")
     arrays = {name: (kind, nested(shape, flat)) for name, (kind, shape, flat) in read_safetensors(place)[1].items()}
-    kinds = {"first": "I", "costs": "F", "following": "I"}
     for name, (kind, _) in arrays.items():
-        require(kind[0] == kinds[name.partition(".")[0]], f"{name} has the type {kind}")
+        require(kind[0] == ("f" if name == "costs" else "i"), f"{name} has the type {kind}")
     following = [arrays[f"following.{number}"][1] for number in claim["witness"]["steps"]]
-    multiplier, threshold = Fraction(claim["witness"]["price"]), Fraction(claim["threshold"] or 0)
-    good = multiplier == 0 if claim["threshold"] is None else multiplier >= 0
-    require(good, "rule: its multiplier is negative, or there is no threshold for it")
-    upper = rule_bound(problem, arrays["first"][1], following, arrays["costs"][1], multiplier, threshold)
+    prices = [Fraction(price) for price in (claim["witness"]["price"], *claim["witness"].get("prices", ()))]
+    limits = [paid.sign * Fraction(one["bound"] or 0) for one, paid in zip(told, problem.paid, strict=True)]
+    good = min(prices) >= 0 and (prices[0] == 0 or claim["threshold"] is not None)
+    require(good, "rule: a price is negative, or there is no threshold for it")
+    upper = rule_bound(problem, arrays["first"][1], following, arrays["costs"][1], prices, limits)
     values, whole = problem.num_values, (problem.num_values - 1).bit_length()
     upper = min(upper, whole * ONE if values == 1 << whole else log2_bounds(Fraction(values))[1])
-    told = {name: Fraction(claim[name]) * ONE for name in ("lower", "upper", "expected_return", "return_error")}
-    require(upper <= told["upper"], f"upper bound: {claim['upper']} is claimed, {upper / ONE} is found")
-    lower, (least, most) = follow(problem, policy), earned(problem, policy)
-    require(lower >= told["lower"], f"lower bound: {claim['lower']} is claimed, {lower / ONE} is found")
-    inside = max(most - told["expected_return"], told["expected_return"] - least) <= told["return_error"]
-    require(inside, f"return: {claim['expected_return']} is claimed, {least / ONE} to {most / ONE} is found")
-    if claim["feasible"] and claim["threshold"] is not None and least < threshold * ONE:
-        require(most >= threshold * ONE, f"feasible: the return is {most / ONE}, below {claim['threshold']}")
-        raise NotCovered(f"the return lies within {(most - least) / ONE} of the threshold")
-    return lower / ONE, upper / ONE, least / ONE
+    require(upper <= Fraction(claim["upper"]) * ONE, f"upper bound: {claim['upper']} is claimed, not {upper / ONE}")
+    lower = follow(problem, policy)
+    require(lower >= Fraction(claim["lower"]) * ONE, f"lower bound: {claim['lower']} is claimed, not {lower / ONE}")
+    found = [earned(problem, policy, paid) for paid in problem.paid]
+    for one, (least, most), paid, limit in zip(told, found, problem.paid, limits, strict=True):
+        same = one["name"] == paid.name and one["relation"] == "≤≥"[paid.sign > 0]
+        asked = None if paid.bound == [] else paid.bound  # a percentage is a list of one text
+        require(same and (isinstance(asked, list) or one["bound"] == asked), f"{paid.name}: its bound is another")
+        require(one["met"] or not claim["feasible"], "feasible: a constraint is not met")
+        value, error = paid.sign * Fraction(one["value"]) * ONE, Fraction(one["error"]) * ONE
+        where = f"{paid.name}: {one['value']} is claimed, {paid.sign * least / ONE} ± {(most - least) / ONE} is found"
+        require(max(most - value, value - least) <= error, where)
+        if one["met"] and one["bound"] is not None and least < limit * ONE:
+            require(most >= limit * ONE, f"feasible: {one['bound']} is to be met; {where}")
+            raise NotCovered(f"within rounding of the bound {one['bound']}; {where}")
+    return lower / ONE, upper / ONE, found[0][0] / ONE
 
 
 def main(arguments):
@@ -384,7 +388,7 @@ def main(arguments):
         lower, upper, earned = check(Path(arguments[0]))
     except NotCovered as error:
         return f"not checked: {error}", 2
-    except (Refused, OSError, LookupError, ValueError, TypeError, ArithmeticError, struct.error) as error:
+    except (OSError, LookupError, ValueError, TypeError, ArithmeticError, struct.error) as error:
         return f"the certificate does not hold: {error or type(error).__name__}", 1
     return f"the certificate holds: recomputed {lower:.9f} … {upper:.9f} bits, return {earned:.9g}", 0
 

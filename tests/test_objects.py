@@ -23,7 +23,7 @@ from veil.planning.compare import ComparedClass
 from veil.planning.frontier import Frontier, FrontierPoint
 from veil.planning.solution import History
 from veil.policy.history import Decisions
-from veil.proof.certificate import Witness
+from veil.proof.certificate import ProvenConstraint, Witness
 from veil.proof.policy_values import PolicyValues
 from veil.proof.verify import Verification
 
@@ -194,9 +194,13 @@ PARTS: dict[type, Sample] = {
     attack_result.Trace: Sample(lambda: attack().traces[0], lambda: attack(2).traces[0]),
     attack_result.CalibrationBin: Sample(lambda: attack().calibration[0], lambda: attack(2).calibration[0]),
     Witness: Sample(lambda: certificate().witness, lambda: veil.certify(problem(), skewed(), time_limit=0.0).witness),
+    ProvenConstraint: Sample(
+        lambda: ProvenConstraint("energy", "≤", 20.0, 19.5, 1e-12, True),
+        lambda: ProvenConstraint("energy", "≤", 20.0, 20.5, 1e-12, False),
+    ),
     Verification: Sample(
-        lambda: Verification(PolicyValues(0.0, 1.0, 2.0, 0.0, True), 1.0),
-        lambda: Verification(PolicyValues(0.0, 1.0, 2.0, 0.0, True), 2.0),
+        lambda: Verification(PolicyValues(2.0, 0.0, True, (), 0.0, 1.0), 1.0),
+        lambda: Verification(PolicyValues(2.0, 0.0, True, (), 0.0, 1.0), 2.0),
     ),
     type(induced_hmm(problem(), uniform())): Sample(
         lambda: induced_hmm(problem(), uniform()), lambda: induced_hmm(problem(), skewed())

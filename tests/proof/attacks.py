@@ -29,11 +29,13 @@ STRANGE = (
 
 @dataclass(frozen=True)
 class Truth:
-    """What a policy hides and earns, and the most that some policy with the return of the threshold is seen to hide."""
+    """What a policy hides and earns, the most that some policy which meets the constraints is seen to hide, and the quantities
+    of the further constraints under the policy."""
 
     bits: Decimal
     earned: Fraction
     best: Decimal
+    further: tuple[Fraction, ...] = ()
 
 
 def attack(rng: random.Random, problem: veil.Problem, claim: Certificate, policy: Any, truth: Truth) -> tuple[Any, Any]:
@@ -84,6 +86,25 @@ def _false_number(rng: random.Random, claim: Certificate, truth: Truth) -> dict[
         {"feasible": not claim.feasible},
         {"threshold": None, "feasible": True},
         {"threshold": float(truth.earned) + by, "feasible": True},
+        *([{"constraints": _false_constraints(rng, claim, truth, by)}] * 4 if truth.further else ()),
+    ))  # fmt: skip
+
+
+def _false_constraints(rng: random.Random, claim: Certificate, truth: Truth, by: float) -> Any:
+    """The constraints with one that is false in a number, of a strange type, looser than asked for, or left out."""
+    if not isinstance(claim.constraints, tuple) or len(claim.constraints) != len(truth.further):
+        return ()
+    place = rng.randrange(len(truth.further))
+    one, value = claim.constraints[place], float(truth.further[place]) + by * rng.choice((-1, 1))
+    loose = one.bound - by if one.relation == "≥" else one.bound + by
+    changed = rng.choice((
+        replace(one, value=value), replace(one, value=value, error=by / 2), replace(one, met=not one.met),
+        replace(one, bound=loose), replace(one, bound=value, met=True), replace(one, error=by),
+        replace(one, **{rng.choice(("bound", "value", "error", "met", "name", "relation")): rng.choice(STRANGE)}), None, 3,
+    ))  # fmt: skip
+    return rng.choice((
+        (*claim.constraints[:place], changed, *claim.constraints[place + 1 :]),
+        claim.constraints[:place] + claim.constraints[place + 1 :], claim.constraints[::-1], list(claim.constraints),
     ))  # fmt: skip
 
 
@@ -124,6 +145,8 @@ def _retyped_rule(rng: random.Random, rule: Witness) -> Witness:
     following, place = rule.following, rng.randrange(4)
     if place == 0:
         return replace(rule, first=_retyped(rng, rule.first))
+    if place == 1 and rule.prices and rng.random() < 0.5:
+        return replace(rule, prices=rng.choice((STRANGE[:1], (rng.choice(STRANGE),) * len(rule.prices), (), None, 0.5)))
     if place == 1:
         return replace(rule, multiplier=rng.choice(STRANGE))
     if place == 2 and isinstance(following, tuple) and following:
@@ -152,6 +175,9 @@ def lying_rule(rng: random.Random, rule: Witness) -> Witness:
     rule = replace(rule, costs=np.where(np.isnan(made), np.inf, made))
     if rng.random() < 0.4 and _real(rule.multiplier):
         rule = replace(rule, multiplier=rng.choice((0.0, 2.0, -1.0, 0.5, 1e6, 1e-9)) * (rule.multiplier or 1.0))
+    if rng.random() < 0.4 and isinstance(rule.prices, tuple) and all(map(_real, rule.prices)):
+        scale = rng.choice((0.0, 2.0, -1.0, 0.5, 1e6, 1e-9))
+        rule = replace(rule, prices=tuple(scale * (price or 1.0) for price in rule.prices))
     if rng.random() < 0.4 and isinstance(rule.following, tuple) and rule.following:
         last = rule.following[-1]
         if isinstance(last, np.ndarray):

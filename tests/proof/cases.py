@@ -8,6 +8,7 @@ import numpy as np
 import veil
 from tests.game.cases import small
 from tests.random_problems import random_spec, to_problem
+from veil.engine.feasibility import best_mixture
 from veil.engine.hidden import build
 from veil.game.pairs import FullHistory, TailEvents, make_pairs
 from veil.game.solve import solve_game
@@ -34,6 +35,24 @@ def tiny_problem(seed: int) -> veil.Problem:
         problem = to_problem(random_spec(rng, work=150), rng)
         if problem.horizon <= 3:
             return seeing(problem)
+
+
+def constrained(problem: veil.Problem, seed: int) -> veil.Problem:
+    """The problem with one or two further constraints that can be met together with its threshold, if such are found."""
+    rng, table = random.Random(seed), problem.secret_table
+    knows = table.agent_knows and (len(problem.models) > 1 or len(table.memory_names) > 1)
+    for _ in range(8):
+        state = rng.randrange(problem.num_states)
+        limits = [
+            veil.Return(max=f"{rng.randrange(50, 100)}%"),
+            veil.Probability(
+                f"{rng.choice('GF')} here", f"{rng.randrange(50)}%", labels={"here": [state]}, agent_knows=knows
+            ),
+        ]
+        made = problem.replace(constraints=rng.sample(limits, rng.choice((1, 2))))
+        if best_mixture(made).slack.min() > 1e-3:
+            return made
+    return problem
 
 
 def table(rng: np.random.Generator, mask: np.ndarray, times: int | None) -> np.ndarray:

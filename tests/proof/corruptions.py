@@ -8,7 +8,7 @@ import numpy as np
 
 import veil
 from veil.policy.history import HistoryPolicy
-from veil.proof.certificate import Certificate, Witness
+from veil.proof.certificate import Certificate, ProvenConstraint, Witness
 from veil.proof.claim import claim_words
 
 NUMBERS = ("lower", "upper", "expected_return", "return_error", "threshold", "best_known", "prune")
@@ -25,8 +25,9 @@ def nudge(rng: random.Random, value: float) -> float:
 
 def corrupt(rng: random.Random, claim: Certificate, policy: Any) -> tuple[str, Certificate, Any]:
     """One field changed; the words of the claim are made anew where numbers changed, so that they do not give it away."""
+    several = ("constraints",) * 4 + ("prices",) * 4 if claim.constraints else ()
     kind = rng.choice(
-        (*NUMBERS, *WORDS, *WITNESS, *WITNESS, "window", "merge", "feasible", "policy", "policy", "missing")
+        (*NUMBERS, *WORDS, *WITNESS, *WITNESS, *several, "window", "merge", "feasible", "policy", "policy", "missing")
     )
     if kind in NUMBERS:
         value = getattr(claim, kind)
@@ -44,6 +45,8 @@ def corrupt(rng: random.Random, claim: Certificate, policy: Any) -> tuple[str, C
         return kind, replace(claim, merge=rng.choice((-1, 1, 2, 10**6))), policy
     if kind == "feasible":
         return kind, _reworded(claim, feasible=not claim.feasible), policy
+    if kind == "constraints":
+        return kind, _reworded(claim, constraints=corrupt_constraints(rng, claim.constraints)), policy
     if kind == "missing":
         field = rng.choice([one.name for one in fields(claim) if getattr(claim, one.name) is not None])
         return f"missing {field}", replace(claim, **{field: None}), policy
@@ -63,6 +66,19 @@ def _reworded(claim: Certificate, **changes: Any) -> Certificate:
         return changed
 
 
+def corrupt_constraints(rng: random.Random, constraints: tuple[ProvenConstraint, ...]) -> tuple[ProvenConstraint, ...]:
+    """One constraint left out, said twice, or with one entry changed."""
+    place = rng.randrange(len(constraints))
+    one = constraints[place]
+    number = rng.choice(("bound", "value", "error"))
+    changed = rng.choice((
+        (), (one, one), (replace(one, met=not one.met),), (replace(one, name=f"{one.name}'"),),
+        (replace(one, relation="≥" if one.relation == "≤" else "≤"),),
+        *[(replace(one, **{number: nudge(rng, getattr(one, number))}),)] * 5,
+    ))  # fmt: skip
+    return (*constraints[:place], *changed, *constraints[place + 1 :])
+
+
 def corrupt_witness(rng: random.Random, witness: Witness, kind: str) -> Witness:
     costs, following = witness.costs.copy(), list(witness.following)
     place = rng.randrange(len(costs)), rng.randrange(costs.shape[1])
@@ -70,6 +86,10 @@ def corrupt_witness(rng: random.Random, witness: Witness, kind: str) -> Witness:
         return replace(witness, memory=f"all of {witness.memory}")
     if kind == "multiplier":
         return replace(witness, multiplier=nudge(rng, witness.multiplier))
+    if kind == "prices":
+        number = rng.randrange(max(1, len(witness.prices)))
+        prices = [nudge(rng, price) if place == number else price for place, price in enumerate(witness.prices)]
+        return replace(witness, prices=tuple(rng.choice((prices, prices, prices, prices[:-1], [*prices, 0.0]))))
     if kind == "costs":
         costs[place] = nudge(rng, costs[place] if np.isfinite(costs[place]) else 1.0)
     elif kind == "cost to infinity":

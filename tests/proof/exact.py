@@ -64,13 +64,22 @@ class ExactProblem:
                     shift = action * len(self.emissions[0][0]) if self.problem.observer.sees_actions else 0
                     yield y, o + shift, chance * seen
 
-    def reward(self, x: int, action: int) -> Fraction:
+    def reward(self, x: int, action: int, further: int | None = None) -> Fraction:
         k, _, s = self.parts(x)
-        return Fraction(float(self.problem.models[k].rewards[s, action]))
+        paid = self.problem.models[k].rewards if further is None else self.problem.further[further].paid[k]
+        return Fraction(float(paid[s, action]))
 
-    def last(self, x: int) -> Fraction:
-        k, _, s = self.parts(x)
-        return Fraction(float(self.problem.models[k].terminal_rewards[s]))
+    def last(self, x: int, further: int | None = None) -> Fraction:
+        k, m, s = self.parts(x)
+        paid = (
+            self.problem.models[k].terminal_rewards if further is None else self.problem.further[further].terminal[k, m]
+        )
+        return Fraction(float(paid[s]))
+
+    def quantities(self) -> list[tuple[int | None, Fraction]]:
+        """The return and the further constraints by their numbers, each with its discount."""
+        others = [(number, Fraction(float(one.discount))) for number, one in enumerate(self.problem.further)]
+        return [(None, self.discount), *others]
 
 
 def chooser(problem: veil.Problem, policy) -> Choice:
@@ -104,25 +113,34 @@ def chooser(problem: veil.Problem, policy) -> Choice:
 
 def play(exact: ExactProblem, choose: Choice) -> tuple[Decimal, Fraction]:
     """`H(Z|Y)` to fifty digits, and the expected return exactly."""
+    bits, values = play_all(exact, choose)
+    return bits, values[0]
+
+
+def play_all(exact: ExactProblem, choose: Choice) -> tuple[Decimal, list[Fraction]]:
+    """`H(Z|Y)` to fifty digits, and the return and the quantity of every further constraint exactly."""
     here: dict[tuple[Path, int], Fraction] = {}
     for x, event, mass in exact.starts():
         key = (((event,), (x,)), exact.value(0, x, -1))
         here[key] = here.get(key, Fraction(0)) + mass
-    gained = Fraction(0)
+    quantities = exact.quantities()
+    gained = [Fraction(0)] * len(quantities)
     for time in range(exact.horizon):
         after: dict[tuple[Path, int], Fraction] = {}
         for ((seen, states), z), mass in here.items():
             for action, share in enumerate(choose(time, (seen, states), z)):
                 if not share:
                     continue
-                gained += exact.discount**time * mass * share * exact.reward(states[-1], action)
+                for place, (number, discount) in enumerate(quantities):
+                    gained[place] += discount**time * mass * share * exact.reward(states[-1], action, number)
                 for y, event, chance in exact.moves(states[-1], action):
                     key = (((*seen, event), (*states, y)), exact.value(time + 1, y, z))
                     after[key] = after.get(key, Fraction(0)) + mass * share * chance
         here = after
     joint: dict[tuple[int, ...], dict[int, Fraction]] = {}
     for ((seen, states), z), mass in here.items():
-        gained += exact.discount**exact.horizon * mass * exact.last(states[-1])
+        for place, (number, discount) in enumerate(quantities):
+            gained[place] += discount**exact.horizon * mass * exact.last(states[-1], number)
         row = joint.setdefault(seen, {})
         row[z] = row.get(z, Fraction(0)) + mass
     return entropy(joint), gained

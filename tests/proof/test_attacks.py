@@ -15,12 +15,15 @@ import pytest
 
 import veil
 from tests.proof.attacks import Truth, attack
-from tests.proof.cases import random_policy, tiny_problem
-from tests.proof.exact import ExactProblem, chooser, play
+from tests.proof.cases import constrained, random_policy, tiny_problem
+from tests.proof.exact import ExactProblem, chooser, play_all
+from veil.common.clock import Clock
+from veil.engine.feasibility import further_targets
 from veil.engine.return_range import threshold
 from veil.formats.results.folder import read_result, write_result
 from veil.formats.results.verified import verified_certificate
-from veil.game.solve import solve_game
+from veil.game.several import solve_constrained_game
+from veil.game.solve import GameResult, solve_game
 from veil.proof import claim as claim_module
 from veil.proof import verify as verify_module
 from veil.proof.certificate import Certificate
@@ -44,7 +47,9 @@ class Target:
             if rng.random() < 0.7:
                 asked = self.problem.replace(min_return=f"{rng.choice((30, 60, 90))}%")
                 self.problem = self.problem.replace(min_return=threshold(asked))
-            game = solve_game(self.problem, gap=1e-4, iterations=40)
+            if seed % 3 == 0:
+                self.problem = constrained(self.problem, seed)
+            game = self.game(self.problem)
             if game.upper > 0.1:
                 break
         self.policy: Any = random_policy(self.problem, KINDS[seed % 4], seed)
@@ -52,29 +57,45 @@ class Target:
         self.exact = ExactProblem(self.problem)
         others = [random_policy(self.problem, KINDS[one % 4], one) for one in range(6)]
         played = [self.play(one) for one in (*self.searched(), self.policy, *others)]
-        reached = [bits for bits, earned in played if self.problem.min_return is None or earned >= self.asked]
-        self.truth = Truth(*self.play(self.policy), max(reached, default=Decimal(0)))
+        reached = [bits for bits, values in played if self.meets(values)]
+        bits, (earned, *further) = self.play(self.policy)
+        self.truth = Truth(bits, earned, max(reached, default=Decimal(0)), tuple(further))
+
+    @staticmethod
+    def game(problem: veil.Problem) -> GameResult:
+        if problem.further:
+            return solve_constrained_game(problem, gap=0.02, iterations=40, clock=Clock())
+        return solve_game(problem, gap=1e-4, iterations=40)
 
     @property
     def asked(self) -> Fraction:
         assert isinstance(self.problem.min_return, float | int)
         return Fraction(self.problem.min_return)
 
+    def meets(self, values: list[Fraction]) -> bool:
+        """Whether the return and the quantities of the further constraints are within all bounds."""
+        wanted = zip(further_targets(self.problem), values[1:], strict=True)
+        met = all(one.sign * value >= one.sign * Fraction(one.bound) for one, value in wanted)
+        return met and (self.problem.min_return is None or values[0] >= self.asked)
+
     def searched(self) -> list[Any]:
         """The best history policy that a search finds, with a little more return than is asked for: rounding is no matter."""
         least = self.problem.min_return
         more = self.problem if least is None else self.problem.replace(min_return=float(least) + 1e-7)
         try:
-            return [solve_game(more, gap=1e-4, iterations=40).policy(more)]
+            return [self.game(more).policy(more)]
         except veil.InfeasibleError:
             return []
 
-    def play(self, policy: Any) -> tuple[Decimal, Fraction]:
-        return play(self.exact, chooser(self.problem, policy))
+    def play(self, policy: Any) -> tuple[Decimal, list[Fraction]]:
+        return play_all(self.exact, chooser(self.problem, policy))
 
     def is_true(self, claim: Certificate, policy: Any) -> bool:
         """Whether all that a certificate claims is so: by its numbers, and by those in its words."""
-        bits, earned = (self.truth.bits, self.truth.earned) if policy is self.policy else self.play(policy)
+        bits, values = (self.truth.bits, [self.truth.earned, *self.truth.further])
+        if policy is not self.policy:
+            bits, values = self.play(policy)
+        earned = values[0]
         if claim.goal == "transparent":
             good = claim.lower == 0 and bits <= Decimal(claim.upper)
         else:
@@ -85,7 +106,11 @@ class Target:
             good &= min(Decimal(claim.upper), highest) >= self.truth.best
         good &= abs(Fraction(claim.expected_return) - earned) <= Fraction(claim.return_error)
         good &= claim.threshold == self.problem.min_return
-        good &= not claim.feasible or claim.threshold is None or earned >= self.asked
+        good &= not claim.feasible or self.meets(values)
+        for one, value, target in zip(claim.constraints, values[1:], further_targets(self.problem), strict=True):
+            good &= (one.name, one.relation) == (target.name, "≥" if target.sign > 0 else "≤")
+            good &= abs(one.bound - target.bound) <= 1e-8 and abs(Fraction(one.value) - value) <= Fraction(one.error)
+            good &= not one.met or target.sign * value >= target.sign * Fraction(one.bound)
         return bool(good) and self.says_its_return(claim, earned)
 
     @staticmethod

@@ -69,7 +69,7 @@ def test_the_allowance_of_the_example_is_the_documented_one():
     )
     played.step(0)
     assert played.roundings == 5
-    assert played.left_out == TINY
+    assert played.sums[0].left_out == TINY
     assert played.relative_error() == gamma(7) + 3.03 * 2 * played.defect
     joint, total = np.array([0.5, 0.125, 0.375]), np.array([0.625, 0.625, 0.375])
     bits = math.fsum(-joint * log2_or_zero(joint / total))
@@ -106,7 +106,7 @@ def test_the_example_of_the_rule():
     witness = Witness(
         np.array([0, 0]), (np.zeros((1, 2), dtype=int),), np.array([[1.0, 1.0]]) + 2.0**-39, 0.0, "nothing"
     )
-    bound = rule_bound(CheckedProblem(example()), witness, None, None)
+    bound = rule_bound(CheckedProblem(example()), witness, (None,), None)
     assert 1.0 <= bound <= 1 + 2.0**-38
 
 
@@ -116,7 +116,7 @@ def test_the_allowances_of_a_rule_and_of_a_return_are_the_documented_ones():
     problem = example().replace(model=model)
     checked, cost = CheckedProblem(problem), 1 + 2.0**-39
     graph = np.array([0, 0]), (np.zeros((1, 2), dtype=int),)
-    bound = rule_bound(checked, Witness(*graph, np.full((1, 2), cost), 1.0, "nothing"), 1 + cost, None)
+    bound = rule_bound(checked, Witness(*graph, np.full((1, 2), cost), 1.0, "nothing"), (1 + cost,), None)
     error = (gamma(3 + 12) + 2.02 * checked.defect) * (cost + (cost + 1))
     error += (gamma(8) + 3.03 * checked.defect) * (1 + cost) + 8 * UNIT * (1 + cost) + FLOOR
     assert bound == 1.01 * error

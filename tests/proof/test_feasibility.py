@@ -146,7 +146,7 @@ def test_ties_are_decided_to_the_last_bit():
     problem = veil.Problem(model, veil.Observer(np.ones((1, 1))), veil.LastState({0}), 3)
     policy, earned = veil.MarkovPolicy([[1.0]]), 3 * Fraction(0.1)
     for threshold in (0.3, math.nextafter(0.3, 1), float(earned), math.nextafter(float(earned), 1)):
-        found = policy_return(CheckedProblem(problem), policy, None, threshold)
+        found = policy_return(CheckedProblem(problem), policy, None, (threshold,))
         assert found.feasible == (earned >= Fraction(threshold))
     assert Fraction(veil.max_return(problem)) <= earned < Fraction(math.nextafter(veil.max_return(problem), 1))
 
@@ -176,5 +176,5 @@ def test_the_exact_pass_agrees_with_the_floats(kind: str):
         assert found is not None
         low, high = found
         assert low <= high <= low + Fraction(1, 2**200)
-        near = policy_return(checked, policy, None, None)
+        near = policy_return(checked, policy, None, ())
         assert abs(Fraction(near.expected_return) - low) <= Fraction(near.return_error)

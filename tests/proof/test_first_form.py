@@ -1,6 +1,7 @@
 """Certificates written in the first form of the file: read, in the words of today, and verified."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 import veil
 from veil.common.errors import CertificateError
+from veil.problem.fingerprint import fingerprint
 from veil.proof.claim import claim_words
 
 DATA = Path(__file__).parent / "data" / "form1"
@@ -40,8 +42,22 @@ def test_it_is_read_and_verified(name: str, tmp_path: Path):
     assert certificate.claim == claim_words(certificate) != written["claim"]
     certificate.save(tmp_path / "now.json")
     again = veil.Certificate.load(tmp_path / "now.json")
-    assert json.loads((tmp_path / "now.json").read_text(encoding="utf-8"))["form"] == "veil-certificate-3"
+    assert json.loads((tmp_path / "now.json").read_text(encoding="utf-8"))["form"] == "veil-certificate-4"
     veil.verify(again, problem(), policy(name))
+
+
+def test_the_third_form_has_no_further_constraints(tmp_path: Path):
+    veil.Certificate.load(DATA / "markov.json").save(tmp_path / "now.json")
+    head = json.loads((tmp_path / "now.json").read_text(encoding="utf-8"))
+    assert head.pop("constraints") == []
+    assert head["witness"].pop("prices") == []
+    (tmp_path / "now.json").write_text(json.dumps(head | {"form": "veil-certificate-3"}), encoding="utf-8")
+    third = veil.Certificate.load(tmp_path / "now.json")
+    veil.verify(third, problem(), policy("markov"))
+    limited = problem().replace(constraints=[veil.Return(max=1.5)])
+    asked = replace(third, problem_hash=fingerprint(limited))
+    with pytest.raises(CertificateError, match=r"constraints: they are \[\], expected 1"):
+        veil.verify(asked, limited, policy("markov"))
 
 
 def test_forged_words_of_the_first_form_are_not_repeated(tmp_path: Path):

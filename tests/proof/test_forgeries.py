@@ -103,10 +103,10 @@ def test_costs_up_to_the_largest_number_are_taken(coin: veil.Problem, honest: Ce
     rule = honest.witness
     assert rule is not None
     largest = replace(rule, costs=np.full(rule.costs.shape, LARGEST))
-    assert LARGEST <= rule_bound(CheckedProblem(coin), largest, 0.5, None) < np.inf
+    assert LARGEST <= rule_bound(CheckedProblem(coin), largest, (0.5,), None) < np.inf
     above = replace(rule, costs=np.full(rule.costs.shape, np.nextafter(LARGEST, np.inf)))
     with pytest.raises(CertificateError, match=r"above 2\^900"):
-        rule_bound(CheckedProblem(coin), above, 0.5, None)
+        rule_bound(CheckedProblem(coin), above, (0.5,), None)
 
 
 def test_numbers_at_the_ends_of_their_ranges(coin: veil.Problem, honest: Certificate):
@@ -187,7 +187,7 @@ def test_discounts_that_underflow_are_counted(reward: float, discount: float, ho
     exact = Fraction(reward) * sum(Fraction(discount) ** t for t in range(horizon))
     assert abs(Fraction(found.expected_return) - exact) <= Fraction(found.return_error)
     free = Witness(np.zeros(1, int), (np.zeros((1, 1), int),) * horizon, np.full((1, 2), 1.01), 1.0, "nothing")
-    bound = rule_bound(CheckedProblem(problem), free, 0.0, None)
+    bound = rule_bound(CheckedProblem(problem), free, (0.0,), None)
     assert Fraction(bound) >= exact
 
 

@@ -20,20 +20,20 @@ from veil.proof.observers import _even_odds, _first_event, _witness, best_observ
 
 
 def observer_of(problem: veil.Problem, clock: Clock, **given):
-    values = {"threshold": None, "values": None, "gap": 1e-3, "memory_bytes": 2**30, "game": None} | given
+    values = {"bounds": (None,), "values": None, "gap": 1e-3, "memory_bytes": 2**30, "game": None} | given
     return best_observer(CheckedProblem(problem), clock=clock, **values)
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_observers_that_need_no_search(seed):
     checked = CheckedProblem(random_problem(seed))
-    bound = rule_bound(checked, _even_odds(checked), None, None)
+    bound = rule_bound(checked, _even_odds(checked), (None,), None)
     assert bound == pytest.approx(np.log2(checked.values), abs=1e-9)
     if checked.secret_time == 0:
         x, event, mass = checked.start
         joint = np.zeros((event.max() + 1, checked.values))
         np.add.at(joint, (event, checked.label[x]), mass)
-        first = rule_bound(checked, _first_event(checked), None, None)
+        first = rule_bound(checked, _first_event(checked), (None,), None)
         assert first == pytest.approx(conditional_entropy_bits(joint), abs=1e-9)
         assert first <= bound + 1e-9
 
@@ -48,7 +48,7 @@ def test_with_no_time_there_is_a_bound():
 
 def test_more_time_proves_more():
     problem = veil.gallery.load("two-rooms")
-    found = observer_of(problem, Clock(20.0), threshold=0.6)
+    found = observer_of(problem, Clock(20.0), bounds=(0.6,))
     assert found.witness.memory == "the whole history"
     assert found.known is not None
     assert 0 <= found.upper - found.known <= 2e-3
@@ -86,9 +86,9 @@ def test_each_kind_of_game_gives_its_observer():
     assert [game.upper for game, _ in both.bounds()] == sorted([windows.upper, refined.upper])
     for game in (tree, windows, refined, both):
         bound, _ = game.bounds()[0]
-        proven = rule_bound(checked, _witness(checked, bound), bound.threshold, None)
+        proven = rule_bound(checked, _witness(checked, bound), (bound.threshold,), None)
         assert proven == pytest.approx(game.upper, abs=1e-9)
-        best = observer_of(problem, Clock(20.0), threshold=bound.threshold, game=game)
+        best = observer_of(problem, Clock(20.0), bounds=(bound.threshold,), game=game)
         assert best.upper <= proven
         assert best.known is not None
         assert best.known == pytest.approx(min(game.lower, best.upper), abs=1e-12)
@@ -116,7 +116,7 @@ def test_an_observer_who_was_told_the_hidden_state_proves_nothing():
 def test_an_observer_that_proves_less_is_not_kept():
     problem = veil.gallery.load("two-rooms")
     checked = CheckedProblem(problem)
-    search = observers._Search(checked, 0.6, None, 1e-3, Clock(20.0), 2**30)
+    search = observers._Search(checked, (0.6,), None, 1e-3, Clock(20.0), 2**30)
     search.offer(_witness(checked, solve_game(problem, threshold=0.6, gap=1e-3)), 0.1)
     best = search.best
     assert best.upper < 1.0

@@ -49,7 +49,7 @@ def test_the_bound_of_a_rule_is_at_least_the_exact_one(seed):
     threshold = float(rng.normal()) if seed % 3 else None
     price = float(rng.gamma(1.0)) if threshold is not None else 0.0
     witness = Witness(game.graph.first, game.graph.following, costs, price, "all")
-    found = rule_bound(CheckedProblem(problem), witness, threshold, None)
+    found = rule_bound(CheckedProblem(problem), witness, (threshold,), None)
     exact = best_response(ExactProblem(problem), game.graph.first, game.graph.following, costs, price, threshold)
     assert exact <= Fraction(found) <= exact + Fraction(1, 10**11)
 
@@ -102,7 +102,7 @@ def test_a_rule_that_excludes_something_reachable_proves_nothing(seed):
     costs = np.where(game.pairs.reachable, game.costs + 2.0**-39, np.inf)
     costs[node, z] = np.inf
     witness = Witness(game.graph.first, game.graph.following, costs, game.multiplier, "all")
-    assert rule_bound(CheckedProblem(problem), witness, problem.min_return, None) == np.inf  # type: ignore[arg-type]
+    assert rule_bound(CheckedProblem(problem), witness, (problem.min_return,), None) == np.inf  # type: ignore[arg-type]
     for wrong in (0.0, 0.5, certificate.upper, 100.0):
         with pytest.raises(CertificateError):
             verify(replace(certificate, witness=witness, upper=wrong), problem, policy)
@@ -119,7 +119,7 @@ def test_a_missing_edge_proves_nothing(seed):
     edges = np.argwhere(table >= 0)
     table[tuple(edges[seed % len(edges)])] = -1
     witness = Witness(tables[0][0], tuple(following), costs, 0.0, "all")
-    assert rule_bound(CheckedProblem(problem), witness, None, None) == np.inf
+    assert rule_bound(CheckedProblem(problem), witness, (None,), None) == np.inf
 
 
 def test_a_rule_must_be_one():
@@ -128,7 +128,7 @@ def test_a_rule_must_be_one():
     graph, costs = game.graph, np.where(game.pairs.reachable, game.costs + 2.0**-39, np.inf)
     good = Witness(graph.first, graph.following, costs, 0.0, "all")
     checked = CheckedProblem(problem)
-    assert np.isfinite(rule_bound(checked, good, None, None))
+    assert np.isfinite(rule_bound(checked, good, (None,), None))
     for wrong, message in (
         (replace(good, costs=costs - 0.01), "sum to more than one"),
         (replace(good, costs=np.where(np.isinf(costs), np.nan, np.nan)), "not NaN"),
@@ -141,7 +141,7 @@ def test_a_rule_must_be_one():
         (replace(good, multiplier=float("nan")), "multiplier"),
     ):
         with pytest.raises(CertificateError, match=message):
-            rule_bound(checked, wrong, None, None)
+            rule_bound(checked, wrong, (None,), None)
 
 
 def test_a_probability_too_small_for_floats_is_refused():
@@ -183,12 +183,12 @@ def test_returns_over_an_infinite_horizon(discount, kind):
     assert certificate.values is not None
     assert certificate.witness is not None
     checked, values = CheckedProblem(problem), certificate.values
-    bound = rule_bound(checked, certificate.witness, certificate.threshold, values)
+    bound = rule_bound(checked, certificate.witness, certificate.bounds, values)
     for shift in (-1.0, -1e-3, 1e-3, 1.0):
         for state in range(4):
             wrong = values.copy()
             wrong[0, state] += shift
-            assert rule_bound(checked, certificate.witness, certificate.threshold, wrong) >= bound - 1e-12
+            assert rule_bound(checked, certificate.witness, certificate.bounds, wrong) >= bound - 1e-12
     with pytest.raises(CertificateError, match="values"):
         verify(replace(certificate, values=None), problem, policy)
 

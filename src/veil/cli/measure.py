@@ -106,8 +106,7 @@ def measure(
     from .. import expected_return, opacity
     from ..engine.return_range import threshold
     from ..formats.results.document import constraint_document, opacity_document, problem_document
-    from ..measure.constrained import further_constraints
-    from ..proof.feasibility import reaches_threshold
+    from ..proof.feasibility import proven_constraints, reaches_threshold
 
     opened = open_measured(scenario, changes, secret, option)
     problem, acting = opened.problem, open_policy(opened.problem, policy)
@@ -115,7 +114,7 @@ def measure(
     hidden = opacity(
         problem, acting, method, width=width, sequences=sequences, seed=seed, time_limit=time_limit, workers=spread
     )
-    earned, further = expected_return(problem, acting), further_constraints(problem, acting)
+    earned, further = expected_return(problem, acting), proven_constraints(problem, acting)
     document: _Document = {
         "problem": problem_document(problem, opened.source, changes),
         "policy": acting.describe(),

@@ -91,10 +91,10 @@ class _Backward:
         self._kept: dict[tuple[bool, bool], _StateMoves] = {}
         costs = np.where(self.pairs.reachable, np.minimum(game.costs, _EXCLUDED), _EXCLUDED)
         if self._carried(hidden.horizon):
-            paid, last = np.tile(costs, hidden.num_states), np.repeat(agent.last_values, values)
+            paid, last = np.tile(costs, hidden.num_states), np.repeat(agent.state_values(self.multiplier), values)
         else:
-            paid, last = costs[:, np.maximum(hidden.value, 0)], agent.last_values
-        self.value: Float[np.ndarray, "n X"] = paid + self.multiplier * last
+            paid, last = costs[:, np.maximum(hidden.value, 0)], agent.state_values(self.multiplier)
+        self.value: Float[np.ndarray, "n X"] = paid + last
 
     def _carried(self, time: int) -> bool:
         """Whether the secret's value is part of the state: it is settled, and before the end."""

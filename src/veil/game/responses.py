@@ -82,7 +82,8 @@ class AgentProblem:
         self.terminal: Float[np.ndarray, " n"] = self.last_values[pairs.layers[-1].x]
         self._blocked = np.where(self.available, 0.0, -np.inf)
         self.largest_reward = float(np.abs(self._reward).max() + np.abs(self.terminal).max()) or 1.0
-        self._prices = () if prices is None else tuple(zip(prices.tolist(), further_targets(problem), strict=True))
+        self.prices = (0.0,) * len(problem.further) if prices is None else tuple(prices.tolist())
+        self._prices = () if prices is None else tuple(zip(self.prices, further_targets(problem), strict=True))
 
     def costs_at_leaves(self, costs: Float[np.ndarray, "n Z"]) -> Float[np.ndarray, " n"]:
         """A table over (node, value) read at each pair of the last layer."""
@@ -93,22 +94,34 @@ class AgentProblem:
         return self.discount**time * self._reward[:, self.pairs.layers[time].x]
 
     def state_rewards(self, time: int, multiplier: float) -> Float[np.ndarray, "A N"]:
-        """`λ γ^t R(x,a)` for each hidden state, -inf where the action is not available."""
-        return multiplier * self.discount**time * self._reward + self._blocked
+        """`λ γ^t R(x,a)` and what the prices pay for each hidden state, -inf where the action is not available."""
+        return multiplier * self.discount**time * self._reward + self._blocked + self._state_bonus(time)
 
-    def bonus(self, time: int) -> Float[np.ndarray, "A n"] | float:
+    def state_values(self, multiplier: float) -> Float[np.ndarray, " N"]:
+        """What each hidden state pays at time T, in bits."""
+        return multiplier * self.last_values + self._last_state_bonus()
+
+    def _state_bonus(self, time: int) -> Float[np.ndarray, "A N"]:
         """What the prices of further constraints pay for a decision, in bits."""
-        x, total = self.pairs.layers[time].x, 0.0
+        total = np.zeros_like(self._reward)
         for price, one in self._prices:
-            total = total + price * one.sign * one.paid.discount**time * one.paid.reward.T[:, x]
+            total += price * one.sign * one.paid.discount**time * one.paid.reward.T
         return total
 
-    def last_bonus(self) -> Float[np.ndarray, " n"] | float:
+    def _last_state_bonus(self) -> Float[np.ndarray, " N"]:
         """What they pay for the last state, less their bounds."""
-        x, total = self.pairs.layers[-1].x, 0.0
+        total = np.zeros_like(self.last_values)
         for price, one in self._prices:
-            total = total + price * one.sign * (one.paid.discount**self.horizon * one.paid.terminal[x] - one.bound)
+            total += price * one.sign * (one.paid.discount**self.horizon * one.paid.terminal - one.bound)
         return total
+
+    def bonus(self, time: int) -> Float[np.ndarray, "A n"]:
+        """What the prices pay for a decision in each pair of a layer."""
+        return self._state_bonus(time)[:, self.pairs.layers[time].x]
+
+    def last_bonus(self) -> Float[np.ndarray, " n"]:
+        """What they pay in each pair of the last layer."""
+        return self._last_state_bonus()[self.pairs.layers[-1].x]
 
     def further_values(self, flows: Sequence[Float[np.ndarray, "A n"]]) -> Float[np.ndarray, " F"]:
         """The values of the further constraints' quantities, from `P(pair at t, action)`."""

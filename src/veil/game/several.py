@@ -12,30 +12,28 @@ import numpy as np
 from jaxtyping import Float
 from scipy.optimize import linprog
 
-from ..common.clock import ENDED_BY_CALLER, Clock, OutOfTime, too_large_if_late
+from ..common.clock import ENDED_BY_CALLER, Clock, OutOfTime, interruptible, too_large_if_late
+from ..common.errors import TooLargeError
 from ..common.logs import conditional_entropy_bits
 from ..engine.feasibility import feasible_mixture, further_targets
 from ..engine.hidden import build
 from ..engine.return_range import threshold as threshold_of
 from ..engine.threads import one_blas_thread
 from ..problem.problem import Problem
+from .clusters import OpacityBound, opacity_lower_bound
 from .multiplier import FlowPoint
-from .pairs import DEFAULT_MEMORY, FullHistory, Pairs, make_pairs
+from .pairs import DEFAULT_MEMORY, FullHistory, GivenGraph, LastEvents, ObserverMemory, Pairs, PublicGraph, make_pairs
+from .redirect import redirected_graph
+from .refine import EnclosedGame, RefinedGameResult
 from .responses import AgentProblem
 from .solve import GameResult, solve_game
 
 _ROUNDS = 60  # games at most
 _SHARE_OF_GAP = 0.25  # of the gap asked for, at which each of these games ends
 _OWN_SHARE = 0.3  # of the gap so far, at which the next game ends: early prices are not worth more
+_TURN = 0.5  # of the time that is left, for a game on an automaton
+_WORTH_A_ROUND = 0.05  # share of the gap: where redirecting closes less, the observer remembers one event more
 _INSIDE = 1e-12  # slack, in units of each range, that the policy keeps against rounding
-
-
-@dataclass(frozen=True, eq=False)
-class ConstrainedGame:
-    """The game that proves the best bound, with the policy of the best mixture; `prices` of the further constraints."""
-
-    game: GameResult
-    prices: Float[np.ndarray, " F"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,20 +47,29 @@ class _Column:
 
 @one_blas_thread
 def solve_constrained_game(
-    problem: Problem, *, gap: float = 1e-3, iterations: int = 10_000, memory_bytes: int = DEFAULT_MEMORY, clock: Clock
-) -> ConstrainedGame:
-    """The largest opacity over all policies that meet every constraint, on the observation tree, between two proven bounds.
+    problem: Problem,
+    *,
+    gap: float = 1e-3,
+    iterations: int = 10_000,
+    memory_bytes: int = DEFAULT_MEMORY,
+    pairs: Pairs | None = None,
+    clock: Clock,
+) -> GameResult:
+    """The largest `H(Z|M_T)` over all policies that meet every constraint, between two proven bounds.
 
-    **Arguments:** as for `solve_game`.
+    **Arguments:** as for `solve_game`; the observer remembers the whole history unless the `pairs` of another memory are given.
+
+    **Returns:** the game that proves the best bound, with its `prices`, and the policy of the best mixture.
 
     Cost: that of a game for each round, about ten of them for two constraints.
 
     **Raises:** `TooLargeError` where the tree does not fit the memory or the time.
     """
-    with too_large_if_late(
-        "the time limit was reached before the game's graph was built: use a longer time_limit, or method='ascent'"
-    ):
-        pairs = make_pairs(build(problem), FullHistory(), memory_bytes, clock=Clock(clock.left).or_unlimited())
+    if pairs is None:
+        with too_large_if_late(
+            "the time limit was reached before the game's graph was built: use a longer time_limit, or method='ascent'"
+        ):
+            pairs = make_pairs(build(problem), FullHistory(), memory_bytes, clock=Clock(clock.left).or_unlimited())
     rounds = _Rounds(problem, pairs, gap)
     stopped = "iterations"
     try:
@@ -77,6 +84,86 @@ def solve_constrained_game(
     return rounds.result(stopped, clock.spent)
 
 
+@one_blas_thread
+def enclose_constrained_game(
+    problem: Problem, *, gap: float = 0.05, memory_bytes: int = DEFAULT_MEMORY, clock: Clock
+) -> EnclosedGame:
+    """Enclose the value of the game under several constraints where the tree does not fit, by automata of the observer.
+
+    The first observer remembers one event; while the bound falls its events are redirected by value at the prices found, and
+    then an observer of one event more follows. The policy that is known to hide most against an observer who remembers
+    everything is kept.
+
+    **Raises:** `TooLargeError` where not even the first automaton fits.
+    """
+    found, events, memory = _Automata(problem, gap, memory_bytes), 1, LastEvents(1)
+    stopped = "time limit"
+    try:
+        with interruptible():
+            while found.open_bits > gap:
+                fallen = found.play(memory, clock)
+                clock.check()
+                if fallen < _WORTH_A_ROUND * found.open_bits:
+                    events += 1
+                    memory = LastEvents(events)
+                else:
+                    memory = GivenGraph(found.redirected(clock))
+            stopped = "gap reached"
+    except OutOfTime as end:
+        stopped = str(end.reason)
+    except TooLargeError:
+        if found.bounding is None:
+            raise
+        stopped = "memory"
+    return EnclosedGame(None, found.result(stopped, clock.spent))
+
+
+class _Automata:
+    """The best bound and the best policy of the games on automata so far."""
+
+    def __init__(self, problem: Problem, gap: float, memory_bytes: int):
+        self.problem, self.gap, self.memory_bytes = problem, gap, memory_bytes
+        self.lower = OpacityBound(0.0, 0.0, 0)
+        self.best: GameResult | None = None
+        self.bounding: GameResult | None = None
+        self.last: GameResult | None = None
+
+    @property
+    def open_bits(self) -> float:
+        """Upper minus lower bound."""
+        return np.inf if self.bounding is None else self.bounding.upper - self.lower.bits
+
+    def play(self, memory: ObserverMemory, clock: Clock) -> float:
+        """One game; says by how much it lowered the bound."""
+        pairs = make_pairs(build(self.problem), memory, self.memory_bytes, clock=Clock(clock.left).or_unlimited())
+        game = solve_constrained_game(
+            self.problem, pairs=pairs, gap=max(self.gap / 4, 0.1 * min(self.open_bits, 1.0)), clock=clock.share(_TURN)
+        )
+        before = np.inf if self.bounding is None else self.bounding.upper
+        self.last, self.best = game, self.best or game
+        if game.upper < before:
+            self.bounding = game
+        measured = opacity_lower_bound(game.pairs, game.tables, clock=clock)
+        if measured.bits > self.lower.bits:
+            self.lower, self.best = measured, game
+        return before - game.upper
+
+    def redirected(self, clock: Clock) -> PublicGraph:
+        """The graph of the last game, its events redirected at its prices."""
+        assert self.last is not None
+        agent = AgentProblem(self.problem, self.last.pairs, prices=np.array(self.last.prices))
+        return redirected_graph(agent, self.last, clock)
+
+    def result(self, stopped: str, seconds: float) -> RefinedGameResult:
+        """Both bounds; where time ended before, from the least work that gives them."""
+        if self.bounding is None:
+            self.play(LastEvents(0), Clock(0.0))
+        assert self.bounding is not None
+        assert self.best is not None
+        lower, lost = self.lower.bits, self.lower.lost_bits
+        return RefinedGameResult(lower, self.bounding.upper, lost, self.best, self.bounding, seconds, stopped)
+
+
 class _Rounds:
     """The columns so far, the best bound, and the prices of the next game."""
 
@@ -86,24 +173,24 @@ class _Rounds:
         self.units = np.array([one.unit for one in self.targets])
         self.columns = [self._column(FlowPoint(*self.agent.flows(self._inside())))]
         self.prices = np.zeros(len(self.targets))
-        self.best: tuple[GameResult, np.ndarray] | None = None
+        self.best: GameResult | None = None
         self.mixture = self.columns[0]
 
     @property
     def open_bits(self) -> float:
         """Upper minus lower bound."""
-        return np.inf if self.best is None else self.best[0].upper - self.mixture.bits
+        return np.inf if self.best is None else self.best.upper - self.mixture.bits
 
     def play(self, iterations: int, clock: Clock) -> str:
         """One game, and the best mixture with its policy; says how the game ended."""
         wanted = max(_SHARE_OF_GAP * self.gap, min(_OWN_SHARE * self.open_bits, 0.01))
-        blind = None if self.best is None else self.best[0].blind
+        blind = None if self.best is None else self.best.blind
         found = solve_game(
             self.problem, pairs=self.pairs, prices=self.prices, gap=wanted, iterations=iterations, blind=blind,
             clock=clock.share(1.0).silent(),
         )  # fmt: skip
-        if self.best is None or found.upper < self.best[0].upper:
-            self.best = found, self.prices
+        if self.best is None or found.upper < self.best.upper:
+            self.best = found
         self.columns.append(self._column(FlowPoint(*self.agent.flows(found.tables))))
         weights, multipliers = self._mixed()
         self.prices = multipliers / self.units
@@ -157,21 +244,19 @@ class _Rounds:
         weight = max((missing / spare for missing, spare in short if 0 < missing < spare), default=0.0)
         return self._column(column.point.mixed(inside.point, min(1.0, 2 * weight))) if weight else column
 
-    def result(self, stopped: str, seconds: float) -> ConstrainedGame:
+    def result(self, stopped: str, seconds: float) -> GameResult:
         """The best bound with the best policy."""
         assert self.best is not None
-        game, prices = self.best
         tables = []
         for flow, even in zip(self.mixture.point.flows, self.agent.uniform(), strict=True):
             here = flow.sum(axis=0)
             tables.append(np.where(here > 0, flow / np.where(here > 0, here, 1.0), even))
         outcome = self.agent.outcome(tables)
-        found = replace(
-            game,
+        return replace(
+            self.best,
             lower=conditional_entropy_bits(outcome.joint),
             tables=tuple(tables),
             expected_return=outcome.expected_return,
             stopped=stopped,
             seconds=seconds,
         )
-        return ConstrainedGame(found, prices)

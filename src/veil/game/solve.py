@@ -58,6 +58,7 @@ class GameResult:
     False where the policy acts on more than the agent knows (an automaton or a model index with `agent_knows=False`):
     `lower` then holds for agents who know it, `upper` for all.
     `seconds` counts from the start of the clock. `blind` is the game of an observer without memory, where its rule was used.
+    `prices` are the multipliers of the further constraints with which the bound holds for policies that meet them.
     """
 
     lower: float
@@ -74,6 +75,7 @@ class GameResult:
     history: tuple[Progress, ...]
     stopped: str
     blind: "GameResult | None" = None
+    prices: tuple[float, ...] = ()
 
     @property
     def gap(self) -> float:
@@ -348,6 +350,7 @@ class _Ascent:
             history=tuple(self.history),
             stopped=str(stopped),
             blind=self.blind,
+            prices=self.agent.prices,
         )
 
     def _tables(self, point: FlowPoint) -> list[np.ndarray]:

@@ -15,7 +15,7 @@ from ..measure.evaluate import expected_return, opacity
 from ..measure.result import Opacity
 from ..policy.memory import memory_document
 from ..problem.return_rounding import return_rounding
-from ..proof.feasibility import reaches_threshold, stated_return
+from ..proof.feasibility import proven_constraints, reaches_threshold, stated_return
 from .ascent import first_order_gain, lagrangian_slope
 from .iteration import Iteration, S
 from .options import SolveOptions
@@ -129,21 +129,23 @@ def _chosen(
 
 
 def is_feasible(task: Task, table: np.ndarray, hidden: Opacity) -> bool:
-    """Whether the answer, evaluated by itself, is proven to meet the constraint; no tolerance.
+    """Whether the answer, evaluated by itself, is proven to meet every constraint; no tolerance.
 
-    Returns within rounding errors of the threshold are decided in exact arithmetic. Bits are those of the closing
+    Values within rounding errors of their bounds are decided in exact arithmetic. Bits are those of the closing
     evaluation: exact, the lower end of a bracket, or the estimate of a sample.
     """
-    if task.min_opacity is not None:
-        return hidden.bits >= task.min_opacity and bool(np.all(task.constraints(table[None])[2] >= 0))
-    if np.any(task.slacks(table[None]) < 0):
+    problem, policy = task.space.problem, task.space.policy(table)
+    if task.further and not all(one.met for one in proven_constraints(problem, policy)):
+        return False
+    if task.min_opacity is not None and hidden.bits < task.min_opacity:
+        return False
+    if np.any(task.constraints(table[None])[2][:, : task.num_returns] < 0):
         return False
     if task.threshold is None or task.is_free:
         return True
     if len(task.starts) > 1:
-        return task.aim >= task.threshold + return_rounding(task.space.problem)
-    problem, policy = task.space.problem, task.space.policy(table)
-    return reaches_threshold(problem, policy, expected_return(problem, policy))
+        return task.aim >= task.threshold + return_rounding(problem)
+    return task.min_opacity is not None or reaches_threshold(problem, policy, expected_return(problem, policy))
 
 
 def _first_order(task: Task, table: np.ndarray, values: Values, multiplier: np.ndarray) -> tuple[float, np.ndarray]:

@@ -14,15 +14,14 @@ from ..engine.return_range import best_action_values, max_return
 from ..engine.return_range import threshold as wanted_return
 from ..game.refine import EnclosedGame, enclose_game
 from ..game.responses import AgentProblem
-from ..game.several import solve_constrained_game
+from ..game.several import enclose_constrained_game, solve_constrained_game
 from ..game.solve import GameResult, solve_game
-from ..measure.constrained import further_constraints
 from ..measure.evaluate import expected_return
 from ..measure.result import Opacity
 from ..policy.history import Decisions, HistoryPolicy
 from ..problem.problem import Problem
 from ..problem.return_rounding import return_rounding
-from ..proof.feasibility import reaches_threshold, stated_return
+from ..proof.feasibility import meets_constraints, stated_return
 from .methods import METHODS, options_of
 from .options import SolveOptions
 from .solution import History, Solution, Status
@@ -86,8 +85,7 @@ def search_game(
     """The globally best opacity over all policies, between two proven bounds, on the full tree or by finite memory.
 
     **Arguments:** `gap`: bits between the bounds at which the search ends, by default 0.001 on the tree and 0.05 where
-    the tree does not fit and automata take its place (with several constraints the tree must fit); `time_limit`, seconds, by
-    default none and 600 there.
+    the tree does not fit and automata take its place; `time_limit`, seconds, by default none and 600 there.
 
     **Raises:** `InfeasibleError` where no policy reaches the threshold.
     """
@@ -97,15 +95,18 @@ def search_game(
     aim = None if wanted is None else max(wanted, min(wanted + return_rounding(problem), max_return(problem)))
     steps = 10_000 if iterations is None else iterations
     with clock:
-        if problem.further:
-            found = solve_constrained_game(problem, gap=gap or 1e-3, iterations=steps, clock=clock)
-            return replace(_from_tree(problem, found.game, clock), further_prices=tuple(found.prices.tolist()))
         try:
-            result = solve_game(problem, threshold=aim, gap=gap or 1e-3, iterations=steps, clock=clock)
+            if problem.further:
+                result = solve_constrained_game(problem, gap=gap or 1e-3, iterations=steps, clock=clock)
+            else:
+                result = solve_game(problem, threshold=aim, gap=gap or 1e-3, iterations=steps, clock=clock)
             return _from_tree(problem, result, clock)
         except TooLargeError:
             limited = Clock(_LONG_SECONDS, progress=clock.report) if time_limit is None else clock
-            enclosed = enclose_game(problem, threshold=aim, gap=gap or 0.05, clock=limited)
+            if problem.further:
+                enclosed = enclose_constrained_game(problem, gap=gap or 0.05, clock=limited)
+            else:
+                enclosed = enclose_game(problem, threshold=aim, gap=gap or 0.05, clock=limited)
             return _from_enclosure(problem, enclosed, clock)
 
 
@@ -121,7 +122,7 @@ def _by_ascent(problem: Problem, options: SolveOptions, seconds: float) -> Solut
 
 def _better(problem: Problem, game: Solution, ascent: Solution) -> Solution:
     """Of two answers the feasible one, or the one that is known to hide more; the bound is the game's in any case."""
-    met = game.feasible and all(one.met for one in further_constraints(problem, game.policy))
+    met = game.feasible
     stopped = ascent.status if not met or ascent.status is Status.INTERRUPTED else game.status
     if met and game.opacity.lower >= ascent.opacity.interval()[0]:
         return replace(game, status=stopped)
@@ -222,7 +223,7 @@ def _solution(
     # To evaluate a policy on a large tree anew takes longer than the game: under a limit its own evaluation is taken.
     known = isinstance(proof, GameResult) and not problem.further and math.isfinite(clock.time_limit)
     value = result.expected_return if known else expected_return(problem, policy)
-    feasible = reaches_threshold(problem, policy, value)
+    feasible = meets_constraints(problem, policy, value)
     rows = [(one.iteration, one.opacity_bits, np.nan, one.multiplier, np.nan, one.seconds) for one in result.history]
     these = "that meets all constraints" if problem.further else "with this return"
     detail = f"no policy of any kind {these} hides more than {upper_text(upper, 6)} bits ({stopped})"
@@ -239,6 +240,7 @@ def _solution(
         method="game",
         detail=detail,
         price_bits=result.multiplier,
+        further_prices=result.prices,
         iterations=result.iterations,
         seconds=clock.spent,
         needs_observations=True,

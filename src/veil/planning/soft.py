@@ -17,7 +17,7 @@ from ..policy.markov import MarkovPolicy
 from ..policy.timed import TimedPolicy
 from ..problem.model import Model
 from ..problem.problem import Problem
-from ..proof.feasibility import reaches_threshold
+from ..proof.feasibility import meets_constraints
 
 PAPER_TEMPERATURES = tuple(step / 100 for step in range(1, 11))
 _ERROR = 1e-12  # of soft values, as a share of the largest that there could be
@@ -98,7 +98,7 @@ def soft_sweep(
 def _point(problem: Problem, temperature: float, discount: float | None, method: Method) -> SoftPoint:
     policy = soft_policy(problem, temperature, discount=discount)
     gained = expected_return(problem, policy)
-    feasible = reaches_threshold(problem, policy, gained)
+    feasible = meets_constraints(problem, policy, gained)
     return SoftPoint(float(temperature), opacity(problem, policy, method), gained, feasible)
 
 

@@ -5,10 +5,11 @@ from dataclasses import replace
 from ..common.clock import Clock
 from ..common.errors import InputError, VeilError
 from ..common.settings import checked, settings, takes
-from ..measure.constrained import ConstraintValue, constraint_values, further_constraints
+from ..measure.constrained import ConstraintValue, further_constraints
 from ..policy.policy import Policy
 from ..problem.problem import Problem
 from ..proof.certify import certify
+from ..proof.feasibility import proven_constraints
 from .methods import METHODS, unsupported
 from .options import SolveOptions
 from .solution import Solution, Status
@@ -64,17 +65,14 @@ def solve(problem: Problem, options: SolveOptions) -> Solution:
 
 def _with_constraints(problem: Problem, solution: Solution) -> Solution:
     """The answer with the value of every constraint; not feasible where it misses one that its method does not know of."""
-    values = list(constraint_values(problem, solution.policy)) if problem.further else []
-    first = len(values) - len(problem.further)
+    further = proven_constraints(problem, solution.policy)
+    prices = solution.further_prices[: len(further)] or (float("nan"),) * len(further)  # what a task adds comes after
+    values = [replace(one, price_bits=price) for one, price in zip(further, prices, strict=True)]
+    missed = [one.text for one in values if not one.met]
     if solution.threshold is not None:
         price = solution.price_bits
-        values[:first] = [ConstraintValue("return", "≥", solution.threshold, solution.expected_return, price)]
-        first = 1
-    prices = solution.further_prices[: len(problem.further)]  # what a task adds comes after them
-    for number, price in enumerate(prices):
-        values[first + number] = replace(values[first + number], price_bits=price)
+        values.insert(0, ConstraintValue("return", "≥", solution.threshold, solution.expected_return, price))
     solution = replace(solution, constraints=tuple(values), further_prices=prices)
-    missed = [one.text for one in values[first:] if not one.met]
     if not missed or not solution.feasible:
         return solution
     detail = f"method {solution.method!r} returned a policy that misses {' and '.join(missed)}"

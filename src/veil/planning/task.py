@@ -1,6 +1,6 @@
 """What a search maximises and must keep, for many tables at once: score, constraints, and their slopes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -12,7 +12,7 @@ from ..engine.feasibility import Target, further_targets
 from ..engine.hidden import Hidden
 from ..engine.return_range import return_extremes, threshold
 from ..engine.returns import evaluate_returns, return_values, returns_from
-from ..problem.return_rounding import return_rounding
+from ..problem.return_rounding import further_rounding, return_rounding
 from .options import Objective
 from .policy_class import Space
 from .values import Secrecy, make_secrecy
@@ -261,9 +261,21 @@ def make_task(
         min_opacity=min_opacity,
         unit=spread if spread > rounding else 1.0,
         is_free=wanted is not None and not per_start and wanted <= extremes.smallest - rounding,
-        further=further_targets(problem),
+        further=tuple(
+            _aimed(one, error) for one, error in zip(further_targets(problem), further_rounding(problem), strict=True)
+        ),
         terms=terms,
     )
+
+
+def _aimed(target: Target, rounding: float) -> Target:
+    """The constraint that a search keeps: inside the bound by what rounding may move its value, where policies reach that."""
+    edge, other = target.range.largest, target.range.smallest
+    edge, other = (edge, other) if target.sign > 0 else (other, edge)
+    if target.sign * other >= target.sign * target.bound:  # every policy meets it
+        return target
+    inside = min(target.sign * target.bound + rounding, target.sign * edge)
+    return replace(target, bound=target.sign * max(target.sign * target.bound, inside))
 
 
 def start_points(start: np.ndarray, state: np.ndarray) -> Float[np.ndarray, "K N"]:

@@ -1,6 +1,7 @@
 """How far rounding may move the return of a policy: the distance that searches keep from a threshold."""
 
 from collections.abc import Sequence
+from fractions import Fraction
 
 import numpy as np
 import scipy.sparse as sp
@@ -29,14 +30,32 @@ def return_rounding(problem: Problem) -> float:
     deviation of a row of the model from one; sums of the centres add a few roundings of themselves. Over an infinite
     horizon the first sum is `1 / (1 − γ)²`.
     """
-    models, discount, horizon = problem.models, problem.discount, problem.horizon
+    rewards = np.concatenate([model.rewards.ravel() for model in problem.models])
+    last = np.concatenate([model.terminal_rewards for model in problem.models])
+    return rounding_of(problem, rewards, last, problem.discount)
+
+
+def further_rounding(problem: Problem) -> list[float]:
+    """The same bound for the quantity of each further constraint."""
+    return [rounding_of(problem, one.paid, one.terminal, one.discount) for one in problem.further]
+
+
+def always_met(sign: float, bound: float, rewards: np.ndarray, last: np.ndarray, discount: float, horizon: int) -> bool:
+    """Whether the sizes of the rewards alone say that `sign · V ≥ sign · bound`, as for a probability of at least 0."""
+    if discount != 1:
+        return False
+    paid, ends = (Fraction(float((sign * part).min(initial=np.inf))) if part.size else 0 for part in (rewards, last))
+    return horizon * paid + ends >= Fraction(sign * bound)
+
+
+def rounding_of(problem: Problem, rewards: np.ndarray, last: np.ndarray, discount: float) -> float:
+    """The bound of `return_rounding` for other rewards, in any order, with a discount of their own."""
+    models, horizon = problem.models, problem.horizon
     tables = [matrix for model in models for matrix in model.matrices]
     shown = problem.observer.base_matrices
     into = max(int(np.bincount(np.concatenate([one.indices for one in model.matrices])).max()) for model in models)
     terms = (16 + problem.num_actions + into + _longest(tables)) * _longest(shown)
     defect = max(_defect(table) for table in (*tables, *shown))
-    rewards = np.concatenate([model.rewards.ravel() for model in models])
-    last = np.concatenate([model.terminal_rewards for model in models])
     shift, last_shift = centre_of(rewards), centre_of(last)
     spread, last_spread = float(np.abs(rewards - shift).max()), float(np.abs(last - last_shift).max())
     if problem.return_over == "infinite":

@@ -6,9 +6,10 @@ from fractions import Fraction
 import numpy as np
 from jaxtyping import Float, Int
 
-from .arithmetic import FLOOR, LARGEST, TINY, UNIT, discount_power, gamma, require
+from .arithmetic import FLOOR, LARGEST, UNIT, gamma, require
 from .certificate import Witness
-from .checked_problem import CheckedProblem
+from .checked_problem import Bounds, CheckedProblem, Paid
+from .prices import Lagrangian
 from .reading import is_finite, read_floats, read_integers
 
 _MOST_STEPS = 20_000  # of the largest return over an infinite horizon
@@ -20,15 +21,16 @@ Keys = Int[np.ndarray, " n"]
 
 
 def rule_bound(
-    problem: CheckedProblem, witness: Witness, threshold: float | None, values: Float[np.ndarray, "K S"] | None
+    problem: CheckedProblem, witness: Witness, bounds: Bounds, values: Float[np.ndarray, "K S"] | None
 ) -> float:
-    """`U(q,λ) = max_π E_π[w(M_T,Z) + λ (G − δ)]`, rounded up: an upper bound on the opacity of policies with return ≥ δ.
+    """`U(q,λ) = max_π E_π[w(M_T,Z) + Σ_k λ_k s_k (G_k − δ_k)]`, rounded up: an upper bound on the opacity of all policies that
+    meet every constraint `s_k E[G_k] ≥ s_k δ_k`, where `s_k` is +1 or −1.
 
-    Every (node, x, z) that some policy reaches is listed layer by layer; then `W_T = w + λ γ^T v(x)` and
-    `W_t(m,x,z) = max_a [λ γ^t R(x,a) + Σ P(x'|x,a) b(e|a,x') W_{t+1}(m',x',z')]` go back over them. The bound is infinite
-    where the graph has no node, or the rule no cost, for something reachable.
+    Every (node, x, z) that some policy reaches is listed layer by layer; then `W_T = w + Σ_k λ_k s_k d_k^T v_k(x)` and
+    `W_t(m,x,z) = max_a [Σ_k λ_k s_k d_k^t R_k(x,a) + Σ P(x'|x,a) b(e|a,x') W_{t+1}(m',x',z')]` go back over them. The bound is
+    infinite where the graph has no node, or the rule no cost, for something reachable.
 
-    **Arguments:** `threshold`, δ; `values`, `(K, S)`: what is earned after T, for an infinite return.
+    **Arguments:** `bounds`, δ_k, that of the return first; `values`, `(K, S)`: what is earned after T, for an infinite return.
 
     Example: the problem of `CheckedProblem` with T = 1, its secret the last state, and an observer who remembers nothing
     and holds both values for equally likely: `first = [0]`, `following = ([[0, 0]],)`, `costs = [[1, 1]]`, λ = 0. Layer 0
@@ -36,9 +38,9 @@ def rule_bound(
 
     Cost: twice the moves between reachable triples. **Raises:** `CertificateError` where the witness is not a rule.
     """
-    witness = _checked_rule(problem, witness, threshold)
-    multiplier, horizon, discount = witness.multiplier, problem.horizon, problem.discount
-    last, tail = continuation_values(problem, values) if problem.endless else (problem.terminal, 0.0)
+    witness = _checked_rule(problem, witness, bounds)
+    after = continuation_values(problem, values) if problem.endless else (problem.paid[0].terminal, 0.0)
+    horizon, lagrangian = problem.horizon, Lagrangian(problem, witness, after)
     x, event, mass = problem.start
     begun = _key(problem, witness.first[event], x, problem.settled(0, x, 0 * x))
     layers = [_distinct(begun)]
@@ -49,27 +51,24 @@ def rule_bound(
         layers.append(_distinct(np.concatenate(parts)))
     rest, z = np.divmod(layers[-1], problem.values)
     node, x = np.divmod(rest, problem.size)
-    power, left_out = discount_power(discount, horizon)
-    value = np.where(node < 0, np.inf, witness.costs[node, z]) + multiplier * power * (last[x] + tail)
+    value = lagrangian.at_the_end(np.where(node < 0, np.inf, witness.costs[node, z]), x)
     if not np.isfinite(value).all():
         return math.inf
-    sizes = [float(np.abs(value).max()) + multiplier * float(np.abs(last).max() + tail)]
+    sizes = [float(np.abs(value).max()) + lagrangian.last_size]
     for time in range(horizon - 1, -1, -1):
-        power, missed = discount_power(discount, time)
-        left_out += missed
-        now, parts = multiplier * power, []
+        parts, (paid, size) = [], lagrangian.at(time)
         for part in _blocks(problem, layers[time]):
             place = np.searchsorted(layers[time + 1], _ahead(problem, witness, time, part))
-            parts.append(_best_scores(problem, _hidden_state(problem, part), place, value, 1.0, now))
-        sizes.append(float(np.abs(value).max() + now * np.abs(problem.reward).max()))
+            parts.append(_best_scores(problem, _hidden_state(problem, part), place, value, 1.0, paid))
+        sizes.append(float(np.abs(value).max() + size))
         value = np.concatenate(parts)
     terms = (mass * value[np.searchsorted(layers[0], begun)]).tolist()
-    slack = multiplier * float(Fraction(threshold) - problem.offset) if threshold is not None else 0.0
-    error = (gamma(problem.terms + 12) + 2.02 * problem.defect) * math.fsum(sizes)
-    error += (gamma(8) + 3.03 * problem.defect) * math.fsum(map(abs, terms)) + 8 * UNIT * abs(slack) + FLOOR
-    earned = problem.largest_reward + float(np.abs(last).max() + tail)
-    error += left_out * multiplier * earned + (horizon + 1) * TINY * earned
-    return (math.fsum(terms) - slack) + 1.01 * error
+    slacks = lagrangian.slacks(bounds)
+    # Each further quantity is a product and a sum more.
+    error = (gamma(problem.terms + 12 + 2 * (len(problem.paid) - 1)) + 2.02 * problem.defect) * math.fsum(sizes)
+    error += (gamma(8) + 3.03 * problem.defect) * math.fsum(map(abs, terms))
+    error += 8 * UNIT * math.fsum(map(abs, slacks)) + FLOOR + lagrangian.left_out
+    return (math.fsum(terms) - math.fsum(slacks)) + 1.01 * error
 
 
 def continuation_values(
@@ -84,28 +83,31 @@ def continuation_values(
     good = given.shape == shape and (np.abs(given) <= LARGEST).all()
     require(good, f"values: expected finite numbers of shape {shape}")
     value, discount = given[problem.model_state], problem.discount
-    best = _best_scores(problem, np.arange(problem.size), problem.target, value, discount, 1.0)
-    error = (gamma(problem.terms + 8) + 2.02 * problem.defect) * (np.abs(value).max() + np.abs(problem.reward).max())
+    reward = problem.paid[0].reward
+    best = _best_scores(problem, np.arange(problem.size), problem.target, value, discount, reward)
+    error = (gamma(problem.terms + 8) + 2.02 * problem.defect) * (np.abs(value).max() + np.abs(reward).max())
     return value, float(1.02 * (np.abs(value - best).max() + error) / (1 - discount))
 
 
-def largest_return(problem: CheckedProblem, *, sign: float = 1.0) -> float:
-    """The largest return over all policies that know x, to about 12 digits; with sign −1 minus the smallest."""
-    reward, value, steps = sign * problem.reward, sign * problem.terminal, problem.horizon
+def largest_return(problem: CheckedProblem, paid: Paid | None = None, *, sign: float = 1.0) -> float:
+    """The largest value of a quantity, the return by default, over all policies that know x, to about 12 digits; with sign −1
+    minus the smallest."""
+    paid = paid or problem.paid[0]
+    reward, value, steps = sign * paid.reward, sign * paid.terminal, problem.horizon
     if problem.endless:
         value, steps = 0 * value, _MOST_STEPS
     everywhere = np.arange(problem.size)
     for _ in range(steps):
-        before, value = value, _best_scores(problem, everywhere, problem.target, value, problem.discount, 1.0, reward)
+        before, value = value, _best_scores(problem, everywhere, problem.target, value, paid.discount, reward)
         if problem.endless and np.abs(value - before).max() <= 1e-13 * np.abs(value).max():
             break
     x, _, mass = problem.start
-    return float(Fraction(math.fsum((mass * value[x]).tolist())) + int(sign) * problem.offset)
+    return float(Fraction(math.fsum((mass * value[x]).tolist())) + int(sign) * paid.offset)
 
 
-def _checked_rule(problem: CheckedProblem, witness: Witness, threshold: float | None) -> Witness:
+def _checked_rule(problem: CheckedProblem, witness: Witness, bounds: Bounds) -> Witness:
     """The rule in int64 and float64: every edge leads to a node or to none, and the costs are those of probabilities."""
-    multiplier, costs = witness.multiplier, read_floats(witness.costs, 2, "rule: costs")
+    costs = read_floats(witness.costs, 2, "rule: costs")
     require(len(witness.following) == problem.horizon, "rule: its graph does not have one table for each step")
     sizes = [*(len(table) for table in witness.following), len(costs)]
     first = read_integers(witness.first, -1, sizes[0], 1, "rule: its first nodes")
@@ -119,10 +121,15 @@ def _checked_rule(problem: CheckedProblem, witness: Witness, threshold: float | 
     require((costs >= 0) & ((costs <= LARGEST) | np.isinf(costs)), "rule: a cost is negative or above 2^900")
     kraft = np.exp2(-costs).sum(axis=1)
     require(kraft <= 1 - _KRAFT_MARGIN, "rule: the probabilities 2^-cost of a node sum to more than one")
-    require(threshold is not None or multiplier == 0, "rule: there is a multiplier, and no threshold that it is for")
-    right = is_finite(multiplier) and 0 <= multiplier * max(1.0, problem.largest_reward) <= LARGEST
-    require(right, f"rule: its multiplier is {multiplier!r}, expected a number from 0 to 2^900 over the largest reward")
-    return Witness(first, following, costs, float(multiplier), witness.memory)
+    threshold = bounds[0]
+    require(threshold is not None or witness.multiplier == 0, "rule: there is a multiplier, and no threshold for it")
+    prices = (witness.multiplier, *witness.prices)
+    require(len(prices) == len(bounds) == len(problem.paid), "rule: its prices are not one for each constraint")
+    for price, one in zip(prices, problem.paid, strict=True):
+        right = is_finite(price) and 0 <= price * max(1.0, one.largest) <= LARGEST
+        require(right, f"rule: its multiplier is {price!r}, expected a number from 0 to 2^900 over the largest reward")
+    multiplier, *others = map(float, prices)
+    return Witness(first, following, costs, multiplier, witness.memory, tuple(others))
 
 
 def _key(problem: CheckedProblem, node: np.ndarray, x: np.ndarray, z: np.ndarray) -> Keys:
@@ -147,19 +154,15 @@ def _best_scores(
     target: Keys,
     value: Float[np.ndarray, " n"],
     factor: float,
-    multiplier: float,
-    reward: Float[np.ndarray, "N A"] | None = None,
+    reward: Float[np.ndarray, "N A"],
 ) -> Float[np.ndarray, " m"]:
-    """`max_a [multiplier · R(x,a) + factor · Σ P b value(target)]` for each x; `target` for all its moves in order.
-
-    `reward`: R, that of the problem by default.
-    """
+    """`max_a [R(x,a) + factor · Σ P b value(target)]` for each x; `target` for all its moves in order."""
     position, move = problem.moves(x)
     pair = position * problem.actions + problem.row[move] % problem.actions
     begins = np.flatnonzero(np.diff(pair, prepend=-1))
     sums = factor * np.add.reduceat(problem.chance[move] * value[target], begins)
     position, action = position[begins], pair[begins] % problem.actions
-    scores = sums + multiplier * (problem.reward if reward is None else reward)[x[position], action]
+    scores = sums + reward[x[position], action]
     return np.maximum.reduceat(scores, np.flatnonzero(np.diff(position, prepend=-1)))
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -19,24 +19,27 @@ from ..common.text import parse_json
 from ..common.values import Value
 from .arithmetic import FLOOR
 
-FORM = "veil-certificate-3"
+FORM = "veil-certificate-4"
 _MARKER = b"veil-certificate-"
-_OLDER_FORMS = ("veil-certificate-1", "veil-certificate-2")  # the same numbers with other words
+_WORDED_ANEW = ("veil-certificate-1", "veil-certificate-2")  # the same numbers with other words
+_OLDER_FORMS = (*_WORDED_ANEW, "veil-certificate-3")  # without further constraints
 FIRST_WORDS = {
     "a policy with a clock": "a time-dependent policy",
     "that also acts on what the agent does not know: nobody can play it as it is": "that also acts on what the agent does"
     " not know (not executable)",
 }
+_APART = ("witness", "values", "constraints")  # fields that a file holds in forms of their own
 HISTORY = "a history policy"  # how `HistoryPolicy.describe` begins
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Witness(Value):
-    """The observer that proves the upper bound: its memory, its rule of inference, and the multiplier of return.
+    """The observer that proves the upper bound: its memory, its rule of inference, and the prices of the constraints.
 
     `first[e]` is its node after the first event, `following[t][node, e]` that after the next, -1 where it has none;
     `costs[node, z] = −log2 q(z|node)` at time T, `Σ_z 2^−cost ≤ 1`, infinite where it excludes z. `multiplier` is λ, in
-    bits per unit of return; `memory` describes in words what it remembers.
+    bits per unit of return; `memory` describes in words what it remembers; `prices`: the multiplier of each further
+    constraint, in bits per unit of its quantity.
     """
 
     first: Int[np.ndarray, " F"]
@@ -44,6 +47,28 @@ class Witness(Value):
     costs: Float[np.ndarray, "n Z"]
     multiplier: float
     memory: str
+    prices: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ProvenConstraint(Value):
+    """A constraint beside that on the return, and what is proven of its quantity under the policy.
+
+    **Attributes:** `name`; `relation`, `"≥"` or `"≤"`; `bound`, a number, also where a percentage was asked for; `value` of the
+    quantity, within `error`; `met`: it is proven to be within its bound, without a tolerance.
+    """
+
+    name: str
+    relation: str
+    bound: float
+    value: float
+    error: float
+    met: bool
+
+    @property
+    def text(self) -> str:
+        """The constraint in words, its bound in full: `energy ≤ 20.0`."""
+        return f"{self.name} {self.relation} {float(self.bound)!r}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -52,11 +77,11 @@ class Certificate(Value):
 
     **Attributes:**
 
-    - `goal` "opaque": the policy hides at least `lower` bits, and no policy of `bound_class` with return ≥ `threshold`
-      hides more than `upper`. "transparent": the policy hides at most `upper` bits, and no more than `lower` = 0 is
-      proven for all others.
-    - `expected_return` of the policy, within `return_error`; `feasible`: it is proven to reach the threshold;
-      there is no tolerance.
+    - `goal` "opaque": the policy hides at least `lower` bits, and no policy of `bound_class` with return ≥ `threshold` that
+      meets the further constraints hides more than `upper`. "transparent": the policy hides at most `upper` bits, and no
+      more than `lower` = 0 is proven for all others.
+    - `expected_return` of the policy, within `return_error`; `constraints`: those beside `threshold`, with their values;
+      `feasible`: the policy is proven to reach the threshold and to meet all of them; there is no tolerance.
     - `best_known`: what some policy of `bound_class` is known to hide: told by the solver, not proven here.
     - `policy_class`, `bound_class`: who the policy is and who the others are, and what they must see.
     - `window`, `prune`, `merge`: how the policy's opacity is bounded; `values`: what is earned after the horizon, for an
@@ -84,6 +109,7 @@ class Certificate(Value):
     seal: str
     witness: Witness | None = None
     values: Float[np.ndarray, "K S"] | None = None
+    constraints: tuple[ProvenConstraint, ...] = ()
 
     def __repr__(self) -> str:
         met = "" if self.feasible else ", not feasible"
@@ -98,6 +124,16 @@ class Certificate(Value):
     def price(self) -> float:
         """The multiplier λ of return: by how many bits the upper bound falls for one more unit of it, to first order."""
         return 0.0 if self.witness is None else self.witness.multiplier
+
+    @property
+    def prices(self) -> tuple[float, ...]:
+        """The multiplier of each of `constraints`: the bits by which the upper bound falls for one more unit of its bound."""
+        return (0.0,) * len(self.constraints) if self.witness is None else self.witness.prices
+
+    @property
+    def bounds(self) -> tuple[float | None, ...]:
+        """What must be reached: the threshold on the return, None where there is none, then the bound of each constraint."""
+        return (self.threshold, *(one.bound for one in self.constraints))
 
     @property
     def is_exact(self) -> bool:
@@ -153,11 +189,13 @@ class Certificate(Value):
         **Raises:** `CertificateError` where it cannot be written.
         """
         path, content = Path(path), save(self._arrays, metadata={"veil": FORM})
-        head = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("witness", "values")}
+        head = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in _APART}
+        head["constraints"] = [asdict(one) for one in self.constraints]
         name, old = f"{path.stem}.{_hash(content)[:12]}.safetensors", _named_arrays(path)
         head |= {"form": FORM, "arrays": name, "arrays_sha256": _hash(content)}
         if self.witness is not None:
-            head["witness"] = {"price": self.witness.multiplier, "memory": self.witness.memory, "steps": self._steps[1]}
+            head["witness"] = {"price": self.witness.multiplier, "prices": self.witness.prices}
+            head["witness"] |= {"memory": self.witness.memory, "steps": self._steps[1]}
         text = json.dumps(head, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)
         try:
             check_replaceable(path, _MARKER)
@@ -246,17 +284,21 @@ def _read_head(path: Path) -> tuple[dict[str, Any], str]:
 
 def _assembled(cls: type[Certificate], head: dict[str, Any], arrays: dict[str, np.ndarray], form: str) -> Certificate:
     witness = head.pop("witness", None)
-    known = {one.name for one in fields(cls)} - {"witness", "values"}
+    known = {one.name for one in fields(cls)} - set(_APART)
+    constraints = () if form in _OLDER_FORMS else tuple(ProvenConstraint(**one) for one in head.pop("constraints"))
     if set(head) != known:
         raise CertificateError(
             f"its fields are wrong: missing {sorted(known - set(head))}, unknown {sorted(set(head) - known)}"
         )
     if witness is not None:
         following = tuple(arrays[f"following.{int(number)}"] for number in witness["steps"])
-        witness = Witness(arrays["first"], following, arrays["costs"], float(witness["price"]), str(witness["memory"]))
+        prices = tuple(map(float, witness.get("prices", ())))
+        price, memory = float(witness["price"]), str(witness["memory"])
+        witness = Witness(arrays["first"], following, arrays["costs"], price, memory, prices)
     left, right = head.pop("window")
-    found = cls(**head, window=(int(left), int(right)), witness=witness, values=arrays.get("values"))
-    return _reworded(found) if form in _OLDER_FORMS else found
+    values, window = arrays.get("values"), (int(left), int(right))
+    found = cls(**head, window=window, witness=witness, values=values, constraints=constraints)
+    return _reworded(found) if form in _WORDED_ANEW else found
 
 
 def _reworded(first: Certificate) -> Certificate:

@@ -13,18 +13,17 @@ import numpy as np
 from ..common.checks import Defects, is_number
 from ..common.clock import UNLIMITED, Clock, OutOfTime, Progress, ProgressOption
 from ..common.errors import TooLargeError
-from ..engine.feasibility import check_constraints
-from ..engine.return_range import threshold as threshold_of
+from ..engine.feasibility import check_constraints, further_targets
 from ..game.pairs import DEFAULT_MEMORY
 from ..game.refine import SolvedGame
 from ..policy.policy import Policy
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
 from .arithmetic import FLOOR, UNIT
-from .certificate import Certificate
-from .checked_problem import CheckedProblem
+from .certificate import Certificate, ProvenConstraint
+from .checked_problem import Bounds, CheckedProblem
 from .claim import bound_words, claim_words, policy_words, seal_of
-from .feasibility import after_horizon
+from .feasibility import after_horizon, bounds_of
 from .forward import MOST_MOVES
 from .observers import best_observer
 from .policy_values import PolicyValues, policy_values
@@ -51,7 +50,7 @@ def certify(
     memory_bytes: int = DEFAULT_MEMORY,
     progress: ProgressOption = None,
 ) -> Certificate:
-    """Prove how much a policy hides, and that no policy hides much more under the same threshold.
+    """Prove how much a policy hides, and that no policy hides much more under the same constraints.
 
     The lower bound is the policy's own opacity, exact where the observation tree fits and from a window around the secret
     otherwise. The upper bound is proven by an observer: its rule comes from the game, on the whole history where that fits
@@ -73,7 +72,7 @@ def certify(
     game, the bound is `log2 |Z|` or what the first event tells of the start. A keyboard interrupt ends the search with the
     best proof so far; it is passed on where nothing is proven of the policy yet.
 
-    **Raises:** `InputError` where the policy does not fit; `InfeasibleError` where no policy reaches the threshold;
+    **Raises:** `InputError` where the policy does not fit; `InfeasibleError` where no policy meets the constraints;
     `CertificateError` where the verifier refuses the problem or the policy.
     """
     _check(policy, problem, goal, time_limit, gap)
@@ -82,15 +81,15 @@ def certify(
     clock, checked = Clock(_SECONDS if time_limit is None else float(time_limit)), CheckedProblem(problem)
     values = after_horizon(problem)
     share = clock if goal == "transparent" else clock.share(_POLICY_SHARE)
-    threshold, most = threshold_of(problem), checked.most_bits
-    found, how, finished = _PolicyPart(checked, policy, values, threshold, goal).best(share, gap)
+    bounds, most = bounds_of(problem), checked.most_bits
+    found, how, finished = _PolicyPart(checked, policy, values, bounds, goal).best(share, gap)
     claim = Certificate(
         goal=goal,
         lower=max(0.0, found.lower - _SLACK),
         upper=min(most, found.upper + _SLACK),
         expected_return=found.expected_return,
-        return_error=2 * found.return_error + 8 * UNIT * abs(found.expected_return),
-        threshold=threshold,
+        return_error=_widened(found.return_error, found.expected_return),
+        threshold=bounds[0],
         feasible=found.feasible,
         best_known=None,
         policy_class=policy_words(problem, policy),
@@ -102,12 +101,13 @@ def certify(
         claim="",
         seal="",
         values=values,
+        constraints=_constraints(problem, found),
     )
     if goal == "opaque":
         with Clock(progress=progress) as line:
             left = clock.left if finished else 0.0
             proving = Clock(left, progress=_proving(line, left))
-            best = best_observer(checked, threshold, values, gap, proving, memory_bytes, game)
+            best = best_observer(checked, bounds, values, gap, proving, memory_bytes, game)
         known = best.known
         if known is not None and claim.feasible:
             known = max(known, claim.lower)
@@ -115,6 +115,21 @@ def certify(
     else:
         claim = replace(claim, lower=0.0)
     return replace(claim, claim=claim_words(claim), seal=seal_of(claim))
+
+
+def _widened(error: float, value: float) -> float:
+    """The error that is claimed for a value: larger than what is found, for machines that round otherwise."""
+    return 2 * error + 8 * UNIT * abs(value)
+
+
+def _constraints(problem: Problem, found: PolicyValues) -> tuple[ProvenConstraint, ...]:
+    """The further constraints with what is proven of each."""
+    return tuple(
+        ProvenConstraint(
+            one.name, wanted.relation, one.bound, proven.value, _widened(proven.error, proven.value), proven.met
+        )
+        for wanted, one, proven in zip(problem.further, further_targets(problem), found.further, strict=True)
+    )
 
 
 def _proving(line: Clock, time_limit: float) -> Callable[[Progress], None]:
@@ -138,11 +153,6 @@ def _check(policy: Policy, problem: Problem, goal: str, time_limit: float | None
         defects.add(f"gap is {gap!r}, expected bits, 0 or more")
     if not isinstance(policy, Policy):
         defects.add(f"policy is a {type(policy).__name__}, expected a policy: veil.MarkovPolicy(probabilities)")
-    if problem.further:
-        defects.add(
-            "certificates cover min_return alone; veil.certify(problem.replace(constraints=[]), policy) bounds all policies,"
-            " since without its further constraints a problem has at least as large an optimum"
-        )
     defects.raise_if_any()
     policy.check(problem)
 
@@ -163,10 +173,10 @@ class _PolicyPart:
         problem: CheckedProblem,
         policy: Policy,
         values: np.ndarray | None,
-        threshold: float | None,
+        bounds: Bounds,
         goal: str,
     ):
-        self.problem, self.policy, self.values, self.threshold, self.goal = problem, policy, values, threshold, goal
+        self.problem, self.policy, self.values, self.bounds, self.goal = problem, policy, values, bounds, goal
         self.whole = (-1, problem.horizon + 1)
         self.found: tuple[PolicyValues, _Way] | None = None
 
@@ -200,7 +210,7 @@ class _PolicyPart:
                     self.problem,
                     self.policy,
                     values=self.values,
-                    threshold=self.threshold,
+                    bounds=self.bounds,
                     goal=self.goal,
                     clock=clock,
                     most_moves=most_moves,

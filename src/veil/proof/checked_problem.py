@@ -1,5 +1,6 @@
 """A problem as the verifier reads it, from its own arrays: every start, every move, how well its rows sum to one."""
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -13,8 +14,28 @@ from .arithmetic import FLOOR, LARGEST, UNIT, defect_of, require
 
 Numbers = Int[np.ndarray, " n"]
 Columns = tuple[np.ndarray, ...]
+Bounds = tuple[float | None, ...]
+"""What the quantities of a problem must reach: the threshold on the return, None where there is none, then the others."""
 _MOST_EXACT_STEPS = 1000  # up to which powers of the discount are made in fractions
 _DENSE_NUMBERS = 2**24  # of emissions that are summed as a dense table
+
+
+@dataclass(frozen=True, eq=False)
+class Paid:
+    """A quantity that is bounded, on the hidden states: `E[Σ_t d^t reward(x_t,a_t) + d^T terminal(x_T)]`.
+
+    **Attributes:** `reward (N, A)` and `terminal (N)`, centred where they are large beside their spread: all values are then
+    larger by `offset`, exactly; `given`: both as they were; `discount`, d; `largest`, of the given numbers; `sign`: +1 where
+    the quantity must be its bound or more, −1 where it must be its bound or less.
+    """
+
+    reward: Float[np.ndarray, "N A"]
+    terminal: Float[np.ndarray, " N"]
+    discount: float
+    sign: int
+    largest: float
+    offset: Fraction
+    given: tuple[np.ndarray, np.ndarray]
 
 
 class CheckedProblem:
@@ -24,10 +45,9 @@ class CheckedProblem:
 
     **Attributes:** `start`: three columns `(x, event, probability)`. The moves, in the order of (x, a): `row[i] = x · A + a`,
     `target[i] = x'`, `event[i]`, `chance[i] = P(x'|x,a) b(event|a,x')`; those of x are `begin[x] … begin[x] + degree[x] − 1`.
-    `terms`: the most moves of one (x, a). For each x: `reward (N, A)`, `terminal (N)`, `available (N, A)`, and `label (N)`,
-    the value that the secret takes if it is settled there, at `secret_time`. `endless`: the return is over an infinite
-    horizon. `most_bits ≥ log2 |Z|`. `defect` is ρ of all distributions. Rewards that are large beside their spread are
-    centred, and `offset` is then what all returns are larger by, exactly.
+    `terms`: the most moves of one (x, a). For each x: `available (N, A)`, and `label (N)`, the value that the secret takes if
+    it is settled there, at `secret_time`. `paid`: what is bounded, the return first, then the quantities of the further
+    constraints. `endless`: the return is over an infinite horizon. `most_bits ≥ log2 |Z|`. `defect` is ρ of all distributions.
 
     Example: one model, one action, a memoryless secret; state 0 goes to 0 or 1 with probability 1/2, state 1 stays; the
     observer sees 0 in state 0, and in state 1 it sees 0 or 1 with probabilities 1/4 and 3/4; the start is state 0. Then
@@ -58,17 +78,13 @@ class CheckedProblem:
         self.most_bits = _log2_rounded_up(self.values)
         model, memory, state = np.unravel_index(np.arange(self.size), (len(models), memories, states))
         self.model_state = model, state
-        self.reward = np.stack([one.rewards for one in models])[model, state]
-        self.terminal = np.stack([one.terminal_rewards for one in models])[model, state]
-        self.largest_reward = float(max(np.abs(self.reward).max(), np.abs(self.terminal).max()))
-        self.offset = Fraction(0)
-        if not self.endless and self.horizon <= _MOST_EXACT_STEPS:
-            self._centre()
-        spread = self.largest_reward * (1 / (1 - self.discount) if self.endless else self.horizon + 1)
-        require(
-            spread <= LARGEST,
-            f"problem: its rewards sum to up to {spread:.3g}, expected 2^900 (about 8e270) or less: scale them",
+        rewards = np.stack([one.rewards for one in models])[model, state]
+        terminal = np.stack([one.terminal_rewards for one in models])[model, state]
+        others = (
+            self._paid(one.paid[model, state], one.terminal[model, memory, state], one.discount, int(one.sign))
+            for one in problem.further
         )
+        self.paid = self._paid(rewards, terminal, self.discount, 1), *others
         self.available = np.stack([one.available for one in models])[model, state]
         self.label = table.label[model if len(table.label) > 1 else 0, memory, state]
         *self.start, first, second, third = starts(problem)
@@ -85,13 +101,22 @@ class CheckedProblem:
         longest = max(observer.num_observations, states, len(models))
         self.defect = defect_of(_sums(problem), longest, "problem")
 
-    def _centre(self) -> None:
-        """Subtract from the rewards what is large beside their spread; `offset` is what that takes from every return."""
-        shift, last, discount = centre_of(self.reward), centre_of(self.terminal), Fraction(self.discount)
-        if shift or last:
-            self.reward, self.terminal = self.reward - shift, self.terminal - last
-            steps = sum(discount**time for time in range(self.horizon))
-            self.offset = Fraction(shift) * steps + Fraction(last) * discount**self.horizon
+    def _paid(self, reward: np.ndarray, terminal: np.ndarray, discount: float, sign: int) -> Paid:
+        """A quantity less what is large beside the spread of its rewards; `offset` is what that takes from every value."""
+        given, offset = (reward, terminal), Fraction(0)
+        largest = float(max(np.abs(reward).max(), np.abs(terminal).max()))
+        if not self.endless and self.horizon <= _MOST_EXACT_STEPS:
+            shift, last, factor = centre_of(reward), centre_of(terminal), Fraction(discount)
+            if shift or last:
+                reward, terminal = reward - shift, terminal - last
+                steps = sum(factor**time for time in range(self.horizon))
+                offset = Fraction(shift) * steps + Fraction(last) * factor**self.horizon
+        spread = largest * (1 / (1 - self.discount) if self.endless else self.horizon + 1)
+        require(
+            spread <= LARGEST,
+            f"problem: its rewards sum to up to {spread:.3g}, expected 2^900 (about 8e270) or less: scale them",
+        )
+        return Paid(reward, terminal, discount, sign, largest, offset, given)
 
     def moves(self, x: Numbers) -> tuple[Numbers, Numbers]:
         """All moves from each x: the position in `x`, and the number of the move.

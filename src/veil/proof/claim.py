@@ -9,7 +9,7 @@ from ..policy.policy import Policy
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
 from .arithmetic import require
-from .certificate import Certificate
+from .certificate import Certificate, ProvenConstraint
 from .reading import is_finite
 
 
@@ -19,8 +19,12 @@ def policy_words(problem: Problem, policy: Policy) -> str:
         return policy.describe()
     known = "its state"
     if problem.secret_table.agent_knows:
-        known += " and the model that runs" if len(problem.models) > 1 else " and the state of the secret's automaton"
+        known += " and the model that runs" if len(problem.models) > 1 else f" and the state of {_automaton(problem)}"
     return f"{policy.describe()}; its agent sees {known}{policy.more_seen()}"
+
+
+def _automaton(problem: Problem) -> str:
+    return "the automata of the secret and the constraints" if problem.further else "the secret's automaton"
 
 
 def bound_words(problem: Problem, goal: str) -> str:
@@ -30,7 +34,7 @@ def bound_words(problem: Problem, goal: str) -> str:
             "all policies: how little they can hide is the minimum of a concave function, which the game does not bound"
         )
     more = len(problem.models) > 1 or len(problem.secret_table.memory_names) > 1
-    hidden = ", the model that runs and the state of the secret's automaton" if more else ""
+    hidden = f", the model that runs and the state of {_automaton(problem)}" if more else ""
     return (
         f"all policies, with any memory, even if they know the state, the start{hidden} and all that the observer sees"
     )
@@ -38,11 +42,14 @@ def bound_words(problem: Problem, goal: str) -> str:
 
 def claim_words(claim: Certificate) -> str:
     """The claim in two sentences: bits rounded outward, returns in full."""
-    limit = "" if claim.threshold is None else f" with return ≥ {float(claim.threshold)!r}"
+    limits = [] if claim.threshold is None else [f"return ≥ {float(claim.threshold)!r}"]
+    limits += [one.text for one in claim.constraints]
+    limit = f" with {', '.join(limits)}" if limits else ""
+    reached = " ".join([_return_words(claim), *map(_constraint_words, claim.constraints)])
     if claim.goal == "transparent":
         return (
             f"hides at most {upper_text(claim.upper)} bits (proven); over all policies{limit} only the lower bound 0 is"
-            f" proven. {_return_words(claim)}"
+            f" proven. {reached}"
         )
     own = (
         f"hides at least {lower_text(claim.lower)} bits (proven)"
@@ -51,19 +58,32 @@ def claim_words(claim: Certificate) -> str:
     )
     return (
         f"{own}; proven upper bound over all policies{limit}:"
-        f" {upper_text(claim.upper)} bits (witness attached). {_return_words(claim)}"
+        f" {upper_text(claim.upper)} bits (witness attached). {reached}"
     )
 
 
 def _return_words(claim: Certificate) -> str:
     """What is proven of the return: at least a number; less than the threshold, or how far from it where neither is."""
     low, high = least_return(claim), Fraction(claim.expected_return) + Fraction(claim.return_error)
+    at_least = f"Its return is at least {rounded_down(low)!r}."
     if claim.feasible or claim.threshold is None:
-        return f"Its return is at least {rounded_down(low)!r}."
+        return at_least
     if high < Fraction(claim.threshold):
         return f"Its return is at most {-rounded_down(-high)!r}, which misses the threshold."
+    if not all(one.met for one in claim.constraints):  # and so nothing is claimed of the threshold
+        return at_least
     off = upper_text(float(max(high - Fraction(claim.threshold), Fraction(claim.threshold) - low)), significant=2)
     return f"Whether it reaches the threshold is not proven: the return lies within {off} of it."
+
+
+def _constraint_words(one: ProvenConstraint) -> str:
+    """What is proven of the quantity of a constraint: how far inside its bound it is, or that it is not proven to be."""
+    low, high = Fraction(one.value) - Fraction(one.error), Fraction(one.value) + Fraction(one.error)
+    worst = max(low, Fraction(one.bound)) if one.relation == "≥" else min(high, Fraction(one.bound))
+    if one.met:
+        most = rounded_down(worst) if one.relation == "≥" else -rounded_down(-worst)
+        return f"{one.name} is at {'least' if one.relation == '≥' else 'most'} {most!r}."
+    return f"{one.name} is not proven to be {one.relation} {float(one.bound)!r}: it is {float(one.value)!r}."
 
 
 def seal_of(claim: Certificate) -> str:
@@ -86,6 +106,7 @@ def check_claim(claim: Certificate, problem: Problem, policy: Policy) -> None:
     for name, value in expected.items():
         found = getattr(claim, name)
         require(found == value, f"{name}: the certificate says {found!r}, and what is given has {value!r}")
+    _check_constraints(claim, problem)
     stated = "threshold" in expected or claim.threshold is not None
     require(stated, f"threshold: it is None, expected the number that {problem.min_return} is")
     fits = claim.goal in ("opaque", "transparent") and (claim.goal == "opaque") == (claim.witness is not None)
@@ -93,9 +114,16 @@ def check_claim(claim: Certificate, problem: Problem, policy: Policy) -> None:
     require(
         claim.feasible is True or claim.feasible is False, f"feasible: it is {claim.feasible!r}, expected a truth value"
     )
-    require(claim.feasible or claim.threshold is not None, "feasible: there is no threshold to miss")
-    # For every policy H ≤ U(q,λ) + λ (δ − V).
+    met = all(one.met for one in claim.constraints)
+    require(met or not claim.feasible, "feasible: it is True, and a constraint is not met")
+    some = claim.threshold is not None or not met
+    require(claim.feasible or some, "feasible: there is no threshold to miss, and no constraint")
+    # For every policy H ≤ U(q,λ) + Σ_k λ_k s_k (δ_k − V_k).
     highest = Fraction(claim.upper) + Fraction(claim.price) * missing_return(claim)
+    require(len(claim.prices) == len(claim.constraints), "rule: its prices are not one for each constraint")
+    for price, one in zip(claim.prices, claim.constraints, strict=True):
+        require(is_finite(price), f"rule: a price is {_short(price)}, expected a finite number")
+        highest += Fraction(price) * _missing(one)
     require(0 <= claim.lower <= highest, f"bounds: lower {claim.lower} and upper {claim.upper} do not fit each other")
     known = claim.best_known is None or claim.best_known <= claim.upper + 1e-9
     require(known, f"best_known: {claim.best_known} is above the upper bound {claim.upper}")
@@ -119,6 +147,31 @@ def _check_numbers(claim: Certificate) -> None:
         whole = isinstance(value, int) and not isinstance(value, bool) and -1 <= value < 2**31
         require(whole, f"{name}: it is {_short(value)}, expected a whole number")
     require(len(claim.window) == 2 and claim.merge >= 0, "window or merge: out of range")
+
+
+def _check_constraints(claim: Certificate, problem: Problem) -> None:
+    """Raise `CertificateError` unless the constraints are those of the problem, with numbers that can be computed with."""
+    require(type(claim.constraints) is tuple, "constraints: expected a tuple of them")
+    names = [one.name for one in claim.constraints]
+    require(len(names) == len(problem.further), f"constraints: they are {names}, expected {len(problem.further)}")
+    for one, wanted in zip(claim.constraints, problem.further, strict=True):
+        said = one.name, one.relation
+        expected = wanted.name, wanted.relation
+        require(said == expected, f"constraints: {said} is claimed, expected {expected}")
+        for name in ("bound", "value", "error"):
+            number = getattr(one, name)
+            good = is_finite(number) and (name != "error" or number >= 0)
+            require(good, f"constraints: {name} of {one.name} is {_short(number)}, expected a finite number")
+        same = isinstance(wanted.bound, str) or one.bound == wanted.bound
+        require(same, f"constraints: the bound of {one.name} is {one.bound}, and the problem's is {wanted.bound}")
+        require(one.met is True or one.met is False, f"constraints: met is {one.met!r}, expected a truth value")
+
+
+def _missing(one: ProvenConstraint) -> Fraction:
+    """By how much a quantity may miss its bound; 0 where it does not."""
+    sign = 1 if one.relation == "≥" else -1
+    short = sign * (Fraction(one.bound) - Fraction(one.value)) + Fraction(one.error)
+    return Fraction(0) if one.met else max(Fraction(0), short)
 
 
 def _short(value: object) -> str:

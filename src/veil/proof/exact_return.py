@@ -1,4 +1,4 @@
-"""The return of a policy in whole numbers: decides whether a threshold is reached where floats cannot.
+"""What a policy earns, in whole numbers: decides whether a bound is met where floats cannot.
 
 Every distribution is divided by its exact sum, in the intervals of `common/exact.py`.
 """
@@ -12,20 +12,23 @@ from jaxtyping import Float, Int
 from ..common.exact import Interval, bits_for, discounted, mean, proportions, scaled, whole_numbers
 from .arithmetic import group
 from .checked_policy import CheckedPolicy
-from .checked_problem import CheckedProblem, moves, starts
+from .checked_problem import CheckedProblem, Paid, moves, starts
 
 _MOST_MOVES = 200_000  # of all steps together, about half a second
 
 
-def exact_return(problem: CheckedProblem, policy: CheckedPolicy) -> tuple[Fraction, Fraction] | None:
-    """Bounds on the expected return over the horizon; None where it would take too long, or over an infinite horizon.
+def exact_return(
+    problem: CheckedProblem, policy: CheckedPolicy, paid: Paid | None = None
+) -> tuple[Fraction, Fraction] | None:
+    """Bounds on the expected sum of a quantity, the return by default, over the horizon; None where it would take too long,
+    or over an infinite horizon.
 
     `V_t = Σ_a π(a) (R + γ Σ P b V_{t+1}) `, over the (memory, x, z) that the policy reaches, from the last step to the first.
     Cost: about 2 microseconds for each move of each step.
     """
     if problem.endless:
         return None
-    return _ExactReturn(problem, policy).bounds()
+    return _ExactReturn(problem, policy, paid or problem.paid[0]).bounds()
 
 
 class _Step(NamedTuple):
@@ -43,9 +46,9 @@ class _Step(NamedTuple):
 class _ExactReturn:
     """The pass: what is reached, forward; then the values, backward."""
 
-    def __init__(self, problem: CheckedProblem, policy: CheckedPolicy):
-        self.problem, self.policy = problem, policy
-        self.bits = bits_for(problem.largest_reward)
+    def __init__(self, problem: CheckedProblem, policy: CheckedPolicy, paid: Paid):
+        self.problem, self.policy, self.paid = problem, policy, paid
+        self.bits = bits_for(paid.largest)
         self.rows: dict[int, list[int]] = {}
 
     def bounds(self) -> tuple[Fraction, Fraction] | None:
@@ -57,10 +60,8 @@ class _ExactReturn:
             return None
         steps, last = reached
         self.columns = moves(self.problem.problem)
-        models, where = self.problem.problem.models, self.problem.model_state
-        rewards = np.stack([one.rewards for one in models])[where]
-        terminal = np.stack([one.terminal_rewards for one in models])[where][last]
-        values = [scaled(number, self.bits) for number in terminal.tolist()]
+        rewards, terminal = self.paid.given
+        values = [scaled(number, self.bits) for number in terminal[last].tolist()]
         for step in reversed(steps):
             values = self._before(step, values, rewards)
         low, high = mean(self._start_weights(), [values[number] for number in first.tolist()])
@@ -91,7 +92,7 @@ class _ExactReturn:
 
     def _before(self, step: _Step, values: list[Interval], rewards: Float[np.ndarray, "N A"]) -> list[Interval]:
         """The values before a step, from those after it."""
-        discount, actions = Fraction(self.problem.discount), self.problem.actions
+        discount, actions = Fraction(self.paid.discount), self.problem.actions
         places: dict[tuple[int, int], list[int]] = {}
         for place, key in enumerate(zip(step.entry.tolist(), step.choice.tolist(), strict=True)):
             places.setdefault(key, []).append(place)

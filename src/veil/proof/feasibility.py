@@ -1,27 +1,80 @@
-"""Whether a policy is proven to reach the threshold: by the verifier, and in exact arithmetic where floats cannot tell."""
+"""Whether a policy is proven to meet the constraints: by the verifier, and in exact arithmetic where floats cannot tell."""
+
+import math
+from dataclasses import replace
 
 import numpy as np
 
 from ..common.errors import VeilError
+from ..engine.feasibility import further_targets
 from ..engine.return_range import reaches, threshold
 from ..engine.returns import optimal_values
+from ..measure.constrained import ConstraintValue, further_constraints
 from ..policy.policy import Policy
 from ..problem.problem import Problem
-from .checked_problem import CheckedProblem
-from .policy_values import policy_return
+from ..problem.return_rounding import always_met, further_rounding
+from .checked_problem import Bounds, CheckedProblem
+from .policy_values import PolicyReturns, policy_return
 
 
-def reaches_threshold(problem: Problem, policy: Policy, expected_return: float) -> bool:
-    """Whether the return of a policy is proven to be `problem.min_return` or more, as its certificate will say.
+def meets_constraints(problem: Problem, policy: Policy, expected_return: float) -> bool:
+    """Whether a policy is proven to reach `problem.min_return` and to meet every further constraint, as its certificate says.
 
     **Arguments:** `expected_return`: as it was evaluated; far enough from the threshold it decides without the verifier.
     """
+    return reaches_threshold(problem, policy, expected_return) and all(
+        one.met for one in proven_constraints(problem, policy)
+    )
+
+
+def reaches_threshold(problem: Problem, policy: Policy, expected_return: float) -> bool:
+    """Whether the return of a policy is proven to be `problem.min_return` or more, whatever the further constraints."""
     if reaches(problem, expected_return):
         return True
+    found = _verified(problem, policy)
+    return found is not None and found.reaches
+
+
+def proven_constraints(problem: Problem, policy: Policy) -> tuple[ConstraintValue, ...]:
+    """The further constraints with the values of their quantities; each is `met` where that is proven.
+
+    A value within rounding errors of its bound is decided by the verifier, and stated on the side of the bound that is so;
+    where the verifier cannot tell, outside.
+    """
+    values = further_constraints(problem, policy)
+    always = [
+        always_met(one.sign, value.bound, one.paid, one.terminal, one.discount, problem.horizon)
+        for one, value in zip(problem.further, values, strict=True)
+    ]
+    values = tuple(_stated(one, True) if sure else one for one, sure in zip(values, always, strict=True))
+    errors = zip(values, further_rounding(problem), always, strict=True)
+    near = [abs(one.slack) <= error and not sure for one, error, sure in errors]
+    if not any(near):
+        return values
+    found = _verified(problem, policy)
+    met = [False] * len(values) if found is None else [one.met for one in found.further]
+    return tuple(_stated(one, proven) if close else one for one, proven, close in zip(values, met, near, strict=True))
+
+
+def _stated(one: ConstraintValue, met: bool) -> ConstraintValue:
+    """A value on the side of its bound that is proven."""
+    inside = 1.0 if one.relation == "≥" else -1.0
+    if met:
+        return one if one.met else replace(one, value=one.bound)
+    return replace(one, value=math.nextafter(one.bound, -inside * math.inf)) if one.met else one
+
+
+def _verified(problem: Problem, policy: Policy) -> PolicyReturns | None:
+    """What the verifier proves of a policy's return and constraints; None where it cannot."""
     try:
-        return policy_return(CheckedProblem(problem), policy, after_horizon(problem), threshold(problem)).feasible
+        return policy_return(CheckedProblem(problem), policy, after_horizon(problem), bounds_of(problem))
     except VeilError:  # too large for the verifier, or an observer that it does not cover
-        return False
+        return None
+
+
+def bounds_of(problem: Problem) -> Bounds:
+    """The bounds of all constraints as numbers: the threshold on the return, None where there is none, then the others."""
+    return threshold(problem), *(one.bound for one in further_targets(problem))
 
 
 def stated_return(expected_return: float, threshold: float | None, feasible: bool) -> float:

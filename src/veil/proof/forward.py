@@ -10,11 +10,34 @@ from ..common.errors import TooLargeError
 from ..common.logs import log2_or_zero
 from .arithmetic import FLOOR, TINY, UNIT, defect_of, discount_power, gamma, group
 from .checked_policy import CheckedPolicy
-from .checked_problem import CheckedProblem
+from .checked_problem import CheckedProblem, Paid
 from .merging import merge_histories
 
 MOST_MOVES = 2**25  # of one step, at about 80 bytes each
 _SECONDS_A_MOVE = 4e-7  # of a step, with its sorting: measured on one core
+
+
+class Sum:
+    """What is paid of a quantity along a pass.
+
+    `parts[t]` is the expected payment of decision t, `weighted` the sum of `(t + 1)` times the expected size of each payment,
+    and `left_out` bounds what was too small to be counted, in units of the largest.
+    """
+
+    def __init__(self, paid: Paid):
+        self.paid, self.parts = paid, list[float]()
+        self.weighted = self.left_out = 0.0
+
+    def pay(
+        self, time: int, mass: Float[np.ndarray, " n"], x: Int[np.ndarray, " n"], choices: np.ndarray, nodes: int
+    ) -> None:
+        """Add the decision at a time, of entries of some mass in x."""
+        reward = np.repeat(self.paid.reward[x], nodes, axis=1)
+        power, missed = discount_power(self.paid.discount, time)
+        self.left_out += missed + choices.size * TINY
+        paid = (mass[:, None] * choices * power * reward).ravel()
+        self.parts.append(math.fsum(paid.tolist()))
+        self.weighted += (time + 1) * math.fsum(np.abs(paid).tolist())
 
 
 class ForwardPass:
@@ -25,9 +48,7 @@ class ForwardPass:
 
     `roundings` counts the roundings behind the worst weight, `most_in_a_step` those of one step, `defect` is ρ of all rows
     used. Weights below `below` are left out, `lost` bounds their sum. `merge`: how many histories to keep apart, 0 for
-    all; `charged`: the bits that merging may have cost. `paid[t]` is the expected reward of decision t, `weighted` the
-    sum of `(t + 1)` times the expected size of each reward, and `left_out` bounds what was too small to be counted, in units
-    of the largest reward.
+    all; `charged`: the bits that merging may have cost. `sums`: what is paid of each quantity of the problem.
 
     Example: the problem of `CheckedProblem`, whose secret is the state at T = 1. At first there is one entry, history 0
     (observation 0) in x = 0 with mass 1. After `step(0)` there are three: history 0 (0 again) in x = 0 with mass 1/2 and in
@@ -49,8 +70,7 @@ class ForwardPass:
         self.clock, self.most_moves = clock, most_moves
         self.below, self.merge, self.charged = max(below, FLOOR), merge, 0.0
         self.roundings, self.defect, self.lost, self.most_in_a_step = 2.0, problem.defect, 0.0, 0.0
-        self.paid: list[float] = []
-        self.weighted = self.left_out = 0.0
+        self.sums = [Sum(paid) for paid in problem.paid]
         x, event, mass = problem.start
         memory, z = policy.remembers(0, x, x, x, event), problem.settled(0, x, np.zeros_like(x))
         self._store(event if apart else 0 * x, memory, x, z, mass)
@@ -72,7 +92,8 @@ class ForwardPass:
         problem, nodes = self.problem, self.policy.nodes
         choices = self.policy.choices(time, self.memory, self.x, self.z)
         self.defect = max(self.defect, defect_of(choices.sum(axis=1), choices.shape[1], "policy"))
-        self._pay(time, choices)
+        for one in self.sums:
+            one.pay(time, self.mass, self.x, choices, nodes)
         count = nodes * int(problem.degree[self.x].sum())
         if count > self.most_moves:
             raise TooLargeError(
@@ -95,15 +116,6 @@ class ForwardPass:
         self._store(history, memory, x, problem.settled(time + 1, x, self.z[position]), mass[kept])
         if self.apart and self.merge:
             self._merge()
-
-    def _pay(self, time: int, choices: Float[np.ndarray, "n A"]) -> None:
-        problem = self.problem
-        reward = np.repeat(problem.reward[self.x], self.policy.nodes, axis=1)
-        power, missed = discount_power(problem.discount, time)
-        self.left_out += missed + choices.size * TINY
-        paid = (self.mass[:, None] * choices * power * reward).ravel()
-        self.paid.append(math.fsum(paid.tolist()))
-        self.weighted += (time + 1) * math.fsum(np.abs(paid).tolist())
 
     def _store(self, history: Int[np.ndarray, " n"], *columns: np.ndarray) -> None:
         """Add up the masses of equal (history, memory, x, z)."""

@@ -17,10 +17,11 @@ from ..common.logs import code_lengths_bits, posteriors
 from ..engine.hidden import build
 from ..game.pairs import FullHistory, LastEvents, ObserverMemory, make_pairs
 from ..game.refine import SolvedGame, enclose_game
+from ..game.several import enclose_constrained_game, solve_constrained_game
 from ..game.solve import GameResult, solve_game
 from .backward import rule_bound
 from .certificate import Witness
-from .checked_problem import CheckedProblem
+from .checked_problem import Bounds, CheckedProblem
 
 _MARGIN = 2.0**-39  # bits added to each cost, so that `Σ_z 2^−cost` stays below one by more than the verifier asks
 _BLIND_SHARE, _BLIND_GAP = 0.3, 1e-4  # of the time, and bits, for the game of an observer without memory
@@ -40,7 +41,7 @@ class ObserverBound:
 
 def best_observer(
     problem: CheckedProblem,
-    threshold: float | None,
+    bounds: Bounds,
     values: Float[np.ndarray, "K S"] | None,
     gap: float,
     clock: Clock,
@@ -49,10 +50,10 @@ def best_observer(
 ) -> ObserverBound:
     """The observer with the smallest bound that is found in the time; a keyboard interrupt ends the search with the best.
 
-    **Arguments:** `threshold`, δ; `values`, what is earned after the horizon; `gap`, bits at which a game ends; `game`: one
-    that was already solved, instead of solving one; the `clock` reports how far a game is.
+    **Arguments:** `bounds` of the constraints; `values`, what is earned after the horizon; `gap`, bits at which a game ends;
+    `game`: one that was already solved, instead of solving one; the `clock` reports how far a game is.
     """
-    search = _Search(problem, threshold, values, gap, clock, memory_bytes)
+    search = _Search(problem, bounds, values, gap, clock, memory_bytes)
     with contextlib.suppress(OutOfTime), interruptible():  # what was proven until then is complete
         search.try_simple()
         if game is None:
@@ -68,20 +69,20 @@ class _Search:
     def __init__(
         self,
         problem: CheckedProblem,
-        threshold: float | None,
+        bounds: Bounds,
         values: Float[np.ndarray, "K S"] | None,
         gap: float,
         clock: Clock,
         memory_bytes: int,
     ):
-        self.problem, self.threshold, self.values = problem, threshold, values
+        self.problem, self.bounds, self.values = problem, bounds, values
         self.gap, self.clock, self.memory_bytes = gap, clock, memory_bytes
         self.best = ObserverBound(_even_odds(problem), problem.most_bits)
         self.blind: GameResult | None = None
 
     def offer(self, witness: Witness, hidden: float | None = None) -> None:
         """Keep an observer if the verifier's induction proves less for it, and what its game knows to be hidden."""
-        bound, best = rule_bound(self.problem, witness, self.threshold, self.values), self.best
+        bound, best = rule_bound(self.problem, witness, self.bounds, self.values), self.best
         known = max((bits for bits in (best.known, hidden) if bits is not None), default=None)
         if bound < best.upper:
             best = ObserverBound(witness, bound)
@@ -105,14 +106,17 @@ class _Search:
         found = self._game(FullHistory(), self.clock, self.gap)
         if found is not None or self._induction_seconds(self.problem.events) > self.clock.left:
             return found
+        problem, limited = self.problem.problem, self.clock.share(_GAME_SHARE)
         try:
+            if problem.further:
+                return enclose_constrained_game(problem, gap=self.gap, memory_bytes=self.memory_bytes, clock=limited)
             return enclose_game(
-                self.problem.problem,
-                threshold=self.threshold,
+                problem,
+                threshold=self.bounds[0],
                 gap=self.gap,
                 memory_bytes=self.memory_bytes,
                 blind=self.blind,
-                clock=self.clock.share(_GAME_SHARE),
+                clock=limited,
             )
         except TooLargeError:
             return None
@@ -127,7 +131,9 @@ class _Search:
         spare = clock.share(more=-_INDUCTION_SECONDS * moves)
         if spare.left < _GAME_SECONDS * moves:
             return None
-        problem, threshold = self.problem.problem, self.threshold
+        problem, threshold = self.problem.problem, self.bounds[0]
+        if problem.further:
+            return solve_constrained_game(problem, pairs=pairs, gap=gap, clock=spare)
         return solve_game(problem, threshold=threshold, gap=gap, pairs=pairs, blind=self.blind, clock=spare)
 
     def _induction_seconds(self, nodes: int) -> float:
@@ -157,7 +163,8 @@ def _staying(problem: CheckedProblem, first: Int[np.ndarray, " F"], rule: Float[
     """An observer who stays in the node that the first event led to."""
     words = "nothing" if len(rule) == 1 else "the first event"
     following = (_loops(problem, len(rule)),) * problem.horizon
-    return Witness(first, following, code_lengths_bits(rule) + _MARGIN, 0.0, words)
+    free = (0.0,) * len(problem.problem.further)
+    return Witness(first, following, code_lengths_bits(rule) + _MARGIN, 0.0, words, free)
 
 
 def _loops(problem: CheckedProblem, nodes: int) -> Int[np.ndarray, "n E"]:
@@ -178,4 +185,4 @@ def _witness(problem: CheckedProblem, game: GameResult) -> Witness:
     missing = problem.horizon - len(graph.following)
     following = (*graph.following, *[_loops(problem, graph.sizes[-1])] * missing)
     costs = np.where(game.pairs.reachable, game.costs + _MARGIN, np.inf)
-    return Witness(graph.first, following, costs, game.multiplier, graph.kind)
+    return Witness(graph.first, following, costs, game.multiplier, graph.kind, game.prices)

@@ -1,4 +1,4 @@
-"""What the verifier proves of a policy: bounds on its opacity and its return, and whether that reaches the threshold."""
+"""What the verifier proves of a policy: bounds on its opacity, its return, and whether it meets every constraint."""
 
 import math
 from dataclasses import dataclass
@@ -10,35 +10,51 @@ from jaxtyping import Float
 from ..common.clock import UNLIMITED, Clock
 from ..common.values import Value
 from ..policy.policy import Policy
+from ..problem.return_rounding import always_met
 from .arithmetic import FLOOR, TINY, discount_power, gamma, require
 from .backward import continuation_values
 from .checked_policy import CheckedPolicy, read_policy
-from .checked_problem import CheckedProblem
+from .checked_problem import Bounds, CheckedProblem
 from .exact_return import exact_return
-from .forward import MOST_MOVES, ForwardPass
+from .forward import MOST_MOVES, ForwardPass, Sum
 
 _MOST_STEPS = 20_000  # of a sum over an infinite horizon
 _NEGLIGIBLE = 1e-13  # discount^t at which that sum is cut; the rest is bounded
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PolicyReturn(Value):
-    """The return of a policy, within `return_error`; `feasible`: it is proven to be the threshold or more."""
+class ProvenValue(Value):
+    """A quantity under a policy, within `error`; `met`: it is proven to be within its bound."""
 
-    expected_return: float
-    return_error: float
-    feasible: bool
+    value: float
+    error: float
+    met: bool
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PolicyValues(Value):
-    """What is proven of a policy: its opacity lies between `lower` and `upper`; its return is as in `PolicyReturn`."""
+class PolicyReturns(Value):
+    """The return of a policy, within `return_error`, and the quantities of the further constraints.
+
+    `reaches`: the return is proven to be the threshold or more; `feasible`: every constraint is proven to be met.
+    """
+
+    expected_return: float
+    return_error: float
+    reaches: bool
+    further: tuple[ProvenValue, ...]
+
+    @property
+    def feasible(self) -> bool:
+        """Whether every constraint is proven to be met."""
+        return self.reaches and all(one.met for one in self.further)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PolicyValues(PolicyReturns):
+    """What is proven of a policy: its opacity lies between `lower` and `upper`; the rest is as in `PolicyReturns`."""
 
     lower: float
     upper: float
-    expected_return: float
-    return_error: float
-    feasible: bool
 
 
 def policy_values(
@@ -48,7 +64,7 @@ def policy_values(
     prune: float,
     values: Float[np.ndarray, "K S"] | None,
     *,
-    threshold: float | None = None,
+    bounds: Bounds = (),
     goal: str = "opaque",
     merge: int = 0,
     clock: Clock = UNLIMITED,
@@ -63,7 +79,7 @@ def policy_values(
     memory, and again at b ≤ T, which bounds the opacity from below; (-1, T + 1) is the whole horizon. With goal
     "transparent" it forgets at a and stops looking at b, which bounds the opacity from above. `prune`: weights below it
     are left out of the window. `merge`: histories that a layer keeps apart, 0 for all. `values`, `(K, S)`: what a
-    time-dependent policy earns after T, for an infinite return. `threshold`: δ, which the return should reach.
+    time-dependent policy earns after T, for an infinite return. `bounds`: what is to be reached; by default nothing is.
 
     **Raises:** `CertificateError` where the window, the policy or the values are not valid; `TooLargeError`, `OutOfTime`.
     """
@@ -88,23 +104,23 @@ def policy_values(
     lower, upper = inside.bits()
     if left >= 0 or right <= horizon:  # an observer who is told more bounds from below only, one who forgets from above
         lower, upper = (lower, problem.most_bits) if goal == "opaque" else (0.0, upper)
-    found = _returns(problem, read, law, values, threshold)
-    return PolicyValues(lower, upper, found.expected_return, found.return_error, found.feasible)
+    found = _returns(problem, read, law, values, bounds)
+    return PolicyValues(found.expected_return, found.return_error, found.reaches, found.further, lower, upper)
 
 
 def policy_return(
     problem: CheckedProblem,
     policy: Policy,
     values: Float[np.ndarray, "K S"] | None,
-    threshold: float | None,
+    bounds: Bounds,
     clock: Clock = UNLIMITED,
-) -> PolicyReturn:
-    """The return alone, as in `policy_values`. **Raises:** the same."""
+) -> PolicyReturns:
+    """The return and the quantities of the constraints alone, as in `policy_values`. **Raises:** the same."""
     read = read_policy(problem, policy)
     law = ForwardPass(problem, read, clock, MOST_MOVES, apart=False)
     for time in range(problem.horizon):
         law.step(time)
-    return _returns(problem, read, law, values, threshold)
+    return _returns(problem, read, law, values, bounds)
 
 
 def _returns(
@@ -112,13 +128,14 @@ def _returns(
     policy: CheckedPolicy,
     law: ForwardPass,
     values: Float[np.ndarray, "K S"] | None,
-    threshold: float | None,
-) -> PolicyReturn:
-    """The expected return and a bound on its error, from a pass at time T, which goes on where an infinite sum does."""
-    steps, last, tail = problem.horizon, problem.terminal, 0.0
+    bounds: Bounds,
+) -> PolicyReturns:
+    """All quantities with bounds on their errors, from a pass at time T, which goes on where an infinite sum does."""
+    earned = problem.paid[0]
+    steps, last, tail = problem.horizon, earned.terminal, 0.0
     law.apart = False
     if problem.endless and policy.stationary:
-        tail = float(np.abs(problem.reward).max()) / (1 - problem.discount)
+        tail = float(np.abs(earned.reward).max()) / (1 - problem.discount)
         while steps < _MOST_STEPS and problem.discount**steps > _NEGLIGIBLE:
             law.step(steps)
             steps += 1
@@ -127,19 +144,43 @@ def _returns(
         require(policy.knows_model, "policy: it is time-dependent, and after the horizon an agent who does not know the"
                 " model cannot continue optimally")  # fmt: skip
         last, tail = continuation_values(problem, values)
-    power, missed = discount_power(problem.discount, steps)
-    left_out = law.left_out + missed + len(law.mass) * TINY
+    wanted = bounds or (None,) * len(law.sums)
+    own = _proven(law, policy, law.sums[0], wanted[0], last, steps, tail)
+    further = tuple(
+        _proven(law, policy, one, bound, one.paid.terminal, steps, 0.0)
+        for one, bound in zip(law.sums[1:], wanted[1:], strict=True)
+    )
+    return PolicyReturns(own.value, own.error, own.met, further)
+
+
+def _proven(
+    law: ForwardPass,
+    policy: CheckedPolicy,
+    found: Sum,
+    bound: float | None,
+    last: Float[np.ndarray, " N"],
+    steps: int,
+    tail: float,
+) -> ProvenValue:
+    """One quantity after so many steps, when x pays `last`, and what comes later at most `tail`."""
+    paid, problem = found.paid, law.problem
+    power, missed = discount_power(paid.discount, steps)
+    left_out = found.left_out + missed + len(law.mass) * TINY
     ends = (law.mass * power * last[law.x]).tolist()
-    weighted = law.weighted + (steps + 1) * math.fsum(map(abs, ends))  # what is paid at t went through t + 1 steps
-    largest = (np.abs(problem.reward).max() + np.abs(last).max()) * (steps + 1)
+    weighted = found.weighted + (steps + 1) * math.fsum(map(abs, ends))  # what is paid at t went through t + 1 steps
+    largest = (np.abs(paid.reward).max() + np.abs(last).max()) * (steps + 1)
     error = (gamma(law.most_in_a_step + 12) + 4.04 * law.defect) * weighted
     error = 1.02 * (error + (power + missed) * tail + (law.lost + left_out) * largest) + FLOOR
-    middle = Fraction(math.fsum([*law.paid, *ends])) + problem.offset
+    middle = Fraction(math.fsum([*found.parts, *ends])) + paid.offset
     low, high = middle - Fraction(float(error)), middle + Fraction(float(error))
-    if threshold is not None and low < Fraction(threshold) <= high:
-        low, high = exact_return(problem, policy) or (low, high)
-    feasible = threshold is None or low >= Fraction(threshold)
+    met = bound is None or (
+        not problem.endless and always_met(paid.sign, bound, *paid.given, paid.discount, problem.horizon)
+    )
+    if bound is not None and not met:
+        if low < Fraction(bound) <= high if paid.sign > 0 else low <= Fraction(bound) < high:
+            low, high = exact_return(problem, policy, paid) or (low, high)
+        met = low >= Fraction(bound) if paid.sign > 0 else high <= Fraction(bound)
     expected = float(min(max(middle, low), high))
     within = max(high - Fraction(expected), Fraction(expected) - low)
     error = float(within)
-    return PolicyReturn(expected, error if Fraction(error) >= within else math.nextafter(error, math.inf), feasible)
+    return ProvenValue(expected, error if Fraction(error) >= within else math.nextafter(error, math.inf), met)

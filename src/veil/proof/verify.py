@@ -3,8 +3,8 @@
 One forward pass (`forward.py`, `policy_values.py`) evaluates the policy against the observer, one backward induction
 (`backward.py`) maximises over all policies against the observer's rule; both bound their own rounding errors, and
 `exact_return.py` decides in whole numbers what floats cannot. The verifier imports NumPy, the rooms `common`, `problem` and
-`policy`, and from its own room besides these `certificate`, `claim`, `merging`, `arithmetic`, `reading`, `checked_problem`
-and `checked_policy`. It imports nothing of `engine`, `measure`, `game` and `planning`, which find policies
+`policy`, and from its own room besides these `certificate`, `claim`, `prices`, `merging`, `arithmetic`, `reading`,
+`checked_problem` and `checked_policy`. It imports nothing of `engine`, `measure`, `game` and `planning`, which find policies
 and rules; `tests/test_imports.py` checks that through all modules it reaches. What it has in common with them: a problem is a
 `Problem`, a policy a `Policy` whose room defines what the rows of a table stand for, and `common.logs` computes logarithms.
 `certify` is not independent of it: it searches by other means, and then calls these same functions to round its numbers.
@@ -18,7 +18,7 @@ from ..common.errors import CertificateError
 from ..common.values import Value
 from ..policy.policy import Policy
 from ..problem.problem import Problem
-from ..problem.return_rounding import return_rounding
+from ..problem.return_rounding import rounding_of
 from .arithmetic import UNIT, require
 from .backward import largest_return, rule_bound
 from .certificate import Certificate
@@ -61,16 +61,16 @@ def verify(certificate: Certificate, problem: Problem, policy: Policy) -> Verifi
 
 
 def _verify(claim: Certificate, problem: CheckedProblem, policy: Policy) -> Verification:
-    _check_percentage(claim, problem)
+    _check_percentages(claim, problem)
     found = policy_values(
         problem, policy, claim.window, claim.prune, claim.values,
-        threshold=claim.threshold, goal=claim.goal, merge=claim.merge,
+        bounds=claim.bounds, goal=claim.goal, merge=claim.merge,
     )  # fmt: skip
-    off = abs(Fraction(claim.expected_return) - Fraction(found.expected_return)) + Fraction(found.return_error)
-    require(off <= Fraction(claim.return_error), f"return: {claim.expected_return} ± {claim.return_error} is claimed, and"
-            f" {found.expected_return} ± {found.return_error} is found")  # fmt: skip
-    most = 4 * found.return_error + 32 * UNIT * abs(found.expected_return)
-    require(claim.return_error <= most, f"return: an error of {claim.return_error} is claimed, and {most} is the most")
+    _check_value("return", claim.expected_return, claim.return_error, found.expected_return, found.return_error)
+    for one, proven in zip(claim.constraints, found.further, strict=True):
+        _check_value(one.name, one.value, one.error, proven.value, proven.error)
+        require(one.met is proven.met, f"constraints: met is {one.met} for {one.text}, and a value of {proven.value} ±"
+                f" {proven.error} is found")  # fmt: skip
     require(claim.feasible is found.feasible, f"feasible: {claim.feasible} is claimed for the threshold {claim.threshold},"
             f" and a return of {found.expected_return} ± {found.return_error} is found")  # fmt: skip
     if claim.goal == "transparent":
@@ -79,26 +79,36 @@ def _verify(claim: Certificate, problem: CheckedProblem, policy: Policy) -> Veri
         return Verification(found, found.upper)
     require(claim.lower <= found.lower, f"lower bound: {claim.lower} is claimed, and {found.lower} is found")
     assert claim.witness is not None  # as its form was checked
-    upper = rule_bound(problem, claim.witness, claim.threshold, claim.values)
+    upper = rule_bound(problem, claim.witness, claim.bounds, claim.values)
     require(upper < math.inf, "upper bound: the rule excludes something that a policy can reach, and so proves nothing")
     upper = min(upper, problem.most_bits)  # which needs no witness
     require(claim.upper >= upper, f"upper bound: {claim.upper} is claimed, and {upper} is found")
     return Verification(found, upper)
 
 
-def _check_percentage(claim: Certificate, problem: CheckedProblem) -> None:
-    """Raise `CertificateError` where the threshold is not the share of the range of returns that the problem asks for.
+def _check_value(name: str, value: float, error: float, found: float, found_error: float) -> None:
+    """Raise `CertificateError` unless a quantity is claimed within an error that holds and is not needlessly large."""
+    off = abs(Fraction(value) - Fraction(found)) + Fraction(found_error)
+    require(off <= Fraction(error), f"{name}: {value} ± {error} is claimed, and {found} ± {found_error} is found")
+    most = 4 * found_error + 32 * UNIT * abs(found)
+    require(error <= most, f"{name}: an error of {error} is claimed, and {most} is the most")
+
+
+def _check_percentages(claim: Certificate, problem: CheckedProblem) -> None:
+    """Raise `CertificateError` where a bound is not the share of its quantity's range that the problem asks for.
 
     An agent that does not know which model runs may not reach the ends of that range; its threshold lies inside it.
     """
-    wanted = problem.problem.min_return
-    if not isinstance(wanted, str) or claim.threshold is None:
-        return
-    largest, smallest = largest_return(problem), -largest_return(problem, sign=-1.0)
-    rounding = _SAME_RETURN * (largest - smallest) + 4 * return_rounding(problem.problem)
-    share = float(wanted.removesuffix("%")) / 100
-    low = high = smallest + share * (largest - smallest)
-    if len(problem.problem.models) > 1 and not problem.problem.secret_table.agent_knows:
-        low, high = smallest, largest
-    is_so = low - rounding <= claim.threshold <= high + rounding
-    require(is_so, f"threshold: {claim.threshold} is claimed for {wanted}, and {low} is found")
+    asked = (problem.problem.min_return, *(one.bound for one in problem.problem.further))
+    for wanted, bound, paid in zip(asked, claim.bounds, problem.paid, strict=True):
+        if not isinstance(wanted, str) or bound is None:
+            continue
+        largest, smallest = largest_return(problem, paid), -largest_return(problem, paid, sign=-1.0)
+        rounding = _SAME_RETURN * (largest - smallest) + 4 * rounding_of(problem.problem, *paid.given, paid.discount)
+        share = float(wanted.removesuffix("%")) / 100
+        low = high = smallest + share * (largest - smallest)
+        unknown = len(problem.problem.models) > 1 and not problem.problem.secret_table.agent_knows
+        if unknown and paid is problem.paid[0]:
+            low, high = smallest, largest
+        is_so = low - rounding <= bound <= high + rounding
+        require(is_so, f"threshold: {bound} is claimed for {wanted}, and {low} is found")

@@ -6,10 +6,10 @@ from typing import Any
 from ...common.errors import CertificateError
 from ...common.logs import entropy_bits
 from ...engine.chain import make_chain
-from ...measure.constrained import ConstraintValue, further_constraints
+from ...measure.constrained import ConstraintValue
 from ...policy.policy import Policy
 from ...problem.problem import Problem
-from ...proof.certificate import Certificate
+from ...proof.certificate import Certificate, ProvenConstraint
 from ...proof.verify import Verification, verify
 from .document import certificate_document, problem_document
 from .folder import Result
@@ -54,6 +54,8 @@ def check_document(
         "answer.feasible": (answer["feasible"] and not certificate.feasible, False),
         "answer.threshold": (answer["threshold"], certificate.threshold),
         "answer.goal": (answer["goal"], certificate.goal),
+        "answer.task": (answer["task"], ""),  # a certificate is about the bits alone
+        "answer.task_value": (answer["task_value"], None),
         "answer.needs_observations": (answer["needs_observations"], policy.needs_observations),
         # A certificate is about the most bits alone: `veil.solve` makes none for a task.
         "answer.task": (answer["task"], ""),
@@ -77,8 +79,8 @@ def check_document(
             opacity["leakage_bits"], prior - bits - _ROUNDING, prior - bits + _ROUNDING,
         ),
     }  # fmt: skip
-    if answer["constraints"]:
-        ranges |= _constraint_ranges(answer, certificate, problem, policy)
+    if answer["constraints"] or certificate.constraints:
+        ranges |= _constraint_ranges(answer, certificate)
     for place, (told, least, most) in ranges.items():
         if not isinstance(told, float | int) or not least <= told <= most:
             raise CertificateError(
@@ -86,25 +88,26 @@ def check_document(
             )
 
 
-def _constraint_ranges(
-    answer: dict[str, Any], certificate: Certificate, problem: Problem, policy: Policy
-) -> dict[str, tuple[float, float, float]]:
+def _constraint_ranges(answer: dict[str, Any], certificate: Certificate) -> dict[str, tuple[float, float, float]]:
     """Each number of the constraints as the document tells it, and between which numbers it must lie.
 
-    **Raises:** `CertificateError` where other constraints are told than the problem has, or one is met by its words alone.
+    **Raises:** `CertificateError` where other constraints are told than are proven, or one is met by its words alone.
     """
-    values = list(further_constraints(problem, policy))
+    values = list(certificate.constraints)
     if certificate.threshold is not None:
-        values.insert(0, ConstraintValue("return", "≥", certificate.threshold, certificate.expected_return))
+        earned = certificate.expected_return, certificate.return_error
+        values.insert(0, ProvenConstraint("return", "≥", certificate.threshold, *earned, certificate.feasible))
     told = [ConstraintValue(**{key: one[key] for key in _TOLD}) for one in answer["constraints"]]
     if [(one.name, one.relation) for one in told] != [(one.name, one.relation) for one in values]:
         raise CertificateError(f"answer.constraints in result.json: expected {[one.text for one in values]}")
     ranges: dict[str, tuple[float, float, float]] = {}
     for number, (claimed, is_so) in enumerate(zip(told, values, strict=True)):
         for name, value in (("bound", is_so.bound), ("value", is_so.value)):
-            off = certificate.return_error + _ROUNDING * (1 + abs(value))
+            off = is_so.error + _ROUNDING * (1 + abs(value))
             ranges[f"constraints.{number}.{name}"] = (getattr(claimed, name), value - off, value + off)
         known = isinstance(claimed.value, float) and isinstance(claimed.bound, float)
         if known and answer["constraints"][number]["met"] != claimed.met:
             raise CertificateError(f"answer.constraints.{number}.met in result.json: expected {claimed.met}")
+        if claimed.met and is_so in certificate.constraints and not is_so.met:
+            raise CertificateError(f"answer.constraints.{number}.met in result.json: {is_so.text} is not proven")
     return ranges

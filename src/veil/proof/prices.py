@@ -1,0 +1,55 @@
+"""What the prices of the constraints pay in the verifier's backward induction, and how large its rounding errors are."""
+
+from fractions import Fraction
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from .arithmetic import TINY, discount_power
+from .certificate import Witness
+from .checked_problem import Bounds, CheckedProblem, Paid
+
+
+class Lagrangian:
+    """What the prices of an observer pay: `Σ_k λ_k s_k d_k^t R_k(x,a)` for a decision, and for the last x.
+
+    `after`: what x earns of the return at time T and later, and a bound on its error. `left_out` bounds what powers of the
+    discounts leave out, and what products below the normal range do.
+    """
+
+    def __init__(self, problem: CheckedProblem, witness: Witness, after: tuple[Float[np.ndarray, " N"], float]):
+        self.problem = problem
+        prices = (witness.multiplier, *witness.prices)
+        self.parts = [(price * one.sign, one) for price, one in zip(prices, problem.paid, strict=True)]
+        self.last = [after, *((one.terminal, 0.0) for one in problem.paid[1:])]
+        ends = [float(np.abs(last).max() + tail) for last, tail in self.last]
+        self.last_size = sum(abs(price) * end for (price, _), end in zip(self.parts, ends, strict=True))
+        self.earned = [one.largest + end for one, end in zip(problem.paid, ends, strict=True)]
+        self.left_out = (problem.horizon + 1) * TINY * sum(self.earned)
+
+    def at_the_end(self, value: Float[np.ndarray, " n"], x: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        """Costs, and what x pays at time T."""
+        for number, ((price, one), (last, tail)) in enumerate(zip(self.parts, self.last, strict=True)):
+            value = value + self._power(number, one, self.problem.horizon) * price * (last[x] + tail)
+        return value
+
+    def at(self, time: int) -> tuple[Float[np.ndarray, "N A"], float]:
+        """What a decision at a time pays, and a bound on its size."""
+        total, size = np.zeros_like(self.parts[0][1].reward), 0.0
+        for number, (price, one) in enumerate(self.parts):
+            now = price * self._power(number, one, time)
+            total, size = total + now * one.reward, size + abs(now) * float(np.abs(one.reward).max())
+        return total, size
+
+    def slacks(self, bounds: Bounds) -> list[float]:
+        """`λ_k s_k δ_k`, less what the centred rewards leave out."""
+        return [
+            price * float(Fraction(bound) - one.offset)
+            for (price, one), bound in zip(self.parts, bounds, strict=True)
+            if bound is not None
+        ]
+
+    def _power(self, number: int, one: Paid, time: int) -> float:
+        power, missed = discount_power(one.discount, time)
+        self.left_out += missed * abs(self.parts[number][0]) * self.earned[number]
+        return power
