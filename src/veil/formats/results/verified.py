@@ -54,8 +54,6 @@ def check_document(
         "answer.feasible": (answer["feasible"] and not certificate.feasible, False),
         "answer.threshold": (answer["threshold"], certificate.threshold),
         "answer.goal": (answer["goal"], certificate.goal),
-        "answer.task": (answer["task"], ""),  # a certificate is about the bits alone
-        "answer.task_value": (answer["task_value"], None),
         "answer.needs_observations": (answer["needs_observations"], policy.needs_observations),
         # A certificate is about the most bits alone: `veil.solve` makes none for a task.
         "answer.task": (answer["task"], ""),
