@@ -66,7 +66,9 @@ def test_a_sample_is_the_same_for_any_number_of_workers():
 @pytest.mark.slow
 def test_a_run_over_its_limit_is_ended_and_the_others_go_on(tmp_path: Path):
     slow = {"as it is": {}, "slow": {"solve.iterations": 10**6, "solve.starts": 5000, "solve.time_limit": 500}}
-    asked = veil.Study(["gallery:paper-last-state"], cases=slow, set=SET | {"horizon": 8, "min_return": "50%"}, limit=8.0)
+    asked = veil.Study(
+        ["gallery:paper-last-state"], cases=slow, set=SET | {"horizon": 8, "min_return": "50%"}, limit=8.0
+    )
     rows = list(asked.run(tmp_path / "study", workers=1).rows())
     assert [row["status"] for row in rows][1] == "FAILED"
     assert rows[1]["reason"] == "it was ended after its limit of 8 s"
