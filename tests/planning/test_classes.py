@@ -35,6 +35,10 @@ def test_nor_on_samples():
         assert np.diff(bits_of_classes(seed, evaluation="sampled", sequences=20, **QUICK)).min() >= -1e-3, seed
 
 
+def test_nor_where_the_samples_of_a_class_between_prefer_a_worse_policy():
+    assert np.diff(bits_of_classes(13, evaluation="sampled", iterations=20)).min() >= -1e-9
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", [{"iterations": 40}, {"iterations": 20, "evaluation": "sampled"}])
 def test_nor_on_two_hundred_problems(settings: dict[str, Any]):

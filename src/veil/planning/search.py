@@ -88,7 +88,7 @@ def _search_classes(problem: Problem, space: Space, options: SolveOptions, make:
         if state is None:
             before = before.passed()
             continue
-        table, bits, returns = best_candidate(task, method, state, own.share(more=CLOSING_SECONDS))
+        table, bits, returns = best_candidate(task, method, state, part, own.share(more=CLOSING_SECONDS))
         multiplier = task.price(state.best_multiplier)
         begun = state.history[state.history[:, 0] == 0]
         begun[:, 5] += clock.spent - own.spent  # the clock of a smaller class begins with its search
