@@ -39,6 +39,10 @@ def test_nor_where_the_samples_of_a_class_between_prefer_a_worse_policy():
     assert np.diff(bits_of_classes(13, evaluation="sampled", iterations=20)).min() >= -1e-9
 
 
+def test_nor_where_the_return_of_the_smaller_answer_rounds_below_the_aim():
+    assert np.diff(bits_of_classes(139, iterations=40)).min() >= -1e-9
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", [{"iterations": 40}, {"iterations": 20, "evaluation": "sampled"}])
 def test_nor_on_two_hundred_problems(settings: dict[str, Any]):

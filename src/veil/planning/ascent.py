@@ -32,6 +32,7 @@ _SETTLED = 4
 _PENALTY = 6.0
 _DRAWN_INSIDE = 1.0  # the multiplier at which starts begin that come from the feasible side
 _UNUSED = 1e-6  # slack at a constraint that has a price, up to which a search goes on
+_ROUNDED_SLACK = 1e-9  # of the range of returns, up to which a policy misses the aim by rounding errors
 _ALIKE = 1e-3  # starts whose bits and returns differ by less have found the same optimum
 _MULTIPLIER_EVERY = 20
 _LOWEST = -40.0  # logits below the largest by this much are zero but for rounding
@@ -82,7 +83,12 @@ def make_ascent(task: Task, safe: Float[np.ndarray, "T C A"], options: SolveOpti
     if task.secrecy.kind == "sampled":
         return StochasticAscent(task, safe, options)
     count = options.starts or num_starts(task)
-    known = safe[None] if options.start is None else np.stack([safe, task.space.table_of(options.start)])
+    known = safe[None]
+    if options.start is not None:
+        table = task.space.table_of(options.start)
+        # A larger class adds up returns in another order: where that alone misses the aim, a trace of the safe table meets it.
+        rounded = bool(np.all(task.slacks(table[None]) >= -_ROUNDED_SLACK))
+        known = np.stack([safe, repair(task, table, safe) if rounded else table])
     return Ascent(task, make_starts(task.space, safe, count, options.seed, options.start), known)
 
 

@@ -157,7 +157,7 @@ class StochasticAscent:
         tables = [self._safe, *([] if known is None else known)]
         given = self._options.start
         tables += [] if given is None else [task.space.table_of(given)]
-        best, score = self._best_of(tables, self._safe, -np.inf)
+        best, score = self._best_of([self._safe, *map(self._mended, tables[1:])], self._safe, -np.inf)
         row = self._first_row(best, score)
         starts = list(self._starts(tables[1:]))
         best, score = self._best_of((self._mended(start) for start in starts), best, score)
