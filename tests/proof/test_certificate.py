@@ -284,7 +284,7 @@ def test_what_does_not_fit_is_refused():
     [
         ("verify", 120),
         ("forward", 175),
-        ("policy_values", 185),
+        ("policy_values", 190),
         ("exact_return", 140),
         ("backward", 185),
         ("checked_problem", 210),
