@@ -250,11 +250,12 @@ def test_the_largest_return_counts_as_feasible(name: str):
     assert reaches_threshold(problem, best, veil.expected_return(problem, best))
     check_feasible(problem.replace(min_return=max_return(problem)))
     check_feasible(problem.replace(min_return=None))
-    above = problem.replace(min_return=max_return(problem) + 3 * return_rounding(problem))
+    margin = 3 * return_rounding(problem) or 1e-12  # none where nothing is paid
+    above = problem.replace(min_return=max_return(problem) + margin)
     assert not reaches_threshold(above, best, veil.expected_return(problem, best))
     with pytest.raises(InfeasibleError):
         check_feasible(above)
-    below = problem.replace(min_return=max_return(problem) - 3 * return_rounding(problem))
+    below = problem.replace(min_return=max_return(problem) - margin)
     assert reaches(below, veil.expected_return(problem, best))
 
 
