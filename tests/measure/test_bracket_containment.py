@@ -52,9 +52,8 @@ def check(seed: int) -> int:
     return wide
 
 
-@pytest.mark.parametrize("part", range(4))
-def test_four_hundred_problems(part: int):
-    assert sum(check(seed) for seed in range(100 * part, 100 * part + 100)) > 20
+def test_a_hundred_problems():
+    assert sum(check(seed) for seed in range(100)) > 20
 
 
 @pytest.mark.slow

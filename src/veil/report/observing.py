@@ -14,7 +14,7 @@ from ..engine.sampling import Runs, draw_runs
 from ..measure.measures import Event, JointTable, RevealingSequence, joint_table, sampled_table
 from .behaviour import Behaviour
 
-_MEMORY, _SECONDS = 2**28, 10.0  # limits of the table of all sequences: a report should take seconds
+_MEMORY, _SECONDS = 2**28, 4.0  # limits of the table of all sequences: a report should take seconds
 _DRAWN = 400  # runs drawn, of which the extremes are shown: enough for one in a hundred to be among them
 _WORK = 1.5e8  # entries of all messages of those runs, about a second of filtering
 
