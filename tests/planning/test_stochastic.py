@@ -155,9 +155,22 @@ def test_bonuses_grow_with_the_weight_of_the_return():
         1, 9, starts=(0, 0), goals={(0, 8): 1.0}, secrets=[(0, 0)], sensors=[veil.Sensor("g", [(0, 4)])]
     )
     task = sampled_task(world.problem(24, min_return="40%"))
-    table, _, slack = _balanced(task, _Wishes(400.0, np.zeros(2), np.zeros((25, 2))), 0.0, UNLIMITED)
-    assert slack >= 0
-    assert entropy_bits(task.space.layers.seen(table)[0]) > 0.5
+    found = _balanced(task, _Wishes(400.0, np.zeros(2), np.zeros((25, 2))), 0.0, UNLIMITED)
+    assert found.slack >= 0
+    assert found.even == pytest.approx(entropy_bits(task.space.layers.seen(found.table)[0]), abs=0.02)
+    assert found.even > 0.5
+
+
+def test_where_a_feasible_start_leaves_nothing_uncertain_another_one_does():
+    # The secret cell is so far from the goal that a policy which earns nearly all of the return never ends there.
+    world = veil.GridWorld(
+        1, 15, starts=(0, 7), goals={(0, 14): 1.0}, secrets=[(0, 0)], sensors=[veil.Sensor("g", [(0, 7)])]
+    )
+    task = sampled_task(world.problem(10, min_return="99%"))
+    priors = [float(entropy_bits(task.space.layers.seen(table)[0])) for table in soft_starts(task, UNLIMITED)]
+    assert len(priors) > len(FACTORS)
+    assert min(priors) < 0.25 * max(priors)
+    assert max(priors) > 0.01
 
 
 def test_a_soft_start_that_the_time_cuts_off_is_used():

@@ -30,6 +30,9 @@ FACTORS = (10.0, 30.0, 0.0, 3.0)
 # Rounds of bonus and cost for each weight: so many, and up to so many where the secret keeps less than this share of its bits.
 _ROUNDS, _MOST_ROUNDS, _UNEVEN = 3, 8, 0.5
 _BISECTIONS = 10
+_CERTAIN = (
+    0.25  # a table that leaves less than this share of the bits of another one is not the only start of its factor
+)
 _LEAST_WEIGHT = 30.0  # to begin with
 _NEAR = 0.1  # slack, as a share of the range of returns, with which a weight is small enough
 _LARGEST_BONUS = 60.0  # nats, or half the weight of the whole range of returns; a value that needs more is not reached
@@ -44,6 +47,16 @@ class _Wishes:
     weight: float
     bonus: Float[np.ndarray, " Z"]
     cost: Float[np.ndarray, "T+1 E"]
+
+
+@dataclass(frozen=True, eq=False)
+class _Soft:
+    """A soft table with what it was rewarded for, its slack, and how many bits of the secret it leaves uncertain at first."""
+
+    table: Float[np.ndarray, "T C A"]
+    wishes: _Wishes
+    slack: float
+    even: float
 
 
 def terminal_values(task: Task) -> Float[np.ndarray, " N"]:
@@ -67,23 +80,37 @@ def soft_starts(task: Task, clock: Clock) -> Iterator[Float[np.ndarray, "T C A"]
     )
     alike = hidden.num_values <= _MOST_VALUES
     for factor in FACTORS if alike else (0.0,):
-        table, wishes = _feasible_start(task, wishes, factor, clock)
-        yield table
+        best, uncertain = _starts_of(task, wishes, factor, clock)
+        wishes = best.wishes
+        yield best.table
+        if best.even < _CERTAIN * uncertain.even:
+            yield uncertain.table
 
 
-def _feasible_start(task: Task, wishes: _Wishes, factor: float, clock: Clock) -> tuple[np.ndarray, _Wishes]:
-    """The soft table of the smallest weight whose return suffices, or of the largest weight that was tried."""
+def _starts_of(task: Task, wishes: _Wishes, factor: float, clock: Clock) -> "tuple[_Soft, _Soft]":
+    """The soft table of the smallest weight whose return suffices, or of the largest weight that was tried; and of all that
+    keep the secret about as uncertain as any, the one whose return misses least: a search can begin there where the first
+    one leaves nothing to hide.
+    """
     low, high, step = 0.0, np.inf, 3.0
-    best: tuple[np.ndarray, _Wishes] | None = None
+    best: _Soft | None = None
+    uncertain: _Soft | None = None
     for _ in range(_BISECTIONS):
         try:
-            table, wishes, slack = _balanced(task, wishes, factor, clock)
+            found = _balanced(task, wishes, factor, clock)
         except OutOfTime:
             if best is None:
                 raise
             break
-        if slack >= 0 or best is None or best[1].weight < wishes.weight < high:
-            best = table, wishes
+        wishes, slack = found.wishes, found.slack
+        if slack >= 0 or best is None or best.wishes.weight < wishes.weight < high:
+            best = found
+        if (
+            uncertain is None
+            or found.even > 2 * uncertain.even
+            or (found.slack > uncertain.slack and found.even > uncertain.even / 2)
+        ):
+            uncertain = found
         if slack >= 0:
             high = wishes.weight
             if slack <= _NEAR:
@@ -93,10 +120,11 @@ def _feasible_start(task: Task, wishes: _Wishes, factor: float, clock: Clock) ->
         middle = wishes.weight * step if np.isinf(high) else wishes.weight / step if low == 0 else np.sqrt(low * high)
         wishes = replace(wishes, weight=float(middle))
     assert best is not None
-    return best
+    assert uncertain is not None
+    return best, uncertain
 
 
-def _balanced(task: Task, wishes: _Wishes, factor: float, clock: Clock) -> tuple[np.ndarray, _Wishes, float]:
+def _balanced(task: Task, wishes: _Wishes, factor: float, clock: Clock) -> "_Soft":
     """The soft table after some rounds of bonus and cost: of the rounds that are as balanced as any, the last."""
     space, terminal = task.space, terminal_values(task)
     layers, scale = space.layers, 1 / task.unit
@@ -126,7 +154,7 @@ def _balanced(task: Task, wishes: _Wishes, factor: float, clock: Clock) -> tuple
         bonus = np.clip(bonus - bonus.mean(), -largest, largest)
         wishes = replace(wishes, bonus=bonus, cost=0.5 * (wishes.cost + _information(seen)))
     assert best is not None
-    return best[0], replace(wishes, weight=best[1].weight), best[2]
+    return _Soft(best[0], replace(wishes, weight=best[1].weight), best[2], evenest)
 
 
 def _information(seen: Float[np.ndarray, "T+1 E Z"]) -> Float[np.ndarray, "T+1 E"]:
