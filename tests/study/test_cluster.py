@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,16 @@ from veil.common.workers import local
 SET = {"solve.iterations": 2, "solve.starts": 2, "solve.certificate": False}
 
 
+def worker_processes() -> list[psutil.Process]:
+    """The workers of this process's own cluster that are alive."""
+    found: list[psutil.Process] = []
+    for one in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            if "spawn_main" in " ".join(one.cmdline()):
+                found.append(one)
+    return found
+
+
 def study(number: int, **changes: Any) -> veil.Study:
     parts: dict[str, Any] = {"vary": {"solve.seed": range(number)}, "set": SET}
     return veil.Study(["gallery:two-rooms"], **(parts | changes))
@@ -32,9 +42,7 @@ def test_two_workers_of_which_one_is_killed_make_the_same_bytes(tmp_path: Path):
 
     def kill(event: dict[str, object]) -> None:
         if event["event"] == "done" and not killed:
-            workers = [
-                one for one in psutil.Process().children(recursive=True) if "spawn_main" in " ".join(one.cmdline())
-            ]
+            workers = worker_processes()
             killed.append(max(workers, key=lambda one: one.cpu_times().user).pid)
             os.kill(killed[0], signal.SIGKILL)
 
@@ -108,12 +116,11 @@ class Killer(threading.Thread):
     def run(self) -> None:
         while self.left:
             time.sleep(self._random.uniform(0.1, 2.0))
-            workers = [
-                one for one in psutil.Process().children(recursive=True) if "spawn_main" in " ".join(one.cmdline())
-            ]
+            workers = worker_processes()
             if workers:
-                os.kill(self._random.choice(workers).pid, signal.SIGKILL)
-                self.left -= 1
+                with suppress(ProcessLookupError):
+                    os.kill(self._random.choice(workers).pid, signal.SIGKILL)
+                    self.left -= 1
 
 
 @pytest.mark.slow

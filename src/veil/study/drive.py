@@ -137,10 +137,11 @@ class _Driver:
         key = outcome.job.key
         run = pending[key]
         self.attempts[key] = self.attempts.get(key, 0) + 1
-        reason = outcome.reason
+        lost = outcome.lost and not self.kept.is_done(key)  # a worker may be lost after it wrote the result
+        reason = outcome.reason if lost or not outcome.lost else ""
         if not reason and not self.kept.is_done(key):
             reason = "its worker says it is done, and this machine does not see the result: is the folder shared?"
-        if outcome.lost and self.kept.failure(key) is None and self.attempts[key] < self.study.attempts:
+        if lost and self.kept.failure(key) is None and self.attempts[key] < self.study.attempts:
             self._event("again", key=key, run=run.label, reason=reason, attempt=self.attempts[key])
             return run
         del pending[key]

@@ -152,7 +152,10 @@ class Cluster:
         except (CancelledError, OSError, TimeoutError):
             raise SchedulerLost from None
         if error is None:
-            return Outcome(job, str(self._guarded(lambda: future.result(timeout=CONNECT_SECONDS))))
+            try:
+                return Outcome(job, str(self._guarded(lambda: future.result(timeout=CONNECT_SECONDS))))
+            except KilledWorker as lost:  # with its answer, before anybody had fetched it
+                error = lost
         if isinstance(error, KilledWorker):
             reason = "its worker ended before the run did: out of memory, killed, or its machine was lost"
             return Outcome(job, reason, lost=True)
