@@ -103,16 +103,11 @@ class Opened:
 
 def open_scenario(text: str, changes: Sequence[str] = ()) -> Opened:
     """The scenario of a file, or of the gallery where the text is `gallery:NAME`; `changes` as `--set` gives them."""
-    if text.startswith(GALLERY):
-        from .. import gallery
+    from .. import gallery
 
-        found = gallery.load_scenario(text.removeprefix(GALLERY), changes)
-    else:
-        from ..formats.scenario.load import load_scenario
-
-        if is_model_file(text):
-            raise _no_scenario(text)
-        found = load_scenario(text, changes=changes)
+    if not text.startswith(GALLERY) and is_model_file(text):
+        raise _no_scenario(text)
+    found = gallery.open_scenario(text, changes)
     return Opened(found.problem, text, dict(found.settings), tuple(changes))
 
 

@@ -3,6 +3,8 @@
 import errno
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -38,3 +40,22 @@ def write_whole(path: str | Path, content: bytes, *, marker: bytes = b"") -> Non
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def locked(folder: str | Path, *, wait: bool = True) -> Iterator[None]:
+    """Keep others out of a folder; where the system has no such locks, nothing is done.
+
+    **Raises:** `BlockingIOError` with `wait=False`, where another process is at work there.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(handle)

@@ -274,11 +274,13 @@ def _carried(problem: Problem, matrices: list[sp.csr_array], start: np.ndarray) 
     if small and len(problem.secret_table.memory_names) == 1:
         return np.arange(len(start))
     limited = not small and problem.return_over == "horizon"
-    return _reachable(matrices, start, problem.horizon if limited else None)
+    return reachable_states(matrices, start, problem.horizon if limited else None)
 
 
-def _reachable(matrices: list[sp.csr_array], start: np.ndarray, steps: int | None) -> np.ndarray:
-    """The hidden states that some policy can reach within so many steps (None: any number), in order."""
+def reachable_states(
+    matrices: list[sp.csr_array], start: np.ndarray, steps: int | None = None
+) -> Int[np.ndarray, " n"]:
+    """The states that some policy can reach within so many steps (None: any number), in order."""
     reached = start > 0
     edge, made = np.flatnonzero(reached), 0
     while len(edge) and made != steps and not reached.all():

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from ..common.checks import Defects, Names, is_number
 from ..common.errors import InputError, MissingExtraError
+from ..engine.hidden import reachable_states
 from ..problem.model import Model
 from ..problem.observer import Observer
 from .imported import Imported
@@ -191,13 +192,7 @@ def _passed(steps: tuple[np.ndarray, ...], initial: np.ndarray) -> np.ndarray:
     goes_on = ~ended & (chance > 0)
     links = np.ones(int(goes_on.sum()))
     graph = sp.csr_array((links, (state[goes_on], following[goes_on])), shape=(len(initial), len(initial)))
-    passed = edge = initial > 0
-    while edge.any():
-        reached = np.zeros(len(initial), dtype=bool)
-        reached[graph[np.flatnonzero(edge)].indices] = True
-        edge = reached & ~passed
-        passed = passed | edge
-    return passed
+    return np.isin(np.arange(len(initial)), reachable_states([graph], initial))
 
 
 def _model(

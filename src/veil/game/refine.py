@@ -101,7 +101,35 @@ def refine_game(
     return found.result(clock.spent, stopped)
 
 
-class _Rounds:
+class BestGames:
+    """The best bound and the best policy of the games so far."""
+
+    def __init__(self) -> None:
+        self.lower = OpacityBound(0.0, 0.0, 0)  # true of every policy
+        self.best: GameResult | None = None
+        self.bounding: GameResult | None = None
+
+    def take(self, result: GameResult) -> None:
+        """A game: its bound counts at once, its policy when it is measured."""
+        if self.bounding is None or result.upper < self.bounding.upper:
+            self.bounding = result
+        self.best = result if self.best is None else self.best
+
+    def measure(self, result: GameResult, clock: Clock) -> None:
+        """A proven lower bound on the opacity of a game's policy."""
+        found = opacity_lower_bound(result.pairs, result.tables, clock=clock)
+        if found.bits > self.lower.bits:
+            self.lower, self.best = found, result
+
+    def found(self, seconds: float, stopped: str) -> RefinedGameResult:
+        """Both bounds, once a game was taken."""
+        assert self.bounding is not None
+        assert self.best is not None
+        lower, lost = self.lower.bits, self.lower.lost_bits
+        return RefinedGameResult(lower, self.bounding.upper, lost, self.best, self.bounding, seconds, stopped)
+
+
+class _Rounds(BestGames):
     """The best of all rounds so far, and the automaton of the next."""
 
     def __init__(
@@ -113,12 +141,10 @@ class _Rounds:
         known: tuple[float, float],
         blind: GameResult | None,
     ):
+        super().__init__()
         self.problem, self.gap, self.memory_bytes = problem, gap, memory_bytes
         self.threshold = threshold_of(problem) if threshold is None else threshold
         self.known, self.blind = known, blind
-        self.lower = OpacityBound(0.0, 0.0, 0)  # true of every policy
-        self.best: GameResult | None = None
-        self.bounding: GameResult | None = None
 
     @property
     def open_bits(self) -> float:
@@ -168,9 +194,7 @@ class _Rounds:
         gap = max(self.gap / 10, _GAME_GAP * min(self.open_bits, 1.0))
         result = solve_game(self.problem, threshold=self.threshold, gap=gap, pairs=pairs, blind=self.blind, clock=clock)
         self.blind = result.blind or self.blind
-        if self.bounding is None or result.upper < self.bounding.upper:
-            self.bounding = result
-        self.best = result if self.best is None else self.best
+        self.take(result)
         return result
 
     def lift(self, result: GameResult, nodes: int, most_nodes: int, clock: Clock) -> GameResult:
@@ -196,12 +220,6 @@ class _Rounds:
             if turn.left < clock.spent - begin:
                 return result
 
-    def measure(self, result: GameResult, clock: Clock) -> None:
-        """A proven lower bound on the opacity of a round's policy."""
-        found = opacity_lower_bound(result.pairs, result.tables, clock=clock)
-        if found.bits > self.lower.bits:
-            self.lower, self.best = found, result
-
     def report(self, result: GameResult, most_nodes: int, clock: Clock) -> None:
         """Progress: both bounds, and the nodes of the last graph."""
         assert self.bounding is not None
@@ -216,10 +234,7 @@ class _Rounds:
         """Both bounds; where no round was played, from the least work that gives them."""
         if self.bounding is None:
             self.play(LastEvents(1), Clock(0.0))
-        assert self.bounding is not None
-        assert self.best is not None
-        lower, lost = self.lower.bits, self.lower.lost_bits
-        return RefinedGameResult(lower, self.bounding.upper, lost, self.best, self.bounding, seconds, stopped)
+        return self.found(seconds, stopped)
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,11 +20,10 @@ from ..engine.hidden import build
 from ..engine.return_range import threshold as threshold_of
 from ..engine.threads import one_blas_thread
 from ..problem.problem import Problem
-from .clusters import OpacityBound, opacity_lower_bound
 from .multiplier import FlowPoint
 from .pairs import DEFAULT_MEMORY, FullHistory, GivenGraph, LastEvents, ObserverMemory, Pairs, PublicGraph, make_pairs
 from .redirect import redirected_graph
-from .refine import EnclosedGame, RefinedGameResult
+from .refine import BestGames, EnclosedGame, RefinedGameResult
 from .responses import AgentProblem
 from .solve import GameResult, solve_game
 
@@ -118,14 +117,12 @@ def enclose_constrained_game(
     return EnclosedGame(None, found.result(stopped, clock.spent))
 
 
-class _Automata:
+class _Automata(BestGames):
     """The best bound and the best policy of the games on automata so far."""
 
     def __init__(self, problem: Problem, gap: float, memory_bytes: int):
+        super().__init__()
         self.problem, self.gap, self.memory_bytes = problem, gap, memory_bytes
-        self.lower = OpacityBound(0.0, 0.0, 0)
-        self.best: GameResult | None = None
-        self.bounding: GameResult | None = None
         self.last: GameResult | None = None
 
     @property
@@ -140,12 +137,9 @@ class _Automata:
             self.problem, pairs=pairs, gap=max(self.gap / 4, 0.1 * min(self.open_bits, 1.0)), clock=clock.share(_TURN)
         )
         before = np.inf if self.bounding is None else self.bounding.upper
-        self.last, self.best = game, self.best or game
-        if game.upper < before:
-            self.bounding = game
-        measured = opacity_lower_bound(game.pairs, game.tables, clock=clock)
-        if measured.bits > self.lower.bits:
-            self.lower, self.best = measured, game
+        self.last = game
+        self.take(game)
+        self.measure(game, clock)
         return before - game.upper
 
     def redirected(self, clock: Clock) -> PublicGraph:
@@ -158,10 +152,7 @@ class _Automata:
         """Both bounds; where time ended before, from the least work that gives them."""
         if self.bounding is None:
             self.play(LastEvents(0), Clock(0.0))
-        assert self.bounding is not None
-        assert self.best is not None
-        lower, lost = self.lower.bits, self.lower.lost_bits
-        return RefinedGameResult(lower, self.bounding.upper, lost, self.best, self.bounding, seconds, stopped)
+        return self.found(seconds, stopped)
 
 
 class _Rounds:

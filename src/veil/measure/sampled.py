@@ -218,6 +218,19 @@ class Tally:
         """Its standard error."""
         return float(np.sqrt(max(0.0, self.squares / self.count - self.mean**2) / (self.count - 1)))
 
+    def result(self, prior: float, most: float, reason: str) -> Opacity:
+        """The estimate; proven are only 0 and `most`, from `prior`, the entropy of the secret."""
+        return Opacity(
+            bits=self.mean,
+            lower=0.0,
+            upper=most,
+            prior_bits=prior,
+            method="sampled",
+            num_sequences=self.count,
+            std_error=self.std_error,
+            reason=reason,
+        )
+
     def is_enough(self, std_error: float | None) -> bool:
         """Whether a target is reached, or as much as can be drawn."""
         # A few sequences that happen to be alike have no spread: they do not reach any target.
@@ -258,13 +271,4 @@ def chunk_sizes(chain: Chain, sequences: int, memory_bytes: int, most: int = _CH
 def _result(distribution: Float[np.ndarray, " Z"], tally: Tally, reason: str) -> Opacity:
     prior = float(entropy_bits(distribution))
     most = min(prior, log2_of_count(len(distribution)))
-    return Opacity(
-        bits=tally.mean,
-        lower=0.0,
-        upper=most,
-        prior_bits=prior,
-        method="sampled",
-        num_sequences=tally.count,
-        std_error=tally.std_error,
-        reason=reason or f"{tally.count:,} sampled sequences",
-    )
+    return tally.result(prior, most, reason or f"{tally.count:,} sampled sequences")

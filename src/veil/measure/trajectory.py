@@ -119,7 +119,8 @@ def sampled_path(
         reason = late(tally, wanted, reason)
         if slope is not None:
             slope *= sequences / tally.count
-    return _sampled_result(chain, budget, tally, reason), slope
+    prior = path_bits(chain, budget.share(_PRIOR_SHARE))
+    return tally.result(prior, prior, reason or f"{tally.count:,} sampled pairs of path and observations"), slope
 
 
 def path_bits(chain: Chain, budget: Budget) -> float:
@@ -130,18 +131,3 @@ def path_bits(chain: Chain, budget: Budget) -> float:
         return shown_entropy(chain, show_path(chain.hidden, alone=True), budget, gradient=False).bits
     except TooLargeError:
         return (chain.hidden.horizon + 1) * log2_of_count(len(np.unique(path)))
-
-
-def _sampled_result(chain: Chain, budget: Budget, tally: Tally, reason: str) -> Opacity:
-    """The estimate; proven are only 0 and the entropy of the path."""
-    prior = path_bits(chain, budget.share(_PRIOR_SHARE))
-    return Opacity(
-        bits=tally.mean,
-        lower=0.0,
-        upper=prior,
-        prior_bits=prior,
-        method="sampled",
-        num_sequences=tally.count,
-        std_error=tally.std_error,
-        reason=reason or f"{tally.count:,} sampled pairs of path and observations",
-    )

@@ -4,6 +4,7 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Bool, Float
 
+from ..engine.hidden import reachable_states
 from ..problem.model import Model
 from ..problem.problem import Problem
 
@@ -31,7 +32,8 @@ def _of_model(model: Model) -> tuple[np.ndarray, np.ndarray]:
     if not len(ends):
         return paid > 0, silent
     entering = [sp.csc_array(matrix)[:, ends] for matrix in model.matrices]
-    acting = model.available & (_reachable(model) & ~silent)[:, None]
+    reached = np.isin(np.arange(model.num_states), reachable_states(list(model.matrices), model.initial))
+    acting = model.available & (reached & ~silent)[:, None]
     usual = _usual_reward(acting, rewards, entering)
     worth = _worth_of_entering(acting, rewards - usual, entering)
     earned = np.where(np.isfinite(worth), np.maximum(worth, 0.0), 0.0)
@@ -43,18 +45,6 @@ def _of_model(model: Model) -> tuple[np.ndarray, np.ndarray]:
         best = np.isfinite(worth) & (worth >= -_ROUNDING)
     goals[ends[best]] = True
     return goals, silent & ~goals if goals.any() else np.zeros_like(silent)
-
-
-def _reachable(model: Model) -> Bool[np.ndarray, " S"]:
-    """The states that some policy reaches from a start."""
-    graph = sp.csr_array(sum(abs(matrix) for matrix in model.matrices))
-    reached = edge = model.initial > 0
-    while edge.any():
-        following = np.zeros(len(reached), dtype=bool)
-        following[graph[np.flatnonzero(edge)].indices] = True
-        edge = following & ~reached
-        reached = reached | edge
-    return reached
 
 
 def _usual_reward(acting: np.ndarray, rewards: np.ndarray, entering: list[sp.csc_array]) -> float:

@@ -15,7 +15,7 @@ from ..common.checks import Defects
 from ..common.errors import InputError, ScenarioError
 from ..common.suggest import suggestion
 from ..common.values import Value
-from ..formats.gallery import scenario_text
+from ..formats.gallery import GALLERY, scenario_text
 from ..formats.scenario.text import Source, read_scenario_text
 from ..formats.scenario.toml import value_of
 from .columns import COLUMNS
@@ -24,7 +24,6 @@ from .derived import Derived
 if TYPE_CHECKING:
     from .table import StudyResult
 
-GALLERY = "gallery:"
 MOST_RUNS = 1_000_000
 _KEY_LENGTH = 16
 Values = Mapping[str, Any]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..common.errors import InputError
+from ..formats.gallery import GALLERY
 from .definition import Run, Study
 from .executors import Executor, Outcome, SchedulerLost
 from .folder import StudyFolder
@@ -129,7 +130,7 @@ class _Driver:
 
     def _hand_over(self, executor: Executor, run: Run) -> None:
         limit = self.study.limit
-        scenario = run.scenario if run.scenario.startswith("gallery:") else os.path.abspath(run.scenario)
+        scenario = run.scenario if run.scenario.startswith(GALLERY) else os.path.abspath(run.scenario)
         executor.submit(Job(run.key, scenario, run.changes, str(self.kept.path), limit))
 
     def _take(self, outcome: Outcome, pending: dict[str, Run], forecast: Forecast) -> Run | None:

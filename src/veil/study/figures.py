@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..formats.gallery import GALLERY
 from ..report.style import GREY, PAGE, PALETTE, SMALL, dress, new_figure, words
 from .analysis import Effect, effects, front, is_seed, levels, means, number_of, usable
 from .table import Row
@@ -114,7 +115,7 @@ def _panels(rows: Sequence[Row], factors: Sequence[str]) -> list[tuple[str, list
     found: dict[str, tuple[str, list[Row]]] = {}
     for row in rows:
         key = repr([row[name] for name in factors])
-        title = ", ".join(words(str(row[name]).removeprefix("gallery:"), 20) for name in factors)
+        title = ", ".join(words(str(row[name]).removeprefix(GALLERY), 20) for name in factors)
         found.setdefault(key, (title, []))[1].append(row)
     return list(found.values())[:_MOST_PANELS]
 

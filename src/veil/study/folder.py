@@ -7,13 +7,13 @@ import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from ..common.errors import InputError
-from ..common.files import write_whole
+from ..common.files import locked, write_whole
 from ..common.text import parse_json
 from ..formats.documents import json_text
 from ..formats.results.folder import DOCUMENT
@@ -124,21 +124,14 @@ class StudyFolder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other drivers out; raises `InputError` where one is at work."""
-        try:
-            import fcntl
-        except ImportError:  # Windows
+        with ExitStack() as held:
+            try:
+                held.enter_context(locked(self.path, wait=False))
+            except BlockingIOError:
+                raise InputError(
+                    str(self.path), ["another veil study is at work in this folder: wait for it"]
+                ) from None
             yield
-            return
-        handle = os.open(self.path, os.O_RDONLY)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(handle)
-            raise InputError(str(self.path), ["another veil study is at work in this folder: wait for it"]) from None
-        try:
-            yield
-        finally:
-            os.close(handle)
 
 
 def manifest(study: Study) -> dict[str, Any]:

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 
 from ..common.errors import InfeasibleError, VeilError
 from ..engine.threads import one_blas_thread
-from ..formats.gallery import load_scenario as load_gallery
+from ..formats.gallery import open_scenario
 from ..formats.results.folder import write_result
-from ..formats.scenario.load import Scenario, load_scenario
 from ..planning.solve import solve
-from .definition import GALLERY
 from .folder import StudyFolder
 
 _WITH_CHECKPOINTS = ("auto", "ascent", "primal-dual")
@@ -55,7 +53,7 @@ def perform(job: Job) -> str:
 
 
 def _solve(job: Job, folder: StudyFolder) -> None:
-    scenario = _open(job)
+    scenario = open_scenario(job.scenario, job.changes)
     settings = dict(scenario.settings)
     checkpoint = folder.checkpoint(job.key)
     if settings.get("method", "auto") in _WITH_CHECKPOINTS:
@@ -71,12 +69,6 @@ def _solve(job: Job, folder: StudyFolder) -> None:
         return _solve(job, folder)
     write_result(folder.result(job.key), scenario.problem, solution, scenario=job.scenario, changes=job.changes)
     checkpoint.unlink(missing_ok=True)
-
-
-def _open(job: Job) -> Scenario:
-    if job.scenario.startswith(GALLERY):
-        return load_gallery(job.scenario.removeprefix(GALLERY), job.changes)
-    return load_scenario(job.scenario, changes=job.changes)
 
 
 @contextmanager

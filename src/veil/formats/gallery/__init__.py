@@ -11,10 +11,12 @@ import numpy as np
 from ...common.errors import InputError
 from ...common.suggest import suggestion
 from ...problem.problem import Problem
+from ..scenario import load as files_of_scenarios
 from ..scenario.changes import apply_changes
 from ..scenario.load import Scenario, build_scenario
 from ..scenario.text import Source
 
+GALLERY = "gallery:"
 STARTERS = ("grid", "graph", "file")
 _NAME_LINE = re.compile(r"^name = .*$", re.MULTILINE)
 _NAMES = (
@@ -67,6 +69,13 @@ def load_scenario(name: str, changes: Iterable[str] = ()) -> Scenario:
     source = _source(name)
     apply_changes(source, changes)
     return build_scenario(source, name=name)
+
+
+def open_scenario(text: str, changes: Iterable[str] = ()) -> Scenario:
+    """The scenario of a file, or of the gallery where the text is `gallery:NAME`; `changes` as for `load_scenario`."""
+    if text.startswith(GALLERY):
+        return load_scenario(text.removeprefix(GALLERY), changes)
+    return files_of_scenarios.load_scenario(text, changes=changes)
 
 
 def scenario_text(name: str) -> str:

@@ -6,8 +6,8 @@ import io
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from ...common.checks import Defects
 from ...common.errors import InputError
-from ...common.files import check_replaceable, write_whole
+from ...common.files import check_replaceable, locked, write_whole
 from ...planning.solution import History, Solution
 from ...policy.policy import Policy
 from ...problem.fingerprint import write_content
@@ -274,25 +274,9 @@ def _publish(folder: Path, staging: Path, document: ResultDocument) -> None:
         except OSError:
             if not folder.is_dir():  # another writer may have been faster
                 raise
-    with _locked(folder):
+    with locked(folder):
         _check_own(folder, (DOCUMENT, *document.files))
         _replace(folder, staging, document)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Keep other writers out of a folder; where the system has no such locks, nothing is done."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        yield
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
 
 
 def _check_own(folder: Path, names: Iterable[str]) -> None:
