@@ -4,7 +4,6 @@ import platform
 from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import version
-from importlib.resources import files
 from itertools import groupby
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
 from ..proof.certificate import Certificate
 from .answer import Answer, Claim, bits_text, make_answer, verdict
+from .assets import asset, figures_script
 from .behaviour import behave
 from .curve import read_curve
 from .leaking import find_leaking, recommendations
@@ -32,7 +32,6 @@ from .scene import make_scene
 from .style import number_text, shortened
 
 _MARKER = b'<meta name="generator" content="veil">'
-_SCRIPTS = ("draw.js", "charts.js", "page.js")
 _MOST_GROUPS = 30  # of equal observations in a row: more do not fit in a cell of the table
 _EPISODES = 2000  # simulated attacks on a policy that was only measured: a share is known within 2%
 _MOST_BELIEF = 50_000_000  # probabilities of all runs shown, 400 MB: of a very large problem fewer runs are shown
@@ -133,9 +132,7 @@ def _pages() -> Environment:
         "event": event_text,
         "grouped": _grouped,
     }
-    folder = files("veil.report") / "page"
-    style, *scripts = (folder.joinpath(name).read_text("utf-8") for name in ("page.css", *_SCRIPTS))
-    pages.globals |= {"style": Markup(style), "script": Markup("\n".join(scripts))}
+    pages.globals |= {"style": Markup(asset("page.css")), "script": Markup(figures_script() + asset("page.js"))}
     return pages
 
 

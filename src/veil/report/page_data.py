@@ -1,5 +1,6 @@
 """What the page draws, as one JSON document: the scene, the policy, frames over time, curves and sampled runs."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,19 +40,31 @@ class Material:
 
 def page_data(material: Material) -> dict[str, object]:
     """The document, with plain lists and numbers only."""
-    problem = material.behaviour.problem
+    return figure_data(material.scene, material.behaviour, material.runs) | {
+        "leaking": _leaking(material.leaking),
+        "convergence": _convergence(material.answer),
+        "frontier": _frontier(material),
+    }
+
+
+def figure_data(scene: Scene, behaviour: Behaviour, runs: Sequence[ObservedRun]) -> dict[str, object]:
+    """The part of the document about a policy alone: where it acts how, where it is, and what the observer believes in runs."""
+    return scene_data(scene) | {
+        "policy": _policy(scene, behaviour),
+        "occupancy": _occupancy(scene, behaviour),
+        "runs": run_data(scene, runs),
+    }
+
+
+def scene_data(scene: Scene) -> dict[str, object]:
+    """The part of the document about a problem alone, which draws its picture."""
+    problem = scene.problem
     silent = problem.observer.silent
     return {
         "horizon": problem.horizon,
         "split": problem.secret_table.time,
         "silent": None if silent is None else problem.observer.observations[silent],
-        "scene": _scene(material.scene),
-        "policy": _policy(material.scene, material.behaviour),
-        "occupancy": _occupancy(material.scene, material.behaviour),
-        "runs": _runs(material),
-        "leaking": _leaking(material.leaking),
-        "convergence": _convergence(material.answer),
-        "frontier": _frontier(material),
+        "scene": _scene(scene),
     }
 
 
@@ -128,12 +141,13 @@ def _times(last: int, most: int) -> list[int]:
     return sorted({round(i * last / (most - 1)) for i in range(most)})
 
 
-def _runs(material: Material) -> list[dict[str, object]]:
-    scene, problem = material.scene, material.behaviour.problem
-    most = _MOST_BELIEF // max(1, len(material.runs))
+def run_data(scene: Scene, runs: Sequence[ObservedRun]) -> list[dict[str, object]]:
+    """Runs with what the observer believes in each."""
+    problem = scene.problem
+    most = _MOST_BELIEF // max(1, len(runs))
     times = _times(problem.horizon, _MOST_STEPS)
     found = []
-    for run in material.runs:
+    for run in runs:
         assert run.states is not None
         found.append(
             {

@@ -75,14 +75,19 @@ function sceneKey(parent, more, withRanges) {
   return key(parent, entries.concat(more));
 }
 
-// A slider over steps with a button that plays them; show(step) draws, words(step) names it.
-function player(parent, steps, show, words, name) {
+// A slider over steps with a button that plays them; show(step) draws, words(step) names it, times: of the steps, if not 0, 1, ….
+// Other players follow through the event "step", which tells the time, and the function `toTime` of the bar.
+function player(parent, steps, show, words, name, times) {
   const bar = make("div", { class: "player" }, parent);
   const button = make("button", { type: "button" }, bar, "Play");
   const slider = make("input", { type: "range", min: 0, max: Math.max(0, steps - 1), step: 1, value: 0, "aria-label": name }, bar);
   const told = make("output", {}, bar);
   let timer = null, now = 0;
-  const go = (step) => { now = step; slider.value = step; told.textContent = words(step); show(step); };
+  const timeOf = (step) => (times ? times[step] : step);
+  const go = (step) => {
+    now = step; slider.value = step; told.textContent = words(step); show(step);
+    bar.dispatchEvent(new CustomEvent("step", { bubbles: true, detail: timeOf(step) }));
+  };
   const stop = () => { clearInterval(timer); timer = null; button.textContent = "Play"; };
   slider.addEventListener("input", () => { stop(); go(Number(slider.value)); });
   button.addEventListener("click", () => {
@@ -91,5 +96,10 @@ function player(parent, steps, show, words, name) {
     button.textContent = "Pause";
     timer = setInterval(() => { if (now >= steps - 1) stop(); else go(now + 1); }, Math.max(60, Math.min(700, 9000 / steps)));
   });
+  bar.toTime = (time) => {
+    let step = 0;
+    while (step < steps - 1 && timeOf(step + 1) <= time) step++;
+    if (step !== now) { stop(); go(step); }
+  };
   return { go, stop, now: () => now };
 }

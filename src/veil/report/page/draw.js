@@ -1,32 +1,9 @@
-// Helpers to draw with, and the scene: cells or nodes, sensor ranges, marks, heat, arrows.
-const data = JSON.parse(document.getElementById("data").textContent);
+// The scene: cells or nodes, sensor ranges, marks, heat, arrows. `data` is that of the function around it, `figures`.
 const scene = data.scene;
-const NS = "http://www.w3.org/2000/svg";
 const LARGE = 2500; // cells beyond which heat is a picture and not a shape for each
 const MARKS = [["starts", "S", "blue"], ["goals", "G", "green"], ["traps", "X", "muted"], ["secrets", "?", "vermilion"]];
 const NODE = 0.2;
 
-function make(name, attributes, parent, text) {
-  const svg = ["svg", "g", "rect", "path", "circle", "line", "text", "title", "image", "polyline"].includes(name);
-  const element = svg ? document.createElementNS(NS, name) : document.createElement(name);
-  for (const [key, value] of Object.entries(attributes || {})) {
-    if (key === "fill" || key === "stroke" || key === "background") element.style[key] = value;
-    else element.setAttribute(key, value);
-  }
-  if (text !== undefined) element.textContent = text;
-  if (parent) parent.appendChild(element);
-  return element;
-}
-const tint = (name) => `var(--${name})`;
-const percent = (p) => `${Number(p >= 0.0995 ? (100 * p).toFixed(1) : (100 * p).toPrecision(2))}%`;
-const largest = (values) => values.reduce((a, b) => Math.max(a, b), 1e-9);
-const short = (text, most) => (text.length <= most ? text : `${text.slice(0, Math.ceil(most / 2) - 1)}…${text.slice(-Math.floor(most / 2))}`);
-
-function bytes(text) {
-  const raw = atob(text), found = new Uint8Array(raw.length);
-  for (let i = 0; i < raw.length; i++) found[i] = raw.charCodeAt(i);
-  return found;
-}
 const places = new Float32Array(bytes(scene.places).buffer);
 const count = places.length / 2;
 
