@@ -24,6 +24,7 @@ ROOMS = (
     "formats",
     "report",
     "study",
+    "studio",
     "cli",
 )
 VERIFIER = "veil.proof.verify"

@@ -17,7 +17,7 @@ COMMANDS = [command.callback.__name__ for command in app.registered_commands if 
 def test_there_are_the_promised_commands():
     assert set(COMMANDS) == {
         "solve", "measure", "certify", "verify", "frontier", "attack", "observe", "simulate", "inspect", "convert", "new",
-        "gallery", "schema", "doctor", "report", "reproduce", "compare", "formula",
+        "gallery", "schema", "doctor", "report", "reproduce", "compare", "formula", "studio",
     }  # fmt: skip
 
 

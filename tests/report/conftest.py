@@ -1,19 +1,17 @@
 """Solutions to show, found once: on the paper's grid, on a graph, and on a problem with hostile names; and a browser."""
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page
 
 import veil
+from tests.browser import launched, window
 from tests.report.problems import hostile, large
 from veil.planning.solution import Solution
 from veil.report.html import write_report
-
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
 @pytest.fixture(scope="session")
@@ -55,12 +53,8 @@ def large_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")  # not for the session: while Playwright runs, no other test can start an event loop
 def chromium() -> Iterator[Browser]:
-    if CHROMIUM is None:
-        pytest.skip("no Chromium on this machine: `make browser` installs it")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+    with launched() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -73,9 +67,7 @@ def open_page(chromium: Browser) -> Iterator[Callable[..., Page]]:
     complaints: list[str] = []
 
     def open_file(path: Path, *, width: int = 1280, dark: bool = False) -> Page:
-        context = chromium.new_context(
-            viewport={"width": width, "height": 900}, is_mobile=width < 600, color_scheme="dark" if dark else "light"
-        )
+        context = window(chromium, width, dark=dark)
         contexts.append(context)
         page, address = context.new_page(), path.resolve().as_uri()
         page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)

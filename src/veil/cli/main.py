@@ -16,6 +16,7 @@ from .prove import certify, verify
 from .report import report
 from .reproduce import reproduce
 from .solve import frontier, solve
+from .studio import studio
 from .study import studies
 
 app = typer.Typer(
@@ -37,6 +38,7 @@ _COMMANDS: dict[Callable[..., None], str] = {
     frontier: "Find the most that can be hidden for each return.",
     compare: "Compare policy classes: bits, return, time, proven bound.",
     report: "Write an HTML page about a result, and figures.",
+    studio: "Draw, plan, look and play on a page in the browser.",
     measure: "Measure what a policy hides, leaks and earns.",
     attack: "Run the best attack on the secret in simulation.",
     observe: "Track the observer's belief as observations arrive.",

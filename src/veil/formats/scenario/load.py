@@ -75,15 +75,17 @@ def read_scenario(
     name: str = "scenario",
     folder: str | Path | None = None,
     allow_outside: bool = False,
+    changes: Iterable[str] = (),
 ) -> Scenario:
     """A scenario from the text of its file.
 
     **Arguments:** `source`, named in messages; `name` of the problem, unless the text gives one; `folder`, where model
-    files are looked for, None for none at all; `allow_outside`, as for `load`.
+    files are looked for, None for none at all; `allow_outside`, as for `load`; `changes`, as for `load_scenario`.
 
     **Raises:** `ScenarioError`, as `load`.
     """
     read = Source(source, text)
+    apply_changes(read, changes)
     return build_scenario(read, name=name, folder=None if folder is None else Path(folder), allow_outside=allow_outside)
 
 

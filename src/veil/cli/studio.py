@@ -1,0 +1,49 @@
+"""`veil studio`: a local web page on which a scenario is drawn, planned, looked at and played."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .shared import GALLERY, JsonOption, complete_scenario, guarded, note, print_json
+
+
+@guarded
+def studio(
+    scenario: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[SCENARIO]",
+            help="A scenario file (.toml), or gallery:NAME; without it a new one is begun.",
+            show_default=False,
+            autocompletion=complete_scenario,
+        ),
+    ] = None,
+    *,
+    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 for a free one.", min=0, max=65_535)] = 0,
+    folder: Annotated[
+        Path | None,
+        typer.Option(help="Folder that keeps scenario and runs.", show_default="SCENARIO-studio"),
+    ] = None,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
+    as_json: JsonOption = False,
+) -> None:
+    """Open a page on which a scenario is drawn, planned, looked at and played.
+
+    It is served on 127.0.0.1 only, to browsers that open the link that is printed; each link lets one browser in, once. The
+    scenario and all runs are kept in a folder: a page that is closed and a server that is ended lose nothing.
+
+    Example: veil studio patrol.toml
+    """
+    from ..studio.serve import serve
+
+    name = "veil" if scenario is None else scenario.removeprefix(GALLERY)
+    place = Path(f"{Path(name).stem}-studio") if folder is None else folder
+
+    def tell(address: str, *, first: bool) -> None:
+        if as_json and first:
+            print_json({"address": address, "folder": str(place)})
+        elif not as_json:
+            note(f"veil: {'open' if first else 'for another browser, open'} {address}")
+
+    serve(place, scenario, port=port, opens=browser, tell=tell)

@@ -1,0 +1,1 @@
+"""The studio: a local web page on which a scenario is drawn, planned, looked at and played."""

@@ -1,0 +1,4 @@
+// The pane Draw.
+export function start(root, studio) {
+  root.textContent = "";
+}

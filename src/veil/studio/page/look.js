@@ -1,0 +1,4 @@
+// The pane Look.
+export function start(root, studio) {
+  root.textContent = "";
+}

@@ -1,0 +1,4 @@
+// The pane Plan.
+export function start(root, studio) {
+  root.textContent = "";
+}

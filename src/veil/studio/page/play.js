@@ -1,0 +1,4 @@
+// The pane Play.
+export function start(root, studio) {
+  root.textContent = "";
+}

@@ -1,0 +1,67 @@
+"""The table of requests: method and path, and the function that answers.
+
+A function takes the request, one `dict` of the JSON body, the query and the parts of the path, and the `Studio`; it returns
+what the answer's JSON holds. It raises `Refused` for a request that cannot be answered; a `VeilError` is told to the user too.
+"""
+
+import re
+from collections.abc import Callable
+from functools import cache
+from importlib.metadata import EntryPoint
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .state import Studio
+
+Request = dict[str, Any]
+Answer = Callable[[Request, "Studio"], dict[str, Any]]
+
+# Functions are imported when first asked for, so that the page opens at once.
+ROUTES: dict[tuple[str, str], str] = {
+    ("GET", "/api/state"): "veil.studio.state:show",
+    ("PUT", "/api/scenario"): "veil.studio.state:put_scenario",
+}
+_PART = re.compile(r"\{(\w+)\}")
+
+
+class Refused(Exception):
+    """A request that is not answered: the HTTP status and a sentence why."""
+
+    def __init__(self, status: int, message: str):
+        super().__init__(message)
+        self.status = status
+
+
+def find(method: str, path: str) -> tuple[Answer, dict[str, str]]:
+    """The function that answers, and the parts of the path by name.
+
+    **Raises:** `Refused` with 404 for another path, 405 for another method.
+    """
+    methods: list[str] = []
+    for (known, pattern), function in ROUTES.items():
+        found = _compiled(pattern).fullmatch(path)
+        if found is None:
+            continue
+        if known == method:
+            return EntryPoint("", function, "").load(), found.groupdict()
+        methods.append(known)
+    if methods:
+        raise Refused(405, f"the method is {method}, expected {' or '.join(methods)}")
+    raise Refused(404, "there is nothing at this address")
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(_PART.sub(r"(?P<\1>[A-Za-z0-9_-]{1,64})", pattern))
+
+
+def text_of(request: Request, name: str, default: str | None = None) -> str:
+    """The text under a name in a request; raises `Refused` where there is something else."""
+    found = request.get(name, default)
+    if not isinstance(found, str):
+        raise Refused(400, f"{name} is {type(found).__name__}, expected a text")
+    try:
+        found.encode()
+    except UnicodeEncodeError:
+        raise Refused(400, f"{name} has half of a surrogate pair, expected Unicode") from None
+    return found

@@ -1,0 +1,178 @@
+"""What the studio keeps on disk: the scenario on the page and its runs, which outlive the page and the server."""
+
+import hashlib
+import os
+import secrets
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..common.errors import InputError
+from ..common.files import locked, write_whole
+from ..common.text import parse_json
+from .events import Events
+from .routes import Refused, Request, text_of
+
+if TYPE_CHECKING:
+    from ..formats.scenario.load import Scenario
+
+FORMAT = "veil-studio-1"
+_STATE, _SESSION = "studio.json", "session"
+_MOST_BYTES = 2**23
+MOST_CHARACTERS = 2**20  # of a scenario, as in its file
+
+
+class Studio:
+    """One studio: its folder, the scenario that is worked on, the events.
+
+    **Arguments:** `folder`: made where it does not exist.
+
+    **Attributes:** `scenario`, the TOML text; `name`, of the problem unless the text gives one; `base`, the folder in which
+    the scenario's model files lie, None for none; `port`, of the last server, 0 for none; `lock`, held by who reads and
+    changes several of these.
+
+    **Raises:** `InputError` where the folder cannot be used or holds something else.
+    """
+
+    def __init__(self, folder: str | Path):
+        self.folder = Path(os.path.abspath(folder))
+        self.lock = threading.RLock()
+        self.events = Events()
+        self.scenario, self.name = "", "scenario"
+        self.base: Path | None = None
+        self.port = 0
+        self._source: dict[str, str] = {}
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            if not (self.folder / _STATE).exists() and any(self.folder.iterdir()):
+                raise InputError(str(self.folder), ["it holds something else than a studio: choose another folder"])
+            self._read()
+        except OSError as error:
+            raise InputError(str(self.folder), [f"it cannot be used: {error.strerror or error}"]) from None
+
+    def _read(self) -> None:
+        path = self.folder / _STATE
+        if not path.exists():
+            return
+        try:
+            if path.stat().st_size > _MOST_BYTES:
+                raise ValueError(f"it has more than {_MOST_BYTES:,} bytes")
+            found = parse_json(path.read_bytes())
+            if not isinstance(found, dict) or found.get("format") != FORMAT:
+                raise ValueError(f"its format is not {FORMAT}")
+            base, source = found["base"], found["source"]
+            self.scenario, self.name = str(found["scenario"]), str(found["name"])
+            self.base = None if base is None else Path(str(base))
+            self._source = {str(key): str(value) for key, value in source.items()}
+            self.port = int(found["port"]) if 0 <= int(found["port"]) < 2**16 else 0
+        except (ValueError, KeyError, AttributeError, TypeError) as error:
+            words = f"it is not the state of a studio ({error}): remove it, or choose another folder"
+            raise InputError(str(path), [words]) from None
+
+    def open(self, scenario: str | None) -> None:
+        """Take up a scenario, a file or `gallery:NAME`; without one, go on with that of the folder or begin a new one.
+
+        One that this folder already has is kept as it was left on the page, unless the file has changed since.
+
+        **Raises:** `InputError` where it cannot be read as text; what is wrong with its content appears on the page.
+        """
+        from ..formats.gallery import GALLERY, scenario_text, starter
+        from ..formats.scenario.text import read_scenario_text
+
+        if scenario is None:
+            if not self.scenario:
+                self.set_scenario(starter("grid"), name="scenario")
+            return
+        if scenario.startswith(GALLERY):
+            source, base, name = scenario, None, scenario.removeprefix(GALLERY)
+            text = scenario_text(name)
+        else:
+            path = Path(os.path.abspath(scenario))
+            source, base, name = str(path), path.parent, path.stem[:200]
+            text = read_scenario_text(path)
+        known = {"path": source, "hash": hashlib.sha256(text.encode()).hexdigest()}
+        if known != self._source:
+            self._source = known
+            self.set_scenario(text, name=name, base=base)
+
+    def set_scenario(self, text: str, *, name: str | None = None, base: Path | None = None) -> None:
+        """Put another scenario on the page, and keep it; without a name it is the same one, edited.
+
+        **Raises:** `Refused` where it is too long.
+        """
+        if len(text) > MOST_CHARACTERS:
+            raise Refused(413, f"the scenario has {len(text):,} characters, expected at most {MOST_CHARACTERS:,}")
+        with self.lock:
+            self.scenario = text
+            if name is not None:
+                self.name, self.base = name, base
+            self._write()
+        self.events.publish("scenario", {"scenario": self.scenario, "name": self.name})
+
+    def keep_port(self, port: int) -> None:
+        """Note the port, so that open pages find the next server."""
+        with self.lock:
+            self.port = port
+            self._write()
+
+    def _write(self) -> None:
+        document = {
+            "format": FORMAT,
+            "name": self.name,
+            "port": self.port,
+            "base": None if self.base is None else str(self.base),
+            "source": self._source,
+            "scenario": self.scenario,
+        }
+        from ..formats.documents import json_text
+
+        content = json_text(document).encode()
+        write_whole(self.folder / _STATE, content, marker=b"veil-studio-")
+
+    def session(self) -> str:
+        """The secret of the browsers that were let in; the same after a restart, readable by its owner alone."""
+        path = self.folder / _SESSION
+        try:
+            found = path.read_text("ascii").strip()
+            if len(found) >= 32:
+                return found
+        except (OSError, ValueError):
+            pass
+        made = secrets.token_urlsafe(32)
+        path.unlink(missing_ok=True)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(made)
+        return made
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Keep other servers out of the folder; raises `InputError` where one is at work."""
+        if not (self.folder / _STATE).exists():
+            self._write()
+        try:
+            with locked(self.folder, wait=False):
+                yield
+        except BlockingIOError:
+            words = "another veil studio is open in this folder: use its page, or choose another with --folder"
+            raise InputError(str(self.folder), [words]) from None
+
+
+def open_text(text: str, name: str, base: Path | None, changes: Sequence[str] = ()) -> "Scenario":
+    """The scenario of a text on the page; raises `ScenarioError`."""
+    from ..formats.scenario.load import read_scenario
+
+    return read_scenario(text, source=name, name=name, folder=base, changes=changes)
+
+
+def show(request: Request, studio: Studio) -> dict[str, Any]:
+    """Everything that a page needs to begin."""
+    with studio.lock:
+        return {"scenario": studio.scenario, "name": studio.name, "folder": str(studio.folder)}
+
+
+def put_scenario(request: Request, studio: Studio) -> dict[str, Any]:
+    """Keep the text that is edited; its defects are no reason not to."""
+    studio.set_scenario(text_of(request, "text"))
+    return {"name": studio.name}
