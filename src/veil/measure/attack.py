@@ -119,7 +119,7 @@ class _Observer:
     @cached_property
     def right_by_prior(self) -> Float[np.ndarray, " Z"]:
         """For each true value the probability that the guess before anything was seen is right."""
-        return _guess_chances(self.prior)
+        return guess_chances(self.prior)
 
     def rule(self, posterior: Float[np.ndarray, "n Z"]) -> Float[np.ndarray, "n Z"]:
         """What it goes by when it guesses: its posterior, or its prior after what it held impossible."""
@@ -141,7 +141,7 @@ class _Observer:
         return np.concatenate(parts)
 
 
-def _guess_chances(posterior: Float[np.ndarray, "*n Z"]) -> Float[np.ndarray, "*n Z"]:
+def guess_chances(posterior: Float[np.ndarray, "*n Z"]) -> Float[np.ndarray, "*n Z"]:
     """The probability that each value is guessed: the most probable one, evenly among those that tie."""
     # Values that are equal on paper differ by rounding, and not alike in every way to compute them.
     best = posterior >= posterior.max(axis=-1, keepdims=True) - _TIE
@@ -159,7 +159,7 @@ class _Guesses:
             part = slice(begin, begin + step)
             posterior = np.empty(0)
             for time, posterior in enumerate(posteriors_over_time(observer.chain, runs.events[part])):
-                chances = _guess_chances(observer.rule(posterior))
+                chances = guess_chances(observer.rule(posterior))
                 right[time, part] = chances[np.arange(len(chances)), self.truth[part]]
             last.append(posterior)
         self.posterior: Float[np.ndarray, "n Z"] = np.concatenate(last)
@@ -184,7 +184,7 @@ class _Rule:
     def __init__(self, observer: _Observer, table: JointTable, *, same: bool):
         joint = table.probabilities
         posterior = table.posterior if same else observer.posteriors(table.events)
-        self.accuracy = float(np.vdot(joint, _guess_chances(observer.rule(posterior))))
+        self.accuracy = float(np.vdot(joint, guess_chances(observer.rule(posterior))))
         happens = joint > 0
         finite = happens & (posterior > 0)
         ruled_out, total = float(joint[happens & ~finite].sum()), float(joint[finite].sum())
@@ -253,7 +253,7 @@ def _mistake(chain: Chain, runs: Runs, guesses: _Guesses, hidden_bits: Opacity, 
     finite = guesses.finite
     # Run by run the difference varies less than either term; its mean is the divergence of the two posteriors.
     extra = guesses.costs_bits[finite] - _costs_bits(knowing, guesses.truth)[finite]
-    right = _guess_chances(knowing)[np.arange(len(knowing)), guesses.truth]
+    right = guess_chances(knowing)[np.arange(len(knowing)), guesses.truth]
     return Mistake(
         finite_bits=Estimate.of(extra, None) if finite.any() else None,
         sampled_bits=float(extra.mean()) if finite.all() else np.inf,

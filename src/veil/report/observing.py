@@ -85,7 +85,7 @@ def sample_runs(behaviour: Behaviour, count: int, seed: int = 0) -> SampledRuns:
     return SampledRuns(_shown(behaviour, drawn, chosen), drawn.events)
 
 
-def sample_run(behaviour: Behaviour, seed: int = 0) -> ObservedRun:
+def sample_run(behaviour: Behaviour, seed: int | Sequence[int] = 0) -> ObservedRun:
     """One run, drawn with a seed."""
     return _shown(behaviour, draw_runs(behaviour.chain, 1, np.random.default_rng(seed)), [(0, "Run 1")])[0]
 

@@ -68,9 +68,14 @@ def scene_data(scene: Scene) -> dict[str, object]:
     }
 
 
+def tints(names: Sequence[str]) -> list[str]:
+    """The page's variables for the colours of sensors or values with these names."""
+    return [_VARIABLES[colour] for colour in colours(names)]
+
+
 def _scene(scene: Scene) -> dict[str, object]:
     width, height = scene.size
-    tints = [_VARIABLES[colour] for colour in colours([one.name for one in scene.ranges])]
+    given = tints([one.name for one in scene.ranges])
 
     def at(states: np.ndarray) -> list[int]:
         return scene.at(states).tolist()
@@ -85,7 +90,7 @@ def _scene(scene: Scene) -> dict[str, object]:
         "walls": [cell for wall in scene.walls for cell in wall],
         "ranges": [
             {"name": one.name, "rate": round(one.rate, 4), "colour": tint, "at": at(one.states)}
-            for one, tint in zip(scene.ranges, tints, strict=True)
+            for one, tint in zip(scene.ranges, given, strict=True)
         ],
         "starts": at(np.flatnonzero(scene.starts)),
         "goals": at(np.flatnonzero(scene.goals)),
@@ -170,7 +175,7 @@ def _lines(values: tuple[str, ...], run: ObservedRun, times: list[int]) -> list[
     if run.secret is not None:
         weight[run.secret] = np.inf
     chosen = np.sort(np.lexsort((np.arange(len(values)), -weight))[:_MOST_LINES])
-    tints = [_VARIABLES[colour] for colour in colours([values[int(value)] for value in chosen])]
+    given = tints([values[int(value)] for value in chosen])
     return [
         {
             "name": values[int(value)],
@@ -178,7 +183,7 @@ def _lines(values: tuple[str, ...], run: ObservedRun, times: list[int]) -> list[
             "colour": tint,
             "y": np.round(run.posterior[times, int(value)], 5).tolist(),
         }
-        for value, tint in zip(chosen, tints, strict=True)
+        for value, tint in zip(chosen, given, strict=True)
     ]
 
 

@@ -3,6 +3,7 @@
 import re
 import tomllib
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from ...common.errors import Place
 
@@ -26,14 +27,36 @@ def key_lines(text: str) -> Iterator[tuple[Place, int]]:
     return _Scan(text).statements()
 
 
+@dataclass(frozen=True)
+class Spans:
+    """Where the parts of a text stand, as offsets of characters.
+
+    **Attributes:** `values`: for each key with a value where the key begins, where its value begins and ends; `tables`: for
+    each header where it begins and ends, in the order of the text.
+    """
+
+    values: dict[Place, tuple[int, int, int]] = field(default_factory=dict[Place, tuple[int, int, int]])
+    tables: dict[Place, tuple[int, int]] = field(default_factory=dict[Place, tuple[int, int]])
+
+
+def spans(text: str) -> Spans:
+    """The place of every key, value and header of a text, which must be valid TOML."""
+    scan = _Scan(text)
+    for _ in scan.statements():
+        pass
+    return scan.spans
+
+
 class _Scan:
     """A recursive descent over the tokens of a text; the word at hand is the one not yet passed."""
 
     def __init__(self, text: str):
         self._text = text
         self._tokens = (found for found in _TOKEN.finditer(text) if found.lastgroup is not None)
-        self._word, self._start = "", 0
+        self._word, self._start, self._end = "", 0, 0
+        self._passed = 0  # the end of the word before the one at hand
         self._counted, self._line = 0, 1
+        self.spans = Spans()
         self._advance()
 
     def statements(self) -> Iterator[tuple[Place, int]]:
@@ -43,7 +66,7 @@ class _Scan:
             if self._word == "\n":
                 self._advance()
             elif self._word == "[":
-                line = self._line_here()
+                line, begin = self._line_here(), self._start
                 self._advance()
                 several = self._word == "["
                 if several:
@@ -54,18 +77,21 @@ class _Scan:
                     self._advance()
                     counts[table] = counts.get(table, -1) + 1
                     table = (*table, counts[table])
+                self.spans.tables[table] = begin, self._passed
                 for length in range(1, len(table) + 1):
                     yield table[:length], line
             else:
                 yield from self._pair(table)
 
     def _pair(self, table: Place) -> Iterator[tuple[Place, int]]:
-        line = self._line_here()
+        line, begin = self._line_here(), self._start
         place = (*table, *self._key("="))
         self._advance()
+        value = self._start
         for length in range(len(table) + 1, len(place) + 1):
             yield place[:length], line
         yield from self._value(place)
+        self.spans.values[place] = begin, value, self._passed
 
     def _value(self, place: Place) -> Iterator[tuple[Place, int]]:
         opening = self._word
@@ -105,7 +131,11 @@ class _Scan:
 
     def _advance(self) -> None:
         found = next(self._tokens, None)
-        self._word, self._start = (found.group(), found.start()) if found is not None else ("", len(self._text))
+        self._passed = self._end
+        if found is None:
+            self._word, self._start = "", len(self._text)
+        else:
+            self._word, self._start, self._end = found.group(), found.start(), found.end()
 
     def _line_here(self) -> int:
         self._line += self._text.count("\n", self._counted, self._start)

@@ -38,7 +38,7 @@ def read_drawing(
     meaning = _read_legend(legend, ranged, defects)
     places: dict[str, list[Cell]] = {key: [] for key in (*_WORDS, *ranged)}
     signs: dict[str, list[Cell]] = {}
-    tokens = _read_tokens(drawing, defects)
+    tokens = read_tokens(drawing, defects)
     for row, line in enumerate(tokens):
         for column, token in enumerate(line):
             _place(token, row, column, meaning, places, defects)
@@ -48,7 +48,8 @@ def read_drawing(
     return Drawing(len(tokens), len(tokens[0]) if tokens else 0, places, drawn, signs)
 
 
-def _read_tokens(drawing: object, defects: Defects) -> list[list[str]]:
+def read_tokens(drawing: object, defects: Defects) -> list[list[str]]:
+    """The cells of a drawing, each with its characters; every defect of form is noted, with its row."""
     if not isinstance(drawing, str) or not drawing.strip():
         defects.add(f"the drawing is {drawing!r}, expected a string with one line a row")
         return []
@@ -59,7 +60,8 @@ def _read_tokens(drawing: object, defects: Defects) -> list[list[str]]:
         if len(line) != len(tokens[0]):
             defects.add(
                 f"line {number} has {len(line)} cells, expected {len(tokens[0])} as line 1 has:"
-                f" {'spaces separate cells' if spaced else 'each character is a cell'}"
+                f" {'spaces separate cells' if spaced else 'each character is a cell'}",
+                number - 1,
             )
     return tokens
 
@@ -80,11 +82,13 @@ def _place(
         else:
             known = " ".join(meaning)
             defects.add(
-                f"{where}: {character!r} has no meaning, expected one of {known}: describe it in sensors or legend"
+                f"{where}: {character!r} has no meaning, expected one of {known}: describe it in sensors or legend",
+                row,
+                column,
             )
     if "wall" in found and len(found) > 1:
         others = ", ".join(repr(key) for key in found if key != "wall")
-        defects.add(f"{where}: {token!r} is a wall and also {others}, expected a wall to stand alone")
+        defects.add(f"{where}: {token!r} is a wall and also {others}, expected a wall to stand alone", row, column)
     for key in found:
         places[key].append((row, column))
 
