@@ -115,7 +115,7 @@ def test_ties_are_drawn_evenly():
         assert found.fano_error == pytest.approx(0.5)
     # What is equal on paper ties although rounding says otherwise, and nothing else does.
     rows = np.array([[0.3, 0.1 + 0.2, 0.4 - 1e-16], [0.3, 0.1 + 0.2, 0.1], [0.5 - 1e-6, 0.5, 1e-6]])
-    np.testing.assert_array_equal(module._guess_chances(rows), [[0, 0, 1], [0.5, 0.5, 0], [0, 1, 0]])
+    np.testing.assert_array_equal(module.guess_chances(rows), [[0, 0, 1], [0.5, 0.5, 0], [0, 1, 0]])
 
 
 @pytest.mark.parametrize("name", list(MEMORIES))

@@ -10,10 +10,11 @@ import pytest
 import veil
 from veil.common.errors import InputError, VeilError
 from veil.formats.gallery import scenario_text
+from veil.formats.scenario.load import read_scenario
 from veil.studio import playing
-from veil.studio.looking import subject_of
 from veil.studio.routes import Refused
 from veil.studio.state import Studio
+from veil.studio.walking import Walk
 
 
 @pytest.fixture
@@ -48,7 +49,7 @@ def test_the_observer_sees_one_observation_after_another_and_no_secret_before_th
 def test_the_score_is_that_of_the_library(studio: Studio):
     game, problem = begin(studio, "observer"), veil.gallery.load("office-patrol")
     policy = veil.MarkovPolicy.uniform(problem)
-    rights, bits, bayes_bits = [], [], []
+    rights, bits, bayes_bits, score = [], [], [], {}
     for number in range(4):
         for _ in range(problem.horizon - number):  # sometimes before the end
             act(studio, game, "next")
@@ -63,9 +64,9 @@ def test_the_score_is_that_of_the_library(studio: Studio):
         rights.append(truth == 1)
         bits.append(-np.log2(0.8 if truth == 1 else 0.2))
         bayes_bits.append(-np.log2(observer.posterior[truth]))
+        score = seen["score"]
         if number < 3:
             act(studio, game, "again")
-    score = seen["score"]
     assert score["rounds"] == 4
     assert (score["right"], score["bits"]) == pytest.approx((np.mean(rights), np.mean(bits)))
     assert score["bayes_bits"] == pytest.approx(np.mean(bayes_bits))
@@ -110,15 +111,19 @@ def test_a_game_goes_on_after_the_server_was_ended(studio: Studio):
     assert playing.show({"play": other["play"]}, studio)["horizon"] == 7
 
 
-def test_an_observer_who_is_surprised_goes_by_the_prior(studio: Studio):
-    text = scenario_text("two-rooms").replace('["vault", "go", "office"]', '["vault", "go", "hall"],\n  ["hall", "stay", "hall"]')
-    studio.set_scenario(text.replace("horizon = 1", "horizon = 2").replace('["0", "beep"]', '["0", "beep", "bell"]')
-                        .replace("vault = { beep = 0.75 }", 'vault = { beep = 0.75 }\nhall = "bell"'), name="two-rooms")  # fmt: skip
-    problem = subject_of(studio, "uniform").problem
+def test_an_observer_who_is_surprised_goes_by_the_prior():
+    changed = {
+        '["vault", "go", "office"]': '["vault", "go", "hall"],\n  ["hall", "stay", "hall"]',
+        "horizon = 1": "horizon = 2",
+        '["0", "beep"]': '["0", "beep", "bell"]',
+        "vault = { beep = 0.75 }": 'vault = { beep = 0.75 }\nhall = "bell"',
+    }
+    text = scenario_text("two-rooms")
+    for old, new in changed.items():
+        text = text.replace(old, new)
+    problem = read_scenario(text).problem
     stays = np.zeros((problem.num_states, problem.num_actions))
     stays[:, problem.model.actions.find("stay")] = 1
-    from veil.studio.walking import Walk
-
     walk = Walk(problem, veil.MarkovPolicy(stays), np.random.default_rng(0))
     go = problem.model.actions.find("go")
     walk.move(go)

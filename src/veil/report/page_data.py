@@ -70,7 +70,7 @@ def scene_data(scene: Scene) -> dict[str, object]:
 
 def tints(names: Sequence[str]) -> list[str]:
     """The page's variables for the colours of sensors or values with these names."""
-    return [_VARIABLES[colour] for colour in colours(names)]
+    return [_VARIABLES[colour] for colour in colours(list(names))]
 
 
 def _scene(scene: Scene) -> dict[str, object]:

@@ -18,9 +18,8 @@ def grid_document(data: Mapping[str, object]) -> dict[str, Any] | None:
     """The grid of parsed tables, also of tables with defects; None where there is none that can be drawn.
 
     **Returns:** `rows`, `columns`; `cells`, a list of rows of texts, each the characters in a cell, empty where a line of the
-    drawing is too short; `signs`, every character with `sign`, `roles` (words of a drawing and characters of sensors), `reward`,
-    `weight`, and of sensors `name`, `detection`, `false_alarm`
-    and `colour`.
+    drawing is too short; `signs`, every character with `sign`, `roles` (words of a drawing, characters of sensors), `reward`,
+    `weight`, and of sensors `name`, `detection`, `false_alarm` and `colour`.
     """
     found = _Cells.of(data)
     if found is None:
@@ -36,7 +35,7 @@ def grid_document(data: Mapping[str, object]) -> dict[str, Any] | None:
 
 
 def painted(data: Mapping[str, object], cells: Sequence[Sequence[str]]) -> list[Change]:
-    """The changes of a scenario's tables after which its drawing shows these cells and says all: lists of cells become characters."""
+    """The changes of a scenario's tables after which its drawing shows these cells; lists of cells become characters in it."""
     found = _Cells.of(data)
     changes: list[Change] = [(("grid", "drawing"), drawing_text(cells))]
     grid = data.get("grid")
@@ -50,9 +49,9 @@ def painted(data: Mapping[str, object], cells: Sequence[Sequence[str]]) -> list[
 
 def drawing_text(cells: Sequence[Sequence[str]]) -> str:
     """The drawing of cells, with columns in line."""
-    width = max((len(token) for row in cells for token in row), default=1)
-    lines = ("  " + " ".join((token or ".").ljust(width) for token in row).rstrip() for row in cells)
-    return "".join(f"{line}\n" for line in lines)
+    widths = [max(len(row[column]) for row in cells) for column in range(min(map(len, cells)))]
+    lines = (" ".join((token or ".").ljust(width) for token, width in zip(row, widths, strict=True)) for row in cells)
+    return "".join(f"  {line.rstrip()}\n" for line in lines)
 
 
 class _Cells:
@@ -89,7 +88,9 @@ class _Cells:
         reward = self.grid.goal_reward if self.grid is not None else None
         found = [_sign(sign, [word], reward=reward if word == "goal" else None) for sign, word in SIGNS.items()]
         sensors = self._sensors()
-        for (sign, about), tint in zip(sensors.items(), tints([str(one["name"]) for one in sensors.values()]), strict=True):
+        for (sign, about), tint in zip(
+            sensors.items(), tints([str(one["name"]) for one in sensors.values()]), strict=True
+        ):
             found.append(_sign(sign, [sign], colour=tint, **about))
         for sign, meaning in ({} if self.grid is None else self.grid.legend).items():
             found.append(_sign(sign, list(meaning.roles), reward=meaning.reward, weight=meaning.weight))

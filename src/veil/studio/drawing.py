@@ -2,7 +2,7 @@
 
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,8 +56,8 @@ def show_gallery(request: Request, studio: "Studio") -> dict[str, Any]:
 def open_another(request: Request, studio: "Studio") -> dict[str, Any]:
     """Put another scenario on the page: `gallery`, a name; `path`, of a file; or `text`, the content of the file `name`.
 
-    A model file has neither secret nor horizon: with `secret`, an expression for the secret last states, and `horizon` it becomes
-    a scenario; without a secret, where the file declares none, the answer `needs` it, and nothing is opened.
+    A model file has neither secret nor horizon: with `secret`, an expression for the secret last states, and `horizon` it
+    becomes a scenario; without a secret, where the file declares none, the answer `needs` it, and nothing is opened.
     """
     if "gallery" in request:
         name = text_of(request, "gallery")
@@ -85,7 +85,7 @@ def checked(text: str, name: str, folder: Path | None) -> dict[str, Any]:
 
     **Returns:** `defects`: each with `message`, `place` in words, `line` and `cell` (row, column) or None; `drawing`: the grid
     (`cells.grid_document`), for another model its scene (`report.page_data.scene_data`), None where there is neither; `facts`
-    about the problem, None where it has defects; `fields`, the values of `FIELDS` that the text gives, None where it is no TOML.
+    about the problem, None where it has defects; `fields`, those of `FIELDS` that the text gives, None where it is no TOML.
     """
     try:
         source = Source(name, text)
@@ -178,11 +178,16 @@ def _toml_value(value: object, depth: int = 0) -> object:
     raise Refused(400, "a value of a change is null inside a list or table, or too deeply nested")
 
 
-def _cells(given: object) -> Sequence[Sequence[str]]:
-    good = isinstance(given, list) and given and all(isinstance(row, list) and row for row in given)
-    if not good or not all(isinstance(token, str) and not token.split()[1:] for row in given for token in row):
-        raise Refused(400, "cells are no list of rows of texts without blanks")
-    return given
+def _cells(given: object) -> list[list[str]]:
+    rows = given if isinstance(given, list) else []
+    found = [row for row in rows if isinstance(row, list) and row and all(map(_is_token, row))]
+    if not found or len(found) < len(rows) or len({len(row) for row in found}) > 1:
+        raise Refused(400, "cells are no list of rows of one length, of texts without blanks")
+    return found
+
+
+def _is_token(given: object) -> bool:
+    return isinstance(given, str) and given.split() in ([], [given])
 
 
 def _put(studio: "Studio", text: str, name: str, base: Path | None = None) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from ..common.errors import InputError, TooLargeError
 from ..formats.gallery import open_scenario
 from ..formats.results.document import opacity_document
 from ..formats.results.folder import DOCUMENT, read_result
+from ..formats.scenario.load import read_scenario
 from ..measure.measures import joint_table
 from ..policy.markov import MarkovPolicy
 from ..problem.problem import Problem
@@ -18,7 +19,6 @@ from ..report.observing import sample_runs
 from ..report.page_data import figure_data
 from ..report.scene import Scene, make_scene
 from .routes import Request, text_of
-from .state import open_text
 
 if TYPE_CHECKING:
     from .state import Studio
@@ -90,7 +90,7 @@ def look_document(subject: Subject) -> dict[str, Any]:
 def subject_of(studio: "Studio", run: str) -> Subject:
     """The policy of a run, or the uniform policy of the scenario on the page.
 
-    **Raises:** `InputError` where there is no such run, or it has no result yet; `ScenarioError` where the scenario has defects.
+    **Raises:** `InputError` where the run has no result; `ScenarioError` where the scenario has defects.
     """
     if run == UNIFORM:
         return subject_of_text(studio.scenario, studio.name, studio.base)
@@ -98,14 +98,16 @@ def subject_of(studio: "Studio", run: str) -> Subject:
     try:
         stamp = (folder / DOCUMENT).stat().st_mtime_ns
     except OSError:
-        raise InputError(f"run {run}", ["there is no result of it: it is still searching, failed, or was deleted"]) from None
+        raise InputError(
+            f"run {run}", ["there is no result of it: it is still searching, failed, or was deleted"]
+        ) from None
     return _subject_of_result(folder, stamp)
 
 
 @lru_cache(maxsize=8)
 def subject_of_text(text: str, name: str, base: Path | None) -> Subject:
     """The uniform policy of a scenario's text."""
-    problem = open_text(text, name, base).problem
+    problem = read_scenario(text, source=name, name=name, folder=base).problem
     return Subject(problem, audit(problem, MarkovPolicy.uniform(problem), time_limit=_SECONDS))
 
 

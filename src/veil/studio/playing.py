@@ -1,7 +1,7 @@
 """The pane Play: be the observer of hidden runs and guess the secret, or be the agent and watch the observer's belief.
 
-A game is a small document on disk: a seed, the number of the round, what the player did in it, and the rounds before. Whatever
-is random follows from the seed, so that a game goes on after the server was ended; the page never learns the seed.
+A game is a small document on disk: a seed, the number of the round, what the player did in it, and the rounds before. All
+that is random follows from the seed, so that a game goes on after the server was ended; the page never learns the seed.
 """
 
 import secrets
@@ -61,7 +61,7 @@ def show(request: Request, studio: "Studio") -> dict[str, Any]:
 
 
 def act(request: Request, studio: "Studio") -> dict[str, Any]:
-    """One act in a game: `next`, see the next observation; `guess` a value with a `probability`; `move` by an action; `again`."""
+    """One act: `next`, see the next observation; `guess` a value with a `probability`; `move` by an action; `again`."""
     with studio.lock:
         game = _read(studio, text_of(request, "play"))
         subject, what = _subject(game, studio), text_of(request, "act")

@@ -20,6 +20,14 @@ Answer = Callable[[Request, "Studio"], dict[str, Any]]
 ROUTES: dict[tuple[str, str], str] = {
     ("GET", "/api/state"): "veil.studio.state:show",
     ("PUT", "/api/scenario"): "veil.studio.state:put_scenario",
+    ("POST", "/api/check"): "veil.studio.drawing:check",
+    ("POST", "/api/change"): "veil.studio.drawing:change",
+    ("GET", "/api/gallery"): "veil.studio.drawing:show_gallery",
+    ("POST", "/api/open"): "veil.studio.drawing:open_another",
+    ("GET", "/api/runs/{id}/look"): "veil.studio.looking:look",
+    ("POST", "/api/play"): "veil.studio.playing:start",
+    ("GET", "/api/play/{play}"): "veil.studio.playing:show",
+    ("POST", "/api/play/{play}"): "veil.studio.playing:act",
 }
 _PART = re.compile(r"\{(\w+)\}")
 

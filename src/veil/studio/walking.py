@@ -19,7 +19,8 @@ class Walk:
     same actions give the same run.
 
     **Attributes:** `time`; `events`, what the observer received, None where nothing is received at time 0; `earned`, the return
-    so far; `secret`, its value, None before its time; `surprised`, whether it received what its policy makes impossible: from then on it goes by the prior.
+    so far; `secret`, its value, None before its time; `surprised`, whether the observer received what its policy makes
+    impossible: from then on it goes by the prior.
     """
 
     def __init__(self, problem: Problem, policy: Policy, generator: np.random.Generator):
@@ -65,7 +66,9 @@ class Walk:
         """Take an action; raises `InputError` where it is not available, or the run is over."""
         if action not in self.actions:
             known = ", ".join(self.problem.model.actions[one] for one in self.actions) or "none: the run is over"
-            raise InputError("action", [f"it is {action!r}, expected the number of one of those available here: {known}"])
+            raise InputError(
+                "action", [f"it is {action!r}, expected the number of one of those available here: {known}"]
+            )
         model, discount = self.problem.model, self._hidden.discount
         self.earned += discount**self.time * float(model.rewards[self.state, action])
         row = np.array([self._at * self._hidden.kernel.num_actions + action])

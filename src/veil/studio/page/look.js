@@ -1,4 +1,61 @@
-// The pane Look.
+// The pane Look: the report's figures of any two policies side by side, at the same time.
+import { fillRuns, numbers } from "./subjects.js";
+
+const FIGURES = [["policy", "Policy", "scene"], ["occupancy", "State over time", "scene"], ["belief", "What the observer believes in sampled runs", "observing"]];
+
 export function start(root, studio) {
-  root.textContent = "";
+  const bar = make("div", { class: "toolbar" }, root);
+  const linked = make("input", { type: "checkbox", checked: "" }, make("label", {}, bar));
+  linked.after(" Same time in all figures");
+  const pair = make("div", { class: "sides" }, root);
+  const sides = ["Left", "Right"].map((name) => makeSide(pair, name));
+  let moving = false;
+
+  function makeSide(parent, name) {
+    const box = make("div", { class: "side" }, parent);
+    const select = make("select", { "aria-label": `${name} policy` }, box), body = make("div", {}, box);
+    const side = { select, body, shown: "" };
+    select.addEventListener("change", () => load(side));
+    box.addEventListener("step", (event) => follow(event));
+    return side;
+  }
+  // Every other slider goes to the time of the one that moved.
+  function follow(event) {
+    if (moving || !linked.checked) return;
+    moving = true;
+    for (const player of pair.querySelectorAll(".player")) if (player !== event.target) player.toTime(event.detail);
+    moving = false;
+  }
+  async function load(side) {
+    const id = side.select.value, key = id === "uniform" ? studio.scenario : id;
+    if (side.shown === key) return;
+    side.shown = key;
+    side.body.replaceChildren();
+    make("p", { class: "note", role: "status" }, side.body, "Measuring …");
+    try {
+      if (id === "uniform") await studio.save();
+      const found = await studio.api("GET", `/api/runs/${encodeURIComponent(id)}/look`);
+      if (side.shown === key) draw(side, found);
+    } catch (error) {
+      side.body.replaceChildren();
+      make("p", { class: "note", role: "alert" }, side.body, error.message);
+      side.shown = "";
+    }
+  }
+  function draw(side, found) {
+    side.body.replaceChildren();
+    numbers(side.body, found.facts);
+    for (const [name, words, kind] of FIGURES) {
+      make("h3", {}, side.body, words);
+      make("div", { class: kind, "data-figure": name }, make("figure", {}, side.body));
+    }
+    moving = true; // what is drawn first does not move the other side
+    figures(found.data, side.body).drawAll();
+    moving = false;
+  }
+  function refresh() {
+    for (const [number, side] of sides.entries()) fillRuns(side.select, studio.runs, number);
+    if (studio.pane === "look") sides.forEach(load);
+  }
+  for (const event of ["pane", "runs", "run", "gone"]) studio.on(event, refresh);
 }

@@ -1,0 +1,160 @@
+"""The pane Draw without a page: defects with their places, drawings there and back, changes, and files that are opened."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from veil.common.errors import InputError, VeilError
+from veil.formats.gallery import names, scenario_text, starter
+from veil.formats.scenario.load import read_scenario
+from veil.problem.fingerprint import fingerprint
+from veil.studio import drawing
+from veil.studio.drawing import checked
+from veil.studio.routes import Refused
+from veil.studio.state import Studio
+
+TIGER = (Path(__file__).parent.parent / "formats" / "data" / "tiger.pomdp").read_text()
+LISTS = """
+horizon = 3
+
+[grid]
+rows = 3
+columns = 4
+walls = [[1, 1]]
+starts = [{ cell = [0, 0] }, { cell = [2, 0], weight = 2.0 }]
+goals = [{ cell = [0, 3], reward = 0.5 }, { cell = [2, 3], reward = 1.0 }]
+secrets = [[2, 3]]
+
+[grid.sensors.c]
+cells = [[1, 1], [1, 2]]
+"""
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_problem_of_the_gallery_is_drawn(name: str):
+    found = checked(scenario_text(name), name, None)
+    assert found["defects"] == []
+    assert found["drawing"]["kind"] == ("grid" if "\n[grid]" in scenario_text(name) else "scene")
+
+
+@pytest.mark.parametrize("text", [LISTS, starter("grid"), *map(scenario_text, ("office-patrol", "delivery-order"))])
+def test_painting_what_is_there_changes_no_problem(studio: Studio, text: str):
+    cells = checked(text, "x", None)["drawing"]["cells"]
+    painted = drawing.change({"text": text, "cells": cells}, studio)
+    assert painted["defects"] == []
+    assert painted["drawing"]["cells"] == cells
+    assert fingerprint(read_scenario(painted["text"]).problem) == fingerprint(read_scenario(text).problem)
+
+
+def test_lists_of_cells_become_characters(studio: Studio):
+    cells = checked(LISTS, "x", None)["drawing"]["cells"]
+    assert cells == [["S", ".", ".", "2"], [".", "#", "c", "."], ["1", ".", ".", "?G"]]
+    text = drawing.change({"text": LISTS, "cells": cells}, studio)["text"]
+    assert "  S . . 2\n  . # c .\n  1 . . ?G\n" in text
+    assert "walls" not in text
+    assert "cells" not in text
+
+
+def defect(text: str) -> dict[str, Any]:
+    found = checked(text, "x", None)["defects"]
+    assert len(found) == 1
+    return found[0]
+
+
+def test_a_defect_of_a_cell_has_its_line_and_cell():
+    text = starter("grid").replace("  .   #   c   .", "  .   #   q   .")
+    found = defect(text)
+    assert text.splitlines()[found["line"] - 1].split()[2] == "q"
+    assert found["cell"] == [1, 2]
+    assert "'q' has no meaning" in found["message"]
+
+
+def test_a_line_that_is_too_short_is_drawn_with_a_hole():
+    found = checked(starter("grid").replace("  .   #   c   .", "  .   #   c"), "x", None)
+    assert found["drawing"]["cells"][1] == [".", "#", "c", ""]
+    assert found["defects"][0]["cell"] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "words"),
+    [
+        ("slip = 0.1 ", "slip = 0.9 ", "slip = 0.9", "at most 0.5"),
+        ('kind = "last_state"', 'kind = "last"', 'kind = "last"', "last_state"),
+        ("horizon = 6", "horizon = 6 6", "horizon = 6 6", "not TOML"),
+    ],
+)
+def test_a_defect_of_a_key_has_its_line(old: str, new: str, line: str, words: str):
+    text = starter("grid").replace(old, new)
+    found = defect(text)
+    assert text.splitlines()[found["line"] - 1].startswith(line)
+    assert words in found["message"]
+
+
+def test_a_defect_that_names_a_cell_is_there():
+    text = LISTS.replace("secrets = [[2, 3]]", "secrets = [[1, 1]]")
+    found = defect(text)
+    assert found["cell"] == [1, 1]
+    assert text.splitlines()[found["line"] - 1].startswith(("secrets", "[grid"))
+
+
+def test_sensors_are_added_set_and_removed(studio: Studio):
+    added = drawing.change(
+        {"text": starter("grid"), "changes": [{"at": ["grid", "sensors", "x"], "value": {"detection": 0.5}}]}, studio
+    )
+    assert next(one for one in added["drawing"]["signs"] if one["sign"] == "x")["detection"] == 0.5
+    cells = [[token.replace("c", "") or "." for token in row] for row in added["drawing"]["cells"]]
+    gone = drawing.change(
+        {"text": added["text"], "changes": [{"at": ["grid", "sensors", "c"], "value": None}], "cells": cells}, studio
+    )
+    assert gone["defects"] == []
+    assert "north camera" not in gone["text"]
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"changes": 3},
+        {"changes": [{"at": "horizon", "value": 3}]},
+        {"changes": [{"at": [], "value": 3}]},
+        {"changes": [{"at": [3], "value": 3}]},
+        {"changes": [{"at": ["x"], "value": [None]}]},
+        {"changes": [{"at": ["x"], "value": [[[[[[1]]]]]]}]},
+        {"cells": []},
+        {"cells": [["S"], ["S", "."]]},
+        {"cells": [["S G"]]},
+        {"cells": [[3]]},
+        {"text": 3},
+        {"text": "\ud800"},
+    ],
+)
+def test_wrong_requests_are_refused(studio: Studio, request_: dict[str, object]):
+    with pytest.raises((Refused, VeilError)):
+        drawing.change(request_, studio)
+
+
+def test_the_gallery_and_files_are_opened(studio: Studio, tmp_path: Path):
+    assert [one["name"] for one in drawing.show_gallery({}, studio)["problems"]] == list(names())
+    assert drawing.open_another({"gallery": "office-patrol"}, studio)["text"] == studio.scenario
+    assert studio.name == "office-patrol"
+    path = tmp_path / "mine.toml"
+    path.write_text(LISTS)
+    assert drawing.open_another({"path": str(path)}, studio)["name"] == "mine"
+    assert studio.base == tmp_path
+    with pytest.raises(InputError, match="unknown problem"):
+        drawing.open_another({"gallery": "office"}, studio)
+    with pytest.raises(VeilError, match="extension"):
+        drawing.open_another({"name": "x.exe", "text": "x"}, studio)
+
+
+def test_a_model_file_needs_a_secret(studio: Studio):
+    before = studio.scenario
+    asked = drawing.open_another({"name": "tiger.pomdp", "text": TIGER}, studio)
+    assert asked["needs"] == "secret"
+    assert any(line.startswith("state: ") for line in asked["variables"])
+    assert studio.scenario == before
+    opened = drawing.open_another({"name": "tiger.pomdp", "text": TIGER, "secret": "index=0", "horizon": 2}, studio)
+    assert opened["drawing"]["kind"] == "scene"
+    assert read_scenario(studio.scenario).problem.horizon == 2
+    with pytest.raises(VeilError, match=r"^tiger.pomdp"):  # no word of the folder in which it was read
+        drawing.open_another({"name": "tiger.pomdp", "text": "states: \x00", "secret": "index=0"}, studio)

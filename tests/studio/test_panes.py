@@ -1,0 +1,209 @@
+"""The panes Draw, Look and Play in a browser: a world is drawn, two policies are compared, both roles are played."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+
+import veil
+from veil.formats.scenario.load import read_scenario
+from veil.studio.server import StudioServer
+from veil.studio.state import Studio
+
+TIGER = Path(__file__).parent.parent / "formats" / "data" / "tiger.pomdp"
+OpenStudio = Callable[..., Page]
+
+
+@pytest.fixture
+def studio(studio: Studio) -> Studio:
+    studio.open("gallery:office-patrol")
+    return studio
+
+
+def text_of(page: Page) -> str:
+    return page.locator("#pane-draw textarea").input_value()
+
+
+def problem_of(page: Page) -> veil.Problem:
+    """What the text on the page means to the library."""
+    return read_scenario(text_of(page)).problem
+
+
+def press(page: Page, *keys: str) -> None:
+    board = page.locator(".scroller")
+    for key in keys:
+        board.press(key)
+
+
+def cells(page: Page, count: int) -> None:
+    """Wait until the text's drawing follows the painted cells."""
+    expect(page.locator("#pane-draw .source > .note")).to_contain_text(f"{count} states")
+
+
+def click_cell(page: Page, row: int, column: int, rows: int) -> None:
+    box = page.locator(".scroller").bounding_box()
+    assert box is not None
+    size = float(page.locator(".scroller > div").evaluate("(space) => space.clientHeight")) / rows
+    page.mouse.click(box["x"] + (column + 0.5) * size, box["y"] + (row + 0.5) * size)
+
+
+def test_a_world_is_drawn(open_studio: OpenStudio):
+    page = open_studio(pane="draw")
+    page.locator("text=Open…").click()
+    page.get_by_label("Rows").first.fill("3")
+    page.get_by_label("Columns").first.fill("4")
+    page.locator("text=Make").click()
+    cells(page, 12)
+    click_cell(page, 1, 1, 3)  # the wall is the first tool
+    cells(page, 11)
+    page.locator("text=+ Sensor").click()
+    expect(page.locator("[data-sign=a][aria-pressed=true]")).to_be_visible()
+    page.locator(".settings [data-key=detection]").fill("0.75")
+    page.locator(".settings [data-key=detection]").press("Enter")
+    press(page, "Home", "ArrowUp", "ArrowUp", "ArrowRight", "ArrowRight", "Space", "ArrowDown", "Space")
+    expect(page.locator("#draw-cell")).to_contain_text("row 1, column 2: in range of sensor a")
+    press(page, "G", "ArrowRight", "Space")
+    expect(page.locator("#draw-cell")).to_contain_text("row 1, column 3: goal (reward 0.2)")
+    expect(page.locator("#pane-draw textarea")).to_have_value(re.compile(r"  S \. a \.\n  \. # a G\n  G \. \. \?\n"))
+    made = problem_of(page)
+    drawing = "S . a .\n. # a G\nG . . ?"
+    world = veil.GridWorld.from_ascii(
+        drawing, sensors={"a": {"detection": 0.75}, "c": {}, "d": {}}, slip=0.1, goal_reward=0.2
+    )
+    assert np.array_equal(made.model.rewards, world.model().rewards)
+    assert made.model.num_transitions == world.model().num_transitions
+    assert made.observer.sensors.keys() >= {"a"}
+    text = text_of(page)
+    page.reload()
+    expect(page.locator("#pane-draw textarea")).to_have_value(text)  # it was kept
+
+
+def test_strokes_can_be_taken_back_and_done_again(open_studio: OpenStudio):
+    page = open_studio(pane="draw")
+    before = text_of(page)
+    press(page, "X", "ArrowDown", "ArrowRight", "Space")
+    expect(page.locator("#pane-draw textarea")).not_to_have_value(before)
+    after = text_of(page)
+    assert "\n  ?  X #" in after
+    press(page, "Control+z")
+    expect(page.locator("#pane-draw textarea")).to_have_value(before)
+    expect(page.locator("#draw-cell")).to_contain_text("row 1, column 1: floor")
+    page.locator("text=Redo").click()
+    expect(page.locator("#pane-draw textarea")).to_have_value(after)
+
+
+def test_defects_appear_beside_their_places_while_typing(open_studio: OpenStudio):
+    page = open_studio(pane="draw")
+    area = page.locator("#pane-draw textarea")
+    area.fill(text_of(page).replace("weS", "weq"))
+    expect(page.locator(".defects li")).to_contain_text(["'q' has no meaning"])
+    line = page.locator(".margin .wrong").inner_text()
+    assert text_of(page).splitlines()[int(line) - 1].split()[2] == "weq"
+    page.locator(".defects button", has_text="row 2, column 2").click()
+    expect(page.locator("#draw-cell")).to_contain_text("“q”, which has no meaning")
+    area.fill("horizon = ")
+    expect(page.locator(".defects li")).to_contain_text(["it is not TOML"])
+    area.fill("[graph]\nhorizon = 3")
+    expect(page.locator(".defects li").first).to_be_visible()
+
+
+def test_a_model_file_becomes_a_scene(open_studio: OpenStudio):
+    page = open_studio(pane="draw")
+    page.locator("text=Open…").click()
+    page.get_by_label("Scenario, PRISM or POMDP file").set_input_files(TIGER)
+    page.get_by_label("Secret last states").fill("index=0")
+    page.locator(".asking").get_by_label("Decisions").fill("3")
+    page.locator(".asking button").click()
+    expect(page.locator("#pane-draw .scene svg .node")).to_have_count(2)
+    assert problem_of(page).horizon == 3
+    assert problem_of(page).model.states.all() == veil.from_pomdp(TIGER).model.states.all()
+
+
+def test_two_policies_side_by_side_at_the_same_time(open_studio: OpenStudio):
+    page = open_studio(pane="look")
+    sides = page.locator(".side")
+    expect(sides.nth(1).locator("[data-figure=belief][data-drawn=yes]")).to_be_visible()
+    problem = veil.gallery.load("office-patrol")
+    measured = veil.opacity(problem, veil.MarkovPolicy.uniform(problem))
+    for side in sides.all():
+        expect(side.locator("dd").first).to_contain_text(f"{measured.bits:.4f} bits")
+    sides.first.locator("[data-figure=occupancy] input[type=range]").fill("5")
+    for output in page.locator(".side output").all():
+        expect(output).to_contain_text("time 5 of 7")
+    page.get_by_label("Same time").uncheck()
+    sides.first.locator("[data-figure=occupancy] input[type=range]").fill("2")
+    expect(sides.nth(1).locator("[data-figure=occupancy] output")).to_have_text("time 5 of 7")
+
+
+def test_the_observer_is_played(open_studio: OpenStudio):
+    page = open_studio(pane="play")
+    problem = veil.gallery.load("office-patrol")
+    page.locator("[data-role=observer]").click()
+    for time in range(1, problem.horizon + 1):
+        page.locator("text=Next observation").click()
+        expect(page.locator("#pane-play .now").first).to_have_text(f"Time {time} of {problem.horizon}")
+    seen = page.locator(".seen span").all_inner_texts()
+    page.get_by_label("Value of the secret").select_option("secret")
+    page.get_by_label("Probability of your guess").fill("90")
+    page.get_by_role("button", name="Guess").click()
+    observer = veil.ObserverFilter(problem, veil.MarkovPolicy.uniform(problem))
+    for event in seen:
+        observer.update(event)
+    outcome = page.locator(".outcome").inner_text()
+    truth = re.search(r"it was (\w+)", outcome)
+    assert truth is not None
+    value = problem.secret_values.index(truth[1])
+    yours, bayes = (float(bits) for bits in re.findall(r"costs ([0-9.]+) bits", outcome))
+    assert bayes == pytest.approx(-np.log2(observer.posterior[value]), abs=6e-4)
+    assert yours == pytest.approx(-np.log2(0.9 if truth[1] == "secret" else 0.1), abs=6e-4)
+    uniform = veil.MarkovPolicy.uniform(problem)
+    expect(page.locator("[data-row=best]")).to_contain_text(f"{veil.opacity(problem, uniform).bits:.3f}")
+    page.locator("#pane-play [data-figure=belief] input[type=range]").fill(str(problem.horizon))
+    shown = page.locator("#pane-play .observing .bar div").evaluate_all(
+        "(all) => all.map((bar) => Number(bar.dataset.p))"
+    )
+    assert shown == pytest.approx(observer.posterior, abs=1e-5)
+    page.locator("text=Next run").click()
+    expect(page.locator("#pane-play .now").first).to_have_text(f"Time 0 of {problem.horizon}")
+
+
+def test_the_agent_is_played_with_the_keyboard_and_the_game_survives_a_reload(open_studio: OpenStudio):
+    page = open_studio(pane="play")
+    problem = veil.gallery.load("office-patrol")
+    page.locator("[data-role=agent]").press("Enter")
+    observer = veil.ObserverFilter(problem, veil.MarkovPolicy.uniform(problem))
+
+    def compare(time: int) -> None:
+        expect(page.locator("#pane-play .now")).to_contain_text(f"Time {time} of")
+        seen = page.locator("#pane-play .now b").nth(1).inner_text()
+        observer.update(seen)
+        shown = page.locator("#pane-play .bar div").evaluate_all("(all) => all.map((bar) => Number(bar.dataset.p))")
+        assert shown == pytest.approx(observer.posterior, abs=1e-9)
+
+    compare(0)
+    for time, key in enumerate(["ArrowLeft", "ArrowLeft", "ArrowUp"], 1):
+        page.locator(".walk").press(key)
+        compare(time)
+    page.reload()
+    page.wait_for_selector("body[data-ready=yes]")
+    expect(page.locator("#pane-play .now")).to_contain_text("Time 3 of")
+    for time in range(4, problem.horizon + 1):
+        page.locator(".walk").press("Space")
+        compare(time)
+    expect(page.locator(".outcome")).to_contain_text("The secret was")
+    expect(page.locator("[data-row=policy]")).to_contain_text("0.248")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("dark", [False, True])
+def test_nothing_sticks_out_sideways(open_studio: OpenStudio, server: StudioServer, width: int, dark: bool):
+    page = open_studio(pane="draw", width=width, dark=dark)
+    for pane in ("draw", "play"):
+        page.locator(f"#tab-{pane}").click()
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+    page.locator("[data-role=observer]").click()
+    page.locator("text=To the end").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") == width
