@@ -117,6 +117,12 @@ SECRETS = {
     veil.ConstraintValue: Sample(
         lambda: veil.ConstraintValue("return", "≥", 1.0, 2.0), lambda: veil.ConstraintValue("return", "≥", 1.0, 0.5)
     ),
+    veil.Pair: Sample(
+        lambda: veil.Pair("foe", secret=veil.InitialState(), min=0.5), lambda: veil.Pair("foe", veil.Observer([[1.0]]))
+    ),
+    veil.PairValue: Sample(
+        lambda: veil.PairValue("foe", opacity(), 0.5), lambda: veil.PairValue("foe", opacity(0.25), 0.5)
+    ),
     veil.Study: Sample(lambda: veil.Study(["gallery:two-rooms"]), lambda: veil.Study(["gallery:badge-doors"])),
     veil.Holds: Sample(lambda: veil.Holds("F a", {"a": [0]}), lambda: veil.Holds("F a", {"a": [1]})),
     veil.Visited: Sample(lambda: veil.Visited({"a": [0]}), lambda: veil.Visited({"a": [1]})),

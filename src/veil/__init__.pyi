@@ -24,6 +24,8 @@ from .measure.constrained import constraint_values as constraint_values
 from .measure.evaluate import expected_return as expected_return
 from .measure.evaluate import opacity as opacity
 from .measure.evaluate import opacity_gradient as opacity_gradient
+from .measure.pairs import PairValue as PairValue
+from .measure.pairs import pair_values as pair_values
 from .measure.result import Opacity as Opacity
 from .planning import soft as soft
 from .planning.compare import Comparison as Comparison
@@ -51,6 +53,7 @@ from .problem.grid.world import Sensor as Sensor
 from .problem.masks import Masks as Masks
 from .problem.model import Model as Model
 from .problem.observer import Observer as Observer
+from .problem.pairs import Pair as Pair
 from .problem.problem import Problem as Problem
 from .problem.secrets.automaton import Automaton as Automaton
 from .problem.secrets.automaton_state import AutomatonState as AutomatonState

@@ -105,7 +105,8 @@ def measure(
     """
     from .. import expected_return, opacity
     from ..engine.return_range import threshold
-    from ..formats.results.document import constraint_document, opacity_document, problem_document
+    from ..formats.results.document import constraint_document, opacity_document, pair_document, problem_document
+    from ..measure.pairs import pair_values
     from ..proof.feasibility import proven_constraints, reaches_threshold
 
     opened = open_measured(scenario, changes, secret, option)
@@ -115,16 +116,19 @@ def measure(
         problem, acting, method, width=width, sequences=sequences, seed=seed, time_limit=time_limit, workers=spread
     )
     earned, further = expected_return(problem, acting), proven_constraints(problem, acting)
+    pairs = pair_values(problem, acting, method, seed=seed, time_limit=time_limit)
     document: _Document = {
         "problem": problem_document(problem, opened.source, changes),
         "policy": acting.describe(),
         "opacity": opacity_document(hidden),
         "expected_return": earned,
         "threshold": threshold(problem),
-        "feasible": reaches_threshold(problem, acting, earned) and all(one.met for one in further),
+        "feasible": reaches_threshold(problem, acting, earned) and all(one.met for one in (*further, *pairs)),
     }
     if further:
         document["constraints"] = [constraint_document(one) for one in further]
+    if pairs:
+        document["pairs"] = [pair_document(one) for one in pairs]
     found = None
     if details:
         from ..measure.measures import quantities
@@ -144,7 +148,7 @@ def measure(
     if as_json:
         print_json(document)
         return
-    _show_measured(document, hidden, [one.fact() for one in further])
+    _show_measured(document, hidden, [one.fact() for one in (*further, *pairs)])
     if found is not None:
         _show_details(document["details"], found, by, "sensor" if problem.observer.sensors else "observation")
 

@@ -12,6 +12,7 @@ from ..engine.return_range import max_return, return_extremes
 from ..engine.returns import return_values
 from ..measure.constrained import constraint_values
 from ..measure.evaluate import expected_return, opacity
+from ..measure.pairs import pair_values
 from ..measure.result import Opacity
 from ..policy.memory import memory_document
 from ..problem.return_rounding import return_rounding
@@ -79,7 +80,8 @@ def make_answer(
         detail=detail,
         price_bits=task.price(multiplier),
         further_prices=tuple(task.further_prices(multiplier)),
-        stationarity_bits=gap * task.score_unit if task.terms else gap,
+        pair_prices=tuple(task.pair_prices(multiplier)),
+        stationarity_bits=gap * task.score_unit if task.has_terms else gap,
         iterations=state.iteration,
         seconds=clock.spent,
         seed=options.seed,
@@ -102,7 +104,7 @@ def best_candidate(
         charged = hidden.prior_bits if options.objective == "leakage" else 0.0
         return table, hidden.bits - charged, expected_return(task.space.problem, task.space.policy(table))
     bits = float(values.secrecy[0])
-    if np.isnan(bits) and task.min_opacity is None and not task.terms:
+    if np.isnan(bits) and task.min_opacity is None and not task.has_terms and not task.pairs.least:
         bits = task.sign * state.best_score
     return table, bits, float(values.returns[0])
 
@@ -144,6 +146,8 @@ def is_feasible(task: Task, table: np.ndarray, hidden: Opacity) -> bool:
     problem, policy = task.space.problem, task.space.policy(table)
     if task.further and not all(one.met for one in proven_constraints(problem, policy)):
         return False
+    if task.pairs.bounds and not all(one.met for one in pair_values(problem, policy, "exact")):
+        return False
     if task.min_opacity is not None and hidden.bits < task.min_opacity:
         return False
     if np.any(task.constraints(table[None])[2][:, : task.num_returns] < 0):
@@ -167,8 +171,10 @@ def _first_order(task: Task, table: np.ndarray, values: Values, multiplier: np.n
 
     if not values.score_slope.size:
         return np.nan, multiplier
+    if task.further or task.pairs:
+        return _least_promise(gain, multiplier, values.slack[0], values.num_least)
     if len(multiplier) != 1:
-        return _least_promise(gain, multiplier, values.slack[0]) if task.further else (gain(multiplier), multiplier)
+        return gain(multiplier), multiplier
     if values.slack[0, 0] > _LOOSE:  # a constraint that does not bind has no price
         return gain(np.zeros(1)), np.zeros(1)
     low, high = 0.0, 4 * float(multiplier[0]) + 4
@@ -183,19 +189,32 @@ def _first_order(task: Task, table: np.ndarray, values: Values, multiplier: np.n
 
 
 def _least_promise(
-    gain: Callable[[np.ndarray], float], multiplier: np.ndarray, slack: np.ndarray
+    gain: Callable[[np.ndarray], float], multiplier: np.ndarray, slack: np.ndarray, num_least: int = 0
 ) -> tuple[float, np.ndarray]:
-    """The multipliers of several constraints at which a first-order change promises least, one after the other."""
-    best = np.where(slack > _LOOSE, 0.0, multiplier)
+    """The multipliers of several constraints at which a first-order change promises least, one after the other.
+
+    The first `num_least` are weights that sum to one: where one is moved, the others are scaled.
+    """
+    places = np.arange(len(slack))
+    best = np.where((slack > _LOOSE) & (places >= num_least), 0.0, multiplier)
+
+    def moved(number: int, value: float) -> np.ndarray:
+        found = np.where(places == number, value, best)
+        if number < num_least:
+            others = (places < num_least) & (places != number)
+            found[others] *= (1 - value) / max(best[others].sum(), 1e-300)
+        return found
+
     for _ in range(_ROUNDS_OF_MULTIPLIERS):
         for number in np.flatnonzero(slack <= _LOOSE).tolist():
-            low, high = 0.0, 2 * float(best[number]) + 0.5
+            if number < num_least and best[number] == 1:  # the others have no weights to be scaled
+                continue
+            low, high = 0.0, 1.0 if number < num_least else 2 * float(best[number]) + 0.5
             for _ in range(_THIRDS):
                 third = (high - low) / 3
-                tried = [np.where(np.arange(len(best)) == number, at, best) for at in (low + third, high - third)]
+                tried = [moved(number, at) for at in (low + third, high - third)]
                 low, high = (low, high - third) if gain(tried[0]) <= gain(tried[1]) else (low + third, high)
-            tried = np.where(np.arange(len(best)) == number, (low + high) / 2, best)
-            best = min((best, tried), key=gain)
+            best = min((best, moved(number, (low + high) / 2)), key=gain)
     return gain(best), best
 
 
@@ -211,14 +230,14 @@ def _candidates(task: Task, method: Iteration[S], state: S, closing: Clock) -> t
         tables = method.candidates(state)
         if len(tables) == 1 and task.secrecy.kind == "sampled":
             best = tables
-        elif task.secrecy.cost_seconds * len(tables) < closing.left:
+        elif task.cost_seconds * len(tables) < closing.left:
             # Each by itself, as it was repaired: bits of several tables together round otherwise.
             task = replace(task, clock=closing)
             return tables, Values.joined([task.evaluate(table[None]) for table in tables])
     except OutOfTime:
         pass
     returns, unknown = return_values(space.problem, space.hidden, best, stationary=space.stationary), np.nan
-    if task.min_opacity is None:
+    if not task.num_kept:
         slack = task.slacks(best)
     else:  # a table is only kept as the best once it was seen to be feasible
         slack = np.full((1, task.num_constraints), 0.0 if np.isfinite(state.best_score) else -1.0)
@@ -297,7 +316,7 @@ def unsearched(task: Task, safe: np.ndarray, options: SolveOptions, clock: Clock
 
 def _why_infeasible(task: Task, table: np.ndarray) -> str:
     """Which constraint is missed, by how much, and which class of policies can meet it."""
-    if task.further:
+    if task.further or task.pairs.bounds:
         return _missed_constraints(task, table)
     if task.min_opacity is not None:
         return f"no policy was found that hides {task.min_opacity:g} bits: ask for less, or allow more memory"
@@ -326,6 +345,8 @@ def _missed_constraints(task: Task, table: np.ndarray) -> str:
     """Which of several constraints the best table that was found misses."""
     values = constraint_values(task.space.problem, task.space.policy(table))
     missed = [f"{one.text} (reached {one.value:.6g})" for one in values if not one.met]
+    bounded = pair_values(task.space.problem, task.space.policy(table), "exact") if task.pairs.bounds else ()
+    missed += [f"{one.text} (reached {one.bits:.6g})" for one in bounded if not one.met]
     kept = "" if task.min_opacity is None else f" and hides {task.min_opacity:g} bits"
     remedy = ": use memory='timed'" if task.space.stationary else ": relax a constraint, or allow more memory"
     return f"no policy was found that meets all constraints{kept}; missed: {', '.join(missed) or 'the bits'}{remedy}"

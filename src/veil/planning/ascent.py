@@ -71,7 +71,7 @@ class State(SavedState):
 
 def num_starts(task: Task) -> int:
     """How many starts suit the cost of an evaluation."""
-    return int(np.clip(round(_SECONDS_A_ROUND / task.secrecy.cost_seconds), _LEAST_STARTS, _MOST_STARTS))
+    return int(np.clip(round(_SECONDS_A_ROUND / task.cost_seconds), _LEAST_STARTS, _MOST_STARTS))
 
 
 def make_ascent(task: Task, safe: Float[np.ndarray, "T C A"], options: SolveOptions) -> Iteration[Any]:
@@ -104,7 +104,7 @@ class Ascent:
 
     def begin(self, known: Float[np.ndarray, "n T C A"] | None = None) -> State:
         """The state before the first iteration; `known`: further tables that may be the answer."""
-        starts, count = self._starts, self.task.num_constraints
+        starts = self._starts
         none = np.zeros((0, int(np.prod(self.task.space.shape))))
         best, best_score = best_known(self.task, self._known if known is None else np.concatenate([self._known, known]))
         return State(
@@ -117,7 +117,7 @@ class Ascent:
             multiplier=_first_multipliers(self.task, len(starts)),
             best=best,
             best_score=best_score,
-            best_multiplier=np.zeros(count),
+            best_multiplier=_first_multipliers(self.task, 1)[0],
             leading=self._known[0],
             gap=np.inf,
             penalty=_PENALTY,
@@ -160,7 +160,7 @@ def best_known(task: Task, tables: Float[np.ndarray, "n T C A"]) -> tuple[Float[
 
 def lengths(task: Task, iterations: int | None) -> tuple[int, int, int]:
     """Iterations of climbing, settling and polishing."""
-    usual = _ITERATIONS if task.secrecy.cost_seconds <= _CHEAP_SECONDS else _FEWER_ITERATIONS
+    usual = _ITERATIONS if task.cost_seconds <= _CHEAP_SECONDS else _FEWER_ITERATIONS
     if iterations is None:
         return usual
     climb = max(1, round(iterations * usual[0] / sum(usual)))
@@ -210,6 +210,8 @@ def _first_multipliers(task: Task, starts: int) -> Float[np.ndarray, "B K"]:
     result = np.zeros((starts, task.num_constraints))
     if task.min_opacity is None:
         result[1::2] = _DRAWN_INSIDE
+    count = len(task.pairs.least)
+    result[:, :count] = 1 / max(1, count)
     return result
 
 
@@ -229,12 +231,6 @@ def _distinct(values: Values, multiplier: np.ndarray, count: int) -> Int[np.ndar
     return np.array((kept + [int(i) for i in order if i not in kept])[:count])
 
 
-def _merit(values: Values, multiplier: np.ndarray, penalty: float) -> Float[np.ndarray, " B"]:
-    """The augmented Lagrangian."""
-    pull = np.maximum(0.0, multiplier - penalty * values.slack)
-    return values.score - np.sum(pull**2 - multiplier**2, axis=1) / (2 * penalty)
-
-
 def lagrangian_slope(values: Values, pull: Float[np.ndarray, "B K"]) -> Float[np.ndarray, "B T C A"]:
     """`∂score + Σ_k pull_k ∂s_k`."""
     return values.score_slope + np.einsum("bk,bktca->btca", pull, values.slack_slope)
@@ -244,7 +240,7 @@ def _climb(task: Task, state: State, length: int) -> State:
     """One step of Adam for every start."""
     tables = task.space.softmax(state.theta)
     values = task.evaluate(tables)
-    pull = np.maximum(0.0, state.multiplier - state.penalty * values.slack)
+    pull = values.pulls(state.multiplier, state.penalty)
     gradient = softmax_pull_back(tables, lagrangian_slope(values, pull))
     count = state.inside + 1
     first, second = _DECAYS
@@ -275,7 +271,7 @@ def _noted(task: Task, state: State, tables: np.ndarray, values: Values, pull: n
             state, best=tables[leader], best_score=float(values.score[leader]), best_multiplier=pull[leader]
         )
     # What is best but for a slight infeasibility is worth more than what is feasible by chance.
-    state = replace(state, leading=tables[int(np.argmax(_merit(values, pull, state.penalty)))])
+    state = replace(state, leading=tables[int(np.argmax(values.merit(pull, state.penalty)))])
     multiplier = task.price(pull[leader])
     row = (state.iteration, values.secrecy[leader], values.returns[leader], multiplier, rate, task.clock.spent)
     task.clock.report(
@@ -307,7 +303,7 @@ def _polish(task: Task, state: State) -> State:
     space, multiplier, penalty = task.space, state.multiplier, state.penalty
     tables = space.softmax(state.theta)
     values = task.evaluate(tables)
-    pull = np.maximum(0.0, multiplier - penalty * values.slack)
+    pull = values.pulls(multiplier, penalty)
     slope = lagrangian_slope(values, pull)
     gradient = softmax_pull_back(tables, slope)[0].ravel()
     gap = first_order_gain(task, tables[0], slope[0])
@@ -318,7 +314,7 @@ def _polish(task: Task, state: State) -> State:
     longest = float(np.abs(direction).max(initial=0.0))
     direction *= min(1.0, _LONGEST_STEP / max(longest, 1e-300))
     promised = float(gradient @ direction)
-    merit = float(_merit(values, multiplier, penalty)[0])
+    merit = float(values.merit(multiplier, penalty)[0])
     step, found = _line_search(task, state, direction.reshape(space.shape), merit, promised)
     moved = replace(state, inside=state.inside + 1, gap=gap)
     if found is None:
@@ -326,13 +322,13 @@ def _polish(task: Task, state: State) -> State:
             return replace(moved, changes=state.changes[:0], turns=state.turns[:0])
         return _next_multiplier(task, moved, pull, values, done=True)
     theta, new_tables, new_values = found
-    new_pull = np.maximum(0.0, multiplier - penalty * new_values.slack)
+    new_pull = new_values.pulls(multiplier, penalty)
     new_gradient = softmax_pull_back(new_tables, lagrangian_slope(new_values, new_pull))[0].ravel()
     change, turn = step * direction, gradient - new_gradient
     changes, turns = state.changes, state.turns
     if change @ turn > 1e-10 * np.linalg.norm(change) * np.linalg.norm(turn):
         changes, turns = np.vstack([changes, change])[-_PAIRS:], np.vstack([turns, turn])[-_PAIRS:]
-    gained = float(_merit(new_values, multiplier, penalty)[0]) - merit
+    gained = float(new_values.merit(multiplier, penalty)[0]) - merit
     moved = replace(moved, theta=theta, changes=changes, turns=turns)
     if gained < 1e-9 or moved.inside % _MULTIPLIER_EVERY == 0:
         return _next_multiplier(task, moved, new_pull, new_values, done=gained < 1e-9)
@@ -343,7 +339,7 @@ def _sorted_out(task: Task, state: State) -> State:
     """Close the actions that are hardly taken and do not pay, and open those that would: the rest is well conditioned."""
     tables = task.space.softmax(state.theta)
     values = task.evaluate(tables)
-    slope = lagrangian_slope(values, np.maximum(0.0, state.multiplier - state.penalty * values.slack))[0]
+    slope = lagrangian_slope(values, values.pulls(state.multiplier, state.penalty))[0]
     gain = slope - np.sum(tables[0] * slope, axis=-1, keepdims=True)
     theta = state.theta - state.theta.max(axis=-1, keepdims=True)
     rare = (tables[0] < _RARE) & task.space.available
@@ -394,7 +390,7 @@ def _line_search(
         theta = np.maximum(theta - theta.max(axis=-1, keepdims=True), _LOWEST)
         tables = task.space.softmax(theta)
         values = task.evaluate(tables)
-        gained = float(_merit(values, state.multiplier, state.penalty)[0]) - merit
+        gained = float(values.merit(state.multiplier, state.penalty)[0]) - merit
         if gained >= 1e-4 * step * promised:
             return step, (theta, tables, values)
         bend = 2 * (gained - step * promised)

@@ -19,6 +19,7 @@ from ..common.logs import natural_log
 from ..measure.evaluate import expected_return
 from ..policy.feature_maps import RowNetwork
 from ..policy.features import FeaturePolicy
+from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from .answer import is_feasible
 from .ascent import make_ascent
@@ -30,7 +31,7 @@ from .solution import History, Solution, Status
 from .starts import richest_table
 from .stochastic import CHECKED, State, StochasticAscent
 from .task import Task, make_task
-from .terms import terms_of
+from .terms import hidden_terms, terms_of
 from .values import SampleSecrecy, sampled_answer
 
 SHARE_OF_TABLE = 0.4  # of a time limit, for the table that the policy is fitted to
@@ -217,6 +218,10 @@ def _prepared(problem: Problem, options: SolveOptions) -> tuple[Space, Task]:
         defects.add("it has no memory beside the time: use memory='markov' or 'timed'")
     if options.objective == "guess" or options.min_opacity is not None:
         defects.add("it is trained on samples, which objective='guess' and min_opacity do not have: search a table")
+    if options.hide != OWN or hidden_terms(problem, options.task) or any(one.bounds for one in problem.pairs):
+        defects.add(
+            "it is trained on samples, which bounds on pairs, terms H(pair) and hide do not have: search a table"
+        )
     defects.raise_if_any()
     space = make_space(problem, options.memory)
     task = make_task(

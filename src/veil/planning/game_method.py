@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..common.clock import Clock, ProgressOption
-from ..common.errors import TooLargeError, VeilError
+from ..common.errors import InputError, TooLargeError, VeilError
 from ..common.logs import entropy_bits
 from ..common.rounding import lower_text, upper_text
 from ..engine.feasibility import check_constraints
@@ -89,6 +89,10 @@ def search_game(
 
     **Raises:** `InfeasibleError` where no policy reaches the threshold.
     """
+    if problem.pairs:
+        raise InputError(
+            "pairs", ["method='game' is about one pair: use method='ascent', or the game of problem.pair(name) alone"]
+        )
     check_constraints(problem)
     clock = Clock(time_limit, iterations=iterations, progress=progress)
     wanted = wanted_return(problem)

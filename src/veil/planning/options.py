@@ -157,11 +157,19 @@ class SolveOptions(SearchOptions):
     task: Annotated[
         str | None,
         About(
-            "A sum of rewards and probabilities of formulas that is maximised beside the objective, or under min_opacity"
-            " instead of it, such as '-0.1*energy + P(F goal)'.",
+            "A sum of rewards, probabilities of formulas and bits hidden in pairs that is maximised beside the objective, or"
+            " under min_opacity instead of it, such as '-0.1*energy + P(F goal) - 0.5*H(friend)'.",
             methods=_SEARCHES,
         ),
     ] = None
+    hide: Annotated[
+        str,
+        About(
+            "The pairs whose least hidden bits are maximised, by name, separated by commas: own is that of the problem's secret"
+            " and observer.",
+            methods=("ascent",),
+        ),
+    ] = "own"
     start: Annotated[
         "Policy | None",
         About(

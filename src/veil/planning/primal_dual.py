@@ -97,6 +97,8 @@ class PrimalDual:
             defects.add("sampled returns end with the horizon, return_over='infinite' does not: use gradients='exact'")
         if self.task.min_opacity is not None:
             defects.add("min_opacity needs gradients='exact'")
+        if self.task.pairs:
+            defects.add("bounds on pairs need gradients='exact'")
         if self._options.task is not None:
             defects.add("task needs gradients='exact'")
         if self._options.objective == "guess":

@@ -25,6 +25,7 @@ from .feasible_start import feasible_table
 from .iteration import Iteration, S, State
 from .methods import METHODS
 from .options import SolveOptions
+from .pair_terms import Wanted, make_pair_task
 from .policy_class import Space, make_space, memory_words, smaller_classes
 from .primal_dual import describe_optimizer
 from .solution import Solution, Status
@@ -107,13 +108,14 @@ def _make_task(problem: Problem, options: SolveOptions, clock: Clock) -> tuple[T
     """The task for the class of the options, without a clock, and the table of largest return known for the class."""
     space = make_space(problem, options.memory)
     space = replace(space, on_device=chosen_plan(space, options))
+    limit = None if math.isinf(clock.time_limit) else clock.time_limit
     secrecy = make_secrecy(
         space,
         options.objective,
         options.evaluation,
         sequences=options.sequences,
         seed=options.seed,
-        time_limit=None if math.isinf(clock.time_limit) else clock.time_limit,
+        time_limit=limit,
     )
     task = make_task(
         space,
@@ -123,6 +125,7 @@ def _make_task(problem: Problem, options: SolveOptions, clock: Clock) -> tuple[T
         min_opacity=options.min_opacity,
         terms=terms_of(problem, options.task),
         secrecy=secrecy,
+        pairs=make_pair_task(space, options, secrecy, limit),
     )
     safe = richest_table(space, clock)
     if task.further:
@@ -212,7 +215,7 @@ def within_reach(task: Task, safe: np.ndarray) -> Task:
 
 def _is_hopeless(task: Task, safe: np.ndarray) -> bool:
     """Whether the stationary class was searched for its largest return alone, and that misses the threshold."""
-    single = task.num_constraints == 1 and task.min_opacity is None and not task.further
+    single = task.num_constraints == 1 and not task.num_kept and not task.further
     return single and task.space.memory == "markov" and bool(np.any(task.slacks(safe[None]) < 0))
 
 
@@ -238,11 +241,16 @@ def _identity(options: SolveOptions, space: Space) -> dict[str, object]:
 def _most_hidden(task: Task, safe: np.ndarray, options: SolveOptions) -> Float[np.ndarray, "n T C A"] | None:
     """Where bits are to be kept, a table that keeps them: the first found on the way to the one that hides most.
 
+    With bounds on pairs, on the way to the one whose worst slack among all bounds on bits is largest.
+
     It is what the search moves towards where it ends a little short. Its iterations are not counted.
     """
-    if task.min_opacity is None:
+    if task.min_opacity is None and not task.pairs.bounds:
         return None
     free = replace(task, min_opacity=None, terms=(), sign=1.0, clock=task.clock.silent())
+    if task.pairs.bounds:
+        kept = [] if task.min_opacity is None else [Wanted(0, 1.0, task.bits_kept)]
+        free = replace(free, pairs=task.pairs.inward(kept))
     method = make_ascent(free, safe, options)
     state = method.begin()
     while not method.is_done(state) and task.clock.allows(state.iteration):

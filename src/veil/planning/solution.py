@@ -14,8 +14,10 @@ from ..common.values import Value
 from ..common.writers import writer
 from ..game.refine import SolvedGame
 from ..measure.constrained import ConstraintValue
+from ..measure.pairs import PairValue
 from ..measure.result import Opacity
 from ..policy.policy import Policy
+from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from ..proof.certificate import Certificate
 
@@ -87,7 +89,9 @@ class Solution(Value):
     - `status`, a `Status`; `detail`, what else there is to say.
     - `constraints`: every constraint of the problem with its bound, its value and its price, a `ConstraintValue` each; that on
       the return is the first.
-    - `further_prices`: the prices of the constraints beside that on the return.
+    - `further_prices`: the prices of the constraints beside that on the return; `pair_prices`: those of the bounds of pairs.
+    - `pairs`: what is hidden in each pair beside the problem's own, a `PairValue` each; `hide`: the pairs whose least was
+      maximised, as text.
     - `price_bits`: λ, the bits that one more unit of return would cost, to first order, within the class; NaN for a feature
       policy.
     - `stationarity_bits`: what the best first-order change of the policy promises; near 0 at a local optimum.
@@ -124,6 +128,9 @@ class Solution(Value):
     upper_bits: float = float("nan")
     further_prices: tuple[float, ...] = ()
     constraints: tuple[ConstraintValue, ...] = ()
+    pair_prices: tuple[float, ...] = ()
+    pairs: tuple[PairValue, ...] = ()
+    hide: str = "own"
     task: str = ""
     task_value: float = float("nan")
     proof: SolvedGame | None = field(default=None, repr=False)
@@ -140,6 +147,12 @@ class Solution(Value):
         elif self.needs_observations:
             lines.append("The agent must see the observations to play this policy.")
         return "\n".join(lines)
+
+    @property
+    def least_bits(self) -> float:
+        """The least of what is hidden in the pairs that `hide` names: what was maximised."""
+        bits = {OWN: self.opacity.bits} | {one.name: one.bits for one in self.pairs}
+        return min(bits[name.strip()] for name in self.hide.split(","))
 
     def save(self, folder: str | Path, *, scenario: str | None = None) -> None:
         """Write the result folder that `veil solve` writes: policy, history, certificate and `result.json`, all or none.
@@ -168,6 +181,10 @@ class Solution(Value):
                 words = "what this policy hides is not proven within the limit"
                 facts.append(("", f"{words}: raise time_limit or certificate_time_limit"))
         facts += [one.fact() for one in self.constraints[self.threshold is not None :]]
+        facts += [one.fact() for one in self.pairs]
+        facts += [("least", f"{self.least_bits:.6f} bits, of the pairs {self.hide}")] if self.hide != OWN else []
+        if proof is not None and any(one.text for one in self.pairs):
+            facts.append(("", "the proven upper bound leaves the bounds on pairs out, so that it may be far above"))
         facts += [("task", f"{self.task_value:.6g} = {self.task}")] if self.task else []
         if self.threshold is not None and self.feasible and not math.isnan(self.price_bits):
             facts.append(("price", f"{self.price_bits:.4g} bits for one more unit of return"))

@@ -6,14 +6,17 @@ from ..common.clock import Clock
 from ..common.errors import InputError, VeilError
 from ..common.settings import checked, settings, takes
 from ..measure.constrained import ConstraintValue, further_constraints
+from ..measure.evaluate import opacity
+from ..measure.pairs import PairValue, pair_values
 from ..policy.policy import Policy
+from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from ..proof.certify import certify
 from ..proof.feasibility import proven_constraints
 from .methods import METHODS, unsupported
 from .options import SolveOptions
 from .solution import Solution, Status
-from .terms import terms_of, with_task
+from .terms import hidden_terms, terms_of, with_task
 
 # The part of a time limit that is kept for the proof.
 _SHARE_OF_PROOF = 0.25
@@ -23,8 +26,9 @@ _SHARE_OF_PROOF = 0.25
 def solve(problem: Problem, options: SolveOptions) -> Solution:
     """The policy that leaves the observer most uncertain while the problem's constraints are met.
 
-    With `task` a sum of rewards and of probabilities of formulas is added to the objective, `"-0.1*energy"` for bits minus a
-    tenth of the energy; with `min_opacity` it is maximised instead, and that many bits are a constraint.
+    With `task` a sum of rewards, of probabilities of formulas and of bits hidden in pairs is added to the objective,
+    `"-0.1*energy"` for bits minus a tenth of the energy; with `min_opacity` it is maximised instead, and that many bits are a
+    constraint. With `hide="foe, own"` the least of what is hidden in these pairs is maximised.
 
     Methods: `"ascent"`, the default, climbs from many starts on exact gradients (on fresh samples where those are too
     expensive), polishes the best to a stationary point and makes it exactly feasible; `"primal-dual"` is the paper's
@@ -55,7 +59,7 @@ def solve(problem: Problem, options: SolveOptions) -> Solution:
     solution = replace(solution, problem=problem)
     if options.min_opacity is not None and solution.threshold is not None:  # multipliers are then no bits
         solution = replace(solution, price_bits=float("nan"), further_prices=())
-    solution = _with_constraints(problem, solution)
+    solution = _with_constraints(problem, _with_pairs(problem, replace(solution, hide=options.hide)))
     if options.task is not None:
         solution = replace(solution, task=options.task, task_value=task_value(asked, solution.policy, options.task))
     if not options.certificate:
@@ -68,7 +72,7 @@ def _with_constraints(problem: Problem, solution: Solution) -> Solution:
     further = proven_constraints(problem, solution.policy)
     prices = solution.further_prices[: len(further)] or (float("nan"),) * len(further)  # what a task adds comes after
     values = [replace(one, price_bits=price) for one, price in zip(further, prices, strict=True)]
-    missed = [one.text for one in values if not one.met]
+    missed = [one.text for one in (*values, *solution.pairs) if not one.met]
     if solution.threshold is not None:
         price = solution.price_bits
         values.insert(0, ConstraintValue("return", "≥", solution.threshold, solution.expected_return, price))
@@ -79,10 +83,23 @@ def _with_constraints(problem: Problem, solution: Solution) -> Solution:
     return replace(solution, feasible=False, status=Status.INFEASIBLE, detail=detail)
 
 
+def _with_pairs(problem: Problem, solution: Solution) -> Solution:
+    """The answer with what is hidden in each pair, and the price of its bounds."""
+    values, prices = pair_values(problem, solution.policy, seed=solution.seed), list(solution.pair_prices)
+    found: list[PairValue] = []
+    for pair, value in zip(problem.pairs, values, strict=True):
+        own = [prices.pop(0) for sign, bits in pair.bounds if (sign < 0 or bits > 0) and prices]
+        found.append(replace(value, price_bits=max(own, default=float("nan"))))
+    return replace(solution, pairs=tuple(found))
+
+
 def task_value(problem: Problem, policy: Policy, task: str) -> float:
     """The sum that a task names, under a policy of a problem that `with_task` made; exact."""
     values = further_constraints(problem, policy)
-    return sum(factor * values[place].value for factor, place in terms_of(problem, task))
+    total = sum(factor * values[place].value for factor, place in terms_of(problem, task))
+    return total + sum(
+        factor * opacity(problem.pair(name), policy).bits for factor, name in hidden_terms(problem, task)
+    )
 
 
 def check_options(options: SolveOptions) -> SolveOptions:
@@ -122,6 +139,8 @@ def _why_no_proof(problem: Problem, solution: Solution, options: SolveOptions) -
         return "no feasible policy was found"
     if problem.secret_table.path is not None:
         return "certificates are about a secret with one value, and this one is a whole path"
+    if options.hide != OWN:
+        return "certificates are about the most bits of one pair, not about the least of several"
     if options.objective != "entropy":
         return f"certificates are about the entropy H(Z|Y), and the objective was {options.objective!r}"
     if options.min_opacity is not None:

@@ -1,6 +1,10 @@
-"""What a search maximises and must keep, for many tables at once: score, constraints, and their slopes."""
+"""What a search maximises and must keep, for many tables at once: score, constraints, and their slopes.
 
-from dataclasses import dataclass, replace
+Where the least of what several pairs hide is maximised, `max min_j H_j = max t` under `H_j ≥ t`, the score is that least, its
+slope is left to the multipliers of those constraints, which are weights that sum to one, and their slacks are `H_j − min H`.
+"""
+
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -14,13 +18,11 @@ from ..engine.return_range import return_extremes, threshold
 from ..engine.returns import evaluate_returns, return_values, returns_from
 from ..problem.return_rounding import further_rounding, return_rounding
 from .options import Objective
+from .pair_terms import SUMMED_BITS, PairTask, no_pairs
 from .policy_class import Space
 from .values import Secrecy, make_secrecy
 
 Tables = Float[np.ndarray, "B T C A"]
-
-# A tree summed in another order differs by less than this; who must keep some bits keeps as many more.
-_SUMMED_BITS = 2e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +30,8 @@ class Values:
     """One evaluation of B tables. A table is feasible where all of its K slacks are 0 or more.
 
     `score` is maximised; slacks are in units of the range of the constrained quantity, so that multipliers of different
-    problems are of one size. `secrecy` and `returns` are the two quantities in their own units.
+    problems are of one size. `secrecy` and `returns` are the two quantities in their own units. The multipliers of the first
+    `num_least` slacks are weights that sum to one.
     """
 
     score: Float[np.ndarray, " B"]
@@ -37,6 +40,24 @@ class Values:
     slack_slope: Float[np.ndarray, "B K T C A"]
     secrecy: Float[np.ndarray, " B"]
     returns: Float[np.ndarray, " B"]
+    num_least: int = 0
+
+    def pulls(self, multiplier: Float[np.ndarray, "B K"], penalty: float) -> Float[np.ndarray, "B K"]:
+        """The multipliers that the augmented Lagrangian takes over: `max(0, μ − ρ s)`, or the weights nearest to `μ − ρ s`."""
+        moved = multiplier - penalty * self.slack
+        found = np.maximum(0.0, moved)
+        if self.num_least:
+            found[:, : self.num_least] = nearest_weights(moved[:, : self.num_least])
+        return found
+
+    def merit(self, multiplier: Float[np.ndarray, "B K"], penalty: float) -> Float[np.ndarray, " B"]:
+        """The augmented Lagrangian: `score + min_p Σ_k p_k s_k + (p_k − μ_k)² / 2ρ` over possible multipliers p."""
+        pull, count = self.pulls(multiplier, penalty), self.num_least
+        found = self.score - np.sum((pull**2 - multiplier**2)[:, count:], axis=1) / (2 * penalty)
+        if count:
+            moved = (pull - multiplier)[:, :count]
+            found = found + np.sum(pull[:, :count] * self.slack[:, :count] + moved**2 / (2 * penalty), axis=1)
+        return found
 
     @property
     def feasible(self) -> np.ndarray:
@@ -50,13 +71,23 @@ class Values:
 
     def part(self, chosen: np.ndarray) -> "Values":
         """Some of the tables."""
-        return Values(*(getattr(self, name)[chosen] for name in self.__dataclass_fields__))
+        return replace(self, **{name: getattr(self, name)[chosen] for name in _ARRAYS})
 
     @staticmethod
     def joined(parts: "list[Values]") -> "Values":
         """Of all the tables of several evaluations."""
-        names = Values.__dataclass_fields__
-        return Values(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+        return replace(parts[0], **{n: np.concatenate([getattr(part, n) for part in parts]) for n in _ARRAYS})
+
+
+_ARRAYS = ("score", "score_slope", "slack", "slack_slope", "secrecy", "returns")
+
+
+def nearest_weights(points: Float[np.ndarray, "B n"]) -> Float[np.ndarray, "B n"]:
+    """The nearest point of the simplex, `w ≥ 0` and `Σ w = 1`, to each point: `max(0, x − t)` with t by sorting."""
+    falling = -np.sort(-points, axis=1)
+    shift = (np.cumsum(falling, axis=1) - 1) / np.arange(1, points.shape[1] + 1)
+    last = np.sum(falling > shift, axis=1) - 1
+    return np.maximum(0.0, points - shift[np.arange(len(points)), last][:, None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +100,9 @@ class Task:
     state has a constraint of its own; `min_opacity`: where given, the return is maximised and the secrecy kept at this many
     bits; `unit`: the range of returns, by which slacks are scaled; `is_free`: every policy earns δ, which is then no
     constraint; `further`: the constraints beside that on the return, whose slacks come after it; `terms`: factors of
-    quantities of `further` whose sum is maximised too, or, where bits are kept, in place of the return; `clock`: checked by
-    every evaluation.
+    quantities of `further` whose sum is maximised too, or, where bits are kept, in place of the return; `pairs`: the pairs
+    beside the problem's own, their bounds, what they add to the score, and which of them the least is maximised of; `clock`:
+    checked by every evaluation.
     """
 
     space: Space
@@ -84,6 +116,7 @@ class Task:
     is_free: bool = False
     further: tuple[Target, ...] = ()
     terms: tuple[tuple[float, int], ...] = ()
+    pairs: PairTask = field(default_factory=no_pairs)
     clock: Clock = UNLIMITED
 
     @property
@@ -93,13 +126,13 @@ class Task:
 
     @property
     def num_first(self) -> int:
-        """How many constraints there are on the bits to be kept and on the return."""
+        """How many constraints there are on bits and on the return."""
         return self.num_kept + self.num_returns
 
     @property
     def num_kept(self) -> int:
-        """Whether bits are to be kept: the first slack is theirs."""
-        return 0 if self.min_opacity is None else 1
+        """How many constraints there are on bits: the first slacks are theirs, those of the least first of all."""
+        return (self.min_opacity is not None) + self.pairs.num_slacks
 
     @property
     def num_returns(self) -> int:
@@ -109,7 +142,12 @@ class Task:
     @property
     def is_return_maximised(self) -> bool:
         """Whether bits are kept, and the return is what is maximised."""
-        return self.min_opacity is not None and not self.terms
+        return self.min_opacity is not None and not self.has_terms
+
+    @property
+    def has_terms(self) -> bool:
+        """Whether a sum of quantities is maximised too."""
+        return bool(self.terms or self.pairs.terms)
 
     @property
     def units(self) -> Float[np.ndarray, " K"]:
@@ -122,8 +160,8 @@ class Task:
 
         Where bits are kept it is in units of the task; that of the bits, where the return has no bound.
         """
-        if self.num_kept and not self.num_returns:
-            return float(multiplier[0]) * self.score_unit
+        if self.min_opacity is not None and not self.num_returns:
+            return float(multiplier[self.num_kept - 1]) * self.score_unit
         return float(multiplier[self.num_kept : self.num_first].max(initial=0.0)) * (self.score_unit / self.unit)
 
     def further_prices(self, multiplier: Float[np.ndarray, " K"]) -> list[float]:
@@ -131,10 +169,15 @@ class Task:
         found = zip(multiplier[self.num_first :].tolist(), self.further, strict=True)
         return [self.score_unit * one / target.unit for one, target in found]
 
+    def pair_prices(self, multiplier: Float[np.ndarray, " K"]) -> list[float]:
+        """The multipliers of the bounds of pairs, in the order of the bounds; bits for one more bit of each."""
+        begin = len(self.pairs.least)
+        return [self.score_unit * one for one in multiplier[begin : self.pairs.num_slacks].tolist()]
+
     @property
     def score_unit(self) -> float:
         """By which what is maximised is divided: 1 for bits, else about the range of the task."""
-        spread = sum(abs(factor) * self.further[place].unit for factor, place in self.terms)
+        spread = sum(abs(factor) * self.further[place].unit for factor, place in self.terms) + self.pairs.spread
         return max(1.0, spread) if self.min_opacity is None else spread or self.unit
 
     def evaluate(self, tables: Tables) -> Values:
@@ -142,17 +185,24 @@ class Task:
         secrecy, slope = self.secrecy(tables, self.clock)
         returns, return_slope, slack, slack_slope = self.constraints(tables)
         earned, earned_slope = self.earned(slack, slack_slope)
-        score, score_slope = self.score(secrecy, returns, earned), self.score(slope, return_slope, earned_slope)
+        hidden, hidden_slope = secrecy, slope
         if self.min_opacity is not None:
             slack = np.concatenate([(secrecy - self.bits_kept)[:, None], slack], axis=1)
             slack_slope = np.concatenate([slope[:, None], slack_slope], axis=1)
-        return Values(score, score_slope, slack, slack_slope, secrecy, returns)
+        if self.pairs:
+            bits = self.pairs.evaluate(secrecy, slope, tables, self.clock)
+            earned, earned_slope = earned + bits.earned, earned_slope + bits.earned_slope
+            hidden, hidden_slope = (bits.least, bits.least_slope) if self.pairs.least else (secrecy, slope)
+            slack = np.concatenate([bits.slack, slack], axis=1)
+            slack_slope = np.concatenate([bits.slack_slope, slack_slope], axis=1)
+        score, score_slope = self.score(hidden, returns, earned), self.score(hidden_slope, return_slope, earned_slope)
+        return Values(score, score_slope, slack, slack_slope, secrecy, returns, len(self.pairs.least))
 
     def score(self, secrecy: np.ndarray, returns: np.ndarray, earned: np.ndarray) -> np.ndarray:
         """What is maximised, from the secrecy, the return and the sum of the terms; of their slopes, its slope."""
         if self.min_opacity is not None:
             return (returns if self.is_return_maximised else earned) / self.score_unit
-        return (self.sign * secrecy + earned if self.terms else self.sign * secrecy) / self.score_unit
+        return (self.sign * secrecy + earned if self.has_terms else self.sign * secrecy) / self.score_unit
 
     def earned(
         self, slack: Float[np.ndarray, "B K"], slack_slope: Float[np.ndarray, "B K *shape"]
@@ -193,12 +243,17 @@ class Task:
         return [self.space.hidden.paying(number) for number in range(len(self.further))]
 
     @property
+    def cost_seconds(self) -> float:
+        """The forecast of one evaluation."""
+        return self.secrecy.cost_seconds + self.pairs.cost_seconds
+
+    @property
     def bits_kept(self) -> float:
         """Bits that a table must hide here so that it hides `min_opacity` however its sequences are summed."""
         assert self.min_opacity is not None
         if self.min_opacity == 0:
             return -np.inf if self.secrecy.kind == "exact" else 0.0  # a sum of nothing may round below 0
-        return self.min_opacity + (_SUMMED_BITS if self.secrecy.kind == "exact" else 0.0)
+        return self.min_opacity + (SUMMED_BITS if self.secrecy.kind == "exact" else 0.0)
 
     def returns_by_start(self, table: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, " K"]:
         """The return of one table from each of the distributions from which it is constrained."""
@@ -207,7 +262,7 @@ class Task:
 
     def slacks(self, tables: Tables) -> Float[np.ndarray, "B K"]:
         """The slacks alone, without the secrecy where it is not constrained."""
-        if self.min_opacity is not None:
+        if self.num_kept:
             return self.evaluate(tables).slack
         if self.further or self.num_constraints != 1 or self.threshold is None:
             return self.constraints(tables)[2]
@@ -241,6 +296,7 @@ def make_task(
     min_opacity: float | None = None,
     terms: tuple[tuple[float, int], ...] = (),
     secrecy: Secrecy | None = None,
+    pairs: PairTask | None = None,
 ) -> Task:
     """The task of a problem for one class of policies."""
     problem, hidden = space.problem, space.hidden
@@ -250,7 +306,8 @@ def make_task(
         )
     extremes, rounding = return_extremes(problem), return_rounding(problem)
     spread = extremes.largest - extremes.smallest
-    wanted = threshold(problem) if min_opacity is None or terms else None
+    has_terms = bool(terms or (pairs is not None and pairs.terms))
+    wanted = threshold(problem) if min_opacity is None or has_terms else None
     return Task(
         space=space,
         secrecy=secrecy or make_secrecy(space, objective),
@@ -265,6 +322,7 @@ def make_task(
             _aimed(one, error) for one, error in zip(further_targets(problem), further_rounding(problem), strict=True)
         ),
         terms=terms,
+        pairs=no_pairs() if pairs is None else pairs,
     )
 
 

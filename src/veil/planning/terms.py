@@ -1,7 +1,8 @@
-"""The task that a search maximises beside the opacity, or under it: a sum of rewards and of probabilities of formulas.
+"""The task that a search maximises beside the opacity, or under it: rewards, probabilities of formulas, bits of pairs.
 
-`-0.1*energy + 2*P(F goal)` is read into terms, and each quantity becomes one of `problem.further` with a bound that every
-policy meets, so that values and gradients come the same way as those of constraints.
+`-0.1*energy + 2*P(F goal) - H(friend)` is read into terms. Each reward and probability becomes one of `problem.further` with a
+bound that every policy meets, so that values and gradients come the same way as those of constraints; bits hidden in a pair
+come from `pair_terms`.
 """
 
 import re
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from ..common.errors import InputError
 from ..common.suggest import suggestion
 from ..problem.constraints import Constraint, Probability, Rebound, Return
+from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from ..problem.secrets.holds import Holds
 from ..problem.secrets.secret import State
@@ -23,7 +25,7 @@ _LIKE = "expected a sum such as '-0.1*energy + P(F goal)'"
 
 @dataclass(frozen=True)
 class Term:
-    """A factor, and the name of a quantity: `return`, a reward, or `P(formula)`."""
+    """A factor, and the name of a quantity: `return`, a reward, `P(formula)` or `H(pair)`."""
 
     factor: float
     name: str
@@ -33,6 +35,11 @@ class Term:
     def formula(self) -> str | None:
         """The formula, where it is a probability."""
         return self.name[2:-1] if self.name.startswith("P(") else None
+
+    @property
+    def pair(self) -> str | None:
+        """The name of the pair, where it is the bits hidden in one."""
+        return self.name[2:-1] if self.name.startswith("H(") else None
 
 
 def read_terms(text: str) -> tuple[Term, ...]:
@@ -77,13 +84,13 @@ def _factor(text: str, place: int) -> tuple[float, int]:
 
 
 def _name(text: str, place: int) -> tuple[str, int]:
-    if text.startswith("P(", place):
+    if text.startswith(("P(", "H("), place):
         depth = 0
         for end in range(place + 1, len(text)):
             depth += {"(": 1, ")": -1}.get(text[end], 0)
             if depth == 0:
                 return text[place : end + 1], end + 1
-        raise InputError("task", [f"column {place + 2}: this ( is never closed, expected P(formula)"])
+        raise InputError("task", [f"column {place + 2}: this ( is never closed, expected P(formula) or H(pair)"])
     name = _NAME.match(text, place)
     if name is None:
         what = repr(text[place]) if place < len(text) else "the end"
@@ -105,7 +112,7 @@ def with_task(problem: Problem, text: str | None) -> Problem:
     """
     added: dict[str, Constraint] = {}
     known = {one.name for one in problem.further}
-    for term in () if text is None else read_terms(text):
+    for term in _linear(text):
         name = _quantity(problem, term)
         if name not in known and name not in added:
             added[name] = _probability(problem, term) if term.formula is not None else _reward(problem, term)
@@ -161,5 +168,25 @@ def _labels(problem: Problem) -> Mapping[str, Iterable[State]]:
 def terms_of(problem: Problem, text: str | None) -> tuple[tuple[float, int], ...]:
     """The factors of a task with the place of their quantity in `problem.further`, of a problem that `with_task` made."""
     places = {one.name: number for number, one in reversed(list(enumerate(problem.further)))}
-    terms = () if text is None else read_terms(text)
-    return tuple((term.factor, places[_quantity(problem, term)]) for term in terms)
+    return tuple((term.factor, places[_quantity(problem, term)]) for term in _linear(text))
+
+
+def hidden_terms(problem: Problem, text: str | None) -> tuple[tuple[float, str], ...]:
+    """The factors of a task that are of bits hidden in pairs, with the names of these.
+
+    **Raises:** `InputError` where there is no pair of that name.
+    """
+    found = []
+    for term in () if text is None else read_terms(text):
+        if term.pair is None:
+            continue
+        if term.pair != OWN and all(term.pair != one.name for one in problem.pairs):
+            near = suggestion(term.pair, [OWN, *(one.name for one in problem.pairs)])
+            raise InputError("task", [f"column {term.column}: there is no pair {term.pair!r}: {near}"])
+        found.append((term.factor, term.pair))
+    return tuple(found)
+
+
+def _linear(text: str | None) -> list[Term]:
+    """The terms whose quantities are linear in the occupancies."""
+    return [] if text is None else [term for term in read_terms(text) if term.pair is None]

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from .constraints import LinearConstraint
 from .model import Model
 from .observer import Observer
+from .pairs import Pair
 from .problem import Problem
 from .secrets.secret import SecretTable
 
@@ -25,9 +26,9 @@ def fingerprint(problem: Problem) -> str:
 
     The content is what decides the answer: the models with the names of states and actions, what the observer receives
     and when, with the names of observations, the secret as resolved against the models, the horizon, the return and its
-    threshold, all further constraints, and whether the agent sees the observations. Not part of it: the problem's display
-    name, and the observer's notes on which observation is silent and which sensor reports what, which only `sensor_costs`
-    and `observation_costs` read. Problems that mean the same array for array agree however they were built.
+    threshold, all further constraints and pairs, and whether the agent sees the observations. Not part of it: the problem's
+    display name, and the observer's notes on which observation is silent and which sensor reports what, which only
+    `sensor_costs` and `observation_costs` read. Problems that mean the same array for array agree however they were built.
 
     Cost: linear in the number of non-zero transitions, emissions and names.
     """
@@ -49,10 +50,12 @@ def write_content(problem: Problem, write: Callable[[bytes], object]) -> None:
     _write_threshold(writer, problem.min_return)
     writer.text("return over", problem.return_over)
     writer.integer("agent sees observations", problem.agent_sees_observations)
-    if problem.further:
+    if problem.further or problem.pairs:
         writer.integer("constraints", len(problem.further))
     for constraint in problem.further:
         _write_constraint(writer, constraint)
+    for pair in problem.pairs:
+        _write_pair(writer, pair, problem.pair(pair.name))
 
 
 class _Writer:
@@ -184,6 +187,14 @@ def _write_constraint(writer: _Writer, constraint: LinearConstraint) -> None:
     writer.floats("constraint: rewards", constraint.paid)
     writer.floats("constraint: terminal rewards", constraint.terminal)
     writer.floats("constraint: discount", constraint.discount)
+
+
+def _write_pair(writer: _Writer, pair: Pair, alone: Problem) -> None:
+    writer.text("pair", pair.name)
+    _write_threshold(writer, pair.min, "pair: min")
+    _write_threshold(writer, pair.max, "pair: max")
+    _write_observer(writer, alone.observer)
+    _write_secret(writer, alone.secret_table)
 
 
 def _write_threshold(writer: _Writer, bound: float | str | None, tag: str = "min return") -> None:

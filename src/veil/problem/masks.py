@@ -124,6 +124,8 @@ class Masks(Value):
             defects.add("the observer depends on time or has no clock, expected one that is the same at all times")
         if observer.sees_actions and not self.visible:
             defects.add("the observer sees the actions, masks among them, expected visible=True", "visible")
+        if problem.pairs:
+            defects.add("the problem has further pairs, and masks act on the sensors of one observer: leave pairs out")
         if any(COST in model.named_rewards for model in problem.models):
             defects.add(f"the model has a reward called {COST!r} already: rename it")
         return (NO_MASK, *sensors)

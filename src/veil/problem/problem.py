@@ -28,6 +28,7 @@ from .constraints import (
 from .layout import Layout
 from .model import Model, check_same_shape
 from .observer import Observer
+from .pairs import OWN, Pair, find_pair, problems_of, read_pairs
 from .secrets.secret import Secret, SecretTable
 
 ReturnOver = Literal["horizon", "infinite"]
@@ -43,6 +44,7 @@ class Parts(TypedDict, total=False):
     min_return: float | str | None
     return_over: ReturnOver
     constraints: Sequence[Constraint]
+    pairs: Sequence[Pair]
     agent_sees_observations: bool
     name: str
     layout: Layout | None
@@ -64,6 +66,7 @@ class Problem(Value):
       times, as the paper defines the value, with discount below 1 and no terminal rewards.
     - `constraints`: further bounds, such as `veil.Return(reward="energy", max=20)` and `veil.Probability("G !lava", min=0.95)`.
       The attribute lists all of them, `min_return` first.
+    - `pairs`: further secrets and observers over the same model, a `veil.Pair` each, with bounds on what is hidden of them.
     - `agent_sees_observations`: whether the agent also receives the observations.
     - `name`: shown in results.
     - `layout`: where the states lie in a picture, for a grid; no number depends on it.
@@ -81,6 +84,7 @@ class Problem(Value):
         return_over: ReturnOver = "horizon",
         *,
         constraints: Sequence[Constraint] = (),
+        pairs: Sequence[Pair] = (),
         agent_sees_observations: bool = False,
         name: str = "problem",
         layout: Layout | None = None,
@@ -96,6 +100,7 @@ class Problem(Value):
             first, read_constraints(constraints, defects), next(iter(self.models[0].named_rewards))
         )
         self.min_return: float | str | None = self._given[0]
+        self.pairs: tuple[Pair, ...] = read_pairs(pairs, defects)
         self.return_over: ReturnOver = return_over
         self.agent_sees_observations = bool(agent_sees_observations)
         self.layout = layout
@@ -110,6 +115,8 @@ class Problem(Value):
         self.secret_table: SecretTable
         self.further: tuple[LinearConstraint, ...]
         self.secret_table, self.further = resolve(self._given[1], table, self.models, self.horizon, defects)
+        defects.raise_if_any()
+        self._alone = problems_of(self, dict(self._parts()), defects)
         defects.raise_if_any()
         self._seal()
 
@@ -190,6 +197,13 @@ class Problem(Value):
         parts.update(changes)
         return Problem(**parts)
 
+    def pair(self, name: str) -> "Problem":
+        """The problem of one pair alone, with the same model and constraints: what `veil.opacity` measures of that pair.
+
+        **Raises:** `InputError` where there is no pair of this name; `"own"` is that of `secret` and `observer`.
+        """
+        return self.replace(pairs=()) if name == OWN else self._alone[find_pair(name, self.pairs).name]
+
     def with_bound(self, number: int, bound: float) -> "Problem":
         """The same problem with another bound of one of its `further` constraints, also one that every policy meets."""
         return self.replace(constraints=with_bound(self._given[1], number, bound))
@@ -225,6 +239,7 @@ class Problem(Value):
             "min_return": self.min_return,
             "return_over": self.return_over,
             "constraints": self._given[1],
+            "pairs": self.pairs,
             "agent_sees_observations": self.agent_sees_observations,
             "name": self.name,
             "layout": self.layout,
@@ -234,6 +249,7 @@ class Problem(Value):
         wanted = f"{self.min_return:g}" if isinstance(self.min_return, float) else self.min_return
         threshold = "" if wanted is None else f", return ≥ {wanted}"
         threshold += "".join(f", {one.text}" for one in self.further)
+        threshold += "".join(f", pair {one.name!r}" for one in self.pairs)
         return (
             f"Problem({self.name!r}: {self.model!r}, {self.observer!r}, {type(self.secret).__name__},"
             f" horizon {self.horizon}{threshold})"

@@ -57,6 +57,10 @@ def unroll(problem: "Problem") -> tuple["Problem", Int[np.ndarray, " N"]]:
     """The unrolled problem, and the state of the original problem behind each of its states."""
     if problem.observer.untimed:
         raise InputError("observer", [NO_CLOCK])
+    if problem.pairs:
+        raise InputError(
+            "pairs", ["states that carry the time are made for one pair: use problem.pair(name).unrolled()"]
+        )
     layers = _layers(problem)
     state, time = np.concatenate(layers), np.repeat(np.arange(len(layers)), [len(layer) for layer in layers])
     begin = np.concatenate([[0], np.cumsum([len(layer) for layer in layers])])

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from ..common.errors import InputError
 from ..common.rounding import lower_text, upper_text
 from ..engine.return_range import threshold
+from ..formats.results.document import OpacityPart
 from ..formats.results.folder import Result
 from ..formats.results.verified import verified_certificate
 from ..measure.constrained import ConstraintValue, further_constraints
 from ..measure.evaluate import expected_return, opacity
+from ..measure.pairs import PairValue, pair_values
 from ..measure.result import Opacity
 from ..planning.solution import Solution, Status, is_short
 from ..policy.policy import Policy
@@ -83,7 +85,7 @@ def audit(problem: Problem, policy: Policy, *, seed: int = 0, time_limit: float 
     """
     earned, further = expected_return(problem, policy), further_constraints(problem, policy)
     hidden = opacity(problem, policy, seed=seed, time_limit=time_limit)
-    wanted = threshold(problem)
+    wanted, pairs = threshold(problem), pair_values(problem, policy, seed=seed, time_limit=time_limit)
     first = () if wanted is None else (ConstraintValue("return", "≥", wanted, earned, math.nan),)
     solution = Solution(
         policy=policy,
@@ -91,13 +93,14 @@ def audit(problem: Problem, policy: Policy, *, seed: int = 0, time_limit: float 
         opacity=hidden,
         expected_return=earned,
         threshold=wanted,
-        feasible=reaches_threshold(problem, policy, earned) and all(one.met for one in further),
+        feasible=reaches_threshold(problem, policy, earned) and all(one.met for one in (*further, *pairs)),
         status=Status.NOT_SEARCHED,
         method="none",
         price_bits=math.nan,
         seed=seed,
         needs_observations=policy.needs_observations,
         constraints=(*first, *further),
+        pairs=pairs,
         problem=problem,
     )
     return Answer(solution, None, "the policy was measured, not searched for", None, searched=False)
@@ -146,19 +149,11 @@ def _of_result(problem: Problem, result: Result, certificate: Certificate | Clai
             str(result.folder),
             [f"the result is about another problem than {problem.name!r}: the scenario was changed, or is another one"],
         )
-    numbers = {name: _number(getattr(found.opacity, name)) for name in ("bits", "lower", "upper", "prior_bits")}
-    opacity = Opacity(
-        **numbers,
-        method=found.opacity.method,
-        num_sequences=found.opacity.num_sequences,
-        std_error=_number(found.opacity.std_error),
-        reason=found.opacity.reason,
-    )
-    words = ("policy_class", "feasible", "method", "goal", "objective", "task", "detail", "iterations", "seed")
+    words = ("policy_class", "feasible", "method", "goal", "objective", "task", "hide", "detail", "iterations", "seed")
     claim = _claim(verified_certificate(result, problem) if certificate is None else certificate)
     solution = Solution(
         policy=result.policy(),
-        opacity=opacity,
+        opacity=_opacity(found.opacity),
         expected_return=_number(found.expected_return),
         threshold=None if found.threshold is None else _number(found.threshold),
         status=Status[found.status],
@@ -173,9 +168,24 @@ def _of_result(problem: Problem, result: Result, certificate: Certificate | Clai
             ConstraintValue(one.name, one.relation, _number(one.bound), _number(one.value), _number(one.price_bits))
             for one in found.constraints
         ),
+        pairs=tuple(
+            PairValue(
+                one.name,
+                _opacity(one.opacity),
+                None if one.min is None else _number(one.min),
+                None if one.max is None else _number(one.max),
+                _number(one.price_bits),
+            )
+            for one in found.pairs
+        ),
         **{name: getattr(found, name) for name in words},
     )
     return Answer(solution, claim, document.certificate_note, document.veil)
+
+
+def _opacity(part: OpacityPart) -> Opacity:
+    numbers = {name: _number(getattr(part, name)) for name in ("bits", "lower", "upper", "prior_bits", "std_error")}
+    return Opacity(**numbers, method=part.method, num_sequences=part.num_sequences, reason=part.reason)
 
 
 def _claim(certificate: Certificate | Claim | None) -> Claim | None:

@@ -166,6 +166,7 @@ def _facts(problem: Problem, answer: Answer, seed: int) -> list[tuple[str, str]]
         ("return", f"over {problem.return_over}, discount {number_text(problem.discount, 6)}"),
         ("required return", "none" if found.threshold is None else f"at least {number_text(found.threshold, 6)}"),
         *(one.fact() for one in found.constraints[found.threshold is not None :]),
+        *(one.fact() for one in found.pairs),
         *([("task", f"{found.task}: {number_text(found.task_value, 6)}")] if found.task else []),
         ("evaluation of opacity", f"{found.opacity.method}: {found.opacity.reason}".rstrip(": ")),
         *(search if answer.searched else [("policy", found.policy_class)]),

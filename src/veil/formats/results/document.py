@@ -8,6 +8,7 @@ from pydantic import Field
 from pydantic.json_schema import JsonSchemaValue
 
 from ...measure.constrained import ConstraintValue
+from ...measure.pairs import PairValue
 from ...measure.result import Opacity
 from ...planning.solution import Solution
 from ...problem.fingerprint import fingerprint
@@ -62,6 +63,17 @@ class ConstraintPart(Part):
     price_bits: Number = Field(description="The bits that one more unit of the bound would cost.")
 
 
+class PairPart(Part):
+    """A pair (secret, observer) beside the problem's own, with what the policy hides in it."""
+
+    name: str = Field(description="The name of the pair.")
+    opacity: OpacityPart = Field(description="The remaining uncertainty of its observer about its secret.")
+    min: Number = Field(description="Bits that must stay hidden; null where there is no such bound.")
+    max: Number = Field(description="Bits that may stay hidden at most; null where there is no such bound.")
+    met: bool = Field(description="Whether the bits are within the bounds.")
+    price_bits: Number = Field(description="The bits that one more bit of the bound would cost.")
+
+
 class AnswerPart(Part):
     """What the search found."""
 
@@ -81,6 +93,8 @@ class AnswerPart(Part):
     detail: str = Field(description="Further remarks on the search.")
     price_bits: Number = Field(description="The bits that one more unit of return would cost.")
     constraints: list[ConstraintPart] = Field([], description="Every constraint; that on the return is the first.")
+    pairs: list[PairPart] = Field([], description="The pairs beside the problem's own.")
+    hide: str = Field("own", description="The pairs whose least hidden bits were maximised.")
     stationarity_bits: Number = Field(description="Gain of the best first-order change; near 0 at a local optimum.")
     iterations: int = Field(description="Number of iterations.")
     seconds: Number = Field(description="Duration of the search.")
@@ -125,11 +139,19 @@ def constraint_document(constraint: ConstraintValue) -> dict[str, object]:
     return plain({name: getattr(constraint, name) for name in ConstraintPart.model_fields})
 
 
+def pair_document(pair: PairValue) -> dict[str, object]:
+    """A `PairValue` as a JSON document."""
+    own = plain({name: getattr(pair, name) for name in PairPart.model_fields if name != "opacity"})
+    return own | {"opacity": opacity_document(pair.opacity)}
+
+
 def answer_document(solution: Solution) -> dict[str, object]:
     """A `Solution` as a JSON document, without its history and its policy."""
-    fields = [name for name in AnswerPart.model_fields if name not in ("status", "message", "opacity", "constraints")]
+    made = ("status", "message", "opacity", "constraints", "pairs")
+    fields = [name for name in AnswerPart.model_fields if name not in made]
     own: dict[str, object] = {"status": solution.status.name, "message": solution.status.value}
     own["constraints"] = [constraint_document(one) for one in solution.constraints]
+    own["pairs"] = [pair_document(one) for one in solution.pairs]
     return own | {"opacity": opacity_document(solution.opacity)} | plain({n: getattr(solution, n) for n in fields})
 
 

@@ -20,6 +20,7 @@ from .files import read_file
 from .forms import read_secret_form, read_tables
 from .models import MOST_TRANSITIONS, ScenarioModel, read_graph, read_grid
 from .observer import read_observer, ways_given
+from .pairs import read_pairs
 from .schema import MOST_CELLS, Graph, Grid, MasksTable, ModelFile, ObserverTable, OneOfSeveral, SecretForm
 from .secret import read_secret
 from .settings import read_settings
@@ -127,6 +128,7 @@ class _Reader:
         rewarded = [with_rewards(found, tables.rewards, defects.under("rewards")) for found in self._models]
         models = [model for model in rewarded if model is not None]
         constraints = read_constraints(tables.constraints, first, defects.under("constraints"))
+        pairs = [] if "pairs" in self._wrong else read_pairs(tables.pairs, tables.models, first, defects)
         if defects or observer is None or secret is None:
             if secret is not None and models and "horizon" not in self._wrong:
                 secret.resolve(models, tables.horizon, defects.under("secret"))
@@ -143,6 +145,7 @@ class _Reader:
                 tables.min_return,
                 tables.return_over,
                 constraints=constraints,
+                pairs=pairs,
                 agent_sees_observations=tables.agent_sees_observations,
                 name=name,
                 layout=None if first.grid is None else first.grid.layout,

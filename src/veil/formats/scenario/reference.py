@@ -28,6 +28,7 @@ _TABLES: tuple[tuple[str, type[Table]], ...] = (
     *((f'`[secret]` with `kind = "{kind}"`', forms.secret_form(kind)) for kind in SECRETS.builtin),
     ("`[[rewards.NAME]]`", forms.NamedReward),
     ("`[[constraints]]`", forms.ConstraintTable),
+    ("`[[pairs]]`", forms.PairTable),
     ("`[masks]`", forms.MasksTable),
     ("`[solve]`", forms.Settings),
     ("`[solve.memory]`", MemoryTable),
@@ -39,7 +40,8 @@ _HEAD = f"""# Scenario files
 
 A scenario is one problem in one [TOML](https://toml.io) file: a model (`[grid]`, `[graph]` or `[file]`), an observer
 (`[observer]`), what it wants to know (`[secret]`), the number of decisions (`horizon`) and a threshold on the return
-(`min_return`); further constraints (`[[constraints]]`); and, in `[solve]`, options of the solver.
+(`min_return`); further constraints (`[[constraints]]`), secrets and observers (`[[pairs]]`); and, in `[solve]`, options of the
+solver.
 `veil.load("scenario.toml")` gives the problem; the JSON schema, for editors, is printed by `veil schema`.
 Nothing in a file is executed. Unknown keys are refused.
 

@@ -36,7 +36,7 @@ MOST_CELLS = 50_000
 MOST_MODELS = 64
 MOST_SENSORS = 200
 MOST_OBSERVERS = 20
-MOST_REWARDS, MOST_CONSTRAINTS = 50, 50
+MOST_REWARDS, MOST_CONSTRAINTS, MOST_PAIRS = 50, 50, 20
 
 
 class DrawnSensor(Table):
@@ -337,6 +337,27 @@ def _annotation(form: object) -> Any:
     return GenericAlias(origin, parts) if origin in (list, dict) else {str: Name, float: Finite}.get(form, form)
 
 
+class PairTable(Table):
+    """A further secret or observer over the same model, with bounds on what is hidden of the one from the other."""
+
+    name: Name = Field(
+        description='By which results and options call it; not `"own"`, which is `[secret]` and `[observer]`.'
+    )
+    observer: ObserverTable | None = Field(
+        None,
+        description="Its observer, as `[observer]`, without the sensors of the grid; that of the problem by default.",
+    )
+    secret: dict[str, object] | None = Field(
+        None, description="Its secret, as `[secret]`; that of the problem by default."
+    )
+    min: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(
+        None, description="Bits that must stay hidden."
+    )
+    max: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(
+        None, description="Bits that may stay hidden at most, of a secret that this observer is to learn."
+    )
+
+
 class ScenarioFile(Table):
     """A problem: a model, an observer, a secret, a horizon and a threshold on the return."""
 
@@ -372,6 +393,9 @@ class ScenarioFile(Table):
     constraints: Annotated[list[ConstraintTable], Field(max_length=MOST_CONSTRAINTS)] = Field(
         [], description="Constraints beside `min_return`, a `[[constraints]]` table each."
     )
+    pairs: Annotated[list[PairTable], Field(max_length=MOST_PAIRS)] = Field(
+        [], description="Further pairs of a secret and an observer, a `[[pairs]]` table each."
+    )
     masks: MasksTable | None = Field(None, description="Sensors that the agent can mask.")
     solve: Settings | None = Field(None, description="Options of the solver.")
 
@@ -381,7 +405,12 @@ def schema() -> JsonSchemaValue:
     forms = [secret_form(kind) for kind in SECRETS]
     field = ScenarioFile.model_fields["secret"]
     secret: Any = Annotated[Union[*forms], Discriminator("kind")]
-    whole = create_model("Scenario", __base__=ScenarioFile, __doc__=ScenarioFile.__doc__, secret=(secret, field))
+    own: Any = (secret | None, PairTable.model_fields["secret"])
+    pair: Any = create_model("PairTable", __base__=PairTable, __doc__=PairTable.__doc__, secret=own)
+    pairs = (list[pair], ScenarioFile.model_fields["pairs"])
+    whole = create_model(
+        "Scenario", __base__=ScenarioFile, __doc__=ScenarioFile.__doc__, secret=(secret, field), pairs=pairs
+    )
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "veil scenario"}
     return head | {key: value for key, value in _without_null(whole.model_json_schema()).items() if key != "title"}
 

@@ -17,14 +17,18 @@ MOST_WORK = 2**21  # states times sets of states in a table
 
 
 def read_secret(
-    form: SecretForm, models: Sequence[OneOfSeveral], model: ScenarioModel, defects: Defects
+    form: SecretForm,
+    models: Sequence[OneOfSeveral],
+    model: ScenarioModel,
+    defects: Defects,
+    at: tuple[str | int, ...] = ("secret",),
 ) -> Secret | None:
     """The secret of a `[secret]` table; None with every defect noted.
 
-    **Arguments:** `models`: the entries of `[[models]]`; `defects`: those of the file as a whole.
+    **Arguments:** `models`: the entries of `[[models]]`; `defects`: those of the file as a whole; `at`: where the table is.
     """
     secret, before = SECRETS.get(form.kind), len(defects)
-    part = defects.under("secret")
+    part = defects.under(*at)
     grouped = getattr(form, "groups", None) is not None  # instead of a set of states
     table = {
         key.name: _value(key, getattr(form, key.name), model, part.under(key.name), grouped) for key in secret.keys

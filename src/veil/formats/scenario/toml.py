@@ -13,6 +13,7 @@ from ...common.checks import SUM_TOLERANCE
 from ...common.errors import InputError
 from ...problem.model import Model
 from ...problem.observer import Observer
+from ...problem.pairs import Pair
 from ...problem.problem import Problem
 from ...problem.secrets.registry import SECRETS
 from ..text import write_file
@@ -36,6 +37,7 @@ def to_toml(problem: Problem, story: str = "") -> str:
     comment = [f"# {line}".rstrip() for line in story.splitlines()] + ([""] if story else [])
     tables = _head(problem) | _models(problem) | {"observer": _observer(problem.observer, problem.model)}
     more = {"rewards": rewards_table(problem), "constraints": constraint_tables(problem)}
+    more |= {"pairs": [_pair(one, problem) for one in problem.pairs]}
     tables |= {"secret": _secret(problem)} | {key: value for key, value in more.items() if value}
     text = "\n".join([*comment, *_lines(tables)]) + "\n"
     try:
@@ -201,6 +203,13 @@ def _observer(observer: Observer, model: Model) -> dict[str, object]:
         table["emissions_at"] = {time: _emissions(rows, states, names, rest) for time, rows in then.items()}
     mutes = {s: {names[one]: names[other] for one, other in muting.items()} for s, muting in observer.sensors.items()}
     return table | ({"mutes": mutes} if mutes else {})
+
+
+def _pair(pair: Pair, problem: Problem) -> dict[str, object]:
+    table: dict[str, object] = {"name": pair.name}
+    table |= {key: getattr(pair, key) for key in ("min", "max") if getattr(pair, key) is not None}
+    table |= {} if pair.observer is None else {"observer": _observer(pair.observer, problem.model)}
+    return table | ({} if pair.secret is None else {"secret": _secret(problem.pair(pair.name))})
 
 
 def _emissions(rows: np.ndarray, states: Sequence[str], names: Sequence[str], rest: int | None) -> dict[str, object]:

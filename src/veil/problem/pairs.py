@@ -1,0 +1,129 @@
+"""Pairs (secret, observer) beside a problem's own: what is to be hidden from whom else, over the same model."""
+
+# pyright: reportUnnecessaryIsInstance=false
+# Users without a type checker are told at run time what is wrong with an argument.
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..common.checks import Defects, as_tuple, is_number
+from ..common.errors import InputError
+from ..common.suggest import suggestion
+from ..common.values import Value
+from .observer import Observer
+from .secrets.secret import Secret
+
+if TYPE_CHECKING:
+    from .problem import Problem
+
+OWN = "own"
+"""The name of a problem's own pair, of its `secret` and its `observer`."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Pair(Value):
+    """A further secret or a further observer, and how many bits `H(Z|Y)` must stay hidden of the one from the other.
+
+    **Arguments:**
+
+    - `name`: by which results and `veil.solve(hide=…, task="… H(name)")` call it.
+    - `observer`, `secret`: those of the problem where they are left out; at least one of them.
+    - `min`, `max`: bounds on `H(Z|Y)` in bits. `max` is for a friend, who is to learn the secret; that bound is not
+      convex, so that searches under it are local and upper bounds leave it out.
+
+    **Raises:** `InputError` listing every defect.
+    """
+
+    name: str
+    observer: Observer | None = None
+    secret: Secret | None = None
+    min: float | None = None
+    max: float | None = None
+
+    def __post_init__(self) -> None:
+        defects = Defects("pair")
+        if not isinstance(self.name, str) or not self.name or not _is_plain(self.name):
+            defects.add(f"name is {self.name!r}, expected a text without parentheses and commas", "name")
+        elif self.name == OWN:
+            defects.add(f"name is {OWN!r}, which means the problem's own pair: use another one", "name")
+        if not isinstance(self.observer, Observer | None):
+            defects.add(f"observer is a {type(self.observer).__name__}, expected a veil.Observer", "observer")
+        if not isinstance(self.secret, Secret | None):
+            found = f"secret is a {type(self.secret).__name__}"
+            defects.add(f"{found}, expected one of veil's secrets, as LastState({{…}})", "secret")
+        if self.observer is None and self.secret is None:
+            defects.add("neither an observer nor a secret is given, expected at least one of them", "observer")
+        for name in ("min", "max"):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if not is_number(value) or not np.isfinite(value) or value < 0:
+                defects.add(f"{name} is {value!r}, expected bits, 0 or more", name)
+            else:
+                object.__setattr__(self, name, float(value))
+        if not defects and self.min is not None and self.max is not None and self.min > self.max:
+            defects.add(f"min is {self.min:g} and max is {self.max:g}, expected min ≤ max", "min")
+        defects.raise_if_any()
+
+    @property
+    def bounds(self) -> tuple[tuple[float, float], ...]:
+        """Its bounds as `(sign, bits)`: +1 where at least so many bits must be hidden, −1 at most."""
+        given = ((1.0, self.min), (-1.0, self.max))
+        return tuple((sign, bound) for sign, bound in given if bound is not None)
+
+
+def _is_plain(name: str) -> bool:
+    return not set(name) & set("(),") and name == name.strip()
+
+
+def read_pairs(given: object, defects: Defects) -> tuple[Pair, ...]:
+    """The pairs of an argument; what is none, and names that occur twice, are noted."""
+    made = as_tuple(given)
+    listed = made if isinstance(made, tuple) else (made,)
+    pairs = tuple(one for one in listed if isinstance(one, Pair))
+    for number, one in enumerate(listed):
+        if not isinstance(one, Pair):
+            expected = "expected one such as veil.Pair('foe', observer=…)"
+            defects.add(f"pair {number} is a {type(one).__name__}, {expected}", "pairs", number)
+    for number, one in enumerate(pairs):
+        if one.name in {other.name for other in pairs[:number]}:
+            defects.add(f"two pairs are called {one.name!r}: rename one", "pairs", number)
+    return pairs
+
+
+def problems_of(whole: "Problem", parts: dict[str, Any], defects: Defects) -> dict[str, "Problem"]:
+    """For each pair the problem of that pair alone; what does not fit is noted.
+
+    The rows of a policy's table must be the same for all, since one policy acts against all observers. The agent sees the
+    observations of the problem's own observer, if any.
+    """
+    found: dict[str, Problem] = {}
+    for number, pair in enumerate(parts["pairs"]):
+        part = defects.under("pairs", number, where=f"pair {pair.name!r}")
+        own: dict[str, Any] = {"pairs": (), "name": f"{whole.name}, {pair.name}"}
+        if pair.observer is not None:
+            own |= {"observer": pair.observer, "agent_sees_observations": False}
+        own |= {} if pair.secret is None else {"secret": pair.secret}
+        try:
+            alone = type(whole)(**{**parts, **own})
+        except InputError as error:
+            part.take(error)
+            continue
+        if alone.cell_names != whole.cell_names:
+            part.add(
+                "the rows of a policy's table differ from those of the problem's own secret, since the agent knows a memory of"
+                " one of the secrets: expected the same rows for all, as with agent_knows=False"
+            )
+        found[pair.name] = alone
+    return found
+
+
+def find_pair(name: str, pairs: Sequence[Pair]) -> Pair:
+    """The pair of a name; raises `InputError` where there is none."""
+    known = {one.name: one for one in pairs}
+    if name not in known:
+        raise InputError("pairs", [f"there is no pair {name!r}: {suggestion(name, [OWN, *known])}"])
+    return known[name]
