@@ -3,7 +3,7 @@
 import tomllib
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from veil.common.errors import ScenarioError, VeilError
@@ -83,6 +83,7 @@ values = st.one_of(
 keys = st.sampled_from(["horizon", "grid", "sensors", "c", "drawing", "a b", "x.y", "observer", "new", '"'])
 
 
+@settings(derandomize=True, max_examples=50, deadline=None)
 @given(
     st.sampled_from(names()), st.lists(st.tuples(st.lists(keys, min_size=1, max_size=4).map(tuple), values), max_size=4)
 )

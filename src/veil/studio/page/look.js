@@ -44,10 +44,13 @@ export function start(root, studio) {
   }
   function draw(side, found) {
     side.body.replaceChildren();
-    numbers(side.body, found.facts);
-    for (const [name, words, kind] of FIGURES) {
-      make("h3", {}, side.body, words);
-      make("div", { class: kind, "data-figure": name }, make("figure", {}, side.body));
+    const policy = side.select.selectedOptions[0].textContent;
+    numbers(make("div", { class: "part" }, side.body), found.facts);
+    for (const [number, [name, words, kind]] of FIGURES.entries()) {
+      const part = make("div", { class: "part" }, side.body);
+      part.style.order = number + 1; // on a narrow page the two sides of a figure stand one above the other
+      make("bdi", { class: "whose" }, make("h3", {}, part, words), policy);
+      make("div", { class: kind, "data-figure": name }, make("figure", {}, part));
     }
     moving = true; // what is drawn first does not move the other side
     figures(found.data, side.body).drawAll();
