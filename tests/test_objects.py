@@ -120,6 +120,7 @@ SECRETS = {
     veil.Pair: Sample(
         lambda: veil.Pair("foe", secret=veil.InitialState(), min=0.5), lambda: veil.Pair("foe", veil.Observer([[1.0]]))
     ),
+    veil.Belief: Sample(lambda: veil.Belief(uniform(), doubt=0.1), lambda: veil.Belief(skewed(), doubt=0.1)),
     veil.PairValue: Sample(
         lambda: veil.PairValue("foe", opacity(), 0.5), lambda: veil.PairValue("foe", opacity(0.25), 0.5)
     ),

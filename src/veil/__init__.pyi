@@ -45,6 +45,7 @@ from .policy.memories import ZoneMemory as ZoneMemory
 from .policy.memory import MemoryPolicy as MemoryPolicy
 from .policy.policy import Policy as Policy
 from .policy.timed import TimedPolicy as TimedPolicy
+from .problem.belief import Belief as Belief
 from .problem.constraints import Probability as Probability
 from .problem.constraints import Return as Return
 from .problem.formulas.formula import Formula as Formula

@@ -8,6 +8,7 @@ from tests.engine.chains import small_case, small_cases
 from tests.engine.runs import MEMORIES, random_policy, remembering_cases
 from tests.random_problems import KINDS, Case
 from veil.measure import attack as module
+from veil.measure import loss
 from veil.measure.attack import attack
 from veil.measure.attack_result import Estimate, fano_error
 from veil.policy.memory import MemoryPolicy
@@ -325,7 +326,7 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch):
     policy = veil.MarkovPolicy.uniform(problem)
     believed = veil.MarkovPolicy.softmax(np.random.default_rng(0).normal(size=problem.available.shape))
     whole = attack(problem, policy, 700, observer_believes=believed)
-    monkeypatch.setattr(module, "_AT_ONCE", 97)
+    monkeypatch.setattr(loss, "_AT_ONCE", 97)
     parts = attack(problem, policy, 700, observer_believes=believed)
     assert parts.accuracy == whole.accuracy
     assert parts.cross_entropy_bits == pytest.approx(whole.cross_entropy_bits, abs=1e-12)

@@ -87,6 +87,17 @@ class BatchTree:
             return (values * len(ahead) + rows[:, None]) * len(behind) + columns[:, None]
         return (rows[:, None] * len(values) + values) * len(behind) + columns[:, None]  # (n, W, m)
 
+    def events(self) -> Int[np.ndarray, "Y T+1"]:
+        """The sequences of events that the rows of the joint tables are about, in their order."""
+        before, after = self.first[:, None], np.zeros((1, 0), dtype=np.int64)
+        for level in self.prefixes:
+            before = np.concatenate([before[level.parent], level.event[:, None]], axis=1)
+        for level in self.suffixes:
+            after = np.concatenate([level.event[:, None], after[level.parent]], axis=1)
+        rows, columns = np.divmod(self.places[:, 0], len(after))
+        rows = rows if self.hidden.split_time < self.meet else rows // self.hidden.label.shape[1]
+        return np.concatenate([before[rows], after[columns]], axis=1)
+
     # One evaluation.
 
     @one_blas_thread

@@ -17,13 +17,11 @@ from ..policy.policy import Policy
 from ..problem.problem import Problem
 from .attack_result import Attack, CalibrationBin, Estimate, Mistake, Trace, fano_error
 from .evaluate import opacity
+from .loss import at_once, posteriors
 from .measures import JointTable, joint_table
 from .result import Opacity
-from .sampled import sequence_pass
 
 _MOST_EXACT = 500_000  # sequences up to which exact values are added: that takes seconds
-_MEMORY = 2**29  # bytes of messages
-_AT_ONCE = 2**15  # runs; more at a time are no faster
 _TIE = 1e-9  # posteriors that differ by less tie: far above their rounding, far below any difference that matters
 
 
@@ -125,21 +123,6 @@ class _Observer:
         """What it goes by when it guesses: its posterior, or its prior after what it held impossible."""
         return np.where(posterior.any(axis=1, keepdims=True), posterior, self.prior)
 
-    def chunk(self) -> int:
-        """How many sequences fit the memory at a time."""
-        hidden = self.chain.hidden
-        numbers = hidden.num_states * hidden.label.shape[1] * 4 + hidden.horizon + 1
-        return max(1, min(_AT_ONCE, _MEMORY // (8 * numbers)))
-
-    def posteriors(self, events: Int[np.ndarray, "n L"]) -> Float[np.ndarray, "n Z"]:
-        """`P(z|y)` of whole sequences; a row of zeros for one that it holds impossible."""
-        parts, step = [], self.chunk()
-        for begin in range(0, len(events), step):
-            part = events[begin : begin + step]
-            run = sequence_pass(self.chain, part, gradient=False, memory_bytes=_MEMORY, pad_to=min(step, len(events)))
-            parts.append(run.result.posterior[run.result.index])
-        return np.concatenate(parts)
-
 
 def guess_chances(posterior: Float[np.ndarray, "*n Z"]) -> Float[np.ndarray, "*n Z"]:
     """The probability that each value is guessed: the most probable one, evenly among those that tie."""
@@ -154,7 +137,7 @@ class _Guesses:
     def __init__(self, observer: _Observer, chain: Chain, runs: Runs):
         label, split = chain.hidden.label, chain.hidden.split_time
         self.truth: Int[np.ndarray, " n"] = np.argmax(label[runs.states[:, split]], axis=1)
-        last, right, step = [], np.zeros((chain.hidden.horizon + 1, len(runs))), observer.chunk()
+        last, right, step = [], np.zeros((chain.hidden.horizon + 1, len(runs))), at_once(observer.chain)
         for begin in range(0, len(runs), step):
             part = slice(begin, begin + step)
             posterior = np.empty(0)
@@ -183,7 +166,7 @@ class _Rule:
 
     def __init__(self, observer: _Observer, table: JointTable, *, same: bool):
         joint = table.probabilities
-        posterior = table.posterior if same else observer.posteriors(table.events)
+        posterior = table.posterior if same else posteriors(observer.chain, table.events)
         self.accuracy = float(np.vdot(joint, guess_chances(observer.rule(posterior))))
         happens = joint > 0
         finite = happens & (posterior > 0)
@@ -249,7 +232,7 @@ def _trace(observer: ObserverFilter, events: Int[np.ndarray, " L"], truth: int) 
 
 def _mistake(chain: Chain, runs: Runs, guesses: _Guesses, hidden_bits: Opacity, table: _Rule | None) -> Mistake:
     """The observer against one who knows the policy, on the same runs."""
-    knowing = _Observer(chain).posteriors(runs.events)
+    knowing = posteriors(chain, runs.events)
     finite = guesses.finite
     # Run by run the difference varies less than either term; its mean is the divergence of the two posteriors.
     extra = guesses.costs_bits[finite] - _costs_bits(knowing, guesses.truth)[finite]

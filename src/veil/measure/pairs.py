@@ -9,6 +9,7 @@ from ..policy.policy import Policy
 from ..problem.pairs import Pair
 from ..problem.problem import Problem
 from .evaluate import Method, opacity
+from .loss import loss_bits
 from .result import Opacity
 
 
@@ -16,9 +17,10 @@ from .result import Opacity
 class PairValue(Value):
     """A pair of a problem and what a policy hides in it.
 
-    **Attributes:** `name` of the pair; `opacity`, that of the pair alone; `min`, `max`: its bounds in bits, None where there
-    is none; `price_bits`: the multiplier of its bound, how many bits of what is maximised one more bit of the bound costs to
-    first order, NaN where it is not known.
+    **Attributes:** `name` of the pair; `opacity`, that of the pair alone; `min`, `max`: its bounds in bits, None where there is
+    none; `price_bits`: the multiplier of its bound, how many bits of what is maximised one more bit of the bound costs to first
+    order, NaN where it is not known; `loss_bits`: the loss `E[−log2 q(Z|Y)]` of its observer, where a belief says what it
+    assumes, else NaN.
     """
 
     name: str
@@ -26,11 +28,12 @@ class PairValue(Value):
     min: float | None = None
     max: float | None = None
     price_bits: float = float("nan")
+    loss_bits: float = float("nan")
 
     @property
     def bits(self) -> float:
-        """`H(Z|Y)` of the pair."""
-        return self.opacity.bits
+        """What the pair counts: `H(Z|Y)`, or the loss of an observer who may be wrong."""
+        return self.opacity.bits if math.isnan(self.loss_bits) else self.loss_bits
 
     @property
     def met(self) -> bool:
@@ -50,7 +53,9 @@ class PairValue(Value):
         wanted = " and ".join(f"{words} {bound:g}" for words, bound in given if bound is not None)
         required = f", required: {wanted}{'' if self.met else ' (not met)'}" if wanted else ""
         price = f"; price {self.price_bits:.4g}" if wanted and not math.isnan(self.price_bits) else ""
-        shown = f"{self.bits:.6f} of {self.opacity.prior_bits:.6f} bits ({self.opacity.method})"
+        shown = f"{self.opacity.bits:.6f} of {self.opacity.prior_bits:.6f} bits ({self.opacity.method})"
+        if not math.isnan(self.loss_bits):
+            shown = f"loss {self.loss_bits:.6f} bits; {shown} from who knows the policy"
         return f"pair {self.name}", f"{shown}{required}{price}"
 
 
@@ -59,7 +64,8 @@ def pair_values(
 ) -> tuple[PairValue, ...]:
     """What a policy hides in each pair beside the problem's own, in the order of `problem.pairs`.
 
-    Each value equals `veil.opacity(problem.pair(name), policy)`. **Arguments:** `method`, `seed`, `time_limit`: as for
+    Each opacity equals `veil.opacity(problem.pair(name), policy)`; of a pair with a belief the loss of its observer is added,
+    which needs all sequences. **Arguments:** `method`, `seed`, `time_limit`: as for
     `veil.opacity`, for each pair.
 
     **Raises:** `InputError` where the policy does not fit the problem, or acts on what the problem's own observer sees and a
@@ -69,7 +75,10 @@ def pair_values(
     for pair in problem.pairs:
         check_observations(pair, needed=policy.needs_observations)
         hidden = opacity(problem.pair(pair.name), policy, method, seed=seed, time_limit=time_limit)
-        found.append(PairValue(pair.name, hidden, pair.min, pair.max))
+        loss = math.nan
+        if pair.belief is not None:
+            loss = loss_bits(problem.pair(pair.name), policy, pair.belief, time_limit=time_limit)
+        found.append(PairValue(pair.name, hidden, pair.min, pair.max, loss_bits=loss))
     return tuple(found)
 
 

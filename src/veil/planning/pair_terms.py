@@ -15,6 +15,7 @@ from ..common.errors import InputError, TooLargeError
 from ..measure.pairs import check_observations
 from ..problem.pairs import OWN, find_pair
 from ..problem.problem import Problem
+from .loss_values import LossSecrecy
 from .options import SolveOptions
 from .policy_class import Space, make_space
 from .terms import hidden_terms
@@ -169,9 +170,10 @@ def _check(found: PairTask, options: SolveOptions, own: Secrecy) -> None:
 
 
 def _secrecy(space: Space, name: str, options: SolveOptions, time_limit: float | None) -> Secrecy:
-    found = make_secrecy(
-        make_space(space.problem.pair(name), options.memory), "entropy", options.evaluation, time_limit=time_limit
-    )
+    alone, belief = make_space(space.problem.pair(name), options.memory), find_pair(name, space.problem.pairs).belief
+    if belief is not None:
+        return LossSecrecy(alone, belief)
+    found = make_secrecy(alone, "entropy", options.evaluation, time_limit=time_limit)
     _check_exact(found, name)
     return found
 

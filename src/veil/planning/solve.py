@@ -96,10 +96,9 @@ def _with_pairs(problem: Problem, solution: Solution) -> Solution:
 def task_value(problem: Problem, policy: Policy, task: str) -> float:
     """The sum that a task names, under a policy of a problem that `with_task` made; exact."""
     values = further_constraints(problem, policy)
+    hidden = {one.name: one.bits for one in pair_values(problem, policy)} | {OWN: opacity(problem, policy).bits}
     total = sum(factor * values[place].value for factor, place in terms_of(problem, task))
-    return total + sum(
-        factor * opacity(problem.pair(name), policy).bits for factor, name in hidden_terms(problem, task)
-    )
+    return total + sum(factor * hidden[name] for factor, name in hidden_terms(problem, task))
 
 
 def check_options(options: SolveOptions) -> SolveOptions:

@@ -195,6 +195,16 @@ def _write_pair(writer: _Writer, pair: Pair, alone: Problem) -> None:
     _write_threshold(writer, pair.max, "pair: max")
     _write_observer(writer, alone.observer)
     _write_secret(writer, alone.secret_table)
+    if pair.belief is not None:
+        assumed, policy = pair.belief.problem(alone), pair.belief.policy
+        writer.floats("belief: doubt", pair.belief.doubt)
+        writer.text("belief: policy", policy if isinstance(policy, str) else policy.digest())
+        for model in assumed.models:
+            writer.integers("belief: available", model.available)
+            writer.floats("belief: initial", model.initial)
+            for matrix in model.matrices:
+                writer.matrix("belief: transitions", matrix)
+        _write_observer(writer, assumed.observer)
 
 
 def _write_threshold(writer: _Writer, bound: float | str | None, tag: str = "min return") -> None:

@@ -13,6 +13,7 @@ from ..common.checks import Defects, as_tuple, is_number
 from ..common.errors import InputError
 from ..common.suggest import suggestion
 from ..common.values import Value
+from .belief import Belief
 from .observer import Observer
 from .secrets.secret import Secret
 
@@ -30,7 +31,8 @@ class Pair(Value):
     **Arguments:**
 
     - `name`: by which results and `veil.solve(hide=…, task="… H(name)")` call it.
-    - `observer`, `secret`: those of the problem where they are left out; at least one of them.
+    - `observer`, `secret`: those of the problem where they are left out; at least one of them, or a belief.
+    - `belief`: what the observer assumes, where it may be wrong; its loss `E[−log2 q(Z|Y)]` then takes the place of `H(Z|Y)`.
     - `min`, `max`: bounds on `H(Z|Y)` in bits. `max` is for a friend, who is to learn the secret; that bound is not
       convex, so that searches under it are local and upper bounds leave it out.
 
@@ -42,6 +44,7 @@ class Pair(Value):
     secret: Secret | None = None
     min: float | None = None
     max: float | None = None
+    belief: Belief | None = None
 
     def __post_init__(self) -> None:
         defects = Defects("pair")
@@ -54,8 +57,10 @@ class Pair(Value):
         if not isinstance(self.secret, Secret | None):
             found = f"secret is a {type(self.secret).__name__}"
             defects.add(f"{found}, expected one of veil's secrets, as LastState({{…}})", "secret")
-        if self.observer is None and self.secret is None:
-            defects.add("neither an observer nor a secret is given, expected at least one of them", "observer")
+        if not isinstance(self.belief, Belief | None):
+            defects.add(f"belief is a {type(self.belief).__name__}, expected a veil.Belief", "belief")
+        if self.observer is None and self.secret is None and self.belief is None:
+            defects.add("no observer, secret or belief is given, expected at least one of them", "observer")
         for name in ("min", "max"):
             value = getattr(self, name)
             if value is None:
@@ -117,6 +122,11 @@ def problems_of(whole: "Problem", parts: dict[str, Any], defects: Defects) -> di
                 "the rows of a policy's table differ from those of the problem's own secret, since the agent knows a memory of"
                 " one of the secrets: expected the same rows for all, as with agent_knows=False"
             )
+        if pair.belief is not None and not defects:
+            try:
+                pair.belief.problem(alone)
+            except InputError as error:
+                part.take(error, "belief", where="belief")
         found[pair.name] = alone
     return found
 

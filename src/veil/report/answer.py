@@ -175,6 +175,7 @@ def _of_result(problem: Problem, result: Result, certificate: Certificate | Clai
                 None if one.min is None else _number(one.min),
                 None if one.max is None else _number(one.max),
                 _number(one.price_bits),
+                _number(one.loss_bits),
             )
             for one in found.pairs
         ),

@@ -72,6 +72,7 @@ class PairPart(Part):
     max: Number = Field(description="Bits that may stay hidden at most; null where there is no such bound.")
     met: bool = Field(description="Whether the bits are within the bounds.")
     price_bits: Number = Field(description="The bits that one more bit of the bound would cost.")
+    loss_bits: Number = Field(None, description="The loss of an observer who may be wrong; null where it is right.")
 
 
 class AnswerPart(Part):

@@ -25,7 +25,7 @@ def read_file(table: ModelFile, folder: Path, allow_outside: bool, defects: Defe
     **Arguments:** `folder`, the scenario's; `allow_outside`, whether the model file may lie elsewhere.
     """
     before = len(defects)
-    found = _inside(table.path, folder, allow_outside, defects.under("path"))
+    found = inside(table.path, folder, allow_outside, defects.under("path"))
     if found is None:
         return None
     own = {"constants": table.constants or None, "reward_model": table.reward_model}
@@ -58,7 +58,7 @@ def _note(error: VeilError, path: str, defects: Defects) -> None:
         defects.add(f"{path}: {defect}", "path")
 
 
-def _inside(given: str, folder: Path, allow_outside: bool, defects: Defects) -> Path | None:
+def inside(given: str, folder: Path, allow_outside: bool, defects: Defects) -> Path | None:
     """The file that is meant, every symbolic link followed; None with the defect noted."""
     try:
         home, target = Path(os.path.realpath(folder)), Path(os.path.realpath(folder / given))

@@ -8,20 +8,33 @@ from types import MappingProxyType
 from ...common.checks import Defects
 from ...common.errors import InputError, VeilError
 from ...common.settings import Given
+from ...policy.policy import Policy
 from ...problem.constraints import Constraint, Return
 from ...problem.masks import COST, Masks
+from ...problem.model import Model
 from ...problem.observer import Observer
 from ...problem.problem import Problem
 from ...problem.secrets.registry import SECRETS
 from ...problem.together import Together
+from ..policies.files import load_policy
 from .changes import apply_changes
 from .constraints import read_constraints, with_rewards
-from .files import read_file
+from .files import inside, read_file
 from .forms import read_secret_form, read_tables
 from .models import MOST_TRANSITIONS, ScenarioModel, read_graph, read_grid
 from .observer import read_observer, ways_given
 from .pairs import read_pairs
-from .schema import MOST_CELLS, Graph, Grid, MasksTable, ModelFile, ObserverTable, OneOfSeveral, SecretForm
+from .schema import (
+    MOST_CELLS,
+    BeliefTable,
+    Graph,
+    Grid,
+    MasksTable,
+    ModelFile,
+    ObserverTable,
+    OneOfSeveral,
+    SecretForm,
+)
 from .secret import read_secret
 from .settings import read_settings
 from .text import ScenarioDefects, Source, check_values, read_scenario_text
@@ -110,6 +123,7 @@ class _Reader:
         self.tables, self._wrong = read_tables(data, defects)
         self._defects, self._folder, self._allow_outside = defects, folder, allow_outside
         self._secret_form: SecretForm | None = None
+        self._assumed: list[Table | None] = []  # models that observers assume
         if "secret" not in self._wrong:
             self._secret_form = read_secret_form(self.tables.secret, defects.under("secret"))
         self._models = [] if self._wrong & {*_MODELS, "models"} else self._read_models()
@@ -128,7 +142,7 @@ class _Reader:
         rewarded = [with_rewards(found, tables.rewards, defects.under("rewards")) for found in self._models]
         models = [model for model in rewarded if model is not None]
         constraints = read_constraints(tables.constraints, first, defects.under("constraints"))
-        pairs = [] if "pairs" in self._wrong else read_pairs(tables.pairs, tables.models, first, defects)
+        pairs = [] if "pairs" in self._wrong else read_pairs(tables, first, defects, self._assumed_model, self._policy)
         if defects or observer is None or secret is None:
             if secret is not None and models and "horizon" not in self._wrong:
                 secret.resolve(models, tables.horizon, defects.under("secret"))
@@ -173,7 +187,8 @@ class _Reader:
                 defects.add(f"{needed}, found {len(tables.models)}", "secret", "kind")
         if len(defects) > before:
             return []
-        planned = [self._planned(number, model) for number, model in enumerate(tables.models)]
+        parts = [defects.under("models", number) for number in range(len(tables.models))]
+        planned = [self._planned(model, part) for model, part in zip(tables.models, parts, strict=True)]
         planned = planned or [(getattr(tables, given[0]), defects.under(given[0]))]
         self._check_bulk([table for table, _ in planned])
         if len(defects) > before:
@@ -182,12 +197,11 @@ class _Reader:
         models = [model for model in found if model is not None]
         return models if len(models) == len(planned) else []
 
-    def _planned(self, number: int, model: OneOfSeveral) -> tuple[Table | None, Defects]:
+    def _planned(self, model: OneOfSeveral | BeliefTable, part: Defects) -> tuple[Table | None, Defects]:
         """The table of one of several models, with what it takes over from the common one, and its defects."""
         own = [kind for kind in _MODELS if getattr(model, kind) is not None]
         common = [kind for kind in _MODELS if getattr(self.tables, kind) is not None]
         kind = (own or common or [""])[0]
-        part = self._defects.under("models", number)
         if len(own) > 1 or not kind:
             part.add(f"found {' and '.join(own) or 'none'}, expected one of grid, graph and file")
             return None, part
@@ -198,6 +212,31 @@ class _Reader:
             return table, part.under(kind)
         changes = {key: getattr(table, key) for key in table.model_fields_set}
         return base.model_copy(update=changes), _Merged(set(changes), part.under(kind), self._defects.under(kind))
+
+    def _assumed_model(self, table: BeliefTable, part: Defects) -> Model | None:
+        """The model that an observer assumes; None where that is the scenario's, or with every defect noted."""
+        if all(getattr(table, kind) is None for kind in _MODELS):
+            return None
+        planned, part = self._planned(table, part)
+        self._assumed.append(planned)
+        before = len(self._defects)
+        self._check_bulk(self._assumed)
+        if len(self._defects) > before:
+            return None
+        found = None if planned is None else self._read_model(planned, part)
+        return None if found is None else found.model
+
+    def _policy(self, path: str, part: Defects) -> Policy | None:
+        """The policy in a file; None with every defect noted."""
+        if self._folder is None:
+            part.add("found a policy file, but this text has no folder to look in: use 'uniform'")
+            return None
+        found = inside(path, self._folder, self._allow_outside, part)
+        try:
+            return None if found is None else load_policy(found)
+        except VeilError as error:
+            part.take(error)
+            return None
 
     def _check_bulk(self, tables: Sequence[Table | None]) -> None:
         """Several models multiply what one file can ask for."""

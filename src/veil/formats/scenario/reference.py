@@ -29,6 +29,7 @@ _TABLES: tuple[tuple[str, type[Table]], ...] = (
     ("`[[rewards.NAME]]`", forms.NamedReward),
     ("`[[constraints]]`", forms.ConstraintTable),
     ("`[[pairs]]`", forms.PairTable),
+    ("`[pairs.belief]`", forms.BeliefTable),
     ("`[masks]`", forms.MasksTable),
     ("`[solve]`", forms.Settings),
     ("`[solve.memory]`", MemoryTable),

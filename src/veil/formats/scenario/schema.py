@@ -337,6 +337,25 @@ def _annotation(form: object) -> Any:
     return GenericAlias(origin, parts) if origin in (list, dict) else {str: Name, float: Finite}.get(form, form)
 
 
+class BeliefTable(Table):
+    """What an observer assumes, rightly or not. A key in its `grid`, `graph` or `file` replaces that of the scenario."""
+
+    policy: Annotated[str, Field(min_length=1, max_length=1000)] = Field(
+        "uniform",
+        description='The policy that it assumes: `"uniform"`, all available actions equally likely, or a policy file inside the'
+        " scenario's folder.",
+    )
+    observer: ObserverTable | None = Field(
+        None, description="The sensors that it assumes, with the same observations; those that it has by default."
+    )
+    grid: Grid | None = Field(None, description="Differences of the model that it assumes from `[grid]`.")
+    graph: Graph | None = Field(None, description="Differences from `[graph]`.")
+    file: ModelFile | None = Field(None, description="Differences from `[file]`.")
+    doubt: Probability = Field(
+        0.0, description="ε, with which it hedges: its rule is (1 − ε) q + ε / number of values of the secret."
+    )
+
+
 class PairTable(Table):
     """A further secret or observer over the same model, with bounds on what is hidden of the one from the other."""
 
@@ -355,6 +374,10 @@ class PairTable(Table):
     )
     max: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(
         None, description="Bits that may stay hidden at most, of a secret that this observer is to learn."
+    )
+    belief: BeliefTable | None = Field(
+        None,
+        description="What the observer assumes, where it may be wrong; its loss then takes the place of the hidden bits.",
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...common.checks import SUM_TOLERANCE
 from ...common.errors import InputError
+from ...problem.belief import Belief
 from ...problem.model import Model
 from ...problem.observer import Observer
 from ...problem.pairs import Pair
@@ -209,7 +210,18 @@ def _pair(pair: Pair, problem: Problem) -> dict[str, object]:
     table: dict[str, object] = {"name": pair.name}
     table |= {key: getattr(pair, key) for key in ("min", "max") if getattr(pair, key) is not None}
     table |= {} if pair.observer is None else {"observer": _observer(pair.observer, problem.model)}
-    return table | ({} if pair.secret is None else {"secret": _secret(problem.pair(pair.name))})
+    table |= {} if pair.secret is None else {"secret": _secret(problem.pair(pair.name))}
+    return table | ({} if pair.belief is None else {"belief": _belief(pair.belief, problem.model)})
+
+
+def _belief(belief: Belief, model: Model) -> dict[str, object]:
+    if not isinstance(belief.policy, str):
+        raise InputError(
+            "scenario", ["the policy that an observer assumes has no form in this text: name its file there"]
+        )
+    table: dict[str, object] = {"policy": belief.policy, "doubt": belief.doubt}
+    table |= {} if belief.observer is None else {"observer": _observer(belief.observer, model)}
+    return table | ({} if belief.model is None else {"graph": _graph(belief.model)})
 
 
 def _emissions(rows: np.ndarray, states: Sequence[str], names: Sequence[str], rest: int | None) -> dict[str, object]:

@@ -1,0 +1,68 @@
+"""The loss of an observer who may be wrong: `E[−log2 q(Z|Y)]` of the rule that follows from what it assumes."""
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from ..common.logs import code_lengths_bits
+from ..engine.chain import Chain, make_chain
+from ..policy.markov import MarkovPolicy
+from ..policy.policy import Policy
+from ..problem.belief import Belief
+from ..problem.problem import Problem
+from .exact import EXACT_SECONDS
+from .measures import joint_table
+from .sampled import sequence_pass
+
+_MEMORY = 2**29  # bytes of messages
+_AT_ONCE = 2**15  # sequences; more at a time are no faster
+
+
+def at_once(chain: Chain) -> int:
+    """How many sequences fit the memory at a time."""
+    hidden = chain.hidden
+    numbers = hidden.num_states * hidden.label.shape[1] * 4 + hidden.horizon + 1
+    return max(1, min(_AT_ONCE, _MEMORY // (8 * numbers)))
+
+
+def posteriors(chain: Chain, events: Int[np.ndarray, "n L"]) -> Float[np.ndarray, "n Z"]:
+    """`P(z|y)` of whole sequences under a chain; a row of zeros for one that is impossible."""
+    parts, step = [], at_once(chain)
+    for begin in range(0, len(events), step):
+        part = events[begin : begin + step]
+        run = sequence_pass(chain, part, gradient=False, memory_bytes=_MEMORY, pad_to=min(step, len(events)))
+        parts.append(run.result.posterior[run.result.index])
+    return np.concatenate(parts)
+
+
+class Rule:
+    """The rule of an observer, from what it assumes: `(1 − ε) q(z|y) + ε / Z`, with the uniform q for what it held impossible.
+
+    **Raises:** `InputError` where the belief does not fit the problem.
+    """
+
+    def __init__(self, problem: Problem, belief: Belief):
+        assumed = belief.problem(problem)
+        policy = belief.policy if isinstance(belief.policy, Policy) else MarkovPolicy.uniform(assumed)
+        self._chain, self._doubt = make_chain(assumed, policy), belief.doubt
+
+    def costs_bits(self, events: Int[np.ndarray, "n L"]) -> Float[np.ndarray, "n Z"]:
+        """`−log2` of the rule for each sequence and value; infinite where the value was ruled out."""
+        found = posteriors(self._chain, events)
+        if self._doubt:
+            found = (1 - self._doubt) * found
+            found = found + (1 - found.sum(axis=1, keepdims=True)) / found.shape[1]
+        return code_lengths_bits(found)
+
+
+def loss_bits(problem: Problem, policy: Policy, belief: Belief, *, time_limit: float | None = None) -> float:
+    """`E[−log2 q(Z|Y)]` in bits under a policy, exact; infinite where the observer may rule out what happens.
+
+    At least `H(Z|Y)`, and equal to it where the belief is right. **Arguments:** `time_limit`: seconds, 300 by default.
+
+    **Raises:** `InputError` where the belief does not fit the problem; `TooLargeError` where the sequences are too many.
+    """
+    rule = Rule(problem, belief)
+    table = joint_table(problem, policy, time_limit=EXACT_SECONDS if time_limit is None else time_limit)
+    joint, costs = table.probabilities, rule.costs_bits(table.events)
+    happens = joint > 0
+    return float(joint[happens] @ costs[happens])
