@@ -5,9 +5,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+SECONDS = 60.0  # that a test waits for something: far more than it takes, since a busy machine is no failure
+expect.set_options(timeout=1000 * SECONDS)
 
 
 @contextmanager
@@ -23,6 +26,8 @@ def launched() -> Iterator[Browser]:
 
 def window(browser: Browser, width: int = 1280, *, dark: bool = False) -> BrowserContext:
     """A window of a width, in light or dark."""
-    return browser.new_context(
+    context = browser.new_context(
         viewport={"width": width, "height": 900}, is_mobile=width < 600, color_scheme="dark" if dark else "light"
     )
+    context.set_default_timeout(1000 * SECONDS)
+    return context

@@ -21,7 +21,7 @@ ROOMS = (
     ("formats", "files in and out", "scenario, gallery, results, pomdp, drn, prism"),
     ("report", "what people look at", "html, plot (veil.plot), scene"),
     ("study", "many runs, many machines", "definition (veil.Study), drive, executors, table"),
-    ("studio", "the same, live", "server, routes, state, events"),
+    ("studio", "the same, live", "server, routes, state, runs, work, events"),
     ("cli", "the command veil", "one module for each group of commands"),
 )
 # The rooms of a walk in the order in which they are entered, with the label of each step.

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page
 
 from tests.browser import launched, window
 from veil.studio.server import StudioServer
@@ -56,10 +56,11 @@ class Client:
 
 
 @pytest.fixture
-def studio(tmp_path: Path) -> Studio:
+def studio(tmp_path: Path) -> Iterator[Studio]:
     made = Studio(tmp_path / "studio")
     made.open("gallery:two-rooms")
-    return made
+    yield made
+    made.runs.close()
 
 
 @pytest.fixture
@@ -89,7 +90,8 @@ def chromium() -> Iterator[Browser]:
 def open_studio(chromium: Browser, server: StudioServer) -> Iterator[Callable[..., Page]]:
     """Opens the studio in a window of its own, by its link.
 
-    Until the test ends, an error or warning in the console, or a request to another host, fails the test.
+    Until the test ends, an error or warning in the console, or a request to another host, fails the test; a browser says there
+    too that a request was refused, which is no fault where the test says so (`refused=True`).
     """
     contexts: list[BrowserContext] = []
     complaints: list[str] = []
@@ -97,11 +99,15 @@ def open_studio(chromium: Browser, server: StudioServer) -> Iterator[Callable[..
     def allowed(address: str) -> bool:
         return urlsplit(address).netloc == f"127.0.0.1:{server.port}" or address == "data:,"
 
-    def open_page(*, pane: str = "", width: int = 1280, dark: bool = False) -> Page:
+    def open_page(*, pane: str = "", width: int = 1280, dark: bool = False, refused: bool = False) -> Page:
+        def complain(said: ConsoleMessage) -> None:
+            if said.type in ("error", "warning") and not (refused and "status of 400" in said.text):
+                complaints.append(said.text)
+
         context = window(chromium, width, dark=dark)
         contexts.append(context)
         page = context.new_page()
-        page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("console", complain)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda asked: None if allowed(asked.url) else complaints.append(asked.url))
         page.goto(server.address)

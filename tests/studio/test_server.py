@@ -1,6 +1,9 @@
 """The server: who is let in, what is refused, what every answer carries, and what no request can break."""
 
+import http.client
 import json
+import random
+import socket
 
 import pytest
 
@@ -96,3 +99,94 @@ def test_other_methods_and_addresses_are_refused(client: Client):
     assert client("GET", "/api/nothing", None, 404)["error"]
     assert client.raw("DELETE", "/")[0] == 405
     assert client.raw("BREW", "/")[0] == 501
+
+
+PIECES = (b"GET", b"PUT", b"POST", b"DELETE", b" ", b"/", b"/api/state", b"/api/scenario", b"/api/runs", b"/api/runs/1/stop",
+          b"/api/events?", b"?token=", b"%00", b"%2e%2e/", b" HTTP/1.1", b" HTTP/9.9", b"\r\n", b"\n", b"\r\n\r\n", b"Host: ",
+          b"Cookie: ", b"Origin: null", b"Content-Length: ", b"5", b"-1", b"99999999999", b"Transfer-Encoding: chunked",
+          b"Content-Type: application/json", b"{", b'{"text": ', b'"', b"[" * 300, b"\x00", b"\xff\xfe", b"A" * 70_000,
+          b"Expect: 100-continue", b"Range: bytes=0-1", b"Upgrade: h2c", b"Connection: keep-alive")  # fmt: skip
+
+
+def send(server: StudioServer, content: bytes) -> bytes:
+    """Everything that the server answers to some bytes, after which nothing more is sent."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+        try:
+            connection.sendall(content)
+            connection.shutdown(socket.SHUT_WR)
+            return b"".join(iter(lambda: connection.recv(65_536), b""))
+        except ConnectionError:
+            return b""
+
+
+def fuzz(server: StudioServer, client: Client, count: int, seed: int) -> None:
+    draw = random.Random(seed)
+    known = "".join(f"{name}: {client.own[name]}\r\n" for name in ("Host", "Origin", "Cookie")).encode()
+    for _ in range(count):
+        noise = b"".join(draw.choices(PIECES, k=draw.randrange(1, 12)))
+        begun = draw.choice(
+            (
+                b"GET /api/state HTTP/1.1\r\n",
+                b"PUT /api/scenario HTTP/1.1\r\n",
+                b"POST /api/runs/1/resume HTTP/1.1\r\n",
+                b"",
+            )
+        )
+        answer = send(server, begun + known + noise if begun and draw.random() < 0.7 else begun + noise)
+        assert b"Traceback" not in answer
+        if answer:
+            status = int(answer.split(b" ", 2)[1])
+            assert status in (100, 200, 400, 403, 404, 405, 409, 411, 413, 414, 415, 431, 501, 505), answer[:300]
+    assert client("GET", "/api/state")["runs"] == []
+
+
+def test_fuzzed_requests_do_not_break_the_server(
+    server: StudioServer, client: Client, capsys: pytest.CaptureFixture[str]
+):
+    fuzz(server, client, 150, seed=0)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.slow
+def test_many_fuzzed_requests_do_not_break_the_server(
+    server: StudioServer, client: Client, capsys: pytest.CaptureFixture[str]
+):
+    for seed in range(1, 11):
+        fuzz(server, client, 1000, seed)
+    assert capsys.readouterr().err == ""
+
+
+def test_values_of_every_kind_are_answered(client: Client):
+    draw = random.Random(0)
+    values = [None, True, -1, 1e308, "", "x" * 5000, "\x00", [], {}, [[]], {"a": {"b": None}}, "../..", "1; DROP"]
+    for path in ("/api/scenario", "/api/runs", "/api/runs/1/stop", "/api/runs/x/resume", "/api/choices", "/api/state"):
+        for _ in range(6):
+            body = {name: draw.choice(values) for name in ("text", "settings", "id", "kind") if draw.random() < 0.7}
+            body = (
+                {"settings": {"kind": draw.choice(values), "memory": draw.choice(values)}}
+                if draw.random() < 0.3
+                else body
+            )
+            for method in ("GET", "POST", "PUT", "DELETE"):
+                status, _, content = client.raw(method, path, json.dumps(body).encode())
+                assert status in (200, 400, 404, 405, 413), content
+                assert isinstance(json.loads(content), dict)
+    for run in client("GET", "/api/state")["runs"]:
+        client("DELETE", f"/api/runs/{run['id']}")
+
+
+def test_connections_that_break_off_are_no_errors(
+    server: StudioServer, client: Client, capsys: pytest.CaptureFixture[str]
+):
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+    connection.request("GET", "/api/events", headers={name: client.own[name] for name in ("Host", "Cookie")})
+    answer = connection.getresponse()
+    assert answer.headers["Content-Type"] == "text/event-stream; charset=utf-8"
+    assert answer.readline() == b": connected\n"
+    answer.close()
+    connection.close()
+    server.studio.set_scenario("changed = 1")
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as half:
+        half.sendall(b"PUT /api/scenario HTTP/1.1\r\nContent-Length: 50\r\n\r\n{")
+    assert client("GET", "/api/state")["scenario"] == "changed = 1"
+    assert capsys.readouterr().err == ""

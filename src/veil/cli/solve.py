@@ -277,6 +277,7 @@ def frontier(
     """
     from .. import frontier as sweep
     from ..formats.documents import json_text
+    from ..formats.results.curve import curve_document, curve_names, curve_rows
 
     opened = open_scenario(scenario, changes)
     known = settings(FrontierOptions)
@@ -288,15 +289,15 @@ def frontier(
         curve = sweep(opened.problem, **chosen, progress=progress)
     if curve.status.name in ("INTERRUPTED", "TIME_LIMIT") and chosen.get("checkpoint") and not quiet:
         note("veil: to continue the curve, run the same command again")
-    document = _curve_document(opened, curve, points)
+    document = curve_document(opened.problem, curve, points, scenario=opened.source, changes=opened.changes)
     if output is not None:
-        marker = ",".join(_names(curve)) if output.suffix == ".csv" else '"price_bits"'
+        marker = ",".join(curve_names(curve)) if output.suffix == ".csv" else '"price_bits"'
         write_text(output, _csv(curve) if output.suffix == ".csv" else json_text(document), force=True, marker=marker)
     if as_json:
         print_json(document)
     else:
         print(f"{curve.policy_class}: {len(curve.points)} of {points} points in {curve.seconds:.1f} s")
-        rows = [[row[0], point.value, *row[2:4]] for row, point in zip(_rows(curve), curve.points, strict=True)]
+        rows = [[row[0], point.value, *row[2:4]] for row, point in zip(curve_rows(curve), curve.points, strict=True)]
         print_table(["threshold", curve.along, "bits", "bits per unit"], rows)
     stop(code_of_status(curve.status))
 
@@ -311,41 +312,8 @@ def _numbers(text: str, flag: str) -> list[float]:
         raise InputError(flag, [f"it is {text!r}, expected numbers separated by commas, as 0.1,0.2"]) from None
 
 
-_POINT = ("threshold", "expected_return", "opacity_bits", "price_bits")
-
-
-def _names(curve: "Frontier") -> tuple[str, ...]:
-    """The columns of a file; the bounded quantity has one of its own where it is not the return."""
-    return _POINT if curve.along == "return" else (*_POINT, "value")
-
-
-def _rows(curve: "Frontier") -> list[list[float]]:
-    return [
-        [point.threshold, point.expected_return, point.opacity.bits, point.price_bits]
-        + ([point.value] if curve.along != "return" else [])
-        for point in curve.points
-    ]
-
-
-def _curve_document(opened: Opened, curve: "Frontier", wanted: int) -> dict[str, object]:
-    from ..formats.results.document import opacity_document, problem_document
-
-    points = [
-        {**dict(zip(_names(curve), row, strict=True)), "opacity": opacity_document(point.opacity)}
-        for point, row in zip(curve.points, _rows(curve), strict=True)
-    ]
-    return {
-        "format": "veil-frontier-1",
-        "problem": problem_document(opened.problem, opened.source, opened.changes),
-        "policy_class": curve.policy_class,
-        "along": curve.along,
-        "relation": curve.relation,
-        "status": curve.status.name,
-        "seconds": curve.seconds,
-        "points_wanted": wanted,
-        "points": points,
-    }
-
-
 def _csv(curve: "Frontier") -> str:
-    return "".join(",".join(line) + "\n" for line in [_names(curve), *(map(repr, row) for row in _rows(curve))])
+    from ..formats.results.curve import curve_names, curve_rows
+
+    lines = [curve_names(curve), *(map(repr, row) for row in curve_rows(curve))]
+    return "".join(",".join(line) + "\n" for line in lines)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float
 
-from ..common.clock import Clock
+from ..common.clock import Clock, Progress
 from ..common.errors import InputError
 from ..common.settings import checked, settings, takes
 from ..common.values import Value
@@ -25,6 +25,9 @@ from .policy_class import Space, make_space, memory_words
 from .search import search
 from .solution import Solution, Status
 from .starts import richest_table
+
+POINT = "point"
+"""The phase of a report that is about a point of the curve and not about a search."""
 
 # A point is begun from its neighbours, so it needs fewer starts and iterations than a search from nothing.
 _STARTS, _ITERATIONS = 5, 240
@@ -169,7 +172,8 @@ class _Sweep:
         thresholds = wanted
         if thresholds is None and 0 in found:
             thresholds = self._spaced(found[0].value, count)
-        for number, index in enumerate((*range(count), *range(count - 2, 0, -1))):
+        order = (*range(count), *range(count - 2, 0, -1))
+        for number, index in enumerate(order):
             if number < done and thresholds is not None:
                 continue
             solution = self._search(*self._asked(index, found, thresholds))
@@ -181,6 +185,7 @@ class _Sweep:
             best = found.get(index)
             if solution.feasible and (best is None or solution.opacity.bits > best.opacity.bits):
                 found[index] = Kept.of(solution, value, price)
+                self._report(found[index], number + 1, len(order))
             if solution.status is Status.INTERRUPTED:
                 self.status = Status.INTERRUPTED
                 break
@@ -188,6 +193,13 @@ class _Sweep:
                 file.write(number + 1, found, self._clock.spent)
         last, sign = self._strictest, self._moved.sign
         return [] if thresholds is None else list(_cleaned(found, thresholds, sign * thresholds >= sign * last))
+
+    def _report(self, point: Kept, searches: int, of: int) -> None:
+        """Tell a function that follows the sweep of a point that was found, or found better; its multiplier is the price."""
+        if callable(self._options.progress):
+            bits, spent = point.opacity.bits, self._clock.spent
+            news = Progress(POINT, searches, of, bits, point.expected_return, point.price_bits, spent)
+            self._options.progress(news)
 
     def _spaced(self, freest: float, count: int) -> Float[np.ndarray, " k"]:
         strictest = self._strictest

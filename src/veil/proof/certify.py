@@ -132,13 +132,17 @@ def _constraints(problem: Problem, found: PolicyValues) -> tuple[ProvenConstrain
     )
 
 
+PROVING = "proving"
+"""The phase of a report that is about the upper bound over all policies, and not about the policy that was found."""
+
+
 def _proving(line: Clock, time_limit: float) -> Callable[[Progress], None]:
     """Reports of a game as those of a proof: the share that is done is that of the time."""
     seconds = max(1, round(min(time_limit, 1e9)))
 
     def report(news: Progress) -> None:
         spent = line.spent
-        line.report(replace(news, phase="proving", iteration=min(seconds, int(spent)), of=seconds, seconds=spent))
+        line.report(replace(news, phase=PROVING, iteration=min(seconds, int(spent)), of=seconds, seconds=spent))
 
     return report
 

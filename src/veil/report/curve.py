@@ -9,6 +9,7 @@ from pathlib import Path
 from ..common.errors import InputError
 from ..common.settings import Given
 from ..common.text import parse_json
+from ..formats.results.curve import FORMAT as CURVE
 from ..planning.frontier import Frontier, frontier
 from ..planning.moved_bound import RETURN
 from ..planning.solution import Solution
@@ -90,7 +91,7 @@ def _of_csv(text: str) -> tuple[list[dict[str, str]], str]:
 
 def _of_json(path: Path, text: str, problem: Problem) -> tuple[list[dict[str, str]], str]:
     document = parse_json(text)
-    if document.get("format") != "veil-frontier-1":
+    if document.get("format") != CURVE:
         raise KeyError("format")
     if document["problem"]["fingerprint"] != _threshold_free(problem, document["problem"]["fingerprint"]):
         raise InputError(str(path), [f"the curve is about another problem than {problem.name!r}"])

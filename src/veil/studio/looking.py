@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..common.errors import InputError, TooLargeError
-from ..formats.gallery import open_scenario
 from ..formats.results.document import opacity_document
 from ..formats.results.folder import DOCUMENT, read_result
 from ..formats.scenario.load import read_scenario
@@ -18,6 +17,7 @@ from ..report.behaviour import Behaviour, behave
 from ..report.observing import sample_runs
 from ..report.page_data import figure_data
 from ..report.scene import Scene, make_scene
+from .folders import RESULT, read_run
 from .routes import Request, text_of
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def subject_of(studio: "Studio", run: str) -> Subject:
     """
     if run == UNIFORM:
         return subject_of_text(studio.scenario, studio.name, studio.base)
-    folder = studio.folder / "runs" / run / "result"
+    folder = studio.folder / "runs" / run / RESULT
     try:
         stamp = (folder / DOCUMENT).stat().st_mtime_ns
     except OSError:
@@ -113,8 +113,6 @@ def subject_of_text(text: str, name: str, base: Path | None) -> Subject:
 
 @lru_cache(maxsize=8)
 def _subject_of_result(folder: Path, stamp: int) -> Subject:
-    result = read_result(folder)
-    if result.scenario is None:
-        raise InputError(str(folder), ["the result does not record its scenario"])
-    problem = open_scenario(result.scenario, result.document.problem.changes).problem
+    result, run = read_result(folder), folder.parent
+    problem = read_run(run).opened(run).problem
     return Subject(problem, make_answer(problem, result))

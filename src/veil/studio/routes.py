@@ -28,6 +28,12 @@ ROUTES: dict[tuple[str, str], str] = {
     ("POST", "/api/play"): "veil.studio.playing:start",
     ("GET", "/api/play/{play}"): "veil.studio.playing:show",
     ("POST", "/api/play/{play}"): "veil.studio.playing:act",
+    ("GET", "/api/choices"): "veil.studio.planning:show_choices",
+    ("POST", "/api/runs"): "veil.studio.planning:start_run",
+    ("GET", "/api/runs/{id}"): "veil.studio.planning:show_run",
+    ("POST", "/api/runs/{id}/stop"): "veil.studio.planning:stop_run",
+    ("POST", "/api/runs/{id}/resume"): "veil.studio.planning:resume_run",
+    ("DELETE", "/api/runs/{id}"): "veil.studio.planning:remove_run",
 }
 _PART = re.compile(r"\{(\w+)\}")
 

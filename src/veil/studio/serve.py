@@ -34,6 +34,7 @@ def serve(folder: Path, scenario: str | None, *, port: int, opens: bool, tell: T
         tell(server.address, first=True)
         if opens:
             _open_browser(server.address)
+        threading.Thread(target=_prepare, daemon=True).start()
         _until_ended(server)
 
 
@@ -55,6 +56,13 @@ def _open_browser(address: str) -> None:
     threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
 
+def _prepare() -> None:
+    """Import what the panes need first, while the browser opens."""
+    from .settings import choices
+
+    choices()
+
+
 def _until_ended(server: StudioServer) -> None:
     def end(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -67,3 +75,4 @@ def _until_ended(server: StudioServer) -> None:
     finally:
         signal.signal(signal.SIGTERM, before)
         server.server_close()
+        server.studio.runs.close()

@@ -4,33 +4,31 @@ import hashlib
 import os
 import secrets
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..common.errors import InputError
 from ..common.files import locked, write_whole
 from ..common.text import parse_json
 from .events import Events
 from .routes import Refused, Request, text_of
-
-if TYPE_CHECKING:
-    from ..formats.scenario.load import Scenario
+from .runs import Runs
 
 FORMAT = "veil-studio-1"
-_STATE, _SESSION = "studio.json", "session"
+_STATE, _SESSION, _RUNS = "studio.json", "session", "runs"
 _MOST_BYTES = 2**23
 MOST_CHARACTERS = 2**20  # of a scenario, as in its file
 
 
 class Studio:
-    """One studio: its folder, the scenario that is worked on, the events.
+    """One studio: its folder, the scenario that is worked on, its runs and events.
 
     **Arguments:** `folder`: made where it does not exist.
 
     **Attributes:** `scenario`, the TOML text; `name`, of the problem unless the text gives one; `base`, the folder in which
-    the scenario's model files lie, None for none; `port`, of the last server, 0 for none; `lock`, held by who reads and
+    the scenario's model files lie, None for none; `runs`; `port`, of the last server, 0 for none; `lock`, held by who reads and
     changes several of these.
 
     **Raises:** `InputError` where the folder cannot be used or holds something else.
@@ -49,6 +47,7 @@ class Studio:
             if not (self.folder / _STATE).exists() and any(self.folder.iterdir()):
                 raise InputError(str(self.folder), ["it holds something else than a studio: choose another folder"])
             self._read()
+            self.runs = Runs(self.folder / _RUNS, self.events)
         except OSError as error:
             raise InputError(str(self.folder), [f"it cannot be used: {error.strerror or error}"]) from None
 
@@ -159,17 +158,11 @@ class Studio:
             raise InputError(str(self.folder), [words]) from None
 
 
-def open_text(text: str, name: str, base: Path | None, changes: Sequence[str] = ()) -> "Scenario":
-    """The scenario of a text on the page; raises `ScenarioError`."""
-    from ..formats.scenario.load import read_scenario
-
-    return read_scenario(text, source=name, name=name, folder=base, changes=changes)
-
-
 def show(request: Request, studio: Studio) -> dict[str, Any]:
     """Everything that a page needs to begin."""
     with studio.lock:
-        return {"scenario": studio.scenario, "name": studio.name, "folder": str(studio.folder)}
+        known = {"scenario": studio.scenario, "name": studio.name, "folder": str(studio.folder)}
+    return {**known, "runs": studio.runs.summaries()}
 
 
 def put_scenario(request: Request, studio: Studio) -> dict[str, Any]:

@@ -4,17 +4,16 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from importlib.resources import files
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from ...common.errors import InputError
 from ...common.suggest import suggestion
-from ...problem.problem import Problem
-from ..scenario import load as files_of_scenarios
-from ..scenario.changes import apply_changes
-from ..scenario.load import Scenario, build_scenario
-from ..scenario.text import Source
+
+# What builds problems is imported when one is built: names and texts of the gallery are there at once.
+if TYPE_CHECKING:
+    from ...problem.problem import Problem
+    from ..scenario.load import Scenario
+    from ..scenario.text import Source
 
 GALLERY = "gallery:"
 STARTERS = ("grid", "graph", "file")
@@ -52,7 +51,7 @@ def describe(name: str) -> str:
     return str(_source(name).data["description"]).strip().splitlines()[0]
 
 
-def load(name: str, **options: object) -> Problem:
+def load(name: str, **options: object) -> "Problem":
     """A problem of the gallery.
 
     **Arguments:** `name`, one of `names()`; `options`, values in place of those of its file: `horizon`, `min_return` (None for
@@ -64,15 +63,20 @@ def load(name: str, **options: object) -> Problem:
     return _scenario(name, options).problem
 
 
-def load_scenario(name: str, changes: Iterable[str] = ()) -> Scenario:
+def load_scenario(name: str, changes: Iterable[str] = ()) -> "Scenario":
     """A problem of the gallery as a scenario; `changes`: texts `KEY=VALUE` in place of what its file says."""
+    from ..scenario.changes import apply_changes
+    from ..scenario.load import build_scenario
+
     source = _source(name)
     apply_changes(source, changes)
     return build_scenario(source, name=name)
 
 
-def open_scenario(text: str, changes: Iterable[str] = ()) -> Scenario:
+def open_scenario(text: str, changes: Iterable[str] = ()) -> "Scenario":
     """The scenario of a file, or of the gallery where the text is `gallery:NAME`; `changes` as for `load_scenario`."""
+    from ..scenario import load as files_of_scenarios
+
     if text.startswith(GALLERY):
         return load_scenario(text.removeprefix(GALLERY), changes)
     return files_of_scenarios.load_scenario(text, changes=changes)
@@ -107,11 +111,17 @@ def _text(path: str) -> str:
     return files(__name__).joinpath(path).read_text("utf-8")
 
 
-def _source(name: str) -> Source:
+def _source(name: str) -> "Source":
+    from ..scenario.text import Source
+
     return Source(f"gallery problem {name!r}", scenario_text(name))
 
 
-def _scenario(name: str, options: Mapping[str, object]) -> Scenario:
+def _scenario(name: str, options: Mapping[str, object]) -> "Scenario":
+    import numpy as np
+
+    from ..scenario.load import build_scenario
+
     source = _source(name)
     tables = _tables_of_options(source.data)
     unknown = [f"unknown option {option!r}: {suggestion(option, tables)}" for option in options if option not in tables]

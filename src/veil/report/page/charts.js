@@ -7,7 +7,7 @@ function ticks(low, high, wanted, whole) {
   return found.map((value) => ({ value, text: String(Number(value.toPrecision(6))) }));
 }
 
-// options: series [{x, y, colour, name, marks, line, wide}], levels [{y, text, colour, from}], verticals, x, y (labels), low, high,
+// options: series [{x, y, colour, name, marks, line, wide, dash}], levels [{y, text, colour, from}], verticals, x, y (labels), low, high,
 // height, whole (x has whole numbers only). A level holds from x = `from` on, everywhere without it.
 function lineChart(parent, label, options) {
   const width = Math.max(300, Math.min(620, parent.clientWidth || 480)), height = options.height || 230;
@@ -43,7 +43,7 @@ function lineChart(parent, label, options) {
   }
   for (const s of options.series) {
     const points = s.x.map((x, i) => [x, s.y[i]]).filter(([, y]) => y !== null).map(([x, y]) => `${X(x).toFixed(1)},${Y(y).toFixed(1)}`);
-    if (s.line !== false) make("polyline", { points: points.join(" "), fill: "none", stroke: tint(s.colour), "stroke-width": s.wide ? 3 : 1.8, "stroke-linejoin": "round", "data-name": s.name }, svg);
+    if (s.line !== false) make("polyline", { points: points.join(" "), fill: "none", stroke: tint(s.colour), "stroke-width": s.wide ? 3 : 1.8, "stroke-linejoin": "round", "data-name": s.name, ...(s.dash ? { "stroke-dasharray": s.dash } : {}) }, svg);
     if (s.marks) for (const [i, point] of points.entries()) {
       const [cx, cy] = point.split(",");
       const mark = s.marks === "diamond" ? make("path", { d: `M${cx} ${cy}m0 -7l7 7l-7 7l-7 -7z`, fill: tint(s.colour), class: "chosen" }, svg) : make("circle", { cx, cy, r: 3.2, fill: tint(s.colour) }, svg);

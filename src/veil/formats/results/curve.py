@@ -1,0 +1,46 @@
+"""The document of a frontier: its points, with what was asked."""
+
+from collections.abc import Sequence
+
+from ...planning.frontier import Frontier
+from ...planning.moved_bound import RETURN
+from ...problem.problem import Problem
+from .document import opacity_document, problem_document
+
+FORMAT = "veil-frontier-1"
+_POINT = ("threshold", "expected_return", "opacity_bits", "price_bits")
+
+
+def curve_names(curve: Frontier) -> tuple[str, ...]:
+    """The columns of a table of points; the bounded quantity has one of its own where it is not the return."""
+    return _POINT if curve.along == RETURN else (*_POINT, "value")
+
+
+def curve_rows(curve: Frontier) -> list[list[float]]:
+    """A row for each point, with those columns."""
+    return [
+        [point.threshold, point.expected_return, point.opacity.bits, point.price_bits]
+        + ([point.value] if curve.along != RETURN else [])
+        for point in curve.points
+    ]
+
+
+def curve_document(
+    problem: Problem, curve: Frontier, wanted: int, *, scenario: str | None, changes: Sequence[str]
+) -> dict[str, object]:
+    """A `Frontier` as a JSON document; `wanted`: the number of points that were asked for."""
+    points = [
+        {**dict(zip(curve_names(curve), row, strict=True)), "opacity": opacity_document(point.opacity)}
+        for point, row in zip(curve.points, curve_rows(curve), strict=True)
+    ]
+    return {
+        "format": FORMAT,
+        "problem": problem_document(problem, scenario, changes),
+        "policy_class": curve.policy_class,
+        "along": curve.along,
+        "relation": curve.relation,
+        "status": curve.status.name,
+        "seconds": curve.seconds,
+        "points_wanted": wanted,
+        "points": points,
+    }
