@@ -158,3 +158,30 @@ def test_a_model_file_needs_a_secret(studio: Studio):
     assert read_scenario(studio.scenario).problem.horizon == 2
     with pytest.raises(VeilError, match=r"^tiger.pomdp"):  # no word of the folder in which it was read
         drawing.open_another({"name": "tiger.pomdp", "text": "states: \x00", "secret": "index=0"}, studio)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"path": "a\0b.toml"},
+        {"path": ""},
+        {"path": "/nowhere/at/all.toml"},
+        {"path": "/dev/null.pomdp"},
+        {"name": "../../x\0.pomdp", "text": "x"},
+        {"name": "x.pomdp", "text": 3},
+        {"name": "x.pomdp", "text": TIGER, "secret": 3},
+        {"name": "x.pomdp", "text": TIGER, "secret": "index=0", "horizon": "soon"},
+        {"name": "x.pomdp", "text": TIGER, "secret": "import os"},
+        {"gallery": ["two-rooms"]},
+    ],
+)
+def test_what_cannot_be_opened_is_refused_and_leaves_the_scenario(studio: Studio, request_: dict[str, object]):
+    before = studio.scenario
+    with pytest.raises((Refused, VeilError)):
+        drawing.open_another(request_, studio)
+    assert studio.scenario == before
+
+
+def test_a_text_beyond_the_limit_of_a_file_is_refused(studio: Studio):
+    with pytest.raises(Refused, match="characters"):
+        drawing.check({"text": "#" * (2**20 + 1)}, studio)

@@ -1,5 +1,6 @@
 """The pane Draw: defects of a scenario with their places, its drawing, changes to it, and opening other files."""
 
+import os
 import re
 import tempfile
 from collections.abc import Mapping
@@ -23,22 +24,24 @@ if TYPE_CHECKING:
     from ..formats.imported import Imported
     from .state import Studio
 
+MOST_CHARACTERS = MOST_BYTES  # of a scenario's text, as in its file
 # What the page has controls for beside the drawing.
 FIELDS = ("horizon", "min_return", "grid.slip", "grid.stay", "grid.goal_reward", "secret.kind")
 _HORIZON = 10  # decisions of a scenario made from a model file, unless another number is given
 _MOST_CHANGES = 500
 _AT_LINE = re.compile(r"\(at line (\d+), column \d+\)")
+_NO_NAME = re.compile(r"[^\w.+-]")  # what the name of a file in our own folder should not hold
 _CELL = re.compile(r"\((\d+), (\d+)\)")
 
 
 def check(request: Request, studio: "Studio") -> dict[str, Any]:
     """What is wrong with a text, and its drawing."""
-    return checked(text_of(request, "text", studio.scenario), studio.name, studio.base)
+    return checked(_text(request, studio), studio.name, studio.base)
 
 
 def change(request: Request, studio: "Studio") -> dict[str, Any]:
     """The text after changes, `{at: [keys], value}`, and after painting `cells`; with what `check` finds in it."""
-    text, given = text_of(request, "text", studio.scenario), request.get("changes", [])
+    text, given = _text(request, studio), request.get("changes", [])
     if not isinstance(given, list) or len(given) > _MOST_CHANGES:
         raise Refused(400, f"changes are no list of at most {_MOST_CHANGES}")
     changes = [_change(one) for one in given]
@@ -64,11 +67,11 @@ def open_another(request: Request, studio: "Studio") -> dict[str, Any]:
         text = starter("grid") if name == "" else scenario_text(name)
         return _put(studio, text, name or "scenario")
     if "path" in request:
-        path = Path(studio.folder, text_of(request, "path"))
+        path = Path(_plain(text_of(request, "path"))).expanduser()
         if can("read_problem", path):
             return _put(studio, read_scenario_text(path), path.stem, path.parent)
         return _opened_model(request, studio, path, str(path))
-    name = Path(text_of(request, "name", "scenario.toml")).name or "scenario.toml"
+    name = _NO_NAME.sub("_", text_of(request, "name", "scenario.toml"))[-100:]
     if can("read_problem", name):
         return _put(studio, text_of(request, "text"), Path(name).stem)
     with tempfile.TemporaryDirectory() as folder:
@@ -158,6 +161,19 @@ def _line_of_row(source: Source, text: str, line: int, row: int) -> int:
     return min(line + 1 + blank + row, len(lines))
 
 
+def _text(request: Request, studio: "Studio") -> str:
+    text = text_of(request, "text", studio.scenario)
+    if len(text) > MOST_CHARACTERS:
+        raise Refused(413, f"the scenario has {len(text):,} characters, expected at most {MOST_CHARACTERS:,}")
+    return text
+
+
+def _plain(path: str) -> str:
+    if not path or "\0" in path:
+        raise Refused(400, "the path is empty or holds a null character")
+    return os.path.abspath(path) if not path.startswith("~") else path
+
+
 def _change(given: object) -> Change:
     if not isinstance(given, Mapping) or not isinstance(given.get("at"), list) or not given["at"]:
         raise Refused(400, "a change is no object with a list of keys at `at`")
@@ -198,7 +214,7 @@ def _put(studio: "Studio", text: str, name: str, base: Path | None = None) -> di
 
 def _opened_model(request: Request, studio: "Studio", path: Path, shown: str) -> dict[str, Any]:
     found = read_model(path)
-    secret, horizon = request.get("secret") or None, request.get("horizon", _HORIZON)
+    secret, horizon = text_of(request, "secret", "") or None, request.get("horizon", _HORIZON)
     if secret is None and found.secret is None:
         return {"needs": "secret", "summary": found.summary().replace(str(path), shown), "variables": _variables(found)}
     if found.observer is None:

@@ -7,6 +7,7 @@ that is random follows from the seed, so that a game goes on after the server wa
 import secrets
 from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,6 +39,8 @@ _LEAST, _MOST = 0.01, 0.99  # the probability of a guess: a certain one that is 
 
 Game = dict[str, Any]
 
+_ACTING = Lock()  # two acts at once in a game would both begin from the same state
+
 
 def start(request: Request, studio: "Studio") -> dict[str, Any]:
     """Begin a game: `role`, observer or agent; `run`, whose policy is played with, or `uniform`."""
@@ -62,7 +65,7 @@ def show(request: Request, studio: "Studio") -> dict[str, Any]:
 
 def act(request: Request, studio: "Studio") -> dict[str, Any]:
     """One act: `next`, see the next observation; `guess` a value with a `probability`; `move` by an action; `again`."""
-    with studio.lock:
+    with _ACTING:
         game = _read(studio, text_of(request, "play"))
         subject, what = _subject(game, studio), text_of(request, "act")
         if what == "again":
