@@ -1,12 +1,9 @@
-"""Check a result of veil with plain Python: no NumPy, nothing of the package, interval arithmetic on whole numbers.
-
-    python verify_certificate.py RESULT_FOLDER
+"""Check a result of veil with plain Python, without NumPy or the package: python verify_certificate.py RESULT_FOLDER
 
 It reads `problem.bin`, `policy.safetensors` and `certificate.json` with its arrays, and recomputes from the problem and the
 policy alone: what the policy hides and earns, whether it meets every constraint, and the upper bound over all policies that do,
-which the observer's rule and the prices of the constraints prove. A number is an interval [lo, hi] of multiples of 2^-192,
-every operation rounds outward, and every distribution is divided by its sum. Slow, and meant to be read. It covers returns
-over the horizon, and stationary, time-dependent and history policies.
+which the observer's rule and the prices prove. Numbers are multiples of 2^-192 or intervals of them, rounded outward, and
+distributions are divided by their sums. It covers returns over the horizon; stationary, time-dependent and history policies.
 Exit codes: 0 the certificate holds, 1 it does not, 2 it cannot be checked here.
 """
 
@@ -14,16 +11,15 @@ import hashlib
 import json
 import struct
 import sys
-from collections import namedtuple
+from collections import Counter, namedtuple
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import cache
-from itertools import pairwise
+from itertools import groupby, pairwise, product
 from math import ceil, floor, prod
 from pathlib import Path
 
-BITS = 192  # binary digits after the point
-ONE = 1 << BITS
+ONE = 1 << 192  # numbers have 192 binary digits after the point
 MOST_ENTRIES = 2_000_000  # weights of one layer, about a gigabyte
 PRECISE = Context(prec=60)
 KINDS = {"f8": "d", "f4": "f", "f2": "e", "i8": "q", "i4": "i", "i2": "h", "i1": "b", "u1": "B"}
@@ -36,39 +32,24 @@ class NotCovered(Exception):
     """The certificate may hold, and this program cannot tell."""
 
 
-def require(good, message):
+def require(good, message, error=ValueError):
     if not good:
-        raise ValueError(message)
+        raise error(message)
 
 
-def bounds(number):
-    return floor(number * ONE), ceil(number * ONE)
-
-
-def times(interval, chance):
-    """An interval times a fraction that is not negative, rounded outward."""
-    top, bottom = chance.numerator, chance.denominator
-    return interval[0] * top // bottom, -(-interval[1] * top // bottom)
-
-
-def add(sums, key, term):
-    low, high = sums.get(key, (0, 0))
-    sums[key] = low + term[0], high + term[1]
-
-
-def distribution(numbers):
+def distribution(numbers, places=None):
     """The places of a distribution, given in floats, that have a positive probability: pairs (place, fraction)."""
     exact = [Fraction(number) for number in numbers]
     total = sum(exact)
     require(min(exact) >= 0 and abs(total - 1) < Fraction(1, 10**6), "a row is not a distribution")
-    return [(place, part / total) for place, part in enumerate(exact) if part]
+    return [(place, part / total) for place, part in zip(places or range(len(exact)), exact, strict=True) if part]
 
 
 def log2_bounds(ratio):
     """log2 of a positive fraction from below and from above, in units of 2^-192."""
     found = Fraction(PRECISE.divide(PRECISE.ln(PRECISE.divide(ratio.numerator, ratio.denominator)), PRECISE.ln(2)))
     error = (abs(found) + 1) / 10**55
-    return bounds(found - error)[0], bounds(found + error)[1]
+    return floor((found - error) * ONE), ceil((found + error) * ONE)
 
 
 def read_safetensors(path):
@@ -80,12 +61,8 @@ def read_safetensors(path):
     for name, entry in head.items():
         kind, (begin, end) = f"{entry['dtype'][0].lower()}{int(entry['dtype'][1:]) // 8}", entry["data_offsets"]
         require(kind in KINDS, f"{path.name}: an array of type {entry['dtype']}")
-        arrays[name] = kind, entry["shape"], unpack(KINDS[kind], data[begin:end])
+        arrays[name] = kind, entry["shape"], [one for (one,) in struct.iter_unpack(f"<{KINDS[kind]}", data[begin:end])]
     return metadata, arrays
-
-
-def unpack(kind, content):
-    return struct.unpack(f"<{len(content) // struct.calcsize(kind)}{kind}", content)
 
 
 def nested(shape, flat):
@@ -112,13 +89,12 @@ class Fields:
 
     def next(self, expected):
         tag = self.take(self.number()).decode()
-        if tag != expected:
-            raise NotCovered(f"problem.bin has {tag!r} where {expected!r} is expected")
+        require(tag == expected, f"problem.bin has {tag!r} where {expected!r} is expected", NotCovered)
         kind = self.take(1)
         if kind == b"s":
             return [self.take(self.number()).decode("utf-8", "surrogatepass") for _ in range(self.number())]
         shape = [self.number() for _ in range(self.number())] if kind != b"-" else [0]
-        flat = unpack("q" if kind == b"i" else "d", self.take(8 * prod(shape)))
+        flat = [one for (one,) in struct.iter_unpack("<q" if kind == b"i" else "<d", self.take(8 * prod(shape)))]
         return nested(shape, flat) if shape else flat[0]
 
     def all(self, names, under=""):
@@ -135,34 +111,35 @@ class Problem:
         names, emissions, sees_actions, sees_initial = fields.all("observations, emissions, sees actions, sees initial")
         self.time, values, label, start = fields.all("time, values, label, memory at the start", "secret: ")
         step, _, weights, knows = fields.all("memory after a step, memories, weights, agent knows", "secret: ")
+        path = fields.next("secret: path") if content.startswith(b"secret: path", fields.at + 8) else []
         self.horizon, bound, over, _ = fields.all("horizon, min return, return over, agent sees observations")
-        if over != ["horizon"] or self.horizon > 2000:
-            raise NotCovered("the return is over an infinite horizon, or over more steps than this program follows")
-        self.num_values, self.agent_knows, weights = len(values), knows, dict(distribution(weights or [1.0]))
-        rewards, last = [one["rewards"] for one in models], [[one["terminal rewards"]] * len(step) for one in models]
-        given = [(["return"], 1, bound, rewards, last, models[0]["discount"])]
+        short = over == ["horizon"] and self.horizon <= 2000
+        require(short, "the return is over an infinite horizon, or over more steps than are followed here", NotCovered)
+        self.agent_knows, weights = knows, dict(distribution(weights or [1.0]))
+        self.num_values = (max(path) + 1) ** (self.horizon + 1) if path else len(values)
+        self.path = path * (len(models) * len(step))  # what the secret shows of each x, where it is a whole path
+        rewards, last = [one[2] for one in models], [[one[3]] * len(step) for one in models]
+        given = [(["return"], 1, bound, rewards, last, models[0][5])]
         for _ in range(fields.next("constraints") if fields.at < len(content) else 0):
             name = fields.next("constraint")
             given.append((name, *fields.all("sign, bound, rewards, terminal rewards, discount", "constraint: ")))
         # Further secrets and observers may follow, of which the certificate says nothing.
-        rest, pair = content[fields.at : fields.at + 12], (4).to_bytes(8, "little") + b"pair"
-        require(rest in (b"", pair), "problem.bin has more at its end")
+        require(content[fields.at :][:12] in (b"", b"\4" + bytes(7) + b"pair"), "problem.bin has more at its end")
         by_action = isinstance(emissions[0][0], list)
         seen = [[distribution(row) for row in table] for table in (emissions if by_action else [emissions])]
         self.states, self.moves, self.label, self.available, self.starts = len(start), [], [], [], []
-        for k, model in enumerate(models):
-            for m in range(len(step)):
-                for s in range(self.states):
-                    self.moves.append([[] for _ in model["transitions"]])
-                    for action, rows in enumerate(model["transitions"]):
-                        shift = action * len(names) if sees_actions else 0
-                        for after, chance in rows[s]:
-                            x = (k * len(step) + step[m][after]) * self.states + after
-                            for event, shown in seen[action if by_action else 0][after]:
-                                self.moves[-1][action].append((x, shift + event, chance * shown))
-                    self.available.append(model["available"][s])
-                    self.label.append(label[k if len(label) > 1 else 0][m][s])
-            for s, chance in distribution(model["initial"]) if k in weights else ():
+        for k, (available, transitions, _, _, initial, _) in enumerate(models):
+            for m, s in product(range(len(step)), range(self.states)):
+                self.moves.append([[] for _ in transitions])
+                for action, rows in enumerate(transitions):
+                    shift = action * len(names) if sees_actions else 0
+                    for after, chance in rows[s]:
+                        x = (k * len(step) + step[m][after]) * self.states + after
+                        for event, shown in seen[action if by_action else 0][after]:
+                            self.moves[-1][action].append((x, shift + event, chance * shown))
+                self.available.append(available[s])
+                self.label.append(label[k if len(label) > 1 else 0][m][s])
+            for s, chance in distribution(initial) if k in weights else ():
                 x = (k * len(step) + start[s]) * self.states + s
                 for event, shown in seen[0][s] if sees_initial and not by_action else [(0, Fraction(1))]:
                     self.starts.append((x, event, weights[k] * chance * shown))
@@ -171,6 +148,13 @@ class Problem:
             rewards = [[sign * Fraction(reward) for reward in row] for table in rewards for row in table * len(step)]
             terminal = [sign * Fraction(reward) for table in last for row in table for reward in row]
             self.paid.append(Paid(name, sign, bound, Fraction(discount), rewards, terminal))
+        # Whether path and events tell the first x, and every next one where x is known, of those that can be reached.
+        reached, steps, known = {x for x, _, _ in self.starts}, [(None, *start) for start in self.starts], {}
+        for _ in range(self.horizon if path else 0):
+            reached |= {y for x in reached for taken in self.moves[x] for y, _, _ in taken}
+        steps += [(x, *move) for x in reached for taken in self.moves[x] for move in taken if move[0] in reached]
+        self.tells = bool(path) and all(known.setdefault((x, event, self.path[y]), y) == y for x, y, event, _ in steps)
+        self.codes = list(range(len(self.moves))) if self.tells else self.path  # what a rule for a path tells apart
 
     def settled(self, time, x, z):
         """The value of the secret in x at a time, which was z before."""
@@ -180,14 +164,11 @@ class Problem:
 
 def read_model(fields):
     transitions, (_, _, available) = [], fields.all("states, actions, available")
-    for action in range(len(available[0])):
+    for taken in zip(*available, strict=True):
         _, ends, columns, values = fields.all("shape, row ends, columns, values", "transitions: ")
-        transitions.append([])
-        for s, row in enumerate(available):
-            chances = distribution(values[ends[s] : ends[s + 1]]) if row[action] else []
-            transitions[-1].append([(columns[ends[s] + place], chance) for place, chance in chances])
-    rest = {name: fields.next(name) for name in ("rewards", "terminal rewards", "initial", "discount")}
-    return rest | {"available": available, "transitions": transitions}
+        rows = zip(taken, pairwise(ends), strict=True)
+        transitions.append([distribution(values[a:b], columns[a:b]) if is_taken else [] for is_taken, (a, b) in rows])
+    return available, transitions, *fields.all("rewards, terminal rewards, initial, discount")
 
 
 class Policy:
@@ -201,19 +182,17 @@ class Policy:
         self.history, self.stationary = kind == "history", kind == "markov"
         if self.history:
             self._read_history(json.loads(head[0]), bytes(flat))
-        elif kind in ("markov", "timed"):
-            shape = [1, *shape] if self.stationary else shape
-            self.table = nested(shape, flat)
-            self.hash = content_hash(kind, [("f", shape, flat)])
         else:
-            raise NotCovered(f"the policy is of the kind {kind!r}")
+            require(kind in ("markov", "timed"), f"the policy is of the kind {kind!r}", NotCovered)
+            shape = [1, *shape] if self.stationary else shape
+            self.table, self.hash = nested(shape, flat), content_hash(kind, [("f", shape, flat)])
 
     def _read_history(self, head, content):
         arrays, begin, horizon = [], 0, head["horizon"]
         for name, *shape in head["arrays"]:
-            end = begin + prod(shape) * struct.calcsize(KINDS[name[1:]])
-            arrays.append((name[1], shape, unpack(KINDS[name[1:]], content[begin:end])))
-            begin = end
+            form = f"<{prod(shape)}{KINDS[name[1:]]}"
+            arrays.append((name[1], shape, struct.unpack_from(form, content, begin)))
+            begin += struct.calcsize(form)
         require(begin == len(content) and horizon == self.problem.horizon, "policy: its arrays do not fit")
         self.hash = content_hash(f"history, executable {head['executable']}, told at {head['told_at']}", arrays)
         parts = [nested(shape, flat) for _, shape, flat in arrays]
@@ -240,8 +219,7 @@ class Policy:
             row = self.rows[time].get((node, x, z if time >= self.problem.time else -1))
             require(row is not None, "policy: it has no row for something that it reaches")
         else:
-            cell = x if self.problem.agent_knows else x % self.problem.states
-            row = self.table[0 if self.stationary else time][cell]
+            row = self.table[0 if self.stationary else time][x if self.problem.agent_knows else x % self.problem.states]
         allowed = all(taken or not chance for taken, chance in zip(self.problem.available[x], row, strict=True))
         require(allowed, "policy: it takes an action that is not available")
         return distribution(row)
@@ -257,81 +235,98 @@ def content_hash(kind, arrays):
 
 
 def follow(problem, policy):
-    """A lower bound on the opacity of the policy, over all of its histories."""
-    names, layer = {}, {}
+    """A lower bound on the opacity of the policy, over all of its histories h, from weights that are rounded down. Of a path
+    that tells every W = (node, x) it is H(W_T | h_T) + Σ_t H(W_t | W_{t+1}, h_{t+1}); of another path z is all so far."""
+    names, layer, joint, found, path = {}, Counter(), Counter(), 0, problem.path and not problem.tells
     for x, event, mass in problem.starts:
-        history = names.setdefault(event, len(names))
-        add(layer, (history, policy.node(0, 0, event, x), x, problem.settled(0, x, 0)), bounds(mass))
+        z = (problem.path[x],) if path else problem.settled(0, x, 0)
+        layer[names.setdefault(event, len(names)), policy.node(0, 0, event, x), x, z] += floor(mass * ONE)
     for time in range(problem.horizon):
-        names, after = {}, {}
+        names, after, arrived = {}, Counter(), Counter()
         for (history, node, x, z), mass in layer.items():
             for action, share in policy.choices(time, node, x, z):
-                taken = times(mass, share)
                 for target, event, chance in problem.moves[x][action]:
                     known = names.setdefault((history, event), len(names))
-                    key = known, policy.node(time + 1, node, event, target), target
-                    add(after, (*key, problem.settled(time + 1, target, z)), times(taken, chance))
-        if len(after) > MOST_ENTRIES:
-            raise NotCovered("the policy has too many histories for this program")
+                    there = known, policy.node(time + 1, node, event, target), target
+                    moved = mass * share.numerator * chance.numerator // (share.denominator * chance.denominator)
+                    value = (*z, problem.path[target]) if path else problem.settled(time + 1, target, z)
+                    after[*there, value] += moved
+                    if problem.tells:
+                        arrived[there, (node, x)] += moved
+        found += entropy(arrived)
+        require(len(after) <= MOST_ENTRIES, "the policy has too many histories for this program", NotCovered)
         layer = after
-    joint, total, found = {}, {}, 0
-    for (history, _, _, z), mass in layer.items():
-        add(joint, (history, z), mass)
-        add(total, history, mass)
-    for (history, _), mass in joint.items():  # Σ p log2(p(history) / p)
-        if mass[0] > 0:
-            found += max(0, mass[0] * max(0, log2_bounds(Fraction(total[history][0], mass[1]))[0]) >> BITS)
-    return found
+    for (history, node, x, z), mass in layer.items():
+        joint[history, (node, x) if problem.tells else z] += mass
+    return found + entropy(joint)
+
+
+def entropy(joint):
+    """Σ p(row, value) log2(p(row) / p(row, value)), rounded down. Where weights p are too small, so is the sum."""
+    total = Counter()
+    for (row, _), mass in joint.items():
+        total[row] += mass
+    parts = [(mass, Fraction(total[row], mass)) for (row, _), mass in joint.items() if 0 < mass < total[row]]
+    return sum(mass * log2_bounds(ratio)[0] // ONE for mass, ratio in parts)
 
 
 def earned(problem, policy, paid):
     """Bounds on what is paid, from the end to the start: a point where values are short, or equal."""
 
+    def mean(parts, more=0):
+        """more + Σ chance · interval, rounded outward once."""
+        ends = [more * ONE + sum(chance * interval[end] for chance, interval in parts) for end in (0, 1)]
+        return floor(ends[0]), ceil(ends[1])
+
     @cache
     def value(time, node, x, z):
         if time == problem.horizon:
-            return bounds(paid.terminal[x])
+            return mean([], paid.terminal[x])
         scores = []
         for action, share in policy.choices(time, node, x, z):
             after = []
             for y, event, chance in problem.moves[x][action]:
                 here = policy.node(time + 1, node, event, y)
-                after.append((chance, value(time + 1, here, y, problem.settled(time + 1, y, z))))
-            (low, high), now = mean(after, paid.discount), bounds(paid.rewards[x][action])
-            scores.append((share, (now[0] + low, now[1] + high)))
+                after.append((chance * paid.discount, value(time + 1, here, y, problem.settled(time + 1, y, z))))
+            scores.append((share, mean(after, paid.rewards[x][action])))
         return mean(scores)
 
     begun = [(policy.node(0, 0, event, x), x, mass) for x, event, mass in problem.starts]
     return mean([(mass, value(0, node, x, problem.settled(0, x, 0))) for node, x, mass in begun])
 
 
-def mean(parts, factor=1):
-    """Σ chance · interval, times a factor of 0 or more, rounded outward once."""
-    ends = [factor * sum(chance * interval[end] for chance, interval in parts) for end in (0, 1)]
-    return floor(ends[0]), ceil(ends[1])
-
-
-def rule_bound(problem, first, following, costs, prices, limits):
-    """An upper bound on the opacity of every policy that meets the constraints, in units of 2^-192."""
-    for row in costs:
-        total = sum(Fraction(PRECISE.power(2, Decimal(-cost))) for cost in row if cost != float("inf"))
-        require(min(row) >= 0 and total * (1 + Fraction(1, 10**50)) <= 1, "rule: a node's probabilities exceed one")
-    priced = list(zip(prices, problem.paid, strict=True))
+def rule_bound(problem, first, following, rules, prices, limits):
+    """An upper bound on the opacity of every policy that meets the constraints, in units of 2^-192. The last of the rules has
+    the costs −log2 q(z | node) by (node, 0, z). A path has one for each time, −log2 q(x_t | x_{t+1}, node at t + 1) by
+    (node, x_{t+1}, x_t), and z = x_T."""
+    for rule in rules:
+        for _, keys in groupby(sorted(rule), lambda key: key[:2]):
+            row = [rule[key] for key in keys]
+            total = sum(Fraction(PRECISE.power(2, Decimal(-cost))) for cost in row if cost != float("inf"))
+            require(min(row) >= 0 and total * (1 + Fraction(1, 10**50)) <= 1, "rule: a node's probabilities exceed one")
+    priced, codes = list(zip(prices, problem.paid, strict=True)), problem.codes
 
     def pays(time, of):
         return sum(price * one.discount**time * of(one) for price, one in priced)
+
+    def charged(time, *key):
+        cost = rules[time].get(key, float("inf"))
+        require(cost != float("inf"), "rule: it excludes something that a policy can reach")
+        return Fraction(cost) * ONE
 
     @cache
     def value(time, node, x, z):
         require(node >= 0, "rule: its graph ends before the horizon does")
         if time == problem.horizon:
-            require(costs[node][z] != float("inf"), "rule: it excludes something that a policy can reach")
-            return ceil((Fraction(costs[node][z]) + pays(time, lambda one: one.terminal[x])) * ONE)
+            own = charged(-1, node, 0, codes[x] if codes else z)
+            return ceil(own + pays(time, lambda one: one.terminal[x]) * ONE)
         scores = []
         for action, moves in enumerate(problem.moves[x]):
             score = pays(time, lambda one, taken=action: one.rewards[x][taken]) * ONE
             for y, event, chance in moves:
-                score += chance * value(time + 1, following[time][node][event], y, problem.settled(time + 1, y, z))
+                there = following[time][node][event]
+                after = value(time + 1, there, y, problem.settled(time + 1, y, z))
+                score += chance * (after + (charged(time, there, codes[y], codes[x]) if codes else 0))
             scores += [ceil(score)] if moves else []
         return max(scores)
 
@@ -342,8 +337,7 @@ def rule_bound(problem, first, following, costs, prices, limits):
 def check(folder):
     """Raise `ValueError` unless everything that the certificate claims is so; returns the recomputed bounds."""
     claim = json.loads((folder / "certificate.json").read_text("utf-8"))
-    if claim["goal"] != "opaque":
-        raise NotCovered("the goal is not 'opaque'")
+    require(claim["goal"] == "opaque", "the goal is not 'opaque'", NotCovered)
     content = (folder / "problem.bin").read_bytes()
     require(hashlib.sha256(content).hexdigest() == claim["problem_hash"], "problem.bin is another problem")
     problem = Problem(content)
@@ -351,17 +345,21 @@ def check(folder):
     require(policy.hash == claim["policy_hash"], "policy.safetensors is another policy")
     earns = {"name": "return", "relation": "≥", "bound": claim["threshold"], "value": claim["expected_return"]}
     told = [earns | {"error": claim["return_error"], "met": claim["feasible"]}, *claim.get("constraints", [])]
-    place = folder / Path(claim["arrays"]).name
+    arrays, place = {}, folder / Path(claim["arrays"]).name
     require(hashlib.sha256(place.read_bytes()).hexdigest() == claim["arrays_sha256"], "the arrays are others")
-    arrays = {name: (kind, nested(shape, flat)) for name, (kind, shape, flat) in read_safetensors(place)[1].items()}
-    for name, (kind, _) in arrays.items():
-        require(kind[0] == ("f" if name == "costs" else "i"), f"{name} has the type {kind}")
-    following = [arrays[f"following.{number}"][1] for number in claim["witness"]["steps"]]
+    for name, (kind, shape, flat) in read_safetensors(place)[1].items():
+        require(kind[0] == ("f" if "costs" in name else "i"), f"{name} has the type {kind}")
+        arrays[name] = nested(shape, flat)
+    following = [arrays[f"following.{number}"] for number in claim["witness"]["steps"]]
     prices = [Fraction(price) for price in (claim["witness"]["price"], *claim["witness"].get("prices", ()))]
     limits = [paid.sign * Fraction(one["bound"] or 0) for one, paid in zip(told, problem.paid, strict=True)]
-    good = min(prices) >= 0 and (prices[0] == 0 or claim["threshold"] is not None)
-    require(good, "rule: a price is negative, or there is no threshold for it")
-    upper = rule_bound(problem, arrays["first"][1], following, arrays["costs"][1], prices, limits)
+    allowed = min(prices) >= 0 and (prices[0] == 0 or claim["threshold"] is not None)
+    require(allowed, "rule: a price is negative, or there is no threshold for it")
+    rules = [{(node, 0, z): cost for node, row in enumerate(arrays["costs"]) for z, cost in enumerate(row)}]
+    if problem.path:
+        parts = [(arrays[f"path_keys.{time}"], arrays[f"path_costs.{time}"]) for time in range(problem.horizon + 1)]
+        rules = [{tuple(key): cost for key, cost in zip(*part, strict=True)} for part in parts]
+    upper = rule_bound(problem, arrays["first"], following, rules, prices, limits)
     values, whole = problem.num_values, (problem.num_values - 1).bit_length()
     upper = min(upper, whole * ONE if values == 1 << whole else log2_bounds(Fraction(values))[1])
     require(upper <= Fraction(claim["upper"]) * ONE, f"upper bound: {claim['upper']} is claimed, not {upper / ONE}")

@@ -5,7 +5,7 @@ Nothing here uses the public graph or sparse steps. A situation is (history, hid
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,7 +119,10 @@ class PlainGame:
         return bits, gained
 
     def convex_optimum(self, threshold: float | None, further: Sequence[Target] = ()) -> float:
-        """The game's value by CVXPY with Clarabel: one variable for each flow (time, situation, action)."""
+        """The game's value by CVXPY with Clarabel: one variable for each flow (time, situation, action).
+
+        Of a whole path of states it is that of `H(X_T|h_T) + Σ_t H(X_t|X_{t+1},h_{t+1})`.
+        """
         import cvxpy as cp  # pyright: ignore[reportMissingImports]
 
         gamma, actions = self.hidden.discount, len(self.available[0])
@@ -130,6 +133,8 @@ class PlainGame:
         known, gains = np.zeros(len(place)), np.zeros(size + 1)  # the last place is for what is constant
         others = np.zeros((len(further), size + 1))
         ends: dict[Situation, dict[int, float]] = {}
+        joint: dict[tuple[Hashable, int], dict[int, float]] = {}
+        path = self.hidden.path is not None
         for situation, p in self.start.items():
             if self.moves:
                 known[number[0, situation]] = p
@@ -143,17 +148,18 @@ class PlainGame:
                 for paid, one in zip(others, further, strict=True):
                     paid[column] = one.paid.discount**time * one.paid.reward[situation[1], a]
                 for there, p in row:
+                    if path:
+                        joint.setdefault((there[:2], situation[1]), {})[column] = p
                     if (time + 1, there) in number:
                         balance[number[time + 1, there], column] -= p
                     else:
                         ends.setdefault(there, {})[column] = p
-        joint: dict[tuple[tuple[int, ...], int], dict[int, float]] = {}
         for (history, x, z), parts in ends.items():
             for column, p in parts.items():
                 gains[column] += gamma**self.hidden.horizon * self.terminal[x] * p
                 for paid, one in zip(others, further, strict=True):
                     paid[column] += one.paid.discount**self.hidden.horizon * one.paid.terminal[x] * p
-                cell = joint.setdefault((history, z), {})
+                cell = joint.setdefault((history, x if path else z), {})
                 cell[column] = cell.get(column, 0.0) + p
         top, bottom = sp.lil_array((len(joint), size + 1)), sp.lil_array((len(joint), size + 1))
         for row, (history, _) in enumerate(joint):

@@ -31,7 +31,7 @@ def test_costs_of_a_rule():
 
 def test_a_spread_rule_and_a_node_that_the_rule_does_not_know():
     rule, base = np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([[0.5, 0.5], [0.25, 0.75]])
-    np.testing.assert_allclose(spread(rule, base, 0.1), [[0.95, 0.05], [0.25, 0.75]])
+    np.testing.assert_allclose(spread(rule, base, 0.1, np.array([[True], [False]])), [[0.95, 0.05], [0.25, 0.75]])
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -142,6 +142,8 @@ def _retyped(rng: random.Random, array: Any) -> Any:
 
 
 def _retyped_rule(rng: random.Random, rule: Witness) -> Witness:
+    if rule.path_costs and rng.random() < 0.5:
+        return _retyped_path(rng, rule)
     following, place = rule.following, rng.randrange(4)
     if place == 0:
         return replace(rule, first=_retyped(rng, rule.first))
@@ -156,8 +158,53 @@ def _retyped_rule(rng: random.Random, rule: Witness) -> Witness:
     return replace(rule, costs=_retyped(rng, rule.costs))
 
 
+def _retyped_path(rng: random.Random, rule: Witness) -> Witness:
+    name = rng.choice(("path_keys", "path_costs"))
+    parts = getattr(rule, name)
+    if not isinstance(parts, tuple) or not parts:
+        return rule
+    time = rng.randrange(len(parts))
+    changed = (*parts[:time], _retyped(rng, parts[time]), *parts[time + 1 :])
+    return replace(
+        rule, **{name: rng.choice((changed, changed[:-1], (*changed, changed[-1]), list(changed), (), None))}
+    )
+
+
+def _lying_path(rng: random.Random, rule: Witness) -> Witness:
+    """A rule for paths that would prove too much: cheaper entries, rows that are split into several, entries said twice."""
+    honest = all(
+        isinstance(part, tuple) and all(isinstance(one, np.ndarray) and len(one) for one in part)
+        for part in (rule.path_keys, rule.path_costs)
+    )
+    if not honest or len(rule.path_keys) != len(rule.path_costs):
+        return rule
+    time = rng.randrange(len(rule.path_costs))
+    keys, costs = rule.path_keys[time].copy(), rule.path_costs[time].copy()
+    if keys.ndim != 2 or costs.ndim != 1 or len(keys) != len(costs) or costs.dtype != np.float64:
+        return rule
+    row, kind = rng.randrange(len(costs)), rng.randrange(6)
+    if kind == 0:
+        costs[row] = max(0.0, costs[row] - 10.0 ** rng.uniform(-13, 0))
+    elif kind == 1:
+        costs = rng.choice((0 * costs, costs - 2.0**-39, costs * rng.uniform(0, 1), -costs))
+    elif kind == 2:
+        keys, costs = np.repeat(keys, 2, axis=0), np.repeat(costs, 2)
+    elif kind == 3:  # the whole row for one entry
+        costs[(keys[:, :2] == keys[row, :2]).all(axis=1)] = np.inf
+        costs[row] = rng.choice((0.0, 2.0**-39))
+    elif kind == 4:
+        order = np.random.default_rng(rng.randrange(2**32)).permutation(len(costs))
+        keys, costs = keys[order], costs
+    else:
+        keys = keys.astype(np.int64) + rng.choice((1, -1, 2**40, -(2**63) + 1)) * (np.arange(len(keys)) == row)[:, None]
+    places = (*rule.path_keys[:time], keys, *rule.path_keys[time + 1 :])
+    return replace(rule, path_keys=places, path_costs=(*rule.path_costs[:time], costs, *rule.path_costs[time + 1 :]))
+
+
 def lying_rule(rng: random.Random, rule: Witness) -> Witness:
     """A rule that would prove too much, or one that is honest and proves something else."""
+    if rule.path_costs and rng.random() < 0.8:
+        return _lying_path(rng, rule)
     costs = rule.costs
     if not (isinstance(costs, np.ndarray) and costs.ndim == 2 and costs.size and costs.dtype == np.float64):
         return rule

@@ -37,6 +37,13 @@ def tiny_problem(seed: int) -> veil.Problem:
             return seeing(problem)
 
 
+def with_path(problem: veil.Problem, seed: int) -> veil.Problem:
+    """The problem with the whole path of states as its secret, or for odd seeds that of two groups of them."""
+    group = random.Random(seed).randrange(1, 2 ** max(1, problem.num_states - 1))
+    states = [state for state in range(problem.num_states) if group >> state & 1]
+    return problem.replace(secret=veil.Trajectory({"group": states} if seed % 2 else None))
+
+
 def constrained(problem: veil.Problem, seed: int) -> veil.Problem:
     """The problem with one or two further constraints that can be met together with its threshold, if such are found."""
     rng, table = random.Random(seed), problem.secret_table

@@ -13,6 +13,7 @@ from veil.proof.claim import claim_words
 
 NUMBERS = ("lower", "upper", "expected_return", "return_error", "threshold", "best_known", "prune")
 WORDS = ("policy_class", "bound_class", "problem_hash", "policy_hash", "claim", "goal", "seal")
+PATH = ("path costs", "path keys", "path part")
 WITNESS = ("memory", "multiplier", "costs", "edge", "first", "cost to infinity", "drop a step", "swap rows")
 
 
@@ -26,6 +27,7 @@ def nudge(rng: random.Random, value: float) -> float:
 def corrupt(rng: random.Random, claim: Certificate, policy: Any) -> tuple[str, Certificate, Any]:
     """One field changed; the words of the claim are made anew where numbers changed, so that they do not give it away."""
     several = ("constraints",) * 4 + ("prices",) * 4 if claim.constraints else ()
+    several += PATH * 4 if claim.witness is not None and claim.witness.path_keys else ()
     kind = rng.choice(
         (*NUMBERS, *WORDS, *WITNESS, *WITNESS, *several, "window", "merge", "feasible", "policy", "policy", "missing")
     )
@@ -80,6 +82,8 @@ def corrupt_constraints(rng: random.Random, constraints: tuple[ProvenConstraint,
 
 
 def corrupt_witness(rng: random.Random, witness: Witness, kind: str) -> Witness:
+    if kind in PATH:
+        return corrupt_path(rng, witness, kind)
     costs, following = witness.costs.copy(), list(witness.following)
     place = rng.randrange(len(costs)), rng.randrange(costs.shape[1])
     if kind == "memory":
@@ -108,6 +112,23 @@ def corrupt_witness(rng: random.Random, witness: Witness, kind: str) -> Witness:
         table[rng.randrange(len(table)), rng.randrange(table.shape[1])] = rng.choice((-1, 0, 1, 2, 10**6))
         following[time] = table
     return replace(witness, costs=costs, following=tuple(following))
+
+
+def corrupt_path(rng: random.Random, witness: Witness, kind: str) -> Witness:
+    """A rule for paths with one entry or one part changed."""
+    keys, costs = list(witness.path_keys), list(witness.path_costs)
+    time = rng.randrange(len(keys))
+    if kind == "path part":
+        other = rng.randrange(len(keys))
+        keys[time], costs[time] = rng.choice(((keys[other], costs[other]), (keys[time][:-1], costs[time][:-1])))
+    elif len(keys[time]):
+        row = rng.randrange(len(keys[time]))
+        keys[time], costs[time] = keys[time].copy(), costs[time].copy()
+        if kind == "path costs":
+            costs[time][row] = nudge(rng, costs[time][row] if np.isfinite(costs[time][row]) else 1.0)
+        else:
+            keys[time][row, rng.randrange(3)] = rng.choice((-1, 0, 1, 2, 10**6))
+    return replace(witness, path_keys=tuple(keys), path_costs=tuple(costs))
 
 
 def corrupt_policy(rng: random.Random, policy: Any) -> Any:

@@ -4,9 +4,10 @@ It walks over (what was seen, x, value of the secret, the player's own memory) i
 verifier but the meaning of the problem's arrays. Policies are asked through a function of (time, history of events, states).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -44,6 +45,11 @@ class ExactProblem:
             return z
         k, m, s = self.parts(x)
         return int(self.table.label[k if len(self.table.label) > 1 else 0, m, s])
+
+    def final(self, states: tuple[int, ...], z: int) -> object:
+        """The value of the secret of a run: z, or all that a path shows."""
+        shown = self.table.path
+        return z if shown is None else tuple(int(shown[x % self.states]) for x in states)
 
     def starts(self) -> Iterator[tuple[int, int, Fraction]]:
         weights = normalised([1.0] if self.table.weights is None else self.table.weights)
@@ -137,16 +143,16 @@ def play_all(exact: ExactProblem, choose: Choice) -> tuple[Decimal, list[Fractio
                     key = (((*seen, event), (*states, y)), exact.value(time + 1, y, z))
                     after[key] = after.get(key, Fraction(0)) + mass * share * chance
         here = after
-    joint: dict[tuple[int, ...], dict[int, Fraction]] = {}
+    joint: dict[tuple[int, ...], dict[object, Fraction]] = {}
     for ((seen, states), z), mass in here.items():
         for place, (number, discount) in enumerate(quantities):
             gained[place] += discount**exact.horizon * mass * exact.last(states[-1], number)
-        row = joint.setdefault(seen, {})
-        row[z] = row.get(z, Fraction(0)) + mass
+        row, value = joint.setdefault(seen, {}), exact.final(states, z)
+        row[value] = row.get(value, Fraction(0)) + mass
     return entropy(joint), gained
 
 
-def entropy(joint: dict[tuple[int, ...], dict[int, Fraction]]) -> Decimal:
+def entropy(joint: Mapping[tuple[int, ...], Mapping[Any, Fraction]]) -> Decimal:
     with localcontext() as context:
         context.prec = 60
         bits = Decimal(0)

@@ -15,7 +15,7 @@ import pytest
 
 import veil
 from tests.proof.attacks import Truth, attack
-from tests.proof.cases import constrained, random_policy, tiny_problem
+from tests.proof.cases import constrained, random_policy, tiny_problem, with_path
 from tests.proof.exact import ExactProblem, chooser, play_all
 from veil.common.clock import Clock
 from veil.engine.feasibility import further_targets
@@ -38,12 +38,14 @@ NUMBER = r"(-?[0-9.]+(?:e[-+]?[0-9]+)?)"
 class Target:
     """A problem that hides something, an honest certificate for it, and the truth by exact arithmetic."""
 
-    def __init__(self, seed: int):
+    def __init__(self, seed: int, *, path: bool = False):
         rng = random.Random(seed)
         while True:
             self.problem = tiny_problem(rng.randrange(10**6))
-            if not 1 <= self.problem.horizon <= 2:
+            if not 1 <= self.problem.horizon <= 2 or (path and len(self.problem.models) > 1):
                 continue
+            if path:
+                self.problem = with_path(self.problem, rng.randrange(10**6))
             if rng.random() < 0.7:
                 asked = self.problem.replace(min_return=f"{rng.choice((30, 60, 90))}%")
                 self.problem = self.problem.replace(min_return=threshold(asked))
@@ -172,9 +174,9 @@ def check_folder(folder: Path, number: int) -> Counter[str]:
     return counted
 
 
-def besiege(seed: int, number: int, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+def besiege(seed: int, number: int, monkeypatch: pytest.MonkeyPatch, *, path: bool = False) -> Counter[str]:
     """Attacks on one certificate; what only depends on the problem, which is not attacked, is computed once."""
-    target, rng, counted = Target(seed), random.Random(seed), Counter[str]()
+    target, rng, counted = Target(seed, path=path), random.Random(seed), Counter[str]()
     checked, mark = CheckedProblem(target.problem), claim_module.fingerprint(target.problem)
     with monkeypatch.context() as patched:
         patched.setattr(verify_module, "CheckedProblem", lambda _: checked)
@@ -198,6 +200,19 @@ def test_a_thousand_lies(monkeypatch: pytest.MonkeyPatch):
     assert counted.total() == 1000
     assert counted["accepted"] > 20  # changes that leave a claim true: the oracle has something to judge
     assert counted["refused"] > 500
+
+
+def test_lies_about_paths(monkeypatch: pytest.MonkeyPatch):
+    counted = sum((besiege(seed, 60, monkeypatch, path=True) for seed in range(6)), Counter[str]())
+    assert counted["accepted"] > 5
+    assert counted["refused"] > 180
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(10))
+def test_many_lies_about_paths(block: int, monkeypatch: pytest.MonkeyPatch):
+    for seed in range(2000 + 10 * block, 2010 + 10 * block):
+        assert besiege(seed, 250, monkeypatch, path=True).total() == 250
 
 
 def test_edited_results(tmp_path: Path):

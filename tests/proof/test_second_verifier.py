@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import veil
-from tests.proof.cases import constrained, random_policy, random_problem
+from tests.proof.cases import constrained, random_policy, random_problem, with_path
 from tests.proof.corruptions import corrupt
 from veil.common.errors import CertificateError
 from veil.formats.results.folder import CERTIFICATE, POLICY, PROBLEM, problem_content
@@ -50,6 +50,8 @@ def code(folder: Path) -> int:
 
 def case(seed: int) -> tuple[veil.Problem, veil.Policy, veil.Certificate] | None:
     problem = random_problem(seed, work=300, most_pairs=400)
+    if seed % 5 == 4 and len(problem.models) == 1:
+        problem = with_path(problem, seed)
     if seed % 3 == 0 and problem.return_over == "horizon":
         problem = constrained(problem, seed)
     policy = random_policy(problem, ("markov", "timed", "history", "told")[seed % 4], seed)

@@ -45,23 +45,30 @@ class Shown:
 
     @cached_property
     def is_unifilar(self) -> bool:
-        """Whether the first event tells the state, and every later one the next state where the state is known."""
+        """Whether the first event tells the state, and every later one the next state where the state is known.
+
+        Only states that can be reached within the horizon count.
+        """
         hidden = self.hidden
         if np.any(np.bincount(hidden.first.indices, minlength=1) > 1):
             return False
         moves, actions = sp.csr_array(hidden.kernel.stacked), hidden.kernel.num_actions
         by_state = one_hot(np.arange(hidden.num_states * actions) // actions, hidden.num_states).T
+        possible, backward = hidden.start > 0, sp.csr_array((by_state @ moves).T)
+        for _ in range(hidden.horizon):
+            before, possible = possible, possible | (backward @ possible.astype(float) > 0)
+            if np.array_equal(before, possible):
+                break
         found = []
         for channel in hidden.channels:
             reached = sp.csr_array(by_state @ _taken(channel, hidden.num_states) @ moves)
             reached.eliminate_zeros()
             reached = sp.coo_array(reached)
-            table = channel.table
-            degree = np.diff(table.indptr)[reached.col]
-            entry = np.arange(degree.sum()) + np.repeat(
-                table.indptr[reached.col] - (np.cumsum(degree) - degree), degree
-            )
-            places = (np.repeat(reached.row, degree), table.indices[entry], np.repeat(reached.col, degree))
+            inside = possible[reached.row] & possible[reached.col]
+            row, column, table = reached.row[inside], reached.col[inside], channel.table
+            degree = np.diff(table.indptr)[column]
+            entry = np.arange(degree.sum()) + np.repeat(table.indptr[column] - (np.cumsum(degree) - degree), degree)
+            places = (np.repeat(row, degree), table.indices[entry], np.repeat(column, degree))
             found.append(np.stack(places, axis=1).reshape(-1, 3))
         triples = np.unique(np.concatenate(found), axis=0)
         return len(np.unique(triples[:, :2], axis=0)) == len(triples)

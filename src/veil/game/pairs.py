@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from jaxtyping import Bool, Float, Int
 
 from ..common.clock import UNLIMITED, Clock
-from ..common.errors import InputError, TooLargeError
+from ..common.errors import TooLargeError
 from ..engine.chain import Chain
 from ..engine.hidden import Hidden
 from ..engine.moves import Layer, Moves, labelled, number_true
@@ -26,6 +26,7 @@ from .public_graph import ObserverMemory, PublicGraph, TailEvents
 DEFAULT_MEMORY = 2**31
 _MOST_SETS = 50_000  # different sets of states of one time, up to which histories are counted
 _BYTES_A_MOVE, _BYTES_A_ROW = 12, 40  # of a step: a float and a column each; and of a (pair, action), with its flows
+_BYTES_A_PATH_MOVE = 100  # where a path is secret: its arrivals and the entries of its rule, with masses and costs
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,10 +85,6 @@ def make_pairs(
     **Raises:** `TooLargeError` before a layer is built that does not fit the budget, for the whole history before any is;
     `OutOfTime`.
     """
-    if hidden.path is not None:
-        raise InputError(
-            "secret", ["a whole path (veil.Trajectory) has no game: use method='ascent', certificate=False"]
-        )
     assert told_at is None or isinstance(memory, (FullHistory, TailEvents)), "other memories number their own nodes"
     if isinstance(memory, FullHistory):
         _check_tree(hidden, memory_bytes, clock)
@@ -110,7 +107,7 @@ def make_pairs(
         if again:
             layer, table, step = layers[-1], following[-1], steps[-1]
         else:
-            used += _BYTES_A_MOVE * moves.count(layer) + _BYTES_A_ROW * hidden.reward.shape[1] * len(layer)
+            used += _move_bytes(hidden) * moves.count(layer) + _BYTES_A_ROW * hidden.reward.shape[1] * len(layer)
             if used > memory_bytes:
                 raise _too_large(memory.kind, f"at step {time + 1} of {hidden.horizon}", used, memory_bytes)
             layer, step = moves.advance(hidden, time, layer, table)
@@ -196,7 +193,7 @@ def count_tree(hidden: Hidden, enough: float = np.inf, clock: Clock = UNLIMITED)
     every loop.
     """
     moves = Moves.of(hidden)
-    cost = _BYTES_A_MOVE * moves.degree.sum(axis=0) + _BYTES_A_ROW * hidden.reward.shape[1]
+    cost = _move_bytes(hidden) * moves.degree.sum(axis=0) + _BYTES_A_ROW * hidden.reward.shape[1]
     pairs = bytes_needed = 0.0
     histories = 1.0
     exact = True
@@ -222,6 +219,10 @@ def _layers_of_sets(hidden: Hidden, clock: Clock) -> Iterator[CountedSets]:
         yield layer
         if time < hidden.horizon:
             layer = layer.extended(supports.ahead, time)
+
+
+def _move_bytes(hidden: Hidden) -> int:
+    return _BYTES_A_MOVE if hidden.path is None else _BYTES_A_PATH_MOVE
 
 
 def _check_tree(hidden: Hidden, memory_bytes: int, clock: Clock) -> None:

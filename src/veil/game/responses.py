@@ -12,6 +12,7 @@ from ..engine.returns import optimal_values
 from ..problem.problem import Problem
 from .arrivals import Arrivals
 from .pairs import Pairs
+from .rule_tables import rule_table
 
 Tables = Sequence[Float[np.ndarray, "A n"]]
 """A policy on pairs: for each decision the probabilities of the actions, a column for each pair of the layer."""
@@ -21,11 +22,11 @@ Tables = Sequence[Float[np.ndarray, "A n"]]
 class Outcome:
     """The outcome of a policy: `joint[m, z] = P(M_T = m, Z = z)` and the expected return; both are linear in the flows.
 
-    So are `arrivals`, the masses of the arrivals of each step where the agent has them, and `bonus`, the bits that the prices
-    of further constraints pay.
+    For a whole path `joint` has the entries of its rule (`rule_tables.py`). Linear too are `arrivals`, the masses of the
+    arrivals of each step where the agent has them, and `bonus`, the bits that the prices of further constraints pay.
     """
 
-    joint: Float[np.ndarray, "n Z"]
+    joint: Float[np.ndarray, "..."]
     expected_return: float
     arrivals: tuple[np.ndarray, ...] = ()
     bonus: float = 0.0
@@ -73,6 +74,8 @@ class AgentProblem:
     ):
         hidden = pairs.hidden
         self.problem, self.pairs, self.arrivals = problem, pairs, arrivals
+        self.table = rule_table(pairs)
+        self._apart = arrivals or self.table.steps
         self.horizon, self.discount = hidden.horizon, hidden.discount
         self.num_actions = hidden.reward.shape[1]
         self.available: Bool[np.ndarray, "A N"] = np.ascontiguousarray(problem.model.available[hidden.state].T)
@@ -84,10 +87,6 @@ class AgentProblem:
         self.largest_reward = float(np.abs(self._reward).max() + np.abs(self.terminal).max()) or 1.0
         self.prices = (0.0,) * len(problem.further) if prices is None else tuple(prices.tolist())
         self._prices = () if prices is None else tuple(zip(self.prices, further_targets(problem), strict=True))
-
-    def costs_at_leaves(self, costs: Float[np.ndarray, "n Z"]) -> Float[np.ndarray, " n"]:
-        """A table over (node, value) read at each pair of the last layer."""
-        return costs.ravel()[self.pairs.leaf]
 
     def reward(self, time: int) -> Float[np.ndarray, "A n"]:
         """`γ^t R(x,a)` for each pair of a layer."""
@@ -155,7 +154,7 @@ class AgentProblem:
         value = self._at_the_end(costs, multiplier, scale)
         tables: list[np.ndarray] = [np.empty(0)] * self.horizon
         for time in range(self.horizon - 1, -1, -1):
-            scores = self._ahead(time, value, None if paid is None else paid[time])
+            scores = self._ahead(time, value, self.table.on_arrival(costs, time) if paid is None else paid[time])
             scores += self._uniform[:, self.pairs.layers[time].x] if prior is None else prior[time]
             if multiplier:
                 scores += multiplier * self.reward(time)
@@ -173,7 +172,7 @@ class AgentProblem:
         earned = self.terminal
         for time in range(self.horizon - 1, -1, -1):
             reward = self.reward(time)
-            scores = self._ahead(time, value) + multiplier * reward
+            scores = self._ahead(time, value, self.table.on_arrival(costs, time)) + multiplier * reward
             scores += self._blocked[:, self.pairs.layers[time].x]
             if self._prices:
                 scores += self.bonus(time)
@@ -207,32 +206,29 @@ class AgentProblem:
             earned += float(np.vdot(self.reward(time), flow))
             flows.append(flow)
             bonus += float(np.sum(self.bonus(time) * flow)) if self._prices else 0.0
-            if self.arrivals:
-                arrived.append(self.arrivals[time].step.T @ flow.ravel())
-                here = np.bincount(
-                    self.arrivals[time].pair, weights=arrived[-1], minlength=len(self.pairs.layers[time + 1])
-                )
+            if self._apart:
+                apart, size = self._apart[time], len(self.pairs.layers[time + 1])
+                arrived.append(apart.step.T @ flow.ravel())
+                here = np.bincount(apart.pair, weights=arrived[-1], minlength=size)
             else:
                 here = self.pairs.steps[time].T @ flow.ravel()
         earned += float(self.terminal @ here)
         bonus += float(np.sum(self.last_bonus() * here)) if self._prices else 0.0
-        size, values = self.pairs.reachable.shape
-        joint = np.bincount(self.pairs.leaf, weights=here, minlength=size * values).reshape(size, values)
-        return Outcome(joint, earned, tuple(arrived), bonus), flows
+        return Outcome(self.table.joint(here, arrived), earned, tuple(arrived) if self.arrivals else (), bonus), flows
 
     def _at_the_end(
         self, costs: Float[np.ndarray, "n Z"], multiplier: float, scale: float = 1.0
     ) -> Float[np.ndarray, " n"]:
         """What each pair of the last layer is worth."""
-        value = self.costs_at_leaves(costs) + multiplier * self.terminal
+        value = self.table.at_the_end(costs) + multiplier * self.terminal
         return value + scale * self.last_bonus() if self._prices else value
 
     def _ahead(self, time: int, value: np.ndarray, paid: np.ndarray | None = None) -> Float[np.ndarray, "A n"]:
         """The expectation of a function of the next pair, and of what is paid for the arrival, for each action and pair."""
         if paid is None:
             return (self.pairs.steps[time] @ value).reshape(self.num_actions, -1)
-        arrivals = self.arrivals[time]
-        return (arrivals.step @ (value[arrivals.pair] + paid)).reshape(self.num_actions, -1)
+        apart = self._apart[time]
+        return (apart.step @ (value[apart.pair] + paid)).reshape(self.num_actions, -1)
 
 
 def _terminal(problem: Problem, pairs: Pairs) -> Float[np.ndarray, " N"]:

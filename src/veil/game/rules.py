@@ -10,33 +10,36 @@ from ..common.clock import UNLIMITED, Clock
 from ..common.logs import code_lengths_bits, posteriors
 from .pairs import Pairs
 from .responses import AgentProblem
+from .rule_tables import PathTable
+
+Rule = Float[np.ndarray, "..."]
+"""A rule or its costs, as the agent's `RuleTable` lays it out: `(n, Z)`, or the entries of a whole path's rule."""
 
 _LEAST_SPREAD = (
     1e-9  # weight of a covering rule where a rule excludes something reachable: 30 bits more at such a place
 )
 
 
-def rule_costs(rule: Float[np.ndarray, "n Z"], reachable: Bool[np.ndarray, "n Z"]) -> Float[np.ndarray, "n Z"]:
+def rule_costs(rule: Rule, reachable: Bool[np.ndarray, "..."]) -> Rule:
     """`w = −log2 q(z|m)`: infinite where the rule excludes a reachable (m, z), 0 at unreachable ones."""
     return np.where(reachable, code_lengths_bits(rule), 0.0)
 
 
-def spread(rule: Float[np.ndarray, "n Z"], base: Float[np.ndarray, "n Z"], weight: float) -> Float[np.ndarray, "n Z"]:
-    """A rule mixed with a spread-out one; nodes that the rule knows nothing of take the base alone."""
-    known = rule.sum(axis=1, keepdims=True) > 0
+def spread(rule: Rule, base: Rule, weight: float, known: Bool[np.ndarray, "..."]) -> Rule:
+    """A rule mixed with a spread-out one; rows that are not `known` to the rule take the base alone."""
     return np.where(known, (1 - weight) * rule + weight * base, base)
 
 
-def covering_rule(agent: AgentProblem) -> Float[np.ndarray, "n Z"]:
+def covering_rule(agent: AgentProblem) -> Rule:
     """A rule that excludes nothing reachable: the posterior of the uniform policy, with even odds as a last resort."""
-    reachable = agent.pairs.reachable
-    even = reachable / np.maximum(1, reachable.sum(axis=1, keepdims=True))
-    return spread(posteriors(agent.outcome(agent.uniform()).joint), even, 1e-3)
+    table = agent.table
+    rule = table.posteriors(agent.outcome(agent.uniform()).joint)
+    return spread(rule, table.even_odds(), 1e-3, table.totals(rule) > 0)
 
 
 def upper_bound(
     agent: AgentProblem,
-    costs: Float[np.ndarray, "n Z"],
+    costs: Rule,
     threshold: float | None,
     multiplier: float = 0.0,
     trials: int = 6,
@@ -93,9 +96,12 @@ def _next_multiplier(multiplier: float, left: _Tangent | None, right: _Tangent |
     return min(max(meet / (right.derivative - left.derivative), left.at), right.at)
 
 
-def simple_rules(agent: AgentProblem) -> Iterator[Float[np.ndarray, "n Z"]]:
+def simple_rules(agent: AgentProblem) -> Iterator[Rule]:
     """Rules that need no search: even odds; for a secret settled at time 0 also its prior, and `P(z | first event)`."""
     pairs = agent.pairs
+    if isinstance(agent.table, PathTable):
+        yield agent.table.even_odds()
+        return
     size, values = pairs.reachable.shape
     yield np.full((size, values), 1.0 / values)
     if pairs.hidden.split_time == 0:
@@ -120,10 +126,8 @@ def _first_event_rule(pairs: Pairs) -> Float[np.ndarray, "n Z"]:
     return known[origin]
 
 
-def complete(
-    rule: Float[np.ndarray, "n Z"], base: Float[np.ndarray, "n Z"], agent: AgentProblem
-) -> Float[np.ndarray, "n Z"]:
+def complete(rule: Rule, base: Rule, agent: AgentProblem) -> Rule:
     """The rule itself where it excludes nothing reachable, mixed with a covering one as little as possible otherwise."""
-    if (rule[agent.pairs.reachable] > 0).all():
+    if (rule[agent.table.reachable] > 0).all():
         return rule
-    return spread(rule, base, _LEAST_SPREAD)
+    return spread(rule, base, _LEAST_SPREAD, agent.table.totals(rule) > 0)

@@ -14,7 +14,6 @@ from scipy.optimize import linprog
 
 from ..common.clock import ENDED_BY_CALLER, Clock, OutOfTime, interruptible, too_large_if_late
 from ..common.errors import TooLargeError
-from ..common.logs import conditional_entropy_bits
 from ..engine.feasibility import feasible_mixture, further_targets
 from ..engine.hidden import build
 from ..engine.return_range import threshold as threshold_of
@@ -200,7 +199,7 @@ class _Rounds:
     def _column(self, point: FlowPoint) -> _Column:
         values = self.agent.further_values(point.flows)
         slack = np.array([one.slack(value) for one, value in zip(self.targets, values.tolist(), strict=True)])
-        return _Column(point, conditional_entropy_bits(point.outcome.joint), slack)
+        return _Column(point, self.agent.table.entropy(point.outcome.joint), slack)
 
     def _inside(self) -> list[np.ndarray]:
         """The policy whose worst slack is largest, on the pairs; even odds where it never goes."""
@@ -245,7 +244,7 @@ class _Rounds:
         outcome = self.agent.outcome(tables)
         return replace(
             self.best,
-            lower=conditional_entropy_bits(outcome.joint),
+            lower=self.agent.table.entropy(outcome.joint),
             tables=tuple(tables),
             expected_return=outcome.expected_return,
             stopped=stopped,

@@ -20,7 +20,7 @@ from jaxtyping import Float
 
 from ..common.clock import Clock, OutOfTime, Progress, Stop, too_large_if_late
 from ..common.errors import TooLargeError
-from ..common.logs import conditional_entropy_bits, posteriors, surprisal_bits
+from ..engine.event_entropy import show_path
 from ..engine.hidden import build
 from ..engine.moves import situations
 from ..engine.return_range import threshold as threshold_of
@@ -64,7 +64,7 @@ class GameResult:
     lower: float
     upper: float
     multiplier: float
-    costs: Float[np.ndarray, "n Z"]
+    costs: Float[np.ndarray, "..."]
     pairs: Pairs
     tables: tuple[Float[np.ndarray, "A n"], ...]
     expected_return: float
@@ -89,7 +89,12 @@ class GameResult:
 
     def bounds(self) -> list[tuple["GameResult", float]]:
         """The games whose observers bound all policies, best first, each with what some policy is known to hide."""
-        return [(self, self.lower)]
+        return [(self, self.lower if self.is_exact else 0.0)]
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether what was maximised is the opacity, not a bound on it as for a path that does not tell the state."""
+        return self.pairs.hidden.path is None or show_path(self.pairs.hidden).is_unifilar
 
     def policy(self, problem: Problem) -> HistoryPolicy:
         """The maximiser as a policy that an agent who sees the events can execute step by step."""
@@ -185,7 +190,7 @@ def game_of_policy(agent: AgentProblem, point: FlowPoint, like: GameResult, thre
     """
     ascent = _Ascent(agent, threshold, Clock(0.0))
     ascent.point = point
-    ascent.rules, ascent.total, ascent.cumulative = posteriors(point.outcome.joint), 1.0, like.multiplier
+    ascent.rules, ascent.total, ascent.cumulative = agent.table.posteriors(point.outcome.joint), 1.0, like.multiplier
     ascent.bound()
     ascent.blind = like.blind
     return replace(ascent.result(like.stopped), history=like.history, seconds=like.seconds, iterations=like.iterations)
@@ -200,18 +205,13 @@ class _Bound:
     costs: np.ndarray
 
 
-def _worth(outcome: Outcome) -> float:
-    """`H(Z|M_T)` and what the prices of further constraints pay."""
-    return conditional_entropy_bits(outcome.joint) + outcome.bonus
-
-
 class _Ascent:
     """The state of the search: weights, accumulated costs, the points x and z, the best rule so far."""
 
     def __init__(self, agent: AgentProblem, threshold: float | None, clock: Clock):
         self.agent, self.threshold, self.clock = agent, threshold, clock
         self.multipliers = MultiplierSearch(agent, threshold)
-        reachable = agent.pairs.reachable
+        reachable = agent.table.reachable
         self.total, self.step, self.missed = 0.0, 1.0, 0.0  # A_k, a_k, what accepted steps failed the test by
         self.accumulated = np.zeros(reachable.shape)  # C_k
         self.rules = np.zeros(reachable.shape)  # Σ a_i q(·; y_i)
@@ -229,7 +229,11 @@ class _Ascent:
     @property
     def lower(self) -> float:
         """`H(Z|M_T)` of the current policy, and its bonus."""
-        return _worth(self.point.outcome)
+        return self._worth(self.point.outcome)
+
+    def _worth(self, outcome: Outcome) -> float:
+        """`H(Z|M_T)` and what the prices of further constraints pay."""
+        return self.agent.table.entropy(outcome.joint) + outcome.bonus
 
     @property
     def gap(self) -> float:
@@ -266,16 +270,16 @@ class _Ascent:
             total = self.total + self.step
             weight = self.step / total
             seen = self.point.outcome.mixed(self.lead.outcome, weight).joint
-            costs = self.accumulated + self.step * surprisal_bits(seen)
+            costs = self.accumulated + self.step * self.agent.table.surprisals(seen)
             guess = self.cumulative + self.step * self.best.multiplier
             surplus = min(_RETURN_SHARE * open_gap * total / max(guess, 1e-9), self._most_surplus)
             cumulative, value, lead = self.multipliers.respond(costs, guess, surplus, self.clock.check, scale=total)
-            hidden = _worth(self.point.outcome.mixed(lead.outcome, weight))
+            hidden = self._worth(self.point.outcome.mixed(lead.outcome, weight))
             allowed = self.missed + self.step * _TOLERATED * open_gap
             if total * hidden >= value - allowed or self.step < _LEAST_STEP * self.total:
                 break
             self.step /= 2
-        self.rules += self.step * posteriors(seen)
+        self.rules += self.step * self.agent.table.posteriors(seen)
         self.point = self.point.mixed(lead, weight)
         self.lead, self.accumulated, self.total, self.cumulative = lead, costs, total, cumulative
         self.missed = allowed
@@ -294,7 +298,7 @@ class _Ascent:
                 return
             self._offer(rule, 0.0)
         pairs = self.agent.pairs
-        if pairs.graph.sizes[-1] > 1 and pairs.hidden.split_time > 0:
+        if pairs.graph.sizes[-1] > 1 and pairs.hidden.split_time > 0 and pairs.hidden.path is None:
             if blind is None:
                 blind = solve_blind_game(
                     self.agent.problem, self.threshold, gap, self.clock.share(_BLIND_SHARE).silent()
@@ -307,7 +311,7 @@ class _Ascent:
 
     def _offer(self, rule: np.ndarray, multiplier: float, trials: int = 6) -> None:
         clock = Clock(self.clock.left + _LAST_BOUND_SECONDS)
-        costs = rule_costs(rule, self.agent.pairs.reachable)
+        costs = rule_costs(rule, self.agent.table.reachable)
         starts = [(multiplier, trials)]
         if self.multipliers.at_largest and trials > 1:
             starts = [(large / self.agent.largest_reward, 1) for large in _MULTIPLIERS_AT_LARGEST]
@@ -336,7 +340,7 @@ class _Ascent:
         table = self.agent.problem.secret_table
         more = len(self.agent.problem.models) * len(table.memory_names) > 1
         return GameResult(
-            lower=_worth(outcome),
+            lower=self._worth(outcome),
             upper=self.best.upper,
             multiplier=self.best.multiplier,
             costs=self.best.costs,

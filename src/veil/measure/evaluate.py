@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from ..common.checks import Defects, as_floats, is_number
 from ..common.clock import Clock, OutOfTime
-from ..common.errors import TooLargeError
+from ..common.errors import InputError, TooLargeError
 from ..engine.chain import Chain, make_chain
 from ..engine.followed import Followed
 from ..engine.joint import DEFAULT_MEMORY
@@ -322,6 +322,10 @@ def _covered(problem: Problem, method: str) -> dict[str, bool]:
 def _of_path(chain: Chain, settings: _Settings, *, gradient: bool) -> Measured:
     """A whole path: all sequences where `auto` may and they fit half of the time, else a sample."""
     budget, reason = settings.budget, ""
+    if settings.workers != 1:
+        raise InputError(
+            "workers", ["samples of a whole path (veil.Trajectory) are drawn by one process: leave it out"]
+        )
     if settings.method in ("auto", "exact"):
         whole = settings.method == "exact"
         try:

@@ -9,6 +9,7 @@ from ..common.clock import Clock, ProgressOption
 from ..common.errors import InputError, TooLargeError, VeilError
 from ..common.logs import entropy_bits
 from ..common.rounding import lower_text, upper_text
+from ..engine.chain import make_chain
 from ..engine.feasibility import check_constraints
 from ..engine.return_range import best_action_values, max_return
 from ..engine.return_range import threshold as wanted_return
@@ -16,8 +17,10 @@ from ..game.refine import EnclosedGame, enclose_game
 from ..game.responses import AgentProblem
 from ..game.several import enclose_constrained_game, solve_constrained_game
 from ..game.solve import GameResult, solve_game
-from ..measure.evaluate import expected_return
+from ..measure.evaluate import expected_return, opacity
+from ..measure.exact import Budget
 from ..measure.result import Opacity
+from ..measure.trajectory import path_bits
 from ..policy.history import Decisions, HistoryPolicy
 from ..problem.problem import Problem
 from ..problem.return_rounding import return_rounding
@@ -37,6 +40,8 @@ _LONG = "policies with finite memory of the events"
 _LONG_SECONDS = (
     600.0  # of the search by finite memory, where no limit is given: more and more memory always gains a little
 )
+_MEASURE_SECONDS = 20.0  # at most, for the opacity of a policy whose game maximised an upper bound on it
+_PRIOR_SECONDS = 2.0  # for the entropy of a whole path before anything is seen, which no search needs
 _ASCENT_SHARE = 0.25  # of the time, for the search of time-dependent policies that the answer is compared with
 
 
@@ -87,7 +92,8 @@ def search_game(
     **Arguments:** `gap`: bits between the bounds at which the search ends, by default 0.001 on the tree and 0.05 where
     the tree does not fit and automata take its place; `time_limit`, seconds, by default none and 600 there.
 
-    **Raises:** `InfeasibleError` where no policy reaches the threshold.
+    **Raises:** `InfeasibleError` where no policy reaches the threshold; `TooLargeError` where the secret is a whole path and
+    the tree does not fit.
     """
     if problem.pairs:
         raise InputError(
@@ -106,6 +112,8 @@ def search_game(
                 result = solve_game(problem, threshold=aim, gap=gap or 1e-3, iterations=steps, clock=clock)
             return _from_tree(problem, result, clock)
         except TooLargeError:
+            if problem.secret_table.path is not None:
+                raise
             limited = Clock(_LONG_SECONDS, progress=clock.report) if time_limit is None else clock
             if problem.further:
                 enclosed = enclose_constrained_game(problem, gap=gap or 0.05, clock=limited)
@@ -146,7 +154,12 @@ def _better(problem: Problem, game: Solution, ascent: Solution) -> Solution:
 
 
 def _from_tree(problem: Problem, result: GameResult, clock: Clock) -> Solution:
-    opacity = Opacity(
+    bound = result.upper, result.stopped, result
+    if not result.is_exact:
+        policy = result.policy(problem)
+        measured = opacity(problem, policy, time_limit=max(_PRIOR_SECONDS, min(clock.left, _MEASURE_SECONDS)))
+        return _solution(problem, result, policy, measured, bound, _TREE, clock)
+    found = Opacity(
         bits=result.lower,
         lower=result.lower,
         upper=result.lower,
@@ -155,8 +168,7 @@ def _from_tree(problem: Problem, result: GameResult, clock: Clock) -> Solution:
         num_sequences=int(result.graph.sizes[-1]),
         reason="the game on the whole observation tree",
     )
-    bound = result.upper, result.stopped, result
-    return _solution(problem, result, result.policy(problem), opacity, bound, _TREE, clock)
+    return _solution(problem, result, result.policy(problem), found, bound, _TREE, clock)
 
 
 def _from_enclosure(problem: Problem, enclosed: EnclosedGame, clock: Clock) -> Solution:
@@ -167,7 +179,7 @@ def _from_enclosure(problem: Problem, enclosed: EnclosedGame, clock: Clock) -> S
         played, result = windows.problem, windows.revealing
     else:
         played, result = problem, refined.best
-    opacity = Opacity(
+    found = Opacity(
         bits=enclosed.lower,
         lower=enclosed.lower,
         upper=min(enclosed.upper, _prior_bits(played, result)),
@@ -177,7 +189,7 @@ def _from_enclosure(problem: Problem, enclosed: EnclosedGame, clock: Clock) -> S
         reason="the game by finite memory: the tree does not fit",
     )
     policy = lasting(problem, result.policy(played))
-    return _solution(problem, result, policy, opacity, (enclosed.upper, enclosed.stopped, enclosed), _LONG, clock)
+    return _solution(problem, result, policy, found, (enclosed.upper, enclosed.stopped, enclosed), _LONG, clock)
 
 
 def lasting(problem: Problem, policy: HistoryPolicy) -> HistoryPolicy:
@@ -207,6 +219,10 @@ def lasting(problem: Problem, policy: HistoryPolicy) -> HistoryPolicy:
 
 
 def _prior_bits(problem: Problem, result: GameResult) -> float:
+    """The entropy of the secret before anything is seen; of a path that of all paths alike, where the time does not suffice."""
+    if problem.secret_table.path is not None:
+        chain = make_chain(problem, result.policy(problem), paths=True)
+        return path_bits(chain, Budget(time_limit=_PRIOR_SECONDS))
     joint = AgentProblem(problem, result.pairs).outcome(list(result.tables)).joint
     return float(entropy_bits(joint.sum(axis=0)))
 
@@ -215,7 +231,7 @@ def _solution(
     problem: Problem,
     result: GameResult,
     policy: HistoryPolicy,
-    opacity: Opacity,
+    found: Opacity,
     bound: tuple[float, str, GameResult | EnclosedGame],
     words: str,
     clock: Clock,
@@ -236,7 +252,7 @@ def _solution(
     return Solution(
         policy=policy,
         policy_class=words,
-        opacity=opacity,
+        opacity=found,
         expected_return=stated_return(value, wanted, feasible),
         threshold=wanted,
         feasible=feasible,

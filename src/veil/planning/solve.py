@@ -136,8 +136,6 @@ def _why_no_proof(problem: Problem, solution: Solution, options: SolveOptions) -
         return "the search was interrupted"
     if solution.status is Status.INFEASIBLE:
         return "no feasible policy was found"
-    if problem.secret_table.path is not None:
-        return "certificates are about a secret with one value, and this one is a whole path"
     if options.hide != OWN:
         return "certificates are about the most bits of one pair, not about the least of several"
     if options.objective != "entropy":

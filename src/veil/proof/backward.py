@@ -9,12 +9,12 @@ from jaxtyping import Float, Int
 from .arithmetic import FLOOR, LARGEST, UNIT, gamma, require
 from .certificate import Witness
 from .checked_problem import Bounds, CheckedProblem, Paid
+from .path_rules import KRAFT_MARGIN, checked_path, path_costs
 from .prices import Lagrangian
 from .reading import is_finite, read_floats, read_integers
 
 _MOST_STEPS = 20_000  # of the largest return over an infinite horizon
 _AT_ONCE = 2**21  # moves followed at a time, which bounds the memory
-_KRAFT_MARGIN = 2.0**-40  # by which `Σ_z 2^−cost` must stay below one: far above the errors of exp2 and of the sum
 
 Keys = Int[np.ndarray, " n"]
 """Numbers `(node · N + x) · Z + z` for (node of the observer, hidden state, value of the secret); negative without a node."""
@@ -28,7 +28,8 @@ def rule_bound(
 
     Every (node, x, z) that some policy reaches is listed layer by layer; then `W_T = w + Σ_k λ_k s_k d_k^T v_k(x)` and
     `W_t(m,x,z) = max_a [Σ_k λ_k s_k d_k^t R_k(x,a) + Σ P(x'|x,a) b(e|a,x') W_{t+1}(m',x',z')]` go back over them. The bound is
-    infinite where the graph has no node, or the rule no cost, for something reachable.
+    infinite where the graph has no node, or the rule no cost, for something reachable. For a whole path each move also pays
+    `−log2 q_t(x|x',m')`, and the end `−log2 q_T(x|m)`: `H(X_0 … X_T|Y) ≤ E[−log2 q_T − Σ_t log2 q_t]` for every policy.
 
     **Arguments:** `bounds`, δ_k, that of the return first; `values`, `(K, S)`: what is earned after T, for an infinite return.
 
@@ -51,21 +52,31 @@ def rule_bound(
         layers.append(_distinct(np.concatenate(parts)))
     rest, z = np.divmod(layers[-1], problem.values)
     node, x = np.divmod(rest, problem.size)
-    value = lagrangian.at_the_end(np.where(node < 0, np.inf, witness.costs[node, z]), x)
+    value = np.where(node < 0, np.inf, witness.costs[node, z])
+    if problem.path is not None:
+        value += path_costs(problem, witness, horizon, layers[-1], x)
+    value = lagrangian.at_the_end(value, x)
     if not np.isfinite(value).all():
         return math.inf
     sizes = [float(np.abs(value).max()) + lagrangian.last_size]
     for time in range(horizon - 1, -1, -1):
-        parts, (paid, size) = [], lagrangian.at(time)
+        parts, largest, (paid, size) = [], 0.0, lagrangian.at(time)
         for part in _blocks(problem, layers[time]):
-            place = np.searchsorted(layers[time + 1], _ahead(problem, witness, time, part))
-            parts.append(_best_scores(problem, _hidden_state(problem, part), place, value, 1.0, paid))
-        sizes.append(float(np.abs(value).max() + size))
+            x, ahead = _hidden_state(problem, part), _ahead(problem, witness, time, part)
+            after = value[np.searchsorted(layers[time + 1], ahead)]
+            if problem.path is not None:
+                after += path_costs(problem, witness, time, ahead, x[problem.moves(x)[0]])
+            largest = max(largest, float(np.abs(after).max()))
+            parts.append(_best_scores(problem, x, after, 1.0, paid))
+        sizes.append(largest + size)
         value = np.concatenate(parts)
+        if not np.isfinite(value).all():
+            return math.inf
     terms = (mass * value[np.searchsorted(layers[0], begun)]).tolist()
     slacks = lagrangian.slacks(bounds)
-    # Each further quantity is a product and a sum more.
-    error = (gamma(problem.terms + 12 + 2 * (len(problem.paid) - 1)) + 2.02 * problem.defect) * math.fsum(sizes)
+    # Each further quantity is a product and a sum more, and a cost of the path is a sum.
+    more = 2 * (len(problem.paid) - 1) + (problem.path is not None)
+    error = (gamma(problem.terms + 12 + more) + 2.02 * problem.defect) * math.fsum(sizes)
     error += (gamma(8) + 3.03 * problem.defect) * math.fsum(map(abs, terms))
     error += 8 * UNIT * math.fsum(map(abs, slacks)) + FLOOR + lagrangian.left_out
     return (math.fsum(terms) - math.fsum(slacks)) + 1.01 * error
@@ -84,7 +95,7 @@ def continuation_values(
     require(good, f"values: expected finite numbers of shape {shape}")
     value, discount = given[problem.model_state], problem.discount
     reward = problem.paid[0].reward
-    best = _best_scores(problem, np.arange(problem.size), problem.target, value, discount, reward)
+    best = _best_scores(problem, np.arange(problem.size), value[problem.target], discount, reward)
     error = (gamma(problem.terms + 8) + 2.02 * problem.defect) * (np.abs(value).max() + np.abs(reward).max())
     return value, float(1.02 * (np.abs(value - best).max() + error) / (1 - discount))
 
@@ -98,7 +109,7 @@ def largest_return(problem: CheckedProblem, paid: Paid | None = None, *, sign: f
         value, steps = 0 * value, _MOST_STEPS
     everywhere = np.arange(problem.size)
     for _ in range(steps):
-        before, value = value, _best_scores(problem, everywhere, problem.target, value, paid.discount, reward)
+        before, value = value, _best_scores(problem, everywhere, value[problem.target], paid.discount, reward)
         if problem.endless and np.abs(value - before).max() <= 1e-13 * np.abs(value).max():
             break
     x, _, mass = problem.start
@@ -120,7 +131,7 @@ def _checked_rule(problem: CheckedProblem, witness: Witness, bounds: Bounds) -> 
     require(fits, "rule: its shape is not the problem's")
     require((costs >= 0) & ((costs <= LARGEST) | np.isinf(costs)), "rule: a cost is negative or above 2^900")
     kraft = np.exp2(-costs).sum(axis=1)
-    require(kraft <= 1 - _KRAFT_MARGIN, "rule: the probabilities 2^-cost of a node sum to more than one")
+    require(kraft <= 1 - KRAFT_MARGIN, "rule: the probabilities 2^-cost of a node sum to more than one")
     threshold = bounds[0]
     require(threshold is not None or witness.multiplier == 0, "rule: there is a multiplier, and no threshold for it")
     prices = (witness.multiplier, *witness.prices)
@@ -129,7 +140,8 @@ def _checked_rule(problem: CheckedProblem, witness: Witness, bounds: Bounds) -> 
         right = is_finite(price) and 0 <= price * max(1.0, one.largest) <= LARGEST
         require(right, f"rule: its multiplier is {price!r}, expected a number from 0 to 2^900 over the largest reward")
     multiplier, *others = map(float, prices)
-    return Witness(first, following, costs, multiplier, witness.memory, tuple(others))
+    path = checked_path(problem, witness, sizes)
+    return Witness(first, following, costs, multiplier, witness.memory, tuple(others), *path)
 
 
 def _key(problem: CheckedProblem, node: np.ndarray, x: np.ndarray, z: np.ndarray) -> Keys:
@@ -151,16 +163,15 @@ def _ahead(problem: CheckedProblem, witness: Witness, time: int, keys: Keys) -> 
 def _best_scores(
     problem: CheckedProblem,
     x: Keys,
-    target: Keys,
-    value: Float[np.ndarray, " n"],
+    value: Float[np.ndarray, " m"],
     factor: float,
     reward: Float[np.ndarray, "N A"],
-) -> Float[np.ndarray, " m"]:
-    """`max_a [R(x,a) + factor · Σ P b value(target)]` for each x; `target` for all its moves in order."""
+) -> Float[np.ndarray, " n"]:
+    """`max_a [R(x,a) + factor · Σ P b value]` for each x; `value` for all its moves in order."""
     position, move = problem.moves(x)
     pair = position * problem.actions + problem.row[move] % problem.actions
     begins = np.flatnonzero(np.diff(pair, prepend=-1))
-    sums = factor * np.add.reduceat(problem.chance[move] * value[target], begins)
+    sums = factor * np.add.reduceat(problem.chance[move] * value, begins)
     position, action = position[begins], pair[begins] % problem.actions
     scores = sums + reward[x[position], action]
     return np.maximum.reduceat(scores, np.flatnonzero(np.diff(position, prepend=-1)))

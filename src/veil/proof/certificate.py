@@ -40,6 +40,10 @@ class Witness(Value):
     `costs[node, z] = −log2 q(z|node)` at time T, `Σ_z 2^−cost ≤ 1`, infinite where it excludes z. `multiplier` is λ, in
     bits per unit of return; `memory` describes in words what it remembers; `prices`: the multiplier of each further
     constraint, in bits per unit of its quantity.
+
+    For a secret that is a whole path the rule is one of states before others, `q_t(x_t|x_{t+1},node)` and `q_T(x_T|node)`:
+    `path_keys[t]` lists the triples (node, x_{t+1}, x_t) that it does not exclude, in order, with x_{t+1} = 0 at t = T, and
+    `path_costs[t]` the bits of each. Where path and events do not tell the hidden state x, what the path shows takes its place.
     """
 
     first: Int[np.ndarray, " F"]
@@ -48,6 +52,8 @@ class Witness(Value):
     multiplier: float
     memory: str
     prices: tuple[float, ...] = ()
+    path_keys: tuple[Int[np.ndarray, "k 3"], ...] = ()
+    path_costs: tuple[Float[np.ndarray, " k"], ...] = ()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -248,6 +254,9 @@ class Certificate(Value):
         arrays = {} if self.witness is None else {"first": self.witness.first, "costs": self.witness.costs}
         if self.values is not None:
             arrays["values"] = self.values
+        if self.witness is not None:
+            arrays |= {f"path_keys.{time}": keys for time, keys in enumerate(self.witness.path_keys)}
+            arrays |= {f"path_costs.{time}": costs for time, costs in enumerate(self.witness.path_costs)}
         arrays |= {f"following.{number}": table for number, table in enumerate(self._steps[0])}
         return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
 
@@ -294,7 +303,11 @@ def _assembled(cls: type[Certificate], head: dict[str, Any], arrays: dict[str, n
         following = tuple(arrays[f"following.{int(number)}"] for number in witness["steps"])
         prices = tuple(map(float, witness.get("prices", ())))
         price, memory = float(witness["price"]), str(witness["memory"])
-        witness = Witness(arrays["first"], following, arrays["costs"], price, memory, prices)
+        path = [
+            tuple(arrays[f"{name}.{time}"] for time in range(len(following) + 1) if f"{name}.{time}" in arrays)
+            for name in ("path_keys", "path_costs")
+        ]
+        witness = Witness(arrays["first"], following, arrays["costs"], price, memory, prices, *path)
     left, right = head.pop("window")
     values, window = arrays.get("values"), (int(left), int(right))
     found = cls(**head, window=window, witness=witness, values=values, constraints=constraints)

@@ -187,7 +187,9 @@ class _PolicyPart:
     def best(self, clock: Clock, gap: float) -> tuple[PolicyValues, _Way, bool]:
         """The values, how they were found, and whether the search went to its end without an interrupt."""
         try:
-            if not self._try([self._way(FLOOR)], clock.share(_EXACT_SHARE, more=_GRACE)):
+            # A window holds only the last part of a path, so all of the time may go to all histories.
+            share = _EXACT_SHARE if self.problem.path is None else 1.0
+            if not self._try([self._way(FLOOR)], clock.share(share, more=_GRACE)):
                 # The observer is told the secret's state: nothing is hidden, and only the return is found.
                 if not self._try([self._way(FLOOR, window=_around(self.problem, 0))], UNLIMITED, MOST_MOVES):
                     raise TooLargeError(

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,6 +12,7 @@ from ..common.logs import log2_of_count
 from ..problem.problem import Problem
 from ..problem.return_rounding import centre_of
 from .arithmetic import FLOOR, LARGEST, UNIT, defect_of, require
+from .path_rules import tells_state
 
 Numbers = Int[np.ndarray, " n"]
 Columns = tuple[np.ndarray, ...]
@@ -48,6 +50,7 @@ class CheckedProblem:
     `terms`: the most moves of one (x, a). For each x: `available (N, A)`, and `label (N)`, the value that the secret takes if
     it is settled there, at `secret_time`. `paid`: what is bounded, the return first, then the quantities of the further
     constraints. `endless`: the return is over an infinite horizon. `most_bits ≥ log2 |Z|`. `defect` is ρ of all distributions.
+    Where the secret is a whole path, `path (N)` is what it shows of x, and `tells_state`: path and events tell every x.
 
     Example: one model, one action, a memoryless secret; state 0 goes to 0 or 1 with probability 1/2, state 1 stays; the
     observer sees 0 in state 0, and in state 1 it sees 0 or 1 with probabilities 1/4 and 3/4; the start is state 0. Then
@@ -65,9 +68,6 @@ class CheckedProblem:
 
     def __init__(self, problem: Problem):
         table, observer, models = problem.secret_table, problem.observer, problem.models
-        require(
-            table.path is None, "problem: its secret is a whole path (veil.Trajectory), which no certificate covers"
-        )
         memories, states = table.memory_step.shape
         self.problem, self.states, self.actions = problem, states, problem.num_actions
         self.horizon, self.discount, self.values = problem.horizon, problem.discount, len(table.value_names)
@@ -75,7 +75,10 @@ class CheckedProblem:
         self.size = len(models) * memories * states
         self.events = observer.num_observations * (self.actions if observer.sees_actions else 1)
         self.first_events = observer.num_observations if observer.sees_first else 1
+        self.path = None if table.path is None else np.tile(table.path, len(models) * memories)
         self.most_bits = _log2_rounded_up(self.values)
+        if self.path is not None:
+            self.most_bits = (self.horizon + 1) * _log2_rounded_up(int(self.path.max()) + 1) * (1 + UNIT)
         model, memory, state = np.unravel_index(np.arange(self.size), (len(models), memories, states))
         self.model_state = model, state
         rewards = np.stack([one.rewards for one in models])[model, state]
@@ -117,6 +120,16 @@ class CheckedProblem:
             f"problem: its rewards sum to up to {spread:.3g}, expected 2^900 (about 8e270) or less: scale them",
         )
         return Paid(reward, terminal, discount, sign, largest, offset, given)
+
+    @cached_property
+    def tells_state(self) -> bool:
+        """Whether the secret is a path that, with the events, tells every x."""
+        return tells_state(self)
+
+    @cached_property
+    def codes(self) -> Numbers | None:
+        """What a rule for a whole path tells apart: each x where the path and the events tell it, else what the path shows."""
+        return np.arange(self.size) if self.tells_state else self.path
 
     def moves(self, x: Numbers) -> tuple[Numbers, Numbers]:
         """All moves from each x: the position in `x`, and the number of the move.

@@ -13,7 +13,6 @@ from ..measure.constrained import ConstraintValue, further_constraints
 from ..policy.policy import Policy
 from ..problem.problem import Problem
 from ..problem.return_rounding import always_met, further_rounding
-from ..problem.secrets.last_state import LastState
 from .checked_problem import Bounds, CheckedProblem
 from .policy_values import PolicyReturns, policy_return
 
@@ -67,8 +66,6 @@ def _stated(one: ConstraintValue, met: bool) -> ConstraintValue:
 
 def _verified(problem: Problem, policy: Policy) -> PolicyReturns | None:
     """What the verifier proves of a policy's return and constraints; None where it cannot."""
-    if problem.secret_table.path is not None:  # which the verifier does not cover, and no return depends on
-        problem = problem.replace(secret=LastState([0]))
     try:
         return policy_return(CheckedProblem(problem), policy, after_horizon(problem), bounds_of(problem))
     except VeilError:  # too large for the verifier, or an observer that it does not cover

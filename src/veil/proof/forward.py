@@ -11,6 +11,7 @@ from ..common.logs import log2_or_zero
 from .arithmetic import FLOOR, TINY, UNIT, defect_of, discount_power, gamma, group
 from .checked_policy import CheckedPolicy
 from .checked_problem import CheckedProblem, Paid
+from .entropy import Entropy, conditional_entropy
 from .merging import merge_histories
 
 MOST_MOVES = 2**25  # of one step, at about 80 bytes each
@@ -50,6 +51,10 @@ class ForwardPass:
     used. Weights below `below` are left out, `lost` bounds their sum. `merge`: how many histories to keep apart, 0 for
     all; `charged`: the bits that merging may have cost. `sums`: what is paid of each quantity of the problem.
 
+    Where the secret is a whole path that with the events tells W = (memory, x), its entropy is
+    `H(W_T|h_T) + Σ_t H(W_t|W_{t+1},h_{t+1})`, since W_{t+1} separates the past from the future; `terms` are those of the sum.
+    For any other path z numbers what it has shown so far.
+
     Example: the problem of `CheckedProblem`, whose secret is the state at T = 1. At first there is one entry, history 0
     (observation 0) in x = 0 with mass 1. After `step(0)` there are three: history 0 (0 again) in x = 0 with mass 1/2 and in
     x = 1 with 1/8, history 1 in x = 1 with 3/8. `bits()` is then `5/8 · h(1/5) ≈ 0.4512`, plus and minus its error.
@@ -71,8 +76,10 @@ class ForwardPass:
         self.below, self.merge, self.charged = max(below, FLOOR), merge, 0.0
         self.roundings, self.defect, self.lost, self.most_in_a_step = 2.0, problem.defect, 0.0, 0.0
         self.sums = [Sum(paid) for paid in problem.paid]
+        # A memory that is not drawn follows from path and events.
+        self.tells, self.terms = problem.tells_state and policy.nodes == 1, list[Entropy]()
         x, event, mass = problem.start
-        memory, z = policy.remembers(0, x, x, x, event), problem.settled(0, x, np.zeros_like(x))
+        memory, z = policy.remembers(0, x, x, x, event), self._value(0, x, np.zeros_like(x))
         self._store(event if apart else 0 * x, memory, x, z, mass)
 
     def enter(self, law: "ForwardPass", *, reveal: bool) -> None:
@@ -90,7 +97,7 @@ class ForwardPass:
         **Raises:** `TooLargeError` where there are more than `most_moves`; `OutOfTime` where the clock would not allow them.
         """
         problem, nodes = self.problem, self.policy.nodes
-        choices = self.policy.choices(time, self.memory, self.x, self.z)
+        choices = self.policy.choices(time, self.memory, self.x, self.z if problem.path is None else 0 * self.z)
         self.defect = max(self.defect, defect_of(choices.sum(axis=1), choices.shape[1], "policy"))
         for one in self.sums:
             one.pay(time, self.mass, self.x, choices, nodes)
@@ -113,9 +120,17 @@ class ForwardPass:
             memory = self.policy.remembers(time + 1, self.memory[position], self.x[position], x, event)
         history = self.history[position] * problem.events + event if self.apart else 0 * x
         self.roundings += 3
-        self._store(history, memory, x, problem.settled(time + 1, x, self.z[position]), mass[kept])
+        if self.apart and self.tells:
+            self.terms.append(conditional_entropy(mass[kept], position, history, memory, x))
+        self._store(history, memory, x, self._value(time + 1, x, self.z[position]), mass[kept])
         if self.apart and self.merge:
             self._merge()
+
+    def _value(self, time: int, x: Int[np.ndarray, " n"], z: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+        """The value of the secret in x, z before; of a path that does not tell x, a number for all of it so far."""
+        if self.problem.path is None or self.tells or not self.apart:
+            return self.problem.settled(time, x, z)
+        return group(z, self.problem.path[x])[1]
 
     def _store(self, history: Int[np.ndarray, " n"], *columns: np.ndarray) -> None:
         """Add up the masses of equal (history, memory, x, z)."""
@@ -138,14 +153,14 @@ class ForwardPass:
         return gamma(self.roundings + 2) + 3.03 * (self.problem.horizon + 1) * self.defect
 
     def bits(self) -> tuple[float, float]:
-        """Proven lower and upper bounds on `H(Z | history)`."""
-        index, number = group(self.history, self.z)
-        self.roundings += int(np.bincount(number).max(initial=1)) - 1
-        joint, row = np.bincount(number, self.mass), self.history[index]
-        total = np.bincount(row, joint)
-        found = math.fsum(-joint * log2_or_zero(joint / total[row]))
-        error = 1.5 * (self.problem.values + 2) * UNIT * math.fsum(joint) + 12 * UNIT * found
-        eta, most = self.relative_error(), self.problem.most_bits
+        """Proven lower and upper bounds on `H(Z | history)`, or on the entropy of the path."""
+        problem = self.problem
+        value = group(self.memory, self.x)[1] if self.tells else self.z
+        most = problem.values if problem.path is None else None
+        terms = [*self.terms, conditional_entropy(self.mass, value, self.history, most=most)]
+        self.roundings += max(one.together for one in terms) - 1
+        found, error = math.fsum(one.bits for one in terms), math.fsum(one.error for one in terms)
+        eta, most = self.relative_error(), problem.most_bits
         # Whether a path was left out is one more unknown: H ≤ H(kept) + lost · log2|Z| + h(lost).
         missed = self.lost * (most + 2 - float(log2_or_zero(np.array(self.lost)))) if self.lost < 0.3 else most
         upper = (found + error) * (1 + 1.01 * eta) + missed + 8 * UNIT

@@ -6,7 +6,7 @@ memory where that does not fit. Each rule counts for the bound that the verifier
 """
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -15,8 +15,10 @@ from ..common.clock import ENDED_BY_CALLER, Clock, OutOfTime, Stop, interruptibl
 from ..common.errors import InputError, TooLargeError
 from ..common.logs import code_lengths_bits, posteriors
 from ..engine.hidden import build
+from ..engine.moves import situations
 from ..game.pairs import FullHistory, LastEvents, ObserverMemory, make_pairs
 from ..game.refine import SolvedGame, enclose_game
+from ..game.rule_tables import PathTable
 from ..game.several import enclose_constrained_game, solve_constrained_game
 from ..game.solve import GameResult, solve_game
 from .backward import rule_bound
@@ -90,7 +92,7 @@ class _Search:
 
     def try_simple(self) -> None:
         """The observer who stops looking after the first event, for a secret settled at time 0; else one without memory."""
-        if self.problem.secret_time == 0:
+        if self.problem.secret_time == 0 and self.problem.path is None:
             witness = _first_event(self.problem)
             if self._induction_seconds(len(witness.costs)) < self.clock.left:
                 self.offer(witness)
@@ -106,6 +108,8 @@ class _Search:
         found = self._game(FullHistory(), self.clock, self.gap)
         if found is not None or self._induction_seconds(self.problem.events) > self.clock.left:
             return found
+        if self.problem.path is not None:
+            return None
         problem, limited = self.problem.problem, self.clock.share(_GAME_SHARE)
         try:
             if problem.further:
@@ -144,9 +148,18 @@ class _Search:
 
 
 def _even_odds(problem: CheckedProblem) -> Witness:
-    """The observer who remembers nothing and holds every value for equally likely: `log2 |Z|`."""
+    """The observer who remembers nothing and holds every value for equally likely, or every state that can precede another."""
     first = np.zeros(_first_events(problem), dtype=np.int32)
-    return _staying(problem, first, np.full((1, problem.values), 1 / problem.values))
+    found, codes = _staying(problem, first, np.full((1, problem.values), 1 / problem.values)), problem.codes
+    if codes is None:
+        return found
+    count = int(codes.max()) + 1
+    before = np.unique(codes[problem.target] * count + codes[problem.row // problem.actions])
+    keys = [np.stack([0 * key, key // count, key % count], axis=1) for key in (before, np.arange(count))]
+    rows = [np.unique(key[:, 1], return_inverse=True, return_counts=True)[1:] for key in keys]
+    costs = [code_lengths_bits(1 / counts[row.ravel()]) + _MARGIN for row, counts in rows]
+    keys, costs = ((*[part[0]] * problem.horizon, part[1]) for part in (keys, costs))
+    return replace(found, path_keys=keys, path_costs=costs)
 
 
 def _first_event(problem: CheckedProblem) -> Witness:
@@ -184,5 +197,26 @@ def _witness(problem: CheckedProblem, game: GameResult) -> Witness:
         raise InputError("game", ["its observer is told the hidden state, so its bound is not one over all policies"])
     missing = problem.horizon - len(graph.following)
     following = (*graph.following, *[_loops(problem, graph.sizes[-1])] * missing)
-    costs = np.where(game.pairs.reachable, game.costs + _MARGIN, np.inf)
-    return Witness(graph.first, following, costs, game.multiplier, graph.kind, game.prices)
+    path = ((), ())
+    if game.pairs.hidden.path is None:
+        costs = np.where(game.pairs.reachable, game.costs + _MARGIN, np.inf)
+    else:
+        costs, path = np.full((graph.sizes[-1], 1), _MARGIN), _path_rule(problem, game)
+    return Witness(graph.first, following, costs, game.multiplier, graph.kind, game.prices, *path)
+
+
+def _path_rule(problem: CheckedProblem, game: GameResult) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
+    """The keys and costs of a game's rule for a whole path, in the verifier's numbers of what it tells apart."""
+    hidden, table = game.pairs.hidden, PathTable(game.pairs)
+    assert problem.codes is not None
+    assert table.is_exact == problem.tells_state, "game and verifier must agree on what the events tell"
+    numbers = situations(problem.problem, hidden) if table.is_exact else np.arange(table.num_codes)
+    keys, costs = [], []
+    for time, (key, cost) in enumerate(zip(table.keys, table.parts(game.costs), strict=True)):
+        rest, before = np.divmod(key, table.num_codes)
+        node, after = np.divmod(rest, table.num_codes)
+        triple = np.stack([node, numbers[after] if time < problem.horizon else after, numbers[before]], axis=1)
+        order = np.lexsort(triple.T[::-1])
+        keys.append(triple[order].astype(np.int32))
+        costs.append(cost[order] + _MARGIN)
+    return tuple(keys), tuple(costs)
