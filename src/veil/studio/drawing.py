@@ -31,6 +31,7 @@ _HORIZON = 10  # decisions of a scenario made from a model file, unless another 
 _MOST_CHANGES = 500
 _AT_LINE = re.compile(r"\(at line (\d+), column \d+\)")
 _NO_NAME = re.compile(r"[^\w.+-]")  # what the name of a file in our own folder should not hold
+_IN_DRAWING = re.compile(r"^line \d+, column \d+: ")
 _CELL = re.compile(r"\((\d+), (\d+)\)")
 
 
@@ -137,6 +138,7 @@ def _placed(defect: Defect, source: Source, text: str) -> dict[str, Any]:
     message = defect.message.removeprefix(f"{place}: ")
     if defect.at[:2] == ("grid", "drawing") and len(defect.at) > 2 and line is not None:
         line = _line_of_row(source, text, line, int(defect.at[2]))
+        place, message = f"line {line}, [grid] drawing", _IN_DRAWING.sub("", message)
     return {"message": message, "place": place, "line": line, "cell": cell}
 
 
