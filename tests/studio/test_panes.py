@@ -1,5 +1,6 @@
 """The panes Draw, Look and Play in a browser: a world is drawn, two policies are compared, both roles are played."""
 
+import dataclasses
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,11 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import veil
+from veil.common.rounding import lower_text
+from veil.formats.results.folder import write_result
 from veil.formats.scenario.load import read_scenario
+from veil.studio.folders import RESULT, SCENARIO, asked
+from veil.studio.runs import Runs
 from veil.studio.state import Studio
 
 TIGER = Path(__file__).parent.parent / "formats" / "data" / "tiger.pomdp"
@@ -110,6 +115,21 @@ def test_defects_appear_beside_their_places_while_typing(open_studio: OpenStudio
     expect(page.locator(".defects li").first).to_be_visible()
 
 
+def test_a_message_that_comes_late_takes_nothing_back(open_studio: OpenStudio, studio: Studio):
+    page = open_studio(pane="draw")
+    before = text_of(page)
+    studio.set_scenario(before, name="first")
+    expect(page.locator("#name")).to_have_text("first")  # the page listens
+    with page.expect_response("**/api/scenario"):
+        page.locator("#pane-draw textarea").fill(before.replace("horizon = 7", "horizon = 8"))
+    stale = {"scenario": before, "name": "late", "edition": studio.edition - 1}
+    studio.events.publish("scenario", stale)
+    expect(page.locator("#name")).to_have_text("late")  # it has come
+    assert "horizon = 8" in text_of(page)
+    studio.set_scenario(before, name="newer")
+    expect(page.locator("#pane-draw textarea")).to_have_value(before)
+
+
 def test_a_model_file_becomes_a_scene(open_studio: OpenStudio):
     page = open_studio(pane="draw")
     page.locator("text=Open…").click()
@@ -122,14 +142,29 @@ def test_a_model_file_becomes_a_scene(open_studio: OpenStudio):
     assert problem_of(page).model.states.all() == veil.from_pomdp(TIGER).model.states.all()
 
 
-def test_two_policies_side_by_side_at_the_same_time(open_studio: OpenStudio):
+def add_run(studio: Studio) -> veil.Solution:
+    """A run that is done, as its process leaves it."""
+    problem, folder = read_scenario(studio.scenario).problem, studio.folder / "runs" / "1"
+    folder.mkdir(parents=True)
+    (folder / SCENARIO).write_text(studio.scenario)
+    asked(studio.scenario, studio.name, None, {}).write(folder)
+    solution = veil.solve(problem, starts=1, iterations=3, certificate=False)
+    certificate = veil.certify(problem, solution.policy, time_limit=1)
+    solution = dataclasses.replace(solution, certificate=certificate)
+    write_result(folder / RESULT, problem, solution, scenario=str(folder / SCENARIO))
+    studio.runs = Runs(studio.folder / "runs", studio.events)
+    return solution
+
+
+def test_two_policies_side_by_side_at_the_same_time(open_studio: OpenStudio, studio: Studio):
+    solution = add_run(studio)
     page = open_studio(pane="look")
     sides = page.locator(".side")
     expect(sides.nth(1).locator("[data-figure=belief][data-drawn=yes]")).to_be_visible()
     problem = veil.gallery.load("office-patrol")
     measured = veil.opacity(problem, veil.MarkovPolicy.uniform(problem))
-    for side in sides.all():
-        expect(side.locator("dd").first).to_contain_text(f"{measured.bits:.4f} bits")
+    for side, bits in zip(sides.all(), (solution.opacity.bits, measured.bits), strict=True):
+        expect(side.locator("dd").first).to_contain_text(f"{bits:.4f} bits")
     sides.first.locator("[data-figure=occupancy] input[type=range]").fill("5")
     for output in page.locator(".side output").all():
         expect(output).to_contain_text("time 5 of 7")
@@ -138,9 +173,9 @@ def test_two_policies_side_by_side_at_the_same_time(open_studio: OpenStudio):
     expect(sides.nth(1).locator("[data-figure=occupancy] output")).to_have_text("time 5 of 7")
 
 
-def test_the_observer_is_played(open_studio: OpenStudio):
+def test_the_observer_is_played(open_studio: OpenStudio, studio: Studio):
+    solution, problem = add_run(studio), veil.gallery.load("office-patrol")
     page = open_studio(pane="play")
-    problem = veil.gallery.load("office-patrol")
     page.locator("[data-role=observer]").click()
     for time in range(1, problem.horizon + 1):
         page.locator("text=Next observation").click()
@@ -149,7 +184,7 @@ def test_the_observer_is_played(open_studio: OpenStudio):
     page.get_by_label("Value of the secret").select_option("secret")
     page.get_by_label("Probability of your guess").fill("90")
     page.get_by_role("button", name="Guess").click()
-    observer = veil.ObserverFilter(problem, veil.MarkovPolicy.uniform(problem))
+    observer = veil.ObserverFilter(problem, solution.policy)
     for event in seen:
         observer.update(event)
     outcome = page.locator(".outcome").inner_text()
@@ -159,8 +194,9 @@ def test_the_observer_is_played(open_studio: OpenStudio):
     yours, bayes = (float(bits) for bits in re.findall(r"costs ([0-9.]+) bits", outcome))
     assert bayes == pytest.approx(-np.log2(observer.posterior[value]), abs=6e-4)
     assert yours == pytest.approx(-np.log2(0.9 if truth[1] == "secret" else 0.1), abs=6e-4)
-    uniform = veil.MarkovPolicy.uniform(problem)
-    expect(page.locator("[data-row=best]")).to_contain_text(f"{veil.opacity(problem, uniform).bits:.3f}")
+    expect(page.locator("[data-row=best]")).to_contain_text(f"{solution.opacity.bits:.3f}")
+    assert solution.certificate is not None
+    expect(page.locator("[data-row=proven]")).to_contain_text(lower_text(solution.certificate.lower))
     page.locator("#pane-play [data-figure=belief] input[type=range]").fill(str(problem.horizon))
     shown = page.locator("#pane-play .observing .bar div").evaluate_all(
         "(all) => all.map((bar) => Number(bar.dataset.p))"

@@ -28,8 +28,8 @@ class Studio:
     **Arguments:** `folder`: made where it does not exist.
 
     **Attributes:** `scenario`, the TOML text; `name`, of the problem unless the text gives one; `base`, the folder in which
-    the scenario's model files lie, None for none; `runs`; `port`, of the last server, 0 for none; `lock`, held by who reads and
-    changes several of these.
+    the scenario's model files lie, None for none; `runs`; `port`, of the last server, 0 for none; `edition`, which counts
+    the changes of the scenario; `lock`, held by who reads and changes several of these.
 
     **Raises:** `InputError` where the folder cannot be used or holds something else.
     """
@@ -41,6 +41,7 @@ class Studio:
         self.scenario, self.name = "", "scenario"
         self.base: Path | None = None
         self.port = 0
+        self.edition = 0
         self._source: dict[str, str] = {}
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -105,10 +106,11 @@ class Studio:
             raise Refused(413, f"the scenario has {len(text):,} characters, expected at most {MOST_CHARACTERS:,}")
         with self.lock:
             self.scenario = text
+            self.edition += 1
             if name is not None:
                 self.name, self.base = name, base
             self._write()
-        self.events.publish("scenario", {"scenario": self.scenario, "name": self.name})
+            self.events.publish("scenario", {"scenario": text, "name": self.name, "edition": self.edition})
 
     def keep_port(self, port: int) -> None:
         """Note the port, so that open pages find the next server."""
@@ -161,11 +163,12 @@ class Studio:
 def show(request: Request, studio: Studio) -> dict[str, Any]:
     """Everything that a page needs to begin."""
     with studio.lock:
-        known = {"scenario": studio.scenario, "name": studio.name, "folder": str(studio.folder)}
-    return {**known, "runs": studio.runs.summaries()}
+        known = {"scenario": studio.scenario, "name": studio.name, "edition": studio.edition}
+    return {**known, "folder": str(studio.folder), "runs": studio.runs.summaries()}
 
 
 def put_scenario(request: Request, studio: Studio) -> dict[str, Any]:
     """Keep the text that is edited; its defects are no reason not to."""
-    studio.set_scenario(text_of(request, "text"))
-    return {"name": studio.name}
+    with studio.lock:
+        studio.set_scenario(text_of(request, "text"))
+        return {"name": studio.name, "edition": studio.edition}

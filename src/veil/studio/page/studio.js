@@ -39,6 +39,7 @@ async function api(method, path, body) {
 }
 
 let text = "", name = "", timer = null;
+let unsaved = false, edition = 0; // the newest text of the server that the page knows; what is older comes late, and is left out
 const runs = new Map();
 
 // What a pane gets. Events: "scenario" (text), "runs" (list), "run" (one run), "gone" (id), "pane" (name), "resize".
@@ -49,6 +50,7 @@ const studio = {
   set scenario(changed) {
     if (changed === text) return;
     text = changed;
+    unsaved = true;
     emit("scenario", text);
     clearTimeout(timer);
     timer = setTimeout(save, SAVE_MS);
@@ -66,8 +68,11 @@ const studio = {
 async function save() {
   clearTimeout(timer);
   timer = null;
+  const sent = text;
   try {
-    await api("PUT", "/api/scenario", { text });
+    const answer = await api("PUT", "/api/scenario", { text });
+    edition = Math.max(edition, answer.edition);
+    if (sent === text) unsaved = false;
   } catch (error) {
     notice(error.message);
   }
@@ -75,19 +80,22 @@ async function save() {
 
 function notice(words) { document.getElementById("notice").textContent = words; }
 
-function receive(state) {
+// `begins`: the page has just connected; what it did not save while the server was away goes first.
+function receive(state, begins) {
   name = state.name;
   document.getElementById("name").textContent = name;
   document.title = `${name} – veil studio`;
-  if (timer === null && state.scenario !== text) {
-    text = state.scenario;
-    emit("scenario", text);
-  }
+  if (unsaved) { if (begins) save(); return; }
+  if (!begins && state.edition <= edition) return;
+  edition = state.edition;
+  if (state.scenario === text) return;
+  text = state.scenario;
+  emit("scenario", text);
 }
 
 async function refresh() {
   const state = await api("GET", "/api/state");
-  receive(state);
+  receive(state, true);
   runs.clear();
   for (const run of state.runs || []) runs.set(run.id, run);
   emit("runs", studio.runs);
@@ -95,7 +103,9 @@ async function refresh() {
 
 let offline = false;
 function connected(is) {
-  if (is && offline) refresh().then(() => notice("")).catch((error) => notice(error.message));
+  const again = offline;
+  // Also the first time: what happened before the page listened was not told.
+  if (is) refresh().then(() => { if (again) notice(""); }).catch((error) => notice(error.message));
   if (!is) notice("The server does not answer. Start veil studio again; nothing is lost.");
   offline = !is;
 }
@@ -146,7 +156,7 @@ for (const [number, tab] of tabs.entries()) {
 
 window.addEventListener("resize", () => emit("resize"));
 window.addEventListener("pagehide", () => {
-  if (timer !== null) fetch("/api/scenario", { method: "PUT", keepalive: true, headers: { "Content-Type": "application/json" }, body: JSON.stringify({ text }) });
+  if (unsaved) fetch("/api/scenario", { method: "PUT", keepalive: true, headers: { "Content-Type": "application/json" }, body: JSON.stringify({ text }) });
 });
 
 for (const [pane, module] of Object.entries(PANES)) module.start(document.getElementById(`pane-${pane}`), studio);
