@@ -14,6 +14,7 @@ import pytest
 import veil
 from tests.studio.conftest import Client
 from tests.studio.processes import ENDLESS, ended, processes_of, searching, until
+from veil.studio.folders import asked
 from veil.studio.runs import Run
 from veil.studio.state import Studio
 
@@ -96,6 +97,13 @@ def test_wrong_settings_are_told_and_begin_nothing(client: Client, studio: Studi
     answer = client("POST", "/api/runs", {"settings": settings}, 400)
     assert words in answer["error"]
     assert studio.runs.summaries() == []
+
+
+def test_another_method_does_without_what_it_does_not_have():
+    text = veil.gallery.scenario_text("delivery-order")  # its memory is time-dependent
+    document = asked(text, "order", None, {"method": "game", "gap": 0.1})
+    assert document.changes == ["solve.memory=", 'solve.method="game"', "solve.gap=0.1"]
+    assert asked(text, "order", None, {"method": "primal-dual"}).changes == ['solve.method="primal-dual"']
 
 
 def test_a_scenario_with_defects_begins_nothing(client: Client, studio: Studio):

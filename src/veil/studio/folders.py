@@ -54,9 +54,10 @@ def open_text(text: str, name: str, base: Path | None, changes: Sequence[str] = 
 
 def asked(text: str, name: str, base: Path | None, settings: Mapping[str, Any]) -> RunDocument:
     """What is asked of a new run; raises `InputError` listing what is wrong with the scenario or the settings."""
-    from .settings import read_changes
+    from .settings import read_changes, without_unused
 
     changes, kind, points = read_changes(settings)
+    changes = [*without_unused(text, settings), *changes]
     known = {"kind": kind, "name": name, "changes": changes, "points": points, "settings": dict(settings)}
     try:
         document = RunDocument(**known, base=None if base is None else str(base), created=time.time())

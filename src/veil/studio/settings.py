@@ -5,9 +5,10 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from ..common.errors import InputError
+from ..common.errors import InputError, ScenarioError
 from ..common.settings import settings as settings_of
-from ..planning.methods import METHODS
+from ..formats.scenario.text import parse
+from ..planning.methods import METHODS, unsupported
 from ..planning.options import FrontierOptions, SolveOptions
 
 _OWN = ("horizon", "min_return")  # keys of the scenario itself
@@ -45,6 +46,25 @@ def read_changes(given: Mapping[str, Any]) -> tuple[list[str], Literal["solve", 
     if wrong:
         raise InputError("settings", wrong)
     return changes, kind, points
+
+
+def without_unused(text: str, given: Mapping[str, Any]) -> list[str]:
+    """Changes that remove from the [solve] table of a scenario what another method that is asked for does not have.
+
+    They come before all others. What is wrong with the text or the method is found where the scenario is read.
+    """
+    method = given.get("method")
+    if not isinstance(method, str) or method not in METHODS:
+        return []
+    try:
+        table = parse("scenario", text).get("solve")
+    except ScenarioError:
+        return []
+    known = settings_of(SolveOptions)
+    if not isinstance(table, dict) or table.get("method", "auto") == method:
+        return []
+    own = {name: value for name, value in table.items() if name in known and name != "method"}
+    return [f"solve.{name}=" for name in unsupported(method, own)]
 
 
 def _toml(value: object) -> str | None:
