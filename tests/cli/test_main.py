@@ -99,6 +99,8 @@ def test_plain_text_has_no_escapes(arguments: tuple[str, ...]):
 
 BAD = [
     ("inspect", "absent.toml"),
+    ("studio", "absent.toml", "--no-browser"),
+    ("studio", "model.prism", "--no-browser"),
     ("inspect", "."),
     ("inspect", "broken.toml"),
     ("inspect", "binary.toml"),

@@ -106,7 +106,7 @@ def open_scenario(text: str, changes: Sequence[str] = ()) -> Opened:
     from .. import gallery
 
     if not text.startswith(GALLERY) and is_model_file(text):
-        raise _no_scenario(text)
+        raise no_scenario(text)
     found = gallery.open_scenario(text, changes)
     return Opened(found.problem, text, dict(found.settings), tuple(changes))
 
@@ -159,7 +159,8 @@ def is_model_file(text: str) -> bool:
     return not text.lower().endswith(".toml") and can("read_model", text)
 
 
-def _no_scenario(text: str) -> Exception:
+def no_scenario(text: str) -> Exception:
+    """What to raise for a model file where a scenario is needed."""
     from ..common.errors import InputError
 
     remedy = f"make a scenario of it with veil convert {text} {Path(text).stem}.toml --secret … --horizon …"

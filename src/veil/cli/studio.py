@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from .shared import GALLERY, JsonOption, complete_scenario, guarded, note, print_json
+from .shared import GALLERY, JsonOption, complete_scenario, guarded, is_model_file, no_scenario, note, print_json
 
 
 @guarded
@@ -37,6 +37,8 @@ def studio(
     """
     from ..studio.serve import serve
 
+    if scenario is not None and not scenario.startswith(GALLERY) and is_model_file(scenario):
+        raise no_scenario(scenario)
     name = "veil" if scenario is None else scenario.removeprefix(GALLERY)
     place = Path(f"{Path(name).stem}-studio") if folder is None else folder
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from ..common.errors import InputError
 from .server import HOST, StudioServer
-from .state import Studio
+from .state import Studio, read_source
 
 
 class Tell(Protocol):
@@ -26,6 +26,8 @@ def serve(folder: Path, scenario: str | None, *, port: int, opens: bool, tell: T
 
     **Raises:** `InputError` where folder, scenario or port cannot be used.
     """
+    if scenario is not None:
+        read_source(scenario)  # before a folder is made for it
     studio = Studio(folder)
     with studio.working():
         studio.open(scenario)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..common.errors import InputError
 from ..common.files import locked, write_whole
@@ -20,6 +20,28 @@ FORMAT = "veil-studio-1"
 _STATE, _SESSION, _RUNS = "studio.json", "session", "runs"
 _MOST_BYTES = 2**23
 MOST_CHARACTERS = 2**20  # of a scenario, as in its file
+
+
+class Source(NamedTuple):
+    """A scenario that was opened: where it lies, its text, the name of the problem, the folder of its model files."""
+
+    path: str
+    text: str
+    name: str
+    base: Path | None
+
+
+def read_source(scenario: str) -> Source:
+    """The text of a scenario, a file or `gallery:NAME`; raises `InputError` where it cannot be read as text."""
+    from ..formats.gallery import GALLERY, scenario_text
+
+    if scenario.startswith(GALLERY):
+        name = scenario.removeprefix(GALLERY)
+        return Source(scenario, scenario_text(name), name, None)
+    from ..formats.scenario.text import read_scenario_text
+
+    path = Path(os.path.abspath(scenario))
+    return Source(str(path), read_scenario_text(path), path.stem[:200], path.parent)
 
 
 class Studio:
@@ -78,24 +100,17 @@ class Studio:
 
         **Raises:** `InputError` where it cannot be read as text; what is wrong with its content appears on the page.
         """
-        from ..formats.gallery import GALLERY, scenario_text, starter
-        from ..formats.scenario.text import read_scenario_text
-
         if scenario is None:
             if not self.scenario:
+                from ..formats.gallery import starter
+
                 self.set_scenario(starter("grid"), name="scenario")
             return
-        if scenario.startswith(GALLERY):
-            source, base, name = scenario, None, scenario.removeprefix(GALLERY)
-            text = scenario_text(name)
-        else:
-            path = Path(os.path.abspath(scenario))
-            source, base, name = str(path), path.parent, path.stem[:200]
-            text = read_scenario_text(path)
-        known = {"path": source, "hash": hashlib.sha256(text.encode()).hexdigest()}
+        found = read_source(scenario)
+        known = {"path": found.path, "hash": hashlib.sha256(found.text.encode()).hexdigest()}
         if known != self._source:
             self._source = known
-            self.set_scenario(text, name=name, base=base)
+            self.set_scenario(found.text, name=found.name, base=found.base)
 
     def set_scenario(self, text: str, *, name: str | None = None, base: Path | None = None) -> None:
         """Put another scenario on the page, and keep it; without a name it is the same one, edited.

@@ -187,7 +187,7 @@ function makeCard(list, first, studio, form) {
   const tiles = make("dl", { class: "tiles" }, card), cells = {};
   for (const [name, label] of [["bits", "hidden"], ["return", "return"], ["upper", "proven at most"], ["gap", "gap"]]) {
     const tile = make("div", {}, tiles);
-    make("dt", {}, tile, label);
+    make("dt", {}, tile, first.kind === "frontier" && name === "bits" ? "most hidden" : label);
     cells[name] = make("dd", { "data-number": name }, tile, "–");
   }
   const bar = make("progress", { "aria-label": `Progress of run ${first.id}` }, card);
