@@ -88,7 +88,7 @@ def check(seed: int) -> int:
     if result.is_exact:
         assert bits == pytest.approx(result.lower, abs=1e-9)
     assert bits <= result.lower + 1e-9
-    certificate = veil.certify(problem, policy, 1.0, game=result, progress=False)
+    certificate = veil.certify(problem, policy, 600.0, game=result, progress=False)
     found = veil.verify(certificate, problem, policy)
     assert certificate.lower <= bits <= certificate.upper + 1e-9
     assert certificate.lower == pytest.approx(bits, abs=1e-9)
@@ -125,7 +125,7 @@ def test_an_observer_who_forgets_proves_no_less(seed: int) -> None:
     problem, group = case(seed)
     whole, short = (solve_game(problem, memory, gap=1e-3, iterations=300) for memory in (None, LastEvents(1)))
     assert short.upper >= whole.lower - 1e-9
-    certificate = veil.certify(problem, whole.policy(problem), 1.0, game=short, progress=False)
+    certificate = veil.certify(problem, whole.policy(problem), 600.0, game=short, progress=False)
     veil.verify(certificate, problem, whole.policy(problem))
     assert certificate.upper <= short.upper + 1e-6
     assert (

@@ -74,11 +74,8 @@ def solve(
     Example: veil solve patrol.toml -o patrol-result --memory timed --time-limit 60
     """
     from ..formats.results.folder import check_rerun, check_writable
-    from ..problem.secrets.trajectory import refuse_path
 
     opened = open_scenario(scenario, changes)
-    if report:
-        refuse_path(opened.problem.secret_table)  # before the search, whose answer has no report then
     chosen = _merged(opened.settings, _given(options, opened), quiet)
     folder = default_folder(scenario) if output is None else output
     check_writable(folder)

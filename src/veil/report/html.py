@@ -29,6 +29,7 @@ from .leaking import find_leaking, recommendations
 from .observing import event_text, most_revealing, sample_runs
 from .page_data import Material, page_data
 from .scene import make_scene
+from .smoothing import smooth_runs
 from .style import number_text, shortened
 
 _MARKER = b'<meta name="generator" content="veil">'
@@ -85,10 +86,14 @@ def make_report(
     found = make_answer(problem, answer, certificate)
     behaviour = behave(problem, found.solution.policy)
     room = _MOST_BELIEF // ((problem.horizon + 1) * problem.num_states)
-    sample = sample_runs(behaviour, max(2, min(runs, room)), seed)
+    shown, paths = max(2, min(runs, room)), problem.secret_table.path is not None
+    if paths:
+        (sample, leaking), revealing = smooth_runs(behaviour, shown, seed), None
+    else:
+        sample = sample_runs(behaviour, shown, seed)
+        leaking, revealing = find_leaking(behaviour, sample), most_revealing(behaviour, sample, sequences)
     curve, curve_class = read_curve(problem, frontier) if frontier is not None else ([], "")
-    leaking, revealing = find_leaking(behaviour, sample), most_revealing(behaviour, sample, sequences)
-    attacked = None if found.searched else attack(problem, found.solution.policy, _EPISODES, seed=seed)
+    attacked = None if found.searched or paths else attack(problem, found.solution.policy, _EPISODES, seed=seed)
     material = Material(make_scene(problem, behaviour.visits), behaviour, found, sample.runs, curve, leaking)
     return _pages().get_template("report.html.jinja").render(
         problem=problem,
@@ -102,7 +107,8 @@ def make_report(
         drawn=len(sample.events),
         revealing=revealing,
         leaking=leaking,
-        advice=recommendations(leaking, revealing.sequences, exact=revealing.exact),
+        advice=[] if revealing is None else recommendations(leaking, revealing.sequences, exact=revealing.exact),
+        reconstructed=sample.runs if paths else [],
         attacked=attacked,
         curve=curve,
         curve_class=curve_class,
@@ -145,6 +151,17 @@ def _grouped(events: Sequence[Event]) -> list[tuple[Event | None, int]]:
     return [*groups[:half], (None, len(groups) - _MOST_GROUPS), *groups[-half:]]
 
 
+def _secret_text(problem: Problem) -> str:
+    """The kind of secret, and how many values it has, or of a path how many states or groups it tells apart."""
+    path = problem.secret_table.path
+    count = (
+        f"values: {len(problem.secret_values):,}"
+        if path is None
+        else f"over {len(set(path.tolist())):,} states or groups"
+    )
+    return f"{type(problem.secret).__name__}, {count}"
+
+
 def _facts(problem: Problem, answer: Answer, seed: int) -> list[tuple[str, str]]:
     """Names and values of what is needed to reproduce the answer."""
     found, model = answer.solution, problem.model
@@ -162,7 +179,7 @@ def _facts(problem: Problem, answer: Answer, seed: int) -> list[tuple[str, str]]
         ("transitions", f"{model.num_transitions:,}"),
         ("observations", f"{problem.observer.num_observations:,}"),
         ("decisions (horizon)", f"{problem.horizon:,}"),
-        ("secret", f"{type(problem.secret).__name__}, values: {len(problem.secret_values):,}"),
+        ("secret", _secret_text(problem)),
         ("return", f"over {problem.return_over}, discount {number_text(problem.discount, 6)}"),
         ("required return", "none" if found.threshold is None else f"at least {number_text(found.threshold, 6)}"),
         *(one.fact() for one in found.constraints[found.threshold is not None :]),

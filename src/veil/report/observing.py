@@ -25,7 +25,8 @@ class ObservedRun:
 
     **Attributes:** `title`; `observations`, one per time, None where nothing is received at time 0; `posterior`,
     `(T+1, Z)`, of the secret; `belief`, `(T+1, S)`, of the agent's state; `states` `(T+1,)` and `secret`, the true ones,
-    None where only the observations are known.
+    None where only the observations are known. Where the whole path is secret, `path` is the most likely one given all
+    observations, by the names of its states, and `path_probability` how likely it is.
     """
 
     title: str
@@ -34,6 +35,8 @@ class ObservedRun:
     belief: Float[np.ndarray, "T+1 S"]
     states: Int[np.ndarray, " T+1"] | None = None
     secret: int | None = None
+    path: tuple[str, ...] = ()
+    path_probability: float = 0.0
 
 
 def event_text(event: Event | None) -> str:

@@ -63,6 +63,7 @@ def scene_data(scene: Scene) -> dict[str, object]:
     return {
         "horizon": problem.horizon,
         "split": problem.secret_table.time,
+        "path": problem.secret_table.path is not None,
         "silent": None if silent is None else problem.observer.observations[silent],
         "scene": _scene(scene),
     }
@@ -162,7 +163,7 @@ def run_data(scene: Scene, runs: Sequence[ObservedRun]) -> list[dict[str, object
                 "seen": [event_text(run.observations[time]) for time in times],
                 "states": [problem.model.states[int(run.states[time])] for time in times],
                 "at": scene.spots[run.states[times]].tolist(),
-                "lines": _lines(problem.secret_values, run, times),
+                "lines": _lines(problem.secret_values if not run.path else ("true state",), run, times),
                 "belief": pack_frames(scene.total(run.belief[times]), most),
             }
         )

@@ -17,6 +17,7 @@ from ..report.behaviour import Behaviour, behave
 from ..report.observing import sample_runs
 from ..report.page_data import figure_data
 from ..report.scene import Scene, make_scene
+from ..report.smoothing import smooth_runs
 from .folders import RESULT, read_run
 from .routes import Request, text_of
 
@@ -83,7 +84,8 @@ def look(request: Request, studio: "Studio") -> dict[str, Any]:
 
 def look_document(subject: Subject) -> dict[str, Any]:
     """`facts`, and `data`, which the script of the report draws."""
-    sample = sample_runs(subject.behaviour, _RUNS)
+    path = subject.problem.secret_table.path is not None
+    sample = smooth_runs(subject.behaviour, _RUNS)[0] if path else sample_runs(subject.behaviour, _RUNS)
     return {"facts": subject.facts(), "data": figure_data(subject.scene, subject.behaviour, sample.runs)}
 
 

@@ -3,11 +3,14 @@
 import math
 from typing import Any
 
+import numpy as np
+
 from ...common.errors import CertificateError
-from ...common.logs import entropy_bits
+from ...common.logs import entropy_bits, log2_of_count
 from ...engine.chain import make_chain
 from ...measure.constrained import ConstraintValue
 from ...policy.policy import Policy
+from ...problem.pairs import OWN
 from ...problem.problem import Problem
 from ...proof.certificate import Certificate, ProvenConstraint
 from ...proof.verify import Verification, verify
@@ -40,7 +43,7 @@ def check_document(
     """
     document = result.document.model_dump(mode="json")
     answer, opacity = document["answer"], document["answer"]["opacity"]
-    prior = float(entropy_bits(make_chain(problem, policy).prior))
+    prior, most = _prior_range(problem, policy, opacity["prior_bits"])
     named = result.document.problem
     expected: dict[str, tuple[object, object]] = {
         f"problem.{key}": (document["problem"][key], value)
@@ -55,7 +58,8 @@ def check_document(
         "answer.threshold": (answer["threshold"], certificate.threshold),
         "answer.goal": (answer["goal"], certificate.goal),
         "answer.needs_observations": (answer["needs_observations"], policy.needs_observations),
-        # A certificate is about the most bits alone: `veil.solve` makes none for a task.
+        # A certificate is about the most bits of one pair alone: `veil.solve` makes none for a task or the least of several.
+        "answer.hide": (answer["hide"], OWN),
         "answer.task": (answer["task"], ""),
         "answer.task_value": (answer["task_value"], None),
     }
@@ -68,7 +72,7 @@ def check_document(
     chance, bits = 6 * (opacity["std_error"] or 0.0), math.nan if opacity["bits"] is None else opacity["bits"]
     ranges = {
         "expected_return": (answer["expected_return"], earned - error, earned + error),
-        "opacity.prior_bits": (opacity["prior_bits"], prior - _ROUNDING, prior + _ROUNDING),
+        "opacity.prior_bits": (opacity["prior_bits"], prior - _ROUNDING, most + _ROUNDING),
         "opacity.bits": (bits, low - chance, high + chance),
         "opacity.std_error": (chance, 0, 0 if exact else math.inf),
         "opacity.lower": (opacity["lower"], low if exact else -_ROUNDING, high),
@@ -84,6 +88,19 @@ def check_document(
             raise CertificateError(
                 f"{result.folder}: answer.{place} in result.json is {told}, expected {least} … {most}"
             )
+
+
+def _prior_range(problem: Problem, policy: Policy, told: object) -> tuple[float, float]:
+    """The entropy of the secret before anything is seen, and the most that it can be said to be.
+
+    That of a whole path may be a bound, where the sequences are too many: any number up to that of all paths alike is taken.
+    """
+    path = problem.secret_table.path
+    if path is None:
+        prior = float(entropy_bits(make_chain(problem, policy).prior))
+        return prior, prior
+    most = (problem.horizon + 1) * log2_of_count(len(np.unique(path)))
+    return (min(max(float(told), 0.0), most) if isinstance(told, float | int) else 0.0), most
 
 
 def _constraint_ranges(answer: dict[str, Any], certificate: Certificate) -> dict[str, tuple[float, float, float]]:

@@ -97,7 +97,7 @@ function beliefFigure() {
     [...choices.children].forEach((button, i) => button.setAttribute("aria-pressed", i === number));
     chartHost.replaceChildren(); bars.replaceChildren();
     const verticals = data.split > 0 && data.split < data.horizon ? [{ x: data.split, text: "time of the secret", colour: "muted" }] : [];
-    chart = lineChart(chartHost, "Posterior probability of each value of the secret over time", {
+    chart = lineChart(chartHost, data.path ? "Probability of the true state at each time, given all observations" : "Posterior probability of each value of the secret over time", {
       series: run.lines.map((l) => ({ x: run.times, y: l.y, colour: l.colour, name: l.name, wide: l.true, marks: run.times.length <= 40 })),
       x: "time", y: "posterior probability", low: 0, high: 1, verticals, height: 210, whole: true,
     });
@@ -124,7 +124,7 @@ function overTimeFigure() {
   const edge = (sign) => ({ x: l.times, y: l.bits.map((b, i) => Math.max(0, b + 2 * sign * l.errors[i])), colour: "sky", name: "two standard errors" });
   const verticals = data.split > 0 && data.split < data.horizon ? [{ x: data.split, text: "time of the secret", colour: "muted" }] : [];
   const series = l.errors.length ? [edge(-1), edge(1), line] : [line];
-  lineChart(host, "Remaining uncertainty over time", { series, verticals, x: "time", y: "H(Z | seen so far), bits", low: 0, high: 1.08 * largest(series.flatMap((s) => s.y)), height: 220, whole: true });
+  lineChart(host, "Remaining uncertainty over time", { series, verticals, x: "time", y: data.path ? "H(state | all seen), bits" : "H(Z | seen so far), bits", low: 0, high: 1.08 * largest(series.flatMap((s) => s.y)), height: 220, whole: true });
   done("over-time");
 }
 
