@@ -12,7 +12,7 @@ from ..engine.returns import optimal_values
 from ..problem.problem import Problem
 from .arrivals import Arrivals
 from .pairs import Pairs
-from .rule_tables import rule_table
+from .rule_tables import RuleTable, rule_table
 
 Tables = Sequence[Float[np.ndarray, "A n"]]
 """A policy on pairs: for each decision the probabilities of the actions, a column for each pair of the layer."""
@@ -63,6 +63,7 @@ class AgentProblem:
     Each pass costs the non-zeros of the steps, about 1 ns each, and for the soft one an exponential for each (pair,
     action), about 10 ns. With `arrivals` the passes go over them, and a soft response may be paid for each. `prices`: λ_k of
     the further constraints, in bits per unit; `Σ_k λ_k sign_k (V_k − δ_k)` is then added to what the agent maximises.
+    `table`: what the observer's rule is a table of, by default that of the pairs.
     """
 
     def __init__(
@@ -71,10 +72,11 @@ class AgentProblem:
         pairs: Pairs,
         arrivals: tuple[Arrivals, ...] = (),
         prices: Float[np.ndarray, " F"] | None = None,
+        table: RuleTable | None = None,
     ):
         hidden = pairs.hidden
         self.problem, self.pairs, self.arrivals = problem, pairs, arrivals
-        self.table = rule_table(pairs)
+        self.table = rule_table(pairs) if table is None else table
         self._apart = arrivals or self.table.steps
         self.horizon, self.discount = hidden.horizon, hidden.discount
         self.num_actions = hidden.reward.shape[1]

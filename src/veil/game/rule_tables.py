@@ -23,6 +23,7 @@ class ValueTable:
     """A rule over the values of the secret: tables `(n, Z)`, a row for each node at time T."""
 
     steps: Sequence["PathStep"] = ()
+    by_node = True  # whether each row is that of a node
 
     def __init__(self, pairs: Pairs):
         self._pairs, self.reachable = pairs, pairs.reachable

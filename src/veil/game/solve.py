@@ -30,6 +30,7 @@ from ..problem.problem import Problem
 from .multiplier import FlowPoint, MultiplierSearch
 from .pairs import DEFAULT_MEMORY, FullHistory, LastEvents, ObserverMemory, Pairs, PublicGraph, make_pairs
 from .responses import AgentProblem, Outcome
+from .rule_tables import RuleTable
 from .rules import complete, covering_rule, rule_costs, simple_rules, upper_bound
 
 # These decide how fast the bounds converge; they are valid for any values.
@@ -131,6 +132,7 @@ def solve_game(
     pairs: Pairs | None = None,
     blind: GameResult | None = None,
     prices: Float[np.ndarray, " F"] | None = None,
+    table: RuleTable | None = None,
     clock: Clock | None = None,
 ) -> GameResult:
     """The largest `H(Z|M_T)` over all policies with return ≥ threshold, between two proven bounds.
@@ -142,8 +144,9 @@ def solve_game(
     `gap`: the search ends where the bounds are this close, after `iterations`, or where the `clock` says so; a keyboard
     interrupt also ends it with the best so far. `pairs`: those of the memory, where they are already made; `blind`: the
     game of an observer without memory, where it was already solved; `prices`, λ_k: `H + Σ_k λ_k sign_k (V_k − δ_k)` over the
-    further constraints is maximised and bounded instead. Once the pairs are made a feasible policy and a bound
-    are returned in any case: two passes forward and three backward are always made.
+    further constraints is maximised and bounded instead; `table`: what the rule is a table of, by default that of the pairs.
+    Once the pairs are made a feasible policy and a bound are returned in any case: two passes forward and three backward are
+    always made.
 
     Cost: an iteration takes two to six soft backward inductions, each about 10 ns for each (pair, action).
 
@@ -160,7 +163,7 @@ def solve_game(
             " time_limit"
         ):
             pairs = make_pairs(build(problem), memory or FullHistory(), memory_bytes, clock=making)
-    ascent = _Ascent(AgentProblem(problem, pairs, prices=prices), threshold, clock)
+    ascent = _Ascent(AgentProblem(problem, pairs, prices=prices, table=table), threshold, clock)
     try:
         ascent.bound_simply(gap, blind)
         stopped = ascent.run(gap, iterations)

@@ -99,7 +99,8 @@ class Solution(Value):
     - `certificate`: the proof that comes with the answer; `certificate_note`: why there is none.
     - `task`: the sum that was maximised beside the objective or under `min_opacity`, as text, and `task_value`, its exact
       value; empty and NaN where there was none.
-    - `upper_bits`: the upper bound over all policies with this return, where the method proves one; `proof`: the game that
+    - `upper_bits`: the upper bound over all policies with this return, where the method proves one, or on the least of several
+      pairs; `proof`: the game that
       proves it, for `certify`.
     - `problem`: what was solved; None where the solution was not made by `veil.solve`.
     """
@@ -185,6 +186,9 @@ class Solution(Value):
         facts += [("least", f"{self.least_bits:.6f} bits, of the pairs {self.hide}")] if self.hide != OWN else []
         if proof is not None and any(one.text for one in self.pairs):
             facts.append(("", "the proven upper bound leaves the bounds on pairs out, so that it may be far above"))
+        if self.pairs and not math.isnan(self.upper_bits):
+            what = "these pairs" if self.hide != OWN else "its own pair under the lower bounds of the others"
+            facts.append(("", f"any policy at most {upper_text(self.upper_bits, 6)} bits in {what} (no certificate)"))
         facts += [("task", f"{self.task_value:.6g} = {self.task}")] if self.task else []
         if self.threshold is not None and self.feasible and not math.isnan(self.price_bits):
             facts.append(("price", f"{self.price_bits:.4g} bits for one more unit of return"))

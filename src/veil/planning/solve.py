@@ -5,6 +5,7 @@ from dataclasses import replace
 from ..common.clock import Clock
 from ..common.errors import InputError, VeilError
 from ..common.settings import checked, settings, takes
+from ..game.records import solve_records_game
 from ..measure.constrained import ConstraintValue, further_constraints
 from ..measure.evaluate import opacity
 from ..measure.pairs import PairValue, pair_values
@@ -15,11 +16,14 @@ from ..proof.certify import certify
 from ..proof.feasibility import proven_constraints
 from .methods import METHODS, unsupported
 from .options import SolveOptions
+from .pair_terms import hidden_names
 from .solution import Solution, Status
 from .terms import hidden_terms, terms_of, with_task
 
 # The part of a time limit that is kept for the proof.
 _SHARE_OF_PROOF = 0.25
+# The part of the time of the proof that a bound on several pairs may take.
+_SHARE_OF_PAIRS = 0.5
 
 
 @takes(SolveOptions)
@@ -64,7 +68,29 @@ def solve(problem: Problem, options: SolveOptions) -> Solution:
         solution = replace(solution, task=options.task, task_value=task_value(asked, solution.policy, options.task))
     if not options.certificate:
         return replace(solution, certificate_note="it was not asked for")
-    return _with_proof(problem, solution, options, min(options.certificate_time_limit, clock.left))
+    seconds = min(options.certificate_time_limit, clock.left)
+    if _has_pair_bound(problem, solution, options):
+        try:
+            solution = replace(solution, upper_bits=_pair_bound(problem, options, _SHARE_OF_PAIRS * seconds))
+        except KeyboardInterrupt:
+            return replace(solution, status=Status.INTERRUPTED, certificate_note="the proof was interrupted")
+        seconds = (1 - _SHARE_OF_PAIRS) * seconds
+    return _with_proof(problem, solution, options, seconds)
+
+
+def _has_pair_bound(problem: Problem, solution: Solution, options: SolveOptions) -> bool:
+    """Whether other pairs than the problem's own are maximised or bounded from below, and no sum with a task."""
+    asked = options.hide != OWN or any(one.min for one in problem.pairs)
+    plain = options.task is None and options.min_opacity is None and options.goal == "opaque"
+    return asked and plain and solution.feasible and solution.status is not Status.INTERRUPTED
+
+
+def _pair_bound(problem: Problem, options: SolveOptions, seconds: float) -> float:
+    """An upper bound over all policies on the least of the pairs that are hidden; NaN where none is known or in time."""
+    try:
+        return solve_records_game(problem, hidden_names(problem, options.hide), clock=Clock(seconds)).upper
+    except VeilError:
+        return float("nan")
 
 
 def _with_constraints(problem: Problem, solution: Solution) -> Solution:

@@ -42,6 +42,20 @@ def Together(*observers: Observer) -> Observer:
     return reduce(_pair, observers)
 
 
+def shared_parts(*observers: Observer) -> list[list[int]]:
+    """For each observation of `Together(*observers)` the number of each observer's own observation in it."""
+    known = {name: (number,) for number, name in enumerate(observers[0].observations.all())}
+    for count, other in enumerate(observers[1:], 2):
+        kept = set(Together(*observers[:count]).observations.all())
+        known = {
+            together: (*parts, number)
+            for name, parts in known.items()
+            for number, own in enumerate(other.observations.all())
+            if (together := f"{name}{_BETWEEN}{own}") in kept
+        }
+    return [list(known[name]) for name in Together(*observers).observations.all()]
+
+
 def _pair(one: Observer, two: Observer) -> Observer:
     _check(one, two)
     on_actions, columns = one.on_actions or two.on_actions, two.num_observations
