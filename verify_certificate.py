@@ -1,9 +1,9 @@
 """Check a result of veil with plain Python, without NumPy or the package: python verify_certificate.py RESULT_FOLDER
 
-It reads `problem.bin`, `policy.safetensors` and `certificate.json` with its arrays, and recomputes from the problem and the
-policy alone: what the policy hides and earns, whether it meets every constraint, and the upper bound over all policies that do,
-which the observer's rule and the prices prove. Numbers are multiples of 2^-192 or intervals of them, rounded outward, and
-distributions are divided by their sums. It covers returns over the horizon; stationary, time-dependent and history policies.
+It reads `problem.bin`, `policy.safetensors` and `certificate.json` with its arrays, and recomputes what the policy hides and
+earns, whether it meets every constraint, and the upper bounds that an observer's rule and prices prove: over all policies that
+meet them, and over agents that learn each observation one step late. Numbers are multiples of 2^-192 or intervals of them,
+rounded outward, and distributions are divided by their sums. It covers returns over the horizon, and all but memory policies.
 Exit codes: 0 the certificate holds, 1 it does not, 2 it cannot be checked here.
 """
 
@@ -69,7 +69,7 @@ def nested(shape, flat):
     """A flat list as lists of lists."""
     if len(shape) <= 1:
         return list(flat)
-    step = len(flat) // shape[0] if shape[0] else 0
+    step = len(flat) // max(1, shape[0])
     return [nested(shape[1:], flat[row * step : (row + 1) * step]) for row in range(shape[0])]
 
 
@@ -100,21 +100,28 @@ class Fields:
     def all(self, names, under=""):
         return [self.next(under + name) for name in names.split(", ")]
 
+    def model(self):
+        transitions, (_, _, available) = [], self.all("states, actions, available")
+        for taken in zip(*available, strict=True):
+            _, ends, columns, values = self.all("shape, row ends, columns, values", "transitions: ")
+            rows = zip(taken, pairwise(ends), strict=True)
+            transitions.append([distribution(values[a:b], columns[a:b]) if good else [] for good, (a, b) in rows])
+        return available, transitions, *self.all("rewards, terminal rewards, initial, discount")
+
 
 class Problem:
-    """The numbers of a problem. The hidden state is x = (k · M + m) · S + s: model, memory of the secret, state."""
+    """Its numbers, x = (k · M + m) · S + s: model, memory of the secret, state. With a delay a move shows what it leaves."""
 
-    def __init__(self, content):
+    def __init__(self, content, delay=0):
         fields = Fields(content)
         require(fields.next("form") == ["veil problem, form 1"], "problem.bin has an unknown form")
-        models = [read_model(fields) for _ in range(fields.next("models"))]
+        models = [fields.model() for _ in range(fields.next("models"))]
         names, emissions, sees_actions, sees_initial = fields.all("observations, emissions, sees actions, sees initial")
         self.time, values, label, start = fields.all("time, values, label, memory at the start", "secret: ")
         step, _, weights, knows = fields.all("memory after a step, memories, weights, agent knows", "secret: ")
         path = fields.next("secret: path") if content.startswith(b"secret: path", fields.at + 8) else []
         self.horizon, bound, over, _ = fields.all("horizon, min return, return over, agent sees observations")
-        short = over == ["horizon"] and self.horizon <= 2000
-        require(short, "the return is over an infinite horizon, or over more steps than are followed here", NotCovered)
+        require(over == ["horizon"] and self.horizon <= 2000, "the return is over too many steps", NotCovered)
         self.agent_knows, weights = knows, dict(distribution(weights or [1.0]))
         self.num_values = (max(path) + 1) ** (self.horizon + 1) if path else len(values)
         self.path = path * (len(models) * len(step))  # what the secret shows of each x, where it is a whole path
@@ -127,21 +134,23 @@ class Problem:
         require(content[fields.at :][:12] in (b"", b"\4" + bytes(7) + b"pair"), "problem.bin has more at its end")
         by_action = isinstance(emissions[0][0], list)
         seen = [[distribution(row) for row in table] for table in (emissions if by_action else [emissions])]
+        require(not (delay and (by_action or sees_actions or path)), "delayed: a path, or observations of actions")
+        self.delay, self.seen, self.events = delay, seen[0], len(names) * len(models[0][1])
         self.states, self.moves, self.label, self.available, self.starts = len(start), [], [], [], []
         for k, (available, transitions, _, _, initial, _) in enumerate(models):
             for m, s in product(range(len(step)), range(self.states)):
                 self.moves.append([[] for _ in transitions])
                 for action, rows in enumerate(transitions):
-                    shift = action * len(names) if sees_actions else 0
                     for after, chance in rows[s]:
                         x = (k * len(step) + step[m][after]) * self.states + after
-                        for event, shown in seen[action if by_action else 0][after]:
-                            self.moves[-1][action].append((x, shift + event, chance * shown))
+                        for event, shown in seen[action if by_action else 0][s if delay else after]:
+                            event += action * len(names) * sees_actions
+                            self.moves[-1][action].append((x, event, chance * shown))
                 self.available.append(available[s])
                 self.label.append(label[k if len(label) > 1 else 0][m][s])
             for s, chance in distribution(initial) if k in weights else ():
                 x = (k * len(step) + start[s]) * self.states + s
-                for event, shown in seen[0][s] if sees_initial and not by_action else [(0, Fraction(1))]:
+                for event, shown in seen[0][s] if sees_initial and not (by_action or delay) else [(0, Fraction(1))]:
                     self.starts.append((x, event, weights[k] * chance * shown))
         self.paid = []
         for (name,), sign, bound, rewards, last, discount in given:
@@ -162,15 +171,6 @@ class Problem:
         return self.label[x] if time == self.time else z
 
 
-def read_model(fields):
-    transitions, (_, _, available) = [], fields.all("states, actions, available")
-    for taken in zip(*available, strict=True):
-        _, ends, columns, values = fields.all("shape, row ends, columns, values", "transitions: ")
-        rows = zip(taken, pairwise(ends), strict=True)
-        transitions.append([distribution(values[a:b], columns[a:b]) if is_taken else [] for is_taken, (a, b) in rows])
-    return available, transitions, *fields.all("rewards, terminal rewards, initial, discount")
-
-
 class Policy:
     """A stationary, time-dependent or history policy, by its file."""
 
@@ -179,13 +179,14 @@ class Policy:
         form, kind, *head = metadata["veil"].split(" ", 2)
         require(form == "veil-policy-1", "policy.safetensors is not a policy")
         self.problem, (_, shape, flat) = problem, arrays["probabilities"]
-        self.history, self.stationary = kind == "history", kind == "markov"
+        self.history, self.stationary, self.told_at = kind == "history", kind == "markov", None
         if self.history:
             self._read_history(json.loads(head[0]), bytes(flat))
         else:
             require(kind in ("markov", "timed"), f"the policy is of the kind {kind!r}", NotCovered)
             shape = [1, *shape] if self.stationary else shape
-            self.table, self.hash = nested(shape, flat), content_hash(kind, [("f", shape, flat)])
+            self.table = nested(shape, flat)
+            self.set_hash(kind, [("f", shape, flat)])
 
     def _read_history(self, head, content):
         arrays, begin, horizon = [], 0, head["horizon"]
@@ -194,7 +195,7 @@ class Policy:
             arrays.append((name[1], shape, struct.unpack_from(form, content, begin)))
             begin += struct.calcsize(form)
         require(begin == len(content) and horizon == self.problem.horizon, "policy: its arrays do not fit")
-        self.hash = content_hash(f"history, executable {head['executable']}, told at {head['told_at']}", arrays)
+        self.set_hash(f"history, executable {head['executable']}, told at {head['told_at']}", arrays)
         parts = [nested(shape, flat) for _, shape, flat in arrays]
         self.first, self.following, rest = parts[0], parts[1 : 1 + horizon], parts[1 + horizon :]
         self.told_at, self.told = head["told_at"], None if head["told_at"] is None else rest.pop()
@@ -206,11 +207,8 @@ class Policy:
             self.rows.append(dict(zip(keys, chances, strict=True)))
 
     def node(self, time, before, event, x):
-        if not self.history:
-            return 0
-        found = self.following[time - 1][before][event] if time else self.first[event]
-        if self.told is not None and time == self.told_at and found >= 0:
-            found = self.told[found][x]
+        found = (self.following[time - 1][before][event] if time else self.first[event]) if self.history else 0
+        found = self.told[found][x] if time == self.told_at and found >= 0 else found
         require(found >= 0, "policy: it has no node for something that it reaches")
         return found
 
@@ -224,30 +222,28 @@ class Policy:
         require(allowed, "policy: it takes an action that is not available")
         return distribution(row)
 
-
-def content_hash(kind, arrays):
-    """The hash of a policy: its kind, then every array as 64-bit numbers with its shape."""
-    digest = hashlib.sha256(f"veil policy, form 1: {kind}; {len(arrays)} arrays".encode())
-    for letter, shape, flat in arrays:
-        numbers, code = ([number + 0.0 for number in flat], "d") if letter == "f" else (flat, "q")
-        digest.update(f"<{letter}8{tuple(shape)};".encode() + struct.pack(f"<{len(flat)}{code}", *numbers))
-    return digest.hexdigest()
+    def set_hash(self, kind, arrays):
+        """The hash of the policy: its kind, then every array as 64-bit numbers with its shape."""
+        digest = hashlib.sha256(f"veil policy, form 1: {kind}; {len(arrays)} arrays".encode())
+        for letter, shape, flat in arrays:
+            numbers, code = ([number + 0.0 for number in flat], "d") if letter == "f" else (flat, "q")
+            digest.update(f"<{letter}8{tuple(shape)};".encode() + struct.pack(f"<{len(flat)}{code}", *numbers))
+        self.hash = digest.hexdigest()
 
 
 def follow(problem, policy):
     """A lower bound on the opacity of the policy, over all of its histories h, from weights that are rounded down. Of a path
     that tells every W = (node, x) it is H(W_T | h_T) + Σ_t H(W_t | W_{t+1}, h_{t+1}); of another path z is all so far."""
-    names, layer, joint, found, path = {}, Counter(), Counter(), 0, problem.path and not problem.tells
+    layer, joint, found, path = Counter(), Counter(), 0, problem.path and not problem.tells
     for x, event, mass in problem.starts:
         z = (problem.path[x],) if path else problem.settled(0, x, 0)
-        layer[names.setdefault(event, len(names)), policy.node(0, 0, event, x), x, z] += floor(mass * ONE)
+        layer[event, policy.node(0, 0, event, x), x, z] += floor(mass * ONE)
     for time in range(problem.horizon):
-        names, after, arrived = {}, Counter(), Counter()
+        after, arrived = Counter(), Counter()
         for (history, node, x, z), mass in layer.items():
             for action, share in policy.choices(time, node, x, z):
                 for target, event, chance in problem.moves[x][action]:
-                    known = names.setdefault((history, event), len(names))
-                    there = known, policy.node(time + 1, node, event, target), target
+                    there = history * problem.events + event, policy.node(time + 1, node, event, target), target
                     moved = mass * share.numerator * chance.numerator // (share.denominator * chance.denominator)
                     value = (*z, problem.path[target]) if path else problem.settled(time + 1, target, z)
                     after[*there, value] += moved
@@ -295,15 +291,13 @@ def earned(problem, policy, paid):
     return mean([(mass, value(0, node, x, problem.settled(0, x, 0))) for node, x, mass in begun])
 
 
-def rule_bound(problem, first, following, rules, prices, limits):
+def rule_bound(problem, tables, rules, prices, limits):
     """An upper bound on the opacity of every policy that meets the constraints, in units of 2^-192. The last of the rules has
     the costs −log2 q(z | node) by (node, 0, z). A path has one for each time, −log2 q(x_t | x_{t+1}, node at t + 1) by
-    (node, x_{t+1}, x_t), and z = x_T."""
-    for rule in rules:
-        for _, keys in groupby(sorted(rule), lambda key: key[:2]):
-            row = [rule[key] for key in keys]
-            total = sum(Fraction(PRECISE.power(2, Decimal(-cost))) for cost in row if cost != float("inf"))
-            require(min(row) >= 0 and total * (1 + Fraction(1, 10**50)) <= 1, "rule: a node's probabilities exceed one")
+    (node, x_{t+1}, x_t), and z = x_T. With a delay the node of a decision is the one before the event of its state."""
+    for row in [[rule[k] for k in keys] for rule in rules for _, keys in groupby(sorted(rule), lambda key: key[:2])]:
+        total = sum(Fraction(PRECISE.power(2, Decimal(-cost))) for cost in row if cost != float("inf"))
+        require(min(row) >= 0 and total * (1 + Fraction(1, 10**50)) <= 1, "rule: a node's probabilities exceed one")
     priced, codes = list(zip(prices, problem.paid, strict=True)), problem.codes
 
     def pays(time, of):
@@ -318,18 +312,21 @@ def rule_bound(problem, first, following, rules, prices, limits):
     def value(time, node, x, z):
         require(node >= 0, "rule: its graph ends before the horizon does")
         if time == problem.horizon:
-            own = charged(-1, node, 0, codes[x] if codes else z)
+            shown = problem.seen[x % problem.states] if problem.delay else ()
+            ends = [(tables[time][node][event], chance) for event, chance in shown] or [(node, 1)]
+            own = sum(chance * charged(-1, end, 0, codes[x] if codes else z) for end, chance in ends)
             return ceil(own + pays(time, lambda one: one.terminal[x]) * ONE)
         scores = []
         for action, moves in enumerate(problem.moves[x]):
             score = pays(time, lambda one, taken=action: one.rewards[x][taken]) * ONE
             for y, event, chance in moves:
-                there = following[time][node][event]
+                there = tables[time + 1 - problem.delay][node][event]
                 after = value(time + 1, there, y, problem.settled(time + 1, y, z))
                 score += chance * (after + (charged(time, there, codes[y], codes[x]) if codes else 0))
             scores += [ceil(score)] if moves else []
         return max(scores)
 
+    first = [0] if problem.delay else tables[0][0]
     best = sum(mass * value(0, first[event], x, problem.settled(0, x, 0)) for x, event, mass in problem.starts)
     return ceil(best - ONE * sum(price * limit for price, limit in zip(prices, limits, strict=True)))
 
@@ -350,19 +347,22 @@ def check(folder):
     for name, (kind, shape, flat) in read_safetensors(place)[1].items():
         require(kind[0] == ("f" if "costs" in name else "i"), f"{name} has the type {kind}")
         arrays[name] = nested(shape, flat)
-    following = [arrays[f"following.{number}"] for number in claim["witness"]["steps"]]
-    prices = [Fraction(price) for price in (claim["witness"]["price"], *claim["witness"].get("prices", ()))]
     limits = [paid.sign * Fraction(one["bound"] or 0) for one, paid in zip(told, problem.paid, strict=True)]
-    allowed = min(prices) >= 0 and (prices[0] == 0 or claim["threshold"] is not None)
-    require(allowed, "rule: a price is negative, or there is no threshold for it")
-    rules = [{(node, 0, z): cost for node, row in enumerate(arrays["costs"]) for z, cost in enumerate(row)}]
-    if problem.path:
-        parts = [(arrays[f"path_keys.{time}"], arrays[f"path_costs.{time}"]) for time in range(problem.horizon + 1)]
-        rules = [{tuple(key): cost for key, cost in zip(*part, strict=True)} for part in parts]
-    upper = rule_bound(problem, arrays["first"], following, rules, prices, limits)
-    values, whole = problem.num_values, (problem.num_values - 1).bit_length()
-    upper = min(upper, whole * ONE if values == 1 << whole else log2_bounds(Fraction(values))[1])
-    require(upper <= Fraction(claim["upper"]) * ONE, f"upper bound: {claim['upper']} is claimed, not {upper / ONE}")
+    uppers, values, whole = [], problem.num_values, (problem.num_values - 1).bit_length()
+    most = whole * ONE if values == 1 << whole else log2_bounds(Fraction(values))[1]
+    for under in ("", "delayed.") if "delayed" in claim else ("",):
+        part, acting = (claim["delayed"], Problem(content, delay=1)) if under else (claim, problem)
+        require(not under or (type(part["delay"]) is int and part["delay"] == 1), "delayed: its delay is not 1")
+        rule, first = part["witness"], arrays[f"{under}first"] * problem.events
+        tables = [[first], *(arrays[f"{under}following.{number}"] for number in rule["steps"])]
+        prices = [Fraction(price) for price in (rule["price"], *rule.get("prices", ()))]
+        require(min(prices) >= 0 and (prices[0] == 0 or claim["threshold"] is not None), "rule: a price is not allowed")
+        rules = [{(node, 0, z): cost for node, row in enumerate(arrays[f"{under}costs"]) for z, cost in enumerate(row)}]
+        if problem.path:
+            parts = [(arrays[f"path_keys.{time}"], arrays[f"path_costs.{time}"]) for time in range(problem.horizon + 1)]
+            rules = [{tuple(key): cost for key, cost in zip(*one, strict=True)} for one in parts]
+        uppers.append(min(most, rule_bound(acting, tables, rules, prices, limits)))
+        require(uppers[-1] <= Fraction(part["upper"]) * ONE, f"{under}upper bound: {uppers[-1] / ONE} is found")
     lower = follow(problem, policy)
     require(lower >= Fraction(claim["lower"]) * ONE, f"lower bound: {claim['lower']} is claimed, not {lower / ONE}")
     found = [earned(problem, policy, paid) for paid in problem.paid]
@@ -377,7 +377,7 @@ def check(folder):
         if one["met"] and one["bound"] is not None and least < limit * ONE:
             require(most >= limit * ONE, f"feasible: {one['bound']} is to be met; {where}")
             raise NotCovered(f"within rounding of the bound {one['bound']}; {where}")
-    return lower / ONE, upper / ONE, found[0][0] / ONE
+    return lower / ONE, " and ".join(f"{upper / ONE:.9f}" for upper in uppers), found[0][0] / ONE
 
 
 def main(arguments):
@@ -390,7 +390,7 @@ def main(arguments):
         return f"not checked: {error}", 2
     except (OSError, LookupError, ValueError, TypeError, ArithmeticError, struct.error) as error:
         return f"the certificate does not hold: {error or type(error).__name__}", 1
-    return f"the certificate holds: recomputed {lower:.9f} … {upper:.9f} bits, return {earned:.9g}", 0
+    return f"the certificate holds: recomputed {lower:.9f} … {upper} bits, return {earned:.9g}", 0
 
 
 if __name__ == "__main__":

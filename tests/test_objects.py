@@ -23,7 +23,7 @@ from veil.planning.compare import ComparedClass
 from veil.planning.frontier import Frontier, FrontierPoint
 from veil.planning.solution import History
 from veil.policy.history import Decisions
-from veil.proof.certificate import ProvenConstraint, Witness
+from veil.proof.certificate import DelayedBound, ProvenConstraint, Witness
 from veil.proof.policy_values import PolicyValues
 from veil.proof.verify import Verification
 
@@ -183,7 +183,14 @@ SAMPLES: dict[type, Sample] = {
         lambda: veil.measures.joint_table(problem(), uniform()), lambda: veil.measures.joint_table(problem(), skewed())
     ),
 }
+
+
 # Reached through the objects above; the same holds of them.
+def witness(of: veil.Certificate) -> Witness:
+    assert of.witness is not None
+    return of.witness
+
+
 PARTS: dict[type, Sample] = {
     Decisions: Sample(lambda: history().decisions[0], lambda: history(0.25).decisions[0]),
     History: Sample(past, lambda: past(0.25)),
@@ -201,6 +208,9 @@ PARTS: dict[type, Sample] = {
     attack_result.Trace: Sample(lambda: attack().traces[0], lambda: attack(2).traces[0]),
     attack_result.CalibrationBin: Sample(lambda: attack().calibration[0], lambda: attack(2).calibration[0]),
     Witness: Sample(lambda: certificate().witness, lambda: veil.certify(problem(), skewed(), time_limit=0.0).witness),
+    DelayedBound: Sample(
+        lambda: DelayedBound(1, 0.5, witness(certificate())), lambda: DelayedBound(1, 0.25, witness(certificate()))
+    ),
     ProvenConstraint: Sample(
         lambda: ProvenConstraint("energy", "≤", 20.0, 19.5, 1e-12, True),
         lambda: ProvenConstraint("energy", "≤", 20.0, 20.5, 1e-12, False),

@@ -15,7 +15,7 @@ import numpy as np
 import veil
 from tests.proof.corruptions import corrupt, corrupt_policy
 from veil.policy.history import HistoryPolicy
-from veil.proof.certificate import Certificate, Witness
+from veil.proof.certificate import Certificate, DelayedBound, Witness
 from veil.proof.claim import claim_words, policy_words, seal_of
 
 NUMBERS = ("lower", "upper", "expected_return", "return_error", "threshold", "best_known", "prune", "merge")
@@ -29,13 +29,14 @@ STRANGE = (
 
 @dataclass(frozen=True)
 class Truth:
-    """What a policy hides and earns, the most that some policy which meets the constraints is seen to hide, and the quantities
-    of the further constraints under the policy."""
+    """What a policy hides and earns, the most that some policy which meets the constraints is seen to hide, the quantities
+    of the further constraints under the policy, and the most that one hides which does not see the current observation."""
 
     bits: Decimal
     earned: Fraction
     best: Decimal
     further: tuple[Fraction, ...] = ()
+    late: Decimal = Decimal(0)
 
 
 def attack(rng: random.Random, problem: veil.Problem, claim: Certificate, policy: Any, truth: Truth) -> tuple[Any, Any]:
@@ -43,7 +44,7 @@ def attack(rng: random.Random, problem: veil.Problem, claim: Certificate, policy
     if rng.random() < 0.3:
         _, claim, policy = corrupt(rng, claim, policy)
     for _ in range(rng.choice((0, 1, 1, 2))):
-        kind = rng.randrange(1, 6)
+        kind = rng.randrange(1, 7)
         if kind == 1:
             claim = replace(claim, **{rng.choice(NUMBERS): rng.choice(STRANGE)})
         elif kind == 2:
@@ -54,6 +55,8 @@ def attack(rng: random.Random, problem: veil.Problem, claim: Certificate, policy
             claim = replace(claim, witness=lying_rule(rng, claim.witness))
         elif kind == 5:
             policy = _forged_policy(rng, policy)
+        elif kind == 6:
+            claim = replace(claim, delayed=_false_delay(rng, claim, truth))
     if rng.random() < 0.6:
         claim = replace(claim, **_false_number(rng, claim, truth))
     return (claim if rng.random() < 0.05 else dressed(problem, claim, policy)), policy
@@ -105,6 +108,25 @@ def _false_constraints(rng: random.Random, claim: Certificate, truth: Truth, by:
     return rng.choice((
         (*claim.constraints[:place], changed, *claim.constraints[place + 1 :]),
         claim.constraints[:place] + claim.constraints[place + 1 :], claim.constraints[::-1], list(claim.constraints),
+    ))  # fmt: skip
+
+
+def _false_delay(rng: random.Random, claim: Certificate, truth: Truth) -> Any:
+    """The bound over agents that learn observations late: another delay, a false number, another rule, or one from nowhere."""
+    late = claim.delayed
+    if not isinstance(late, DelayedBound):
+        if not isinstance(claim.witness, Witness):
+            return rng.choice(STRANGE)
+        made = DelayedBound(1, claim.upper, claim.witness)
+        return rng.choice((made, replace(made, upper=float(truth.late) * rng.random()), rng.choice(STRANGE)))
+    if not isinstance(late.witness, Witness):
+        return late
+    by = 10.0 ** rng.uniform(-12, 0)
+    return rng.choice((
+        replace(late, delay=rng.choice((0, 2, True, 1.0, *STRANGE))), replace(late, upper=rng.choice(STRANGE)),
+        replace(late, upper=max(0.0, float(truth.late) - by)), replace(late, upper=float(truth.late) * rng.random()),
+        replace(late, witness=lying_rule(rng, late.witness)), replace(late, witness=_retyped_rule(rng, late.witness)),
+        replace(late, witness=claim.witness), rng.choice(STRANGE), None,
     ))  # fmt: skip
 
 

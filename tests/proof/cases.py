@@ -10,9 +10,11 @@ from tests.game.cases import small
 from tests.random_problems import random_spec, to_problem
 from veil.engine.feasibility import best_mixture
 from veil.engine.hidden import build
+from veil.engine.moves import situations
+from veil.game.delayed import delayed_pairs
 from veil.game.pairs import FullHistory, TailEvents, make_pairs
 from veil.game.solve import solve_game
-from veil.policy.history import HistoryPolicy
+from veil.policy.history import Decisions, HistoryPolicy
 from veil.policy.recall import recall
 
 KINDS = ("markov", "timed", "states", "zones", "controller", "observations", "history", "told")
@@ -42,6 +44,37 @@ def with_path(problem: veil.Problem, seed: int) -> veil.Problem:
     group = random.Random(seed).randrange(1, 2 ** max(1, problem.num_states - 1))
     states = [state for state in range(problem.num_states) if group >> state & 1]
     return problem.replace(secret=veil.Trajectory({"group": states} if seed % 2 else None))
+
+
+def noisy_problem(seed: int, steps: tuple[int, int] = (2, 3)) -> veil.Problem:
+    """A problem with noisy observations of three states: seeing the current one is worth something in a third of them."""
+    rng = np.random.default_rng(seed)
+    transitions, rewards = rng.dirichlet(np.full(3, 0.4), size=(3, 2)), rng.random((3, 2))
+    model = veil.Model(transitions, rewards, rng.dirichlet(np.ones(3)))
+    observer = veil.Observer(rng.dirichlet(np.full(2, 0.7), size=3), sees_initial=bool(seed % 3))
+    secret = veil.LastState({0}) if seed % 2 else veil.InitialState()
+    problem = veil.Problem(model, observer, secret, int(rng.integers(steps[0], steps[1] + 1)))
+    return problem.replace(min_return=0.6 * veil.max_return(problem)) if seed % 4 == 0 else problem
+
+
+def delayed_policy(problem: veil.Problem, gap: float = 1e-3, iterations: int = 60) -> HistoryPolicy:
+    """The best history policy found whose choice does not depend on the current observation."""
+    whole = make_pairs(build(problem), FullHistory())
+    late = delayed_pairs(whole)
+    game, graph = solve_game(problem, pairs=late, gap=gap, iterations=iterations), whole.graph
+    decisions = []
+    for time, (layer, before, table) in enumerate(zip(whole.layers, late.layers, game.tables, strict=False)):
+        parent = np.zeros(graph.sizes[time], dtype=int)
+        if time:
+            node, event = np.nonzero(graph.following[time - 1] >= 0)
+            parent[graph.following[time - 1][node, event]] = node
+        keys = list(zip(before.node.tolist(), before.x.tolist(), before.z.tolist(), strict=True))
+        place = [
+            keys.index(key) for key in zip(parent[layer.node].tolist(), layer.x.tolist(), layer.z.tolist(), strict=True)
+        ]
+        rows = np.ascontiguousarray(table[:, place].T)
+        decisions.append(Decisions(layer.node, situations(problem, whole.hidden)[layer.x], layer.z, rows))
+    return HistoryPolicy(graph.first, graph.following, decisions, executable=game.executable)
 
 
 def constrained(problem: veil.Problem, seed: int) -> veil.Problem:

@@ -8,7 +8,7 @@ import numpy as np
 
 import veil
 from veil.policy.history import HistoryPolicy
-from veil.proof.certificate import Certificate, ProvenConstraint, Witness
+from veil.proof.certificate import Certificate, DelayedBound, ProvenConstraint, Witness
 from veil.proof.claim import claim_words
 
 NUMBERS = ("lower", "upper", "expected_return", "return_error", "threshold", "best_known", "prune")
@@ -28,6 +28,7 @@ def corrupt(rng: random.Random, claim: Certificate, policy: Any) -> tuple[str, C
     """One field changed; the words of the claim are made anew where numbers changed, so that they do not give it away."""
     several = ("constraints",) * 4 + ("prices",) * 4 if claim.constraints else ()
     several += PATH * 4 if claim.witness is not None and claim.witness.path_keys else ()
+    several += ("delayed",) * 4 if claim.delayed is not None else ()
     kind = rng.choice(
         (*NUMBERS, *WORDS, *WITNESS, *WITNESS, *several, "window", "merge", "feasible", "policy", "policy", "missing")
     )
@@ -49,6 +50,8 @@ def corrupt(rng: random.Random, claim: Certificate, policy: Any) -> tuple[str, C
         return kind, _reworded(claim, feasible=not claim.feasible), policy
     if kind == "constraints":
         return kind, _reworded(claim, constraints=corrupt_constraints(rng, claim.constraints)), policy
+    if kind == "delayed":
+        return kind, _reworded(claim, delayed=corrupt_delayed(rng, claim.delayed)), policy
     if kind == "missing":
         field = rng.choice([one.name for one in fields(claim) if getattr(claim, one.name) is not None])
         return f"missing {field}", replace(claim, **{field: None}), policy
@@ -66,6 +69,16 @@ def _reworded(claim: Certificate, **changes: Any) -> Certificate:
         return replace(changed, claim=claim_words(changed))
     except (TypeError, ValueError, OverflowError):
         return changed
+
+
+def corrupt_delayed(rng: random.Random, late: Any) -> DelayedBound:
+    """Another delay, another bound, or a rule with one entry changed."""
+    if rng.random() < 0.3:
+        return replace(late, delay=rng.choice((0, 2, True, 1.0, -1)))
+    if rng.random() < 0.4:
+        return replace(late, upper=nudge(rng, late.upper))
+    kind = rng.choice([one for one in WITNESS if one != "memory"])
+    return replace(late, witness=corrupt_witness(rng, late.witness, kind))
 
 
 def corrupt_constraints(rng: random.Random, constraints: tuple[ProvenConstraint, ...]) -> tuple[ProvenConstraint, ...]:

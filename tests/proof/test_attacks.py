@@ -5,6 +5,7 @@ import json
 import random
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -15,7 +16,15 @@ import pytest
 
 import veil
 from tests.proof.attacks import Truth, attack
-from tests.proof.cases import constrained, random_policy, tiny_problem, with_path
+from tests.proof.cases import (
+    constrained,
+    delayed_policy,
+    noisy_problem,
+    random_policy,
+    seeing,
+    tiny_problem,
+    with_path,
+)
 from tests.proof.exact import ExactProblem, chooser, play_all
 from veil.common.clock import Clock
 from veil.engine.feasibility import further_targets
@@ -28,7 +37,7 @@ from veil.proof import claim as claim_module
 from veil.proof import verify as verify_module
 from veil.proof.certificate import Certificate
 from veil.proof.certify import certify
-from veil.proof.checked_problem import CheckedProblem
+from veil.proof.checked_problem import CheckedProblem, can_delay
 from veil.proof.verify import verify
 
 KINDS = ("markov", "timed", "history", "told")
@@ -41,12 +50,14 @@ class Target:
     def __init__(self, seed: int, *, path: bool = False):
         rng = random.Random(seed)
         while True:
-            self.problem = tiny_problem(rng.randrange(10**6))
+            number = rng.randrange(10**6)
+            noisy = seed % 4 < 2 and not path
+            self.problem = seeing(noisy_problem(number, (1, 2))) if noisy else tiny_problem(number)
             if not 1 <= self.problem.horizon <= 2 or (path and len(self.problem.models) > 1):
                 continue
             if path:
                 self.problem = with_path(self.problem, rng.randrange(10**6))
-            if rng.random() < 0.7:
+            if rng.random() < 0.7 and self.problem.min_return is None:
                 asked = self.problem.replace(min_return=f"{rng.choice((30, 60, 90))}%")
                 self.problem = self.problem.replace(min_return=threshold(asked))
             if seed % 3 == 0:
@@ -58,10 +69,17 @@ class Target:
         self.certificate = certify(self.problem, self.policy, game=game)
         self.exact = ExactProblem(self.problem)
         others = [random_policy(self.problem, KINDS[one % 4], one) for one in range(6)]
-        played = [self.play(one) for one in (*self.searched(), self.policy, *others)]
-        reached = [bits for bits, values in played if self.meets(values)]
+        blind = [one for one in (self.policy, *others) if not one.needs_observations]
+        seen = [one for one in (self.policy, *others) if one.needs_observations]
+        late = self.most_of([*self.searched(delayed_policy), *blind])
         bits, (earned, *further) = self.play(self.policy)
-        self.truth = Truth(bits, earned, max(reached, default=Decimal(0)), tuple(further))
+        best = max(late, self.most_of([*self.searched(lambda one: self.game(one).policy(one)), *seen]))
+        self.truth = Truth(bits, earned, best, tuple(further), late)
+
+    def most_of(self, policies: list[Any]) -> Decimal:
+        """The most that one of some policies hides which meets the constraints."""
+        played = map(self.play, policies)
+        return max((bits for bits, values in played if self.meets(values)), default=Decimal(0))
 
     @staticmethod
     def game(problem: veil.Problem) -> GameResult:
@@ -80,12 +98,14 @@ class Target:
         met = all(one.sign * value >= one.sign * Fraction(one.bound) for one, value in wanted)
         return met and (self.problem.min_return is None or values[0] >= self.asked)
 
-    def searched(self) -> list[Any]:
-        """The best history policy that a search finds, with a little more return than is asked for: rounding is no matter."""
+    def searched(self, search: Callable[[veil.Problem], Any]) -> list[Any]:
+        """The best policy that a search finds, with a little more return than is asked for: rounding is no matter."""
         least = self.problem.min_return
         more = self.problem if least is None else self.problem.replace(min_return=float(least) + 1e-7)
+        if search is delayed_policy and (more.further or not can_delay(more)):
+            return []
         try:
-            return [self.game(more).policy(more)]
+            return [search(more)]
         except veil.InfeasibleError:
             return []
 
@@ -101,11 +121,18 @@ class Target:
         if claim.goal == "transparent":
             good = claim.lower == 0 and bits <= Decimal(claim.upper)
         else:
-            told = re.match(rf"(?:hides at least {NUMBER}|What .* not proven).* policies.*: {NUMBER} bits", claim.claim)
+            told = re.match(
+                rf"(?:hides at least {NUMBER}|What .* not proven).* policies.*?: {NUMBER} bits", claim.claim
+            )
             assert told is not None
             lowest, highest = Decimal(told[1] or 0), Decimal(told[2])
             good = max(Decimal(claim.lower), lowest) <= bits or claim.lower == lowest == 0
             good &= min(Decimal(claim.upper), highest) >= self.truth.best
+            blind = re.search(rf"current observation: {NUMBER} bits", claim.claim)
+            good &= (blind is None) == (claim.delayed is None)
+            if claim.delayed is not None and blind is not None:
+                good &= claim.delayed.delay == 1 and not policy.needs_observations
+                good &= min(Decimal(claim.delayed.upper), Decimal(blind[1])) >= self.truth.late
         good &= abs(Fraction(claim.expected_return) - earned) <= Fraction(claim.return_error)
         good &= claim.threshold == self.problem.min_return
         good &= not claim.feasible or self.meets(values)
@@ -177,9 +204,12 @@ def check_folder(folder: Path, number: int) -> Counter[str]:
 def besiege(seed: int, number: int, monkeypatch: pytest.MonkeyPatch, *, path: bool = False) -> Counter[str]:
     """Attacks on one certificate; what only depends on the problem, which is not attacked, is computed once."""
     target, rng, counted = Target(seed, path=path), random.Random(seed), Counter[str]()
-    checked, mark = CheckedProblem(target.problem), claim_module.fingerprint(target.problem)
+    checked, mark = {0: CheckedProblem(target.problem)}, claim_module.fingerprint(target.problem)
+    if can_delay(target.problem):
+        checked[1] = CheckedProblem(target.problem, 1)
     with monkeypatch.context() as patched:
-        patched.setattr(verify_module, "CheckedProblem", lambda _: checked)
+        read = lambda problem, delay=0: checked.get(delay) or CheckedProblem(problem, delay)  # noqa: E731
+        patched.setattr(verify_module, "CheckedProblem", read)
         patched.setattr(claim_module, "fingerprint", lambda _: mark)
         verify(target.certificate, target.problem, target.policy)
         assert target.is_true(target.certificate, target.policy)

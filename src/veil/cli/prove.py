@@ -22,6 +22,7 @@ from .shared import (
 if TYPE_CHECKING:
     from ..formats.results.folder import Result
     from ..proof.certificate import Certificate
+    from ..proof.verify import Verification
 
 
 @guarded
@@ -120,6 +121,8 @@ def verify(
         "feasible": certificate.feasible,
         "recomputed_lower": found.policy.lower,
         "recomputed_upper": found.upper,
+        "delayed_upper": None if certificate.delayed is None else certificate.delayed.upper,
+        "recomputed_delayed_upper": found.delayed,
         "claim": certificate.claim,
     }
     if as_json:
@@ -133,6 +136,7 @@ def verify(
             ("fingerprint", certificate.problem_hash),
             ("claimed", _bounds(certificate, certificate.lower, certificate.upper)),
             ("recomputed", _bounds(certificate, found.policy.lower, found.upper)),
+            ("", _delayed(certificate, found)),
             (
                 "return",
                 f"{certificate.expected_return!r}, within {upper_text(certificate.return_error, significant=2)}",
@@ -147,6 +151,14 @@ def _bounds(certificate: "Certificate", lower: float, upper: float) -> str:
     """Both bounds; the upper one alone where nothing is proven of the policy."""
     high = upper_text(upper, 6)
     return f"{lower_text(lower, 6)} … {high} bits" if certificate.proves_policy else f"any policy at most {high} bits"
+
+
+def _delayed(certificate: "Certificate", found: "Verification") -> str | None:
+    """The bound over agents that do not see the current observation, claimed and recomputed; None where there is none."""
+    if certificate.delayed is None or found.delayed is None:
+        return None
+    high, again = upper_text(certificate.delayed.upper, 6), upper_text(found.delayed, 6)
+    return f"without seeing the current observation at most {high} bits (recomputed: {again})"
 
 
 def _parts(place: str, scenario: str | None, policy: str | None) -> "tuple[Path, Result | None, str, str, list[str]]":

@@ -60,6 +60,7 @@ class GameResult:
     `lower` then holds for agents who know it, `upper` for all.
     `seconds` counts from the start of the clock. `blind` is the game of an observer without memory, where its rule was used.
     `prices` are the multipliers of the further constraints with which the bound holds for policies that meet them.
+    `problem`: whose game it is.
     """
 
     lower: float
@@ -75,6 +76,7 @@ class GameResult:
     seconds: float
     history: tuple[Progress, ...]
     stopped: str
+    problem: Problem
     blind: "GameResult | None" = None
     prices: tuple[float, ...] = ()
 
@@ -356,6 +358,7 @@ class _Ascent:
             seconds=self.clock.spent,
             history=tuple(self.history),
             stopped=str(stopped),
+            problem=self.agent.problem,
             blind=self.blind,
             prices=self.agent.prices,
         )

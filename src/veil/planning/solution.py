@@ -178,6 +178,9 @@ class Solution(Value):
             low, high = lower_text(proof.lower, 6), upper_text(proof.upper, 6)
             own = f"this policy at least {low} bits, " if proof.lower >= UNPROVEN else ""
             facts.append(("proven", f"{own}any policy at most {high} bits"))
+            if proof.delayed is not None:
+                blind = upper_text(proof.delayed.upper, 6)
+                facts.append(("", f"without seeing the current observation at most {blind} bits"))
             if is_short(self.opacity, proof.lower):
                 words = "what this policy hides is not proven within the limit"
                 facts.append(("", f"{words}: raise time_limit or certificate_time_limit"))

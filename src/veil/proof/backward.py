@@ -1,6 +1,7 @@
 """The verifier's backward induction: the upper bound over all policies that an observer's rule proves, rounded up."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -31,6 +32,9 @@ def rule_bound(
     infinite where the graph has no node, or the rule no cost, for something reachable. For a whole path each move also pays
     `−log2 q_t(x|x',m')`, and the end `−log2 q_T(x|m)`: `H(X_0 … X_T|Y) ≤ E[−log2 q_T − Σ_t log2 q_t]` for every policy.
 
+    With `problem.delay` the maximum is over agents that learn each observation one step late: m is then the node before the
+    observation of x, and `W_T(m,x,z) = Σ_o b(o|x) w(m',z) + …`.
+
     **Arguments:** `bounds`, δ_k, that of the return first; `values`, `(K, S)`: what is earned after T, for an infinite return.
 
     Example: the problem of `CheckedProblem` with T = 1, its secret the last state, and an observer who remembers nothing
@@ -39,7 +43,7 @@ def rule_bound(
 
     Cost: twice the moves between reachable triples. **Raises:** `CertificateError` where the witness is not a rule.
     """
-    witness = _checked_rule(problem, witness, bounds)
+    witness, last = _walked(problem, _checked_rule(problem, witness, bounds))
     after = continuation_values(problem, values) if problem.endless else (problem.paid[0].terminal, 0.0)
     horizon, lagrangian = problem.horizon, Lagrangian(problem, witness, after)
     x, event, mass = problem.start
@@ -52,13 +56,13 @@ def rule_bound(
         layers.append(_distinct(np.concatenate(parts)))
     rest, z = np.divmod(layers[-1], problem.values)
     node, x = np.divmod(rest, problem.size)
-    value = np.where(node < 0, np.inf, witness.costs[node, z])
+    costs = _last_costs(problem, witness, last, node, x, z)
     if problem.path is not None:
-        value += path_costs(problem, witness, horizon, layers[-1], x)
-    value = lagrangian.at_the_end(value, x)
+        costs += path_costs(problem, witness, horizon, layers[-1], x)
+    value = lagrangian.at_the_end(costs, x)
     if not np.isfinite(value).all():
         return math.inf
-    sizes = [float(np.abs(value).max()) + lagrangian.last_size]
+    sizes = [float(np.abs(value).max()) + lagrangian.last_size, *([float(costs.max())] if problem.delay else [])]
     for time in range(horizon - 1, -1, -1):
         parts, largest, (paid, size) = [], 0.0, lagrangian.at(time)
         for part in _blocks(problem, layers[time]):
@@ -142,6 +146,31 @@ def _checked_rule(problem: CheckedProblem, witness: Witness, bounds: Bounds) -> 
     multiplier, *others = map(float, prices)
     path = checked_path(problem, witness, sizes)
     return Witness(first, following, costs, multiplier, witness.memory, tuple(others), *path)
+
+
+def _walked(problem: CheckedProblem, witness: Witness) -> tuple[Witness, Int[np.ndarray, "n E"] | None]:
+    """The observer's graph as the agent walks through it: with a delay from one node before all events, and the last step.
+
+    An observer that receives nothing at time 0 goes to its first node whatever the state then would have shown.
+    """
+    if not problem.delay:
+        return witness, None
+    seen = problem.problem.observer.sees_first
+    first = witness.first[None] if seen else np.repeat(witness.first[:, None], problem.events, axis=1)
+    *following, last = first, *witness.following
+    return replace(witness, first=np.zeros(1, dtype=np.int64), following=tuple(following)), last
+
+
+def _last_costs(
+    problem: CheckedProblem, witness: Witness, last: Int[np.ndarray, "n E"] | None, node: Keys, x: Keys, z: Keys
+) -> Float[np.ndarray, " n"]:
+    """What the observer pays at time T; with a delay the mean over the observation of x, which leads to the last node."""
+    if last is None:
+        return np.where(node < 0, np.inf, witness.costs[node, z])
+    position, event, chance = problem.shown(x)
+    there = np.where(node[position] < 0, -1, last[node[position], event])
+    paid = np.where(there < 0, np.inf, witness.costs[there, z[position]])
+    return np.bincount(position, chance * paid, len(x))
 
 
 def _key(problem: CheckedProblem, node: np.ndarray, x: np.ndarray, z: np.ndarray) -> Keys:

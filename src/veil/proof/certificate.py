@@ -3,7 +3,6 @@
 import hashlib
 import json
 from dataclasses import asdict, dataclass, fields, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
@@ -28,7 +27,11 @@ FIRST_WORDS = {
     "that also acts on what the agent does not know: nobody can play it as it is": "that also acts on what the agent does"
     " not know (not executable)",
 }
-_APART = ("witness", "values", "constraints")  # fields that a file holds in forms of their own
+_APART = ("witness", "values", "constraints", "delayed")  # fields that a file holds in forms of their own
+DELAYED_CLASS = (
+    "policies whose choice does not depend on the current observation, given the states and the earlier observations"
+    " (among them all that do not see the observations)"
+)
 HISTORY = "a history policy"  # how `HistoryPolicy.describe` begins
 
 
@@ -54,6 +57,20 @@ class Witness(Value):
     prices: tuple[float, ...] = ()
     path_keys: tuple[Int[np.ndarray, "k 3"], ...] = ()
     path_costs: tuple[Float[np.ndarray, " k"], ...] = ()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DelayedBound(Value):
+    """An upper bound over agents that learn each observation late, and the observer that proves it.
+
+    **Attributes:** `delay`, 1: the choice at time t may depend on the states up to t and on the observations up to t − 1, not
+    on that of t. Every policy that does not see the observations is among these. `upper`, in bits; `witness`: its rule is
+    one for these agents, and proves less over all policies.
+    """
+
+    delay: int
+    upper: float
+    witness: Witness
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -88,6 +105,8 @@ class Certificate(Value):
       more than `lower` = 0 is proven for all others.
     - `expected_return` of the policy, within `return_error`; `constraints`: those beside `threshold`, with their values;
       `feasible`: the policy is proven to reach the threshold and to meet all of them; there is no tolerance.
+    - `delayed`: a smaller upper bound that holds for agents that do not see the current observation, where one was found; None
+      for a policy that acts on it.
     - `best_known`: what some policy of `bound_class` is known to hide: told by the solver, not proven here.
     - `policy_class`, `bound_class`: who the policy is and who the others are, and what they must see.
     - `window`, `prune`, `merge`: how the policy's opacity is bounded; `values`: what is earned after the horizon, for an
@@ -116,6 +135,7 @@ class Certificate(Value):
     witness: Witness | None = None
     values: Float[np.ndarray, "K S"] | None = None
     constraints: tuple[ProvenConstraint, ...] = ()
+    delayed: DelayedBound | None = None
 
     def __repr__(self) -> str:
         met = "" if self.feasible else ", not feasible"
@@ -170,6 +190,8 @@ class Certificate(Value):
     def summary(self) -> str:
         """The claim in a few sentences, lower bounds rounded down and upper bounds up."""
         lines = [self.claim, f"Policy: {self.policy_class}. Upper bound over: {self.bound_class}."]
+        if self.delayed is not None:
+            lines[-1] += f" Smaller upper bound over: {DELAYED_CLASS}."
         if self.goal == "opaque" and self.feasible:
             lines.insert(1, self._parts_of_the_gap())
         return "\n".join(lines)
@@ -182,10 +204,14 @@ class Certificate(Value):
         if self.policy_class.startswith(HISTORY):
             return f"Gap: {upper_text(self.gap)} bits, all of it due to the solver: there is no larger policy class."
         also = "" if self.is_exact else " or to the lower bound, which is not exact"
+        late = None if self.delayed is None else upper_text(max(0.0, self.delayed.upper - self.lower))
+        blind = (
+            "" if late is None else f" Without seeing the current observation a policy can gain at most {late} bits."
+        )
         return (
             f"Gap: {upper_text(self.gap)} bits; {upper_text(self.class_gap)} due to the policy class{also} (the solver knows a"
             f" history policy that hides {lower_text(self.best_known)} bits; a better policy of this class may gain a part),"
-            f" {upper_text(self.solver_gap)} due to the solver (between that and the upper bound)."
+            f" {upper_text(self.solver_gap)} due to the solver (between that and the upper bound).{blind}"
         )
 
     def save(self, path: str | Path) -> None:
@@ -200,8 +226,10 @@ class Certificate(Value):
         name, old = f"{path.stem}.{_hash(content)[:12]}.safetensors", _named_arrays(path)
         head |= {"form": FORM, "arrays": name, "arrays_sha256": _hash(content)}
         if self.witness is not None:
-            head["witness"] = {"price": self.witness.multiplier, "prices": self.witness.prices}
-            head["witness"] |= {"memory": self.witness.memory, "steps": self._steps[1]}
+            head["witness"] = _written(self.witness)[0]
+        if self.delayed is not None:
+            late, own = self.delayed, _written(self.delayed.witness)[0]
+            head["delayed"] = {"delay": late.delay, "upper": late.upper, "witness": own}
         text = json.dumps(head, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)
         try:
             check_replaceable(path, _MARKER)
@@ -235,30 +263,41 @@ class Certificate(Value):
         except (KeyError, TypeError, ValueError, OverflowError, IndexError, AttributeError, SafetensorError) as error:
             raise CertificateError(f"{path} is not a whole certificate: {type(error).__name__}: {error}") from None
 
-    @cached_property
-    def _steps(self) -> tuple[list[np.ndarray], list[int]]:
-        """The different tables of the graph, and which of them serves each time."""
-        tables: list[np.ndarray] = []
-        numbers: dict[bytes, int] = {}
-        order: list[int] = []
-        for table in () if self.witness is None else self.witness.following:
-            key = hashlib.sha256(repr(table.shape).encode() + np.ascontiguousarray(table).tobytes()).digest()
-            if key not in numbers:
-                numbers[key] = len(tables)
-                tables.append(table)
-            order.append(numbers[key])
-        return tables, order
-
     @property
     def _arrays(self) -> dict[str, np.ndarray]:
-        arrays = {} if self.witness is None else {"first": self.witness.first, "costs": self.witness.costs}
+        arrays = {} if self.witness is None else _written(self.witness)[1]
+        if self.delayed is not None:
+            arrays |= {f"delayed.{name}": array for name, array in _written(self.delayed.witness)[1].items()}
         if self.values is not None:
             arrays["values"] = self.values
-        if self.witness is not None:
-            arrays |= {f"path_keys.{time}": keys for time, keys in enumerate(self.witness.path_keys)}
-            arrays |= {f"path_costs.{time}": costs for time, costs in enumerate(self.witness.path_costs)}
-        arrays |= {f"following.{number}": table for number, table in enumerate(self._steps[0])}
         return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+
+
+def _written(witness: Witness) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """An observer as a file holds it: its numbers, and its arrays by name, each table of the graph once."""
+    arrays = {"first": witness.first, "costs": witness.costs}
+    numbers: dict[bytes, int] = {}
+    order: list[int] = []
+    for table in witness.following:
+        key = hashlib.sha256(repr(table.shape).encode() + np.ascontiguousarray(table).tobytes()).digest()
+        number = numbers.setdefault(key, len(numbers))
+        arrays[f"following.{number}"] = table
+        order.append(number)
+    arrays |= {f"path_keys.{time}": keys for time, keys in enumerate(witness.path_keys)}
+    arrays |= {f"path_costs.{time}": costs for time, costs in enumerate(witness.path_costs)}
+    head = {"price": witness.multiplier, "prices": witness.prices, "memory": witness.memory, "steps": order}
+    return head, arrays
+
+
+def _read_witness(head: dict[str, Any], arrays: dict[str, np.ndarray], under: str = "") -> Witness:
+    """The observer that `_written` wrote, its arrays named `under` what is given."""
+    following = tuple(arrays[f"{under}following.{int(number)}"] for number in head["steps"])
+    price, prices, memory = float(head["price"]), tuple(map(float, head.get("prices", ()))), str(head["memory"])
+    path = [
+        tuple(arrays[place] for time in range(len(following) + 1) if (place := f"{under}{name}.{time}") in arrays)
+        for name in ("path_keys", "path_costs")
+    ]
+    return Witness(arrays[f"{under}first"], following, arrays[f"{under}costs"], price, memory, prices, *path)
 
 
 def _hash(content: bytes) -> str:
@@ -292,7 +331,7 @@ def _read_head(path: Path) -> tuple[dict[str, Any], str]:
 
 
 def _assembled(cls: type[Certificate], head: dict[str, Any], arrays: dict[str, np.ndarray], form: str) -> Certificate:
-    witness = head.pop("witness", None)
+    witness, delayed = head.pop("witness", None), head.pop("delayed", None)
     known = {one.name for one in fields(cls)} - set(_APART)
     constraints = () if form in _OLDER_FORMS else tuple(ProvenConstraint(**one) for one in head.pop("constraints"))
     if set(head) != known:
@@ -300,17 +339,13 @@ def _assembled(cls: type[Certificate], head: dict[str, Any], arrays: dict[str, n
             f"its fields are wrong: missing {sorted(known - set(head))}, unknown {sorted(set(head) - known)}"
         )
     if witness is not None:
-        following = tuple(arrays[f"following.{int(number)}"] for number in witness["steps"])
-        prices = tuple(map(float, witness.get("prices", ())))
-        price, memory = float(witness["price"]), str(witness["memory"])
-        path = [
-            tuple(arrays[f"{name}.{time}"] for time in range(len(following) + 1) if f"{name}.{time}" in arrays)
-            for name in ("path_keys", "path_costs")
-        ]
-        witness = Witness(arrays["first"], following, arrays["costs"], price, memory, prices, *path)
+        witness = _read_witness(witness, arrays)
+    if delayed is not None:
+        late = _read_witness(delayed["witness"], arrays, "delayed.")
+        delayed = DelayedBound(delayed["delay"], delayed["upper"], late)
     left, right = head.pop("window")
     values, window = arrays.get("values"), (int(left), int(right))
-    found = cls(**head, window=window, witness=witness, values=values, constraints=constraints)
+    found = cls(**head, window=window, witness=witness, values=values, constraints=constraints, delayed=delayed)
     return _reworded(found) if form in _WORDED_ANEW else found
 
 

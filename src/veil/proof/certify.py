@@ -20,7 +20,7 @@ from ..policy.policy import Policy
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
 from .arithmetic import FLOOR, UNIT
-from .certificate import Certificate, ProvenConstraint
+from .certificate import Certificate, DelayedBound, ProvenConstraint
 from .checked_problem import Bounds, CheckedProblem
 from .claim import bound_words, claim_words, policy_words, seal_of
 from .feasibility import after_horizon, bounds_of
@@ -54,14 +54,16 @@ def certify(
 
     The lower bound is the policy's own opacity, exact where the observation tree fits and from a window around the secret
     otherwise. The upper bound is proven by an observer: its rule comes from the game, on the whole history where that fits
-    and on a bounded memory otherwise, and holds for all policies. With goal "transparent" a minimum is wanted, for which
+    and on a bounded memory otherwise, and holds for all policies. For a policy that does not see the observations a second
+    observer proves a smaller bound over agents that do not see the current observation (`certificate.delayed`), where that
+    is smaller and the observations depend on the state alone. With goal "transparent" a minimum is wanted, for which
     the game has no bound: the certificate then holds the policy's own value and says so.
 
     **Arguments:**
 
     - `policy`: a Markov, time-dependent, memory or history policy.
     - `time_limit`: seconds, 60 by default. At most a third is used for the policy's own opacity, the rest for the search
-      for a rule; one pass over the horizon, for the return, is always made.
+      for rules; one pass over the horizon, for the return, is always made.
     - `goal`: `"opaque"` or `"transparent"`, as for `veil.solve`.
     - `gap`: the search for a rule ends when its bounds are this many bits apart.
     - `game`: a game of this problem that was already solved (`Solution.proof`), whose observer is then used.
@@ -107,11 +109,15 @@ def certify(
         with Clock(progress=progress) as line:
             left = clock.left if finished else 0.0
             proving = Clock(left, progress=_proving(line, left))
-            best = best_observer(checked, bounds, values, gap, proving, memory_bytes, game)
+            delay = 0 if policy.needs_observations else 1
+            best = best_observer(checked, bounds, values, gap, proving, memory_bytes, game, delay)
         known = best.known
         if known is not None and claim.feasible:
             known = max(known, claim.lower)
         claim = replace(claim, witness=best.witness, upper=min(most, best.upper + _SLACK), best_known=known)
+        if best.delayed is not None:
+            late = DelayedBound(delay, best.delayed.upper + _SLACK, best.delayed.witness)
+            claim = replace(claim, delayed=late)
     else:
         claim = replace(claim, lower=0.0)
     return replace(claim, claim=claim_words(claim), seal=seal_of(claim))

@@ -47,10 +47,11 @@ class CheckedProblem:
 
     **Attributes:** `start`: three columns `(x, event, probability)`. The moves, in the order of (x, a): `row[i] = x · A + a`,
     `target[i] = x'`, `event[i]`, `chance[i] = P(x'|x,a) b(event|a,x')`; those of x are `begin[x] … begin[x] + degree[x] − 1`.
-    `terms`: the most moves of one (x, a). For each x: `available (N, A)`, and `label (N)`, the value that the secret takes if
-    it is settled there, at `secret_time`. `paid`: what is bounded, the return first, then the quantities of the further
-    constraints. `endless`: the return is over an infinite horizon. `most_bits ≥ log2 |Z|`. `defect` is ρ of all distributions.
-    Where the secret is a whole path, `path (N)` is what it shows of x, and `tells_state`: path and events tell every x.
+    `terms`: the most moves of one (x, a), or observations of one x. For each x: `available (N, A)`, and `label (N)`, the value
+    that the secret takes if it is settled there, at `secret_time`. `paid`: what is bounded, the return first, then the
+    quantities of the further constraints. `endless`: the return is over an infinite horizon. `most_bits ≥ log2 |Z|`.
+    `defect` is ρ of all distributions. Where the secret is a whole path, `path (N)` is what it shows of x, and `tells_state`:
+    path and events tell every x.
 
     Example: one model, one action, a memoryless secret; state 0 goes to 0 or 1 with probability 1/2, state 1 stays; the
     observer sees 0 in state 0, and in state 1 it sees 0 or 1 with probabilities 1/4 and 3/4; the start is state 0. Then
@@ -61,15 +62,20 @@ class CheckedProblem:
         event    0     0     1     0     1         begin  = (0, 3)
         chance   1/2   1/8   3/8   1/4   3/4       terms  = 3
 
+    **Arguments:** `delay`: 1 for agents that learn each observation one step late. A move then has the event of the state that
+    it leaves, `chance[i] = P(x'|x,a) b(event|x)`, the start has none, and that of the last state comes after all moves
+    (`shown`); the observations must depend on the state alone.
+
     Cost: `nnz(P)` times the observations that a state can emit, times the states of the automaton.
 
     **Raises:** `CertificateError` where a distribution does not sum to one within 1e-6, or a probability is below 2^-900.
     """
 
-    def __init__(self, problem: Problem):
+    def __init__(self, problem: Problem, delay: int = 0):
         table, observer, models = problem.secret_table, problem.observer, problem.models
+        require(not delay or can_delay(problem), "problem: a path, or observations that depend on actions, and a delay")
         memories, states = table.memory_step.shape
-        self.problem, self.states, self.actions = problem, states, problem.num_actions
+        self.delay, self.problem, self.states, self.actions = delay, problem, states, problem.num_actions
         self.horizon, self.discount, self.values = problem.horizon, problem.discount, len(table.value_names)
         self.secret_time, self.endless = table.time, problem.return_over == "infinite"
         self.size = len(models) * memories * states
@@ -90,9 +96,9 @@ class CheckedProblem:
         self.paid = self._paid(rewards, terminal, self.discount, 1), *others
         self.available = np.stack([one.available for one in models])[model, state]
         self.label = table.label[model if len(table.label) > 1 else 0, memory, state]
-        *self.start, first, second, third = starts(problem)
+        *self.start, first, second, third = starts(problem, delay)
         self.start = *self.start, first * second * third
-        self.row, self.target, self.event, moved, shown = moves(problem)
+        self.row, self.target, self.event, moved, shown = moves(problem, delay)
         self.chance = moved * shown
         smallest = min(self.start[2].min(initial=1), self.chance.min(initial=1))
         require(
@@ -100,7 +106,7 @@ class CheckedProblem:
         )
         self.degree = np.bincount(self.row // self.actions, minlength=self.size)
         self.begin = np.cumsum(self.degree) - self.degree
-        self.terms = int(np.bincount(self.row).max())
+        self.terms = max(int(np.bincount(self.row).max()), observer.num_observations if delay else 0)
         longest = max(observer.num_observations, states, len(models))
         self.defect = defect_of(_sums(problem), longest, "problem")
 
@@ -140,12 +146,22 @@ class CheckedProblem:
         position = np.repeat(np.arange(len(x)), count)
         return position, np.arange(len(position)) - np.repeat(np.cumsum(count) - count - self.begin[x], count)
 
+    def shown(self, x: Numbers) -> Columns:
+        """What each x emits, with a delay: the position in `x`, the observation, and `b(o|x)`."""
+        return _emitted(self.problem.observer.matrices[0], x % self.states)
+
     def settled(self, time: int, x: Numbers, z: Numbers) -> Numbers:
         """The value of the secret in x at a time: 0 before it is settled, its label when it is, then `z` as it was."""
         if time != self.secret_time:
             return z
         require(self.label[x] >= 0, "problem: the secret has no value in a state that can occur")
         return self.label[x]
+
+
+def can_delay(problem: Problem) -> bool:
+    """Whether agents that learn observations late are covered: these depend on the state alone, and no path is secret."""
+    alone = len(problem.observer.matrices) == 1 and not problem.observer.sees_actions
+    return alone and problem.secret_table.path is None
 
 
 def _log2_rounded_up(count: int) -> float:
@@ -167,10 +183,11 @@ def _weights(problem: Problem) -> Float[np.ndarray, " K"]:
     return np.ones(1) if weights is None else weights
 
 
-def starts(problem: Problem) -> Columns:
+def starts(problem: Problem, delay: int = 0) -> Columns:
     """`(x, event, P(k), P(s|k), b(event|s))` of every possible start; event 0 where nothing is received then."""
     table, states = problem.secret_table, problem.num_states
-    first = problem.observer.matrices[0] if problem.observer.sees_first else sp.csr_array(np.ones((states, 1)))
+    seen = problem.observer.sees_first and not delay
+    first = problem.observer.matrices[0] if seen else sp.csr_array(np.ones((states, 1)))
     parts = []
     for k, (weight, model) in enumerate(zip(_weights(problem), problem.models, strict=True)):
         begun = np.flatnonzero((weight > 0) & (model.initial > 0))
@@ -181,15 +198,19 @@ def starts(problem: Problem) -> Columns:
     return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
 
 
-def moves(problem: Problem) -> Columns:
-    """`(row, target, event, P(x'|x,a), b(event|a,x'))` of every move, in the order of rows `x · A + a`."""
+def moves(problem: Problem, delay: int = 0) -> Columns:
+    """`(row, target, event, P(x'|x,a), b(event|a,x'))` of every move, in the order of rows `x · A + a`.
+
+    With a delay the event is that of x.
+    """
     table, observer = problem.secret_table, problem.observer
     (memories, states), actions = table.memory_step.shape, problem.num_actions
     parts = []
     for k, model in enumerate(problem.models):
         for action, matrix in enumerate(model.matrices):
             source = np.repeat(np.arange(states), np.diff(matrix.indptr))
-            entry, event, chance = _emitted(observer.matrices[min(action, len(observer.matrices) - 1)], matrix.indices)
+            shown = observer.matrices[min(action, len(observer.matrices) - 1)]
+            entry, event, chance = _emitted(shown, source if delay else matrix.indices)
             moved, s, after = matrix.data[entry], source[entry], matrix.indices[entry]
             event = event + action * observer.num_observations * observer.sees_actions
             for m in range(memories):

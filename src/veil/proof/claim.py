@@ -9,7 +9,7 @@ from ..policy.policy import Policy
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
 from .arithmetic import require
-from .certificate import Certificate, ProvenConstraint
+from .certificate import Certificate, DelayedBound, ProvenConstraint, Witness
 from .reading import is_finite
 
 
@@ -58,8 +58,15 @@ def claim_words(claim: Certificate) -> str:
     )
     return (
         f"{own}; proven upper bound over all policies{limit}:"
-        f" {upper_text(claim.upper)} bits (witness attached). {reached}"
+        f" {upper_text(claim.upper)} bits (witness attached){_delayed_words(claim)}. {reached}"
     )
+
+
+def _delayed_words(claim: Certificate) -> str:
+    """The smaller bound, where there is one."""
+    if claim.delayed is None:
+        return ""
+    return f", over those that do not see the current observation: {upper_text(claim.delayed.upper)} bits (witness attached)"
 
 
 def _return_words(claim: Certificate) -> str:
@@ -87,8 +94,9 @@ def _constraint_words(one: ProvenConstraint) -> str:
 
 
 def seal_of(claim: Certificate) -> str:
-    """SHA-256 of what no computation can check: `best_known`, the versions, the memory in words."""
+    """SHA-256 of what no computation can check: `best_known`, the versions, the memories in words."""
     said = [claim.best_known, claim.versions, None if claim.witness is None else claim.witness.memory]
+    said += [] if claim.delayed is None else [claim.delayed.witness.memory]
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
@@ -118,13 +126,10 @@ def check_claim(claim: Certificate, problem: Problem, policy: Policy) -> None:
     require(met or not claim.feasible, "feasible: it is True, and a constraint is not met")
     some = claim.threshold is not None or not met
     require(claim.feasible or some, "feasible: there is no threshold to miss, and no constraint")
-    # For every policy H ≤ U(q,λ) + Σ_k λ_k s_k (δ_k − V_k).
-    highest = Fraction(claim.upper) + Fraction(claim.price) * missing_return(claim)
-    require(len(claim.prices) == len(claim.constraints), "rule: its prices are not one for each constraint")
-    for price, one in zip(claim.prices, claim.constraints, strict=True):
-        require(is_finite(price), f"rule: a price is {_short(price)}, expected a finite number")
-        highest += Fraction(price) * _missing(one)
+    highest = _highest(claim, claim.upper, claim.price, claim.prices)
     require(0 <= claim.lower <= highest, f"bounds: lower {claim.lower} and upper {claim.upper} do not fit each other")
+    if claim.delayed is not None:
+        _check_delayed(claim, policy)
     known = claim.best_known is None or claim.best_known <= claim.upper + 1e-9
     require(known, f"best_known: {claim.best_known} is above the upper bound {claim.upper}")
     require(
@@ -165,6 +170,36 @@ def _check_constraints(claim: Certificate, problem: Problem) -> None:
         same = isinstance(wanted.bound, str) or one.bound == wanted.bound
         require(same, f"constraints: the bound of {one.name} is {one.bound}, and the problem's is {wanted.bound}")
         require(one.met is True or one.met is False, f"constraints: met is {one.met!r}, expected a truth value")
+
+
+def _check_delayed(claim: Certificate, policy: Policy) -> None:
+    """Raise `CertificateError` unless the bound over agents that learn observations late has its form and fits the rest."""
+    late = claim.delayed
+    require(
+        type(late) is DelayedBound and claim.goal == "opaque",
+        "delayed: expected a bound, beside that over all policies",
+    )
+    assert late is not None
+    require(type(late.delay) is int and late.delay == 1, f"delayed: the delay is {_short(late.delay)}, expected 1")
+    require(type(late.witness) is Witness, "delayed: it has no observer's rule")
+    require(
+        not policy.needs_observations, "delayed: the policy acts on the observations, and the bound is not about it"
+    )
+    good = is_finite(late.upper) and late.upper <= claim.upper
+    require(good, f"delayed: its upper bound is {_short(late.upper)}, expected a number up to {claim.upper}")
+    require(is_finite(late.witness.multiplier), "delayed: its price is not a finite number")
+    highest = _highest(claim, late.upper, late.witness.multiplier, late.witness.prices)
+    require(claim.lower <= highest, f"delayed: lower {claim.lower} and upper {late.upper} do not fit each other")
+
+
+def _highest(claim: Certificate, upper: float, price: float, prices: tuple[float, ...]) -> Fraction:
+    """What the policy can hide at most by an upper bound: `H ≤ U(q,λ) + Σ_k λ_k s_k (δ_k − V_k)` for every policy."""
+    highest = Fraction(upper) + Fraction(price) * missing_return(claim)
+    require(len(prices) == len(claim.constraints), "rule: its prices are not one for each constraint")
+    for one, constraint in zip(prices, claim.constraints, strict=True):
+        require(is_finite(one), f"rule: a price is {_short(one)}, expected a finite number")
+        highest += Fraction(one) * _missing(constraint)
+    return highest
 
 
 def _missing(one: ProvenConstraint) -> Fraction:

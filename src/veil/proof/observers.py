@@ -2,7 +2,8 @@
 
 Rules that need no search come first, so that there is a proof without any time; then the game of an observer without
 memory, whose value is the largest prior entropy that a policy attains; then the game on the whole history, or on a bounded
-memory where that does not fit. Each rule counts for the bound that the verifier's own induction finds.
+memory where that does not fit. Each rule counts for the bound that the verifier's own induction finds. For agents that learn
+each observation one step late the same graphs then get rules of their own.
 """
 
 import contextlib
@@ -16,29 +17,39 @@ from ..common.errors import InputError, TooLargeError
 from ..common.logs import code_lengths_bits, posteriors
 from ..engine.hidden import build
 from ..engine.moves import situations
-from ..game.pairs import FullHistory, LastEvents, ObserverMemory, make_pairs
+from ..game.delayed import delayed_pairs
+from ..game.pairs import FullHistory, LastEvents, ObserverMemory, Pairs, make_pairs
 from ..game.refine import SolvedGame, enclose_game
 from ..game.rule_tables import PathTable
 from ..game.several import enclose_constrained_game, solve_constrained_game
 from ..game.solve import GameResult, solve_game
+from ..problem.problem import Problem
 from .backward import rule_bound
 from .certificate import Witness
-from .checked_problem import Bounds, CheckedProblem
+from .checked_problem import Bounds, CheckedProblem, can_delay
 
 _MARGIN = 2.0**-39  # bits added to each cost, so that `Σ_z 2^−cost` stays below one by more than the verifier asks
 _BLIND_SHARE, _BLIND_GAP = 0.3, 1e-4  # of the time, and bits, for the game of an observer without memory
 _GAME_SHARE = 0.65  # of the time, for games whose induction cannot be forecast
+_ALL_SHARE = 0.6  # of the time, for the bound over all policies, where one over agents that learn late follows
+_MOST_ITERATIONS = 10_000  # of a game; of one that follows another at most twice as many as that took, and at least
+_LEAST_ITERATIONS = 20
+_WORTH_STATING = 1e-4  # bits by which the bound over these must be smaller
 # Seconds for each move: of the verifier's induction, and of the shortest game. Measured on one core.
 _INDUCTION_SECONDS, _GAME_SECONDS = 2.5e-7, 1e-7
 
 
 @dataclass(frozen=True, eq=False)
 class ObserverBound:
-    """An observer and the upper bound it proves; `known`: what some policy is known to hide, None if no game was solved."""
+    """An observer and the upper bound it proves; `known`: what some policy is known to hide, None if no game was solved.
+
+    `delayed`: the observer for agents that learn each observation one step late, where its bound was asked for and is smaller.
+    """
 
     witness: Witness
     upper: float
     known: float | None = None
+    delayed: "ObserverBound | None" = None
 
 
 def best_observer(
@@ -49,20 +60,35 @@ def best_observer(
     clock: Clock,
     memory_bytes: int,
     game: SolvedGame | None,
+    delay: int = 0,
 ) -> ObserverBound:
     """The observer with the smallest bound that is found in the time; a keyboard interrupt ends the search with the best.
 
     **Arguments:** `bounds` of the constraints; `values`, what is earned after the horizon; `gap`, bits at which a game ends;
-    `game`: one that was already solved, instead of solving one; the `clock` reports how far a game is.
+    `game`: one that was already solved, instead of solving one; the `clock` reports how far a game is; `delay`: 1 to search
+    also for the observer of agents that learn each observation one step late.
     """
-    search = _Search(problem, bounds, values, gap, clock, memory_bytes)
+    delay = delay if _matters(problem) else 0
+    search = _Search(problem, bounds, values, gap, clock.share(_ALL_SHARE) if delay else clock, memory_bytes)
+    late = None
     with contextlib.suppress(OutOfTime), interruptible():  # what was proven until then is complete
         search.try_simple()
         if game is None:
             game = search.solve()
         for part, known in () if game is None else game.bounds():
             search.offer(_witness(problem, part), known)
-    return search.best
+        if delay and game is not None:
+            late = _Search(CheckedProblem(problem.problem, delay), bounds, values, gap, clock, memory_bytes)
+            late.delayed(search.best.witness, game)
+    if late is None or late.best.upper >= search.best.upper - _WORTH_STATING:
+        return search.best
+    return replace(search.best, delayed=late.best)
+
+
+def _matters(problem: CheckedProblem) -> bool:
+    """Whether an agent that does not see the current observation can know less: some state has more than one."""
+    noisy = can_delay(problem.problem) and int(np.diff(problem.problem.observer.matrices[0].indptr).max()) > 1
+    return noisy and problem.horizon > 0
 
 
 class _Search:
@@ -125,20 +151,37 @@ class _Search:
         except TooLargeError:
             return None
 
+    def delayed(self, witness: Witness, game: SolvedGame) -> None:
+        """For agents that learn observations late: the observer over all policies, then the games on the graphs of `game`."""
+        if self._induction_seconds(len(witness.costs)) < self.clock.left:
+            self.offer(witness)
+        for part, _ in game.bounds():
+            pairs, most = delayed_pairs(part.pairs), max(_LEAST_ITERATIONS, 2 * part.iterations)
+            found = self._solved(part.problem, pairs, self.clock, self.gap, part.blind, most)
+            if found is not None:
+                self.offer(_witness(self.problem, found))
+
     def _game(self, memory: ObserverMemory, clock: Clock, gap: float) -> GameResult | None:
         """The game of an observer with this memory, with time left for the induction; None where that does not fit."""
         try:
             pairs = make_pairs(build(self.problem.problem), memory, self.memory_bytes, clock=clock)
         except (TooLargeError, OutOfTime):
             return None
+        return self._solved(self.problem.problem, pairs, clock, gap, self.blind, _MOST_ITERATIONS)
+
+    def _solved(
+        self, problem: Problem, pairs: Pairs, clock: Clock, gap: float, blind: GameResult | None, most: int
+    ) -> GameResult | None:
+        """The game on some pairs, with time left for the induction; None where there is no time."""
         moves = sum(step.nnz for step in pairs.steps)
         spare = clock.share(more=-_INDUCTION_SECONDS * moves)
         if spare.left < _GAME_SECONDS * moves:
             return None
-        problem, threshold = self.problem.problem, self.bounds[0]
         if problem.further:
-            return solve_constrained_game(problem, pairs=pairs, gap=gap, clock=spare)
-        return solve_game(problem, threshold=threshold, gap=gap, pairs=pairs, blind=self.blind, clock=spare)
+            return solve_constrained_game(problem, pairs=pairs, gap=gap, iterations=most, clock=spare)
+        return solve_game(
+            problem, threshold=self.bounds[0], gap=gap, iterations=most, pairs=pairs, blind=blind, clock=spare
+        )
 
     def _induction_seconds(self, nodes: int) -> float:
         """A forecast of the verifier's induction against an observer with so many nodes a layer."""

@@ -21,7 +21,7 @@ from ..problem.problem import Problem
 from ..problem.return_rounding import rounding_of
 from .arithmetic import UNIT, require
 from .backward import largest_return, rule_bound
-from .certificate import Certificate
+from .certificate import Certificate, Witness
 from .checked_problem import CheckedProblem
 from .claim import check_claim
 from .policy_values import PolicyValues, policy_values
@@ -31,10 +31,11 @@ _SAME_RETURN = 1e-9  # of the range of returns: two ways to compute a share of i
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Verification(Value):
-    """What the verifier has proven: bounds and return of the policy, and the upper bound over all policies."""
+    """What is proven: bounds and return of the policy, the upper bound over all policies, `delayed` if it is claimed."""
 
     policy: PolicyValues
     upper: float
+    delayed: float | None = None
 
 
 def verify(certificate: Certificate, problem: Problem, policy: Policy) -> Verification:
@@ -79,11 +80,19 @@ def _verify(claim: Certificate, problem: CheckedProblem, policy: Policy) -> Veri
         return Verification(found, found.upper)
     require(claim.lower <= found.lower, f"lower bound: {claim.lower} is claimed, and {found.lower} is found")
     assert claim.witness is not None  # as its form was checked
-    upper = rule_bound(problem, claim.witness, claim.bounds, claim.values)
-    require(upper < math.inf, "upper bound: the rule excludes something that a policy can reach, and so proves nothing")
-    upper = min(upper, problem.most_bits)  # which needs no witness
-    require(claim.upper >= upper, f"upper bound: {claim.upper} is claimed, and {upper} is found")
-    return Verification(found, upper)
+    upper = _check_upper("upper bound", claim.upper, claim.witness, claim, problem)
+    if (late := claim.delayed) is None:
+        return Verification(found, upper)
+    delayed = CheckedProblem(problem.problem, late.delay)
+    return Verification(found, upper, _check_upper("delayed", late.upper, late.witness, claim, delayed))
+
+
+def _check_upper(name: str, claimed: float, witness: Witness, claim: Certificate, problem: CheckedProblem) -> float:
+    """The bound that a rule proves, or `log2 |Z|`, which needs none; raises `CertificateError` where less is claimed."""
+    found = rule_bound(problem, witness, claim.bounds, claim.values)
+    require(found < math.inf, f"{name}: the rule excludes something that a policy can reach, and so proves nothing")
+    require(claimed >= min(found, problem.most_bits), f"{name}: {claimed} is claimed, and {found} is found")
+    return min(found, problem.most_bits)
 
 
 def _check_value(name: str, value: float, error: float, found: float, found_error: float) -> None:

@@ -24,11 +24,15 @@ from .style import number_text
 
 @dataclass(frozen=True, eq=False)
 class Claim:
-    """What is proven: `lower` and `upper` in bits, and `summary`, the claim in words."""
+    """What is proven: `lower` and `upper` in bits, and `summary`, the claim in words.
+
+    `delayed`: a smaller upper bound over agents that do not see the current observation.
+    """
 
     lower: float
     upper: float
     summary: str
+    delayed: float | None = None
 
     @property
     def sentences(self) -> list[str]:
@@ -139,7 +143,8 @@ def _proven(answer: Answer) -> str:
         return f"Proven: the policy hides at most {upper_text(claim.upper)} bits"
     short = "; what this policy hides is not proven within the limit" if answer.proof_is_short else ""
     which = "" if found.threshold is None else " that meet the requirement"
-    return f"Proven upper bound over all policies{which}: {upper_text(claim.upper)} bits{short}"
+    blind = "" if claim.delayed is None else f", {upper_text(claim.delayed)} without seeing the current observation"
+    return f"Proven upper bound over all policies{which}: {upper_text(claim.upper)} bits{blind}{short}"
 
 
 def _of_result(problem: Problem, result: Result, certificate: Certificate | Claim | None) -> Answer:
@@ -192,7 +197,8 @@ def _opacity(part: OpacityPart) -> Opacity:
 def _claim(certificate: Certificate | Claim | None) -> Claim | None:
     if certificate is None or isinstance(certificate, Claim):
         return certificate
-    return Claim(certificate.lower, certificate.upper, certificate.summary())
+    delayed = None if certificate.delayed is None else certificate.delayed.upper
+    return Claim(certificate.lower, certificate.upper, certificate.summary(), delayed)
 
 
 def _number(value: float | str | None) -> float:

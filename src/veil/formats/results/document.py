@@ -109,6 +109,9 @@ class CertificatePart(Part):
     lower: Number = Field(description="Proven lower bound of the policy (goal opaque).")
     upper: Number = Field(description="Proven upper bound over all policies.")
     gap: Number = Field(description="The difference.")
+    delayed_upper: Number = Field(
+        None, description="Proven upper bound over agents that do not see the current observation, where it is smaller."
+    )
     summary: str = Field(description="The claim in words.")
 
 
@@ -174,9 +177,9 @@ def problem_document(problem: Problem, scenario: str | None = None, changes: Seq
 
 def certificate_document(certificate: Certificate) -> dict[str, object]:
     """The claim of a `Certificate` as a JSON document."""
-    return plain({name: getattr(certificate, name) for name in ("lower", "upper", "gap")}) | {
-        "summary": certificate.summary()
-    }
+    late = None if certificate.delayed is None else certificate.delayed.upper
+    own = plain({name: getattr(certificate, name) for name in ("lower", "upper", "gap")})
+    return own | {"delayed_upper": late, "summary": certificate.summary()}
 
 
 def result_document(

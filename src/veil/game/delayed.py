@@ -1,0 +1,82 @@
+"""The game of an agent that learns each observation one step late: its choice at time t does not depend on `o_t`.
+
+Every policy that does not see the observations is among these: stationary and time-dependent ones, and all that remember
+their own past states. What a policy does given its state and what the observer saw up to `t − 1` determines the law of
+`(x_t, o_{0:t−1})`, and so the opacity; hence the best of them is a game on the pairs (node before the observation, x), with
+the observer's memory unchanged. Its value lies between that of policies that do not see the observations and that of all.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Int
+
+from ..engine.hidden import Channel, Hidden
+from ..engine.kernel import num_rows
+from ..engine.moves import Layer, Moves, labelled
+from .pairs import Pairs
+
+
+def delayed_pairs(pairs: Pairs) -> Pairs:
+    """The pairs of a graph for an agent that learns each observation one step late.
+
+    Layer t < T has the pairs (node after `o_{t−1}`, `x_t`); the last layer, where nothing is left to decide, is that of
+    `pairs`, and so are graph, costs and joint tables. A step shows the observation of x, which leads to the next node,
+    and moves to x'; the last one shows that of x' as well: `steps[t] = K_t M_t`, `steps[T−1] = K_{T−1} M_{T−1} K_T`.
+
+    **Arguments:** `pairs`: of an observer that neither sees actions nor is told the state, and whose emissions do not depend
+    on the action. Cost: linear in the moves between pairs.
+    """
+    hidden, actions = pairs.hidden, pairs.hidden.reward.shape[1]
+    assert len(hidden.channels) == 1, "observations must depend on the state alone"
+    assert pairs.graph.told is None
+    unseen = Moves.of(replace(hidden, channels=(_silent(actions, hidden.num_states),)))
+    begun = np.flatnonzero(hidden.start > 0)
+    layer = labelled(hidden, 0, Layer(np.zeros_like(begun), begun, np.full(len(begun), -1)))
+    first = sp.csr_array(hidden.root[begun] / hidden.start[begun, None])
+    shown = _shown(hidden, layer, pairs.graph.first[None], pairs.layers[0], first)
+    start, layers, steps = hidden.start[begun], [], []
+    for time, table in enumerate(pairs.graph.following):
+        layers.append(layer)
+        stay = np.arange(pairs.graph.sizes[time])[:, None]
+        layer, moved = unseen.advance(hidden, time, pairs.layers[time], stay)
+        steps.append(_after(shown, moved, actions))
+        emitted = sp.csr_array(hidden.channels[0].table[layer.x])
+        shown = _shown(hidden, layer, table, pairs.layers[time + 1], emitted)
+    if steps:
+        steps[-1] = sp.csr_array(steps[-1] @ shown)
+    else:
+        start = start @ shown
+    return Pairs(hidden, pairs.graph, start, (*layers, pairs.layers[-1]), tuple(steps))
+
+
+def _silent(actions: int, states: int) -> Channel:
+    """A channel that shows nothing."""
+    return Channel(np.ones(actions, dtype=bool), sp.csr_array(np.ones((states, 1))))
+
+
+def _shown(
+    hidden: Hidden, before: Layer, table: Int[np.ndarray, "n E"], after: Layer, emitted: sp.csr_array
+) -> sp.csr_array:
+    """`b(e|x)` from each pair (node before, x) to the pair (node after, x); a row of `emitted` for each pair before."""
+    entries = sp.coo_array(emitted)
+    row, node = entries.row, table[before.node[entries.row], entries.col]
+    place = np.searchsorted(_keys(hidden, after.node, after), _keys(hidden, node, _rows(before, row)))
+    return sp.csr_array(sp.coo_array((entries.data, (row, place)), shape=(len(before), len(after))))
+
+
+def _rows(layer: Layer, row: Int[np.ndarray, " m"]) -> Layer:
+    return Layer(layer.node[row], layer.x[row], layer.z[row])
+
+
+def _keys(hidden: Hidden, node: Int[np.ndarray, " n"], layer: Layer) -> Int[np.ndarray, " n"]:
+    """A number for each (node, x, value once settled), in the order of pairs."""
+    return (node.astype(np.int64) * hidden.num_states + layer.x) * hidden.num_values + np.maximum(layer.z, 0)
+
+
+def _after(shown: sp.csr_array, moved: sp.csr_array, actions: int) -> sp.csr_array:
+    """A step of pairs, after what is shown before it: a row for each (action, pair before the observation)."""
+    size = num_rows(moved) // actions
+    parts = [shown @ moved[action * size : (action + 1) * size] for action in range(actions)]
+    return sp.csr_array(sp.vstack(parts))
