@@ -20,7 +20,7 @@ def number(page: Page, run: str, name: str) -> float:
 def test_a_world_is_planned_by_keyboard_alone(open_studio: OpenStudio, studio: Studio):
     page = open_studio(pane="plan")
     for name, value in (("starts", "2"), ("iterations", "12")):
-        page.locator("summary").press("Enter") if not page.locator(f"#plan-{name}").is_visible() else None
+        page.locator("#pane-plan summary").press("Enter") if not page.locator(f"#plan-{name}").is_visible() else None
         page.locator(f"#plan-{name}").focus()
         page.keyboard.type(value)
     page.locator("#plan-min_return").focus()
@@ -43,11 +43,11 @@ def test_a_world_is_planned_by_keyboard_alone(open_studio: OpenStudio, studio: S
 def test_stop_resume_and_remove(open_studio: OpenStudio, studio: Studio):
     page = open_studio(pane="plan", width=390)
     page.locator("#plan-method").select_option("primal-dual")
-    page.locator("summary").click()
+    page.locator("#pane-plan summary").click()
     page.locator("#plan-iterations").fill("1000000000")
     page.locator("#plan-seed").fill("3")
     studio.set_scenario(studio.scenario + "\n[solve]\nstep = 1e-6\nmethod = 'primal-dual'\n")
-    page.locator("button[type=submit]").click()
+    page.locator("#pane-plan button[type=submit]").click()
     run = page.locator("[data-run='1']")
     expect(run.locator(".told")).to_contain_text("climbing", timeout=WAIT)
     before = run.locator(".told").inner_text()
@@ -67,5 +67,5 @@ def test_stop_resume_and_remove(open_studio: OpenStudio, studio: Studio):
 def test_wrong_settings_are_told_beside_the_button(open_studio: OpenStudio):
     page = open_studio(pane="plan", refused=True)
     page.locator("#plan-min_return").fill("much")
-    page.locator("button[type=submit]").click()
-    expect(page.locator("[role=alert]")).to_contain_text("min_return")
+    page.locator("#pane-plan button[type=submit]").click()
+    expect(page.locator("#pane-plan .plan-form [role=alert]")).to_contain_text("min_return")

@@ -115,7 +115,9 @@ def send(server: StudioServer, content: bytes) -> bytes:
             connection.sendall(content)
             connection.shutdown(socket.SHUT_WR)
             return b"".join(iter(lambda: connection.recv(65_536), b""))
-        except ConnectionError:
+        except TimeoutError:  # a server that neither answers nor closes
+            raise
+        except OSError:  # it closed the connection before it had read everything
             return b""
 
 

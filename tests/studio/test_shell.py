@@ -8,11 +8,11 @@ from playwright.sync_api import Page, expect
 from veil.studio.state import Studio
 
 OpenStudio = Callable[..., Page]
-PANES = ("draw", "plan", "look", "play")
+PANES = ("draw", "plan", "look", "play", "study")
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])
-def test_it_opens_with_four_panes(open_studio: OpenStudio, width: int, dark: bool):
+def test_it_opens_with_every_pane(open_studio: OpenStudio, width: int, dark: bool):
     page = open_studio(width=width, dark=dark)
     for pane in PANES:
         page.locator(f"#tab-{pane}").click()
@@ -31,9 +31,9 @@ def test_tabs_by_keyboard_survive_a_reload(open_studio: OpenStudio):
     expect(page.locator("#tab-plan")).to_have_attribute("aria-selected", "true")
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("ArrowLeft")
-    expect(page.locator("#tab-play")).to_be_focused()
+    expect(page.locator("#tab-study")).to_be_focused()
     page.reload()
-    expect(page.locator("#tab-play")).to_have_attribute("aria-selected", "true")
+    expect(page.locator("#tab-study")).to_have_attribute("aria-selected", "true")
 
 
 def test_a_scenario_that_changes_elsewhere_appears(open_studio: OpenStudio, studio: Studio):

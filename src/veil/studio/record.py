@@ -52,6 +52,8 @@ class Record:
         if kind == "point" and "bits" in found and "return" in found:
             self.points.append([found["return"], found["bits"]])
         elif kind == "progress":
+            if "upper" in found:  # what was proven stays proven: a later proof that begins anew says less at first
+                found["upper"] = min(found["upper"], self.latest.get("upper", found["upper"]))
             seconds = self._before + found.get("seconds", 0.0)
             self.latest |= {**found, "seconds": seconds, "phase": str(event.get("phase"))[:40]}
             self._add([self.latest.get(name) for name in _NUMBERS[:4]])
@@ -61,7 +63,6 @@ class Record:
         """Another process is at work: it goes on from a checkpoint, or from nothing."""
         if resumed:
             self._before = self.latest.get("seconds", 0.0)
-            self.latest.pop("upper", None)
         else:
             self.latest, self.moments, self.points, self._before = {}, [], [], 0.0
             self._every, self._count = 1, 0

@@ -34,6 +34,7 @@ ROUTES: dict[tuple[str, str], str] = {
     ("POST", "/api/runs/{id}/stop"): "veil.studio.planning:stop_run",
     ("POST", "/api/runs/{id}/resume"): "veil.studio.planning:resume_run",
     ("DELETE", "/api/runs/{id}"): "veil.studio.planning:remove_run",
+    ("GET", "/api/study"): "veil.studio.studies:show_study",
 }
 _PART = re.compile(r"\{(\w+)\}")
 

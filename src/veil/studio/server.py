@@ -123,6 +123,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         """Check, route and answer one request; whatever happens, the answer is JSON or a page."""
         try:
+            if self.request_version == "HTTP/0.9":  # answers to it would have no head
+                self.request_version = "HTTP/1.1"
+                raise Refused(505, "the request names no version of HTTP")
             parts = urlsplit(self.path)
             self._check_origin()
             query = dict(parse_qsl(parts.query, max_num_fields=32))

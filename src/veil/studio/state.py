@@ -158,6 +158,7 @@ class Studio:
             pass
         made = secrets.token_urlsafe(32)
         path.unlink(missing_ok=True)
+        (self.folder / ".gitignore").write_text(f"{_SESSION}\n", encoding="ascii")
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(made)
         return made

@@ -3,8 +3,9 @@ import * as draw from "./draw.js";
 import * as plan from "./plan.js";
 import * as look from "./look.js";
 import * as play from "./play.js";
+import * as study from "./study.js";
 
-const PANES = { draw, plan, look, play };
+const PANES = { draw, plan, look, play, study };
 const SAVE_MS = 300; // after the last key, the text is kept
 
 const listeners = {};
