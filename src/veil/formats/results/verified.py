@@ -9,6 +9,7 @@ from ...common.errors import CertificateError
 from ...common.logs import entropy_bits, log2_of_count
 from ...engine.chain import make_chain
 from ...measure.constrained import ConstraintValue
+from ...measure.pairs import pair_values
 from ...policy.policy import Policy
 from ...problem.pairs import OWN
 from ...problem.problem import Problem
@@ -83,6 +84,7 @@ def check_document(
     }  # fmt: skip
     if answer["constraints"] or certificate.constraints:
         ranges |= _constraint_ranges(answer, certificate)
+    ranges |= _pair_ranges(answer, problem, policy)
     for place, (told, least, most) in ranges.items():
         if not isinstance(told, float | int) or not least <= told <= most:
             raise CertificateError(
@@ -101,6 +103,32 @@ def _prior_range(problem: Problem, policy: Policy, told: object) -> tuple[float,
         return prior, prior
     most = (problem.horizon + 1) * log2_of_count(len(np.unique(path)))
     return (min(max(float(told), 0.0), most) if isinstance(told, float | int) else 0.0), most
+
+
+def _pair_ranges(answer: dict[str, Any], problem: Problem, policy: Policy) -> dict[str, tuple[object, float, float]]:
+    """Each number of the pairs as the document tells it, and between which numbers it must lie, computed anew.
+
+    **Raises:** `CertificateError` where other pairs or bounds are told than the problem has, or one is met by its words alone.
+    """
+    values, told = pair_values(problem, policy), answer["pairs"]
+    if [(one["name"], one["min"], one["max"]) for one in told] != [(one.name, one.min, one.max) for one in values]:
+        raise CertificateError(
+            f"answer.pairs in result.json: expected {[one.name for one in values]} with their bounds"
+        )
+    ranges: dict[str, tuple[object, float, float]] = {}
+    for number, (claimed, is_so) in enumerate(zip(told, values, strict=True)):
+        place, off = f"pairs.{number}", 6 * ((claimed["opacity"]["std_error"] or 0.0) + is_so.opacity.std_error)
+        exact = is_so.opacity.method == "exact"
+        low, high = (is_so.opacity.bits - off, is_so.opacity.bits + off) if exact else is_so.opacity.interval(1 - 1e-9)
+        ranges[f"{place}.opacity.bits"] = (claimed["opacity"]["bits"], low - off - _ROUNDING, high + off + _ROUNDING)
+        if math.isinf(is_so.loss_bits) and claimed["loss_bits"] != "inf":
+            raise CertificateError(f"answer.{place}.loss_bits in result.json: expected 'inf'")
+        if math.isfinite(is_so.loss_bits):
+            loss = is_so.loss_bits
+            ranges[f"{place}.loss_bits"] = (claimed["loss_bits"], loss - _ROUNDING, loss + _ROUNDING)
+        if exact and (claimed["met"] or answer["feasible"]) and not is_so.met:
+            raise CertificateError(f"answer.{place}.met in result.json: {is_so.text} is not met")
+    return ranges
 
 
 def _constraint_ranges(answer: dict[str, Any], certificate: Certificate) -> dict[str, tuple[float, float, float]]:
