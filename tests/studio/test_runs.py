@@ -23,6 +23,7 @@ def start(studio: Studio, **settings: Any) -> Run:
     return studio.runs.start(studio.scenario, studio.name, studio.base, settings)
 
 
+@pytest.mark.slow  # test_plan.py compares the numbers on the page
 def test_a_run_finds_what_the_library_finds(client: Client, studio: Studio):
     settings = {"starts": 2, "iterations": 12, "min_return": 0.8}
     name = client("POST", "/api/runs", {"settings": settings})["id"]

@@ -85,6 +85,7 @@ class Run:
             "lower": None if proof is None else proof.lower,
             "upper": None if proof is None else proof.upper,
             "gap": None if proof is None else proof.gap,
+            "delayed_upper": None if proof is None else proof.delayed_upper,
             "note": found.certificate_note,
         }
 

@@ -203,16 +203,13 @@ function makeCard(list, first, studio, form) {
   const stop = act("Stop", "stop", () => studio.api("POST", `${path}/stop`));
   const resume = act("Resume", "resume", () => studio.api("POST", `${path}/resume`));
   const look = act("Look", "look", async () => studio.show("look", true));
-  let sure = null;
-  const remove = act("Remove", "remove", async () => {
-    if (sure === null) { // a second press within a moment removes it
-      remove.textContent = "Really remove?";
-      sure = setTimeout(() => { sure = null; remove.textContent = "Remove"; }, 4000);
-    } else {
-      clearTimeout(sure);
-      await studio.api("DELETE", path);
-    }
+  let sure = false;
+  const remove = act("Remove", "remove", async () => { // a second press removes it
+    if (sure) await studio.api("DELETE", path);
+    sure = true;
+    remove.textContent = "Really remove?";
   });
+  remove.addEventListener("blur", () => { sure = false; remove.textContent = "Remove"; });
   const put = (name, value, text) => { cells[name].textContent = text; cells[name].dataset.value = value ?? ""; };
 
   return (run) => {
@@ -253,7 +250,8 @@ function message(run, busy, frontier) {
   const seconds = typeof run.seconds === "number" ? `Search: ${run.seconds.toFixed(1)} s. ` : "";
   const threshold = typeof run.threshold === "number" ? `Threshold on the return: ${short6(run.threshold)}${run.feasible === false ? ", not met" : ""}. ` : "";
   const ended = run.message ? `${run.message[0].toUpperCase()}${run.message.slice(1)}. ` : run.status === "TIME_LIMIT" ? "Time limit reached. " : "";
-  return `${ended}${threshold}${seconds}${run.note ? `No proof: ${run.note}.` : ""}`;
+  const late = typeof run.delayed_upper === "number" ? `Proven without seeing the current observation: at most ${above(run.delayed_upper)}. ` : "";
+  return `${ended}${threshold}${late}${seconds}${run.note ? `No proof: ${run.note}.` : ""}`;
 }
 
 function makeCharts(parent) {
