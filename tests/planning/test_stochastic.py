@@ -180,6 +180,19 @@ def test_a_soft_start_that_the_time_cuts_off_is_used():
     np.testing.assert_allclose(found.sum(axis=2), 1.0)
 
 
+def test_both_starts_of_a_factor_are_used_where_the_time_runs_out_in_it(monkeypatch: pytest.MonkeyPatch):
+    task = replace(sampled_task(random_problem(0)), clock=Clock(0.0))
+    method = StochasticAscent(task, richest_table(task.space), SolveOptions())
+
+    def cut_off(task: Task, clock: Clock):
+        yield method._safe
+        yield method._safe
+        clock.check()
+
+    monkeypatch.setattr("veil.planning.stochastic.soft_starts", cut_off)
+    assert len(method._starts([])) == 2
+
+
 def test_what_is_known_before_the_first_iteration_is_in_the_history():
     found = solve(random_problem(0), iterations=3)
     assert found.history.iteration.tolist() == [0, 1, 2, 3]

@@ -207,8 +207,7 @@ class StochasticAscent:
         result, clock = given[:count], self.task.clock.share(_SHARE_OF_STARTS)
         with contextlib.suppress(OutOfTime):
             for table in itertools.islice(soft_starts(self.task, clock), count - len(result)):
-                result.append(table)
-                clock.check()
+                result.append(table)  # also those that were found when the time ran out
         return result or [self._safe]
 
     def _round(self, starts: int) -> int:
