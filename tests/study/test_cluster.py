@@ -132,8 +132,12 @@ def test_workers_killed_at_fifty_moments_cost_no_run(tmp_path: Path):
         attempts=1000,
     )
     killer = Killer(50, seed=0)
-    killer.start()
-    result = asked.run(tmp_path / "two", workers=2)
+
+    def tell(event: dict[str, object]) -> None:
+        if event["event"] == "executor":
+            killer.start()
+
+    result = asked.run(tmp_path / "two", workers=2, tell=tell)
     assert killer.left == 0, "the study was over before all kills: make it longer"
     assert result.counts() == {"done": 120, "failed": 0, "to_do": 0}
     asked.run(tmp_path / "one", workers=1)

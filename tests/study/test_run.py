@@ -120,7 +120,7 @@ class Unreliable(Serial):
 
 def test_lost_workers_and_schedulers_cost_attempts_and_no_run(done: veil.StudyResult, tmp_path: Path):
     log: list[str] = []
-    result = run_study(study(attempts=50), tmp_path / "study", lambda: Unreliable(log), waits=True)
+    result = run_study(study(attempts=50), tmp_path / "study", lambda: Unreliable(log))
     assert result.counts() == {"done": 4, "failed": 0, "to_do": 0}
     assert difference(done, result) == []
     assert len(log) > 4

@@ -205,9 +205,7 @@ class Study(Value):
         def start() -> "Serial | Cluster":
             return Serial() if alone else Cluster(count, memory=memory, scheduler=scheduler, resources=resources)
 
-        return run_study(
-            self, folder, start, tell, retry_failed=retry_failed, repair=repair, waits=scheduler is not None
-        )
+        return run_study(self, folder, start, tell, retry_failed=retry_failed, repair=repair)
 
     def __repr__(self) -> str:
         return f"Study({self.name!r}: {len(self.scenarios)} scenarios, varying {', '.join(self.vary) or 'nothing'})"

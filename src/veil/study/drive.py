@@ -31,16 +31,12 @@ def run_study(
     *,
     retry_failed: bool = False,
     repair: bool = False,
-    waits: bool = False,
 ) -> StudyResult:
-    """Run what is not done yet, as `Study.run` says.
-
-    **Arguments:** `start`: makes an executor; `waits`: whether to wait for another one where it is lost.
-    """
+    """Run what is not done yet, as `Study.run` says; `start` makes an executor, and another one where it is lost."""
     kept = StudyFolder(folder)
     kept.prepare(study)
     with kept.locked():
-        _Driver(study, kept, start, tell or (lambda event: None), _RECONNECT_SECONDS * waits).run(retry_failed, repair)
+        _Driver(study, kept, start, tell or (lambda event: None)).run(retry_failed, repair)
     return StudyResult(kept.path)
 
 
@@ -50,7 +46,6 @@ class _Driver:
     kept: StudyFolder
     start: Callable[[], Executor]
     tell: Callable[[Event], None]
-    reconnect: float
     attempts: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -96,7 +91,7 @@ class _Driver:
                 try:
                     self._pass(executor, pending, forecast)
                 except SchedulerLost:
-                    self._event("scheduler lost", waiting=self.reconnect)
+                    self._event("scheduler lost", waiting=_RECONNECT_SECONDS)
                     with suppress(Exception):
                         executor.close()
                     executor = self._again()
@@ -104,7 +99,7 @@ class _Driver:
             executor.close()
 
     def _again(self) -> Executor:
-        deadline = time.monotonic() + self.reconnect
+        deadline = time.monotonic() + _RECONNECT_SECONDS
         while True:
             try:
                 return self.start()

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from distributed import Future
 
 _AHEAD = 2  # runs handed to each worker: one to do, one that waits there
+# A worker that dies is started again within seconds; one that dies while it starts is given up by Dask. After so many seconds
+# with fewer workers than asked for, a cluster on this machine is started anew.
+_MISSING_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class Outcome:
 
 
 class SchedulerLost(Exception):
-    """The scheduler cannot be reached any more; what was handed to it has to be handed over again."""
+    """The scheduler or its workers cannot be reached any more; what was handed over has to be handed over again."""
 
 
 class Executor(Protocol):
@@ -104,6 +107,7 @@ class Cluster:
         self._resources = resources or None
         self._futures: dict[Future, Job] = {}
         self._tries = 0
+        self._wanted, self._complete_at = 0 if scheduler else workers, time.monotonic()
         self._closing = ExitStack()
         try:
             self._client = connected(scheduler, self._closing) if scheduler else local(workers, self._closing, memory)
@@ -116,6 +120,10 @@ class Cluster:
     def room(self) -> int:
         """As many as keep every worker busy, and one more for each."""
         threads = sum(self._nthreads().values())
+        if threads >= self._wanted:
+            self._complete_at = time.monotonic()
+        elif time.monotonic() - self._complete_at > _MISSING_SECONDS:
+            raise SchedulerLost
         return max(0, _AHEAD * threads - len(self._futures))
 
     def _nthreads(self) -> dict[str, int]:
