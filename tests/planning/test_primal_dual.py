@@ -8,9 +8,11 @@ import pytest
 
 import veil
 from tests.unproven import solve
+from veil.common.clock import UNLIMITED
 from veil.planning.options import SolveOptions
 from veil.planning.policy_class import make_space
 from veil.planning.primal_dual import PrimalDual, describe_optimizer
+from veil.planning.soft_starts import soft_starts
 from veil.planning.starts import richest_table
 from veil.planning.task import make_task
 
@@ -33,6 +35,18 @@ def changed(model: veil.Model, *, scale: float = 1.0, discount: float = 1.0) -> 
     """The model with other units of reward, or another discount."""
     paid = scale * model.terminal_rewards if discount == 1 else None
     return veil.Model(model.transitions, scale * model.rewards, model.initial, discount, paid)
+
+
+# Where it begins.
+
+
+def test_where_exact_values_take_long_it_begins_at_a_soft_start(monkeypatch: pytest.MonkeyPatch):
+    problem = veil.gallery.load("paper-last-state", horizon=5, min_return=0.02)
+    monkeypatch.setattr("veil.planning.primal_dual._FOLLOWED_SECONDS", 0.0)
+    method = make_method(problem, gradients="sampled")
+    soft = next(soft_starts(method.task, UNLIMITED))
+    np.testing.assert_allclose(method.task.space.softmax(method.begin().theta), soft, atol=0.02)
+    assert np.abs(make_method(problem).begin().theta).max() < 0.1
 
 
 # The steps.

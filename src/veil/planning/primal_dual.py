@@ -5,6 +5,7 @@ start distribution or one for each start state, gradients exact or estimated fro
 """
 
 import hashlib
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..common.checks import Defects
-from ..common.clock import Progress
+from ..common.clock import OutOfTime, Progress
 from ..common.errors import InputError
 from ..engine.chain import Chain
 from ..engine.hidden import scaled_rows
@@ -23,6 +24,7 @@ from ..engine.sampling import draw_runs
 from ..policy.tables import softmax_pull_back
 from .ascent import best_known, repair
 from .options import Optimizer, SolveOptions
+from .soft_starts import soft_starts
 from .starts import logits
 from .task import Task, Values
 from .values import SampleSecrecy
@@ -37,6 +39,7 @@ _MULTIPLIER_STEP = 0.2
 _ITERATIONS = 1500
 # Exact values to follow a sampled search by are made where one takes no longer than this.
 _FOLLOWED_SECONDS = 0.05
+_SHARE_OF_START = 0.2  # of a time limit, to make a start on a large model
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +68,10 @@ def _is_leaf(name: str) -> bool:
 class PrimalDual:
     """The method as a sequence of states. Settings that the paper leaves open have defaults with which its problems converge.
 
-    θ begins at the uniform policy, perturbed by 0.01 times a normal draw of the seed, and λ at 0. The paper gives no discount
-    for its experiments; the problem's own is used, 1 in the gallery.
+    θ begins at the uniform policy, perturbed by 0.01 times a normal draw of the seed, and λ at 0. Where gradients are sampled
+    and exact values would take long, it begins at the first of `soft_starts`: on large models the uniform policy hardly ever
+    reaches the secret, and the gradient is zero. The paper gives no discount for its experiments; the problem's own is used,
+    1 in the gallery.
 
     **Arguments:** `task`; `safe`, the table of largest return, the answer while nothing feasible is better; `options`, of
     which it uses `step` (η), `multiplier_step` (κ), `iterations`, `gradients`, `sequences` (M, for each sampled gradient, and
@@ -118,9 +123,7 @@ class PrimalDual:
 
     def begin(self, known: Float[np.ndarray, "n T C A"] | None = None) -> PrimalDualState:
         """The state before the first iteration; `known`: further tables that may be the answer."""
-        space, count = self.task.space, self.task.num_constraints
-        noise = 0.01 * np.random.default_rng(self._options.seed).normal(size=space.shape)
-        theta = noise if self._options.start is None else logits(space, space.table_of(self._options.start))
+        count, theta = self.task.num_constraints, self._first()
         best, best_score = best_known(self.task, self._safe[None] if known is None else np.stack([self._safe, *known]))
         return PrimalDualState(
             iteration=0,
@@ -132,6 +135,16 @@ class PrimalDual:
             history=np.zeros((0, 6 + count)),
             optimizer=() if self._optimizer is None else self._optimizer.begin(theta),
         )
+
+    def _first(self) -> Float[np.ndarray, "T C A"]:
+        """The parameters to begin with."""
+        space, options = self.task.space, self._options
+        if options.start is not None:
+            return logits(space, space.table_of(options.start))
+        if self._only_samples:
+            with suppress(OutOfTime):
+                return logits(space, next(soft_starts(self.task, self.task.clock.share(_SHARE_OF_START))))
+        return 0.01 * np.random.default_rng(options.seed).normal(size=space.shape)
 
     def is_done(self, state: PrimalDualState) -> bool:
         """Whether all iterations were made."""
