@@ -68,7 +68,7 @@ def test_the_summary_of_other_answers():
     )
     assert "time limit after" in solution(status=Status.TIME_LIMIT).summary()
     bits = solution().opacity.bits
-    proof = SimpleNamespace(lower=bits - 0.005, upper=1 / 3)
+    proof = SimpleNamespace(lower=bits - 0.005, upper=1 / 3, delayed=None)
     told = solution(certificate=proof).summary()
     assert f"this policy at least {lower_text(bits - 0.005, 6)} bits, any policy at most 0.333334 bits" in told
     assert "not proven" not in told
@@ -76,17 +76,22 @@ def test_the_summary_of_other_answers():
 
 
 def test_a_proof_that_did_not_finish_is_told_from_what_was_measured():
-    half = solution(certificate=SimpleNamespace(lower=0.125, upper=1.0)).summary()
+    late = SimpleNamespace(lower=0.125, upper=1.0, delayed=SimpleNamespace(upper=0.75))
+    assert "without seeing the current observation at most 0.750000 bits" in solution(certificate=late).summary()
+    half = solution(certificate=SimpleNamespace(lower=0.125, upper=1.0, delayed=None)).summary()
     assert "this policy at least 0.125000 bits, any policy at most 1.000000 bits" in half
     assert "not proven within the limit: raise time_limit or certificate_time_limit" in half
-    none = solution(certificate=SimpleNamespace(lower=0.0, upper=1.0)).summary()
+    none = solution(certificate=SimpleNamespace(lower=0.0, upper=1.0, delayed=None)).summary()
     assert "proven  any policy at most 1.000000 bits\n" in none
     assert "this policy at least" not in none
     assert "not proven within the limit: raise time_limit or certificate_time_limit" in none
     sampled = dataclasses.replace(
         solution().opacity, method="sampled", lower=0.0, std_error=1.0
     )  # an estimate that tells nothing
-    assert "not proven" not in solution(opacity=sampled, certificate=SimpleNamespace(lower=0.0, upper=1.0)).summary()
+    assert (
+        "not proven"
+        not in solution(opacity=sampled, certificate=SimpleNamespace(lower=0.0, upper=1.0, delayed=None)).summary()
+    )
 
 
 def test_an_answer_does_not_change():
