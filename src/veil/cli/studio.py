@@ -49,3 +49,5 @@ def studio(
             note(f"veil: {'open' if first else 'for another browser, open'} {address}")
 
     serve(place, scenario, port=port, opens=browser, tell=tell)
+    if not as_json:
+        note(f"veil: closed; the scenario and all runs are kept in {place}")
