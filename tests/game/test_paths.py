@@ -8,9 +8,11 @@ from tests.game.plain_game import PlainGame
 from tests.measure.test_trajectory import random_problem
 from tests.paths import all_runs, hidden_bits
 from tests.seeds import seeds
+from veil.common.clock import Clock
 from veil.engine.event_entropy import show_path
 from veil.engine.hidden import build
 from veil.game.pairs import LastEvents
+from veil.game.path_windows import enclose_path_game
 from veil.game.solve import solve_game
 from veil.policy.history import HistoryPolicy
 from veil.proof.checked_problem import CheckedProblem
@@ -134,6 +136,18 @@ def test_an_observer_who_forgets_proves_no_less(seed: int) -> None:
     )
 
 
+def test_windows_where_the_tree_does_not_fit() -> None:
+    """Longer windows lower the bound, which holds, down to the tree's own."""
+    problem = veil.gallery.load("night-round", horizon=3, min_return=0.1)
+    whole = solve_game(problem, gap=1e-2)
+    found = enclose_path_game(problem, gap=0.02, clock=Clock())
+    assert found.lower == 0
+    assert whole.lower - 1e-9 <= found.upper <= solve_game(problem, LastEvents(0), gap=1e-2).upper + 0.02
+    certificate = veil.certify(problem, found.best.policy(problem), 600.0, game=found, progress=False)
+    veil.verify(certificate, problem, found.best.policy(problem))
+    assert certificate.upper == pytest.approx(found.upper, abs=1e-6)
+
+
 @pytest.mark.parametrize("horizon", range(3, 8))
 def test_smart_meter(horizon: int) -> None:
     """The least leakage that is known: half a bit a step."""
@@ -143,4 +157,15 @@ def test_smart_meter(horizon: int) -> None:
     assert found.certificate is not None
     assert found.certificate.upper == pytest.approx(horizon + 2 - horizon / 2, abs=1e-3)
     assert found.certificate.gap <= 1.1e-3
+    veil.verify(found.certificate, problem, found.policy)
+
+
+def test_a_path_of_one_state() -> None:
+    """Horizon 0: the secret is the group of the first state, and there is nothing to decide."""
+    model = veil.Model(np.full((3, 1, 3), 1 / 3), np.zeros((3, 1)), [0.5, 0.25, 0.25])
+    observer = veil.Observer(np.ones((3, 1)))
+    problem = veil.Problem(model, observer, veil.Trajectory({"a": [0], "b": [1, 2]}), 0, agent_sees_observations=True)
+    found = veil.solve(problem, method="game", progress=False)
+    assert found.opacity.bits == pytest.approx(1.0, abs=1e-12)
+    assert found.certificate is not None
     veil.verify(found.certificate, problem, found.policy)

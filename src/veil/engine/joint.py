@@ -109,7 +109,7 @@ class JointWalk:
     def _rows_at_once(self, levels: int) -> int:
         hidden = self.chain.hidden
         values = hidden.label.shape[1]
-        numbers = hidden.num_states * values * (5 + 2 * len(hidden.channels)) * hidden.num_events
+        numbers = hidden.num_states * values * (5 + 2 * len(hidden.channels)) * max(1, hidden.num_events)
         return max(1, int(self.memory_bytes / 2 / (8 * numbers * (levels + 2))))
 
     def _walk(self, direction: Prefixes | Suffixes, leaf: Callable, with_slopes: bool) -> np.ndarray | None:

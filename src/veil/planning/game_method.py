@@ -13,7 +13,8 @@ from ..engine.chain import make_chain
 from ..engine.feasibility import check_constraints
 from ..engine.return_range import best_action_values, max_return
 from ..engine.return_range import threshold as wanted_return
-from ..game.refine import EnclosedGame, enclose_game
+from ..game.path_windows import enclose_path_game
+from ..game.refine import EnclosedGame, RefinedGameResult, enclose_game
 from ..game.responses import AgentProblem
 from ..game.several import enclose_constrained_game, solve_constrained_game
 from ..game.solve import GameResult, solve_game
@@ -43,6 +44,10 @@ _LONG_SECONDS = (
 _MEASURE_SECONDS = 20.0  # at most, for the opacity of a policy whose game maximised an upper bound on it
 _PRIOR_SECONDS = 2.0  # for the entropy of a whole path before anything is seen, which no search needs
 _ASCENT_SHARE = 0.25  # of the time, for the search of time-dependent policies that the answer is compared with
+
+
+_Bound = tuple[float, str, GameResult | RefinedGameResult | EnclosedGame]
+"""An upper bound over all policies, why its search ended, and the games that prove it."""
 
 
 class GameMethod:
@@ -92,8 +97,7 @@ def search_game(
     **Arguments:** `gap`: bits between the bounds at which the search ends, by default 0.001 on the tree and 0.05 where
     the tree does not fit and automata take its place; `time_limit`, seconds, by default none and 600 there.
 
-    **Raises:** `InfeasibleError` where no policy reaches the threshold; `TooLargeError` where the secret is a whole path and
-    the tree does not fit.
+    **Raises:** `InfeasibleError` where no policy reaches the threshold.
     """
     if problem.pairs:
         raise InputError(
@@ -112,9 +116,11 @@ def search_game(
                 result = solve_game(problem, threshold=aim, gap=gap or 1e-3, iterations=steps, clock=clock)
             return _from_tree(problem, result, clock)
         except TooLargeError:
-            if problem.secret_table.path is not None:
-                raise
             limited = Clock(_LONG_SECONDS, progress=clock.report) if time_limit is None else clock
+            if problem.secret_table.path is not None:
+                refined = enclose_path_game(problem, threshold=aim, gap=gap or 0.05, clock=limited)
+                bound = refined.upper, refined.stopped, refined
+                return _measured(problem, refined.best, bound, _LONG, clock)
             if problem.further:
                 enclosed = enclose_constrained_game(problem, gap=gap or 0.05, clock=limited)
             else:
@@ -136,7 +142,7 @@ def _better(problem: Problem, game: Solution, ascent: Solution) -> Solution:
     """Of two answers the feasible one, or the one that is known to hide more; the bound is the game's in any case."""
     met = game.feasible
     stopped = ascent.status if not met or ascent.status is Status.INTERRUPTED else game.status
-    if met and game.opacity.lower >= ascent.opacity.interval()[0]:
+    if met and game.opacity.interval()[0] >= ascent.opacity.interval()[0]:
         return replace(game, status=stopped)
     own = f"hides {lower_text(game.opacity.lower, 6)} bits" if met else "does not meet the constraints"
     return replace(
@@ -156,9 +162,7 @@ def _better(problem: Problem, game: Solution, ascent: Solution) -> Solution:
 def _from_tree(problem: Problem, result: GameResult, clock: Clock) -> Solution:
     bound = result.upper, result.stopped, result
     if not result.is_exact:
-        policy = result.policy(problem)
-        measured = opacity(problem, policy, time_limit=max(_PRIOR_SECONDS, min(clock.left, _MEASURE_SECONDS)))
-        return _solution(problem, result, policy, measured, bound, _TREE, clock)
+        return _measured(problem, result, bound, _TREE, clock)
     found = Opacity(
         bits=result.lower,
         lower=result.lower,
@@ -169,6 +173,20 @@ def _from_tree(problem: Problem, result: GameResult, clock: Clock) -> Solution:
         reason="the game on the whole observation tree",
     )
     return _solution(problem, result, result.policy(problem), found, bound, _TREE, clock)
+
+
+def _measured(problem: Problem, result: GameResult, bound: _Bound, words: str, clock: Clock) -> Solution:
+    """The policy of a game whose value is only a bound on what it hides: exact where that fits, else estimated."""
+    policy, seconds = result.policy(problem), max(_PRIOR_SECONDS, min(clock.left, _MEASURE_SECONDS))
+    try:
+        method = (
+            "auto" if isinstance(bound[2], GameResult) else "sampled"
+        )  # a tree that does not fit is not tried again
+        found = opacity(problem, policy, method, time_limit=seconds)
+    except TooLargeError:
+        prior = _prior_bits(problem, result)
+        found = Opacity(0.0, 0.0, min(prior, bound[0]), prior, "bracket", 0, reason="there was no time to measure it")
+    return _solution(problem, result, policy, found, bound, words, clock)
 
 
 def _from_enclosure(problem: Problem, enclosed: EnclosedGame, clock: Clock) -> Solution:
@@ -232,7 +250,7 @@ def _solution(
     result: GameResult,
     policy: HistoryPolicy,
     found: Opacity,
-    bound: tuple[float, str, GameResult | EnclosedGame],
+    bound: _Bound,
     words: str,
     clock: Clock,
 ) -> Solution:

@@ -32,6 +32,7 @@ _SECONDS = 60.0  # of the whole search by default
 _POLICY_SHARE = 1 / 3  # of the time, for the policy's own opacity
 # Of that, to follow all histories, and seconds more, which small problems need, and small windows after a short limit.
 _EXACT_SHARE, _GRACE = 1 / 3, 0.5
+_PATH_SHARE = 1 / 2  # the same where a whole path is secret: a window holds only its last part, so there are none
 _WINDOWS_SHARE = 1 / 2  # of what is then left, for windows; merged histories, better where memory lasts, get the rest
 _MOST_MOVES = 2**23  # of a step with histories: a few seconds, at about 80 bytes each
 _PRUNINGS = (1e-12, 1e-10, 1e-8, 1e-7)  # of a window that does not fit, from the one that costs least bits
@@ -193,15 +194,15 @@ class _PolicyPart:
     def best(self, clock: Clock, gap: float) -> tuple[PolicyValues, _Way, bool]:
         """The values, how they were found, and whether the search went to its end without an interrupt."""
         try:
-            # A window holds only the last part of a path, so all of the time may go to all histories.
-            share = _EXACT_SHARE if self.problem.path is None else 1.0
+            share = _EXACT_SHARE if self.problem.path is None else _PATH_SHARE
             if not self._try([self._way(FLOOR)], clock.share(share, more=_GRACE)):
                 # The observer is told the secret's state: nothing is hidden, and only the return is found.
                 if not self._try([self._way(FLOOR, window=_around(self.problem, 0))], UNLIMITED, MOST_MOVES):
                     raise TooLargeError(
                         "the policy cannot be evaluated even without histories: the problem is too large to certify"
                     )
-                self._widen(clock.share(_WINDOWS_SHARE, more=_GRACE), gap)
+                if self.problem.path is None:
+                    self._widen(clock.share(_WINDOWS_SHARE, more=_GRACE), gap)
                 self._merge(clock)
             finished = True
         except KeyboardInterrupt:

@@ -19,6 +19,7 @@ from ..engine.hidden import build
 from ..engine.moves import situations
 from ..game.delayed import delayed_pairs
 from ..game.pairs import FullHistory, LastEvents, ObserverMemory, Pairs, make_pairs
+from ..game.path_windows import enclose_path_game
 from ..game.refine import SolvedGame, enclose_game
 from ..game.rule_tables import PathTable
 from ..game.several import enclose_constrained_game, solve_constrained_game
@@ -134,10 +135,12 @@ class _Search:
         found = self._game(FullHistory(), self.clock, self.gap)
         if found is not None or self._induction_seconds(self.problem.events) > self.clock.left:
             return found
-        if self.problem.path is not None:
-            return None
         problem, limited = self.problem.problem, self.clock.share(_GAME_SHARE)
         try:
+            if self.problem.path is not None:
+                return enclose_path_game(
+                    problem, threshold=self.bounds[0], gap=self.gap, memory_bytes=self.memory_bytes, clock=limited
+                )
             if problem.further:
                 return enclose_constrained_game(problem, gap=self.gap, memory_bytes=self.memory_bytes, clock=limited)
             return enclose_game(
