@@ -1,4 +1,4 @@
-"""Takes the pictures of `docs/studio.md`: `python docs/site/studio.py` drives the studio in Chromium and writes four files.
+"""Takes the pictures of `docs/studio.md`: `python docs/site/studio.py` drives the studio in Chromium and writes five files.
 
 The numbers in them depend on the machine's speed in nothing but the seconds that are shown.
 """
@@ -23,12 +23,13 @@ RUNS = (
 )
 
 
-def take(page: Page, pane: str, *, height: int = 900) -> None:
-    """Show a pane and save its picture."""
+def take(page: Page, pane: str, *, name: str = "", height: int = 900) -> None:
+    """Show a pane and save its picture, under its name or another one."""
+    place = OUT / f"studio-{name or pane}.png"
     page.locator(f"#tab-{pane}").click()
     page.wait_for_timeout(2500)
-    page.screenshot(path=OUT / f"studio-{pane}.png", clip={"x": 0, "y": 0, "width": 1280, "height": height})
-    print("wrote", OUT / f"studio-{pane}.png")
+    page.screenshot(path=place, clip={"x": 0, "y": 0, "width": 1280, "height": height})
+    print("wrote", place)
 
 
 def main() -> None:
@@ -53,6 +54,11 @@ def main() -> None:
         page.locator("[data-role=observer]").click()
         page.locator("text=To the end").click()
         take(page, "play", height=760)
+        page.locator("[data-role=agent]").click()
+        for key in ("ArrowLeft", "ArrowLeft", "ArrowUp"):
+            page.locator(".walk").press(key)
+            page.wait_for_timeout(800)
+        take(page, "play", name="agent", height=760)
         browser.close()
     server.shutdown()
     server.server_close()

@@ -168,6 +168,11 @@ def test_two_policies_side_by_side_at_the_same_time(open_studio: OpenStudio, stu
     sides.first.locator("[data-figure=occupancy] input[type=range]").fill("5")
     for output in page.locator(".side output").all():
         expect(output).to_contain_text("time 5 of 7")
+    sides.nth(1).locator("select").select_option("1")
+    page.locator("#tab-plan").click()
+    page.locator("[data-run='1'] [data-act=look]").click()
+    expect(sides.first.locator("select")).to_have_value("1")
+    expect(sides.nth(1).locator("dd").first).to_contain_text(f"{solution.opacity.bits:.4f} bits")
     page.get_by_label("Same time").uncheck()
     sides.first.locator("[data-figure=occupancy] input[type=range]").fill("2")
     expect(sides.nth(1).locator("[data-figure=occupancy] output")).to_have_text("time 5 of 7")

@@ -166,8 +166,9 @@ def test_unknown_games_runs_and_roles_are_refused(studio: Studio):
         playing.show({"play": "0" * 16}, studio)
     with pytest.raises(Refused, match="role"):
         begin(studio, "judge")
-    with pytest.raises(InputError, match="no result"):
-        playing.start({"role": "agent", "run": "nothing"}, studio)
+    for run in ("nothing", "../..", "a\0b"):
+        with pytest.raises(Refused, match="no run"):
+            playing.start({"role": "agent", "run": run}, studio)
 
 
 def test_old_games_are_deleted(studio: Studio, monkeypatch: pytest.MonkeyPatch):
@@ -175,3 +176,10 @@ def test_old_games_are_deleted(studio: Studio, monkeypatch: pytest.MonkeyPatch):
     games = [begin(studio, "observer")["play"] for _ in range(5)]
     left = {path.stem for path in (studio.folder / "games").iterdir()}
     assert left == set(games[-3:])
+
+
+def test_a_secret_without_values_to_guess_is_refused(studio: Studio):
+    studio.set_scenario(scenario_text("night-round"), name="night-round")
+    for role in ("observer", "agent"):
+        with pytest.raises(InputError, match="whole path"):
+            begin(studio, role)

@@ -13,8 +13,9 @@ from veil.studio.state import Studio
 
 VALUES = [None, True, -1, 0, 3, 1e308, 0.5, "", "x", "uniform", "observer", "next", "guess", "move", "a\0b", "\ud800", "../..",
           [], {}, [[]], [["S", "."], [".", "?G"]], [{"at": ["grid", "slip"], "value": 0.2}], [{"at": ["grid"], "value": None}],
-          [{"at": ["a", "b", "c"], "value": {"d": [1]}}], "horizon = 3", "[grid]\ndrawing = '''\nS?\n.G'''\n", "[grid]\nrows = 1e9",
-          "[grid]\nrows = 3\ncolumns = 3\nwalls = [[9, 9], 3]\n", "[grid]\nsensors = 3\ndrawing = 'S'"]  # fmt: skip
+          [{"at": ["a", "b", "c"], "value": {"d": [1]}}], "horizon = 3", "[grid]\ndrawing = '''\nS?\n.G'''\n",
+          "[grid]\nrows = 1e9", "[grid]\nrows = 3\ncolumns = 3\nwalls = [[9, 9], 3]\n",
+          "[grid]\nsensors = 3\ndrawing = 'S'"]  # fmt: skip
 KEYS = ("text", "changes", "cells", "gallery", "path", "name", "secret", "horizon", "id", "role", "run", "play", "act", "value",
         "probability", "action")  # fmt: skip
 ANSWERS = (drawing.check, drawing.change, drawing.open_another, looking.look, playing.start, playing.show, playing.act)
@@ -28,7 +29,13 @@ def try_requests(answer: Answer, studio: Studio, count: int) -> int:
     for _ in range(count):
         request = {key: draw.choice(VALUES) for key in KEYS if draw.random() < 0.3}
         if draw.random() < 0.5:
-            request |= {"play": game}
+            request |= {
+                "id": "uniform",
+                "play": game,
+                "act": draw.choice(("next", "guess", "move", "again")),
+                "value": 0,
+                "probability": 0.5,
+            }
         try:
             json.dumps(plain(answer(request, studio)), allow_nan=False)
             answered += 1

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..common.errors import Defect, InputError, ScenarioError, VeilError
 from ..formats.gallery import describe, names, scenario_text, starter
-from ..formats.registry import can, read_model
+from ..formats.registry import can, check_extension, read_model
 from ..formats.scenario.edit import Change, edit
 from ..formats.scenario.load import build_scenario
 from ..formats.scenario.text import MOST_BYTES, Source, read_scenario_text
@@ -75,6 +75,7 @@ def open_another(request: Request, studio: "Studio") -> dict[str, Any]:
     name = _NO_NAME.sub("_", text_of(request, "name", "scenario.toml"))[-100:]
     if can("read_problem", name):
         return _put(studio, text_of(request, "text"), Path(name).stem)
+    check_extension(name, "read_problem", "read_model")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, name)
         path.write_text(text_of(request, "text"), "utf-8")

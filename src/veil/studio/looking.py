@@ -18,7 +18,7 @@ from ..report.observing import sample_runs
 from ..report.page_data import figure_data
 from ..report.scene import Scene, make_scene
 from ..report.smoothing import smooth_runs
-from .folders import RESULT, read_run
+from .folders import read_run
 from .routes import Request, text_of
 
 if TYPE_CHECKING:
@@ -92,11 +92,11 @@ def look_document(subject: Subject) -> dict[str, Any]:
 def subject_of(studio: "Studio", run: str) -> Subject:
     """The policy of a run, or the uniform policy of the scenario on the page.
 
-    **Raises:** `InputError` where the run has no result; `ScenarioError` where the scenario has defects.
+    **Raises:** `Refused` where there is no such run; `InputError` where it has no result, or the scenario has defects.
     """
     if run == UNIFORM:
         return subject_of_text(studio.scenario, studio.name, studio.base)
-    folder = studio.folder / "runs" / run / RESULT
+    folder = studio.runs.get(run).result
     try:
         stamp = (folder / DOCUMENT).stat().st_mtime_ns
     except OSError:

@@ -53,6 +53,8 @@ def start(request: Request, studio: "Studio") -> dict[str, Any]:
         base = None if studio.base is None else str(studio.base)
         game["scenario"] = {"text": studio.scenario, "name": studio.name, "base": base}
     subject = _subject(game, studio)
+    if subject.problem.secret_table.path is not None:
+        raise InputError("game", ["the secret is a whole path, which has no values to guess: play with another secret"])
     _save(studio, game)
     return _shown(game, subject, whole=True)
 

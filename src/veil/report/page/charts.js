@@ -76,7 +76,7 @@ function sceneKey(parent, more, withRanges) {
 }
 
 // A slider over steps with a button that plays them; show(step) draws, words(step) names it, times: of the steps, if not 0, 1, ….
-// Other players follow through the event "step", which tells the time, and the function `toTime` of the bar.
+// Other players follow through the event "step", which tells the time, and the functions `time` and `toTime` of the bar.
 function player(parent, steps, show, words, name, times) {
   const bar = make("div", { class: "player" }, parent);
   const button = make("button", { type: "button" }, bar, "Play");
@@ -96,6 +96,7 @@ function player(parent, steps, show, words, name, times) {
     button.textContent = "Pause";
     timer = setInterval(() => { if (now >= steps - 1) stop(); else go(now + 1); }, Math.max(60, Math.min(700, 9000 / steps)));
   });
+  bar.time = () => timeOf(now);
   bar.toTime = (time) => {
     let step = 0;
     while (step < steps - 1 && timeOf(step + 1) <= time) step++;

@@ -54,11 +54,19 @@ export function start(root, studio) {
     }
     moving = true; // what is drawn first does not move the other side
     figures(found.data, side.body).drawAll();
+    const other = sides.find((one) => one !== side).body.querySelector("[data-figure=occupancy] .player");
+    if (other && linked.checked) for (const player of side.body.querySelectorAll(".player")) player.toTime(other.time());
     moving = false;
   }
   function refresh() {
     for (const [number, side] of sides.entries()) fillRuns(side.select, studio.runs, number);
     if (studio.pane === "look") sides.forEach(load);
   }
+  studio.on("look", (run) => {
+    const [left, right] = sides;
+    // The run on the left, beside what was there.
+    if (left.select.value !== run) { right.select.value = left.select.value; left.select.value = run; }
+    for (const side of sides) side.select.dispatchEvent(new Event("change"));
+  });
   for (const event of ["pane", "runs", "run", "gone"]) studio.on(event, refresh);
 }

@@ -202,7 +202,7 @@ function makeCard(list, first, studio, form) {
   const path = `/api/runs/${first.id}`;
   const stop = act("Stop", "stop", () => studio.api("POST", `${path}/stop`));
   const resume = act("Resume", "resume", () => studio.api("POST", `${path}/resume`));
-  const look = act("Look", "look", async () => studio.show("look", true));
+  const look = act("Look", "look", async () => { studio.show("look", true); studio.look(first.id); });
   let sure = false;
   const remove = act("Remove", "remove", async () => { // a second press removes it
     if (sure) await studio.api("DELETE", path);

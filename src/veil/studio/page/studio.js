@@ -43,7 +43,7 @@ let text = "", name = "", timer = null;
 let unsaved = false, edition = 0; // the newest text of the server that the page knows; what is older comes late, and is left out
 const runs = new Map();
 
-// What a pane gets. Events: "scenario" (text), "runs" (list), "run" (one run), "gone" (id), "pane" (name), "resize".
+// What a pane gets. Events: "scenario" (text), "runs" (list), "run" (one run), "gone" (id), "pane" (name), "look" (id of a run), "resize".
 const studio = {
   api,
   on(event, callback) { (listeners[event] ||= []).push(callback); },
@@ -62,6 +62,7 @@ const studio = {
   save,
   notice,
   show,
+  look(run) { emit("look", run); },
   refresh,
 };
 

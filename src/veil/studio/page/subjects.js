@@ -13,7 +13,7 @@ export function fillRuns(select, runs, nth) {
   for (const [value, words] of options) make("option", { value }, select, words);
   const first = options[Math.max(0, options.length - 1 - nth)][0];
   select.value = select.dataset.chosen && options.some(([value]) => value === before) ? before : first;
-  select.addEventListener("change", () => { select.dataset.chosen = "yes"; }, { once: true });
+  if (!select.onchange) select.onchange = () => { select.dataset.chosen = "yes"; };
 }
 
 // Tiles with what a policy hides, leaks and earns, and the verdict on it.
