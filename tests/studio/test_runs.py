@@ -168,6 +168,7 @@ def test_fifty_runs_leave_no_process(studio: Studio):
     assert all(run["state"] == "stopped" for run in studio.runs.summaries())
 
 
+@pytest.mark.slow  # the same closed pipe stops the runs above
 def test_a_server_that_is_killed_leaves_no_process_and_loses_nothing(tmp_path: Path):
     folder = tmp_path / "studio"
     command = [
