@@ -316,6 +316,8 @@ def inspect(
     opened = open_scenario(scenario, changes)
     problem = opened.problem
     document = problem_document(problem, opened.source, changes) | _size(problem) | _returns(problem) | _hiding(problem)
+    if problem.pairs:
+        document["pairs"] = [{"name": one.name, "min": one.min, "max": one.max} for one in problem.pairs]
     document["settings"] = {
         name: memory_document(value) if name == "memory" else value for name, value in opened.settings.items()
     }
@@ -435,6 +437,12 @@ def _constraints_text(found: _Document) -> str | None:
     return f"{', '.join(found['constraints'])}; {met}"
 
 
+def _pair_text(pair: _Document) -> str:
+    given = (("at least", pair["min"]), ("at most", pair["max"]))
+    bounds = " and ".join(f"{words} {bits:g}" for words, bits in given if bits is not None)
+    return f"{pair['name']} ({bounds} bits)" if bounds else pair["name"]
+
+
 def _show_inspected(found: _Document) -> None:
     wanted = found["threshold"]
     asked = "none"
@@ -458,6 +466,7 @@ def _show_inspected(found: _Document) -> None:
                        f"{'' if found['returns_exact'] else ' (bounds)'}"),
             ("threshold", asked),
             ("constraints", _constraints_text(found)),
+            ("pairs", ", ".join(map(_pair_text, found.get("pairs", ()))) or None),
             ("sequences", found.get("sequences_text")),
             *(found["methods"].items()),
             ("fingerprint", found["fingerprint"]),
