@@ -139,7 +139,8 @@ export function start(root, studio) {
       button.addEventListener("click", () => act("move", { action }));
       return button;
     });
-    make("p", { class: "note" }, right, "Arrow keys walk; Space or S stays.");
+    const onGrid = game.actions.some((one) => one.direction);
+    make("p", { class: "note" }, right, `${onGrid ? "Arrow keys walk; Space or S stays; " : ""}1, 2, … choose among the actions shown.`);
     make("h3", {}, right, "What the observer believes of the secret");
     const bars = make("div", { class: "bars" }, right);
     const rows = game.values.slice(0, 40).map((name, k) => {
@@ -153,9 +154,10 @@ export function start(root, studio) {
     const score = make("div", {}, right);
     left.addEventListener("keydown", (event) => {
       const way = event.key === " " || event.key === "s" ? [0, 0] : WAYS[event.key];
-      if (!way || event.ctrlKey || event.metaKey || event.altKey) return;
+      const nth = Number(event.key) - 1;
+      if ((!way && !(nth in game.available)) || event.ctrlKey || event.metaKey || event.altKey) return;
       event.preventDefault();
-      const action = game.actions.findIndex((one) => one.direction && one.direction[0] === way[0] && one.direction[1] === way[1]);
+      const action = !way ? game.available[nth] : game.actions.findIndex((one) => one.direction && one.direction[0] === way[0] && one.direction[1] === way[1]);
       if (game.available.includes(action)) act("move", { action });
     });
     const count = game.data.scene.names.length || atob(game.data.scene.places).length / 8;
@@ -174,7 +176,7 @@ export function start(root, studio) {
         make("b", {}, now).appendChild(make("bdi", {}, null, event));
         make("span", {}, now, `. Return so far: ${Number(game.earned.toPrecision(5))}.`);
         if (game.surprised) make("b", {}, now, " The observer knows that you do not follow the policy, and goes by the prior.");
-        buttons.forEach((button, action) => { button.disabled = !game.available.includes(action); });
+        buttons.forEach((button, action) => { button.hidden = !game.available.includes(action); });
         rows.forEach((row, k) => { row.fill.style.width = `${100 * game.posterior[k]}%`; row.fill.dataset.p = game.posterior[k]; row.number.textContent = percent(game.posterior[k]); });
         again.hidden = !game.over;
         outcome.replaceChildren();
