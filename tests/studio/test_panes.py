@@ -39,6 +39,7 @@ def problem_of(page: Page) -> veil.Problem:
 
 def press(page: Page, *keys: str) -> None:
     board = page.locator(".scroller")
+    expect(page.locator("#draw-cell")).to_contain_text("row")  # the drawing is there
     for key in keys:
         board.press(key)
 
@@ -98,6 +99,10 @@ def test_strokes_can_be_taken_back_and_done_again(open_studio: OpenStudio):
     expect(page.locator("#draw-cell")).to_contain_text("row 1, column 1: floor")
     page.locator("text=Redo").click()
     expect(page.locator("#pane-draw textarea")).to_have_value(after)
+    with page.expect_download() as saved:
+        page.locator("text=Save as TOML").click()
+    assert saved.value.suggested_filename == "office-patrol.toml"
+    assert saved.value.path().read_text() == after
 
 
 def test_defects_appear_beside_their_places_while_typing(open_studio: OpenStudio):
@@ -247,3 +252,16 @@ def test_nothing_sticks_out_sideways(open_studio: OpenStudio, width: int, dark: 
     page.locator("[data-role=observer]").click()
     page.locator("text=To the end").wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") == width
+
+
+def test_nothing_is_painted_before_the_drawing_is_there(open_studio: OpenStudio):
+    page = open_studio(pane="play")
+    page.route("**/api/check", lambda route: None)  # which is never answered
+    page.locator("#tab-draw").click()
+    page.reload()
+    page.wait_for_selector("body[data-ready=yes]")
+    before = text_of(page)
+    page.locator(".scroller").press("Space")
+    page.locator(".scroller").press("Shift+ArrowRight")
+    page.wait_for_timeout(500)  # the text would follow after 150 ms
+    assert text_of(page) == before

@@ -12,7 +12,7 @@ export function makeBoard(parent, options) {
     class: "scroller", tabindex: 0, role: "application", "aria-label": "Grid, to be painted", "aria-describedby": "draw-cell draw-keys",
   }, box);
   const space = make("div", {}, scroller);
-  let cells = [[""]], signs = new Map(), wrong = new Set(), size = 40, colours = {}, asked = false, stale = false;
+  let cells = [[""]], signs = new Map(), wrong = new Set(), size = 40, colours = {}, asked = false, stale = false, ready = false;
   const cursor = { row: 0, column: 0 };
   let stroke = null, layer = null, changed = null; // the picture of the grid, and the cells in which it is out of date, null for all
 
@@ -136,12 +136,13 @@ export function makeBoard(parent, options) {
   }
   const isWall = (token) => [...token].some((sign) => signs.get(sign)?.roles.includes("wall"));
   function begin(row, column) {
+    if (!ready) return; // there is nothing yet that could be painted over
     const sign = options.tool();
     stroke = { sign, add: !has(row, column, sign) || sign === ".", changed: false };
     extend(row, column);
   }
   function extend(row, column) {
-    if (put(row, column, stroke.sign, stroke.add)) stroke.changed = true;
+    if (stroke && put(row, column, stroke.sign, stroke.add)) stroke.changed = true;
     redraw();
   }
   function end() {
@@ -231,6 +232,7 @@ export function makeBoard(parent, options) {
       signs = new Map(drawing.signs.map((one) => [one.sign, one]));
       wrong = new Set(defects.filter((one) => one.cell && one.cell[0] < rows() && one.cell[1] < columns()).map((one) => one.cell.join(",")));
       stale = false;
+      ready = true;
       if (other) { fit(); go(cursor.row, cursor.column); } else redraw();
     },
     outdate() { stale = true; redraw(); },
