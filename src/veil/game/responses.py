@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+import scipy.sparse as sp
 from jaxtyping import Bool, Float
 
 from ..common.logs import log2_of_actions, soft_maximum_bits
@@ -90,9 +92,14 @@ class AgentProblem:
         self.prices = (0.0,) * len(problem.further) if prices is None else tuple(prices.tolist())
         self._prices = () if prices is None else tuple(zip(self.prices, further_targets(problem), strict=True))
 
-    def reward(self, time: int) -> Float[np.ndarray, "A n"]:
-        """`γ^t R(x,a)` for each pair of a layer."""
-        return self.discount**time * self._reward[:, self.pairs.layers[time].x]
+    def reward(self, time: int, multiplier: float = 1.0) -> Float[np.ndarray, "A n"]:
+        """`λ γ^t R(x,a)` for each pair of a layer."""
+        return (multiplier * (self.discount**time * self._reward))[:, self.pairs.layers[time].x]
+
+    @cached_property
+    def _forward_steps(self) -> list[sp.csc_array]:
+        """The steps as products with flows use them, which share their numbers: making one anew costs as much as a product."""
+        return [step.T for step in ([one.step for one in self._apart] or self.pairs.steps)]
 
     def state_rewards(self, time: int, multiplier: float) -> Float[np.ndarray, "A N"]:
         """`λ γ^t R(x,a)` and what the prices pay for each hidden state, -inf where the action is not available."""
@@ -159,7 +166,7 @@ class AgentProblem:
             scores = self._ahead(time, value, self.table.on_arrival(costs, time) if paid is None else paid[time])
             scores += self._uniform[:, self.pairs.layers[time].x] if prior is None else prior[time]
             if multiplier:
-                scores += multiplier * self.reward(time)
+                scores += self.reward(time, multiplier)
             if self._prices:
                 scores += scale * self.bonus(time)
             value, tables[time] = soft_maximum_bits(scores)
@@ -210,10 +217,10 @@ class AgentProblem:
             bonus += float(np.sum(self.bonus(time) * flow)) if self._prices else 0.0
             if self._apart:
                 apart, size = self._apart[time], len(self.pairs.layers[time + 1])
-                arrived.append(apart.step.T @ flow.ravel())
+                arrived.append(self._forward_steps[time] @ flow.ravel())
                 here = np.bincount(apart.pair, weights=arrived[-1], minlength=size)
             else:
-                here = self.pairs.steps[time].T @ flow.ravel()
+                here = self._forward_steps[time] @ flow.ravel()
         earned += float(self.terminal @ here)
         bonus += float(np.sum(self.last_bonus() * here)) if self._prices else 0.0
         return Outcome(self.table.joint(here, arrived), earned, tuple(arrived) if self.arrivals else (), bonus), flows
