@@ -208,7 +208,7 @@ def _lying_path(rng: random.Random, rule: Witness) -> Witness:
     if kind == 0:
         costs[row] = max(0.0, costs[row] - 10.0 ** rng.uniform(-13, 0))
     elif kind == 1:
-        costs = rng.choice((0 * costs, costs - 2.0**-39, costs * rng.uniform(0, 1), -costs))
+        costs = rng.choice((np.zeros_like(costs), costs - 2.0**-39, costs * rng.uniform(0, 1), -costs))
     elif kind == 2:
         keys, costs = np.repeat(keys, 2, axis=0), np.repeat(costs, 2)
     elif kind == 3:  # the whole row for one entry
