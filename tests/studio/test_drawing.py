@@ -14,7 +14,8 @@ from veil.studio.drawing import checked
 from veil.studio.routes import Refused
 from veil.studio.state import Studio
 
-TIGER = (Path(__file__).parent.parent / "formats" / "data" / "tiger.pomdp").read_text()
+DATA = Path(__file__).parent.parent / "formats" / "data"
+TIGER = (DATA / "tiger.pomdp").read_text()
 LISTS = """
 horizon = 3
 
@@ -145,6 +146,16 @@ def test_the_gallery_and_files_are_opened(studio: Studio, tmp_path: Path):
         drawing.open_another({"gallery": "office"}, studio)
     with pytest.raises(VeilError, match="extension"):
         drawing.open_another({"name": "x.exe", "text": "x"}, studio)
+
+
+def test_options_of_a_model_file(studio: Studio):
+    corridor = {"name": "corridor.drn", "text": (DATA / "corridor.drn").read_text(), "secret": "index=0"}
+    with pytest.raises(VeilError, match="reward_model"):
+        drawing.open_another(corridor, studio)
+    with pytest.raises(VeilError, match="NAME=VALUE"):
+        drawing.open_another(corridor | {"options": "gold"}, studio)
+    opened = drawing.open_another(corridor | {"options": "reward_model=gold"}, studio)
+    assert opened["facts"]["states"] == 4
 
 
 def test_a_model_file_needs_a_secret(studio: Studio):

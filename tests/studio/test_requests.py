@@ -16,8 +16,8 @@ VALUES = [None, True, -1, 0, 3, 1e308, 0.5, "", "x", "uniform", "observer", "nex
           [{"at": ["a", "b", "c"], "value": {"d": [1]}}], "horizon = 3", "[grid]\ndrawing = '''\nS?\n.G'''\n",
           "[grid]\nrows = 1e9", "[grid]\nrows = 3\ncolumns = 3\nwalls = [[9, 9], 3]\n",
           "[grid]\nsensors = 3\ndrawing = 'S'"]  # fmt: skip
-KEYS = ("text", "changes", "cells", "gallery", "path", "name", "secret", "horizon", "id", "role", "run", "play", "act", "value",
-        "probability", "action")  # fmt: skip
+KEYS = ("text", "options", "changes", "cells", "gallery", "path", "name", "secret", "horizon", "id", "role", "run", "play",
+        "act", "value", "probability", "action")  # fmt: skip
 ANSWERS = (drawing.check, drawing.change, drawing.open_another, looking.look, playing.start, playing.show, playing.act)
 
 
@@ -31,6 +31,8 @@ def try_requests(answer: Answer, studio: Studio, count: int) -> int:
         if draw.random() < 0.5:
             request |= {
                 "id": "uniform",
+                "role": "observer",
+                "run": "uniform",
                 "play": game,
                 "act": draw.choice(("next", "guess", "move", "again")),
                 "value": 0,

@@ -61,7 +61,8 @@ def open_another(request: Request, studio: "Studio") -> dict[str, Any]:
     """Put another scenario on the page: `gallery`, a name; `path`, of a file; or `text`, the content of the file `name`.
 
     A model file has neither secret nor horizon: with `secret`, an expression for the secret last states, and `horizon` it
-    becomes a scenario; without a secret, where the file declares none, the answer `needs` it, and nothing is opened.
+    becomes a scenario; without a secret, where the file declares none, the answer `needs` it, and nothing is opened. `options`
+    are those of the file's format, `NAME=VALUE` separated by blanks.
     """
     if "gallery" in request:
         name = text_of(request, "gallery")
@@ -216,7 +217,7 @@ def _put(studio: "Studio", text: str, name: str, base: Path | None = None) -> di
 
 
 def _opened_model(request: Request, studio: "Studio", path: Path, shown: str) -> dict[str, Any]:
-    found = read_model(path)
+    found = read_model(path, _options(text_of(request, "options", "")))
     secret, horizon = text_of(request, "secret", "") or None, request.get("horizon", _HORIZON)
     if secret is None and found.secret is None:
         return {"needs": "secret", "summary": found.summary().replace(str(path), shown), "variables": _variables(found)}
@@ -230,6 +231,14 @@ def _opened_model(request: Request, studio: "Studio", path: Path, shown: str) ->
         raise InputError(shown, [words])
     opened = _put(studio, text, path.stem)
     return opened | {"notes": list(found.notes)}
+
+
+def _options(text: str) -> dict[str, object]:
+    """Options for reading a model file, `NAME=VALUE` separated by blanks."""
+    parts = [part.partition("=") for part in text.split()]
+    if not all(name and equals for name, equals, _ in parts):
+        raise InputError("options", [f"found {text[:80]!r}, expected NAME=VALUE, as reward_model=gold"])
+    return {name: value for name, _, value in parts}
 
 
 def _variables(found: "Imported") -> list[str]:

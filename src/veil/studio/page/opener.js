@@ -20,7 +20,7 @@ export function makeOpener(bar, root, studio, then) {
   async function send(request) {
     told.textContent = "";
     try {
-      const answer = await studio.api("POST", "/api/open", request);
+      const answer = await studio.api("POST", "/api/open", { options: reading.value, ...request });
       if (answer.needs) return askSecret(request, answer);
       toggle(false);
       then.opened(answer);
@@ -60,6 +60,8 @@ export function makeOpener(bar, root, studio, then) {
   const path = row("Path"), typed = make("input", { type: "text", "aria-label": "Path of a file", placeholder: "scenario.toml, model.prism, model.pomdp" }, path);
   make("button", { type: "button" }, path, "Open").addEventListener("click", () => send({ path: typed.value }));
   typed.addEventListener("keydown", (event) => { if (event.key === "Enter") send({ path: typed.value }); });
+
+  const more = row("Options"), reading = make("input", { type: "text", "aria-label": "Options of a model file", placeholder: "of a model file, as reward_model=gold constants=N=4" }, more);
 
   // A model file has no secret: an expression for its secret states, and the number of decisions.
   const asking = make("div", { class: "asking" }, panel);
