@@ -170,7 +170,8 @@ def test_a_curve_along_a_constraint_in_files_and_figures(tmp_path):
     assert [row["value"] for row in told["points"]] == pytest.approx(
         [row["threshold"] for row in told["points"]], rel=0.2
     )
-    assert place.with_suffix(".csv").read_text().startswith("threshold,expected_return,opacity_bits,price_bits,value\n")
+    heading = "threshold,expected_return,opacity_bits,price_bits,value,upper_bits\n"
+    assert place.with_suffix(".csv").read_text().startswith(heading)
     for ending in (".json", ".csv"):
         with pytest.raises(veil.InputError, match="along another constraint"):
             read_curve(FEASIBLE, place.with_suffix(ending))

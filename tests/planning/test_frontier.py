@@ -235,3 +235,27 @@ def test_a_file_of_another_curve_is_refused(tmp_path: Path):
     path.write_bytes(b"veil-checkpoint-1 and no more")
     with pytest.raises(veil.errors.CheckpointError, match="cannot be read as a checkpoint"):
         frontier(problem, 2, **few)
+
+
+def test_proven_bounds_hold_for_every_policy_and_do_not_increase():
+    problem = veil.gallery.load("two-rooms")
+    found = frontier(problem, 3, starts=2, iterations=15, proof_seconds=20)
+    assert np.all(found.upper_bits >= found.bits)
+    assert np.all(np.diff(found.upper_bits) <= 0)
+    for point in found.points:
+        best = veil.solve(problem.replace(min_return=point.threshold), "game", "history", certificate=False)
+        assert best.opacity.bits <= point.upper_bits <= best.opacity.bits + 0.01
+    assert np.isinf(frontier(problem, 3, starts=2, iterations=15).upper_bits).all()
+    with pytest.raises(veil.InputError, match="proof_seconds: bounds are about the entropy"):
+        frontier(problem, 3, objective="guess", proof_seconds=1)
+
+
+def test_an_interrupt_of_the_proofs_keeps_the_points(monkeypatch: pytest.MonkeyPatch):
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("veil.planning.frontier.certify", interrupted)
+    found = frontier(veil.gallery.load("two-rooms"), 3, starts=2, iterations=15, proof_seconds=20)
+    assert found.status is veil.Status.INTERRUPTED
+    assert len(found.points) == 3
+    assert np.isinf(found.upper_bits).all()

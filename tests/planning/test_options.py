@@ -34,7 +34,7 @@ def flags(command: Any) -> dict[str, Any]:
 def test_the_options_are_those_of_the_contract():
     assert list(SOLVE)[:3] == ["method", "memory", "goal"]
     assert {"seed", "time_limit", "iterations", "certificate", "gap", "checkpoint", "resume"} <= set(SOLVE)
-    assert set(FRONTIER) - set(SOLVE) == {"points", "thresholds", "along"}
+    assert set(FRONTIER) - set(SOLVE) == {"points", "thresholds", "along", "proof_seconds"}
 
 
 @pytest.mark.parametrize("option", EVERY)

@@ -1,6 +1,7 @@
 """Curves for the picture: from the object, from the files that the command writes, and not from anything else."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -29,11 +30,21 @@ def rooms() -> veil.Problem:
 
 def test_a_file_of_the_command(rooms: veil.Problem, tmp_path: Path):
     (tmp_path / "curve.json").write_text(document(rooms))
-    points, policy_class = read_curve(rooms, tmp_path / "curve.json")
+    points, policy_class, bounds = read_curve(rooms, tmp_path / "curve.json")
+    assert list(bounds) == []
     assert points == [(0.5, 0.4), (1.0, 0.1)]
     assert policy_class == "stationary Markov policies"
     (tmp_path / "curve.csv").write_text("threshold,expected_return,opacity_bits,price_bits\n0,0.5,0.4,0\n1,1.0,0.1,2\n")
-    assert read_curve(rooms, str(tmp_path / "curve.csv")) == (points, "")
+    assert read_curve(rooms, str(tmp_path / "curve.csv")) == (points, "", [])
+
+
+def test_proven_bounds_are_read_as_they_were_written(rooms: veil.Problem, tmp_path: Path):
+    rows = [POINTS[0] | {"threshold": 0.1, "upper_bits": "inf"}, POINTS[1] | {"threshold": 1.1, "upper_bits": 0.3}]
+    (tmp_path / "curve.json").write_text(document(rooms, points=rows))
+    assert read_curve(rooms, tmp_path / "curve.json").bounds == [(0.1, math.inf), (1.1, 0.3)]
+    (tmp_path / "curve.json").write_text(document(rooms, points=[rows[0] | {"upper_bits": "nan"}]))
+    with pytest.raises(veil.InputError, match="not a number"):
+        read_curve(rooms, tmp_path / "curve.json")
 
 
 def test_the_threshold_is_no_part_of_a_curve(rooms: veil.Problem, tmp_path: Path):

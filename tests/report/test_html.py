@@ -205,3 +205,18 @@ def test_no_decisions_at_all(courier: veil.Problem, solved: veil.Solution):
 
 def test_ten_thousand_states_fit_in_five_megabytes(large_page: Path):
     assert large_page.stat().st_size < 5_000_000
+
+
+def test_the_page_has_the_proven_bounds_of_the_curve_and_of_the_answer():
+    problem = veil.gallery.load("two-rooms")
+    answer = veil.solve(problem, starts=2, iterations=10, certificate_time_limit=20)
+    curve = veil.frontier(problem, 3, starts=2, iterations=10, proof_seconds=20)
+    assert answer.certificate is not None
+    shown = data_of(make_report(problem, answer, frontier=curve))["frontier"]["bounds"]
+    expected = sorted(
+        [(one.threshold, one.upper_bits) for one in curve.points] + [(answer.threshold, answer.certificate.upper)]
+    )
+    assert [x for x, _ in shown] == pytest.approx([x for x, _ in expected], abs=1e-6)
+    assert [y for _, y in shown] == pytest.approx(np.minimum.accumulate([y for _, y in expected]), abs=1e-6)
+    plain = veil.frontier(problem, 3, starts=2, iterations=10)
+    assert data_of(make_report(problem, answer, frontier=plain))["frontier"]["bounds"] == []

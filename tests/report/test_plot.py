@@ -137,6 +137,20 @@ def test_the_frontier_with_the_chosen_point(solved: veil.Solution):
         plot.frontier(curve, 7)  # type: ignore[arg-type]
 
 
+def test_proven_bounds_are_steps_only_where_proven():
+    curve = [(0.1, 1.0), (0.3, 0.9), (0.45, 0.1)]
+    assert not artists(plot.frontier(curve, bounds=[(0.1, np.inf), (0.2, np.inf)]), "bounds")
+    figure = plot.frontier(curve, bounds=[(0.1, 1.0), (0.2, np.inf), (0.4, 0.5)])
+    (line,) = artists(figure, "bounds")
+    assert line.get_drawstyle() == "steps-post"  # a bound holds for stricter thresholds, not for freer ones
+    assert line.get_linestyle() == "--"
+    assert line.get_ydata().tolist() == pytest.approx([1.0, np.nan, 0.5], nan_ok=True)
+    assert "proven upper bound" in texts(figure)
+    swept = veil.frontier(veil.gallery.load("two-rooms"), 3, starts=2, iterations=15, proof_seconds=20)
+    (line,) = artists(plot.frontier(swept), "bounds")
+    assert line.get_xydata().tolist() == [[point.threshold, point.upper_bits] for point in swept.points]
+
+
 @pytest.mark.parametrize("name", ["paper-last-state", "courier-depots", "badge-doors"])
 def test_the_observer_s_table(name: str):
     problem = veil.gallery.load(name)

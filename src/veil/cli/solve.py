@@ -1,6 +1,7 @@
 """`veil solve` and `veil frontier`: search for policies, and keep what was found."""
 
 import contextlib
+import math
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -264,7 +265,8 @@ def frontier(
 
     With --along the bound of another constraint is moved, up to the strictest that policies meet; all others are kept.
 
-    The time limit is for the whole curve; starts and iterations are those of its first search.
+    The time limit is for the whole curve; starts and iterations are those of its first search. With --proof-seconds an upper
+    bound over all policies is proven at each point.
 
     Exit codes: 0 the whole curve, 2 bad input, 4 the time limit was reached (the points found are kept), 130 interrupted.
 
@@ -273,8 +275,9 @@ def frontier(
     Example: veil frontier patrol.toml --along energy --thresholds 10,15,20
     """
     from .. import frontier as sweep
+    from ..common.rounding import upper_text
     from ..formats.documents import json_text
-    from ..formats.results.curve import curve_document, curve_names, curve_rows
+    from ..formats.results.curve import curve_document, curve_names
 
     opened = open_scenario(scenario, changes)
     known = settings(FrontierOptions)
@@ -294,8 +297,12 @@ def frontier(
         print_json(document)
     else:
         print(f"{curve.policy_class}: {len(curve.points)} of {points} points in {curve.seconds:.1f} s")
-        rows = [[row[0], point.value, *row[2:4]] for row, point in zip(curve_rows(curve), curve.points, strict=True)]
-        print_table(["threshold", curve.along, "bits", "bits per unit"], rows)
+        names = ["threshold", curve.along, "bits", "bits per unit"]
+        rows = [[one.threshold, one.value, one.opacity.bits, one.price_bits] for one in curve.points]
+        if any(math.isfinite(one.upper_bits) for one in curve.points):
+            names.append("proven at most")
+            rows = [[*row, float(upper_text(one.upper_bits, 6))] for row, one in zip(rows, curve.points, strict=True)]
+        print_table(names, rows)
     stop(code_of_status(curve.status))
 
 

@@ -8,7 +8,8 @@ import numpy as np
 from jaxtyping import Float
 
 from ..common.clock import Clock, Progress
-from ..common.errors import InputError
+from ..common.errors import InputError, VeilError
+from ..common.rounding import upper_text
 from ..common.settings import checked, settings, takes
 from ..common.values import Value
 from ..measure.result import Opacity
@@ -16,6 +17,7 @@ from ..policy.policy import Policy
 from ..policy.tabular import TablePolicy
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
+from ..proof.certify import certify
 from .ascent import make_ascent
 from .frontier_file import CurveFile, Kept
 from .methods import unsupported
@@ -39,7 +41,8 @@ class FrontierPoint(Value):
 
     `value` is that of the bounded quantity, the return unless the curve is along another. `price_bits` is λ there: the bits
     that one more unit of the bound costs, the slope of the curve to the strict side. It is 0 where a policy that meets a
-    stricter bound hides as much, and inf at the strictest bound: no bits buy more.
+    stricter bound hides as much, and inf at the strictest bound: no bits buy more. `upper_bits` is the proven upper bound over
+    all policies that meet the bound `threshold`, inf where none was proven.
     """
 
     threshold: float
@@ -48,13 +51,14 @@ class FrontierPoint(Value):
     price_bits: float
     policy: TablePolicy
     value: float
+    upper_bits: float = math.inf
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Frontier(Value):
     """The trade-off between a constraint and opacity in one class of policies, from the freest point to the strictest bound.
 
-    Each point is a policy, so the curve is attained; an upper bound over all policies needs a certificate.
+    Each point is a policy, so the curve is attained; with `proof_seconds` points have upper bounds over all policies too.
     `status` is that of the sweep: points that a limit cut off are missing. `along` is the name of the bounded quantity, and
     `relation` says whether it must be at least (`"≥"`) or at most (`"≤"`) the threshold.
     """
@@ -86,15 +90,24 @@ class Frontier(Value):
         """The price of the bound at each point."""
         return np.array([point.price_bits for point in self.points])
 
+    @property
+    def upper_bits(self) -> Float[np.ndarray, " k"]:
+        """The proven upper bound of each point, inf where there is none; not increasing."""
+        return np.array([point.upper_bits for point in self.points])
+
     def summary(self) -> str:
-        """The curve as a table."""
+        """The curve as a table, with the proven upper bounds where there are any."""
         lines = [f"{self.policy_class}: {len(self.points)} points in {self.seconds:.1f} s, {self.status.name.lower()}"]
         width = max(12, len(self.along))
-        lines.append(f"{'threshold':>12} {self.along:>{width}} {'bits':>8} {'bits a unit':>12}")
+        proven = bool(np.isfinite(self.upper_bits).any())
+        lines.append(
+            f"{'threshold':>12} {self.along:>{width}} {'bits':>8} {'bits a unit':>12}" + f" {'at most':>8}" * proven
+        )
         for point in self.points:
-            lines.append(
+            line = (
                 f"{point.threshold:12.6g} {point.value:{width}.6g} {point.opacity.bits:8.4f} {point.price_bits:12.4g}"
             )
+            lines.append(line + f" {upper_text(point.upper_bits):>8}" * proven)
         return "\n".join(lines)
 
 
@@ -117,6 +130,9 @@ def frontier(problem: Problem, options: FrontierOptions) -> Frontier:
     With `checkpoint` the points are kept in a file, and a call with the same problem, options and file searches those that are
     missing.
 
+    With `proof_seconds` each point is given the upper bound of a certificate, over all policies that meet its threshold. What
+    is proven for a freer threshold holds for a stricter one, so the bounds do not increase along the curve.
+
     Cost: about one search from many starts and twice `points` short ones.
 
     **Raises:** `InputError`; `InfeasibleError` where no policy meets a threshold; `CheckpointError`.
@@ -126,12 +142,18 @@ def frontier(problem: Problem, options: FrontierOptions) -> Frontier:
     common = {name: getattr(options, name) for name in shared}
     given = {name: value for name, value in common.items() if name not in wrong}
     wrong |= {name: f"{name}: {words}" for name, words in unsupported("ascent", given).items()}
+    if "proof_seconds" not in wrong and options.proof_seconds > 0 and options.objective != "entropy":
+        wrong["proof_seconds"] = (
+            f"proof_seconds: bounds are about the entropy, and the objective is {options.objective!r}"
+        )
     if wrong:
         raise InputError("frontier", wrong.values())
     clock = Clock(options.time_limit)
     moved = MovedBound.named(problem, options.along)
     sweep = _Sweep(moved, SolveOptions(method="ascent", **common), clock)
     found = sweep.run(options.points, options.thresholds, _file_of(options, moved, sweep.space))
+    if options.proof_seconds > 0 and sweep.status is not Status.INTERRUPTED:
+        found = sweep.bounded(found, options.proof_seconds)
     relation = "≥" if moved.sign > 0 else "≤"
     return Frontier(tuple(found), sweep.policy_class, sweep.status, clock.spent, moved.name, relation)
 
@@ -193,6 +215,25 @@ class _Sweep:
                 file.write(number + 1, found, self._clock.spent)
         last, sign = self._strictest, self._moved.sign
         return [] if thresholds is None else list(_cleaned(found, thresholds, sign * thresholds >= sign * last))
+
+    def bounded(self, points: Sequence[FrontierPoint], seconds: float) -> list[FrontierPoint]:
+        """The points with what is proven of all policies that meet their bounds, in that many seconds each at most.
+
+        A proof for a freer bound serves a stricter one too. An interrupt ends the proofs, and the points are kept.
+        """
+        upper, bounded = math.inf, list[FrontierPoint]()
+        for number, point in enumerate(points):
+            limit = min(seconds, self._clock.left / (len(points) - number))
+            if limit > 0 and self.status is not Status.INTERRUPTED:
+                problem = self._moved.at(point.threshold)
+                try:
+                    upper = min(upper, certify(problem, point.policy, limit, progress=False).upper)
+                except KeyboardInterrupt:
+                    self.status = Status.INTERRUPTED
+                except VeilError:  # such as a bound that nobody is proven to meet: nothing is proven here
+                    pass
+            bounded.append(replace(point, upper_bits=upper))
+        return bounded
 
     def _report(self, point: Kept, searches: int, of: int) -> None:
         """Tell a function that follows the sweep of a point that was found, or found better; its multiplier is the price."""

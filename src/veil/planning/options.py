@@ -327,6 +327,15 @@ class FrontierOptions(SearchOptions):
         ),
     ] = None
     memory: Annotated["MemoryName | Memory", _MEMORY] = "markov"
+    proof_seconds: Annotated[
+        float,
+        About(
+            "Time limit in seconds of the proof of an upper bound over all policies at each point; 0 for no proofs.",
+            least=0,
+            in_file=False,
+            in_identity=False,
+        ),
+    ] = 0.0
     checkpoint: Annotated[
         str | Path | None,
         About(

@@ -5,6 +5,7 @@ import io
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from ..common.errors import InputError
 from ..common.settings import Given
@@ -17,6 +18,20 @@ from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
 
 Points = Sequence[tuple[float, float]]
+
+
+class Curve(NamedTuple):
+    """A frontier for a picture.
+
+    `points` are pairs (return, bits); `policy_class` is in words, empty where a file does not say; `bounds` are pairs
+    (threshold, proven upper bound in bits), one for each point, with inf where nothing was proven.
+    """
+
+    points: Points
+    policy_class: str = ""
+    bounds: Points = ()
+
+
 _MOST_BYTES, _MOST_POINTS = 2**26, 10_000
 _QUICK = 2_000  # states times sequences: a curve takes about a second
 _QUICK_SETTINGS: Given = {"points": 6, "starts": 6, "iterations": 60}
@@ -50,8 +65,8 @@ def sweep(
     return frontier(problem, **{**chosen, **_QUICK_SETTINGS, **asked}, progress=progress)
 
 
-def read_curve(problem: Problem, given: Frontier | str | Path) -> tuple[Points, str]:
-    """Points (return, bits), and the policy class they are of in words, empty where the file does not say.
+def read_curve(problem: Problem, given: Frontier | str | Path) -> Curve:
+    """The curve of an object or of a file; a file without proven bounds has none.
 
     **Raises:** `InputError` where the file cannot be read, is not a curve, is about another problem, or is along another
     constraint than that on the return.
@@ -61,7 +76,11 @@ def read_curve(problem: Problem, given: Frontier | str | Path) -> tuple[Points, 
             raise InputError(
                 "frontier", [f"the curve is along {given.along!r}, and the report shows that of the return"]
             )
-        return [(float(x), float(y)) for x, y in zip(given.returns, given.bits, strict=True)], given.policy_class
+        return Curve(
+            [(one.expected_return, one.opacity.bits) for one in given.points],
+            given.policy_class,
+            [(one.threshold, one.upper_bits) for one in given.points],
+        )
     path = Path(given)
     try:
         if path.stat().st_size > _MOST_BYTES:
@@ -76,13 +95,18 @@ def read_curve(problem: Problem, given: Frontier | str | Path) -> tuple[Points, 
                 str(path), ["the curve is along another constraint, and the report shows that of the return"]
             )
         points = [(float(row["expected_return"]), float(row["opacity_bits"])) for row in rows[:_MOST_POINTS]]
+        bounds = [
+            (float(row["threshold"]), float(row["upper_bits"])) for row in rows[:_MOST_POINTS] if "upper_bits" in row
+        ]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(str(path), [f"it is not a curve that veil frontier -o wrote: {error!r}"]) from None
     if not points or not all(math.isfinite(number) for point in points for number in point):
         raise InputError(str(path), ["it has no points, or points that are not finite numbers"])
-    return points, policy_class
+    if any(math.isnan(upper) or not math.isfinite(threshold) for threshold, upper in bounds):
+        raise InputError(str(path), ["it has an upper bound or a threshold that is not a number"])
+    return Curve(points, policy_class, bounds)
 
 
 def _of_csv(text: str) -> tuple[list[dict[str, str]], str]:

@@ -39,7 +39,8 @@ def write_figures(
     if len(found.history):
         made["convergence"] = plot.convergence(found)
     if frontier is not None:
-        made["frontier"] = plot.frontier(read_curve(problem, frontier)[0], found)
+        curve = read_curve(problem, frontier)
+        made["frontier"] = plot.frontier(curve.points, found, curve.bounds)
     folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)

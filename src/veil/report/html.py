@@ -24,7 +24,7 @@ from ..proof.certificate import Certificate
 from .answer import Answer, Claim, bits_text, make_answer, verdict
 from .assets import asset, figures_script
 from .behaviour import behave
-from .curve import read_curve
+from .curve import Curve, read_curve
 from .leaking import find_leaking, recommendations
 from .observing import event_text, most_revealing, sample_runs
 from .page_data import Material, page_data
@@ -92,7 +92,7 @@ def make_report(
     else:
         sample = sample_runs(behaviour, shown, seed)
         leaking, revealing = find_leaking(behaviour, sample), most_revealing(behaviour, sample, sequences)
-    curve, curve_class = read_curve(problem, frontier) if frontier is not None else ([], "")
+    curve = Curve([]) if frontier is None else read_curve(problem, frontier)
     attacked = None if found.searched or paths else attack(problem, found.solution.policy, _EPISODES, seed=seed)
     material = Material(make_scene(problem, behaviour.visits), behaviour, found, sample.runs, curve, leaking)
     return _pages().get_template("report.html.jinja").render(
@@ -111,7 +111,6 @@ def make_report(
         reconstructed=sample.runs if paths else [],
         attacked=attacked,
         curve=curve,
-        curve_class=curve_class,
         facts=_facts(problem, found, seed),
     )  # fmt: skip
 

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from ..common.rounding import upper_text
 from .answer import Answer
 from .behaviour import Behaviour
-from .curve import Points
+from .curve import Curve
 from .leaking import Leaking
 from .observing import ObservedRun, event_text
 from .packing import pack_bytes, pack_frames, pack_shares
@@ -28,13 +28,13 @@ _MOST_NAMED = 2500  # as many cells as the page draws one by one
 
 @dataclass(frozen=True, eq=False)
 class Material:
-    """All that the figures show. `curve`: points (return, bits) of a frontier; `leaking`: over time and by sensor."""
+    """All that the figures show. `curve`: a frontier; `leaking`: over time and by sensor."""
 
     scene: Scene
     behaviour: Behaviour
     answer: Answer
     runs: list[ObservedRun]
-    curve: Points
+    curve: Curve
     leaking: Leaking
 
 
@@ -212,9 +212,22 @@ def _convergence(answer: Answer) -> dict[str, object]:
 def _frontier(material: Material) -> dict[str, object]:
     found = material.answer.solution
     return _demands(material.answer) | {
-        "points": [[round(earned, 6), round(bits, 6)] for earned, bits in material.curve],
+        "points": [[round(earned, 6), round(bits, 6)] for earned, bits in material.curve.points],
+        "bounds": _bounds(material),
         "chosen": _rounded(np.array([found.expected_return, found.opacity.bits])),
     }
+
+
+def _bounds(material: Material) -> list[list[float | None]]:
+    """The proven bounds of the curve and that of the answer, by threshold; none where only the answer has one."""
+    bounds, answer = list(material.curve.bounds), material.answer
+    if not any(np.isfinite(upper) for _, upper in bounds):
+        return []
+    if answer.claim is not None and answer.solution.goal == "opaque" and answer.solution.threshold is not None:
+        bounds.append((answer.solution.threshold, answer.claim.upper))
+    table = np.array(sorted(bounds))
+    table[:, 1] = np.minimum.accumulate(table[:, 1])  # who meets a stricter threshold meets a freer one
+    return [_rounded(bound) for bound in table]
 
 
 def _demands(answer: Answer) -> dict[str, object]:

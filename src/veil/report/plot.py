@@ -149,11 +149,19 @@ def convergence(solution: Solution | History) -> "Figure":
     return figure
 
 
-def frontier(frontier: Frontier | Points, chosen: Solution | tuple[float, float] | None = None) -> "Figure":
+def frontier(
+    frontier: Frontier | Points,
+    chosen: Solution | tuple[float, float] | None = None,
+    bounds: Points | None = None,
+) -> "Figure":
     """The most hidden bits found for each return, or for each value of the quantity that the curve is along.
 
     **Arguments:** `frontier`: what `veil.frontier` returns, or pairs (return, bits); `chosen`: a `Solution` to mark on it,
-    or a pair (return, bits).
+    or a pair (return, bits); `bounds`: pairs (threshold, proven upper bound), inf where nothing was proven; None: those of
+    the frontier.
+
+    Each bound is drawn up to the threshold of the next point, since it holds for all policies that return at least as much;
+    the line is interrupted where nothing was proven.
     """
     returns, kept_bits = _curve(frontier)
     along = frontier.along if isinstance(frontier, Frontier) else RETURN
@@ -161,7 +169,9 @@ def frontier(frontier: Frontier | Points, chosen: Solution | tuple[float, float]
         raise InputError("frontier", ["it has no points: give veil.frontier more time"])
     figure = new_figure(COLUMN, 2.6)
     axes = figure.subplots()
-    axes.plot(returns, kept_bits, "o-", color=BLUE, linewidth=1.2, markersize=3.2, gid="frontier")
+    axes.plot(returns, kept_bits, "o-", color=BLUE, linewidth=1.2, markersize=3.2, gid="frontier",
+              label="best found")  # fmt: skip
+    _draw_bounds(axes, _bounds(frontier) if bounds is None else _pairs(bounds))
     dress(axes, xlabel="expected return" if along == RETURN else along, ylabel="hidden bits, H(Z|Y)")
     if chosen is not None:
         earned, kept = _point(chosen, along)
@@ -343,16 +353,34 @@ def _level(axes: "Axes", value: float, text: str, colour: str) -> None:
                   fontsize=SMALL, color=colour, ha="right", va="bottom")  # fmt: skip
 
 
+def _draw_bounds(axes: "Axes", bounds: np.ndarray) -> None:
+    """The proven upper bounds as steps, with the legend that tells them from the curve."""
+    upper = np.where(np.isfinite(bounds[:, 1]), bounds[:, 1], np.nan)
+    if np.isnan(upper).all():
+        return
+    axes.plot(bounds[:, 0], upper, "o--", color=VERMILION, linewidth=1.0, markersize=2.4, drawstyle="steps-post",
+              gid="bounds", label="proven upper bound")  # fmt: skip
+    axes.legend(fontsize=SMALL, frameon=False, loc="lower left")
+
+
+def _bounds(frontier: Frontier | Points) -> np.ndarray:
+    if not isinstance(frontier, Frontier):
+        return np.zeros((0, 2))
+    return np.array([(point.threshold, point.upper_bits) for point in frontier.points])
+
+
 def _curve(frontier: Frontier | Points) -> tuple[np.ndarray, np.ndarray]:
     if isinstance(frontier, Frontier):
         return frontier.values, frontier.bits
-    try:
-        table = np.array(frontier, dtype=float).reshape(-1, 2)
-    except (TypeError, ValueError):
-        raise InputError(
-            "frontier", [f"found a {type(frontier).__name__}, expected what veil.frontier returns"]
-        ) from None
+    table = _pairs(frontier)
     return table[:, 0], table[:, 1]
+
+
+def _pairs(given: Points) -> np.ndarray:
+    try:
+        return np.array(given, dtype=float).reshape(-1, 2)
+    except (TypeError, ValueError):
+        raise InputError("frontier", [f"found a {type(given).__name__}, expected what veil.frontier returns"]) from None
 
 
 def _point(chosen: Solution | tuple[float, float], along: str) -> tuple[float, float]:

@@ -13,7 +13,7 @@ _POINT = ("threshold", "expected_return", "opacity_bits", "price_bits")
 
 def curve_names(curve: Frontier) -> tuple[str, ...]:
     """The columns of a table of points; the bounded quantity has one of its own where it is not the return."""
-    return _POINT if curve.along == RETURN else (*_POINT, "value")
+    return (*_POINT, *([] if curve.along == RETURN else ["value"]), "upper_bits")
 
 
 def curve_rows(curve: Frontier) -> list[list[float]]:
@@ -21,6 +21,7 @@ def curve_rows(curve: Frontier) -> list[list[float]]:
     return [
         [point.threshold, point.expected_return, point.opacity.bits, point.price_bits]
         + ([point.value] if curve.along != RETURN else [])
+        + [point.upper_bits]
         for point in curve.points
     ]
 

@@ -7,8 +7,9 @@ function ticks(low, high, wanted, whole) {
   return found.map((value) => ({ value, text: String(Number(value.toPrecision(6))) }));
 }
 
-// options: series [{x, y, colour, name, marks, line, wide, dash}], levels [{y, text, colour, from}], verticals, x, y (labels), low, high,
-// height, whole (x has whole numbers only). A level holds from x = `from` on, everywhere without it.
+// options: series [{x, y, colour, name, marks, line, wide, dash, step}], levels [{y, text, colour, from}], verticals, x, y (labels), low, high,
+// height, whole (x has whole numbers only). A level holds from x = `from` on, everywhere without it. With `step` each value holds up to
+// the next point, and null interrupts the line.
 function lineChart(parent, label, options) {
   const width = Math.max(300, Math.min(620, parent.clientWidth || 480)), height = options.height || 230;
   const left = 52, right = 14, top = 26, bottom = 42;
@@ -42,12 +43,16 @@ function lineChart(parent, label, options) {
     make("text", { x: width - right, y: 13, "text-anchor": "end", "font-size": 12, fill: tint(l.colour) }, svg, `╌ ${l.text}`);
   }
   for (const s of options.series) {
-    const points = s.x.map((x, i) => [x, s.y[i]]).filter(([, y]) => y !== null).map(([x, y]) => `${X(x).toFixed(1)},${Y(y).toFixed(1)}`);
-    if (s.line !== false) make("polyline", { points: points.join(" "), fill: "none", stroke: tint(s.colour), "stroke-width": s.wide ? 3 : 1.8, "stroke-linejoin": "round", "data-name": s.name, ...(s.dash ? { "stroke-dasharray": s.dash } : {}) }, svg);
+    const known = s.x.map((x, i) => [x, s.y[i]]).filter(([, y]) => y !== null), points = known.map(([x, y]) => `${X(x).toFixed(1)},${Y(y).toFixed(1)}`);
+    if (s.step) {
+      const joined = (i) => i > 0 && s.y[i - 1] !== null ? `H${X(s.x[i]).toFixed(1)}V` : `M${X(s.x[i]).toFixed(1)} `;
+      const d = s.y.map((y, i) => (y === null ? "" : joined(i) + Y(y).toFixed(1))).join("");
+      make("path", { d, fill: "none", stroke: tint(s.colour), "stroke-width": 1.6, "stroke-dasharray": s.dash, "data-name": s.name }, svg);
+    } else if (s.line !== false) make("polyline", { points: points.join(" "), fill: "none", stroke: tint(s.colour), "stroke-width": s.wide ? 3 : 1.8, "stroke-linejoin": "round", "data-name": s.name, ...(s.dash ? { "stroke-dasharray": s.dash } : {}) }, svg);
     if (s.marks) for (const [i, point] of points.entries()) {
       const [cx, cy] = point.split(",");
       const mark = s.marks === "diamond" ? make("path", { d: `M${cx} ${cy}m0 -7l7 7l-7 7l-7 -7z`, fill: tint(s.colour), class: "chosen" }, svg) : make("circle", { cx, cy, r: 3.2, fill: tint(s.colour) }, svg);
-      make("title", {}, mark, `${s.name}: ${s.y[i]} at ${s.x[i]}`);
+      make("title", {}, mark, `${s.name}: ${known[i][1]} at ${known[i][0]}`);
     }
     if (s.note) { const [cx, cy] = points[0].split(",").map(Number); const beyond = cx > width / 2; make("text", { x: cx + (beyond ? -10 : 10), y: cy + 17 > height - bottom ? cy - 10 : cy + 17, "text-anchor": beyond ? "end" : "start", "font-size": 12.5, "paint-order": "stroke", stroke: "var(--paper)", "stroke-width": 3 }, svg, s.note); }
   }

@@ -151,13 +151,15 @@ function frontierFigure() {
   const host = place("frontier"), f = data.frontier;
   const series = [];
   if (f.points.length) series.push({ x: f.points.map((p) => p[0]), y: f.points.map((p) => p[1]), colour: "blue", name: "best found", marks: true });
+  if (f.bounds.length) series.push({ x: f.bounds.map((b) => b[0]), y: f.bounds.map((b) => b[1]), colour: "vermilion", name: "proven upper bound", marks: true, dash: "6 4", step: true });
   series.push({ x: [f.chosen[0]], y: [f.chosen[1]], colour: "vermilion", name: "this policy", marks: "diamond", line: false, note: "this policy" });
   const most = Math.max(...series.flatMap((s) => s.y), f.upper ?? 0);
   lineChart(host, "Hidden bits against expected return", {
-    series, levels: f.upper === null ? [] : [{ y: f.upper, text: `proven upper bound ${f.upper_text}`, colour: "vermilion", from: f.threshold }],
+    series, levels: f.upper === null || f.bounds.length ? [] : [{ y: f.upper, text: `proven upper bound ${f.upper_text}`, colour: "vermilion", from: f.threshold }],
     verticals: f.threshold === null ? [] : [{ x: f.threshold, text: "required", colour: "muted" }],
     x: "expected return", y: "hidden bits, H(Z|Y)", low: 0, high: 1.12 * most || 1, roomy: true, height: 300,
   });
+  if (f.bounds.length) key(host, [{ sign: "●", colour: "blue", text: "best found" }, { sign: "╌", colour: "vermilion", text: "proven upper bound" }, { sign: "◆", colour: "vermilion", text: "this policy" }]);
   done("frontier");
 }
 
