@@ -35,7 +35,7 @@ def run_console(text: str) -> None:
             assert expected in done.out.splitlines(), f"{line} does not print {expected!r}:\n{done.out}"
 
 
-def test_every_block_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_every_block_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     monkeypatch.chdir(tmp_path)
     space: dict = {}
     kinds = set()
@@ -43,6 +43,8 @@ def test_every_block_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         kinds.add((kind, name))
         if kind == "console":
             run_console(text)
+        elif kind == "text":
+            assert capsys.readouterr().out.endswith(text)  # what the block before it prints
         elif kind != "py":
             Path(name).write_text(text, encoding="utf-8")
         elif not name:
