@@ -22,6 +22,7 @@ ROOMS = (
     "proof",
     "planning",
     "formats",
+    "learning",
     "report",
     "study",
     "studio",

@@ -17,6 +17,7 @@ from veil.common.values import Value, same
 from veil.engine.induced import induced_hmm
 from veil.formats.imported import Imported
 from veil.game.solve import solve_game
+from veil.learning.tables import Interval
 from veil.measure import attack_result
 from veil.measure.measures import JointTable, Quantities, Quantity, RevealingSequence
 from veil.planning.compare import ComparedClass
@@ -101,6 +102,10 @@ def comparison(seconds: float = 1.0) -> veil.Comparison:
     return veil.Comparison((row,), 1.0, (("history", "too large"),), 0.25, seconds)
 
 
+def fitted(prior: float = 0.5) -> veil.Fitted:
+    return veil.fit([{"states": ["a", "b"], "observations": ["x", "y"]}], draws=1, prior=prior)
+
+
 def certificate(gap: float = 0.5) -> veil.Certificate:
     return veil.certify(problem(), uniform(), gap=gap, time_limit=5)
 
@@ -174,6 +179,7 @@ SAMPLES: dict[type, Sample] = {
     veil.Certificate: Sample(certificate, lambda: veil.certify(problem(), skewed(), time_limit=0.0)),
     Imported: Sample(imported, lambda: imported("else")),
     Frontier: Sample(frontier, lambda: frontier(0.25)),
+    veil.Fitted: Sample(fitted, lambda: fitted(0.25)),
     veil.Comparison: Sample(lambda: comparison(), lambda: comparison(2.0)),
     attack_result.Attack: Sample(attack, lambda: attack(2)),
     Quantities: Sample(
@@ -193,6 +199,7 @@ def witness(of: veil.Certificate) -> Witness:
 
 PARTS: dict[type, Sample] = {
     Decisions: Sample(lambda: history().decisions[0], lambda: history(0.25).decisions[0]),
+    Interval: Sample(lambda: fitted().intervals[-2], lambda: fitted(0.25).intervals[-2]),
     History: Sample(past, lambda: past(0.25)),
     ComparedClass: Sample(lambda: comparison().rows[0], lambda: comparison(2.0).rows[0]),
     FrontierPoint: Sample(lambda: frontier().points[0], lambda: frontier(0.25).points[0]),

@@ -19,6 +19,7 @@ ROOMS = (
     ("proof", "how good is it, provably", "certify (veil.certify), verify (veil.verify)"),
     ("planning", "how to hide more", "solve (veil.solve), search, ascent, primal_dual"),
     ("formats", "files in and out", "scenario, gallery, results, pomdp, drn, prism"),
+    ("learning", "what was recorded", "fit (veil.fit), logs, tables, hidden"),
     ("report", "what people look at", "html, plot (veil.plot), scene"),
     ("study", "many runs, many machines", "definition (veil.Study), drive, executors, table"),
     ("studio", "the same, live", "server, routes, state, runs, work, events"),

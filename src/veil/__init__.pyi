@@ -17,6 +17,8 @@ from .formats.policies.files import load_policy as load_policy
 from .formats.pomdp.files import from_pomdp as from_pomdp
 from .formats.prism.files import from_prism as from_prism
 from .formats.scenario.load import load as load
+from .learning.fit import fit as fit
+from .learning.fitted import Fitted as Fitted
 from .measure import measures as measures
 from .measure.attack import attack as attack
 from .measure.constrained import ConstraintValue as ConstraintValue

@@ -17,7 +17,7 @@ COMMANDS = [command.callback.__name__ for command in app.registered_commands if 
 def test_there_are_the_promised_commands():
     assert set(COMMANDS) == {
         "solve", "measure", "certify", "verify", "frontier", "attack", "observe", "simulate", "inspect", "convert", "new",
-        "gallery", "schema", "doctor", "report", "reproduce", "compare", "formula", "studio",
+        "gallery", "schema", "doctor", "report", "reproduce", "compare", "formula", "studio", "fit",
     }  # fmt: skip
 
 
@@ -59,6 +59,15 @@ def test_an_unknown_command_is_bad_input():
     assert veil("solve", "rooms.toml", "--goal", "fame").code == shared.BAD_INPUT
 
 
+RUNS = "run,time,state,action,observation\n0,0,hall,walk,0\n0,1,vault,wait,camera\n0,2,vault,,0\n"
+
+
+@pytest.fixture(autouse=True)
+def runs(home: Path) -> None:
+    """Recorded runs of `rooms.toml`."""
+    (home / "runs.csv").write_text(RUNS, encoding="utf-8")
+
+
 ANSWERS = [
     ("inspect", "rooms.toml"),
     ("measure", "rooms.toml", "uniform"),
@@ -77,6 +86,8 @@ ANSWERS = [
     ("gallery", "two-rooms", "-o", "-"),
     ("convert", "rooms.toml", "rooms.npz"),
     ("frontier", "rooms.toml", "--points", "2", *QUICK),
+    ("fit", "runs.csv", "--draws", "2"),
+    ("fit", "runs.csv", "--scenario", "rooms.toml", "--what", "policy", "--draws", "2"),
     ("observe", "rooms.toml", "uniform"),
 ]
 
@@ -128,6 +139,14 @@ BAD = [
     ("convert", "rooms.doc", "rooms.npz"),
     ("convert", "absent.npz", "rooms.pomdp"),
     ("convert", "rooms.toml", "broken.toml"),
+    ("fit", "absent.csv"),
+    ("fit", "rooms.toml"),
+    ("fit", "runs.csv", "-o", "."),
+    ("fit", "runs.csv", "--policy", "uniform"),
+    ("fit", "runs.csv", "--horizon", "2"),
+    ("fit", "runs.csv", "--prior", "0"),
+    ("fit", "runs.csv", "--secret", "cellar"),
+    ("fit", "runs.csv", "--scenario", "rooms.toml", "--what", "fame"),
     ("new", "rooms"),
     ("new", "no/such/folder"),
     ("gallery", "no-such-thing"),

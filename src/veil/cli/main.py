@@ -8,6 +8,7 @@ import typer
 
 from .compare import compare
 from .doctor import doctor
+from .fit import fit
 from .formula import formula
 from .measure import inspect, measure
 from .models import convert, gallery, new, schema
@@ -43,6 +44,7 @@ _COMMANDS: dict[Callable[..., None], str] = {
     attack: "Run the best attack on the secret in simulation.",
     observe: "Track the observer's belief as observations arrive.",
     simulate: "Simulate a policy.",
+    fit: "Estimate a model, sensors or a policy from logs.",
     certify: "Prove how good a policy is.",
     verify: "Check a certificate.",
     formula: "Show the automaton of a formula.",

@@ -1,0 +1,128 @@
+"""`Fitted`: what was estimated from logs, how sure that is, what it hides, and its files."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..common.errors import InputError
+from ..common.files import write_whole
+from ..common.text import aligned
+from ..common.values import Value
+from ..formats.documents import json_text
+from ..formats.registry import write_problem
+from ..measure.result import Opacity
+from ..policy.policy import Policy
+from ..problem.problem import Problem
+from .tables import Interval
+
+SCENARIO, POLICY, DOCUMENT = "scenario.toml", "policy.safetensors", "fit.json"
+_FORMAT = "veil-fit-1"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Fitted(Value):
+    """What recorded runs say about a model, an observer and a policy.
+
+    **Attributes:**
+
+    - `problem`, `policy`: with the posterior means; what was not estimated is that of the scenario.
+    - `what`: the parts that were estimated, of `"model"`, `"sensors"`, `"policy"`.
+    - `intervals`: every estimated probability with its credible interval.
+    - `log_likelihood`: natural logarithm of the probability of what the estimated parts explain, at the means.
+    - `opacity`: of `policy` in `problem`; `opacity_interval`: the equal-tailed interval of its bits over `draws` problems
+      and policies drawn from the posterior.
+    - `confidence`: of all intervals; `num_runs`; `notes`: what a user must know of the estimates, a sentence each.
+    """
+
+    problem: Problem
+    policy: Policy
+    what: tuple[str, ...]
+    intervals: tuple[Interval, ...]
+    log_likelihood: float
+    opacity: Opacity
+    opacity_interval: tuple[float, float]
+    draws: int
+    confidence: float
+    num_runs: int
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        low, high = self.opacity_interval
+        found = f"{', '.join(self.what)} of {self.problem.name!r} from {self.num_runs:,} runs"
+        return f"Fitted({found}: {self.opacity.bits:.6g} bits in {low:.6g} … {high:.6g})"
+
+    def summary(self) -> str:
+        """A small table, and what must be known of the estimates."""
+        return "\n".join([aligned(self._facts()), *self.notes])
+
+    def document(self) -> dict[str, object]:
+        """Everything but the problem and the policy, as JSON holds it."""
+        low, high = self.opacity_interval
+        return {
+            "format": _FORMAT,
+            "what": self.what,
+            "runs": self.num_runs,
+            "log_likelihood": self.log_likelihood,
+            "confidence": self.confidence,
+            "opacity": {
+                "bits": self.opacity.bits,
+                "low": low,
+                "high": high,
+                "draws": self.draws,
+                "prior_bits": self.opacity.prior_bits,
+                "method": self.opacity.method,
+            },
+            "intervals": [vars(one) for one in self.intervals],
+            "notes": self.notes,
+        }
+
+    def save(self, folder: str | Path) -> None:
+        """Write `scenario.toml`, `policy.safetensors` and `fit.json`, each complete or not at all; the document last.
+
+        `veil measure`, `veil solve` and `veil report` read the first two. A folder that holds another fit is replaced.
+
+        **Raises:** `InputError` where the folder cannot be written or holds other files.
+        """
+        folder = Path(os.path.abspath(folder))
+        check_folder(folder)
+        staging = None
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            staging = Path(tempfile.mkdtemp(prefix=f".{folder.name[:200]}.", dir=folder.parent))
+            write_problem(staging / SCENARIO, self.problem)
+            self.policy.save(staging / POLICY)
+            folder.mkdir(exist_ok=True)
+            for name in (SCENARIO, POLICY):
+                write_whole(folder / name, (staging / name).read_bytes())
+            write_whole(folder / DOCUMENT, json_text(self.document()).encode())
+        except OSError as error:
+            raise InputError(str(folder), [f"the fit cannot be written: {error.strerror or error}"]) from None
+        finally:
+            if staging is not None:
+                shutil.rmtree(staging, ignore_errors=True)
+
+    def _facts(self) -> Iterator[tuple[str, str]]:
+        low, high = self.opacity_interval
+        widest = max((one.high - one.low for one in self.intervals), default=0.0)
+        yield "runs", f"{self.num_runs:,}"
+        yield "estimated", ", ".join(self.what)
+        yield "probabilities", f"{len(self.intervals):,}, intervals at most {widest:.3g} wide"
+        yield "log-likelihood", f"{self.log_likelihood:.6g}"
+        yield "hidden", f"{self.opacity.bits:.6f} of {self.opacity.prior_bits:.6f} bits ({self.opacity.method})"
+        share = f"{100 * self.confidence:g}% of {self.draws} draws from the posterior"
+        yield "hidden, interval", f"{low:.6f} … {high:.6f} bits ({share})"
+
+
+def check_folder(folder: str | Path) -> None:
+    """Raise `InputError` where a folder is none, or holds files that no fit has written."""
+    folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(str(folder), ["it exists and is not a folder: choose another name"])
+    other = sorted({one.name for one in folder.iterdir()} - {SCENARIO, POLICY, DOCUMENT}) if folder.is_dir() else []
+    if other:
+        raise InputError(str(folder), [f"it holds {other[0]!r}, which no fit writes: choose another folder"])
+    if folder.is_dir() and (folder / SCENARIO).exists() and not (folder / DOCUMENT).exists():
+        raise InputError(str(folder), [f"it holds a {SCENARIO} without a {DOCUMENT}: choose another folder"])

@@ -1,0 +1,374 @@
+"""Learning from logs: counts by hand, truth within intervals, hidden states, files that are wrong."""
+
+import json
+import math
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import betainc
+
+import veil
+from tests.cli.commands import veil as command
+from veil.common.clock import Clock
+from veil.engine.chain import make_chain
+from veil.engine.sampling import draw_runs
+from veil.learning.fit import _between
+from veil.learning.fitted import DOCUMENT, POLICY, SCENARIO
+from veil.learning.hidden import expected
+from veil.learning.logs import UNKNOWN, read_logs
+from veil.learning.parts import CHOICE, EMISSION
+
+RUNS = [
+    {"states": ["a", "b", "b"], "actions": ["go", "go"], "observations": ["dark", "lit", "lit"]},
+    {"states": ["a", "a", "b"], "actions": ["go", "stay"], "observations": ["dark", "dark", "dark"]},
+]
+CSV = """run,time,state,action,observation,secret
+0,0,a,go,dark,x
+1,0,a,go,dark,x
+0,1,b,go,lit,x
+1,1,a,stay,dark,x
+0,2,b,,lit,x
+1,2,b,,dark,x
+"""
+
+
+def recorded(problem: veil.Problem, policy: veil.Policy, runs: int, seed: int, *, hidden: bool = False) -> list[dict]:
+    """Simulated runs in the form of a log; `problem` has an observer on states who does not see actions."""
+    chain = make_chain(problem, policy)
+    drawn = draw_runs(chain, runs, np.random.default_rng(seed))
+    states = chain.hidden.state[drawn.states]
+    kept = {"observations": drawn.events.tolist()}
+    if not hidden:
+        kept |= {"states": states.tolist(), "actions": drawn.actions.tolist()}
+    return [{key: rows[run] for key, rows in kept.items()} for run in range(runs)]
+
+
+@pytest.fixture(scope="module")
+def rooms() -> veil.Problem:
+    """Three rooms, noisy moves and a noisy sensor, so that every row has something to estimate."""
+    moves = [[[0.7, 0.3, 0], [0, 0.8, 0.2], [0.1, 0, 0.9]], [[0.1, 0.9, 0], [0.2, 0, 0.8], [1, 0, 0]]]
+    model = veil.Model(np.array(moves).transpose(1, 0, 2), np.zeros((3, 2)), [0.6, 0.4, 0])
+    observer = veil.Observer([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]])
+    return veil.Problem(model, observer, veil.LastState([2]), horizon=4)
+
+
+@pytest.fixture(scope="module")
+def acting() -> veil.MarkovPolicy:
+    return veil.MarkovPolicy([[0.3, 0.7], [0.8, 0.2], [0.5, 0.5]])
+
+
+def named(fitted: veil.Fitted) -> dict[tuple[str, str, str], float]:
+    return {(one.part, one.given, one.value): one.probability for one in fitted.intervals}
+
+
+# Counts by hand
+
+
+def test_estimates_of_a_tiny_log_are_those_by_hand():
+    fitted = veil.fit(RUNS, draws=2)
+    found = named(fitted)
+    assert found["start", "", "a"] == 1
+    assert found["transition", "a, go", "b"] == found["transition", "a, go", "a"] == 0.5
+    assert found["transition", "a, stay", "b"] == 1
+    assert found["choice", "a", "go"] == pytest.approx(2.5 / 4)
+    assert found["emission", "a", "dark"] == pytest.approx(3.5 / 4)
+    assert found["emission", "b", "lit"] == pytest.approx(2.5 / 4)
+    assert fitted.problem.horizon == 2
+    assert fitted.problem.secret_values == ("a", "b")
+    assert fitted.what == ("model", "sensors", "policy")
+    # transitions 2 · ln ½, choices, emissions of a (3 dark) and of b (2 lit, 1 dark); the rest is certain
+    by_hand = 2 * math.log(0.5) + 2 * math.log(2.5 / 4) + math.log(1.5 / 4) + 3 * math.log(3.5 / 4)
+    by_hand += 2 * math.log(2.5 / 4) + math.log(1.5 / 4)
+    assert fitted.log_likelihood == pytest.approx(by_hand)
+
+
+def test_an_interval_is_that_of_the_beta_distribution():
+    one = next(one for one in veil.fit(RUNS, draws=1, prior=2.0, confidence=0.8).intervals if one.part == "choice")
+    assert (one.given, one.value, one.count) == ("a", "go", 2)
+    assert betainc(4, 3, [one.low, one.high]) == pytest.approx([0.1, 0.9])
+
+
+def test_a_certain_row_has_no_width():
+    sure = [one for one in veil.fit(RUNS, draws=1).intervals if one.part == "start"]
+    assert [(one.low, one.high) for one in sure] == [(1.0, 1.0)]
+
+
+def test_rows_that_were_never_seen_are_those_of_the_problem(rooms):
+    runs = [{"states": [0, 1], "actions": [0], "observations": [0, 0]}] * 3
+    fitted = veil.fit(runs, rooms, draws=1)
+    assert np.array_equal(fitted.problem.model.transitions[2], rooms.model.transitions[2])
+    assert np.array_equal(fitted.problem.model.transitions[0, 1], rooms.model.transitions[0, 1])
+    assert fitted.problem.model.transitions[0, 0].tolist() == [0.125, 0.875, 0]
+    assert "5 of 6 rows of the transition probabilities" in fitted.summary()
+
+
+def test_only_what_is_asked_for_is_estimated(rooms, acting):
+    fitted = veil.fit(recorded(rooms, acting, 20, 0), rooms, "sensors", policy=acting, draws=2)
+    assert fitted.problem.model == rooms.model
+    assert fitted.problem.observer != rooms.observer
+    assert fitted.policy == acting
+
+
+def test_a_log_of_states_alone_is_a_markov_chain():
+    fitted = veil.fit([{"states": ["a", "b", "a"]}, {"states": ["a", "a", "a"]}], draws=2)
+    assert named(fitted)["transition", "a, step", "b"] == pytest.approx(1.5 / 4)
+    assert fitted.opacity.bits == pytest.approx(fitted.opacity.prior_bits)
+
+
+# Files
+
+
+def test_all_forms_are_the_same_logs(tmp_path):
+    (tmp_path / "r.csv").write_text(CSV)
+    (tmp_path / "r.jsonl").write_text("\n".join(map(json.dumps, RUNS)) + "\n")
+    (tmp_path / "r.json").write_text(json.dumps({"seed": 0, "runs": RUNS}))
+    fits = [veil.fit(source, draws=2) for source in (RUNS, *sorted(tmp_path.iterdir()))]
+    assert all(one == fits[0] for one in fits)
+
+
+def test_pairs_with_actions_are_observations_of_an_observer_who_sees_them(tmp_path):
+    pairs = [
+        {**run, "observations": ["dark", *zip(run["actions"], run["observations"][1:], strict=True)]} for run in RUNS
+    ]
+    logs = read_logs(pairs)
+    assert logs.sees_actions
+    assert logs.names["observation"] == ("dark", "lit")
+    assert veil.fit(pairs, draws=1).problem.observer.sees_actions
+
+
+def test_what_is_not_known_is_left_out():
+    logs = read_logs([{"states": ["a", None, "b"], "actions": ["go", ""], "observations": [None, 3, 3]}])
+    assert logs.state.tolist() == [0, UNKNOWN, 1]
+    assert logs.action.tolist() == [0, UNKNOWN, UNKNOWN]
+    assert logs.names["observation"] == ("3",)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("r.csv", "", r"r\.csv, line 1: the columns are nothing"),
+        ("r.csv", "run,state\n0,a\n", r"line 1: the columns are 'run', 'state', expected run, time"),
+        ("r.csv", "run,time,state,state\n", r"line 1: two columns are called 'state'"),
+        ("r.csv", "run,time,state\n0,0\n", r"line 2: 2 cells, expected 3"),
+        ("r.csv", "run,time,state\n0,0,a\n0,2,a\n", r"line 3: run '0' has time '2', expected 1"),
+        ("r.csv", "run,time,state\n0,1e9,a\n", r"line 2: run '0' has time '1e9', expected 0"),
+        ("r.csv", 'run,time,state\n0,0,"a\n', r"line \d: not a CSV file"),
+        ("r.csv", "run,time,state\n", "there are no runs"),
+        ("r.csv", "run,time,state\n0,0," + "a" * 2000 + "\n", "more than 1,000 characters"),
+        ("r.jsonl", '{"states": ["a"]}\n[1]\n', "line 2: found '\\[1\\]', expected"),
+        ("r.jsonl", '{"states": ["a"\n', "line 1: not JSON"),
+        ("r.jsonl", "[" * 100_000, "line 1: not JSON: lists or objects are nested"),
+        ("r.jsonl", '{"states": "ab"}', "line 1: states is 'ab', expected a list"),
+        ("r.jsonl", '{"states": [1.5]}', "line 1: states has '1.5', expected names"),
+        ("r.jsonl", '{"states": ["a", "b"], "observations": ["x"]}', "line 1: 1 observations for 2 times"),
+        ("r.json", "[]", 'expected a document {"runs"'),
+        ("r.txt", "", r"its extension is none of \.csv, \.jsonl, \.json"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_its_line(tmp_path, name, text, message):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(veil.VeilError, match=message):
+        veil.fit(tmp_path / name)
+
+
+def test_wrong_names_and_settings_are_refused(rooms, tmp_path):
+    (tmp_path / "r.csv").write_text("run,time,state,action\n0,0,s0,a0\n0,1,s7,\n")
+    with pytest.raises(veil.InputError, match=r"line 3: unknown state 's7'"):
+        veil.fit(tmp_path / "r.csv", rooms)
+    changes: list[tuple[dict[str, Any], str]] = [
+        ({"prior": 0}, "prior is 0"),
+        ({"prior": float("inf")}, "prior is inf"),
+        ({"time_limit": float("nan")}, "time_limit is nan"),
+        ({"confidence": 1.0}, "confidence is 1.0"),
+        ({"draws": 0}, "draws is 0"),
+        ({"what": "model"}, "needs a problem"),
+    ]
+    for change, message in changes:
+        with pytest.raises(veil.InputError, match=re.escape(message)):
+            veil.fit(RUNS, **change)
+    for what, message in (
+        ("senors", "what has 'senors'"),
+        ([], "what is empty"),
+        ([["model"]], "what has"),
+        (5, "what is 5"),
+    ):
+        with pytest.raises(veil.InputError, match=message):
+            veil.fit([{"states": [0]}], rooms, what)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(veil.InputError, match="neither actions nor observations"):
+        veil.fit([{"states": [0, 1]}], rooms)
+    with pytest.raises(veil.InputError, match="no states were recorded: give the scenario"):
+        veil.fit([{"observations": ["x"]}])
+    with pytest.raises(veil.InputError, match="the problem has a secret"):
+        veil.fit(RUNS, rooms, secret=veil.LastState([0]))
+    with pytest.raises(veil.InputError, match="expected a policy"):
+        veil.fit([{"states": [0]}], rooms, policy=np.eye(3))  # pyright: ignore[reportArgumentType]
+    many = [{"states": [f"s{i}"], "observations": [f"o{i}"]} for i in range(5000)]
+    with pytest.raises(veil.TooLargeError, match="5,000 states and 5,000"):
+        veil.fit(many)
+
+
+def test_an_action_that_is_not_available_is_refused_unless_the_model_is_estimated():
+    runs = [{"states": ["a", "b", "b"], "actions": ["stay", "go"]}]
+    known = veil.fit(
+        [{"states": ["a", "b", "b"], "actions": ["go", "go"]}, {"states": ["b", "b"], "actions": ["stay"]}], draws=1
+    )
+    with pytest.raises(veil.InputError, match="run 1: action 'stay' is not available in state 'a'"):
+        veil.fit(runs, known.problem, "policy")
+    assert veil.fit(runs, known.problem, draws=1).problem.model.available.all()
+
+
+# Consistency
+
+
+def test_intervals_contain_the_truth(rooms, acting):
+    fitted = veil.fit(recorded(rooms, acting, 2000, 1), rooms, draws=20)
+    truth = {
+        "start": lambda one: rooms.model.initial[rooms.model.states.find(one.value)],
+        "transition": lambda one: rooms.model.transitions[
+            rooms.model.states.find(one.given.split(", ")[0]), rooms.model.actions.find(one.given.split(", ")[1]),
+            rooms.model.states.find(one.value)],
+        "emission": lambda one: rooms.observer.emissions[
+            rooms.model.states.find(one.given), rooms.observer.observations.find(one.value)],
+        "choice": lambda one: acting.probabilities[
+            rooms.model.states.find(one.given), rooms.model.actions.find(one.value)],
+    }  # fmt: skip
+    inside = [one.low <= truth[one.part](one) <= one.high for one in fitted.intervals]
+    assert len(inside) == 2 + 11 + 6 + 6
+    assert np.mean(inside) >= 0.85
+    known = veil.opacity(rooms, acting).bits
+    assert fitted.opacity.bits == pytest.approx(known, abs=0.02)
+    assert np.ptp(fitted.opacity_interval) < 0.1
+    assert fitted.draws == 20
+
+
+def test_the_interval_of_the_opacity_contains_the_truth_as_often_as_it_says(rooms, acting):
+    """At 95%, fewer than 6 of 8 have a probability of 0.6%; quantiles too far inside were found by such a count."""
+    known = veil.opacity(rooms, acting).bits
+    found = [veil.fit(recorded(rooms, acting, 400, seed), rooms, draws=39, seed=seed) for seed in range(8)]
+    assert sum(one.opacity_interval[0] <= known <= one.opacity_interval[1] for one in found) >= 6
+
+
+def test_ends_of_an_interval_are_order_statistics():
+    assert _between([float(i) for i in range(1, 100)], 0.9) == pytest.approx((5, 95))
+    assert _between([2.0, 1.0], 0.95) == (1, 2)
+
+
+def test_the_same_seed_gives_the_same_fit_and_more_runs_a_narrower_one(rooms, acting):
+    runs = recorded(rooms, acting, 400, 2)
+    few, again, many = (veil.fit(some, rooms, draws=8, seed=3) for some in (runs[:40], runs[:40], runs))
+    assert few == again
+    assert np.ptp(few.opacity_interval) > np.ptp(many.opacity_interval)
+
+
+# Hidden states
+
+
+@pytest.mark.parametrize(
+    ("names", "prior"), [({EMISSION}, 0.5), ({CHOICE}, 0.5), ({EMISSION, CHOICE}, 0.5), ({EMISSION, CHOICE}, 1e-3)]
+)
+def test_expectation_maximisation_never_loses(rooms, acting, names, prior):
+    logs = read_logs([*recorded(rooms, acting, 100, 4, hidden=True), {"observations": [0, 1]}]).numbered(
+        {"state": rooms.model.states, "action": rooms.model.actions, "observation": rooms.observer.observations}
+    )
+    found = expected(logs, rooms, veil.MarkovPolicy.uniform(rooms), names, prior, Clock(None))
+    assert len(found.objective) > 3
+    assert np.diff(found.objective).min() > -1e-9 * abs(found.objective[0])
+    assert found.objective[-1] > found.objective[0]
+    moments = {EMISSION: 100 * 5 + 2, CHOICE: 100 * 4 + 1}
+    for name, table in found.parts.tables.items():
+        assert table.count.sum() == pytest.approx(moments[name])
+
+
+def test_the_log_likelihood_of_hidden_runs_is_that_of_the_smoother(rooms, acting):
+    runs = recorded(rooms, acting, 50, 5, hidden=True)
+    fitted = veil.fit(runs, rooms, "sensors", policy=acting, draws=1)
+    smoother = veil.smoother(fitted.problem, acting)
+    total = sum(math.log(smoother.smooth(run["observations"]).probability) for run in runs)
+    assert fitted.log_likelihood == pytest.approx(total)
+
+
+def test_sensors_are_found_without_states(rooms, acting):
+    blurred = rooms.replace(observer=veil.Observer([[0.7, 0.3], [0.6, 0.4], [0.4, 0.6]]))
+    runs = recorded(rooms, acting, 4000, 6, hidden=True)
+    fitted = veil.fit(runs, blurred, "sensors", policy=acting, draws=1, prior=0.01)
+    assert (
+        fitted.log_likelihood >= veil.fit(runs, blurred, "sensors", policy=acting, draws=1, time_limit=0).log_likelihood
+    )
+    assert fitted.problem.observer.emissions[0, 0] == pytest.approx(0.9, abs=0.1)
+    assert fitted.problem.observer.emissions[2, 0] == pytest.approx(0.2, abs=0.1)
+    assert "States are hidden" in fitted.summary()
+
+
+def test_hidden_runs_that_do_not_fit_are_refused(rooms):
+    for runs, what, message in (
+        ([{"observations": [0, 1]}], "model", "a model cannot be estimated"),
+        ([{"observations": [0, None]}], "policy", "run 1: an observation is missing"),
+        ([{"observations": [0] * 6}], "policy", "a run has 5 decisions"),
+    ):
+        with pytest.raises(veil.InputError, match=message):
+            veil.fit(runs, rooms, what)
+    sure = rooms.replace(observer=veil.Observer(np.eye(3)))
+    with pytest.raises(veil.InputError, match="run 2: this observation is impossible"):
+        veil.fit([{"observations": [0, 1]}, {"observations": [0, 2]}], sure, "policy")
+
+
+# What is written
+
+
+def test_a_fit_is_saved_and_read_by_the_rest(rooms, acting, tmp_path):
+    fitted = veil.fit(recorded(rooms, acting, 50, 7), rooms, draws=2)
+    for _ in range(2):  # a fit may replace a fit
+        fitted.save(tmp_path / "fit")
+    assert sorted(one.name for one in (tmp_path / "fit").iterdir()) == sorted([SCENARIO, POLICY, DOCUMENT])
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["fit"]
+    problem, policy = veil.load(tmp_path / "fit" / SCENARIO), veil.load_policy(tmp_path / "fit" / POLICY)
+    assert policy == fitted.policy
+    assert veil.opacity(problem, policy).bits == pytest.approx(fitted.opacity.bits)
+    document = json.loads((tmp_path / "fit" / DOCUMENT).read_text())
+    assert document["opacity"]["bits"] == fitted.opacity.bits
+    assert len(document["intervals"]) == len(fitted.intervals)
+
+
+def test_a_folder_with_other_files_is_not_touched(rooms, acting, tmp_path):
+    fitted = veil.fit(recorded(rooms, acting, 5, 7), rooms, draws=1)
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(veil.InputError, match=r"it holds 'mine\.txt'"):
+        fitted.save(tmp_path)
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / SCENARIO).write_text("mine")
+    with pytest.raises(veil.InputError, match="without a fit"):
+        fitted.save(tmp_path / "own")
+    with pytest.raises(veil.InputError, match="not a folder"):
+        fitted.save(tmp_path / "mine.txt")
+    assert (tmp_path / "own" / SCENARIO).read_text() == "mine"
+
+
+def test_the_command_reads_what_simulate_writes_and_writes_what_measure_reads(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for number, output in enumerate((["-o", "runs.csv"], ["--json"])):
+        done = command("simulate", "gallery:two-rooms", "uniform", "--runs", "300", *output)
+        assert done.code == 0
+        if number:
+            (tmp_path / "runs.json").write_text(done.out)
+    same = ("--scenario", "gallery:two-rooms", "--draws", "5")
+    told = [command("fit", f"runs.{kind}", *same, "--json") for kind in ("csv", "json")]
+    assert told[0].json == told[1].json
+    done = command("fit", "runs.csv", *same, "-o", "fitted")
+    assert "written to fitted" in done.out
+    measured = command("measure", "fitted/scenario.toml", "fitted/policy.safetensors", "--json")
+    assert measured.json["opacity"]["bits"] == pytest.approx(told[0].json["opacity"]["bits"])
+    assert measured.json["opacity"]["bits"] == pytest.approx(0.451205, abs=0.05)
+
+
+def test_observers_who_see_actions_or_report_on_actions_are_fitted_too():
+    """The gallery's observers on (action, next state) and with actions, from the runs that the command simulates."""
+    told = {"badge-doors": ("model", "sensors", "policy"), "network-probe": ("sensors", "policy")}
+    for name, what in told.items():  # the second has two models, and a run does not say which of them it is from
+        problem = veil.gallery.load(name)
+        runs = command("simulate", f"gallery:{name}", "uniform", "--runs", "300", "--json").json["runs"]
+        fitted = veil.fit(runs, problem, draws=1)
+        known = veil.opacity(problem, veil.MarkovPolicy.uniform(problem)).bits
+        assert fitted.what == what
+        assert fitted.opacity.bits == pytest.approx(known, abs=0.1)
