@@ -117,8 +117,8 @@ def device_slope(chain: Chain, slope: np.ndarray) -> np.ndarray:
     return run.pull_back(slope)
 
 
-@pytest.mark.parametrize("time", [HORIZON // 2, pytest.param(0, marks=pytest.mark.slow),
-                                  pytest.param(HORIZON, marks=pytest.mark.slow)])  # fmt: skip
+@pytest.mark.slow
+@pytest.mark.parametrize("time", [0, HORIZON // 2, HORIZON])
 def test_the_slope_with_checkpoints_is_finite_and_that_of_the_device_without(time: int):
     slope = np.array([[1.0, -2.0, 0.5]])
     chain = split_at(time)

@@ -80,7 +80,7 @@ def test_the_game_without_memory_is_solved_once(monkeypatch: pytest.MonkeyPatch)
     blind = solve.solve_blind_game
     monkeypatch.setattr(solve, "solve_blind_game", counted)
     problem = veil.gallery.load("paper-last-state").replace(horizon=6, min_return="80%")
-    enclose_game(problem, gap=1e-6, nodes=2, clock=Clock(10.0))
+    enclose_game(problem, gap=1e-6, nodes=2, clock=Clock(2.0))
     assert len(solved) == 1
 
 

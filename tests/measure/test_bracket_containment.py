@@ -52,8 +52,8 @@ def check(seed: int) -> int:
     return wide
 
 
-def test_a_hundred_problems():
-    assert sum(check(seed) for seed in range(100)) > 20
+def test_forty_problems():
+    assert sum(check(seed) for seed in range(40)) > 8
 
 
 @pytest.mark.slow

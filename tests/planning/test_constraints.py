@@ -33,7 +33,7 @@ def test_every_search_keeps_all_constraints(method: Any, memory: Any, seed: int)
 
 
 def test_prices_are_the_slopes_of_the_optimum():
-    found = veil.solve(FEASIBLE, memory="timed", certificate=False)
+    found = veil.solve(FEASIBLE, memory="timed", certificate=False, starts=6)
     assert found.status is veil.Status.CONVERGED
     assert all(one.price_bits > 0.01 for one in found.constraints)
     for number, one in enumerate(found.constraints):
@@ -42,7 +42,7 @@ def test_prices_are_the_slopes_of_the_optimum():
         bounds[number] += step if one.relation == "≤" else -step
         limits = [veil.Return(max=bounds[1], reward="energy"), veil.Probability("G !s2", bounds[2])]
         looser = FEASIBLE.replace(min_return=bounds[0], constraints=limits)
-        gained = veil.solve(looser, memory="timed", certificate=False).opacity.bits - found.opacity.bits
+        gained = veil.solve(looser, memory="timed", certificate=False, starts=6).opacity.bits - found.opacity.bits
         assert gained / step == pytest.approx(one.price_bits, rel=0.1)
 
 
@@ -100,7 +100,7 @@ def test_a_class_that_cannot_meet_them_says_which_it_misses():
     )
     limits = [veil.Return(max=2, reward="moves"), veil.Probability("X a & X X b", min=0.9)]
     problem = veil.Problem(model, veil.Observer(np.ones((2, 1))), veil.LastState(["b"]), 4, constraints=limits)
-    assert veil.solve(problem, memory="timed", certificate=False).feasible
+    assert veil.solve(problem, memory="timed", certificate=False, starts=2, iterations=20).feasible
     found = veil.solve(problem, memory="markov", certificate=False)
     assert not found.feasible
     assert "missed:" in found.detail

@@ -193,7 +193,7 @@ def test_returns_over_an_infinite_horizon(discount, kind):
         verify(replace(certificate, values=None), problem, policy)
 
 
-@pytest.mark.parametrize("name", ["paper-last-state", "later-last-state"])
+@pytest.mark.parametrize("name", ["paper-last-state", pytest.param("later-last-state", marks=pytest.mark.slow)])
 def test_a_long_horizon_by_windows(name):
     problem = veil.gallery.load(name, horizon=60).replace(min_return="90%")
     game = solve_window_game(problem, threshold=threshold(problem), gap=0.3, clock=Clock(30.0))

@@ -188,11 +188,11 @@ def test_policies_with_memory_and_on_the_history(courier: veil.Problem, solved: 
 
 
 def test_a_long_run_is_thinned_out(solved: veil.Solution):
-    problem = veil.gallery.load("two-rooms").replace(horizon=1500, min_return=None)
+    problem = veil.gallery.load("two-rooms").replace(horizon=700, min_return=None)
     answer = replace(solved, policy=veil.MarkovPolicy.uniform(problem), threshold=None)
     data = data_of(make_report(problem, answer, runs=2))
     times = data["runs"][0]["times"]
-    assert (times[0], times[-1], len(times)) == (0, 1500, 600)
+    assert (times[0], times[-1], len(times)) == (0, 700, 600)
     assert len(data["occupancy"]["times"]) == 121
     assert len(data["runs"][0]["belief"]["begin"]) == 601
 
