@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -59,3 +60,13 @@ def parse_json(text: str | bytes, pairs: Callable[[list[tuple[str, object]]], ob
     if depth > MOST_LEVELS:
         raise ValueError(f"lists or objects are nested {depth:,} levels deep, expected at most {MOST_LEVELS}")
     return json.loads(found, object_pairs_hook=pairs)
+
+
+def read_json(path: Path, most_bytes: int) -> Any:
+    """The value that a JSON file of at most so many bytes holds.
+
+    **Raises:** `OSError` where it cannot be read; `ValueError` as `parse_json`, or where it is larger.
+    """
+    if path.stat().st_size > most_bytes:
+        raise ValueError(f"it has more than {most_bytes:,} bytes")
+    return parse_json(path.read_bytes())

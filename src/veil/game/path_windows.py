@@ -5,10 +5,10 @@ policies. What its policy hides from an observer who remembers everything is not
 certificate.
 """
 
+import itertools
 import math
 
-from ..common.clock import ENDED_BY_CALLER, Clock, OutOfTime, Progress, interruptible
-from ..common.errors import TooLargeError
+from ..common.clock import ENDED_BY_CALLER, Clock, Progress
 from ..engine.hidden import build
 from ..problem.problem import Problem
 from .pairs import DEFAULT_MEMORY, LastEvents, make_pairs
@@ -35,30 +35,26 @@ def enclose_path_game(
 
     **Raises:** `InfeasibleError` where no policy reaches the threshold; `TooLargeError` where not even the first game fits.
     """
-    found, events, stopped = BestGames(), 0, "time limit"
-    try:
-        with interruptible():
-            while True:
-                before = math.inf if found.bounding is None else found.bounding.upper
-                game = _play(problem, threshold, gap, memory_bytes, events, clock)
-                found.take(game)
-                found.best = (
-                    game if game.stopped == "gap reached" else found.best
-                )  # one cut short may be hardly searched
-                assert found.bounding is not None
-                upper, spent = found.bounding.upper, clock.spent
-                clock.report(Progress("automata", events, 0, math.nan, math.nan, game.multiplier, spent, upper))
-                if game.stopped in ENDED_BY_CALLER or before - upper < _WORTH_A_WINDOW * upper:
-                    stopped = game.stopped if game.stopped in ENDED_BY_CALLER else "whole horizon"
-                    break
-                clock.check()
-                events += 1
-    except OutOfTime as end:
-        stopped = str(end.reason)
-    except TooLargeError:
-        if found.bounding is None:
-            raise
-        stopped = "memory"
+    found = BestGames()
+
+    def rounds() -> str:
+        for events in itertools.count():
+            before = math.inf if found.bounding is None else found.bounding.upper
+            game = _play(problem, threshold, gap, memory_bytes, events, clock)
+            found.take(game)
+            if game.stopped == "gap reached":  # one cut short may be hardly searched
+                found.best = game
+            assert found.bounding is not None
+            upper, spent = found.bounding.upper, clock.spent
+            clock.report(Progress("automata", events, 0, math.nan, math.nan, game.multiplier, spent, upper))
+            if game.stopped in ENDED_BY_CALLER:
+                return game.stopped
+            if before - upper < _WORTH_A_WINDOW * upper:
+                break
+            clock.check()
+        return "whole horizon"
+
+    stopped = found.ended(rounds)
     return found.found(clock.spent, stopped)
 
 

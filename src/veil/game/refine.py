@@ -7,6 +7,7 @@ nodes, begin the next turn.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,15 +90,7 @@ def refine_game(
     """
     clock = clock or Clock()
     found = _Rounds(problem, threshold, gap, memory_bytes, known, blind)
-    try:
-        with interruptible():
-            stopped = found.run(nodes, most_nodes, clock)
-    except OutOfTime as end:
-        stopped = str(end.reason)
-    except TooLargeError:
-        if found.bounding is None:
-            raise
-        stopped = "memory"
+    stopped = found.ended(lambda: found.run(nodes, most_nodes, clock))
     return found.result(clock.spent, stopped)
 
 
@@ -108,6 +101,21 @@ class BestGames:
         self.lower = OpacityBound(0.0, 0.0, 0)  # true of every policy
         self.best: GameResult | None = None
         self.bounding: GameResult | None = None
+
+    def ended(self, rounds: Callable[[], str]) -> str:
+        """Play rounds of games, which say why there is no further one; time, an interrupt and memory end them as well.
+
+        **Raises:** `TooLargeError` where not even the first game fits.
+        """
+        try:
+            with interruptible():
+                return rounds()
+        except OutOfTime as end:
+            return str(end.reason)
+        except TooLargeError:
+            if self.bounding is None:
+                raise
+            return "memory"
 
     def take(self, result: GameResult) -> None:
         """A game: its bound counts at once, its policy when it is measured."""

@@ -12,8 +12,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.optimize import linprog
 
-from ..common.clock import ENDED_BY_CALLER, Clock, OutOfTime, interruptible, too_large_if_late
-from ..common.errors import TooLargeError
+from ..common.clock import ENDED_BY_CALLER, Clock, OutOfTime, too_large_if_late
 from ..engine.feasibility import feasible_mixture, further_targets
 from ..engine.hidden import build
 from ..engine.return_range import threshold as threshold_of
@@ -94,25 +93,8 @@ def enclose_constrained_game(
 
     **Raises:** `TooLargeError` where not even the first automaton fits.
     """
-    found, events, memory = _Automata(problem, gap, memory_bytes), 1, LastEvents(1)
-    stopped = "time limit"
-    try:
-        with interruptible():
-            while found.open_bits > gap:
-                fallen = found.play(memory, clock)
-                clock.check()
-                if fallen < _WORTH_A_ROUND * found.open_bits:
-                    events += 1
-                    memory = LastEvents(events)
-                else:
-                    memory = GivenGraph(found.redirected(clock))
-            stopped = "gap reached"
-    except OutOfTime as end:
-        stopped = str(end.reason)
-    except TooLargeError:
-        if found.bounding is None:
-            raise
-        stopped = "memory"
+    found = _Automata(problem, gap, memory_bytes)
+    stopped = found.ended(lambda: found.run(clock))
     return EnclosedGame(None, found.result(stopped, clock.spent))
 
 
@@ -128,6 +110,19 @@ class _Automata(BestGames):
     def open_bits(self) -> float:
         """Upper minus lower bound."""
         return np.inf if self.bounding is None else self.bounding.upper - self.lower.bits
+
+    def run(self, clock: Clock) -> str:
+        """Games on automata, redirected while that lowers the bound, else with one more event; returns why they end."""
+        events, memory = 1, LastEvents(1)
+        while self.open_bits > self.gap:
+            fallen = self.play(memory, clock)
+            clock.check()
+            if fallen < _WORTH_A_ROUND * self.open_bits:
+                events += 1
+                memory = LastEvents(events)
+            else:
+                memory = GivenGraph(self.redirected(clock))
+        return "gap reached"
 
     def play(self, memory: ObserverMemory, clock: Clock) -> float:
         """One game; says by how much it lowered the bound."""

@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError
 
 from ..common.errors import InputError
 from ..common.files import write_whole
-from ..common.text import parse_json
+from ..common.text import read_json
 from ..formats.documents import Part, json_text, refuse_document
 
 if TYPE_CHECKING:
@@ -71,9 +71,7 @@ def read_run(folder: Path) -> RunDocument:
     """What was asked of the run in a folder; raises `InputError` where that cannot be read."""
     path = folder / RUN
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise ValueError(f"it has more than {_MOST_BYTES:,} bytes")
-        return RunDocument.model_validate(parse_json(path.read_bytes()))
+        return RunDocument.model_validate(read_json(path, _MOST_BYTES))
     except ValidationError as error:
         refuse_document(str(path), error)
     except (OSError, ValueError) as error:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from ..common.errors import InputError
 from ..common.files import locked, write_whole
-from ..common.text import parse_json
+from ..common.text import read_json
 from .events import Events
 from .routes import Refused, Request, text_of
 from .runs import Runs
@@ -79,9 +79,7 @@ class Studio:
         if not path.exists():
             return
         try:
-            if path.stat().st_size > _MOST_BYTES:
-                raise ValueError(f"it has more than {_MOST_BYTES:,} bytes")
-            found = parse_json(path.read_bytes())
+            found = read_json(path, _MOST_BYTES)
             if not isinstance(found, dict) or found.get("format") != FORMAT:
                 raise ValueError(f"its format is not {FORMAT}")
             base, source = found["base"], found["source"]

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..common.errors import InputError
 from ..common.files import locked, write_whole
-from ..common.text import parse_json
+from ..common.text import parse_json, read_json
 from ..formats.documents import json_text
 from ..formats.results.folder import DOCUMENT
 from .definition import Run, Study
@@ -102,9 +102,7 @@ class StudyFolder:
         """The manifest of the study that was run here last; raises `InputError` where there is none."""
         path = self.path / MANIFEST
         try:
-            if path.stat().st_size > _MOST_BYTES:
-                raise ValueError(f"it has more than {_MOST_BYTES:,} bytes")
-            found = parse_json(path.read_bytes())
+            found = read_json(path, _MOST_BYTES)
             if not isinstance(found, dict) or found.get("format") != FORMAT:
                 raise ValueError(f"its format is not {FORMAT}")
         except OSError as error:
