@@ -86,12 +86,12 @@ def frozen(array: np.ndarray) -> np.ndarray:
 
 
 def as_floats(value: object, what: str, defects: Defects) -> np.ndarray | None:
-    """`value` as a float64 array, or None with the defect noted."""
+    """A contiguous float64 copy of `value`, or None with the defect noted."""
     try:
         array = np.asarray(value)
         if array.dtype.kind in "cSU":
             raise TypeError("complex numbers" if array.dtype.kind == "c" else "text")
-        return np.array(array, dtype=np.float64)
+        return np.array(array, dtype=np.float64, order="C")
     except (TypeError, ValueError) as error:
         defects.add(f"{what} is not an array of real numbers ({error}); give nested lists or a NumPy array of floats")
         return None
@@ -110,10 +110,12 @@ def check_shape(array: np.ndarray, expected: Sequence[int | str], what: str, def
 
 def check_finite(array: np.ndarray, place: Callable[..., str], defects: Defects) -> bool:
     """Whether all entries are finite; `place(*index)` names the place of an entry."""
+    if array.size == 0 or (np.isfinite(array.min()) and np.isfinite(array.max())):  # NaN is the least and the largest
+        return True
     bad = np.argwhere(~np.isfinite(array))
     for index in bad[: MOST_LISTED + 1]:
         defects.add(f"{place(*index)} is {array[tuple(index)]}, expected a finite number")
-    return len(bad) == 0
+    return False
 
 
 def check_distributions(
@@ -122,10 +124,12 @@ def check_distributions(
     """Note every entry that is not a probability and every row (last axis) that does not sum to one."""
     if not check_finite(rows, entry_name, defects):
         return
-    for index in np.argwhere((rows < 0) | (rows > 1 + SUM_TOLERANCE))[: MOST_LISTED + 1]:
-        defects.add(f"{entry_name(*index)} is {rows[tuple(index)]:.17g}, expected a probability in [0, 1]")
-    sums = rows.sum(axis=-1)
-    for index in np.argwhere(np.abs(sums - 1) > SUM_TOLERANCE)[: MOST_LISTED + 1]:
+    if rows.size and (rows.min() < 0 or rows.max() > 1 + SUM_TOLERANCE):
+        for index in np.argwhere((rows < 0) | (rows > 1 + SUM_TOLERANCE))[: MOST_LISTED + 1]:
+            defects.add(f"{entry_name(*index)} is {rows[tuple(index)]:.17g}, expected a probability in [0, 1]")
+    sums = rows @ np.ones(rows.shape[-1])
+    off = np.abs(sums - 1) > SUM_TOLERANCE
+    for index in np.argwhere(off)[: MOST_LISTED + 1] if off.any() else ():
         found = sums[tuple(index)]
         defects.add(f"{row_name(*index)} sums to {found:.12g}, expected 1: divide it by its sum if that is meant")
 

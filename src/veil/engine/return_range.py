@@ -1,6 +1,7 @@
 """The largest and the smallest return that policies can reach: what a threshold may ask for."""
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from weakref import WeakKeyDictionary
@@ -170,20 +171,29 @@ def action_values(
     model: Model, values: Float[np.ndarray, " S"], discount: float | None = None
 ) -> Float[np.ndarray, "S A"]:
     """`Q(s,a) = R(s,a) + γ Σ_s' P(s'|s,a) v(s')`, -inf for actions that are not available."""
-    ahead = np.stack([matrix @ values for matrix in model.matrices], axis=1)
-    result = model.rewards + (model.discount if discount is None else discount) * ahead
-    return np.where(model.available, result, -np.inf)
+    ahead = np.stack([matrix @ values for matrix in model.matrices])
+    ahead *= model.discount if discount is None else discount
+    ahead += model.rewards.T
+    if not model.available.all():
+        ahead[~model.available.T] = -np.inf
+    return ahead.T
 
 
 def best_action_values(problem: Problem, model: Model) -> list[Float[np.ndarray, "S A"]]:
     """`Q_t` of the best play in one model, t = 0 … T-1; a single one, for all times, over an infinite horizon."""
+    return list(_backward_values(problem, model))[::-1]
+
+
+def _backward_values(problem: Problem, model: Model) -> Iterator[Float[np.ndarray, "S A"]]:
+    """`best_action_values` from the last to the first, one at a time: all of a large model may not fit."""
     if problem.return_over == "infinite":
-        return [action_values(model, optimal_values(model))]
-    found, values = [], model.terminal_rewards
+        yield action_values(model, optimal_values(model))
+        return
+    values = model.terminal_rewards
     for _ in range(problem.horizon):
-        found.append(action_values(model, values))
-        values = found[-1].max(axis=1)
-    return found[::-1]
+        found = action_values(model, values)
+        yield found
+        values = found.max(axis=1)
 
 
 def _end(problem: Problem, *, smallest: bool) -> float:
@@ -254,7 +264,7 @@ class _ExactStep:
 def _blind_bound(problem: Problem, models: Sequence[Model]) -> float:
     """The bound of `return_extremes` on what an agent earns that does not know the model."""
     starts = [weight * model.initial for weight, model in zip(_prior(problem), models, strict=True)]
-    first = [best_action_values(problem, model)[0] for model in models]
+    first = [deque(_backward_values(problem, model), maxlen=1).pop() for model in models]
     return float(_pooled(problem, starts, first).max(axis=1).sum())
 
 
@@ -280,12 +290,10 @@ def known_actions(problem: Problem, models: Sequence[Model], times: int) -> Int[
     copies = problem.num_cells // (len(models) * problem.num_states)  # states of an automaton, which pays nothing
     result = np.empty((times, problem.num_cells), dtype=int)
     for number, model in enumerate(models):
-        found = best_action_values(problem, model)
-        if problem.return_over == "infinite":
-            found = found * times
         columns = slice(number * copies * problem.num_states, (number + 1) * copies * problem.num_states)
-        for time, values in enumerate(found):
-            result[time, columns] = np.tile(np.argmax(values, axis=1), copies)
+        for time, values in enumerate(_backward_values(problem, model), 1):
+            chosen = np.tile(np.argmax(values, axis=1), copies)
+            result[slice(None) if problem.return_over == "infinite" else times - time, columns] = chosen
     return result
 
 

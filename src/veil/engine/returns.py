@@ -51,8 +51,9 @@ def return_values(
         return _stationary_forever(hidden, starts, tables)[0] + offset
     values = np.broadcast_to(_terminal(problem, hidden, offset), starts.shape)
     for time in range(hidden.horizon - 1, -1, -1):
-        weights = tables[:, 0 if stationary else time][:, hidden.cell]
-        values = np.sum(weights * _action_values(hidden, values), axis=2)
+        actions = _action_values(hidden, values)
+        actions *= tables[:, 0 if stationary else time][:, hidden.cell]
+        values = np.sum(actions, axis=2)
     return np.sum(starts * values, axis=1) + offset
 
 
@@ -113,14 +114,17 @@ def _returns_from(
 def _action_values(hidden: Hidden, values: Float[np.ndarray, "B N"]) -> Float[np.ndarray, "B N A"]:
     """`R(x,a) + γ Σ_x' P(x'|x,a) v(x')`."""
     ahead = _times(values, hidden.kernel.stacked.T).reshape(len(values), *hidden.reward.shape)
-    return hidden.reward + hidden.discount * ahead
+    ahead *= hidden.discount
+    ahead += hidden.reward
+    return ahead
 
 
 def _times(rows: Float[np.ndarray, "B n"], matrix: Matrix) -> Float[np.ndarray, "B m"]:
     """`row @ matrix` for each row by itself: a product of all rows together would round otherwise than that of one."""
     if isinstance(matrix, np.ndarray):
         return np.matmul(np.ascontiguousarray(rows)[:, None], matrix)[:, 0]
-    return np.stack([row @ matrix for row in rows])
+    found = [row @ matrix for row in rows]
+    return found[0][None] if len(found) == 1 else np.stack(found)
 
 
 def _over_horizon(

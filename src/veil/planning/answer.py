@@ -15,6 +15,7 @@ from ..measure.evaluate import expected_return, opacity
 from ..measure.pairs import pair_values
 from ..measure.result import Opacity
 from ..policy.memory import memory_document
+from ..policy.policy import Policy
 from ..problem.return_rounding import return_rounding
 from ..proof.feasibility import proven_constraints, reaches_threshold, stated_return
 from .ascent import first_order_gain, lagrangian_slope
@@ -57,7 +58,7 @@ def make_answer(
     hidden, table = _closing_opacity(task, table, options, closing)
     policy = space.policy(table)
     value = expected_return(space.problem, policy)
-    feasible = is_feasible(task, table, hidden)
+    feasible = is_feasible(task, table, policy, hidden, value)
     value = stated_return(value, task.threshold, feasible)
     if status is Status.TIME_LIMIT and state.iteration == 0 and not len(past):
         status = Status.NOT_SEARCHED
@@ -137,26 +138,29 @@ def _chosen(
     return tables[chosen], values.part(np.array([chosen])), *found[chosen]
 
 
-def is_feasible(task: Task, table: np.ndarray, hidden: Opacity) -> bool:
-    """Whether the answer, evaluated by itself, is proven to meet every constraint; no tolerance.
+def is_feasible(
+    task: Task, table: Float[np.ndarray, "T C A"], policy: Policy, hidden: Opacity, expected_return: float
+) -> bool:
+    """Whether the answer, a table and its policy, evaluated by itself, is proven to meet every constraint; no tolerance.
 
     Values within rounding errors of their bounds are decided in exact arithmetic. Bits are those of the closing
     evaluation: exact, the lower end of a bracket, or the estimate of a sample.
     """
-    problem, policy = task.space.problem, task.space.policy(table)
+    problem = task.space.problem
     if task.further and not all(one.met for one in proven_constraints(problem, policy)):
         return False
     if task.pairs.bounds and not all(one.met for one in pair_values(problem, policy, "exact")):
         return False
     if task.min_opacity is not None and hidden.bits < task.min_opacity:
         return False
-    if np.any(task.constraints(table[None])[2][:, : task.num_returns] < 0):
+    slack = task.constraints(table[None])[2] if task.num_kept else task.slacks(table[None])
+    if np.any(slack[:, : task.num_returns] < 0):
         return False
     if task.threshold is None or task.is_free:
         return True
     if len(task.starts) > 1:
         return task.aim >= task.threshold + return_rounding(problem)
-    return task.min_opacity is not None or reaches_threshold(problem, policy, expected_return(problem, policy))
+    return task.min_opacity is not None or reaches_threshold(problem, policy, expected_return)
 
 
 def _first_order(task: Task, table: np.ndarray, values: Values, multiplier: np.ndarray) -> tuple[float, np.ndarray]:
@@ -289,15 +293,16 @@ def unsearched(task: Task, safe: np.ndarray, options: SolveOptions, clock: Clock
         begun = space.table_of(options.start)
         safe = begun if np.all(task.slacks(begun[None]) >= 0) else safe
     hidden, safe = _closing_opacity(task, safe, options, _closing_clock(status, clock))
-    value = expected_return(space.problem, space.policy(safe))
-    missed = not is_feasible(task, safe, hidden)
+    policy = space.policy(safe)
+    value = expected_return(space.problem, policy)
+    missed = not is_feasible(task, safe, policy, hidden, value)
     value = stated_return(value, task.threshold, not missed)
     if missed:
         status = Status.INFEASIBLE
     elif status is Status.TIME_LIMIT:
         status = Status.NOT_SEARCHED
     return Solution(
-        policy=space.policy(safe),
+        policy=policy,
         policy_class=space.describe,
         opacity=hidden,
         expected_return=value,

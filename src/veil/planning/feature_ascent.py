@@ -264,7 +264,8 @@ def _answer(
     space, problem = task.space, task.space.problem
     expanded = space.table_of(policy)
     hidden = sampled_answer(space, expanded, 20_000, table.seed, max(1.0, clock.left))
-    feasible = is_feasible(task, expanded, hidden)
+    value = expected_return(problem, policy)
+    feasible = is_feasible(task, expanded, policy, hidden, value)
     detail = f"fitted to a table that hides {table.opacity.bits:.4f} bits, then trained on samples"
     if not feasible:
         status, detail = (
@@ -277,7 +278,7 @@ def _answer(
         policy=policy,
         policy_class=f"feature policies ({table.policy_class})",
         opacity=hidden,
-        expected_return=expected_return(problem, policy),
+        expected_return=value,
         feasible=feasible,
         status=status,
         detail=detail,

@@ -14,6 +14,8 @@ from ..common.clock import Clock, OutOfTime, Stop, interruptible
 from ..common.errors import CheckpointError
 from ..common.settings import settings
 from ..engine.feasibility import check_constraints
+from ..measure.evaluate import expected_return
+from ..measure.result import Opacity
 from ..policy.policy import Policy
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
@@ -82,7 +84,7 @@ def _search_classes(problem: Problem, space: Space, options: SolveOptions, make:
             if state is None:
                 return in_class(space, unsearched(task, safe, part, clock, status))
             found = make_answer(task, method, state, status, part, clock, before.past)
-            if not found.feasible and task.threshold is not None and is_feasible(task, safe, found.opacity):
+            if not found.feasible and task.threshold is not None and _reaches(task, safe, found.opacity):
                 # Where the threshold is the largest return, evaluated returns do not tell who reaches it: this table does.
                 found = unsearched(task, safe, replace(part, start=None), clock, status)
             return in_class(space, found)
@@ -211,6 +213,12 @@ def within_reach(task: Task, safe: np.ndarray) -> Task:
     reached = float(task.returns_by_start(safe).min())
     within = task.threshold - 2 * (task.aim - task.threshold) <= reached < task.aim
     return replace(task, aim=reached) if within else task
+
+
+def _reaches(task: Task, safe: Float[np.ndarray, "T C A"], hidden: Opacity) -> bool:
+    """Whether the table of largest return meets every constraint."""
+    policy = task.space.policy(safe)
+    return is_feasible(task, safe, policy, hidden, expected_return(task.space.problem, policy))
 
 
 def _is_hopeless(task: Task, safe: np.ndarray) -> bool:

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from ..common.checks import Defects, as_floats, check_distributions, check_shape, frozen
+from ..common.checks import Defects, as_floats, check_distributions, check_shape
 from ..problem.problem import Problem
 from .recall import Recall
 
@@ -25,7 +25,8 @@ def check_table(probabilities: ArrayLike, axes: Axes, subject: str) -> np.ndarra
         check_distributions(array, lambda *i: f"row {_place(axes, i)}", lambda *i: f"entry {_place(axes, i)}", defects)
     defects.raise_if_any()
     assert array is not None
-    return frozen(array)
+    array.flags.writeable = False  # it is a copy of our own
+    return array
 
 
 def softmax_table(theta: ArrayLike, problem: Problem | Recall | None, axes: Axes) -> Float[np.ndarray, "*T C A"]:
