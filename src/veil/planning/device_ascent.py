@@ -33,8 +33,8 @@ _SHARE_OF_CHECKS = 0.03  # of the sequences of all gradients; checks are float64
 # same seed has to give the same batches.
 _PER_MESSAGE = 2.5e-11
 # Seconds for each number of a time-dependent table in which the answer comes from the device and is evaluated on the host
-# (measured: 4 s for 27 million numbers, 40 to 60 s for 250 million).
-_PER_NUMBER = 2.5e-7
+# (measured: 12 to 20 s for 250 million numbers).
+_PER_NUMBER = 1e-7
 
 
 class Setting(NamedTuple):
