@@ -1,9 +1,7 @@
 """The pass in JAX: the same numbers as the CPU's, whatever the device, and few compilations."""
 
 import time
-from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +21,7 @@ from tests.engine.passes import (
     pulled_back,
 )
 from tests.engine.test_sequences import mixing_chain
+from tests.marks import chequered
 from tests.random_problems import KINDS
 from veil.common.logs import surprisal_bits
 from veil.engine import device
@@ -32,15 +31,6 @@ from veil.engine.joint import JointWalk
 from veil.measure import sampled
 
 jax = pytest.importorskip("jax")
-
-
-def chequered(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
-    """All pairs, every second one marked slow, so that each value stays in the quick tests: a shape compiles for seconds."""
-    return [
-        pytest.param(one, other, marks=pytest.mark.slow if (row + column) % 2 else ())
-        for row, one in enumerate(first)
-        for column, other in enumerate(second)
-    ]
 
 
 class Compilations:

@@ -11,6 +11,7 @@ import pytest
 import veil
 from tests.engine.chains import on_sparse_kernel
 from tests.engine.runs import MEMORIES, Enumerator, random_policy, remembering_cases
+from tests.marks import chequered
 from tests.random_problems import KINDS
 from veil.engine import remember as module
 from veil.engine.chain import Chain, make_chain
@@ -48,8 +49,7 @@ def most_runs(memory: Memory) -> int:
 # Against every run
 
 
-@pytest.mark.parametrize("name", MEMORIES)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "name"), chequered(KINDS, MEMORIES))
 def test_the_joint_table_and_the_return_are_those_of_all_runs(kind: str, name: str):
     memory = MEMORIES[name]
     for number, fixed in enumerate(WATCHERS):
@@ -76,8 +76,7 @@ def test_the_cases_cover_every_watcher_and_agents_who_know():
     assert max(c.spec.horizon for c in cases) >= 3
 
 
-@pytest.mark.parametrize("name", MEMORIES)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "name"), chequered(KINDS, MEMORIES))
 def test_the_rows_are_what_some_policy_can_reach(kind: str, name: str):
     """Under a policy that takes every action, the runs meet each row of the table, and no other."""
     memory = MEMORIES[name]
@@ -109,8 +108,7 @@ def test_the_chain_keeps_its_laws(name: str):
 # Lifted policies
 
 
-@pytest.mark.parametrize("name", MEMORIES)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "name"), chequered(KINDS, MEMORIES))
 def test_a_lifted_policy_plays_like_the_one_it_was_lifted_from(kind: str, name: str):
     memory = MEMORIES[name]
     for number, case in enumerate(remembering_cases(6, kind)):

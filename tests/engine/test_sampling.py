@@ -11,6 +11,7 @@ import veil
 from tests.engine.chains import chain_of, on_sparse_kernel, small_cases
 from tests.engine.passes import joint_of
 from tests.engine.runs import MEMORIES, random_policy, remembering_cases
+from tests.marks import chequered
 from tests.random_problems import KINDS
 from veil.engine.chain import Chain, make_chain
 from veil.engine.sampling import RowDraws, Runs, draw_events, draw_runs
@@ -54,8 +55,7 @@ def assert_plausible(values: list[float]) -> None:
     assert abs(np.mean(values) - 0.5) < 4 * np.sqrt(1 / 12 / len(values))
 
 
-@pytest.mark.parametrize("timed", [False, True], ids=["markov", "timed"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "timed"), chequered(KINDS, [False, True]))
 def test_sequences_are_drawn_by_their_law(kind: str, timed: bool):
     assert_plausible(p_values([chain_of(case) for case in small_cases(16, kind, work=500, timed=timed)]))
 
@@ -165,8 +165,7 @@ def p_values_of_runs(chains: list[Chain], draws: int = 20_000) -> list[float]:
     return found
 
 
-@pytest.mark.parametrize("timed", [False, True], ids=["markov", "timed"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "timed"), chequered(KINDS, [False, True]))
 def test_runs_are_drawn_by_their_law(kind: str, timed: bool):
     cases = small_cases(18, kind, work=250, timed=timed)
     assert_plausible(p_values_of_runs([chain_of(case) for case in cases]))

@@ -1,4 +1,4 @@
-"""Values against the oracle of exact fractions: 2,000 random problems in every run, 10,000 others in the long one."""
+"""Values against the oracle of exact fractions: 1,000 random problems in every run, 11,000 others in the long one."""
 
 import random
 from collections import Counter
@@ -11,8 +11,8 @@ from tests.oracle import Answer, Spec, evaluate
 from tests.random_problems import KINDS, Case, random_case, random_spec
 
 BATCH = 50
-QUICK = range(0, 2_000, BATCH)
-SLOW = range(1_000_000, 1_010_000, BATCH)
+QUICK = range(0, 1_000, BATCH)
+SLOW = (*range(1_000, 2_000, BATCH), *range(1_000_000, 1_010_000, BATCH))
 TOLERANCE = 1e-12
 FILTERED = 5  # one seed in so many is also followed online, along this many sequences
 
@@ -128,12 +128,12 @@ def test_the_random_problems_cover_what_they_should():
         )
     for kind in KINDS:
         for flag in ("timed", "sees initial", "sees actions", "on actions", "masked"):
-            assert min(seen[kind, flag, True], seen[kind, flag, False]) >= 50, (kind, flag)
-        assert min(seen[kind, "horizon", horizon] for horizon in range(7)) >= 20, kind
+            assert min(seen[kind, flag, True], seen[kind, flag, False]) >= 25, (kind, flag)
+        assert min(seen[kind, "horizon", horizon] for horizon in range(7)) >= 10, kind
     for kind in ("automaton", "model"):
-        assert min(seen[kind, "agent knows", True], seen[kind, "agent knows", False]) >= 100, kind
+        assert min(seen[kind, "agent knows", True], seen[kind, "agent knows", False]) >= 50, kind
     for feature in FEATURES:
-        assert seen[feature] >= 50, feature
+        assert seen[feature] >= 25, feature
     assert seen["largest"] >= 1
 
 

@@ -7,6 +7,7 @@ import pytest
 
 import veil
 from tests.engine.runs import MEMORIES, Enumerator, random_policy, remembering_cases
+from tests.marks import chequered
 from tests.policy.masked import masked_problem
 from veil.policy.memories import Controller, ObservationMemory, StateMemory
 from veil.policy.memory import MemoryPolicy
@@ -43,8 +44,12 @@ def simulate(problem: veil.Problem, policy: MemoryPolicy, generator: np.random.G
         states.append(state)
 
 
-@pytest.mark.parametrize("name", [name for name in MEMORIES if not isinstance(MEMORIES[name], Controller)])
-@pytest.mark.parametrize("kind", ["last", "automaton", "model"])
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    chequered(
+        ["last", "automaton", "model"], [name for name in MEMORIES if not isinstance(MEMORIES[name], Controller)]
+    ),
+)
 def test_what_is_played_has_the_frequencies_of_the_table(kind: str, name: str):
     """Rows are found by name from the whole past, as in the enumeration of runs."""
     for fixed in ({"sees_actions": False}, {"sees_actions": True}):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import veil
+from tests.marks import chequered
 from tests.proof.cases import KINDS, random_policy, random_problem, tiny_problem
 from tests.proof.exact import ExactProblem, best_response, chooser, play
 from veil.common.clock import Clock
@@ -166,8 +167,9 @@ def test_paths_too_rare_for_floats_are_left_out():
     assert certificate.upper >= 0.99
 
 
-@pytest.mark.parametrize("discount", [0.0, 0.5, 0.9, 0.98])
-@pytest.mark.parametrize("kind", ["markov", "timed", "states", "controller", "history"])
+@pytest.mark.parametrize(
+    ("discount", "kind"), chequered([0.0, 0.5, 0.9, 0.98], ["markov", "timed", "states", "controller", "history"])
+)
 def test_returns_over_an_infinite_horizon(discount, kind):
     rng = np.random.default_rng(5)
     model = veil.Model(rng.dirichlet(np.ones(4), size=(4, 2)), rng.normal(size=(4, 2)), [0.5, 0.5, 0, 0], discount)
