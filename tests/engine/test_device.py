@@ -1,6 +1,5 @@
 """The pass in JAX: the same numbers as the CPU's, whatever the device, and few compilations."""
 
-import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -166,7 +165,7 @@ def test_many_iterations_compile_at_most_two_programs(timed: bool, layout: str, 
     chain, size = mixing_chain(7, 3, timed=timed), 17 + iterations // 100
     chain = chain if layout == "dense" else on_sparse_kernel(chain)
     rng = np.random.default_rng(0)
-    begin, slopes = time.monotonic(), []
+    slopes = []
     with Compilations() as compiled:
         for _ in range(iterations):
             table = rng.dirichlet(np.ones(2), size=chain.table.shape[:2])
@@ -177,7 +176,6 @@ def test_many_iterations_compile_at_most_two_programs(timed: bool, layout: str, 
     assert 1 <= compiled.count <= 2
     assert np.isfinite(slopes).all()
     assert np.ptp(slopes, axis=0).min() > 0
-    assert time.monotonic() - begin < 15
 
 
 # The choice of the pass
