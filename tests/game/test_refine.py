@@ -1,5 +1,7 @@
 """Automata of beliefs: both bounds enclose the whole game, merging is never understated, clusters are what they say."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -13,7 +15,7 @@ from veil.game import solve
 from veil.game.arrivals import make_arrivals
 from veil.game.clusters import cluster_beliefs, clustered_graph, first_messages, opacity_lower_bound
 from veil.game.lift import charged_bits, lift
-from veil.game.pairs import GivenGraph, LastEvents, make_pairs
+from veil.game.pairs import LastEvents, make_pairs
 from veil.game.redirect import redirected_graph
 from veil.game.refine import enclose_game, refine_game
 from veil.game.responses import AgentProblem
@@ -80,7 +82,7 @@ def test_the_game_without_memory_is_solved_once(monkeypatch: pytest.MonkeyPatch)
     blind = solve.solve_blind_game
     monkeypatch.setattr(solve, "solve_blind_game", counted)
     problem = veil.gallery.load("paper-last-state").replace(horizon=6, min_return="80%")
-    enclose_game(problem, gap=1e-6, nodes=2, clock=Clock(2.0))
+    enclose_game(problem, gap=1e-6, nodes=2, clock=Clock(2.0, now=time.process_time))
     assert len(solved) == 1
 
 
@@ -128,7 +130,7 @@ def test_a_lifted_policy_hides_what_it_says_and_a_redirected_automaton_bounds_al
     pairs = make_pairs(build(problem), LastEvents(1))
     game = solve_game(problem, threshold=threshold, gap=1e-2, iterations=100, pairs=pairs)
     clustered = clustered_graph(AgentProblem(problem, pairs), game.tables, 4)
-    moved = make_pairs(build(problem), GivenGraph(clustered.graph))
+    moved = make_pairs(build(problem), clustered.memory)
     agent = AgentProblem(problem, moved, make_arrivals(moved))
     tables = clustered.moved(pairs, game.tables, agent)
     first = charged_bits(agent, agent.outcome(tables))
@@ -140,7 +142,7 @@ def test_a_lifted_policy_hides_what_it_says_and_a_redirected_automaton_bounds_al
     assert earned >= threshold - 1e-6 * (1 + abs(threshold))
     if agent.outcome(tables).expected_return >= threshold:
         assert lifted.bits >= first - 1e-12
-    redirected = make_pairs(build(problem), GivenGraph(redirected_graph(AgentProblem(problem, pairs), game)))
+    redirected = make_pairs(build(problem), redirected_graph(AgentProblem(problem, pairs), game).memory)
     bound = solve_game(problem, threshold=threshold, gap=1e-2, iterations=100, pairs=redirected)
     whole = solve_game(problem, threshold=threshold, gap=1e-2, iterations=300)
     assert min(bound.upper, result.upper) >= whole.lower - 1e-9
@@ -164,13 +166,40 @@ def test_lifting_raises_what_is_proven_of_a_policy():
     problem = veil.gallery.load("later-last-state", horizon=9).replace(min_return="80%")
     game = solve_game(problem, LastEvents(1), gap=1e-2)
     clustered = clustered_graph(AgentProblem(problem, game.pairs), game.tables, 16)
-    pairs = make_pairs(build(problem), GivenGraph(clustered.graph))
+    pairs = make_pairs(build(problem), clustered.memory)
     agent = AgentProblem(problem, pairs, make_arrivals(pairs))
     tables = clustered.moved(game.pairs, game.tables, agent)
     before = charged_bits(agent, agent.outcome(tables))
     lifted = lift(agent, tables, game.threshold, game.multiplier, 20, Clock())
     assert lifted.bits > before + 0.1
     assert lifted.bits <= opacity_lower_bound(pairs, game_of_policy(agent, lifted.point, game, None).tables).bits
+
+
+def test_a_policy_moved_to_a_redirected_automaton_does_there_what_it_did():
+    problem = veil.gallery.load("later-last-state", horizon=9).replace(min_return="80%")
+    game = solve_game(problem, LastEvents(1), gap=1e-2)
+    redirected = redirected_graph(AgentProblem(problem, game.pairs), game)
+    agent = AgentProblem(problem, make_pairs(build(problem), redirected.memory))
+    moved = redirected.moved(game.pairs, game.tables, agent)
+    for time_of, (table, even) in enumerate(zip(moved, agent.uniform(), strict=True)):
+        old, new = game.pairs.layers[time_of], agent.pairs.layers[time_of]
+        did = dict(zip(zip(old.node.tolist(), old.x.tolist(), strict=True), game.tables[time_of].T, strict=True))
+        origin = redirected.origin[time_of][redirected.memory.kept[time_of]][new.node]
+        keys = zip(origin.tolist(), new.x.tolist(), strict=True)
+        expected = [did.get(key, uniform) for key, uniform in zip(keys, even.T, strict=True)]
+        np.testing.assert_array_equal(table.T, expected)
+
+
+def test_a_game_near_its_own_answer_is_solved_in_fewer_iterations_to_the_same_value():
+    problem = veil.gallery.load("later-last-state", horizon=9).replace(min_return="80%")
+    cold = solve_game(problem, LastEvents(2), gap=1e-3)
+    prior = AgentProblem(problem, cold.pairs).spread(cold.tables, 0.01)
+    warm = solve_game(problem, pairs=cold.pairs, prior=prior, gap=1e-3)
+    assert warm.gap <= 1e-3
+    assert warm.lower <= cold.upper
+    assert cold.lower <= warm.upper
+    assert warm.expected_return >= (warm.threshold or 0.0) - 1e-9
+    assert warm.iterations < cold.iterations
 
 
 # Clusters.
@@ -194,8 +223,7 @@ def test_equal_beliefs_of_different_mass_share_a_cluster():
 def test_a_clustered_graph_places_every_history():
     problem = veil.gallery.load("paper-last-state")
     agent = agent_of(problem, LastEvents(1))
-    graph = clustered_graph(agent, agent.uniform(), 20).graph
-    assert max(graph.sizes) <= 20
-    refined = make_pairs(build(problem), GivenGraph(graph))
+    refined = make_pairs(build(problem), clustered_graph(agent, agent.uniform(), 20).memory)
+    assert max(refined.graph.sizes) <= 20
     for layer, step in zip(refined.layers, refined.steps, strict=False):
         assert np.asarray(step.sum(axis=1)) == pytest.approx(np.ones(5 * len(layer)))

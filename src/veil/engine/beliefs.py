@@ -5,6 +5,7 @@ import scipy.sparse as sp
 from jaxtyping import Float, Int
 
 from ..common.logs import mean_log_ratio_bits
+from .moves import number_keys
 
 _TOLERANCES = (1e-12, 1e-9, 1e-6, 1e-4, 1e-3, 3e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.2, 0.5)
 _MIX = np.random.default_rng(0).integers(1, 2**62, size=4096, dtype=np.int64)
@@ -33,8 +34,7 @@ def merge_histories(
     Example: histories 7 and 9 with beliefs (0.6, 0.4) and (0.6, 0.4) over two columns and masses 0.5 and 0.25 become one
     row (0.45, 0.3) at no charge.
     """
-    _, number = np.unique(row, return_inverse=True)
-    number = number.ravel()
+    _, number = number_keys(row, int(row.max(initial=-1)) + 1)
     arrived = np.bincount(number, weights=mass)
     kept = arrived > prune_below
     chosen, arrived = kept[number], arrived[kept]
@@ -63,15 +63,16 @@ def merge_beliefs(
 
     **Arguments:** `group`, what must not be merged; the beliefs as entries `(row, state, mass)`, every row having one.
     """
-    used, column = np.unique(state, return_inverse=True)
+    used, column = number_keys(state, int(state.max(initial=-1)) + 1)
+    column = column.astype(np.int64)
     rows, width = len(group), len(used)
     total = np.bincount(row, weights=mass, minlength=rows)
     if rows * width > _MOST_NUMBERS:  # a sketch of each belief tells them apart as well
         mix = np.random.default_rng(1).random((width, 8))
         beliefs = np.zeros((rows, 8))
-        np.add.at(beliefs, row, (mass / total[row])[:, None] * mix[column.ravel()])
+        np.add.at(beliefs, row, (mass / total[row])[:, None] * mix[column])
     else:
-        flat = np.bincount(row * width + column.ravel(), weights=mass / total[row], minlength=rows * width)
+        flat = np.bincount(row * width + column, weights=mass / total[row], minlength=rows * width)
         beliefs = flat.reshape(rows, width)
     cluster = np.arange(rows)
     for tolerance in _TOLERANCES:

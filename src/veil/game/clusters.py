@@ -18,7 +18,8 @@ from ..common.clock import UNLIMITED, Clock
 from ..common.logs import code_lengths_bits, conditional_entropy_bits, entropy_bits, log2_or_zero
 from ..engine.beliefs import merge_histories
 from ..engine.kernel import num_columns, num_rows
-from .pairs import Pairs, PublicGraph, event_step
+from ..engine.moves import number_keys
+from .pairs import GivenGraph, Pairs, PublicGraph, event_step
 from .responses import AgentProblem, Tables
 
 _UNIFORM_SHARE = 1e-3  # of a uniform choice, so that every history that some policy makes possible has a belief
@@ -52,7 +53,7 @@ def opacity_lower_bound(
         clock.check()
         layer = pairs.layers[time + 1]
         row, pair, mass = _children(messages, event_step(pairs, time, table), len(layer))
-        state = _hidden_state(pairs, time + 1)
+        state = numbered_state(pairs, time + 1)
         messages, charge = merge_histories(row, pair, mass, state, most, apart=layer.node, prune_below=prune_below)
         lost, largest = lost + charge, max(largest, num_rows(messages))
     values = np.zeros((len(layer), pairs.hidden.label.shape[1]))
@@ -78,7 +79,7 @@ def _children(messages: sp.csr_array, step: sp.csr_array, num_pairs: int) -> tup
     return product.row.astype(np.int64) * (num_columns(step) // num_pairs) + event, pair, product.data
 
 
-def _hidden_state(pairs: Pairs, time: int) -> Int[np.ndarray, " n"]:
+def numbered_state(pairs: Pairs, time: int) -> Int[np.ndarray, " n"]:
     """A number for (x, value of the secret once settled) of each pair of a layer."""
     layer = pairs.layers[time]
     return layer.x.astype(np.int64) * pairs.hidden.label.shape[1] + np.maximum(layer.z, 0)
@@ -86,9 +87,9 @@ def _hidden_state(pairs: Pairs, time: int) -> Int[np.ndarray, " n"]:
 
 @dataclass(frozen=True, eq=False)
 class Clustered:
-    """A graph of clusters, and how a policy on other pairs moves through it: `messages[t][node, pair] = P(node, pair)`."""
+    """The memory of clusters, and how a policy on other pairs moves through it: `messages[t][node, pair] = P(node, pair)`."""
 
-    graph: PublicGraph
+    memory: GivenGraph
     messages: tuple[sp.csr_array, ...]
 
     def moved(self, old: Pairs, tables: Tables, new: AgentProblem) -> list[Float[np.ndarray, "A n"]]:
@@ -101,8 +102,8 @@ class Clustered:
             part = sp.coo_array(self.messages[time])
             states = old.hidden.num_states * old.hidden.label.shape[1]
             layer = new.pairs.layers[time]
-            keys = layer.node.astype(np.int64) * states + _hidden_state(new.pairs, time)
-            place = np.searchsorted(keys, part.row.astype(np.int64) * states + _hidden_state(old, time)[part.col])
+            keys = layer.node.astype(np.int64) * states + numbered_state(new.pairs, time)
+            place = np.searchsorted(keys, part.row.astype(np.int64) * states + numbered_state(old, time)[part.col])
             flow = np.stack([np.bincount(place, part.data * row[part.col], len(keys)) for row in table])
             here = flow.sum(axis=0)
             result.append(np.where(here > 0, flow / np.where(here > 0, here, 1.0), even))
@@ -116,8 +117,7 @@ def clustered_graph(agent: AgentProblem, tables: Tables, nodes: int, clock: Cloc
     history that some policy makes possible has a belief and a place. `clock` is checked at each time.
     """
     pairs = agent.pairs
-    share = _UNIFORM_SHARE
-    spread = [(1 - share) * table + share * even for table, even in zip(tables, agent.uniform(), strict=True)]
+    spread = agent.spread(tables, _UNIFORM_SHARE)
     events, states = pairs.hidden.num_events, pairs.hidden.num_states * pairs.hidden.label.shape[1]
     possible = pairs.hidden.root.any(axis=0)
     first = np.where(possible, np.cumsum(possible) - 1, -1).astype(np.int32)  # each first event in a node of its own
@@ -126,8 +126,8 @@ def clustered_graph(agent: AgentProblem, tables: Tables, nodes: int, clock: Cloc
         clock.check()
         after = pairs.layers[time + 1]
         row, pair, mass = _children(messages[-1], event_step(pairs, time, spread[time]), len(after))
-        rows, number = np.unique(row, return_inverse=True)
-        number, state = number.ravel(), _hidden_state(pairs, time + 1)
+        rows, number = number_keys(row, num_rows(messages[-1]) * events)
+        number, state = number.astype(np.int64), numbered_state(pairs, time + 1)
         beliefs = np.bincount(number * states + state[pair], weights=mass, minlength=len(rows) * states)
         cluster = cluster_beliefs(beliefs.reshape(len(rows), states), nodes)
         table = np.full(num_rows(messages[-1]) * events, -1, dtype=np.int32)
@@ -137,7 +137,7 @@ def clustered_graph(agent: AgentProblem, tables: Tables, nodes: int, clock: Cloc
         messages.append(sp.csr_array(sp.coo_array((mass, (cluster[number], pair)), shape=shape)))
     sizes = tuple(num_rows(part) for part in messages)
     graph = PublicGraph(first, tuple(following), sizes, False, f"one of {nodes} clusters of beliefs")
-    return Clustered(graph, tuple(messages))
+    return Clustered(GivenGraph(graph), tuple(messages))
 
 
 def cluster_beliefs(weights: Float[np.ndarray, "R N"], most: int) -> Int[np.ndarray, " R"]:

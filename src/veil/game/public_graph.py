@@ -110,23 +110,27 @@ class TailEvents:
 
 
 class GivenGraph:
-    """The memory of a graph that was made before; parts of it that no policy reaches are dropped."""
+    """The memory of a graph that was made before; parts of it that no policy reaches are dropped.
+
+    `kept[t]`: the nodes of layer t that are left, in the order of their new numbers, once the pairs of this memory are made.
+    """
 
     def __init__(self, graph: PublicGraph):
         self.kind, self.is_tree, self._graph = graph.kind, graph.is_tree, graph
-        self._kept = np.zeros(0, dtype=np.int32)
+        self.kept: list[Int[np.ndarray, " n"]] = []
 
     def begin(self, possible: np.ndarray) -> np.ndarray:
         """See `ObserverMemory`."""
+        self.kept = []
         return self._renumber(np.where(possible, self._graph.first, -1), self._graph.sizes[0])
 
     def step(self, time: int, possible: np.ndarray) -> np.ndarray:
         """See `ObserverMemory`."""
-        table = self._graph.following[time][self._kept]
+        table = self._graph.following[time][self.kept[time]]
         return self._renumber(np.where(possible, table, -1), self._graph.sizes[time + 1])
 
     def _renumber(self, table: np.ndarray, size: int) -> np.ndarray:
         used = np.zeros(size, dtype=bool)
         used[table[table >= 0]] = True
-        self._kept = np.flatnonzero(used)
+        self.kept.append(np.flatnonzero(used))
         return np.where(table >= 0, number_true(used)[table], -1).astype(np.int32)

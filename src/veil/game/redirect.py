@@ -9,6 +9,7 @@ Any automaton proves a bound; whether this one is better shows when its game is 
 """
 
 import itertools
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,14 +19,38 @@ from ..common.clock import UNLIMITED, Clock
 from ..engine.kernel import num_rows
 from ..engine.moves import Moves
 from .arrivals import Arrivals, make_arrivals
-from .pairs import Pairs, PublicGraph
-from .responses import AgentProblem
+from .clusters import numbered_state
+from .pairs import GivenGraph, Pairs, PublicGraph
+from .responses import AgentProblem, Tables
 from .solve import GameResult
 
 _EXCLUDED = 40.0  # bits that the observer pays for what its rule excludes, here where it need not be exact
 
 
-def redirected_graph(agent: AgentProblem, game: GameResult, clock: Clock = UNLIMITED) -> PublicGraph:
+@dataclass(frozen=True, eq=False)
+class Redirected:
+    """The memory of a redirected automaton, and `origin[t][node]`: which node of the old one had the belief of each."""
+
+    memory: GivenGraph
+    origin: tuple[Int[np.ndarray, " n"], ...]
+
+    def moved(self, old: Pairs, tables: Tables, new: AgentProblem) -> list[Float[np.ndarray, "A n"]]:
+        """The policy on the pairs of this automaton: in each node it does what it did where the node's belief was.
+
+        **Arguments:** `old`, `tables`: the policy; `new`, the agent on the pairs that were made of the memory.
+        """
+        result = []
+        for time, (table, even) in enumerate(zip(tables, new.uniform(), strict=True)):
+            states = old.hidden.num_states * old.hidden.label.shape[1]
+            node = self.origin[time][self.memory.kept[time]][new.pairs.layers[time].node]
+            known = old.layers[time].node.astype(np.int64) * states + numbered_state(old, time)
+            wanted = node.astype(np.int64) * states + numbered_state(new.pairs, time)
+            place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+            result.append(np.where(known[place] == wanted, table[:, place], even))
+        return result
+
+
+def redirected_graph(agent: AgentProblem, game: GameResult, clock: Clock = UNLIMITED) -> Redirected:
     """The automaton of a game with its events redirected. **Arguments:** `agent`: without arrivals, of the pairs of the game.
 
     Cost: for each time the product of `(nodes · E) × N` and `N × (nodes · E)` tables.
@@ -40,7 +65,9 @@ def redirected_graph(agent: AgentProblem, game: GameResult, clock: Clock = UNLIM
         sizes.append(num_rows(mass))
     graph = pairs.graph
     kind = f"one of {max(sizes)} nodes, led by value"
-    return PublicGraph(graph.first, tuple(following[::-1]), tuple(sizes[::-1]), False, kind)
+    redirected = PublicGraph(graph.first, tuple(following[::-1]), tuple(sizes[::-1]), False, kind)
+    led = [table[part.node, part.event] for table, part in zip(graph.following, arrivals, strict=True)]
+    return Redirected(GivenGraph(redirected), (np.arange(graph.sizes[0]), *led[:-1]))
 
 
 def _points(pairs: Pairs, arrivals: tuple[Arrivals, ...], flows: list[np.ndarray], time: int) -> sp.csr_array:

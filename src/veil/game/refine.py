@@ -19,10 +19,10 @@ from ..engine.return_range import threshold as threshold_of
 from ..engine.threads import one_blas_thread
 from ..problem.problem import Problem
 from .arrivals import make_arrivals
-from .clusters import OpacityBound, clustered_graph, opacity_lower_bound
+from .clusters import Clustered, OpacityBound, clustered_graph, opacity_lower_bound
 from .lift import lift
-from .pairs import DEFAULT_MEMORY, GivenGraph, LastEvents, ObserverMemory, PublicGraph, make_pairs
-from .redirect import redirected_graph
+from .pairs import DEFAULT_MEMORY, LastEvents, ObserverMemory, make_pairs
+from .redirect import Redirected, redirected_graph
 from .responses import AgentProblem
 from .solve import GameResult, game_of_policy, solve_game
 from .windows import WindowGameResult, solve_window_game
@@ -30,9 +30,14 @@ from .windows import WindowGameResult, solve_window_game
 _TURN_SHARE = 1 / 2  # of the time that is left, for a turn of the observer or of the agent
 _GAME_SHARE = 1 / 2  # of the time of a turn, for a game; the rest is for measuring and the next rounds
 _GROWTH = 1.5  # a round takes at least this many times as long as the one before it
-_WORTH_A_ROUND = 0.05  # share of the gap: a turn ends where a round closes less
-_GAME_GAP = 0.1  # share of the gap to which a game of a round is solved
-_MORE_NODES = 1.5  # times as many in each turn
+_WORTH_A_ROUND = 0.1  # share of the gap: the turn of the observer ends where a round closes less
+_WORTH_A_LIFT = 0.25  # the same for the agent, whose search is local: the next turn gives it a better place to begin
+_FIRST_GAP, _GAME_GAP = (
+    0.5,
+    0.15,
+)  # shares of the gap to which games are solved, the first of a turn only for redirecting
+_UNIFORM_SHARE = 1e-2  # of a uniform choice in the policy near which a game begins
+_MORE_NODES = 1.25  # times as many in each round of lifting
 _LIFT_ITERATIONS = 25  # between two clusterings: after about as many the beliefs have moved away from the clusters
 _WINDOWS_SHARE = 1 / 5  # of the time of an enclosure, for windows
 _WORTH_A_WINDOW = 0.25  # share of the gap: where a longer window closes less, automata close more in the same time
@@ -162,86 +167,112 @@ class _Rounds(BestGames):
 
     def run(self, nodes: int, most_nodes: int, clock: Clock) -> str:
         """Turns with more nodes each; returns why there is no further one."""
-        policy = self.play(LastEvents(1), clock.share(_GAME_SHARE).silent())
+        policy = self.play(LastEvents(1), clock.share(_GAME_SHARE).silent(), _GAME_GAP)
         if policy.stopped in ENDED_BY_CALLER:
             return policy.stopped
-        self.measure(policy, clock)
+        if not self.known[0]:
+            self.measure(policy, clock)
         self.report(policy, most_nodes, clock)
         while self.open_bits > self.gap:
             clock.check()
             if nodes > most_nodes:
                 return "nodes"
             clustered = clustered_graph(AgentProblem(self.problem, policy.pairs), policy.tables, nodes, clock)
-            policy = self.bound(clustered.graph, most_nodes, clock)
-            if policy.stopped in ENDED_BY_CALLER:
+            policy = self.bound(clustered, policy, most_nodes, clock)
+            if policy.stopped in ENDED_BY_CALLER or self.open_bits <= self.gap:
                 return policy.stopped
-            policy = self.lift(policy, nodes, most_nodes, clock)
-            nodes = math.ceil(_MORE_NODES * nodes)
+            policy, nodes = self.lift(policy, nodes, most_nodes, clock)
         return "gap reached"
 
-    def bound(self, graph: PublicGraph, most_nodes: int, clock: Clock) -> GameResult:
-        """Games on a graph and those redirected from it, while the bound falls; returns the best of them."""
+    def bound(self, moving: Clustered | Redirected, policy: GameResult, most_nodes: int, clock: Clock) -> GameResult:
+        """Games on a graph and those redirected from it, while the bound falls; returns the best of them, solved further."""
         best: GameResult | None = None
-        turn = clock.share(_TURN_SHARE)
+        turn, result = clock.share(_TURN_SHARE), policy
         while True:
-            result = self.play(GivenGraph(graph), turn.share(_GAME_SHARE).silent())
-            if best is None:
-                self.measure(result, clock)
+            share = _FIRST_GAP if best is None else _GAME_GAP
+            result = self.play(moving.memory, turn.share(_GAME_SHARE).silent(), share, (moving, result))
             self.report(result, most_nodes, clock)
             fallen = np.inf if best is None else best.upper - result.upper
             best = result if fallen > 0 else best
             assert best is not None
-            ended = result.stopped in ENDED_BY_CALLER or self.open_bits <= self.gap
-            if ended or fallen < _WORTH_A_ROUND * self.open_bits or turn.left < _GROWTH * result.seconds:
+            if result.stopped in ENDED_BY_CALLER or self.open_bits <= self.gap:
                 return best
-            graph = redirected_graph(AgentProblem(self.problem, result.pairs), result, clock)
+            if fallen < _WORTH_A_ROUND * self.open_bits or turn.left < _GROWTH * result.seconds:
+                break
+            moving = redirected_graph(AgentProblem(self.problem, result.pairs), result, clock)
+        return best
 
-    def play(self, memory: ObserverMemory, clock: Clock) -> GameResult:
-        """One game; its bound counts at once, its policy when it is measured."""
+    def play(
+        self,
+        memory: ObserverMemory,
+        clock: Clock,
+        share: float,
+        near: tuple[Clustered | Redirected, GameResult] | None = None,
+    ) -> GameResult:
+        """One game; its bound counts at once, its policy when it is measured.
+
+        **Arguments:** `share` of the gap to which it is solved; `near`: a game, and how its policy moves to this memory.
+        """
         pairs = make_pairs(build(self.problem), memory, self.memory_bytes, clock=clock.or_unlimited())
-        gap = max(self.gap / 10, _GAME_GAP * min(self.open_bits, 1.0))
-        result = solve_game(self.problem, threshold=self.threshold, gap=gap, pairs=pairs, blind=self.blind, clock=clock)
+        gap = max(self.gap / 10, share * min(self.open_bits, 1.0))
+        prior = None
+        if near is not None:
+            agent, (moving, game) = AgentProblem(self.problem, pairs), near
+            prior = agent.spread(moving.moved(game.pairs, game.tables, agent), _UNIFORM_SHARE)
+        result = solve_game(
+            self.problem,
+            threshold=self.threshold,
+            gap=gap,
+            pairs=pairs,
+            blind=self.blind,
+            prior=prior,
+            clock=clock,
+        )
         self.blind = result.blind or self.blind
         self.take(result)
         return result
 
-    def lift(self, result: GameResult, nodes: int, most_nodes: int, clock: Clock) -> GameResult:
-        """The policy of a game, lifted on clusters of its beliefs in rounds while that gains; returns the last."""
+    def lift(self, result: GameResult, nodes: int, most_nodes: int, clock: Clock) -> tuple[GameResult, int]:
+        """The policy of a game, lifted in rounds on more and more clusters of its beliefs while that gains.
+
+        Returns the last policy, and how many nodes the next turn begins with.
+        """
         turn = clock.share(_TURN_SHARE)
         before = -np.inf
         while True:
             begin = clock.spent
             agent = AgentProblem(self.problem, result.pairs)
             clustered = clustered_graph(agent, result.tables, nodes, clock)
-            pairs = make_pairs(agent.pairs.hidden, GivenGraph(clustered.graph), self.memory_bytes, clock=clock)
+            pairs = make_pairs(agent.pairs.hidden, clustered.memory, self.memory_bytes, clock=clock)
             agent = AgentProblem(self.problem, pairs, make_arrivals(pairs))
             tables = clustered.moved(result.pairs, result.tables, agent)
             lifted = lift(agent, tables, self.threshold, result.multiplier, _LIFT_ITERATIONS, turn)
             result = game_of_policy(agent, lifted.point, result, self.threshold)
             if lifted.bits > self.lower.bits:
                 self.lower, self.best = OpacityBound(lifted.bits, result.lower - lifted.bits, nodes), result
-            self.measure(result, clock)
-            self.report(result, most_nodes, clock)
             gained, before = lifted.bits - before, lifted.bits
-            if self.open_bits <= self.gap or gained < _WORTH_A_ROUND * self.open_bits:
-                return result
-            if turn.left < clock.spent - begin:
-                return result
+            nodes = math.ceil(_MORE_NODES * nodes)
+            worth = (
+                gained >= _WORTH_A_LIFT * self.open_bits and nodes <= most_nodes and turn.left >= clock.spent - begin
+            )
+            # Measuring takes as long as lifting: where even what the graph's observer does not know is too little, it waits.
+            if not worth or self.open_bits - (result.lower - self.lower.bits) <= self.gap:
+                self.measure(result, clock)
+            self.report(result, most_nodes, clock)
+            if not worth or self.open_bits <= self.gap:
+                return result, nodes
 
     def report(self, result: GameResult, most_nodes: int, clock: Clock) -> None:
         """Progress: both bounds, and the nodes of the last graph."""
         assert self.bounding is not None
-        size, upper = max(result.graph.sizes), self.bounding
-        clock.report(
-            Progress(
-                "automata", size, most_nodes, self.lower.bits, math.nan, upper.multiplier, clock.spent, upper.upper
-            )
-        )
+        lower, upper = max(self.lower.bits, self.known[0]), min(self.bounding.upper, self.known[1])
+        size, multiplier = max(result.graph.sizes), self.bounding.multiplier
+        clock.report(Progress("automata", size, most_nodes, lower, math.nan, multiplier, clock.spent, upper))
 
     def result(self, seconds: float, stopped: str) -> RefinedGameResult:
         """Both bounds; where no round was played, from the least work that gives them."""
         if self.bounding is None:
-            self.play(LastEvents(1), Clock(0.0))
+            self.play(LastEvents(1), Clock(0.0), _GAME_GAP)
         return self.found(seconds, stopped)
 
 

@@ -94,7 +94,11 @@ class AgentProblem:
 
     def reward(self, time: int, multiplier: float = 1.0) -> Float[np.ndarray, "A n"]:
         """`λ γ^t R(x,a)` for each pair of a layer."""
-        return (multiplier * (self.discount**time * self._reward))[:, self.pairs.layers[time].x]
+        return self._at_pairs(multiplier * (self.discount**time * self._reward), time)
+
+    def _at_pairs(self, of_states: Float[np.ndarray, "A N"], time: int) -> Float[np.ndarray, "A n"]:
+        """A table of the hidden states read at each pair of a layer."""
+        return np.take(of_states, self.pairs.layers[time].x, axis=1)  # a third of the time of indexing
 
     @cached_property
     def _forward_steps(self) -> list[sp.csc_array]:
@@ -125,7 +129,7 @@ class AgentProblem:
 
     def bonus(self, time: int) -> Float[np.ndarray, "A n"]:
         """What the prices pay for a decision in each pair of a layer."""
-        return self._state_bonus(time)[:, self.pairs.layers[time].x]
+        return self._at_pairs(self._state_bonus(time), time)
 
     def last_bonus(self) -> Float[np.ndarray, " n"]:
         """What they pay in each pair of the last layer."""
@@ -145,7 +149,11 @@ class AgentProblem:
     def uniform(self) -> list[np.ndarray]:
         """The policy that takes each available action with the same probability."""
         tables = self.available / self.available.sum(axis=0)
-        return [tables[:, self.pairs.layers[time].x] for time in range(self.horizon)]
+        return [self._at_pairs(tables, time) for time in range(self.horizon)]
+
+    def spread(self, tables: Tables, share: float) -> list[np.ndarray]:
+        """A policy with this share of the uniform one mixed in, so that it excludes no action."""
+        return [(1 - share) * table + share * even for table, even in zip(tables, self.uniform(), strict=True)]
 
     def soft_response(
         self,
@@ -164,7 +172,7 @@ class AgentProblem:
         tables: list[np.ndarray] = [np.empty(0)] * self.horizon
         for time in range(self.horizon - 1, -1, -1):
             scores = self._ahead(time, value, self.table.on_arrival(costs, time) if paid is None else paid[time])
-            scores += self._uniform[:, self.pairs.layers[time].x] if prior is None else prior[time]
+            scores += self._at_pairs(self._uniform, time) if prior is None else prior[time]
             if multiplier:
                 scores += self.reward(time, multiplier)
             if self._prices:
@@ -182,12 +190,16 @@ class AgentProblem:
         for time in range(self.horizon - 1, -1, -1):
             reward = self.reward(time)
             scores = self._ahead(time, value, self.table.on_arrival(costs, time)) + multiplier * reward
-            scores += self._blocked[:, self.pairs.layers[time].x]
+            scores += self._at_pairs(self._blocked, time)
             if self._prices:
                 scores += self.bonus(time)
-            choice = scores.argmax(axis=0)[None]
-            value = np.take_along_axis(scores, choice, axis=0)[0]
-            earned = np.take_along_axis(reward + self._ahead(time, earned), choice, axis=0)[0]
+            gained = reward + self._ahead(time, earned)
+            value, earned = scores[0], gained[0]
+            for score, gain in zip(
+                scores[1:], gained[1:], strict=True
+            ):  # the first of the largest, as argmax, but faster
+                better = score > value
+                value, earned = np.where(better, score, value), np.where(better, gain, earned)
         return float(self.pairs.start @ value), float(self.pairs.start @ earned)
 
     def max_return_response(self) -> tuple[float, list[np.ndarray]]:
@@ -195,7 +207,7 @@ class AgentProblem:
         value = self.terminal
         tables: list[np.ndarray] = [np.empty(0)] * self.horizon
         for time in range(self.horizon - 1, -1, -1):
-            scores = self._ahead(time, value) + self.reward(time) + self._blocked[:, self.pairs.layers[time].x]
+            scores = self._ahead(time, value) + self.reward(time) + self._at_pairs(self._blocked, time)
             value = scores.max(axis=0)
             # Equal values computed along different paths differ in their last digits.
             best = scores >= value - 1e-12 * (1.0 + np.abs(value))

@@ -19,7 +19,7 @@ from ..engine.return_range import threshold as threshold_of
 from ..engine.threads import one_blas_thread
 from ..problem.problem import Problem
 from .multiplier import FlowPoint
-from .pairs import DEFAULT_MEMORY, FullHistory, GivenGraph, LastEvents, ObserverMemory, Pairs, PublicGraph, make_pairs
+from .pairs import DEFAULT_MEMORY, FullHistory, GivenGraph, LastEvents, ObserverMemory, Pairs, make_pairs
 from .redirect import redirected_graph
 from .refine import BestGames, EnclosedGame, RefinedGameResult
 from .responses import AgentProblem
@@ -121,7 +121,7 @@ class _Automata(BestGames):
                 events += 1
                 memory = LastEvents(events)
             else:
-                memory = GivenGraph(self.redirected(clock))
+                memory = self.redirected(clock)
         return "gap reached"
 
     def play(self, memory: ObserverMemory, clock: Clock) -> float:
@@ -136,11 +136,11 @@ class _Automata(BestGames):
         self.measure(game, clock)
         return before - game.upper
 
-    def redirected(self, clock: Clock) -> PublicGraph:
-        """The graph of the last game, its events redirected at its prices."""
+    def redirected(self, clock: Clock) -> GivenGraph:
+        """The memory of the last game, its events redirected at its prices."""
         assert self.last is not None
         agent = AgentProblem(self.problem, self.last.pairs, prices=np.array(self.last.prices))
-        return redirected_graph(agent, self.last, clock)
+        return redirected_graph(agent, self.last, clock).memory
 
     def result(self, stopped: str, seconds: float) -> RefinedGameResult:
         """Both bounds; where time ended before, from the least work that gives them."""

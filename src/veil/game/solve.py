@@ -29,12 +29,13 @@ from ..policy.history import Decisions, HistoryPolicy
 from ..problem.problem import Problem
 from .multiplier import FlowPoint, MultiplierSearch
 from .pairs import DEFAULT_MEMORY, FullHistory, LastEvents, ObserverMemory, Pairs, PublicGraph, make_pairs
-from .responses import AgentProblem, Outcome
+from .responses import AgentProblem, Outcome, Tables
 from .rule_tables import RuleTable
 from .rules import complete, covering_rule, rule_costs, simple_rules, upper_bound
 
 # These decide how fast the bounds converge; they are valid for any values.
 _GROWTH, _LARGEST_STEP = 1.3, 1e12  # of the step, after each that is accepted, up to where its gain is below rounding
+_WARM_STEP = 4.0  # the first step near a known policy, where the largest that are accepted are some ten times as long
 _TOLERATED = 0.05  # share of the gap by which a step may fail the test of acceptance
 _LEAST_STEP = 2e-3  # share of all steps so far; a smaller step is taken without the test
 _RETURN_SHARE = 0.02  # share of the gap that a surplus of return may cost
@@ -133,6 +134,7 @@ def solve_game(
     memory_bytes: int = DEFAULT_MEMORY,
     pairs: Pairs | None = None,
     blind: GameResult | None = None,
+    prior: Tables | None = None,
     prices: Float[np.ndarray, " F"] | None = None,
     table: RuleTable | None = None,
     clock: Clock | None = None,
@@ -145,10 +147,11 @@ def solve_game(
     **Arguments:** `memory`: of the observer, the whole history by default; `threshold`: δ, that of the problem by default;
     `gap`: the search ends where the bounds are this close, after `iterations`, or where the `clock` says so; a keyboard
     interrupt also ends it with the best so far. `pairs`: those of the memory, where they are already made; `blind`: the
-    game of an observer without memory, where it was already solved; `prices`, λ_k: `H + Σ_k λ_k sign_k (V_k − δ_k)` over the
-    further constraints is maximised and bounded instead; `table`: what the rule is a table of, by default that of the pairs.
-    Once the pairs are made a feasible policy and a bound are returned in any case: two passes forward and three backward are
-    always made.
+    game of an observer without memory, where it was already solved; `prior`: a policy on the pairs that excludes no action,
+    near which the best is expected, and which then takes the place of the uniform one in the search; `prices`, λ_k:
+    `H + Σ_k λ_k sign_k (V_k − δ_k)` over the further constraints is maximised and bounded instead; `table`: what the rule
+    is a table of, by default that of the pairs. Once the pairs are made a feasible policy and a bound are returned in any
+    case: two passes forward and three backward are always made.
 
     Cost: an iteration takes two to six soft backward inductions, each about 10 ns for each (pair, action).
 
@@ -165,7 +168,7 @@ def solve_game(
             " time_limit"
         ):
             pairs = make_pairs(build(problem), memory or FullHistory(), memory_bytes, clock=making)
-    ascent = _Ascent(AgentProblem(problem, pairs, prices=prices, table=table), threshold, clock)
+    ascent = _Ascent(AgentProblem(problem, pairs, prices=prices, table=table), threshold, clock, prior)
     try:
         ascent.bound_simply(gap, blind)
         stopped = ascent.run(gap, iterations)
@@ -213,11 +216,13 @@ class _Bound:
 class _Ascent:
     """The state of the search: weights, accumulated costs, the points x and z, the best rule so far."""
 
-    def __init__(self, agent: AgentProblem, threshold: float | None, clock: Clock):
+    def __init__(self, agent: AgentProblem, threshold: float | None, clock: Clock, prior: Tables | None = None):
         self.agent, self.threshold, self.clock = agent, threshold, clock
-        self.multipliers = MultiplierSearch(agent, threshold)
+        self.multipliers = MultiplierSearch(agent, threshold, prior)
+        self.warm = prior is not None
         reachable = agent.table.reachable
-        self.total, self.step, self.missed = 0.0, 1.0, 0.0  # A_k, a_k, what accepted steps failed the test by
+        self.total, self.step = 0.0, _WARM_STEP if self.warm else 1.0  # A_k, a_k
+        self.missed = 0.0  # what accepted steps failed the test by
         self.accumulated = np.zeros(reachable.shape)  # C_k
         self.rules = np.zeros(reachable.shape)  # Σ a_i q(·; y_i)
         self.best = _Bound(np.inf, 0.0, np.full(reachable.shape, np.inf))
@@ -226,6 +231,7 @@ class _Ascent:
         self._most_surplus = 0.01 * (abs(self.multipliers.max_return.outcome.expected_return) + 1e-9)
         first = self.multipliers.respond(self.accumulated, 0.0, self._most_surplus, lambda: clock.reason, scale=0.0)
         self.cumulative = first.multiplier
+        self.rate: float | None = None  # of the multiplier in the last step, which that of the next is near
         self.point = self.lead = first.point  # x_k, z_k
         self.blind: GameResult | None = None
         self.iteration = 0
@@ -276,7 +282,8 @@ class _Ascent:
             weight = self.step / total
             seen = self.point.outcome.mixed(self.lead.outcome, weight).joint
             costs = self.accumulated + self.step * self.agent.table.surprisals(seen)
-            guess = self.cumulative + self.step * self.best.multiplier
+            rate = self.rate if self.warm and self.rate is not None else self.best.multiplier
+            guess = self.cumulative + self.step * rate
             surplus = min(_RETURN_SHARE * open_gap * total / max(guess, 1e-9), self._most_surplus)
             cumulative, value, lead = self.multipliers.respond(costs, guess, surplus, self.clock.check, scale=total)
             hidden = self._worth(self.point.outcome.mixed(lead.outcome, weight))
@@ -285,6 +292,7 @@ class _Ascent:
                 break
             self.step /= 2
         self.rules += self.step * self.agent.table.posteriors(seen)
+        self.rate = max(0.0, cumulative - self.cumulative) / self.step
         self.point = self.point.mixed(lead, weight)
         self.lead, self.accumulated, self.total, self.cumulative = lead, costs, total, cumulative
         self.missed = allowed
