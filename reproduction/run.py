@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from veil import MarkovPolicy, gallery, opacity_gradient
+from veil.common.clock import Clock
 from veil.common.errors import InputError
 from veil.common.files import write_whole
+from veil.common.workers import Team
 from veil.engine.threads import one_blas_thread
 from veil.report.style import new_figure, save_figure
 
@@ -29,13 +31,16 @@ _TRIALS = 20
 
 @dataclass(frozen=True)
 class Piece:
-    """One part of a run: its name, what it does in words, the work, and the seconds it took where it was timed."""
+    """One part of a run: its name, what it does in words, the work, the seconds it took where it was timed, and the parts
+    whose results it needs.
+    """
 
     name: str
     words: str
     work: Work
     seconds: float
     quick_seconds: float
+    needs: tuple[str, ...] = ()
 
     def estimate(self, settings: Settings) -> float:
         """Seconds on the machine where the pieces were timed."""
@@ -43,7 +48,7 @@ class Piece:
 
 
 def pieces(settings: Settings) -> list[Piece]:
-    """All parts of a run, in order: a part may use the results of those before it."""
+    """All parts of a run, in order: a part needs only results of those before it."""
     found = [
         Piece(f"planned-{paper.key}", f"{paper.words}: the best stationary policy and its proof",
               lambda s, _, times, paper=paper: planned.plan(paper, s, times), *seconds)
@@ -56,7 +61,8 @@ def pieces(settings: Settings) -> list[Piece]:
     ]  # fmt: skip
     found.append(Piece("baseline", "the entropy-regularised baseline at ten temperatures",
                        lambda s, _, times: baseline.compare(s, times), 10.0, 10.0))  # fmt: skip
-    found.append(Piece("readings", "the initial-state number in three readings", _read, 20.0, 3.0))
+    found.append(Piece("readings", "the initial-state number in three readings", _read, 20.0, 3.0,
+                       needs=("planned-initial", "convergence-initial")))  # fmt: skip
     runs = LATER[::3] if settings.quick else LATER
     found += [
         Piece(run.key, f"the later grid, {run.words}",
@@ -70,7 +76,7 @@ def pieces(settings: Settings) -> list[Piece]:
     found += [
         Piece(f"layout-{number:02d}", "the comparison on the reconstruction" if number == 0 else
               f"the comparison on layout {number}", lambda s, done, times, number=number: _compare(number, s, done, times),
-              11.0, 3.0)
+              11.0, 3.0, needs=("layouts",) if number else ())
         for number in range(count + 1)
     ]  # fmt: skip
     return found
@@ -87,10 +93,11 @@ def _compare(number: int, settings: Settings, done: Results, times: Times) -> An
 
 
 @one_blas_thread
-def run(folder: Path, settings: Settings, tell: Callable[[str], None]) -> tuple[Store, Results]:
-    """Run every piece that is not in the folder yet, in order.
+def run(folder: Path, settings: Settings, tell: Callable[[str], None], workers: int | str = 1) -> tuple[Store, Results]:
+    """Run every piece that is not in the folder yet.
 
-    **Arguments:** `tell`: called with lines about the progress.
+    **Arguments:** `tell`: called with lines about the progress; `workers`: as for `veil.opacity`. Workers of a cluster see the
+    package `reproduction`.
 
     **Returns:** the store, and the results of all pieces by name; they do not depend on interruptions.
 
@@ -103,16 +110,31 @@ def run(folder: Path, settings: Settings, tell: Callable[[str], None]) -> tuple[
     left = [piece for piece in listed if piece.name not in done]
     begin, pace = clock.monotonic(), _pace() if left else 1.0
     tell(_forecast(len(done), left, settings, pace))
-    for number, piece in enumerate(left, 1):
-        times, processor = Times(), clock.process_time()
-        with times.of("all"):
-            result = piece.work(settings, done, times)
-        times.seconds["processor"] = clock.process_time() - processor
-        done[piece.name] = store.write(piece.name, result, times)
-        spent, planned_so_far = clock.monotonic() - begin, sum(one.estimate(settings) for one in left[:number])
-        ahead = sum(one.estimate(settings) for one in left[number:]) * spent / planned_so_far
-        tell(f"{len(done)}/{len(listed)} {piece.words}: {times.seconds['all']:.0f} s; {_about(ahead)} left")
+    number, waiting = 0, left
+    with Team(workers) as team:
+        while waiting:  # in turn, all parts whose results are there that they need
+            ready = [piece for piece in waiting if all(name in done for name in piece.needs)]
+            waiting = [piece for piece in waiting if piece not in ready]
+            asked = [(piece.name, {name: done[name] for name in piece.needs}) for piece in ready]
+            for piece, (result, times) in zip(ready, team.shares(_worked, settings, asked), strict=True):
+                done[piece.name] = store.write(piece.name, result, times)
+                number += 1
+                spent, so_far = clock.monotonic() - begin, sum(one.estimate(settings) for one in left[:number])
+                ahead = sum(one.estimate(settings) for one in left[number:]) * spent / so_far
+                tell(f"{len(done)}/{len(listed)} {piece.words}: {times.seconds['all']:.0f} s; {_about(ahead)} left")
     return store, done
+
+
+@one_blas_thread
+def _worked(settings: Settings, asked: tuple[str, Results], _: Clock) -> tuple[Any, Times]:
+    """The result of a part and how long it took, from the results that it needs."""
+    name, needed = asked
+    piece = next(one for one in pieces(settings) if one.name == name)
+    times, processor = Times(), clock.process_time()
+    with times.of("all"):
+        result = piece.work(settings, needed, times)
+    times.seconds["processor"] = clock.process_time() - processor
+    return result, times
 
 
 def plan_lines(folder: Path, settings: Settings) -> list[str]:

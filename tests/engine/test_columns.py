@@ -83,14 +83,14 @@ def test_a_problem_that_is_built_sparse_is_served_by_columns():
 @pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 200])
 @pytest.mark.parametrize("cores", [1, 2, 5])
 def test_lanes_and_threads_change_nothing(count: int, cores: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(columns.os, "cpu_count", lambda: cores)
+    monkeypatch.setattr(columns, "cores", lambda: cores)
     monkeypatch.setattr(columns, "_LANE_NUMBERS", 0)
     chain = mixing_chain(12, 5)
     events = any_sequences(chain, count, np.random.default_rng(count))
     slope = np.random.default_rng(1).normal(size=(count, 2))
     run = by_columns(chain, events)
     assert run._workers == min(cores, -(-count // 64))
-    monkeypatch.setattr(columns.os, "cpu_count", lambda: 3)
+    monkeypatch.setattr(columns, "cores", lambda: 3)
     other = by_columns(chain, events)
     np.testing.assert_array_equal(pulled_back(other, slope), pulled_back(run, slope))
     assert_agree(by_columns(chain, events), by_prefixes(chain, events), slope)
@@ -176,7 +176,7 @@ def test_rows_of_any_length_give_the_same_numbers(padded: float, monkeypatch: py
 
 @pytest.mark.parametrize("cores", [1, 2])
 def test_a_check_that_raises_ends_the_work(cores: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(columns.os, "cpu_count", lambda: cores)
+    monkeypatch.setattr(columns, "cores", lambda: cores)
     chain = on_sparse_kernel(mixing_chain(12, 5))
     events = any_sequences(chain, 64 * 20, np.random.default_rng(0))
     calls = []

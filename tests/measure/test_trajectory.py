@@ -241,7 +241,6 @@ def test_what_is_refused() -> None:
         "attack": lambda: veil.attack(problem, policy),
         "filter": lambda: veil.ObserverFilter(problem, policy),
         "quantities": lambda: veil.measures.quantities(problem, policy),
-        "workers": lambda: veil.opacity(problem, policy, "sampled", workers=2),
         "sampled search": lambda: veil.solve(problem, evaluation="sampled"),
         "sampled gradients": lambda: veil.solve(problem, "primal-dual", gradients="sampled"),
         "features": lambda: veil.solve(problem, features="one-hot"),

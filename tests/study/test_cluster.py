@@ -7,17 +7,15 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import psutil
 import pytest
 
 import veil
 from tests.study.cluster import ROOT, cluster, end, free_port, scheduler, without_times, worker
-from veil.common.workers import local
 
 SET = {"solve.iterations": 2, "solve.starts": 2, "solve.certificate": False}
 
@@ -51,24 +49,6 @@ def test_two_workers_of_which_one_is_killed_make_the_same_bytes(tmp_path: Path):
     assert result.counts() == {"done": 6, "failed": 0, "to_do": 0}
     study(6).run(tmp_path / "one", workers=1)
     assert without_times(tmp_path / "two") == without_times(tmp_path / "one")
-
-
-def test_a_sample_is_the_same_for_any_number_of_workers():
-    problem = veil.gallery.load("badge-doors")
-    theta = np.random.default_rng(0).normal(size=veil.MarkovPolicy.uniform(problem).probabilities.shape)
-    policy = veil.MarkovPolicy.softmax(theta, problem)
-    wanted = veil.opacity(problem, policy, "sampled", sequences=10_000, seed=3)
-    bits, slope = veil.opacity_gradient(problem, theta, "sampled", sequences=10_000, seed=3)
-    with ExitStack() as closing:
-        address = str(local(2, closing).scheduler_info()["address"])
-        assert veil.opacity(problem, policy, "sampled", sequences=10_000, seed=3, workers=address) == wanted
-        found, other = veil.opacity_gradient(problem, theta, "sampled", sequences=10_000, seed=3, workers=address)
-        assert found == bits
-        assert np.array_equal(other, slope)
-        close = veil.opacity(problem, policy, "sampled", sequences=100, std_error=0.01, workers=address)
-        assert close == veil.opacity(problem, policy, "sampled", sequences=100, std_error=0.01)
-    with pytest.raises(veil.InputError, match="workers is 0"):
-        veil.opacity(problem, policy, "sampled", workers=0)
 
 
 @pytest.mark.slow

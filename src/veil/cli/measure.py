@@ -68,7 +68,7 @@ def measure(
     sequences: Annotated[int, typer.Option(min=2, help="Size of a sample.")] = 2000,
     seed: SeedOption = 0,
     time_limit: Annotated[float | None, typer.Option(min=0, help="Time limit in seconds.")] = None,
-    workers: Annotated[str, typer.Option(help="Processes that share a sample, or a Dask scheduler, as tcp://…")] = "1",
+    workers: Annotated[str, typer.Option(help="Processes that share the work, or a Dask scheduler, as tcp://…")] = "1",
     details: Annotated[
         bool,
         typer.Option(
@@ -111,9 +111,8 @@ def measure(
 
     opened = open_measured(scenario, changes, secret, option)
     problem, acting = opened.problem, open_policy(opened.problem, policy)
-    spread = int(workers) if workers.isdecimal() else workers
     hidden = opacity(
-        problem, acting, method, width=width, sequences=sequences, seed=seed, time_limit=time_limit, workers=spread
+        problem, acting, method, width=width, sequences=sequences, seed=seed, time_limit=time_limit, workers=workers
     )
     earned, further = expected_return(problem, acting), proven_constraints(problem, acting)
     pairs = pair_values(problem, acting, method, seed=seed, time_limit=time_limit)

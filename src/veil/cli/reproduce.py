@@ -24,6 +24,7 @@ def reproduce(
         bool, typer.Option("--quick", help="A short run, under two minutes: fewer starts, iterations and layouts.")
     ] = False,
     seed: SeedOption = 0,
+    workers: Annotated[str, typer.Option(help="Processes that share the parts, or a Dask scheduler, as tcp://…")] = "1",
     plan: Annotated[bool, typer.Option("--plan", help="Only list the parts and estimate the time they take.")] = False,
     write_docs: Annotated[
         Path | None,
@@ -50,7 +51,7 @@ def reproduce(
         lines = plan_lines(output, settings)
         print_json({"plan": lines}) if as_json else print("\n".join(lines))
         return
-    store, results = run(output, settings, note)
+    store, results = run(output, settings, note, workers)
     paths = write_pages(output, store, results)
     if write_docs is not None:
         paths += write_pages(write_docs, store, results)

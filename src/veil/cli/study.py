@@ -181,11 +181,12 @@ def table(
         if name not in result.columns:
             raise InputError("--columns", [f"there is no column {name!r}: {suggestion(name, result.columns)}"])
     result.write_table()
-    rows = [{name: row[name] for name in (*result.factors, *wanted)} for row in result.rows()]
+    shown = list(dict.fromkeys([*result.factors, *wanted]))
+    rows = [{name: row[name] for name in shown} for row in result.rows()]
     if as_json:
         print_json({"name": result.name, "rows": rows})
     else:
-        print_table([*result.factors, *wanted], [["" if v is None else v for v in row.values()] for row in rows])
+        print_table(shown, [["" if v is None else v for v in row.values()] for row in rows])
 
 
 @studies.command("report")

@@ -5,7 +5,6 @@ run through it side by side: on small problems most of the time of a single pass
 batch shares that. Histories and continuations meet in the middle as in `joint`; the adjoint is the same recursion backwards.
 """
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
@@ -20,7 +19,7 @@ from .kernel import DenseKernel
 from .size import tree_size
 from .step import Extension, Step
 from .supports import Children, Supports
-from .threads import one_blas_thread
+from .threads import cores, one_blas_thread
 
 _AT_ONCE = 2**19
 _WORTH_A_THREAD = 2**16
@@ -28,7 +27,7 @@ _WORTH_A_THREAD = 2**16
 
 @cache
 def _workers() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(min(4, os.cpu_count() or 1), thread_name_prefix="veil-batch")
+    return ThreadPoolExecutor(min(4, cores()), thread_name_prefix="veil-batch")
 
 
 # A function of the joint tables `(B, Y, Z)` of several policies: the value for each, `(B,)`, and the gradient in each entry.
@@ -78,6 +77,11 @@ class BatchTree:
         """Numbers of the joint table of one policy, pairs that cannot occur included."""
         return self.prefix_nodes * self.suffix_nodes * self.hidden.label.shape[1]
 
+    @property
+    def at_once(self) -> int:
+        """Policies that are worked on at a time: so many that what is made of them stays in the cache."""
+        return max(1, _AT_ONCE // self.numbers)
+
     def _find_places(self, ahead: np.ndarray, behind: np.ndarray) -> Int[np.ndarray, "Y Z"]:
         """Where the rows of the joint table that can occur lie in the product of all histories and continuations."""
         pairs = np.flatnonzero((ahead.astype(np.float32) @ behind.T.astype(np.float32)).ravel() > 0)
@@ -105,7 +109,7 @@ class BatchTree:
         self, tables: Float[np.ndarray, "B T C A"], measure: Measure, clock: Clock = UNLIMITED
     ) -> tuple[Float[np.ndarray, " B"], Float[np.ndarray, "B T C A"]]:
         """The value of a measure for each policy and its gradient in each table; `clock` is checked before each part."""
-        step = max(1, _AT_ONCE // self.numbers)  # what is worked on at a time stays in the cache
+        step = self.at_once
         parts = [tables[begin : begin + step] for begin in range(0, len(tables), step)]
 
         def work(part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

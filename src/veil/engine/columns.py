@@ -10,7 +10,6 @@ scale of each column is folded into the next emission, which saves a pass over t
 
 import functools
 import math
-import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -24,7 +23,7 @@ from .buffers import Buffers
 from .chain import Chain, sum_by_cell
 from .hidden import Channel
 from .sequences import Posteriors, inverse
-from .threads import one_blas_thread
+from .threads import cores, one_blas_thread
 
 _LANE, _LANE_NUMBERS = 64, 2**17  # sequences that travel together: at least so many, or a message of this size
 _LEAST_LANE, _THREAD_NUMBERS = 32, 2**16  # sequences and numbers of a message that are worth a thread
@@ -59,7 +58,7 @@ class ColumnPass:
         self._shape = chain.table.shape
         lanes = np.array_split(events, self._num_lanes(len(events)))  # equal lanes, so that no thread waits for another
         self._ends = np.cumsum([len(lane) for lane in lanes])[:-1]
-        self._workers = min(len(lanes), os.cpu_count() or 1)
+        self._workers = min(len(lanes), cores())
         # With a gradient the messages of all lanes are kept at once, each lane's in proportion to its sequences.
         share = memory_bytes / len(events) if gradient else memory_bytes / (self._workers * len(lanes[0]))
         self._lanes = self._each(lambda lane: _Lane(self._steps, lane, gradient, share * len(lane), clock), lanes)

@@ -1,6 +1,7 @@
 """One BLAS thread for small products: a second one gains nothing on them, and on cores that others use it costs much."""
 
 import functools
+import os
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
@@ -13,6 +14,13 @@ Result = TypeVar("Result")
 @functools.cache
 def _controller() -> ThreadpoolController:
     return ThreadpoolController()
+
+
+def cores() -> int:
+    """Threads that are worth starting: as many as the machine has cores, or fewer where OMP_NUM_THREADS says so."""
+    number = os.cpu_count() or 1
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    return min(number, int(asked)) if asked.isdecimal() and int(asked) else number
 
 
 def one_blas_thread(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:

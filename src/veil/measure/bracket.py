@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -10,6 +11,7 @@ from jaxtyping import Float
 from ..common.clock import UNLIMITED, Clock, OutOfTime
 from ..common.errors import TooLargeError
 from ..common.logs import entropy_bits, log2_of_count
+from ..common.workers import ALONE
 from ..engine.chain import Chain
 from ..engine.joint import JointWalk, Walk
 from ..engine.size import TreeSize, tree_size
@@ -20,6 +22,8 @@ from .result import Opacity
 
 # Rounding in the sums of a tree; the ends of a bracket are moved outwards by it.
 _ROUNDING_BITS = 1e-12
+# Forecast of a window from which its two ends are worth two workers: the first share waits for the workers to start.
+_SPREAD_SECONDS = 2.0
 # What took less time than this says little about what takes more.
 _TELLING_SECONDS = 0.02
 # Even a bracket that will not close is deepened for this share of the time: its bounds are proven.
@@ -189,7 +193,7 @@ def deepen(chain: Chain, budget: Budget, *, width: float, worth_seconds: float |
                     yield from _pruned(pair, budget, best, radius, width)
                 return
             begin = clock.spent
-            lower, upper, _, sequences = pair.evaluate(budget)
+            lower, upper, _, sequences = pair.evaluate(budget, spread=forecast * max(pace, 0.5) > _SPREAD_SECONDS)
             taken = clock.spent - begin
         except OutOfTime:
             return
@@ -212,12 +216,14 @@ def _merged(chain: Chain, budget: Budget, best: Bounds, radius: int, width: floa
     Merging never lowers H, and raises it by at most what is charged (`docs/maths.md`): the forgetting window still bounds
     from above, the revealing one less its charge from below. The tolerance follows the charge, which falls with its square.
     """
-    clock, tolerance = budget.clock, _TOLERANCE
+    clock, tolerance, taken = budget.clock, _TOLERANCE, 0.0
     while chain.hidden.num_states <= COUNTED_STATES:
         begin = clock.spent
         try:
             pair = _Pair.around(chain, radius, clock)
-            lower, upper, charged, sequences = pair.evaluate(budget, tolerance=tolerance)
+            lower, upper, charged, sequences = pair.evaluate(
+                budget, tolerance=tolerance, spread=taken > _SPREAD_SECONDS
+            )
         except (OutOfTime, TooLargeError):
             return
         if upper < best.upper or lower > best.lower:
@@ -235,7 +241,7 @@ def _merged(chain: Chain, budget: Budget, best: Bounds, radius: int, width: floa
 def _pruned(pair: "_Pair", budget: Budget, best: Bounds, radius: int, width: float) -> Iterator[Bounds]:
     """Bounds from a window without its rarest histories, fewer of them left out each time."""
     for below in _PRUNINGS:
-        lower, upper, lost, sequences = pair.evaluate(budget, below)
+        lower, upper, lost, sequences = pair.evaluate(budget, below, spread=True)
         if upper < best.upper or lower > best.lower:
             best = best.improved(lower, upper, radius, sequences, pruned_below=below)
             yield best
@@ -305,20 +311,50 @@ class _Pair:
         return total
 
     def evaluate(
-        self, budget: Budget, below: float = 0.0, *, tolerance: float = 0.0
+        self, budget: Budget, below: float = 0.0, *, tolerance: float = 0.0, spread: bool = False
     ) -> tuple[float, float, float, int]:
-        """Lower and upper bound, the bits that pruning or merging may have cost, and the sequences met."""
+        """Lower and upper bound, the bits that pruning or merging may have cost, and the sequences met.
+
+        `spread`: whether the two ends are worth two workers.
+        """
         most = log2_of_count(self.cuts[0].chain.hidden.num_values)
-        lower, upper = EntropyObjective(), EntropyObjective()
-        walks = [
-            _walk(cut, size, budget.memory_bytes, budget.clock, below, tolerance)
+        asked = [
+            _End(cut, size, budget.memory_bytes, below, tolerance)
             for cut, size in zip(self.cuts, self.sizes, strict=True)
         ]
-        walks[0].run(lower)
-        walks[1].run(upper)
-        lost, charged = walks[1].lost_mass * most, walks[0].merge_error_bits
+        team = budget.team if spread else ALONE
+        lower, upper = team.shares(_walked, None, asked, budget.clock)
+        lost, charged = upper.lost_mass * most, lower.merge_error_bits
         ends = lower.bits - charged - _ROUNDING_BITS, upper.bits + lost + _ROUNDING_BITS
-        return *ends, lost + charged, int(walks[1].num_sequences)
+        return *ends, lost + charged, upper.num_sequences
+
+
+class _End(NamedTuple):
+    """What is walked for one end of a bracket."""
+
+    cut: Cut
+    size: TreeSize | None
+    memory_bytes: int
+    prune_below: float
+    tolerance: float
+
+
+class _Walked(NamedTuple):
+    """What the walk of an end found."""
+
+    bits: float
+    lost_mass: float
+    merge_error_bits: float
+    num_sequences: int
+
+
+def _walked(_: None, end: _End, clock: Clock) -> _Walked:
+    walk, objective = (
+        _walk(end.cut, end.size, end.memory_bytes, clock, end.prune_below, end.tolerance),
+        EntropyObjective(),
+    )
+    walk.run(objective)
+    return _Walked(objective.bits, walk.lost_mass, walk.merge_error_bits, int(walk.num_sequences))
 
 
 def _size(cut: Cut, clock: Clock) -> TreeSize | None:

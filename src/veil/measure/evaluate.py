@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 
 from ..common.checks import Defects, as_floats, is_number
 from ..common.clock import Clock, OutOfTime
-from ..common.errors import InputError, TooLargeError
+from ..common.errors import TooLargeError
+from ..common.workers import Workers, team_of
 from ..engine.chain import Chain, make_chain
 from ..engine.followed import Followed
 from ..engine.joint import DEFAULT_MEMORY
@@ -67,7 +68,6 @@ class _Settings:
     std_error: float | None
     seed: int
     budget: Budget
-    workers: int | str = 1
 
     def __post_init__(self) -> None:
         defects = Defects("opacity")
@@ -75,8 +75,6 @@ class _Settings:
             defects.add(f"method is {self.method!r}, expected one of {', '.join(map(repr, _METHODS))}")
         if not (is_number(self.width) and self.width >= 0):
             defects.add(f"width is {self.width!r}, expected bits, 0 or more")
-        if self.workers in (False, "") or (not isinstance(self.workers, str) and self.workers < 1):
-            defects.add(f"workers is {self.workers!r}, expected 1 or more, or the address of a Dask scheduler")
         defects.raise_if_any()
         check_settings(self.sequences, self.std_error, self.seed)
 
@@ -93,7 +91,7 @@ def opacity(
     memory_bytes: int = DEFAULT_MEMORY,
     time_limit: float | None = None,
     merge_tolerance: float = 0.0,
-    workers: int | str = 1,
+    workers: Workers = 1,
 ) -> Opacity:
     """How many bits of the secret stay hidden: `H(Z|Y)` under a policy that the observer knows.
 
@@ -108,15 +106,22 @@ def opacity(
     - `memory_bytes`: for messages, 2 GiB by default. `time_limit`: seconds; 300 for exact, 60 for a bracket, 20 for auto.
     - `merge_tolerance`: exact only; above 0, histories that leave the observer the same belief to this tolerance are
       merged, and the result is a bracket that bounds the effect.
-    - `workers`: processes that share the sequences of a sample, or the address of a Dask scheduler; the result is the same
-      for any number. Needs the extra `veil[cluster]`, and in a script a call below `if __name__ == "__main__":`.
+    - `workers`: processes that share the sequences of a sample and the two ends of a bracket, or the address of a Dask
+      scheduler; the result is the same for any number, unless the time limit decides it. Needs the extra `veil[cluster]`,
+      and in a script a call below `if __name__ == "__main__":`.
 
     **Returns:** an `Opacity`.
 
     **Raises:** `TooLargeError`, before the work starts, where an exact value does not fit the budget; `InputError`.
     """
-    budget = Budget(memory_bytes, _SECONDS.get(method, 1.0) if time_limit is None else time_limit, merge_tolerance)
-    settings = _Settings(method, width, sequences, std_error, seed, budget, workers)
+    seconds = _SECONDS.get(method, 1.0) if time_limit is None else time_limit
+    with team_of(workers) as team:
+        budget = Budget(memory_bytes, seconds, merge_tolerance, team)
+        return _opacity(problem, policy, _Settings(method, width, sequences, std_error, seed, budget))
+
+
+def _opacity(problem: Problem, policy: Policy, settings: _Settings) -> Opacity:
+    method, budget = settings.method, settings.budget
     chain = make_chain(problem, policy, **_covered(problem, method))
     if problem.secret_table.path is not None:
         return _of_path(chain, settings, gradient=False)[0]
@@ -129,7 +134,7 @@ def opacity(
     if method == "exact":
         return exact_opacity(chain, budget)
     if method == "bracket":
-        return bracket_opacity(chain, budget, width=width)
+        return bracket_opacity(chain, budget, width=settings.width)
     return _sampled(chain, settings)
 
 
@@ -145,7 +150,7 @@ def opacity_gradient(
     time_limit: float | None = None,
     merge_tolerance: float = 0.0,
     memory: Memory | None = None,
-    workers: int | str = 1,
+    workers: Workers = 1,
 ) -> tuple[Opacity, Float[np.ndarray, "*T C A"]]:
     """The opacity of a softmax policy and its gradient in the parameters, by the adjoint recursion.
 
@@ -160,9 +165,20 @@ def opacity_gradient(
 
     **Returns:** an `Opacity` and the gradient in bits, of theta's shape. Actions that are not available have gradient 0.
     """
-    budget = Budget(memory_bytes, _SECONDS.get(method, 1.0) if time_limit is None else time_limit, merge_tolerance)
-    settings = _Settings(method, width, sequences, None, seed, budget, workers)
-    policy, chain = _softmax_chain(problem, theta, memory, **_covered(problem, method))
+    seconds = _SECONDS.get(method, 1.0) if time_limit is None else time_limit
+    with team_of(workers) as team:
+        budget = Budget(memory_bytes, seconds, merge_tolerance, team)
+        settings = _Settings(method, width, sequences, None, seed, budget)
+        policy, chain = _softmax_chain(problem, theta, memory, **_covered(problem, method))
+        result, slope = _opacity_gradient(problem, chain, settings)
+    return result, _in_theta(policy, slope)
+
+
+def _opacity_gradient(
+    problem: Problem, chain: Chain, settings: _Settings
+) -> tuple[Opacity, Float[np.ndarray, "T C A"]]:
+    """The opacity of a chain and its gradient in the policy's table."""
+    method, budget = settings.method, settings.budget
     if problem.secret_table.path is not None:
         result, slope = _of_path(chain, settings, gradient=True)
         assert slope is not None
@@ -174,10 +190,10 @@ def opacity_gradient(
     elif method == "exact":
         result, slope = exact_gradient(chain, budget)
     elif method == "bracket":
-        result, slope = bracket_gradient(chain, budget, width=width)
+        result, slope = bracket_gradient(chain, budget, width=settings.width)
     else:
         result, slope = _sampled_gradient(chain, settings)
-    return result, _in_theta(policy, slope)
+    return result, slope
 
 
 def expected_return(problem: Problem, policy: Policy) -> float:
@@ -322,10 +338,6 @@ def _covered(problem: Problem, method: str) -> dict[str, bool]:
 def _of_path(chain: Chain, settings: _Settings, *, gradient: bool) -> Measured:
     """A whole path: all sequences where `auto` may and they fit half of the time, else a sample."""
     budget, reason = settings.budget, ""
-    if settings.workers != 1:
-        raise InputError(
-            "workers", ["samples of a whole path (veil.Trajectory) are drawn by one process: leave it out"]
-        )
     if settings.method in ("auto", "exact"):
         whole = settings.method == "exact"
         try:
@@ -342,6 +354,7 @@ def _of_path(chain: Chain, settings: _Settings, *, gradient: bool) -> Measured:
         seed=settings.seed,
         gradient=gradient,
         reason=reason,
+        workers=settings.budget.team,
     )
 
 
@@ -358,7 +371,7 @@ def _sampled(chain: Chain, settings: _Settings, reason: str = "") -> Opacity:
         memory_bytes=settings.budget.memory_bytes,
         reason=reason,
         clock=settings.budget.clock,
-        workers=settings.workers,
+        workers=settings.budget.team,
     )
 
 
@@ -373,7 +386,7 @@ def _sampled_gradient(
         reason=reason,
         clock=settings.budget.clock,
         partial=True,
-        workers=settings.workers,
+        workers=settings.budget.team,
     )
 
 

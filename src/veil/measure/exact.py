@@ -12,6 +12,7 @@ from ..common.checks import Defects, is_number
 from ..common.clock import Clock, OutOfTime, too_large_if_late
 from ..common.errors import TooLargeError
 from ..common.logs import entropy_bits, log2_or_zero, surprisal_bits
+from ..common.workers import Team
 from ..engine.backends.sparse_rows import SparseBlock
 from ..engine.chain import Chain
 from ..engine.joint import DEFAULT_MEMORY, JointWalk, Objective, Walk
@@ -50,12 +51,14 @@ class Budget:
 
     **Arguments:** `memory_bytes`: for the messages of the tree (default 2 GiB); `time_limit`: seconds, for all that is done
     with this budget, whose `clock` starts when it is made; `merge_tolerance`: 0 keeps every history apart; above,
-    histories whose beliefs agree to it are merged, and the result becomes a bracket whose width bounds the effect.
+    histories whose beliefs agree to it are merged, and the result becomes a bracket whose width bounds the effect; `team`:
+    who shares what can be shared.
     """
 
     memory_bytes: int = DEFAULT_MEMORY
     time_limit: float = EXACT_SECONDS
     merge_tolerance: float = 0.0
+    team: Team = field(default_factory=Team, repr=False, compare=False)
     clock: Clock = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -1,6 +1,7 @@
 """Opacity estimated from sampled observation sequences, with its standard error and an unbiased gradient."""
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,7 @@ from ..common.checks import Defects, is_number
 from ..common.clock import UNLIMITED, Clock, OutOfTime
 from ..common.errors import TooLargeError
 from ..common.logs import entropy_bits, log2_of_count, log2_or_zero
-from ..common.workers import shares
+from ..common.workers import Workers, team_of
 from ..engine.chain import Chain
 from ..engine.columns import ColumnPass
 from ..engine.device import DevicePass, device_memory, on_accelerator
@@ -69,13 +70,13 @@ def sampled_opacity(
     memory_bytes: int = DEFAULT_MEMORY,
     reason: str = "",
     clock: Clock = UNLIMITED,
-    workers: int | str = 1,
+    workers: Workers = 1,
 ) -> Opacity:
     """The mean of `h(y) = H(Z|Y=y)` over sampled y (the paper's estimator of the value), unbiased.
 
     **Arguments:** `sequences`: how many to draw; with `std_error`, draws more, in chunks, until the standard error is at
     most that (or ten million are drawn). The estimate's `lower` and `upper` are the trivial bounds 0 and `H(Z)`: a
-    sample proves nothing. `workers`: see `shares`; every chunk has its own stream of random numbers, so the estimate does not
+    sample proves nothing. `workers`: see `Team`; every chunk has its own stream of random numbers, so the estimate does not
     depend on it. `clock`: where the time does not suffice, the estimate is that of the sequences so far, and the
     reason says so.
 
@@ -84,15 +85,13 @@ def sampled_opacity(
     **Raises:** `TooLargeError` where not even a first chunk of sequences fits the time.
     """
     sizes = timely_sizes(chain, sequences, memory_bytes, clock, gradient=False)
-    endless = itertools.chain(sizes, itertools.repeat(sizes[0]))
-    most = max(sizes)
-    chunks = (Chunk(size, (seed, index), memory_bytes, most, sequences) for index, size in enumerate(endless))
-    tally = Tally()
+    chunks, tally = chunks_of(sizes, sequences, seed, memory_bytes), Tally()
     try:
-        for found in shares(_chunk_value, chain, chunks, clock, workers):
-            tally.add(found)
-            if tally.count >= sequences and tally.is_enough(std_error):
-                break
+        with team_of(workers) as team:
+            for found in team.shares(_chunk_value, chain, chunks, clock):
+                tally.add(found)
+                if tally.count >= sequences and tally.is_enough(std_error):
+                    break
     except OutOfTime:
         reason = late(tally, f"a standard error of {std_error:g}" if std_error else f"{sequences:,}", reason)
     return _result(chain.prior, tally, reason)
@@ -107,7 +106,7 @@ def sampled_gradient(
     reason: str = "",
     clock: Clock = UNLIMITED,
     partial: bool = False,
-    workers: int | str = 1,
+    workers: Workers = 1,
 ) -> tuple[Opacity, Float[np.ndarray, "T C A"]]:
     """The sampled opacity and an unbiased estimate of its slope in the policy's table.
 
@@ -117,13 +116,13 @@ def sampled_gradient(
     is that of the chunks so far, as for `sampled_opacity`.
     """
     sizes = timely_sizes(chain, sequences, memory_bytes, clock if partial else UNLIMITED, gradient=True)
-    most = max(sizes)
-    chunks = (Chunk(size, (seed, index), memory_bytes, most, sequences) for index, size in enumerate(sizes))
+    chunks = itertools.islice(chunks_of(sizes, sequences, seed, memory_bytes), len(sizes))
     slope, tally = np.zeros(chain.table.shape), Tally()
     try:
-        for found, part in shares(_chunk_slope, chain, chunks, clock, workers):
-            slope += part
-            tally.add(found)
+        with team_of(workers) as team:
+            for found, part in team.shares(_chunk_slope, chain, chunks, clock):
+                slope += part
+                tally.add(found)
     except OutOfTime:
         if not partial:
             raise
@@ -142,19 +141,28 @@ class Chunk:
     pad_to: int
     of: int
 
+    def generator(self) -> np.random.Generator:
+        """Its random numbers."""
+        seed, index = self.stream
+        return np.random.default_rng([seed, index] if index else seed)
+
     def run(
         self, chain: Chain, clock: Clock, *, gradient: bool
     ) -> tuple[SequencePass | ColumnPass | DevicePass, "Tally", np.ndarray]:
         """The pass along its sequences, their sums and `h(y)` of each distinct one."""
-        seed, index = self.stream
-        generator = np.random.default_rng([seed, index] if index else seed)
-        events = draw_events(chain, self.size, generator, clock)
+        events = draw_events(chain, self.size, self.generator(), clock)
         clock.check()
         run = sequence_pass(
             chain, events, gradient=gradient, memory_bytes=self.memory_bytes, pad_to=self.pad_to, clock=clock
         )
         bits = entropy_bits(run.result.posterior)
         return run, Tally.of(run.result.count, bits), bits
+
+
+def chunks_of(sizes: list[int], sequences: int, seed: int, memory_bytes: int) -> Iterator[Chunk]:
+    """Chunks of these sizes, each with a stream of random numbers of its own, and then more of the first size, endlessly."""
+    endless, most = itertools.chain(sizes, itertools.repeat(sizes[0])), max(sizes)
+    return (Chunk(size, (seed, index), memory_bytes, most, sequences) for index, size in enumerate(endless))
 
 
 def _chunk_value(chain: Chain, chunk: Chunk, clock: Clock) -> "Tally":

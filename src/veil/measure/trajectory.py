@@ -3,19 +3,21 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float
 
-from ..common.clock import OutOfTime
+from ..common.clock import Clock, OutOfTime
 from ..common.errors import InputError, TooLargeError
 from ..common.logs import log2_of_count, log2_or_zero, natural_log
+from ..common.workers import Workers, team_of
 from ..engine.chain import Chain
 from ..engine.event_entropy import Shown, show_path
 from ..engine.sampling import draw_events
 from .exact import Budget, walk_all
 from .result import Opacity
-from .sampled import Tally, late, sequence_pass, timely_sizes
+from .sampled import Chunk, Tally, chunks_of, late, sequence_pass, timely_sizes
 
 Slope = Float[np.ndarray, "T C A"]
 _PRIOR_SHARE = 0.25  # of the time left, for the entropy of the path before anything is seen
@@ -86,41 +88,64 @@ def sampled_path(
     seed: int,
     gradient: bool,
     reason: str = "",
+    workers: Workers = 1,
 ) -> tuple[Opacity, Slope | None]:
     """The mean of `−log2 P(r|y)` over drawn pairs of path and observations, unbiased, and an unbiased gradient.
 
     The gradient is that of `(1/M) Σ_k stop(−log2 P(r_k|y_k) − b_k) · log P(r_k,y_k)`, with `b_k` the mean over the other
-    pairs of its chunk: `E[∇ log P(r|y)] = 0`. `std_error`, and the clock of the budget: see `sampled_opacity`.
+    pairs of its chunk: `E[∇ log P(r|y)] = 0`. `std_error`, `workers`, and the clock of the budget: see `sampled_opacity`.
 
     Cost: two passes along each sequence.
     """
-    shown = show_path(chain.hidden)
-    path_chain, generator, tally = shown.chain(chain), np.random.default_rng(seed), Tally()
-    clock, memory = budget.clock, budget.memory_bytes
-    sizes = timely_sizes(path_chain, sequences, memory, clock, gradient=gradient)
+    pairs = _Pairs(chain, show_path(chain.hidden), gradient)
+    clock, memory, tally = budget.clock, budget.memory_bytes, Tally()
+    sizes = timely_sizes(pairs.path_chain, sequences, memory, clock, gradient=gradient)
+    chunks = chunks_of(sizes, sequences, seed, memory)
     slope = np.zeros(chain.table.shape) if gradient else None
-    wanted = f"a standard error of {std_error:g}" if std_error else f"{sequences:,}"
     try:
-        turn = 0
-        while turn < len(sizes) or not tally.is_enough(std_error):
-            size = sizes[min(turn, len(sizes) - 1)]
-            turn += 1
-            events = draw_events(path_chain, size, generator, clock)
-            both = sequence_pass(path_chain, events, gradient=gradient, memory_bytes=memory, clock=clock)
-            seen = sequence_pass(chain, shown.before(events), gradient=False, memory_bytes=memory, clock=clock)
-            logs = both.result.log_likelihood[both.result.index] - seen.result.log_likelihood[seen.result.index]
-            bits = -logs / natural_log(np.array(2.0))
-            if slope is not None:
-                baseline = (bits.sum() - bits) / (size - 1)
-                weight = np.bincount(both.result.index, bits - baseline, minlength=len(both.result.count))
-                slope += both.pull_back(weight[:, None] / sequences)
-            tally.add(Tally.of(np.ones(size), bits))
+        with team_of(workers) as team:
+            for found, part in team.shares(_chunk_of_pairs, pairs, chunks, clock):
+                tally.add(found)
+                if slope is not None and part is not None:
+                    slope += part
+                if tally.count >= sequences and tally.is_enough(std_error):
+                    break
     except OutOfTime:
-        reason = late(tally, wanted, reason)
+        reason = late(tally, f"a standard error of {std_error:g}" if std_error else f"{sequences:,}", reason)
         if slope is not None:
             slope *= sequences / tally.count
     prior = path_bits(chain, budget.share(_PRIOR_SHARE))
     return tally.result(prior, prior, reason or f"{tally.count:,} sampled pairs of path and observations"), slope
+
+
+@dataclass(frozen=True, eq=False)
+class _Pairs:
+    """What chunks of pairs of path and observations are drawn from."""
+
+    chain: Chain
+    shown: Shown
+    gradient: bool
+
+    @cached_property
+    def path_chain(self) -> Chain:
+        """The chain whose observer sees the path too."""
+        return self.shown.chain(self.chain)
+
+
+def _chunk_of_pairs(pairs: _Pairs, chunk: Chunk, clock: Clock) -> tuple[Tally, Slope | None]:
+    """The sums of a chunk, and its part of the gradient where that is wanted."""
+    memory, gradient = chunk.memory_bytes, pairs.gradient
+    events = draw_events(pairs.path_chain, chunk.size, chunk.generator(), clock)
+    both = sequence_pass(pairs.path_chain, events, gradient=gradient, memory_bytes=memory, clock=clock)
+    seen = sequence_pass(pairs.chain, pairs.shown.before(events), gradient=False, memory_bytes=memory, clock=clock)
+    logs = both.result.log_likelihood[both.result.index] - seen.result.log_likelihood[seen.result.index]
+    bits = -logs / natural_log(np.array(2.0))
+    tally = Tally.of(np.ones(chunk.size), bits)
+    if not gradient:
+        return tally, None
+    baseline = (bits.sum() - bits) / (chunk.size - 1)
+    weight = np.bincount(both.result.index, bits - baseline, minlength=len(both.result.count))
+    return tally, both.pull_back(weight[:, None] / chunk.of)
 
 
 def path_bits(chain: Chain, budget: Budget) -> float:

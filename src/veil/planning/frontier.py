@@ -12,6 +12,7 @@ from ..common.errors import InputError, VeilError
 from ..common.rounding import upper_text
 from ..common.settings import checked, settings, takes
 from ..common.values import Value
+from ..common.workers import team_of
 from ..measure.result import Opacity
 from ..policy.policy import Policy
 from ..policy.tabular import TablePolicy
@@ -150,10 +151,11 @@ def frontier(problem: Problem, options: FrontierOptions) -> Frontier:
         raise InputError("frontier", wrong.values())
     clock = Clock(options.time_limit)
     moved = MovedBound.named(problem, options.along)
-    sweep = _Sweep(moved, SolveOptions(method="ascent", **common), clock)
-    found = sweep.run(options.points, options.thresholds, _file_of(options, moved, sweep.space))
-    if options.proof_seconds > 0 and sweep.status is not Status.INTERRUPTED:
-        found = sweep.bounded(found, options.proof_seconds)
+    with team_of(options.workers) as team:
+        sweep = _Sweep(moved, replace(SolveOptions(method="ascent", **common), workers=team), clock)
+        found = sweep.run(options.points, options.thresholds, _file_of(options, moved, sweep.space))
+        if options.proof_seconds > 0 and sweep.status is not Status.INTERRUPTED:
+            found = sweep.bounded(found, options.proof_seconds)
     relation = "≥" if moved.sign > 0 else "≤"
     return Frontier(tuple(found), sweep.policy_class, sweep.status, clock.spent, moved.name, relation)
 

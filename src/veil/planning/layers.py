@@ -4,14 +4,15 @@ The passes are those of `engine.columns`; what depends on no policy is made once
 are reachable at each time, the pattern of the transitions between them and the tables to draw from.
 """
 
-import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from ..common.clock import UNLIMITED, Clock
 from ..common.logs import natural_log
+from ..common.workers import ALONE, Team
 from ..engine.backends.column_steps import ColumnSteps, patterns, reachable_sets
 from ..engine.buffers import keep_pages
 from ..engine.chain import Chain, sum_by_cell
@@ -20,7 +21,12 @@ from ..engine.hidden import Hidden
 from ..engine.sampling import Emissions, RowDraws
 from .best_returns import time_average
 
+R = TypeVar("R")
+
 _MESSAGE_BYTES = 2**30  # of messages kept for the adjoint; more sequences are worked on one part after the other
+# Parts are smaller where so many sequences or bytes of messages are left to each: several workers can share them then.
+_PART, _PART_BYTES = 256, 2**28
+_VALUED = 4096  # sequences whose posteriors are found at a time
 
 
 class Layers:
@@ -79,18 +85,26 @@ class Layers:
         return events
 
     def posteriors(
-        self, table: Float[np.ndarray, "T C A"], events: Int[np.ndarray, "k T+1"], clock: Clock = UNLIMITED
+        self,
+        table: Float[np.ndarray, "T C A"],
+        events: Int[np.ndarray, "k T+1"],
+        clock: Clock = UNLIMITED,
+        team: Team = ALONE,
     ) -> Float[np.ndarray, "k Z"]:
-        """`P(z|y)` of sequences."""
-        run = ColumnPass(
-            self._chain(table),
-            events,
-            gradient=False,
-            memory_bytes=_MESSAGE_BYTES,
-            clock=clock,
-            steps=self.steps(table),
-        )
-        return run.result.posterior
+        """`P(z|y)` of sequences, in parts that a team shares."""
+        parts = np.array_split(events, -(-len(events) // _VALUED))
+        return np.concatenate(list(self._shares(_posteriors, table, parts, clock, team)))
+
+    def _shares(
+        self,
+        work: "Callable[[Layers, tuple[np.ndarray, Any], Clock], R]",
+        table: np.ndarray,
+        parts: Iterable[Any],
+        clock: Clock,
+        team: Team,
+    ) -> Iterator[R]:
+        items = [(table, part) for part in parts]
+        return (team if len(items) > 1 else ALONE).shares(work, self, items, clock)
 
     def _chain(self, table: Float[np.ndarray, "T C A"]) -> Chain:
         return Chain(self.hidden, table, stationary=len(table) == 1)
@@ -101,25 +115,28 @@ class Layers:
         events: Int[np.ndarray, "k T+1"],
         cotangent: Callable[[Float[np.ndarray, "k Z"]], Float[np.ndarray, "k Z"]],
         clock: Clock = UNLIMITED,
+        team: Team = ALONE,
     ) -> tuple[Float[np.ndarray, "k Z"], Float[np.ndarray, "T C A"]]:
         """Posteriors of sequences, and the gradient in the table whose cotangents are `cotangent(posterior)`, `(k, Z)`.
 
-        A cotangent is `P(y) ∂/∂P(z,y)` of the function of interest. Sequences are worked on in parts that fit the memory.
+        A cotangent is `P(y) ∂/∂P(z,y)` of the function of interest. Sequences are worked on in parts that fit the memory and
+        that a team shares; the parts do not depend on the team.
         """
-        room = max(2, int(_MESSAGE_BYTES // (8 * (self.num_places + 6 * max(map(len, self._reached))))))
-        found, slopes = [], []
-        for part in np.array_split(events, -(-len(events) // room)):
-            run = ColumnPass(
-                self._chain(table),
-                part,
-                gradient=True,
-                memory_bytes=2 * _MESSAGE_BYTES,
-                clock=clock,
-                steps=self.steps(table),
-            )
-            found.append(run.result.posterior)
-            slopes.append(run.pull_back(cotangent(found[-1]) * (len(part) / len(events))))
-        return np.concatenate(found), functools.reduce(np.add, slopes)
+        bytes_each = 8 * (self.num_places + 6 * max(map(len, self._reached)))
+        room = max(2, min(_MESSAGE_BYTES // bytes_each, max(_PART, _PART_BYTES // bytes_each)))
+        parts = [(part, cotangent, len(events)) for part in np.array_split(events, -(-len(events) // room))]
+        found, total = list[np.ndarray](), np.zeros(0)
+        for posterior, slope in self._shares(_gradient, table, parts, clock, team):
+            total = total + slope if found else slope
+            found.append(posterior)
+        return np.concatenate(found), total
+
+    def passed(self, table: np.ndarray, events: np.ndarray, clock: Clock, *, gradient: bool) -> ColumnPass:
+        """The pass along sequences."""
+        memory = 2 * _MESSAGE_BYTES if gradient else _MESSAGE_BYTES
+        return ColumnPass(
+            self._chain(table), events, gradient=gradient, memory_bytes=memory, clock=clock, steps=self.steps(table)
+        )
 
     def _spread(self, table: Float[np.ndarray, "T C A"]) -> list[Float[np.ndarray, "n Z"]]:
         """`P(x_t, z)` of the reachable states at times 0 … T."""
@@ -237,6 +254,21 @@ class Layers:
             values = self._before(table, time, actions)
         total = float(hidden.start[self._ends[0]] @ values)
         return total, slope if self._whole else sum_by_cell(hidden, slope), occupied
+
+
+def _posteriors(layers: Layers, item: tuple[np.ndarray, np.ndarray], clock: Clock) -> Float[np.ndarray, "k Z"]:
+    table, events = item
+    return layers.passed(table, events, clock, gradient=False).result.posterior
+
+
+def _gradient(
+    layers: Layers, item: tuple[np.ndarray, tuple[np.ndarray, Callable, int]], clock: Clock
+) -> tuple[Float[np.ndarray, "k Z"], Float[np.ndarray, "T C A"]]:
+    """The posteriors of a part, and what it adds to the gradient."""
+    table, (events, cotangent, count) = item
+    run = layers.passed(table, events, clock, gradient=True)
+    posterior = run.result.posterior
+    return posterior, run.pull_back(cotangent(posterior) * (len(events) / count))
 
 
 def _row(table: np.ndarray, time: int) -> int:

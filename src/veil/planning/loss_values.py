@@ -49,7 +49,7 @@ class LossSecrecy:
             )
         self._costs = np.where(possible, costs, 0.0)
         self.reason = f"all {self._tree.num_sequences:,.0f} possible sequences, policies side by side"
-        self.cost_seconds = 4e-4 + 6e-8 * self._tree.places.size
+        self.at_once, self.cost_seconds = self._tree.at_once, 4e-4 + 6e-8 * self._tree.places.size
 
     def _possible(self, table: Float[np.ndarray, "T C A"]) -> Bool[np.ndarray, "Y Z"]:
         """Which pairs of observations and secret have a positive probability under a table that takes every action."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from ..common.clock import ProgressOption
+    from ..common.workers import Workers
     from ..policy.memories import Memory
     from ..policy.policy import Policy
 
@@ -44,6 +45,12 @@ def _is_memory(value: object) -> bool:
 
 def _is_progress(value: object) -> bool:
     return isinstance(value, bool) or callable(value)
+
+
+def _is_team(value: object) -> bool:
+    from ..common.workers import is_team
+
+    return is_team(value)
 
 
 _SEARCHES = ("ascent", "primal-dual")  # the methods that search one class of policies
@@ -118,6 +125,18 @@ class SearchOptions:
         int | None,
         About("Maximum number of iterations.", least=0, most=10**9, unset="set by the method"),
     ] = None
+    workers: Annotated[
+        "Workers",
+        About(
+            "Processes that share the evaluations of a search, or the address of a Dask scheduler; the answer is the same for"
+            " any number of them.",
+            in_file=False,
+            in_identity=False,
+            accepts=_is_team,
+            expected="a whole number, 1 or more, or the address of a Dask scheduler",
+            methods=_SEARCHES,
+        ),
+    ] = 1
     progress: Annotated[
         "ProgressOption",
         About(

@@ -12,6 +12,7 @@ from jaxtyping import Float
 
 from ..common.clock import Clock
 from ..common.errors import InputError, TooLargeError
+from ..common.workers import ALONE, Team
 from ..measure.pairs import check_observations
 from ..problem.pairs import OWN, find_pair
 from ..problem.problem import Problem
@@ -19,7 +20,7 @@ from .loss_values import LossSecrecy
 from .options import SolveOptions
 from .policy_class import Space, make_space
 from .terms import hidden_terms
-from .values import Secrecy, make_secrecy
+from .values import Secrecy, evaluated, make_secrecy
 
 # A tree summed in another order differs by less than this; who must keep some bits keeps as many more.
 SUMMED_BITS = 2e-12
@@ -84,10 +85,12 @@ class PairTask:
         """The task that maximises the least slack of all bounds and of further ones, to find a table that meets them."""
         return replace(self, bounds=(), terms=(), least=(*self.bounds, *kept))
 
-    def evaluate(self, own: Float[np.ndarray, " B"], own_slope: Tables, tables: Tables, clock: Clock) -> PairBits:
+    def evaluate(
+        self, own: Float[np.ndarray, " B"], own_slope: Tables, tables: Tables, clock: Clock, team: Team = ALONE
+    ) -> PairBits:
         """Values and slopes for each table, from those of the problem's own pair."""
         found = [(own, own_slope)]
-        found += [(own, own_slope) if one is None else one(tables, clock) for one in self.secrecies]
+        found += [(own, own_slope) if one is None else evaluated(one, tables, clock, team) for one in self.secrecies]
         aimed = [
             (one.sign * (found[one.column][0] - one.bits), one.sign * found[one.column][1]) for one in self._wanted
         ]

@@ -1,5 +1,6 @@
 """How a solver evaluates a secret that is a whole path: entropies of event sequences, added and subtracted."""
 
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -29,7 +30,7 @@ Found = tuple[Float[np.ndarray, " B"], Slopes]
 class PathSecrecy:
     """`H(R|Y) = H(R,Y) − H(Y)` of tables and its slope; less `H(R)` where the leakage is the objective."""
 
-    kind = "exact"
+    kind, at_once = "exact", sys.maxsize
 
     def __init__(self, space: Space, objective: Objective):
         both, alone = show_path(space.hidden), show_path(space.hidden, alone=True)

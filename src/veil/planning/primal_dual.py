@@ -182,7 +182,9 @@ class PrimalDual:
     def _sampled(self, table: np.ndarray, iteration: int) -> Values:
         """Opacity, returns and their gradients from fresh runs, a stream of random numbers for each iteration."""
         task, space, sequences = self.task, self.task.space, self._options.sequences
-        secrecy = SampleSecrecy(space, self._options.objective, sequences, _stream(self._options.seed, iteration), "")
+        secrecy = SampleSecrecy(
+            space, self._options.objective, sequences, _stream(self._options.seed, iteration), "", task.team
+        )
         bits, slope = secrecy(table[None], task.clock)
         chain, first = space.chain(table), [] if task.num_first == 0 else list(task.starts)
         wanted = [(_begun_at(chain, start), task.threshold or 0.0, task.unit) for start in first]

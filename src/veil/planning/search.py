@@ -13,6 +13,7 @@ from jaxtyping import Float
 from ..common.clock import Clock, OutOfTime, Stop, interruptible
 from ..common.errors import CheckpointError
 from ..common.settings import settings
+from ..common.workers import Team, team_of
 from ..engine.feasibility import check_constraints
 from ..measure.evaluate import expected_return
 from ..measure.result import Opacity
@@ -56,8 +57,8 @@ def search(problem: Problem, options: SolveOptions, make: Start[Any]) -> Solutio
     if options.min_opacity is None or options.task is not None:
         check_constraints(problem)
     space = make_space(problem, options.memory)
-    with memory_errors(space, options):
-        return _search_classes(problem, space, options, make, clock)
+    with memory_errors(space, options), team_of(options.workers) as team:
+        return _search_classes(problem, space, replace(options, workers=team), make, clock)
 
 
 def _search_classes(problem: Problem, space: Space, options: SolveOptions, make: Start[Any], clock: Clock) -> Solution:
@@ -110,6 +111,8 @@ def _make_task(problem: Problem, options: SolveOptions, clock: Clock) -> tuple[T
     """The task for the class of the options, without a clock, and the table of largest return known for the class."""
     space = make_space(problem, options.memory)
     space = replace(space, on_device=chosen_plan(space, options))
+    team = options.workers
+    assert isinstance(team, Team)
     limit = None if math.isinf(clock.time_limit) else clock.time_limit
     secrecy = make_secrecy(
         space,
@@ -118,6 +121,7 @@ def _make_task(problem: Problem, options: SolveOptions, clock: Clock) -> tuple[T
         sequences=options.sequences,
         seed=options.seed,
         time_limit=limit,
+        team=team,
     )
     task = make_task(
         space,
@@ -128,6 +132,7 @@ def _make_task(problem: Problem, options: SolveOptions, clock: Clock) -> tuple[T
         terms=terms_of(problem, options.task),
         secrecy=secrecy,
         pairs=make_pair_task(space, options, secrecy, limit),
+        team=team,
     )
     safe = richest_table(space, clock)
     if task.further:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from ..common.clock import Clock
 from ..common.errors import InputError, VeilError
 from ..common.settings import checked, settings, takes
+from ..common.workers import team_of
 from ..game.records import solve_records_game
 from ..measure.constrained import ConstraintValue, further_constraints
 from ..measure.evaluate import opacity
@@ -59,7 +60,9 @@ def solve(problem: Problem, options: SolveOptions) -> Solution:
     limit = options.time_limit
     share = 1 - _SHARE_OF_PROOF if options.certificate else 1.0
     asked = with_task(problem, options.task)
-    solution = method.solve(asked, options if limit is None else replace(options, time_limit=limit * share))
+    with team_of(options.workers) as team:
+        part = replace(options, time_limit=None if limit is None else limit * share, workers=team)
+        solution = method.solve(asked, part)
     solution = replace(solution, problem=problem)
     if options.min_opacity is not None and solution.threshold is not None:  # multipliers are then no bits
         solution = replace(solution, price_bits=float("nan"), further_prices=())

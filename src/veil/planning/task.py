@@ -12,6 +12,7 @@ from jaxtyping import Float
 
 from ..common.clock import UNLIMITED, Clock
 from ..common.errors import InputError
+from ..common.workers import ALONE, Team
 from ..engine.feasibility import Target, further_targets
 from ..engine.hidden import Hidden
 from ..engine.return_range import return_extremes, threshold
@@ -20,7 +21,7 @@ from ..problem.return_rounding import further_rounding, return_rounding
 from .options import Objective
 from .pair_terms import SUMMED_BITS, PairTask, no_pairs
 from .policy_class import Space
-from .values import Secrecy, make_secrecy
+from .values import Secrecy, evaluated, make_secrecy
 
 Tables = Float[np.ndarray, "B T C A"]
 
@@ -102,7 +103,7 @@ class Task:
     constraint; `further`: the constraints beside that on the return, whose slacks come after it; `terms`: factors of
     quantities of `further` whose sum is maximised too, or, where bits are kept, in place of the return; `pairs`: the pairs
     beside the problem's own, their bounds, what they add to the score, and which of them the least is maximised of; `clock`:
-    checked by every evaluation.
+    checked by every evaluation; `team`: who shares evaluations.
     """
 
     space: Space
@@ -118,6 +119,7 @@ class Task:
     terms: tuple[tuple[float, int], ...] = ()
     pairs: PairTask = field(default_factory=no_pairs)
     clock: Clock = UNLIMITED
+    team: Team = ALONE
 
     @property
     def num_constraints(self) -> int:
@@ -182,7 +184,7 @@ class Task:
 
     def evaluate(self, tables: Tables) -> Values:
         """Score, slacks and slopes of each table."""
-        secrecy, slope = self.secrecy(tables, self.clock)
+        secrecy, slope = evaluated(self.secrecy, tables, self.clock, self.team)
         returns, return_slope, slack, slack_slope = self.constraints(tables)
         earned, earned_slope = self.earned(slack, slack_slope)
         hidden, hidden_slope = secrecy, slope
@@ -190,7 +192,7 @@ class Task:
             slack = np.concatenate([(secrecy - self.bits_kept)[:, None], slack], axis=1)
             slack_slope = np.concatenate([slope[:, None], slack_slope], axis=1)
         if self.pairs:
-            bits = self.pairs.evaluate(secrecy, slope, tables, self.clock)
+            bits = self.pairs.evaluate(secrecy, slope, tables, self.clock, self.team)
             earned, earned_slope = earned + bits.earned, earned_slope + bits.earned_slope
             hidden, hidden_slope = (bits.least, bits.least_slope) if self.pairs.least else (secrecy, slope)
             slack = np.concatenate([bits.slack, slack], axis=1)
@@ -297,6 +299,7 @@ def make_task(
     terms: tuple[tuple[float, int], ...] = (),
     secrecy: Secrecy | None = None,
     pairs: PairTask | None = None,
+    team: Team = ALONE,
 ) -> Task:
     """The task of a problem for one class of policies."""
     problem, hidden = space.problem, space.hidden
@@ -323,6 +326,7 @@ def make_task(
         ),
         terms=terms,
         pairs=no_pairs() if pairs is None else pairs,
+        team=team,
     )
 
 

@@ -1,6 +1,7 @@
 """How a solver evaluates many tables at once: the secrecy and its slope, exactly, by a window, or on fixed samples."""
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -11,6 +12,7 @@ from jaxtyping import Float
 from ..common.clock import UNLIMITED, Clock, OutOfTime
 from ..common.errors import InputError, TooLargeError
 from ..common.logs import entropy_bits, log2_or_zero, surprisal_bits
+from ..common.workers import ALONE, Team
 from ..engine.batch import BatchTree
 from ..engine.chain import Chain
 from ..engine.device import on_accelerator
@@ -54,10 +56,32 @@ class Secrecy(Protocol):
     kind: str
     reason: str
     cost_seconds: float
+    at_once: int
+    """Tables that one share has: what is found for them does not depend on the others that are evaluated."""
 
     def __call__(self, tables: Slopes, clock: Clock) -> tuple[Float[np.ndarray, " B"], Slopes]:
         """Values `(B,)` and slopes; `clock` is checked every second or so."""
         ...
+
+
+ALL_AT_ONCE = sys.maxsize  # tables of a share where they are cheap, or evaluated side by side: there is one share
+_SPREAD_SECONDS = (
+    0.1  # of an evaluation, from which it is worth its messages: two for each share, a few milliseconds each
+)
+
+
+def evaluated(secrecy: Secrecy, tables: Slopes, clock: Clock, team: Team) -> tuple[Float[np.ndarray, " B"], Slopes]:
+    """`secrecy(tables, clock)`, shared by a team where that is worth it; the same numbers to the last bit."""
+    step = secrecy.at_once
+    if team.alone or len(tables) <= step or secrecy.cost_seconds * len(tables) < _SPREAD_SECONDS:
+        return secrecy(tables, clock)
+    parts = (tables[begin : begin + step] for begin in range(0, len(tables), step))
+    found = list(team.shares(_evaluated_part, secrecy, parts, clock))
+    return np.concatenate([values for values, _ in found]), np.concatenate([slopes for _, slopes in found])
+
+
+def _evaluated_part(secrecy: Secrecy, tables: Slopes, clock: Clock) -> tuple[Float[np.ndarray, " B"], Slopes]:
+    return secrecy(tables, clock)
 
 
 def row_measure(objective: Objective) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]:
@@ -107,7 +131,7 @@ class _RowObjective:
 class NoSecrecy:
     """No bits at all: for searches that maximise a task alone."""
 
-    kind, reason, cost_seconds = "exact", "", 1e-3
+    kind, reason, cost_seconds, at_once = "exact", "", 1e-3, ALL_AT_ONCE
 
     def __call__(self, tables: Slopes, clock: Clock) -> tuple[np.ndarray, Slopes]:
         """See `Secrecy`."""
@@ -122,7 +146,7 @@ class BatchSecrecy:
 
     def __init__(self, space: Space, objective: Objective):
         self.tree = BatchTree(space.hidden, space.available, stationary=space.stationary)
-        self._measure = row_measure(objective)
+        self._measure, self.at_once = row_measure(objective), self.tree.at_once
         self.reason = f"all {self.tree.num_sequences:,.0f} possible sequences, policies side by side"
         self.cost_seconds = 4e-4 + 6e-8 * self.tree.places.size
 
@@ -134,7 +158,7 @@ class BatchSecrecy:
 class WalkSecrecy:
     """All sequences, one policy after the other: for trees and models that do not fit a batch."""
 
-    kind = "exact"
+    kind, at_once = "exact", 1
 
     def __init__(
         self, space: Space, objective: Objective, seconds: float, sequences: str, size: TreeSize | None = None
@@ -166,7 +190,7 @@ class WalkSecrecy:
 class WindowSecrecy:
     """The lower end of the bracket of one fixed window: what the policy hides at least, whatever the horizon."""
 
-    kind = "bracket"
+    kind, at_once = "bracket", 1
 
     def __init__(self, space: Space, radius: int, seconds: float):
         self._space, self.radius, self.cost_seconds = space, radius, seconds
@@ -195,14 +219,14 @@ class Estimate:
 class SampleSecrecy:
     """A sample average. As a `Secrecy` it has common random numbers: the same draws for every table, so that they compare."""
 
-    kind = "sampled"
+    kind, at_once = "sampled", 1
 
-    def __init__(self, space: Space, objective: Objective, sequences: int, seed: int, reason: str):
+    def __init__(self, space: Space, objective: Objective, sequences: int, seed: int, reason: str, team: Team = ALONE):
         if space.hidden.path is not None:
             raise InputError(
                 "secret", ["a whole path cannot be searched on samples: use gradients='exact', without features"]
             )
-        self._space, self._sequences, self.seed = space, sequences, seed
+        self._space, self._sequences, self.seed, self._team = space, sequences, seed, team
         self._objective: Objective = objective
         self.reason = f"sampled sequences: {reason}"
         hidden = space.hidden
@@ -226,10 +250,10 @@ class SampleSecrecy:
         layers = space.layers if space.hidden.kernel.is_sparse and not on_accelerator(chain) else None
         if isinstance(layers, Layers):
             events = layers.draw(table, sequences, np.random.default_rng(seed))
-            posterior, slope = layers.gradient(table, events, _advantages, clock)
+            posterior, slope = layers.gradient(table, events, _advantages, clock, self._team)
             estimate = _estimate(posterior)
         else:
-            found, slope = sampled_gradient(chain, sequences=sequences, seed=seed, clock=clock)
+            found, slope = sampled_gradient(chain, sequences=sequences, seed=seed, clock=clock, workers=self._team)
             estimate = Estimate(found.bits, found.std_error, sequences)
         if self._objective != "leakage":
             return estimate, slope
@@ -239,7 +263,11 @@ class SampleSecrecy:
     def estimate(self, table: Float[np.ndarray, "T C A"], sequences: int, seed: int, clock: Clock) -> Estimate:
         """The objective alone."""
         layers = self._space.layers
-        found = _estimate(layers.posteriors(table, layers.draw(table, sequences, np.random.default_rng(seed)), clock))
+        events = layers.draw(table, sequences, np.random.default_rng(seed))
+        if isinstance(layers, Layers):
+            found = _estimate(layers.posteriors(table, events, clock, self._team))
+        else:
+            found = _estimate(layers.posteriors(table, events, clock))
         if self._objective != "leakage":
             return found
         return replace(found, bits=found.bits - float(entropy_bits(self._space.chain(table).prior)))
@@ -277,6 +305,7 @@ def make_secrecy(
     sequences: int = 2000,
     seed: int = 0,
     time_limit: float | None = None,
+    team: Team = ALONE,
 ) -> Secrecy:
     """The evaluation that fits the class of policies: exact where the ascent is forecast to end within the time, else sampled.
 
@@ -327,7 +356,7 @@ def make_secrecy(
             "too many to enumerate" if math.isinf(seconds) else f"an exact gradient is forecast to take {seconds:.2g} s"
         )
         why = f"{cost}, and exact ascent is used up to {fits:.2g} s"
-    return SampleSecrecy(space, objective, sequences, seed, why)
+    return SampleSecrecy(space, objective, sequences, seed, why, team)
 
 
 def _counted(chain: Chain, time_limit: float | None) -> TreeSize | None:

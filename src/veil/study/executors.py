@@ -114,7 +114,10 @@ class Cluster:
         except BaseException:
             self._closing.close()
             raise
-        self.words = f"the Dask cluster {scheduler}" if scheduler else f"{workers} worker processes on this machine"
+        several = "es" if workers != 1 else ""
+        self.words = (
+            f"the Dask cluster {scheduler}" if scheduler else f"{workers} worker process{several} on this machine"
+        )
         self.dashboard = str(self._client.dashboard_link or "") if find_spec("bokeh") else ""
 
     def room(self) -> int:
