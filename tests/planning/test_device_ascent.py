@@ -14,6 +14,7 @@ import veil
 from tests.engine.chains import on_sparse_kernel
 from tests.planning.small_problems import drawn, random_problem
 from tests.planning.test_layers import SECRETS, corridor
+from tests.study.cluster import free_port
 from veil.common.errors import InputError, TooLargeError
 from veil.planning import device_plan
 from veil.planning.device_plan import Plan, Sizes, chosen_plan, make_plan, planned_bytes
@@ -179,6 +180,7 @@ def test_without_time_to_compile_the_policy_of_largest_return_is_returned():
 TWO_DEVICES = """
 import jax, numpy as np
 from tests.planning.test_layers import SECRETS, corridor
+from tests.study.cluster import free_port
 from tests.planning.small_problems import drawn
 from veil.planning.policy_class import make_space
 from veil.engine.device_steps import Span, place
@@ -212,6 +214,49 @@ def test_two_devices_share_the_sequences_and_find_the_same_gradient():
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "equal"
+
+
+SEARCH = """
+import sys
+import jax
+if len(sys.argv) > 1:
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    jax.distributed.initialize(sys.argv[1], num_processes=2, process_id=int(sys.argv[2]))
+assert len(jax.devices()) == 2
+import veil
+from tests.planning.test_device_ascent import solve
+from tests.planning.test_layers import corridor
+problem = corridor(veil.LastState(["r0c3"]))
+found = solve(problem, memory="timed", iterations=4, starts=2)
+print(found.settings["device"], found.opacity.bits.hex(), found.policy.probabilities.tobytes().hex())
+if len(sys.argv) > 1:
+    try:
+        solve(problem, time_limit=5)
+    except veil.InputError as error:
+        assert "several processes" in str(error)
+    else:
+        raise AssertionError("a time limit was taken")
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_of_jax_find_what_two_devices_of_one_find():
+    """`jax.distributed` on CPUs: each process has one device, collectives go through gloo."""
+    flags = {"JAX_PLATFORMS": "cpu", "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", SEARCH]
+    one = flags | {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+    wanted = subprocess.run(command, capture_output=True, text=True, timeout=600, env=os.environ | one, check=True)
+    address = f"127.0.0.1:{free_port()}"
+    each = os.environ | flags | {"XLA_FLAGS": "--xla_force_host_platform_device_count=1"}
+    pipe = subprocess.PIPE
+    both = [
+        subprocess.Popen([*command, address, str(number)], stdout=pipe, stderr=pipe, text=True, env=each)
+        for number in range(2)
+    ]
+    for process in both:
+        found, errors = process.communicate(timeout=600)
+        assert process.returncode == 0, errors
+        assert found.strip().splitlines()[-1] == wanted.stdout.strip()
 
 
 # The plan

@@ -35,7 +35,7 @@ def device_memory() -> int:
     """Bytes that the messages may take on the accelerator: half of what it offers."""
     import jax
 
-    statistics = jax.devices()[0].memory_stats() or {}
+    statistics = jax.local_devices()[0].memory_stats() or {}
     return int(statistics.get("bytes_limit", 2**33)) // 2
 
 

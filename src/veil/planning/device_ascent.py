@@ -18,6 +18,7 @@ from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Float
 
 from ..common.clock import Clock
+from ..common.errors import InputError
 from ..common.logs import device_log, device_log2_or_zero
 from ..engine.device_steps import Array, Fixed, Span, backward, forward, gradient_of, no_gradient, place
 from .device_layers import DeviceLayers, Rewards, draw_events, return_value, returns_and_gradient
@@ -175,6 +176,11 @@ class DeviceAscent(StochasticAscent):
 
     def __init__(self, task: Task, safe: Float[np.ndarray, "T C A"], options: SolveOptions):
         super().__init__(task, safe, options)
+        if jax.process_count() > 1 and np.isfinite(task.clock.time_limit):
+            remedy = "set iterations instead of time_limit"
+            raise InputError(
+                "solve", [f"several processes of JAX have to take the same steps, not the same time: {remedy}"]
+            )
         layers, space = task.space.layers, task.space
         assert isinstance(layers, DeviceLayers)
         self._layers = layers
