@@ -235,7 +235,7 @@ def rows_of(weight: list[float], message: list[list[float]]) -> Block:
 def test_merging_by_hand():
     block = rows_of([0.2, 0.6, 0.2], [[0.5, 0.5], [0.501, 0.499], [1.0, 0.0]])
     merging = Merging(0.01)
-    merged, place = merging.apply(block, None)
+    merged, place = merging.apply(block, None, 0)
     assert place is not None
     assert len(merged) == 2
     assert place[0] == place[1] != place[2]
@@ -247,14 +247,14 @@ def test_merging_by_hand():
     expected = float(np.array([0.2, 0.6]) @ divergence_bits(beliefs, mean))
     assert merging.error_bits == pytest.approx(expected, rel=1e-6)
     assert 0 < expected < 1e-6
-    merging.apply(block, None)
+    merging.apply(block, None, 0)
     assert merging.error_bits == pytest.approx(2 * expected, rel=1e-6)  # it adds up over the levels
 
 
 def test_merging_of_backward_messages_weighs_them_with_the_prior():
     """Messages that differ only where the state cannot be are the same to the observer."""
     block = rows_of([1.0, 1.0], [[1.0, 0.5, 0.0], [1.0, 0.5, 0.0]])
-    merged, place = Merging(1e-6).apply(block, np.array([0.5, 0.5, 0.0]))
+    merged, place = Merging(1e-6).apply(block, np.array([0.5, 0.5, 0.0]), 0)
     assert place is not None
     np.testing.assert_array_equal(place, [0, 0])
     np.testing.assert_array_equal(merged.true, [[[2.0, 1.0, 0.0]]])
@@ -267,7 +267,7 @@ def test_what_merged_backward_messages_may_cost_is_weighed_with_the_prior():
     block = Block(block.weight, block.message / block.message.max(axis=2, keepdims=True), block.count, None)
     prior = np.array([0.2, 0.8])
     merging = Merging(0.9)
-    merged, place = merging.apply(block, prior)
+    merged, place = merging.apply(block, prior, 0)
     assert place is not None
     np.testing.assert_array_equal(place, [0, 0])
     np.testing.assert_allclose(merged.true, [block.true.sum(axis=0)])
@@ -284,20 +284,20 @@ def test_histories_of_the_same_state_but_another_secret_are_kept_apart():
     message = np.array([[[0.5, 0.5], [0.0, 0.0]], [[0.0, 0.0], [0.5, 0.5]], [[0.0, 0.0], [0.5, 0.5]]])
     block = Block(np.array([0.25, 0.25, 0.5]), message, np.ones(3), None)
     merging = Merging(1e-3)
-    merged, place = merging.apply(block, None)
+    merged, place = merging.apply(block, None, 0)
     assert place is not None
     assert place[0] != place[1] == place[2]
     np.testing.assert_allclose(merged.true[place[1]], 0.75 * message[1])
     assert merging.error_bits == 0
     coarse = Merging(0.999)
-    coarse.apply(Block(block.weight, message * 0.9 + 0.025, block.count, None), None)
+    coarse.apply(Block(block.weight, message * 0.9 + 0.025, block.count, None), None, 0)
     assert coarse.error_bits > 0.1
 
 
 def test_nothing_to_merge_leaves_the_block_alone():
     block = rows_of([0.5, 0.5], [[0.5, 0.5], [0.25, 0.75]])
     for merging in (Merging(0.0), Merging(1e-3)):
-        assert merging.apply(block, None) == (block, None)
+        assert merging.apply(block, None, 0) == (block, None)
         assert merging.error_bits == 0
 
 

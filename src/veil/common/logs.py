@@ -8,6 +8,8 @@ from jaxtyping import Float
 if TYPE_CHECKING:
     import jax
 
+BITS_PER_NAT = float(1 / np.log(2.0))
+
 
 def log2_or_zero(values: np.ndarray) -> np.ndarray:
     """`log2(v)` where v > 0, and 0 where v = 0 (the convention `0 · log 0 = 0`)."""

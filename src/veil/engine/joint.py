@@ -16,7 +16,7 @@ from ..common.clock import UNLIMITED, Clock
 from ..common.logs import row_sums
 from .chain import Chain, Slopes
 from .threads import one_blas_thread
-from .tree import Block, Merging, Prefixes, Pruning, Suffixes, walk
+from .tree import Block, Merger, Merging, Prefixes, Pruning, Suffixes, walk
 
 DEFAULT_MEMORY = 2 * 2**30
 # Numbers of the joint table made at a time: small enough to stay in the cache while logarithms are taken.
@@ -58,7 +58,8 @@ class JointWalk:
 
     **Arguments:** `merge_tolerance`: see `Merging`; `memory_bytes`: budget for the messages; `clock`: see `walk`;
     `keep_events`: whether the sequences themselves are kept; `meet`: the time at which the sides meet, by default half
-    the horizon; `outer`: which side is walked, `"prefixes"` or `"suffixes"`; `prune_below`: see `Pruning`.
+    the horizon; `outer`: which side is walked, `"prefixes"` or `"suffixes"`; `prune_below`: see `Pruning`; `merger`: a rule
+    that merges in the place of `merge_tolerance`, a whole level at a time where that fits.
 
     After `run`: `num_sequences` met; `merge_error_bits` and `lost_mass`, which bound what merging and pruning changed;
     `root_slope`, `(F, N)`, the gradient in `hidden.root` (events that are possible, in order), where a gradient was asked.
@@ -74,6 +75,7 @@ class JointWalk:
     meet: int | None = None
     outer: str = "prefixes"
     prune_below: float = 0.0
+    merger: Merger | None = None
     num_sequences: float = field(default=0.0, init=False)
     merge_error_bits: float = field(default=0.0, init=False)
     lost_mass: float = field(default=0.0, init=False)
@@ -84,7 +86,7 @@ class JointWalk:
         """Feed the whole table to the objective; with `gradient`, pull its gradients back to the policy's table."""
         hidden = self.chain.hidden
         meet = (hidden.horizon + 1) // 2 if self.meet is None else self.meet
-        merging, pruning = Merging(self.merge_tolerance), Pruning(self.prune_below)
+        merging, pruning = self.merger or Merging(self.merge_tolerance), Pruning(self.prune_below)
         slopes = Slopes(self.chain) if gradient else None
         prefixes = Prefixes(self.chain, meet, merging, pruning, slopes, self.keep_events)
         suffixes = Suffixes(self.chain, meet, merging, pruning, slopes, self.keep_events)
@@ -110,6 +112,8 @@ class JointWalk:
         hidden = self.chain.hidden
         values = hidden.label.shape[1]
         numbers = hidden.num_states * values * (5 + 2 * len(hidden.channels)) * max(1, hidden.num_events)
+        if self.merger is not None:  # of the levels above, which are no larger, only the messages are kept
+            return max(1, int(self.memory_bytes / 2 / (8 * (numbers + hidden.num_states * values * levels))))
         return max(1, int(self.memory_bytes / 2 / (8 * numbers * (levels + 2))))
 
     def _walk(self, direction: Prefixes | Suffixes, leaf: Callable, with_slopes: bool) -> np.ndarray | None:
@@ -167,7 +171,7 @@ class JointWalk:
 
     def _count(self, joint: np.ndarray, outer: Block, inner: Block) -> None:
         possible = row_sums(joint) > 0
-        if self.merge_tolerance > 0:
+        if self.merge_tolerance > 0 or self.merger is not None:
             counts = (outer.count[:, None] * inner.count).ravel()
             self.num_sequences += float(counts[possible].sum())
         else:

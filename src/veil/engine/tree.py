@@ -56,6 +56,20 @@ class Block:
         """The unscaled messages."""
         return self.weight[:, None, None] * self.message
 
+    def merged(self, index: Int[np.ndarray, " m"], inverse: Int[np.ndarray, " n"], *, forward: bool) -> "Block":
+        """The sums of rows: row i goes into row `inverse[i]`, whose events are those of row `index[j]`.
+
+        Forward messages are scaled to sum to one, backward ones to a maximum of one.
+        """
+        flat, size = self.message.reshape(len(self), -1), len(index)
+        summed = np.zeros((size, flat.shape[1]))
+        np.add.at(summed, inverse, self.weight[:, None] * flat)
+        scale = summed.sum(axis=1) if forward else summed.max(axis=1)
+        message = np.divide(summed, scale[:, None], out=np.zeros_like(summed), where=scale[:, None] > 0)
+        count = np.bincount(inverse, weights=self.count, minlength=size)
+        events = None if self.events is None else self.events[index]
+        return Block(scale, message.reshape(size, *self.message.shape[1:]), count, events)
+
     def lifted(self, label: Float[np.ndarray, "N Z"]) -> "Block":
         """One message for each value of the secret, from one message and the label of the hidden states."""
         return Block(self.weight, self.message * label.T, self.count, self.events)
@@ -78,6 +92,20 @@ class Direction(Protocol):
         ...
 
 
+class Merger(Protocol):
+    """A rule by which rows of a level become one, and the bits by which that may have raised H, added up."""
+
+    error_bits: float
+
+    def apply(self, block: Block, prior: np.ndarray | None, time: int) -> tuple[Block, np.ndarray | None]:
+        """The merged block and, for each row of the old one, its row in the new one (None: nothing merged).
+
+        **Arguments:** `prior`, `(N,)`: `P(x_t)`, which turns backward messages into posteriors; None for forward ones; `time`:
+        t.
+        """
+        ...
+
+
 @dataclass
 class Merging:
     """Rows whose scaled messages agree to `tolerance` become one, and what that may have changed is added up.
@@ -89,37 +117,40 @@ class Merging:
     tolerance: float = 0.0
     error_bits: float = 0.0
 
-    def apply(self, block: Block, prior: np.ndarray | None) -> tuple[Block, np.ndarray | None]:
-        """The merged block and, for each row of the old one, its row in the new one (None: nothing merged).
-
-        **Arguments:** `prior`, `(N,)`: `P(x_t)`, which turns backward messages into posteriors; None for forward ones.
-        """
+    def apply(self, block: Block, prior: np.ndarray | None, time: int) -> tuple[Block, np.ndarray | None]:
+        """See `Merger`."""
         if self.tolerance <= 0 or len(block) < 2:
             return block, None
-        flat = block.message.reshape(len(block), -1)
-        weighted = flat if prior is None else flat * np.tile(prior, block.message.shape[1])
-        totals = weighted.sum(axis=1)
-        beliefs = np.divide(weighted, totals[:, None], out=np.zeros_like(weighted), where=totals[:, None] > 0)
+        beliefs, mass = beliefs_of(block, prior)
         # A belief and its rounding agree to the tolerance; backward messages may differ where the prior is zero.
         keys = np.round(beliefs / self.tolerance)
         _, index, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
         inverse = inverse.ravel()
         if len(index) == len(block):
             return block, None
-        size = len(index)
-        mass = block.weight * totals
-        summed = np.zeros((size, flat.shape[1]))
-        np.add.at(summed, inverse, block.weight[:, None] * flat)
-        scale = summed.sum(axis=1) if prior is None else summed.max(axis=1)
-        message = np.divide(summed, scale[:, None], out=np.zeros_like(summed), where=scale[:, None] > 0)
-        mean = np.zeros_like(summed)
-        np.add.at(mean, inverse, mass[:, None] * beliefs)
-        total = np.bincount(inverse, weights=mass, minlength=size)
-        mean = np.divide(mean, total[:, None], out=np.zeros_like(mean), where=total[:, None] > 0)
+        mean = means(beliefs, mass, inverse)
         self.error_bits += max(0.0, float(mass @ divergence_bits(beliefs, mean[inverse])))
-        count = np.bincount(inverse, weights=block.count, minlength=size)
-        events = None if block.events is None else block.events[index]
-        return Block(scale, message.reshape(size, *block.message.shape[1:]), count, events), inverse
+        return block.merged(index, inverse, forward=prior is None), inverse
+
+
+def beliefs_of(block: Block, prior: np.ndarray | None) -> tuple[Float[np.ndarray, "n VN"], Float[np.ndarray, " n"]]:
+    """The posteriors of the states that the rows of a block leave, and the probability of each row; see `Merger`."""
+    flat = block.message.reshape(len(block), -1)
+    weighted = flat if prior is None else flat * np.tile(prior, block.message.shape[1])
+    totals = weighted.sum(axis=1)
+    beliefs = np.divide(weighted, totals[:, None], out=np.zeros_like(weighted), where=totals[:, None] > 0)
+    return beliefs, block.weight * totals
+
+
+def means(
+    beliefs: Float[np.ndarray, "n K"], mass: Float[np.ndarray, " n"], inverse: Int[np.ndarray, " n"]
+) -> Float[np.ndarray, "m K"]:
+    """The mean of the beliefs that become one, for each row of the merged block."""
+    size = inverse.max() + 1
+    mean = np.zeros((size, beliefs.shape[1]))
+    np.add.at(mean, inverse, mass[:, None] * beliefs)
+    total = np.bincount(inverse, weights=mass, minlength=size)
+    return np.divide(mean, total[:, None], out=np.zeros_like(mean), where=total[:, None] > 0)
 
 
 @dataclass
@@ -152,7 +183,7 @@ class Prefixes:
 
     chain: Chain
     end: int
-    merging: Merging = field(default_factory=Merging)
+    merging: Merger = field(default_factory=Merging)
     pruning: Pruning = field(default_factory=Pruning)
     slopes: Slopes | None = None
     keep_events: bool = False
@@ -206,7 +237,7 @@ class Prefixes:
         history = None if block.events is None else np.column_stack([block.events[nodes], events.astype(np.int32)])
         children = Block(block.weight[nodes] * probability, message, block.count[nodes], history)
         lifts = self._lifts_at(level + 1)
-        children, merged = self.merging.apply(children.lifted(hidden.label) if lifts else children, None)
+        children, merged = self.merging.apply(children.lifted(hidden.label) if lifts else children, None, level + 1)
 
         def pull_back(slope: np.ndarray) -> np.ndarray:
             slope = _through(slope, merged, hidden.label if lifts else None)
@@ -225,7 +256,7 @@ class Suffixes:
 
     chain: Chain
     begin: int
-    merging: Merging = field(default_factory=Merging)
+    merging: Merger = field(default_factory=Merging)
     pruning: Pruning = field(default_factory=Pruning)
     slopes: Slopes | None = None
     keep_events: bool = False
@@ -274,7 +305,7 @@ class Suffixes:
             history = np.column_stack([newest, block.events[parents]])
         children = Block(block.weight[parents] * scale, message, block.count[parents], history)
         lifts = self._lifts_at(time)
-        children, merged = self.merging.apply(children.lifted(hidden.label) if lifts else children, occupied)
+        children, merged = self.merging.apply(children.lifted(hidden.label) if lifts else children, occupied, time)
 
         def pull_back(slope: np.ndarray) -> np.ndarray:
             slope = _through(slope, merged, hidden.label if lifts else None)

@@ -13,6 +13,7 @@ from ..common.errors import TooLargeError
 from ..common.logs import entropy_bits, log2_of_count
 from ..common.workers import ALONE
 from ..engine.chain import Chain
+from ..engine.clustering import Clustering, Stakes
 from ..engine.joint import JointWalk, Walk
 from ..engine.size import TreeSize, tree_size
 from ..engine.sparse_walk import SparseWalk
@@ -34,19 +35,22 @@ _VALUE_SHARE, _SLOPE_SHARE, _NARROWER = 0.25, 0.7, 3
 _ENOUGH_SECONDS = 1e9  # more than any time limit
 # A window that is too wide for the budget is walked without its rarest histories.
 _PRUNINGS = (1e-6, 1e-7, 1e-8, 1e-9, 1e-10)
-# Merging in windows that take more than this share of the time to enumerate: the first tolerance of a belief, the share of
-# the width that merging may cost, by how many steps windows then grow, and by what that multiplies the time (measured on the
-# paper's grid).
+# Merging in windows that take more than this share of the time to enumerate: the bits of a cluster, as a share of the width;
+# the share of the width that merging may cost; by how many steps windows then grow, and by what a step more multiplies the
+# time (measured on the paper's grid).
 _ENUMERATED_SHARE = 0.02
-_TOLERANCE, _CHARGED_SHARE, _STRIDE, _WINDOW_GROWTH = 3e-3, 0.25, 2, 1.8
+_CLUSTER_SHARE, _CHARGED_SHARE, _STRIDE, _STEP_GROWTH = 3e-5, 0.6, 4, 1.12
+_FINEST = 0.05  # of the bits of a cluster, at a time
+# Of the width that is wanted, what a window alone is to leave; the rest is for merging.
+_WINDOW_SHARE = 0.35
 
 
 @dataclass(frozen=True)
 class Bounds:
     """The best bounds so far, and the window that the last step reached.
 
-    `pruned_below` and `merged`: what was left out of it, and the tolerance to which its histories were merged; `walked`: the
-    widest window whose histories were kept apart.
+    `pruned_below` and `merged`: what was left out of it, and the bits that each cluster of merged histories might cost;
+    `walked`: the widest window whose histories were kept apart.
     """
 
     lower: float
@@ -214,28 +218,52 @@ def _merged(chain: Chain, budget: Budget, best: Bounds, radius: int, width: floa
     """Bounds from longer and longer windows whose histories and continuations are merged where they nearly agree.
 
     Merging never lowers H, and raises it by at most what is charged (`docs/maths.md`): the forgetting window still bounds
-    from above, the revealing one less its charge from below. The tolerance follows the charge, which falls with its square.
+    from above, the revealing one less its charge from below. What a cluster may cost follows the width; the charge falls
+    with its root, while the time grows with the inverse of that.
     """
-    clock, tolerance, taken = budget.clock, _TOLERANCE, 0.0
-    while chain.hidden.num_states <= COUNTED_STATES:
-        begin = clock.spent
-        try:
+    if chain.hidden.num_states > COUNTED_STATES:
+        return
+    clock, share, course, taken = budget.clock, _CLUSTER_SHARE, _Course(width), 0.0
+    try:
+        stakes = Stakes.of(chain, clock)
+        while True:
+            begin, threshold = clock.spent, share * max(best.width, width)
             pair = _Pair.around(chain, radius, clock)
-            lower, upper, charged, sequences = pair.evaluate(
-                budget, tolerance=tolerance, spread=taken > _SPREAD_SECONDS
-            )
-        except (OutOfTime, TooLargeError):
-            return
-        if upper < best.upper or lower > best.lower:
-            best = best.improved(lower, upper, radius, sequences, merged=tolerance)
-            yield best
-        taken = clock.spent - begin
-        if best.width <= width or pair.window.is_whole(chain) or _WINDOW_GROWTH * taken > clock.left:
-            return
-        if charged > _CHARGED_SHARE * best.width:
-            tolerance *= max(0.25, math.sqrt(_CHARGED_SHARE / 2 * best.width / charged))
-        else:
-            radius = min(radius + _STRIDE, chain.hidden.horizon + 1)
+            clusters, spread = _Clusters(stakes, threshold), taken > _SPREAD_SECONDS
+            lower, upper, charged, sequences = pair.evaluate(budget, clusters=clusters, spread=spread)
+            taken = clock.spent - begin
+            if upper < best.upper or lower > best.lower:
+                best = best.improved(lower, upper, radius, sequences, merged=threshold)
+                yield best
+            finer = 1.0
+            if charged > _CHARGED_SHARE * best.width:
+                finer = max(_FINEST, (0.8 * _CHARGED_SHARE * best.width / charged) ** 2)
+            steps = 0 if pair.window.is_whole(chain) else course.steps(radius, upper - lower - charged)
+            forecast = taken * _STEP_GROWTH**steps / math.sqrt(finer)
+            if best.width <= width or (steps == 0 and finer == 1) or forecast > clock.left:
+                return
+            share, radius = share * finer, min(radius + steps, chain.hidden.horizon + 1)
+    except (OutOfTime, TooLargeError):
+        return
+
+
+class _Course:
+    """By how many steps windows are to grow to reach a width, at the pace of the last two."""
+
+    def __init__(self, width: float):
+        self._wanted = _WINDOW_SHARE * width
+        self._last: tuple[int, float] | None = None
+
+    def steps(self, radius: int, width: float) -> int:
+        """The steps from a window that leaves a width by itself: half the way, and none where it is narrow enough."""
+        last, self._last = self._last, (radius, width)
+        if width <= self._wanted and self._wanted > 0:
+            return 0
+        if last is None or self._wanted == 0 or radius == last[0] or width >= last[1]:
+            return _STRIDE
+        pace = (width / last[1]) ** (1 / (radius - last[0]))
+        missing = next((n for n in range(4 * _STRIDE) if width * pace**n <= self._wanted), 4 * _STRIDE)
+        return math.ceil(missing / 2)
 
 
 def _pruned(pair: "_Pair", budget: Budget, best: Bounds, radius: int, width: float) -> Iterator[Bounds]:
@@ -311,15 +339,15 @@ class _Pair:
         return total
 
     def evaluate(
-        self, budget: Budget, below: float = 0.0, *, tolerance: float = 0.0, spread: bool = False
+        self, budget: Budget, below: float = 0.0, *, clusters: "_Clusters | None" = None, spread: bool = False
     ) -> tuple[float, float, float, int]:
         """Lower and upper bound, the bits that pruning or merging may have cost, and the sequences met.
 
-        `spread`: whether the two ends are worth two workers.
+        `clusters`: how histories and continuations are merged; `spread`: whether the two ends are worth two workers.
         """
         most = log2_of_count(self.cuts[0].chain.hidden.num_values)
         asked = [
-            _End(cut, size, budget.memory_bytes, below, tolerance)
+            _End(cut, size, budget.memory_bytes, below, clusters)
             for cut, size in zip(self.cuts, self.sizes, strict=True)
         ]
         team = budget.team if spread else ALONE
@@ -329,6 +357,13 @@ class _Pair:
         return *ends, lost + charged, upper.num_sequences
 
 
+class _Clusters(NamedTuple):
+    """What is at stake in a chain's histories and continuations, and the bits by which a cluster of them may raise H."""
+
+    stakes: Stakes
+    threshold: float
+
+
 class _End(NamedTuple):
     """What is walked for one end of a bracket."""
 
@@ -336,7 +371,7 @@ class _End(NamedTuple):
     size: TreeSize | None
     memory_bytes: int
     prune_below: float
-    tolerance: float
+    clusters: _Clusters | None
 
 
 class _Walked(NamedTuple):
@@ -349,12 +384,22 @@ class _Walked(NamedTuple):
 
 
 def _walked(_: None, end: _End, clock: Clock) -> _Walked:
-    walk, objective = (
-        _walk(end.cut, end.size, end.memory_bytes, clock, end.prune_below, end.tolerance),
-        EntropyObjective(),
-    )
+    objective = EntropyObjective()
+    walk = _clustered(end, *end.clusters, clock) if end.clusters else _walk(*end[:3], clock, end.prune_below)
     walk.run(objective)
     return _Walked(objective.bits, walk.lost_mass, walk.merge_error_bits, int(walk.num_sequences))
+
+
+def _clustered(end: _End, stakes: Stakes, threshold: float, clock: Clock) -> Walk:
+    meet = stakes.meet(end.cut)
+    return JointWalk(
+        end.cut.chain,
+        memory_bytes=end.memory_bytes,
+        clock=clock,
+        meet=meet,
+        outer="suffixes" if meet > end.cut.chain.hidden.split_time else "prefixes",
+        merger=Clustering(stakes, end.cut.begin, threshold),
+    )
 
 
 def _size(cut: Cut, clock: Clock) -> TreeSize | None:
@@ -362,14 +407,11 @@ def _size(cut: Cut, clock: Clock) -> TreeSize | None:
     return None if cut.chain.hidden.num_states > COUNTED_STATES else tree_size(cut.chain, clock)
 
 
-def _walk(
-    cut: Cut, size: TreeSize | None, memory_bytes: int, clock: Clock, prune_below: float, tolerance: float = 0.0
-) -> Walk:
+def _walk(cut: Cut, size: TreeSize | None, memory_bytes: int, clock: Clock, prune_below: float) -> Walk:
     if size is None:
         return SparseWalk(cut.chain, memory_bytes, clock, prune_below=prune_below)
-    return JointWalk(
-        cut.chain, tolerance, memory_bytes, clock, meet=size.meet, outer=size.outer, prune_below=prune_below
-    )
+    meeting = {"meet": size.meet, "outer": size.outer}
+    return JointWalk(cut.chain, memory_bytes=memory_bytes, clock=clock, prune_below=prune_below, **meeting)
 
 
 def end_gradient(

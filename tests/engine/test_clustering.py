@@ -1,0 +1,158 @@
+"""Clusters of histories: what merging them changes is never more than what is charged for it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import veil
+from tests.engine.chains import chain_of, small_cases, total_of
+from veil.engine import clustering
+from veil.engine.chain import Chain, make_chain
+from veil.engine.clustering import Clustering, Stakes, clusters
+from veil.engine.joint import JointWalk
+from veil.engine.tree import Block
+from veil.engine.window import Cut, Window
+
+KINDS = ("last", "initial", "at", "automaton")
+ROUNDING = 1e-12
+GROUPS = veil.InitialState({"low": [0, 1], "high": [2, 3, 4, 5]})
+
+
+def check_window(chain: Chain, stakes: Stakes, radius: int, threshold: float) -> tuple[float, float]:
+    """What merging changed in the window that reveals and what was charged; neither end may be lowered."""
+    losses = []
+    for reveal in (False, True):
+        cut = Cut(chain, Window.around(chain, radius), reveal=reveal)
+        meet = stakes.meet(cut)
+        outer = "suffixes" if meet > cut.chain.hidden.split_time else "prefixes"
+        merged = JointWalk(cut.chain, meet=meet, outer=outer, merger=Clustering(stakes, cut.begin, threshold))
+        losses.append((total_of(merged) - total_of(JointWalk(cut.chain)), merged.merge_error_bits))
+    (upper, _), (loss, charged) = losses
+    assert upper >= -ROUNDING
+    assert -ROUNDING <= loss <= charged + ROUNDING
+    return loss, charged
+
+
+def check_cases(kind: str, count: int) -> int:
+    """All windows of some problems with coarse clusters; how many windows lost more than rounding."""
+    lossy = 0
+    for case in small_cases(count, kind, work=1_000):
+        chain = chain_of(case)
+        stakes = Stakes.of(chain)
+        for radius in range(case.spec.horizon + 2):
+            lossy += sum(check_window(chain, stakes, radius, threshold)[0] > 1e-6 for threshold in (0.3, 0.01))
+    return lossy
+
+
+@pytest.mark.parametrize("numbers", [1.0, 4e6], ids=["tangents carried on", "tangents of each window"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_merging_costs_at_most_what_is_charged(monkeypatch: pytest.MonkeyPatch, kind: str, numbers: float):
+    monkeypatch.setattr(clustering, "_ROWS_APART", 2)  # merge up to the secret's time
+    monkeypatch.setattr(clustering, "_TANGENT_NUMBERS", numbers)
+    assert check_cases(kind, 8) >= 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("apart", [2, 30])
+@pytest.mark.parametrize("numbers", [1.0, 300.0, 4e6])
+@pytest.mark.parametrize("kind", KINDS)
+def test_merging_costs_at_most_what_is_charged_in_many_problems(
+    monkeypatch: pytest.MonkeyPatch, kind: str, numbers: float, apart: int
+):
+    monkeypatch.setattr(clustering, "_ROWS_APART", apart)
+    monkeypatch.setattr(clustering, "_TANGENT_NUMBERS", numbers)
+    assert check_cases(kind, 250) >= 20
+
+
+def mixing_chain(secret: veil.LastState | veil.InitialState | veil.StateAt) -> Chain:
+    rng = np.random.default_rng(0)
+    model = veil.Model(rng.dirichlet(np.full(6, 2.0), size=(6, 2)), np.zeros((6, 2)), np.full(6, 1 / 6))
+    observer = veil.Observer(rng.dirichlet(np.ones(2), size=6))
+    problem = veil.Problem(model, observer, secret, 9)
+    return make_chain(problem, veil.MarkovPolicy.uniform(problem))
+
+
+@pytest.mark.parametrize("secret", [veil.LastState({0, 1}), GROUPS], ids=["last", "initial"])
+def test_near_beliefs_cost_the_square_of_their_distance(monkeypatch: pytest.MonkeyPatch, secret):
+    monkeypatch.setattr(clustering, "_ROWS_APART", 4)
+    chain = mixing_chain(secret)
+    stakes = Stakes.of(chain)
+    found = [check_window(chain, stakes, 9, threshold) for threshold in (1e-3, 1e-4, 1e-5, 1e-6)]
+    charges = [charged for _, charged in found]
+    assert charges == sorted(charges, reverse=True)
+    assert 0 < charges[-1] < 0.05 * charges[0]
+    assert all(loss > 0.01 * charged for loss, charged in found[:-1])  # the charge is of the order of the loss
+
+
+def test_what_is_at_stake_is_the_width_of_a_window():
+    """`Σ_x P(x_t) g_t(x) = I(Z; X_t | O_{t+1} …)`, and a tangent that was carried on bounds that of a longer window."""
+    chain = mixing_chain(veil.LastState({0, 1}))
+    stakes = Stakes.of(chain)
+    widths = []
+    for radius in range(9):
+        window = Window.around(chain, radius)
+        cut = Cut(chain, window, reveal=True).chain
+        told = total_of(JointWalk(cut))
+        forgotten = JointWalk(
+            Chain(replace(cut.hidden, first=sp.csr_array(cut.hidden.start[:, None])), cut.table, stationary=True)
+        )
+        widths.append(total_of(forgotten) - told)
+        assert stakes.before[9 - radius] @ chain.occupancies[9 - radius] == pytest.approx(widths[-1], abs=1e-12)
+    carried = chain.pull(stakes.before[4], 3) @ chain.occupancies[3]
+    assert carried == pytest.approx(widths[5])
+    assert carried > widths[6] > 0
+
+
+def test_what_is_at_stake_after_a_first_state_is_the_width_of_a_window():
+    chain = mixing_chain(GROUPS)
+    stakes = Stakes.of(chain)
+    assert sorted(stakes.before) == [0]
+    assert sorted(stakes.after) == list(range(1, 10))
+    for radius in range(1, 9):
+        window = Window.around(chain, radius)
+        told, forgotten = (total_of(JointWalk(Cut(chain, window, reveal=reveal).chain)) for reveal in (True, False))
+        assert stakes.after[radius].sum() == pytest.approx(forgotten - told)
+
+
+def test_where_the_sides_meet(monkeypatch: pytest.MonkeyPatch):
+    """As far from the secret's time as all rows can be kept apart: two events, 2^3 rows within three steps."""
+    monkeypatch.setattr(clustering, "_ROWS_APART", 15)
+    for secret, meet in ((veil.LastState({0, 1}), 3), (GROUPS, 2), (veil.StateAt(4, {0, 1}), 4)):
+        chain = mixing_chain(secret)
+        cut = Cut(chain, Window.around(chain, 6), reveal=False)
+        assert Stakes.of(chain).meet(cut) == meet, secret
+
+
+def test_clusters_by_hand():
+    beliefs = np.array([[0.5, 0.5, 0.0], [0.51, 0.49, 0.0], [0.9, 0.1, 0.0], [0.0, 0.5, 0.5], [0.0, 0.0, 1.0]])
+    bits = np.array([1.0, 1.0, 1.0, 1.0, 1e-3])
+    fine = clusters(beliefs, bits, 1e-9)
+    assert len(set(fine)) == 5
+    middle = clusters(beliefs, bits, 0.01)  # the first two differ by 2% and 4%: 0.04²/2 · 2 bits
+    assert middle[0] == middle[1]
+    assert len(set(middle)) == 4
+    coarse = clusters(beliefs, bits, 1.5)  # two supports have no more at stake
+    assert coarse[3] == coarse[4]
+    assert len(set(coarse[:3])) == 2
+    assert len(set(clusters(beliefs, bits, 10.0))) == 1
+    assert len(set(clusters(np.ones((4, 1)), np.ones(4), 1e-9))) == 1  # equal beliefs
+
+
+def test_the_charge_by_hand():
+    """Two beliefs (1 ± 0.1) around their mean: ε = δ = 0.1 and 0.1 · 0.2 / 0.9 of the bits; another support costs them all."""
+    stakes = Stakes({0: np.zeros(2), 1: np.array([0.3, 0.1])}, {}, 0)
+    message = np.array([[[0.55, 0.45]], [[0.45, 0.55]]])
+    merging = Clustering(stakes, 1, 1.0)
+    merged, place = merging.apply(Block(np.array([0.2, 0.2]), message, np.ones(2), None), None, 0)
+    assert place is not None
+    np.testing.assert_allclose(merged.true, [[[0.2, 0.2]]])
+    assert merging.error_bits == pytest.approx(0.1 * 0.2 / 0.9 * 0.08, rel=1e-12)
+    block = Block(np.array([0.2, 0.2]), np.array([[[0.5, 0.5]], [[0.0, 1.0]]]), np.ones(2), None)
+    for threshold, charged in ((1.0, 0.4 * 0.1 + 0.2 * 0.5 * 0.2), (0.01, 0.0)):
+        merging = Clustering(stakes, 1, threshold)
+        merging.apply(block, None, 0)
+        assert merging.error_bits == pytest.approx(charged, abs=1e-15)
+    lifted = Block(np.array([0.2, 0.2]), np.repeat(message, 2, axis=1) / 2, np.ones(2), None)
+    assert Clustering(stakes, 1, 1.0).apply(lifted, None, 0)[1] is None  # the secret is never merged
