@@ -1,14 +1,18 @@
 """How strong the tests of a room are: small seeded changes of its code, each of which the room's tests should notice.
 
 `python -m tests.mutants --room proof --count 60 --seed 0` copies `src` to a temporary folder, changes one place of one module
-there, and runs the room's tests on that copy, quickest files first. A change that no test notices is printed as a survivor:
-either a test is missing, or the change is equivalent (the program does the same). The working tree is never touched.
+there, and runs on that copy the tests of the room that run the changed line, quickest first. A change that no test notices is
+printed as a survivor: either a test is missing, or the change is equivalent (the program does the same). Which lines each test
+runs is found once and kept in `out/mutants`. The working tree is otherwise not touched.
 """
 
 import argparse
 import ast
 import compileall
 import copy
+import hashlib
+import json
+import math
 import os
 import random
 import shutil
@@ -32,14 +36,21 @@ OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
 }  # fmt: skip
 NAMES = {"min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum", "all": "any", "any": "all"}
 CHECKS = ("require", "_require", "check")  # calls whose only effect is to raise
+# Seconds of tests, as traced, that run the changed line: nearly every change is noticed in the first of them.
+_PICKED_SECONDS = 60.0
+_NORMAL_95 = 1.959964  # quantile of the normal distribution, for the interval of the score
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A module with one change: its path below `src`, the line, the change in words, and the whole text."""
+    """A module with one change: its path below `src`, its lines, the change in words, and the whole text.
+
+    `lines` are those of the statement up to the change, and all of the module where the change is outside of functions.
+    """
 
     path: Path
     line: int
+    lines: range
     change: str
     text: str
 
@@ -76,21 +87,26 @@ def called(node: ast.AST) -> str:
     return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
-def places(parent: ast.AST) -> Iterator[tuple[ast.AST, str, int | None, ast.AST]]:
-    """Each node below one as (parent, field, index in it, node), without annotations and the texts of messages."""
+def places(parent: ast.AST, lines: range) -> Iterator[tuple[ast.AST, str, int | None, ast.AST, range]]:
+    """Each node below one as (parent, field, index in it, node, lines), without annotations and the texts of messages."""
     for name, value in ast.iter_fields(parent):
         if name in ("annotation", "returns", "decorator_list"):
             continue
+        inside = isinstance(parent, ast.FunctionDef) and name == "body"
         for index, node in enumerate(value) if isinstance(value, list) else [(None, value)]:
             if isinstance(node, ast.AST) and not isinstance(node, ast.JoinedStr):
-                yield parent, name, index, node
-                yield from places(node)
+                local = inside or lines.start > 0
+                begin = node.lineno if local and isinstance(node, ast.stmt) else lines.start
+                within = range(begin, max(begin, getattr(node, "end_lineno", begin)) + 1) if local else lines
+                yield parent, name, index, node, within
+                yield from places(node, within)
 
 
 def mutants_of(path: Path) -> Iterator[Mutant]:
     """All mutants of a module."""
-    tree = ast.parse(path.read_text("utf-8"))
-    for parent, name, index, node in list(places(tree)):
+    source = path.read_text("utf-8")
+    tree = ast.parse(source)
+    for parent, name, index, node, lines in list(places(tree, range(source.count("\n") + 1))):
         for other in changes(node):
             before, after = (" ".join(ast.unparse(one).split()) for one in (node, other))
             field = getattr(parent, name)
@@ -104,89 +120,137 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
             else:
                 field[index] = node
             line = getattr(node, "lineno", 0)
-            yield Mutant(path.relative_to(ROOT / "src"), line, f"{before[:90]}  ->  {after[:90]}", text)
+            yield Mutant(path.relative_to(ROOT / "src"), line, lines, f"{before[:90]}  ->  {after[:90]}", text)
 
 
-def run(source: Path, files: list[Path], limit: float) -> tuple[bool, float]:
-    """Whether the tests of some files pass on a copy of the sources within a time limit, and the seconds they took."""
-    variables = {"PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
+@dataclass(frozen=True)
+class Traced:
+    """A test of the room: its name, the seconds it took, and the lines of each module that it ran."""
+
+    name: str
+    seconds: float
+    lines: dict[str, frozenset[int]]
+
+
+def run(source: Path, arguments: list[str], limit: float, **variables: str) -> int | None:
+    """The exit status of pytest on a copy of the sources; None where it did not end within the time limit."""
+    variables |= {"PYTHONPATH": f"{source}{os.pathsep}{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"}
     variables |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", "-m", "not slow"]
-    begun = time.monotonic()
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "-m", "not slow", *arguments]
     child = subprocess.Popen(
-        [*command, *map(str, files)], cwd=ROOT, env=os.environ | variables, start_new_session=True,
+        command, cwd=ROOT, env=os.environ | variables, start_new_session=True,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        passed = child.wait(limit) == 0
+        return child.wait(limit)
     except subprocess.TimeoutExpired:
-        passed = False
+        return None
     finally:
         if child.poll() is None:
             os.killpg(child.pid, signal.SIGKILL)  # with the processes that a test started
             child.wait()
-    return passed, time.monotonic() - begun
 
 
-def quick_files(source: Path, room: str, longest: float) -> tuple[list[Path], float]:
-    """The test files of a room that pass within a time on the unchanged sources, quickest first, and their total time."""
-    taken: dict[Path, float] = {}
-    for file in sorted((ROOT / "tests" / room).rglob("test_*.py")):
-        passed, seconds = run(source, [file], longest)
-        words = f"{seconds:.1f} s" if passed else "left out: it fails or takes too long"
-        print(f"{file.relative_to(ROOT)}: {words}", flush=True)
-        if passed:
-            taken[file] = seconds
-    if not taken:
-        sys.exit(f"no test file of {room} passes within {longest} s: give a larger --file-limit")
-    return sorted(taken, key=lambda file: taken[file]), sum(taken.values())
+def traced(source: Path, room: str, stems: list[str] | None, longest: float, limit: float) -> list[Traced]:
+    """The tests of a room that pass on the unchanged sources and take at most `longest` seconds, quickest first.
+
+    They are traced once for each state of the sources and the room's tests, within `limit` seconds; `stems`: only these files.
+    """
+    tests, code = ROOT / "tests" / room, ROOT / "src" / "veil"
+    files = [str(path) for path in sorted(tests.rglob("test_*.py")) if stems is None or path.stem in stems]
+    content = b"".join(path.read_bytes() for folder in (code, tests) for path in sorted(folder.rglob("*.py")))
+    content += " ".join(files).encode()
+    kept = ROOT / "out" / "mutants" / f"{room}-{hashlib.sha256(content).hexdigest()[:16]}.json"
+    if not kept.exists():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        place = {"VEIL_TRACED_ROOM": f"{source / 'veil' / room}{os.sep}", "VEIL_TRACED_FILE": str(kept)}
+        run(source, ["-p", "tests.traced", *files], limit, **place)
+        if not kept.exists():
+            sys.exit(f"the tests of {room} did not end within {limit:.0f} s: give more --minutes")
+    found = json.loads(kept.read_text("utf-8")).items()
+    left_out = [name for name, (seconds, passed, _) in found if not passed or seconds > longest]
+    print(
+        f"{len(found)} tests take {sum(entry[0] for _, entry in found):.0f} s, traced; left out: {left_out or 'none'}"
+    )
+    found_tests = [
+        Traced(name, seconds, {module: frozenset(numbers) for module, numbers in lines.items()})
+        for name, (seconds, _, lines) in found
+        if name not in left_out
+    ]
+    return sorted(found_tests, key=lambda test: test.seconds)
 
 
-def noticed(source: Path, mutant: Mutant, files: list[Path], limit: float) -> bool:
+def picked(mutant: Mutant, tests: list[Traced]) -> list[Traced]:
+    """The tests that run the changed line, quickest first, until they take long enough; all where none is known to."""
+    module, taken, found = str(Path(*mutant.path.parts[2:])), 0.0, []
+    for test in tests:
+        if not test.lines.get(module, frozenset()).isdisjoint(mutant.lines) and taken < _PICKED_SECONDS:
+            found.append(test)
+            taken += test.seconds
+    return found or tests
+
+
+def noticed(source: Path, mutant: Mutant, tests: list[Traced]) -> bool:
     """Whether the tests fail, or do not end, with a mutant in the place of its module."""
     target = source / mutant.path
     content, times = target.read_bytes(), (target.stat().st_atime_ns, target.stat().st_mtime_ns)
     target.write_text(mutant.text, "utf-8")
     os.utime(target, (0, 0))  # not that of the module compiled beside it, which would be run instead
+    names = source.parent / "tests"
     try:
-        return not run(source, files, limit)[0]
+        chosen = picked(mutant, tests)
+        names.write_text("".join(f"{test.name}\n" for test in chosen), "utf-8")
+        return run(source, ["-x", f"@{names}"], 3 * sum(test.seconds for test in chosen) + 60) != 0
     finally:
         target.write_bytes(content)
         os.utime(target, ns=times)
+
+
+def score(killed: int, tried: int) -> str:
+    """The share of the mutants that were noticed, with Wilson's interval at 95% for that of all mutants."""
+    share, spread = killed / max(tried, 1), _NORMAL_95**2 / max(tried, 1)
+    middle = (share + spread / 2) / (1 + spread)
+    half = _NORMAL_95 * math.sqrt(share * (1 - share) / max(tried, 1) + spread / (4 * max(tried, 1))) / (1 + spread)
+    return f"{killed} of {tried} mutants killed, {share:.1%} (95%: {middle - half:.1%} to {middle + half:.1%})"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Change single places of a room's code: do its tests notice?")
     parser.add_argument("--room", default="proof", help="folder of src/veil and of tests (default: proof)")
     parser.add_argument("--modules", nargs="*", help="only these modules of the room, as: verify backward")
+    parser.add_argument(
+        "--tests", nargs="*", help="only these files of the room's tests, as: test_verify (a lower score)"
+    )
+    parser.add_argument("--lines", nargs="*", help="only these lines, as: verify:120 backward:33 (again, survivors)")
     parser.add_argument("--count", type=int, default=60, help="mutants drawn at random (default: 60)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=30.0, help="no mutant is begun after this time (default: 30)")
-    parser.add_argument("--file-limit", type=float, default=30.0, help="test files that take longer are left out (s)")
+    parser.add_argument("--test-limit", type=float, default=60.0, help="tests that take longer are left out (s)")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # so that the copy and the tests under way go too
     deadline = time.monotonic() + 60 * given.minutes
     modules = sorted((ROOT / "src" / "veil" / given.room).rglob("*.py"))
     wanted = [path for path in modules if given.modules is None or path.stem in given.modules]
     drawn = [mutant for path in wanted for mutant in mutants_of(path)]
+    if given.lines is not None:
+        drawn = [mutant for mutant in drawn if f"{mutant.path.stem}:{mutant.line}" in given.lines]
     print(f"{len(drawn)} possible mutants in {len(wanted)} modules of {given.room}")
     random.Random(given.seed).shuffle(drawn)
     with tempfile.TemporaryDirectory(prefix="veil-mutants-") as folder:
         source = Path(folder) / "src"
         shutil.copytree(ROOT / "src", source)
         compileall.compile_dir(source, quiet=2)
-        files, seconds = quick_files(source, given.room, given.file_limit)
+        tests = traced(source, given.room, given.tests, given.test_limit, 60 * given.minutes)
         tried, survivors = 0, []
         for mutant in drawn[: given.count]:
             if time.monotonic() > deadline:
                 print(f"stopped after {given.minutes:g} minutes")
                 break
-            found, tried = noticed(source, mutant, files, 3 * seconds + 10), tried + 1
+            found, tried = noticed(source, mutant, tests), tried + 1
             if not found:
                 survivors.append(mutant)
             print(f"{'killed' if found else 'SURVIVED'}  {mutant.path}:{mutant.line}  {mutant.change}", flush=True)
-    share = (tried - len(survivors)) / max(tried, 1)
-    print(f"\n{given.room}: {tried - len(survivors)} of {tried} mutants killed, {share:.0%} (seed {given.seed})")
+    print(f"\n{given.room}: {score(tried - len(survivors), tried)}, seed {given.seed}")
     for mutant in survivors:
         print(f"  survived: {mutant.path}:{mutant.line}  {mutant.change}")
 
