@@ -8,6 +8,7 @@ import pytest
 
 from veil.common.errors import CertificateError
 from veil.proof.arithmetic import UNIT, defect_of, gamma, group, require
+from veil.proof.entropy import conditional_entropy
 from veil.proof.merging import merge_histories
 
 
@@ -42,6 +43,12 @@ def test_groups_are_the_distinct_rows_at_any_size(largest: int, columns: int):
     distinct, inverse = np.unique(rows, axis=0, return_inverse=True)
     np.testing.assert_array_equal(rows[index], distinct)
     np.testing.assert_array_equal(number, inverse.ravel())
+
+
+def test_the_error_of_an_entropy_counts_the_values_of_its_longest_row():
+    value, given = np.array([0, 1, 2, 3, 4, 5, 6, 7, 0]), np.array([0, 0, 0, 0, 0, 0, 0, 0, 1])
+    mass = np.full(9, 1 / 16)
+    assert conditional_entropy(mass, value, given) == conditional_entropy(mass, value, given, most=8)
 
 
 def test_the_example_of_groups():

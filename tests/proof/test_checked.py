@@ -102,6 +102,15 @@ def test_one_value_after_the_horizon_that_is_not_finite_is_refused(wrong: float)
         continuation_values(CheckedProblem(problem), np.array([[0.0, wrong]]))
 
 
+def test_a_bound_that_the_rewards_alone_meet_needs_no_exact_return(monkeypatch: pytest.MonkeyPatch):
+    """A return of 0 is 0 or more, though rounding cannot tell, even where fractions would take too long."""
+    monkeypatch.setattr("veil.proof.policy_values.exact_return", lambda *_: None)
+    checked, policy = CheckedProblem(example()), veil.MarkovPolicy.uniform(example())
+    for bound, met in ((0.0, True), (1e-30, False)):
+        found = policy_values(checked, policy, whole(example()), FLOOR, None, bounds=(bound,))
+        assert found.feasible == met
+
+
 def test_the_example_of_the_rule():
     witness = Witness(
         np.array([0, 0]), (np.zeros((1, 2), dtype=int),), np.array([[1.0, 1.0]]) + 2.0**-39, 0.0, "nothing"
