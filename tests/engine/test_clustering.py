@@ -116,6 +116,17 @@ def test_what_is_at_stake_after_a_first_state_is_the_width_of_a_window():
         assert stakes.after[radius].sum() == pytest.approx(forgotten - told)
 
 
+def test_continuations_beside_merged_histories_are_charged_their_divergence():
+    """`max(1 / ln 2, log2 |Z|)` of their probability bounds it for any share; see `docs/maths.md`."""
+    each = veil.StateAt(4, groups={str(state): [state] for state in range(6)})
+    for secret, most in ((veil.StateAt(4, {0, 1}), 1 / np.log(2)), (each, np.log2(6))):
+        chain = mixing_chain(secret)
+        after = Stakes.of(chain).after
+        assert sorted(after) == list(range(5, 10))
+        for time, tangent in after.items():
+            np.testing.assert_allclose(tangent, most * chain.occupancies[time])
+
+
 def test_where_the_sides_meet(monkeypatch: pytest.MonkeyPatch):
     """As far from the secret's time as all rows can be kept apart: two events, 2^3 rows within three steps."""
     monkeypatch.setattr(clustering, "_ROWS_APART", 15)
@@ -149,6 +160,11 @@ def test_the_charge_by_hand():
     assert place is not None
     np.testing.assert_allclose(merged.true, [[[0.2, 0.2]]])
     assert merging.error_bits == pytest.approx(0.1 * 0.2 / 0.9 * 0.08, rel=1e-12)
+    far = Clustering(
+        stakes, 1, 1.0
+    )  # ε = 0.79 and δ = 0.02: more than all bits, which are 0.02 · 0.3 + 0.98 · 0.1 for 0.99
+    far.apply(Block(np.array([0.99, 0.01]), np.array([[[0.02, 0.98]], [[0.004, 0.996]]]), np.ones(2), None), None, 0)
+    assert far.error_bits == pytest.approx(0.99 * 0.104 + 0.01 * 0.1008)
     block = Block(np.array([0.2, 0.2]), np.array([[[0.5, 0.5]], [[0.0, 1.0]]]), np.ones(2), None)
     for threshold, charged in ((1.0, 0.4 * 0.1 + 0.2 * 0.5 * 0.2), (0.01, 0.0)):
         merging = Clustering(stakes, 1, threshold)
