@@ -121,9 +121,10 @@ def test_continuations_beside_merged_histories_are_charged_their_divergence():
     each = veil.StateAt(4, groups={str(state): [state] for state in range(6)})
     for secret, most in ((veil.StateAt(4, {0, 1}), 1 / np.log(2)), (each, np.log2(6))):
         chain = mixing_chain(secret)
-        after = Stakes.of(chain).after
-        assert sorted(after) == list(range(5, 10))
-        for time, tangent in after.items():
+        stakes = Stakes.of(chain)
+        assert sorted(stakes.before) == list(range(5))
+        assert sorted(stakes.after) == list(range(5, 10))
+        for time, tangent in stakes.after.items():
             np.testing.assert_allclose(tangent, most * chain.occupancies[time])
 
 
@@ -147,6 +148,7 @@ def test_clusters_by_hand():
     coarse = clusters(beliefs, bits, 1.5)  # two supports have no more at stake
     assert coarse[3] == coarse[4]
     assert len(set(coarse[:3])) == 2
+    assert coarse[3] not in coarse[:3]
     assert len(set(clusters(beliefs, bits, 10.0))) == 1
     assert len(set(clusters(np.ones((4, 1)), np.ones(4), 1e-9))) == 1  # equal beliefs
 
