@@ -50,9 +50,9 @@ def test_what_a_rule_leaves_out_costs_infinitely_much():
 def test_more_nodes_than_keys_have_room_for_are_refused():
     problem: Any = SimpleNamespace(codes=np.arange(2**11))
     witness: Any = SimpleNamespace(path_keys=[np.zeros((0, 3), dtype=int)], path_costs=[np.zeros(0)])
-    checked_path(problem, witness, [2**38])
+    checked_path(problem, witness, [2**39])
     with pytest.raises(CertificateError, match="has too many nodes"):
-        checked_path(problem, witness, [2**42])
+        checked_path(problem, witness, [2**40])
 
 
 HONEST = [[0, 0, 0], [0, 0, 1], [1, 1, 1]]
