@@ -28,7 +28,7 @@ from veil.planning.device_plan import chosen_plan
 from veil.planning.options import SolveOptions
 from veil.planning.policy_class import Space, make_space
 from veil.planning.starts import richest_table
-from veil.planning.stochastic import Pace
+from veil.planning.stochastic_state import Pace
 from veil.planning.task import make_task
 from veil.planning.values import SampleSecrecy
 

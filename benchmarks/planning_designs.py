@@ -12,7 +12,8 @@ from veil.planning import stochastic
 from veil.planning.options import SolveOptions
 from veil.planning.policy_class import Space
 from veil.planning.starts import richest_table
-from veil.planning.stochastic import DECAYS, Pace, StochasticAscent
+from veil.planning.stochastic import StochasticAscent
+from veil.planning.stochastic_state import DECAYS, Pace
 from veil.planning.task import make_task
 from veil.planning.values import SampleSecrecy
 

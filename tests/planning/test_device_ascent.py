@@ -95,7 +95,7 @@ def assert_layers_agree(space: Space) -> None:
         np.testing.assert_allclose(found, wanted, atol=1e-12)
     events = on_device.draw(table, 21, np.random.default_rng(3))
     np.testing.assert_allclose(on_device.posteriors(table, events), layers.posteriors(table, events), atol=1e-12)
-    wishes = 2.0, np.arange(hidden.num_values), np.ones((hidden.horizon + 1, hidden.num_events)) * 0.3
+    wishes = 2.0, np.arange(hidden.num_states), np.ones((hidden.horizon + 1, hidden.num_events)) * 0.3
     soft = [np.asarray(one.soft_table(*wishes, terminal, space.available)) for one in (on_device, layers)]
     rows = layers.rows(hidden.horizon)
     np.testing.assert_array_equal(on_device.rows(hidden.horizon), rows)

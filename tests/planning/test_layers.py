@@ -119,7 +119,12 @@ def test_a_soft_table_without_wishes_spreads_over_paths_and_a_large_weight_is_gr
     problem = corridor(SECRETS[0])
     space = make_space(problem, "timed")
     hidden = space.hidden
-    nothing = np.zeros(2), np.zeros((hidden.horizon + 1, hidden.num_events)), hidden.terminal, space.available
+    nothing = (
+        np.zeros(hidden.num_states),
+        np.zeros((hidden.horizon + 1, hidden.num_events)),
+        hidden.terminal,
+        space.available,
+    )
     spread = space.layers.soft_table(0.0, *nothing)
     np.testing.assert_allclose(spread.sum(axis=2), 1.0)
     np.testing.assert_allclose(spread, 1 / problem.num_actions, atol=1e-12)

@@ -18,7 +18,8 @@ from veil.planning.policy_class import make_space
 from veil.planning.soft_starts import FACTORS, _balanced, _Wishes, soft_starts
 from veil.planning.solution import Solution, Status
 from veil.planning.starts import richest_table
-from veil.planning.stochastic import State, StochasticAscent
+from veil.planning.stochastic import StochasticAscent
+from veil.planning.stochastic_state import State
 from veil.planning.task import Task, make_task
 from veil.planning.values import make_secrecy
 
@@ -127,7 +128,7 @@ def test_a_search_that_has_lost_its_way_goes_back_to_its_best_answer():
     back = method._considered(replace(state, theta=lost, average=lost))
     assert back.rate == state.rate / 2
     assert back.batch == 1024
-    np.testing.assert_allclose(method._table(back.theta[0]), 0.98 * state.best + 0.02 / 2, atol=0.02)
+    np.testing.assert_allclose(method._table(back.theta[0]), state.best, atol=2e-3)
 
 
 def test_without_any_time_the_policy_of_largest_return_is_returned_and_said_to_be_that():
@@ -184,7 +185,7 @@ def test_both_starts_of_a_factor_are_used_where_the_time_runs_out_in_it(monkeypa
     task = replace(sampled_task(random_problem(0)), clock=Clock(0.0))
     method = StochasticAscent(task, richest_table(task.space), SolveOptions())
 
-    def cut_off(task: Task, clock: Clock):
+    def cut_off(task: Task, clock: Clock, avoided: object):
         yield method._safe
         yield method._safe
         clock.check()

@@ -24,8 +24,10 @@ from ..engine.device_steps import Array, Fixed, Span, backward, forward, gradien
 from .device_layers import DeviceLayers, Rewards, draw_events, return_value, returns_and_gradient
 from .device_plan import COMPILE_SECONDS
 from .options import SolveOptions
+from .sampled_points import LOWEST, Point
 from .starts import LEAST_SHARE
-from .stochastic import DECAYS, LOWEST, PENALTY, Moved, Pace, Point, State, StochasticAscent
+from .stochastic import PENALTY, StochasticAscent
+from .stochastic_state import DECAYS, Moved, Pace, State
 from .task import Task
 
 _AXIS = "sequences"
@@ -161,9 +163,9 @@ def _tabled(given: Given, theta: Any, base: Any) -> Any:
 
 
 @jax.jit
-def _logits(given: Given, table: Any) -> Any:
+def _logits(given: Given, table: Any, share: Any) -> Any:
     rows, count = _rows_of(table, given), given.open.sum(axis=1, keepdims=True)
-    mixed = (1 - LEAST_SHARE) * rows + LEAST_SHARE / count
+    mixed = (1 - share) * rows + share / count
     return jnp.where(given.open, device_log(jnp.where(given.open, mixed, 1.0)), 0.0).astype(jnp.float32)
 
 
@@ -199,7 +201,7 @@ class DeviceAscent(StochasticAscent):
         self._given: Given = jax.device_put(given)
         self._setting = Setting(layers.span, layers.plan.chunk, layers.draws.num_first, space.shape, mesh)
         self._safe = self._base = layers.send(safe)
-        self._most_starts = layers.plan.starts
+        self._most_starts, self._most_restarts = layers.plan.starts, 0
         per_sequence = _PER_MESSAGE * space.hidden.horizon * space.hidden.num_states
         self._first_batch = self._batch_of(per_sequence, least=layers.plan.chunk)
         self._share_of_checks = _SHARE_OF_CHECKS
@@ -243,11 +245,11 @@ class DeviceAscent(StochasticAscent):
         multiplier, worth = self._priced(state, number, point)
         return Moved(theta, mean, square, average, multiplier, worth, point)
 
-    def _parameters(self, table: Any) -> Any:
-        return _logits(self._given, self._layers.send(table))
+    def _parameters(self, table: Any, share: float = LEAST_SHARE) -> Any:
+        return _logits(self._given, self._layers.send(table), share)
 
-    def _mended(self, table: Any) -> Any:
-        return super()._mended(self._layers.send(table))
+    def _mended(self, table: Any, towards: Any = None) -> Any:
+        return super()._mended(self._layers.send(table), towards)
 
     def _table(self, theta: Any) -> Any:
         return _tabled(self._given, theta, self._base)

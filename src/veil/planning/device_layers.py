@@ -146,14 +146,16 @@ class DeviceLayers:
     def soft_table(
         self,
         weight: float,
-        bonus: Float[np.ndarray, " Z"],
+        prize: Float[np.ndarray, " N"],
         cost: Float[np.ndarray, "T+1 E"],
         terminal: Float[np.ndarray, " N"],
         available: Bool[np.ndarray, "C A"],
+        reward: Float[np.ndarray, "N A"] | None = None,
     ) -> Any:
         """See `Layers.soft_table`; rows of states that are not reachable are those of the induction too."""
         rewards = self._rewards(terminal)
-        return _soft_table(self.fixed, rewards, self._masks, weight, bonus, cost, available, self.span)
+        rewards = rewards if reward is None else rewards._replace(reward=reward)
+        return _soft_table(self.fixed, rewards, self._masks, weight, prize, cost, available, self.span)
 
     @cached_property
     def _masks(self) -> Any:
@@ -300,9 +302,9 @@ def _seen(fixed: Fixed, table: Any, start: Any, span: Span) -> tuple[Any, Any]:
 
 @partial(jax.jit, static_argnames="span")
 def _soft_table(
-    fixed: Fixed, rewards: Rewards, masks: Any, weight: Any, bonus: Any, cost: Any, available: Any, span: Span
+    fixed: Fixed, rewards: Rewards, masks: Any, weight: Any, prize: Any, cost: Any, available: Any, span: Span
 ) -> Any:
-    prize, open_actions = fixed.label @ bonus, by_state(fixed, available)
+    open_actions = by_state(fixed, available)
 
     def step(values: Any, given: Any) -> tuple[Any, Any]:
         time, mask = given

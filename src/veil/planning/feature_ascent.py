@@ -29,7 +29,8 @@ from .policy_class import Space, make_space
 from .search import search, within_reach
 from .solution import History, Solution, Status
 from .starts import richest_table
-from .stochastic import CHECKED, State, StochasticAscent
+from .stochastic import CHECKED, StochasticAscent
+from .stochastic_state import State
 from .task import Task, make_task
 from .terms import hidden_terms, terms_of
 from .values import SampleSecrecy, sampled_answer
@@ -70,7 +71,7 @@ class FeatureAscent(StochasticAscent):
     ):
         super().__init__(task, safe, options)
         self._policy, self._goal, self._inside = policy, goal, _INSIDE
-        self._lost_bits = np.inf  # the weights of an answer go on from where they are
+        self._lost_bits, self._most_restarts = np.inf, 0  # the weights of an answer go on from where they are
         self._length = _ITERATIONS if options.iterations is None else options.iterations
         self._shapes = [one.shape for one in policy.weights]
         self._network = RowNetwork(policy.inputs(task.space.problem), self._rows)
@@ -187,7 +188,7 @@ class FeatureAscent(StochasticAscent):
         fields = {name: getattr(first, name) for name in State.__dataclass_fields__}
         return FeatureState(**fields | {"rate": _RATE, "best_theta": theta})
 
-    def _contender(self, theta: np.ndarray) -> dict[str, Any]:
+    def _contender(self, theta: np.ndarray, *, is_elsewhere: bool) -> dict[str, Any]:
         """The weights as a policy keeps them, and their table, which cannot be made feasible by mixing."""
         rounded = self._rounded(theta)
         return {"best": self._table(rounded), "best_theta": rounded}

@@ -169,26 +169,28 @@ class Layers:
     def soft_table(
         self,
         weight: float,
-        bonus: Float[np.ndarray, " Z"],
+        prize: Float[np.ndarray, " N"],
         cost: Float[np.ndarray, "T+1 E"],
         terminal: Float[np.ndarray, " N"],
         available: Bool[np.ndarray, "C A"],
+        reward: Float[np.ndarray, "N A"] | None = None,
     ) -> Float[np.ndarray, "T C A"]:
-        """The time-dependent policy that maximises its entropy in nats plus `weight` times the return, a bonus for each
-        value of the secret, less a cost of each event, by soft backward induction over the reachable states.
+        """The time-dependent policy that maximises its entropy in nats plus `weight` times the return, a prize for the state
+        at the time of the secret, less a cost of each event, by soft backward induction over the reachable states.
 
-        Hidden states that the agent cannot tell apart share the mean of their action values. Rows of states that are not
-        reachable are uniform.
+        The return is of the rewards of the model, or of others. Hidden states that the agent cannot tell apart share the mean
+        of their action values. Rows of states that are not reachable are uniform.
         """
         hidden, split = self.hidden, self.hidden.split_time
         table = np.tile(available / available.sum(axis=1, keepdims=True), (hidden.horizon, 1, 1))
         values = weight * hidden.discount**hidden.horizon * terminal[self._ends[-1]]
-        prize = hidden.label[self._ends[split]] @ bonus
+        prize = prize[self._ends[split]]
         if split == hidden.horizon:
             values = values + prize
+        reward = hidden.reward if reward is None else reward
         for time in range(hidden.horizon - 1, -1, -1):
             step = self._patterns[time]
-            scores = weight * hidden.discount**time * hidden.reward[step.here]
+            scores = weight * hidden.discount**time * reward[step.here]
             for channel in hidden.channels:
                 charge = (channel.emission @ cost[time + 1])[step.there]
                 ahead = step.contract((values - charge)[step.column])

@@ -22,6 +22,7 @@ from ..common.clock import Clock, OutOfTime
 from ..common.logs import divergence_bits, entropy_bits, natural_log, posteriors
 from ..engine.return_range import is_blind
 from ..engine.returns import values_afterwards
+from .avoided import Avoided
 from .task import Task
 
 FACTORS = (10.0, 30.0, 0.0, 3.0)
@@ -67,8 +68,10 @@ def terminal_values(task: Task) -> Float[np.ndarray, " N"]:
     return space.hidden.terminal
 
 
-def soft_starts(task: Task, clock: Clock) -> Iterator[Float[np.ndarray, "T C A"]]:
+def soft_starts(task: Task, clock: Clock, avoided: Avoided | None = None) -> Iterator[Float[np.ndarray, "T C A"]]:
     """Tables to search from, one for each of `FACTORS`; each begins with the weight, bonus and costs of the one before.
+
+    With `avoided` they earn and end elsewhere than the answers it is of, as far as the threshold allows.
 
     Cost: some thirty backward inductions and forward passes each, over the reachable states.
     """
@@ -80,14 +83,16 @@ def soft_starts(task: Task, clock: Clock) -> Iterator[Float[np.ndarray, "T C A"]
     )
     alike = hidden.num_values <= _MOST_VALUES
     for factor in FACTORS if alike else (0.0,):
-        best, uncertain = _starts_of(task, wishes, factor, clock)
+        best, uncertain = _starts_of(task, wishes, factor, clock, avoided)
         wishes = best.wishes
         yield best.table
         if best.even < _CERTAIN * uncertain.even:
             yield uncertain.table
 
 
-def _starts_of(task: Task, wishes: _Wishes, factor: float, clock: Clock) -> "tuple[_Soft, _Soft]":
+def _starts_of(
+    task: Task, wishes: _Wishes, factor: float, clock: Clock, avoided: Avoided | None
+) -> "tuple[_Soft, _Soft]":
     """The soft table of the smallest weight whose return suffices, or of the largest weight that was tried; and of all that
     keep the secret about as uncertain as any, the one whose return misses least: a search can begin there where the first
     one leaves nothing to hide.
@@ -97,7 +102,7 @@ def _starts_of(task: Task, wishes: _Wishes, factor: float, clock: Clock) -> "tup
     uncertain: _Soft | None = None
     for _ in range(_BISECTIONS):
         try:
-            found = _balanced(task, wishes, factor, clock)
+            found = _balanced(task, wishes, factor, clock, avoided)
         except OutOfTime:
             if best is None:
                 raise
@@ -124,10 +129,11 @@ def _starts_of(task: Task, wishes: _Wishes, factor: float, clock: Clock) -> "tup
     return best, uncertain
 
 
-def _balanced(task: Task, wishes: _Wishes, factor: float, clock: Clock) -> "_Soft":
+def _balanced(task: Task, wishes: _Wishes, factor: float, clock: Clock, avoided: Avoided | None = None) -> "_Soft":
     """The soft table after some rounds of bonus and cost: of the rounds that are as balanced as any, the last."""
     space, terminal = task.space, terminal_values(task)
-    layers, scale = space.layers, 1 / task.unit
+    layers, scale, hidden = space.layers, 1 / task.unit, space.hidden
+    reward = None if avoided is None else avoided.reward(hidden)
     best: tuple[np.ndarray, _Wishes, float] | None = None
     evenest, values = -np.inf, len(wishes.bonus)
     most = float(entropy_bits(np.full(values, 1 / values)))
@@ -136,7 +142,9 @@ def _balanced(task: Task, wishes: _Wishes, factor: float, clock: Clock) -> "_Sof
         if number >= _ROUNDS and (evenest >= _UNEVEN * most or np.abs(wishes.bonus).max() >= largest):
             break
         clock.check()
-        table = layers.soft_table(wishes.weight * scale, wishes.bonus, factor * wishes.cost, terminal, space.available)
+        prize = hidden.label @ wishes.bonus if avoided is None else avoided.prize(hidden, wishes.bonus)
+        cost = factor * wishes.cost
+        table = layers.soft_table(wishes.weight * scale, prize, cost, terminal, space.available, reward)
         if space.stationary:
             table = layers.time_average(table, terminal)
         prior, seen = layers.seen(table)

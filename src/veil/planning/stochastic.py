@@ -4,42 +4,42 @@ A few starts (`soft_starts`) are improved by Adam on fresh sequences in every it
 `ascent`, whose constraint is exact; after each round the better half goes on, until one is left. Sequences of a gradient are
 few while it is clear which way to go, and are doubled when noise takes over: Adam's own moments give the share of the signal,
 `Σ mean² / Σ square`. The step falls like `1/√k`, and the parameters are averaged. At growing intervals the average and the
-newest parameters are made feasible and estimated on sequences of their own; the best is the answer so far.
+newest parameters are made feasible and estimated on sequences of their own; the best is the answer so far. Where checks find
+nothing better while much of a time limit is left, the search begins again at starts that avoid the answers found (`avoided`).
 """
 
 import contextlib
 import itertools
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
-from ..common.clock import Clock, OutOfTime, Progress
-from ..policy.tables import softmax_pull_back
-from .iteration import SavedState
+from ..common.clock import OutOfTime, Progress
+from ..common.logs import log2_or_zero
+from .avoided import Avoided, nothing_avoided
 from .options import SolveOptions
-from .soft_starts import FACTORS, soft_starts, terminal_values
-from .starts import logits
+from .sampled_points import Point, SampledPoints
+from .soft_starts import FACTORS, soft_starts
+from .stochastic_state import DECAYS, Moved, Pace, State
 from .task import Task
-from .values import SampleSecrecy
 
 ITERATIONS = 5000
 """The most iterations where no number is asked for; a search ends earlier where its checks find nothing better."""
 
-_FIRST_RATE, _HALF_RATE = 0.3, 100  # Adam's step, and the iterations after which 1/√k has cut it by √2
-_SLOWER = 0.5  # by which the step falls where the search has lost its way
-DECAYS = (0.9, 0.99)
+_FIRST_RATE = 0.3  # Adam's step
+# By what the step falls where the search has lost its way, and what share of the uniform policy its best answer is mixed with
+# when it goes back: with that of a start, most runs over a long horizon take another action than the answer.
+_SLOWER, _KEPT_SHARE = 0.5, 1e-3
 _LEAST_BATCH, _MOST_BATCH, _BATCH_SECONDS = 32, 1024, 0.03  # the first batch takes about so long
 # Pure noise keeps (1 − 0.9) / (1 + 0.9) = 0.05 of the gradient's square in its mean; below twice that, a batch is doubled.
 _SIGNAL, _DOUBLED_AFTER = 0.1, 32
 PENALTY, _MULTIPLIER_SHARE = 20.0, 0.1  # of the augmented Lagrangian, and of a multiplier's way in one iteration
-_MARGIN = 1e-9  # slack that a candidate keeps, so that sums in another order keep the threshold too
 _ROUND, _SHORTEST_ROUND = 16, 4
 _SHARE_OF_ROUNDS, _SHARE_OF_STARTS = 0.25, 0.2  # of a time limit
-LOWEST = -40.0  # logits below the largest by this much are zero but for rounding
 # Checks: the least and the most sequences, their share of those of all gradients, by what factor of iterations one follows
 # another, and how many without a gain of so many bits end the search.
 CHECKED, _SHARE_OF_CHECKS, _CHECK_GROWTH, _IDLE_CHECKS, _GAIN_BITS = (256, 20_000), 0.1, 1.3, 6, 1e-4
@@ -47,79 +47,17 @@ CHECKED, _SHARE_OF_CHECKS, _CHECK_GROWTH, _IDLE_CHECKS, _GAIN_BITS = (256, 20_00
 # many times as much. Before there are iterations, starts are compared on fewer sequences; the first check is at iteration 4.
 _CHECK_COSTS, _FIRST_CHECKED, _FIRST_CHECK = 4.0, 64, 4
 _LOST_BITS = 5e-3  # below the best answer by more, a search goes back to it
+# A search begins again where a check gains less than so many bits, and less than this share of what it lacks of the best
+# answer; from so many starts, so often in a row without a better answer, within this share of a time limit, and unless the
+# answer is within so many bits of the most that can be hidden.
+_RISING_BITS, _RISING_SHARE = 5e-3, 0.25
+_RESTARTED, _MOST_RESTARTS, _SHARE_OF_RESTARTS, _NEAR_MOST_BITS = 2, 3, 0.6, 0.02
 _SHARE_OF_CLOSING = 0.06  # of a time limit, for the last candidate and its estimate
 # Seconds for each transition and sequence of a gradient, and for each decision (measured: 3.6e-9 to 3.8e-9, 2e-4).
 _PER_ENTRY, _PER_STEP = 4e-9, 4e-4
 
 
-@dataclass(frozen=True, eq=False)
-class State(SavedState):
-    """Everything a search needs to continue, as numbers and arrays. Parameters are of the rows that can be used.
-
-    Parameters, moments and averages have an array for each start that is left; it may lie on an accelerator.
-    """
-
-    iteration: int
-    inside: int
-    length: int
-    batch: int
-    check_at: int
-    idle: int
-    rate: float
-    theta: Sequence[Float[np.ndarray, "R A"]]
-    mean: Sequence[Float[np.ndarray, "R A"]]
-    square: Sequence[Float[np.ndarray, "R A"]]
-    average: Sequence[Float[np.ndarray, "R A"]]
-    multiplier: Float[np.ndarray, "B K"]
-    worth: Float[np.ndarray, " B"]
-    best: Float[np.ndarray, "T C A"]
-    best_score: float
-    best_multiplier: Float[np.ndarray, " K"]
-    history: Float[np.ndarray, "k 6"]
-
-
-@dataclass(frozen=True, eq=False)
-class Point:
-    """What an evaluation found: bits and return, the score that is maximised, and the slacks."""
-
-    bits: float
-    returns: float
-    score: float
-    slack: Float[np.ndarray, " K"]
-
-
-@dataclass(frozen=True, eq=False)
-class Moved:
-    """One start after a step, with the point where the step was taken."""
-
-    theta: Any
-    mean: Any
-    square: Any
-    average: Any
-    multiplier: Float[np.ndarray, " K"]
-    worth: float
-    point: Point
-
-
-@dataclass(frozen=True, eq=False)
-class Pace:
-    """What the steps of one iteration have in common: Adam's step, corrections of its moments, weight of the average."""
-
-    iteration: int
-    rate: float
-    mean_scale: float
-    square_scale: float
-    weight: float
-
-    @staticmethod
-    def of(state: State) -> "Pace":
-        """For the iteration after a state."""
-        count, (first, second) = state.iteration + 1, DECAYS
-        rate = state.rate / (1 + state.iteration / _HALF_RATE) ** 0.5
-        return Pace(state.iteration, rate, 1 - first**count, 1 - second**count, max(0.02, 2 / (count + 1)))
-
-
-class StochasticAscent:
+class StochasticAscent(SampledPoints):
     """The method as a sequence of states.
 
     **Arguments:** `task`, whose secrecy is sampled; `safe`, the table of largest return; `options`, of which it uses
@@ -127,17 +65,13 @@ class StochasticAscent:
     """
 
     def __init__(self, task: Task, safe: Float[np.ndarray, "T C A"], options: SolveOptions):
-        assert isinstance(task.secrecy, SampleSecrecy)
-        self.task, self._secrecy, self._safe, self._options = task, task.secrecy, safe, options
-        space = task.space
-        self._rows: Int[np.ndarray, " R"] = space.layers.rows(space.shape[0])
-        self._open = space.available[self._rows % space.shape[1]]
-        self._base = np.ascontiguousarray(safe)
-        self._terminal = terminal_values(task)
-        endless = space.problem.return_over == "infinite" and space.stationary
-        self._has_one_return = len(task.starts) == 1 and not endless
-        limit = task.clock.time_limit
+        super().__init__(task, safe, options)
+        space, limit = task.space, task.clock.time_limit
         self._closing = _SHARE_OF_CLOSING * limit if np.isfinite(limit) else 0.0
+        # Without a time limit, or with a number of iterations, a search does not begin again: nothing says how long it may.
+        again = np.isfinite(limit) and options.iterations is None and task.min_opacity is None
+        self._most_restarts = _MOST_RESTARTS if again else 0
+        self._seconds_of_start = 0.0
         self._most_starts, self._share_of_checks, self._lost_bits = 10**9, _SHARE_OF_CHECKS, _LOST_BITS
         self._length = ITERATIONS if options.iterations is None else options.iterations
 
@@ -183,6 +117,7 @@ class StochasticAscent:
         count = self.task.num_constraints
         return State(
             iteration=0,
+            begun=0,
             inside=0,
             length=self._round(len(theta)),
             batch=self._first_batch,
@@ -198,41 +133,33 @@ class StochasticAscent:
             best=best,
             best_score=score,
             best_multiplier=np.zeros(count),
+            restarts=0,
+            exploring=0,
+            lacking=np.inf,
+            earning=np.zeros(0),
+            ending=np.zeros((0, 0)),
             history=np.zeros((0, 6)),
         )
 
     def _starts(self, given: list[np.ndarray]) -> list[np.ndarray]:
         """The tables given, then soft ones, as far as their share of the time goes; the safe one where there is no other."""
         count = min(self._options.starts or len(FACTORS) + len(given), self._most_starts)
-        result, clock = given[:count], self.task.clock.share(_SHARE_OF_STARTS)
+        return given[:count] + self._soft_starts(count - len(given)) or [self._safe]
+
+    def _soft_starts(self, count: int, avoided: Avoided | None = None) -> list[np.ndarray]:
+        """So many, or fewer where their share of the time runs out."""
+        result, clock = [], self.task.clock.share(_SHARE_OF_STARTS)
         with contextlib.suppress(OutOfTime):
-            for table in itertools.islice(soft_starts(self.task, clock), count - len(result)):
-                result.append(table)  # also those that were found when the time ran out
-        return result or [self._safe]
+            for table in itertools.islice(soft_starts(self.task, clock, avoided), max(0, count)):
+                result.append(table)
+        self._seconds_of_start = clock.spent / max(1, len(result))
+        return result
 
     def _round(self, starts: int) -> int:
         """Iterations of the first round, so that all rounds take their share of the time."""
         limit = self.task.clock.time_limit
         fits = _SHARE_OF_ROUNDS * limit / (starts * self._seconds) if np.isfinite(limit) else _ROUND
         return int(np.clip(min(fits, self._length / 8), _SHORTEST_ROUND, _ROUND))
-
-    def _parameters(self, table: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "R A"]:
-        return logits(self.task.space, table).reshape(-1, table.shape[2])[self._rows]
-
-    def _table(self, theta: Float[np.ndarray, "R A"]) -> Float[np.ndarray, "T C A"]:
-        """The table of parameters; rows that cannot be used are those of the safe table."""
-        weights = np.where(self._open, np.exp(theta - theta.max(axis=1, keepdims=True)), 0.0)
-        table = self._base.copy()
-        table.reshape(-1, table.shape[2])[self._rows] = weights / weights.sum(axis=1, keepdims=True)
-        return table
-
-    def _pull_back(self, theta: np.ndarray, table: np.ndarray, slope: Float[np.ndarray, "R A"]) -> np.ndarray:
-        """The gradient with respect to parameters from the one with respect to the rows of their table."""
-        return softmax_pull_back(self._used(table), slope)
-
-    def _bounded(self, theta: Float[np.ndarray, "R A"]) -> Float[np.ndarray, "R A"]:
-        """Parameters of the same table, none so small that it could not grow again."""
-        return np.maximum(theta - theta.max(axis=1, keepdims=True), LOWEST)
 
     def advance(self, state: State) -> State:
         """One step of Adam for every start that is left; at the end of a round, the better half stays."""
@@ -293,68 +220,17 @@ class StochasticAscent:
         multiplier = np.maximum(0.0, before - _MULTIPLIER_SHARE * PENALTY * point.slack)
         pull = np.maximum(0.0, before - PENALTY * point.slack)
         worth = point.score + float(np.minimum(point.slack, 0.0) @ (1 + 2 * pull))
-        return multiplier, worth if state.iteration == 0 else 0.7 * state.worth[number] + 0.3 * worth
-
-    def _evaluate(self, table: np.ndarray, sequences: int, seed: int) -> tuple[Point, np.ndarray, np.ndarray]:
-        """A point, with the gradients of its score and of its slacks in the rows that can be used."""
-        task = self.task
-        estimate, slope = self._secrecy.fresh(table, sequences, seed, task.clock)
-        secrecy_slope = self._used(slope)
-        returns, slack, slack_slope = self._constraints(table)
-        more, more_slope = self._further(table)
-        earned, earned_slope = (one[0] for one in task.earned(more[None], more_slope[None]))
-        score = task.score(np.array(estimate.bits), np.array(returns), earned)
-        return_slope = slack_slope[0] * task.unit if task.is_return_maximised else np.zeros(0)
-        score_slope = task.score(secrecy_slope, return_slope, earned_slope)
-        if task.is_return_maximised:
-            slack, slack_slope = slack[:0], slack_slope[:0]
-        if task.min_opacity is not None:
-            slack = np.concatenate([[estimate.bits - estimate.std_error - task.bits_kept], slack])
-            slack_slope = np.concatenate([secrecy_slope[None], slack_slope])
-        point = Point(estimate.bits, returns, float(score), np.concatenate([slack, more]))
-        return point, score_slope, np.concatenate([slack_slope, more_slope])
-
-    def _used(self, slope: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "R A"]:
-        return slope.reshape(-1, slope.shape[2])[self._rows]
-
-    def _further(self, table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The slacks of the further constraints and their gradients."""
-        if not self.task.further:
-            return np.zeros(0), np.zeros((0, len(self._rows), table.shape[2]))
-        slack, slopes = self.task.further_slacks(table[None])
-        return slack[0], np.stack([self._used(one) for one in slopes[0]])
-
-    def _constraints(self, table: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-        """The return, its slacks and their gradients; where it is maximised its own, scaled, instead."""
-        task, space = self.task, self.task.space
-        if not self._has_one_return:
-            values, slope, slack, slack_slope = replace(task, further=(), terms=()).constraints(table[None])
-            slopes = slope / task.unit if task.is_return_maximised else slack_slope[0]
-            return float(values[0]), slack[0], slopes.reshape(len(slopes), -1, table.shape[2])[:, self._rows]
-        value, slope, _ = space.layers.returns(table, self._terminal)
-        if task.num_returns == 0 and not task.is_return_maximised:
-            return value, np.zeros(0), np.zeros((0, len(self._rows), table.shape[2]))
-        wanted = task.aim if task.threshold is not None else 0.0
-        return value, np.array([(value - wanted) / task.unit]), self._used(slope)[None] / task.unit
-
-    def _returns(self, table: np.ndarray) -> tuple[float, np.ndarray]:
-        """The return, and the slacks of all constraints but that on the bits."""
-        task, layers = self.task, self.task.space.layers
-        more = self._further(table)[0] if task.further else np.zeros(0)
-        if not self._has_one_return:
-            returns, slack, _ = self._constraints(table)
-            return returns, np.concatenate([slack, more])
-        value = layers.value(table, self._terminal)
-        if task.num_returns == 0:
-            return value, more
-        return value, np.concatenate([[(value - task.aim) / task.unit], more])
+        return multiplier, worth if state.iteration == state.begun else 0.7 * state.worth[number] + 0.3 * worth
 
     def _louder(self, state: State) -> State:
-        """The batch doubled where noise has taken over; the moments know."""
+        """The batch doubled where noise has taken over; the next check comes after as many sequences as before."""
         if state.batch >= _MOST_BATCH or state.inside < _DOUBLED_AFTER or len(state.theta) > 1:
             return state
         total, signal = float(state.square[0].sum()), float((state.mean[0] ** 2).sum())
-        return replace(state, batch=2 * state.batch, inside=0) if signal < _SIGNAL * total else state
+        if signal >= _SIGNAL * total:
+            return state
+        until = math.ceil((state.check_at - state.iteration) / 2)
+        return replace(state, batch=2 * state.batch, inside=0, check_at=state.iteration + until)
 
     def _halved(self, state: State) -> State:
         """The better half of the starts, once a round is over."""
@@ -381,40 +257,85 @@ class StochasticAscent:
         before = self._score(state.best, sequences)  # on the same number of sequences as its contenders
         score, newest, gained = before, -np.inf, {}
         for theta in (state.average[leader], state.theta[leader]):
-            contender = self._contender(theta)
+            contender = self._contender(theta, is_elsewhere=state.begun > 0)
             found = self._score(contender["best"], sequences)
             newest = max(newest, found)
             if found > score:
                 score, gained = found, contender | {"best_multiplier": state.multiplier[leader]}
-        if newest < before - self._lost_bits and len(state.theta) == 1:
-            state = self._taken_back(state)
-        return replace(
+        after = replace(
             state,
             best_score=score,
             check_at=state.iteration + self._until_check(state, sequences),
             idle=0 if score > before + _GAIN_BITS or len(state.theta) > 1 else state.idle + 1,
             **gained,
         )
+        return after if len(state.theta) > 1 else self._directed(after, newest, before)
+
+    def _directed(self, state: State, newest: float, before: float) -> State:
+        """What one start goes on with after a check: the same, the best answer so far, or starts elsewhere."""
+        if state.exploring and newest < before:
+            lacking = before - max(newest, float(state.worth[0]))  # the second needs no feasible policy
+            rising = state.lacking - lacking > max(_RISING_BITS, _RISING_SHARE * lacking)
+            state, lost = replace(state, lacking=lacking), not rising
+        else:
+            rising, lost = newest - before > _RISING_BITS, newest < before - self._lost_bits
+            state = replace(state, exploring=0, restarts=0) if state.exploring else state
+        if not rising and self._begins_again(state):
+            return self._restarted(state)
+        return self._taken_back(state) if lost else state
+
+    def _begins_again(self, state: State) -> bool:
+        """Whether starts elsewhere may find something better, and there is time for them."""
+        clock, task = self.task.clock, self.task
+        if state.restarts >= self._most_restarts:
+            return False
+        most = float(log2_or_zero(np.array(float(task.space.hidden.num_values)))) if task.sign > 0 else 0.0
+        needed = _RESTARTED * (self._seconds_of_start + _ROUND * self._seconds)
+        near = not task.has_terms and state.best_score > most - _NEAR_MOST_BITS
+        return not near and clock.spent + needed < _SHARE_OF_RESTARTS * clock.time_limit
+
+    def _restarted(self, state: State) -> State:
+        """With starts that avoid the answers found so far, the one that the search has just given up among them."""
+        space, hidden = self.task.space, self.task.space.hidden
+        known = Avoided(state.earning, state.ending) if len(state.earning) else nothing_avoided(hidden)
+        given_up = self._table(state.average[0]) if state.exploring else state.best
+        avoided = known.and_of(space, given_up)
+        theta = [self._parameters(table) for table in self._soft_starts(_RESTARTED, avoided)]
+        if not theta:
+            return self._taken_back(state)
+        first = self._first_state(theta, state.best, state.best_score)
+        kept = {name: getattr(state, name) for name in ("iteration", "best_multiplier", "history")}
+        return replace(
+            first,
+            **kept,
+            begun=state.iteration,
+            check_at=state.iteration + first.length + _FIRST_CHECK,
+            restarts=state.restarts + 1,
+            exploring=1,
+            earning=avoided.earning,
+            ending=avoided.ending,
+        )
 
     def _until_check(self, state: State, sequences: int) -> int:
         """Iterations to the next check: a share of those so far, and enough to cost some times as much as this one did."""
         least = _CHECK_COSTS * sequences / (state.batch * len(state.theta))
-        return max(int(_CHECK_GROWTH * state.iteration) + 1 - state.iteration, math.ceil(least))
+        count = state.iteration - state.begun
+        return max(int(_CHECK_GROWTH * count) + 1 - count, math.ceil(least))
 
-    def _contender(self, theta: Any) -> dict[str, Any]:
-        """What a state notes of parameters that may be the best answer: their table, made feasible."""
-        return {"best": self._mended(self._table(theta))}
+    def _contender(self, theta: Any, *, is_elsewhere: bool) -> dict[str, Any]:
+        """What a state notes of parameters that may be the best answer: their table, made feasible.
 
-    def _checking_clock(self) -> Clock:
-        """What limits the estimate of a candidate."""
-        return self.task.clock
+        A mixture with the safe table is no use where that one is elsewhere: actions that raise the return serve instead.
+        """
+        table = self._table(theta)
+        return {"best": self._mended(table, self._steeper(table) if is_elsewhere else None)}
 
     def _sequences_of_check(self, state: State) -> int:
-        return int(np.clip(self._share_of_checks * state.iteration * state.batch, *CHECKED))
+        return int(np.clip(self._share_of_checks * (state.iteration - state.begun) * state.batch, *CHECKED))
 
     def _taken_back(self, state: State) -> State:
         """From the best answer again, with shorter steps and more sequences: noise has led the search away from it."""
-        theta = self._parameters(state.best)
+        theta = self._parameters(state.best, _KEPT_SHARE)
         return replace(
             state,
             inside=0,
@@ -425,41 +346,9 @@ class StochasticAscent:
             square=[0 * theta],
             average=[theta],
             multiplier=state.best_multiplier[None],
+            exploring=0,
+            lacking=np.inf,
         )
-
-    def _score(self, table: np.ndarray, sequences: int) -> float:
-        """What an answer is worth, on draws that are the same for all of them; -inf where it is not feasible."""
-        task = self.task
-        returns, slack = self._returns(table)
-        if np.any(slack < 0):
-            return -np.inf
-        bits = self._secrecy.estimate(table, sequences, self._options.seed + 1, self._checking_clock())
-        if task.min_opacity is not None and bits.bits - 2 * bits.std_error < task.bits_kept:
-            return -np.inf
-        earned = task.earned(slack[None], np.zeros((1, len(slack), 0)))[0][0]
-        return float(task.score(np.array(bits.bits), np.array(returns), earned))
-
-    def _mended(self, table: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "T C A"]:
-        """The table with the least share of the safe one that makes its return suffice, by a few secants."""
-        if self.task.min_opacity is not None or self.task.num_constraints == 0:
-            return table
-
-        def slack(share: float) -> float:
-            return float(self._returns((1 - share) * table + share * self._safe)[1].min()) - _MARGIN
-
-        low, at_low, high, at_high = 0.0, slack(0.0), 1.0, slack(1.0)
-        if at_low >= 0 or at_high < 0:
-            return table if at_low >= 0 else self._safe
-        for _ in range(6):
-            share = low + min(0.95, 1.05 * at_low / (at_low - at_high)) * (high - low)
-            found = slack(share)
-            if found >= 0:
-                high, at_high = share, found
-            else:
-                low, at_low = share, found
-            if high - low < 1e-3:
-                break
-        return (1 - high) * table + high * self._safe
 
     def is_done(self, state: State) -> bool:
         """Whether all iterations were made, or the last checks found nothing better."""

@@ -1,0 +1,179 @@
+"""Values of single tables for a search on fresh samples: score, slacks, their gradients, and feasible mixtures.
+
+Bits are estimated on sequences drawn for the purpose; the return and the further constraints are exact.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from ..common.clock import Clock
+from ..policy.tables import softmax_pull_back
+from .options import SolveOptions
+from .soft_starts import terminal_values
+from .starts import LEAST_SHARE, logits
+from .task import Task
+from .values import SampleSecrecy
+
+LOWEST = -40.0  # logits below the largest by this much are zero but for rounding
+_MARGIN = 1e-9  # slack that a candidate keeps, so that sums in another order keep the threshold too
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """What an evaluation found: bits and return, the score that is maximised, and the slacks."""
+
+    bits: float
+    returns: float
+    score: float
+    slack: Float[np.ndarray, " K"]
+
+
+class SampledPoints:
+    """Tables of one class as parameters of the rows that can be used, and what they are worth.
+
+    **Arguments:** `task`, whose secrecy is sampled; `safe`, the table of largest return; `options`, of which it uses `seed`.
+    """
+
+    def __init__(self, task: Task, safe: Float[np.ndarray, "T C A"], options: SolveOptions):
+        assert isinstance(task.secrecy, SampleSecrecy)
+        self.task, self._secrecy, self._safe, self._options = task, task.secrecy, safe, options
+        space = task.space
+        self._rows: Int[np.ndarray, " R"] = space.layers.rows(space.shape[0])
+        self._open = space.available[self._rows % space.shape[1]]
+        self._base = np.ascontiguousarray(safe)
+        self._terminal = terminal_values(task)
+        endless = space.problem.return_over == "infinite" and space.stationary
+        self._has_one_return = len(task.starts) == 1 and not endless
+
+    def _parameters(self, table: Float[np.ndarray, "T C A"], share: float = LEAST_SHARE) -> Float[np.ndarray, "R A"]:
+        """Of a table mixed with a share of the uniform one."""
+        return logits(self.task.space, table, share).reshape(-1, table.shape[2])[self._rows]
+
+    def _table(self, theta: Float[np.ndarray, "R A"]) -> Float[np.ndarray, "T C A"]:
+        """The table of parameters; rows that cannot be used are those of the safe table."""
+        weights = np.where(self._open, np.exp(theta - theta.max(axis=1, keepdims=True)), 0.0)
+        table = self._base.copy()
+        table.reshape(-1, table.shape[2])[self._rows] = weights / weights.sum(axis=1, keepdims=True)
+        return table
+
+    def _pull_back(self, theta: np.ndarray, table: np.ndarray, slope: Float[np.ndarray, "R A"]) -> np.ndarray:
+        """The gradient with respect to parameters from the one with respect to the rows of their table."""
+        return softmax_pull_back(self._used(table), slope)
+
+    def _bounded(self, theta: Float[np.ndarray, "R A"]) -> Float[np.ndarray, "R A"]:
+        """Parameters of the same table, none so small that it could not grow again."""
+        return np.maximum(theta - theta.max(axis=1, keepdims=True), LOWEST)
+
+    def _evaluate(self, table: np.ndarray, sequences: int, seed: int) -> tuple[Point, np.ndarray, np.ndarray]:
+        """A point, with the gradients of its score and of its slacks in the rows that can be used."""
+        task = self.task
+        estimate, slope = self._secrecy.fresh(table, sequences, seed, task.clock)
+        secrecy_slope = self._used(slope)
+        returns, slack, slack_slope = self._constraints(table)
+        more, more_slope = self._further(table)
+        earned, earned_slope = (one[0] for one in task.earned(more[None], more_slope[None]))
+        score = task.score(np.array(estimate.bits), np.array(returns), earned)
+        return_slope = slack_slope[0] * task.unit if task.is_return_maximised else np.zeros(0)
+        score_slope = task.score(secrecy_slope, return_slope, earned_slope)
+        if task.is_return_maximised:
+            slack, slack_slope = slack[:0], slack_slope[:0]
+        if task.min_opacity is not None:
+            slack = np.concatenate([[estimate.bits - estimate.std_error - task.bits_kept], slack])
+            slack_slope = np.concatenate([secrecy_slope[None], slack_slope])
+        point = Point(estimate.bits, returns, float(score), np.concatenate([slack, more]))
+        return point, score_slope, np.concatenate([slack_slope, more_slope])
+
+    def _used(self, slope: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "R A"]:
+        return slope.reshape(-1, slope.shape[2])[self._rows]
+
+    def _further(self, table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The slacks of the further constraints and their gradients."""
+        if not self.task.further:
+            return np.zeros(0), np.zeros((0, len(self._rows), table.shape[2]))
+        slack, slopes = self.task.further_slacks(table[None])
+        return slack[0], np.stack([self._used(one) for one in slopes[0]])
+
+    def _constraints(self, table: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+        """The return, its slacks and their gradients; where it is maximised its own, scaled, instead."""
+        task, space = self.task, self.task.space
+        if not self._has_one_return:
+            values, slope, slack, slack_slope = replace(task, further=(), terms=()).constraints(table[None])
+            slopes = slope / task.unit if task.is_return_maximised else slack_slope[0]
+            return float(values[0]), slack[0], slopes.reshape(len(slopes), -1, table.shape[2])[:, self._rows]
+        value, slope, _ = space.layers.returns(table, self._terminal)
+        if task.num_returns == 0 and not task.is_return_maximised:
+            return value, np.zeros(0), np.zeros((0, len(self._rows), table.shape[2]))
+        wanted = task.aim if task.threshold is not None else 0.0
+        return value, np.array([(value - wanted) / task.unit]), self._used(slope)[None] / task.unit
+
+    def _returns(self, table: np.ndarray) -> tuple[float, np.ndarray]:
+        """The return, and the slacks of all constraints but that on the bits."""
+        task, layers = self.task, self.task.space.layers
+        more = self._further(table)[0] if task.further else np.zeros(0)
+        if not self._has_one_return:
+            returns, slack, _ = self._constraints(table)
+            return returns, np.concatenate([slack, more])
+        value = layers.value(table, self._terminal)
+        if task.num_returns == 0:
+            return value, more
+        return value, np.concatenate([[(value - task.aim) / task.unit], more])
+
+    def _checking_clock(self) -> Clock:
+        """What limits the estimate of a candidate."""
+        return self.task.clock
+
+    def _score(self, table: np.ndarray, sequences: int) -> float:
+        """What an answer is worth, on draws that are the same for all of them; -inf where it is not feasible."""
+        task = self.task
+        returns, slack = self._returns(table)
+        if np.any(slack < 0):
+            return -np.inf
+        bits = self._secrecy.estimate(table, sequences, self._options.seed + 1, self._checking_clock())
+        if task.min_opacity is not None and bits.bits - 2 * bits.std_error < task.bits_kept:
+            return -np.inf
+        earned = task.earned(slack[None], np.zeros((1, len(slack), 0)))[0][0]
+        return float(task.score(np.array(bits.bits), np.array(returns), earned))
+
+    def _steeper(self, table: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "T C A"]:
+        """The table with the action in each row that raises the slacks below 0 fastest, in total, instead."""
+        _, slack, slope = self._constraints(table)
+        more, more_slope = self._further(table)
+        short = np.concatenate([slack, more]) < 0
+        total = np.concatenate([slope, more_slope])[short].sum(axis=0)
+        total = np.where(self._open, total, -np.inf)
+        best = np.eye(total.shape[1])[total.argmax(axis=1)]
+        used = np.ptp(np.where(self._open, total, total.max(axis=1, keepdims=True)), axis=1) > 0
+        result = table.copy()
+        flat = result.reshape(-1, table.shape[2])
+        flat[self._rows[used]] = best[used]
+        return result
+
+    def _mended(
+        self, table: Float[np.ndarray, "T C A"], towards: Float[np.ndarray, "T C A"] | None = None
+    ) -> Float[np.ndarray, "T C A"]:
+        """The table with the least share of the safe one, or of another, that makes its return suffice, by a few secants.
+
+        It is the safe one where no share of the other suffices.
+        """
+        if self.task.min_opacity is not None or self.task.num_constraints == 0:
+            return table
+        other = self._safe if towards is None else towards
+
+        def slack(share: float) -> float:
+            return float(self._returns((1 - share) * table + share * other)[1].min()) - _MARGIN
+
+        low, at_low, high, at_high = 0.0, slack(0.0), 1.0, slack(1.0)
+        if at_low >= 0 or at_high < 0:
+            return table if at_low >= 0 else self._safe
+        for _ in range(6):
+            share = low + min(0.95, 1.05 * at_low / (at_low - at_high)) * (high - low)
+            found = slack(share)
+            if found >= 0:
+                high, at_high = share, found
+            else:
+                low, at_low = share, found
+            if high - low < 1e-3:
+                break
+        return (1 - high) * table + high * other
