@@ -41,7 +41,8 @@ def stalled(task: Task, ticks: float = 1e-3) -> tuple[StochasticAscent, State]:
     for _ in range(6):
         state = method.advance(state)
     assert len(state.theta) == 1
-    return method, replace(state, best_score=0.3)
+    task.clock.resume_after(20.0)
+    return method, replace(state, best_score=0.3, batch=2 * method._first_batch)
 
 
 @pytest.mark.parametrize("memory", ["markov", "timed"])
@@ -122,7 +123,7 @@ def test_starts_elsewhere_are_given_up_where_they_stop_rising_and_adopted_where_
 
 @pytest.mark.parametrize(
     ("score", "spent", "restarts", "wanted"),
-    [(0.5, 0.0, 0, True), (0.985, 0.0, 0, False), (0.5, 61.0, 0, False), (0.5, 0.0, 3, False)],
+    [(0.5, 0.0, 0, True), (0.985, 0.0, 0, False), (0.5, 41.0, 0, False), (0.5, -10.0, 0, False), (0.5, 0.0, 3, False)],
 )
 def test_a_search_begins_again_only_with_time_left_and_something_to_gain(
     score: float, spent: float, restarts: int, wanted: bool
@@ -130,6 +131,11 @@ def test_a_search_begins_again_only_with_time_left_and_something_to_gain(
     method, state = stalled(two_ends())
     method.task.clock.resume_after(spent)
     assert method._begins_again(replace(state, best_score=score, restarts=restarts)) is wanted
+
+
+def test_a_search_does_not_begin_again_before_noise_has_taken_over():
+    method, state = stalled(two_ends())
+    assert not method._begins_again(replace(state, batch=method._first_batch))
 
 
 def test_a_search_without_a_time_limit_does_not_begin_again():

@@ -48,10 +48,10 @@ CHECKED, _SHARE_OF_CHECKS, _CHECK_GROWTH, _IDLE_CHECKS, _GAIN_BITS = (256, 20_00
 _CHECK_COSTS, _FIRST_CHECKED, _FIRST_CHECK = 4.0, 64, 4
 _LOST_BITS = 5e-3  # below the best answer by more, a search goes back to it
 # A search begins again where a check gains less than so many bits, and less than this share of what it lacks of the best
-# answer; from so many starts, so often in a row without a better answer, within this share of a time limit, and unless the
+# answer; from so many starts, so often in a row without a better answer, between these shares of a time limit, and unless the
 # answer is within so many bits of the most that can be hidden.
 _RISING_BITS, _RISING_SHARE = 5e-3, 0.25
-_RESTARTED, _MOST_RESTARTS, _SHARE_OF_RESTARTS, _NEAR_MOST_BITS = 2, 3, 0.6, 0.02
+_RESTARTED, _MOST_RESTARTS, _SHARES_OF_RESTARTS, _NEAR_MOST_BITS = 2, 3, (0.15, 0.6), 0.02
 _SHARE_OF_CLOSING = 0.06  # of a time limit, for the last candidate and its estimate
 # Seconds for each transition and sequence of a gradient, and for each decision (measured: 3.6e-9 to 3.8e-9, 2e-4).
 _PER_ENTRY, _PER_STEP = 4e-9, 4e-4
@@ -285,14 +285,19 @@ class StochasticAscent(SampledPoints):
         return self._taken_back(state) if lost else state
 
     def _begins_again(self, state: State) -> bool:
-        """Whether starts elsewhere may find something better, and there is time for them."""
+        """Whether starts elsewhere may find something better, and there is time for them.
+
+        Before noise has taken over, which doubles the batch, a check without a gain is no sign of a local optimum.
+        """
         clock, task = self.task.clock, self.task
-        if state.restarts >= self._most_restarts:
+        is_noisy = state.exploring or state.batch > self._first_batch
+        if state.restarts >= self._most_restarts or not is_noisy:
             return False
         most = float(log2_or_zero(np.array(float(task.space.hidden.num_values)))) if task.sign > 0 else 0.0
         needed = _RESTARTED * (self._seconds_of_start + _ROUND * self._seconds)
         near = not task.has_terms and state.best_score > most - _NEAR_MOST_BITS
-        return not near and clock.spent + needed < _SHARE_OF_RESTARTS * clock.time_limit
+        first, last = (share * clock.time_limit for share in _SHARES_OF_RESTARTS)
+        return not near and first <= clock.spent < last - needed
 
     def _restarted(self, state: State) -> State:
         """With starts that avoid the answers found so far, the one that the search has just given up among them."""
