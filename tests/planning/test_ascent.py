@@ -48,9 +48,9 @@ def test_answers_are_exactly_feasible(memory):
 
 
 def test_the_return_stated_is_the_return_of_the_policy():
-    for seed in range(16):
+    for seed in range(8):
         problem = random_problem(seed)
-        found = solve(problem, starts=2, iterations=20)
+        found = solve(problem, starts=2, iterations=10)
         assert found.expected_return == veil.expected_return(problem, found.policy)
 
 
@@ -120,7 +120,7 @@ def test_a_return_that_actions_do_not_change_is_no_constraint_but_for_rounding()
 @pytest.mark.parametrize("settings", [{}, {"memory": "timed"}, {"objective": "guess"}, {"goal": "transparent"}])
 def test_the_same_seed_gives_the_same_bytes(settings: dict[str, Any]):
     problem = random_problem(5)
-    first, again = (solve(problem, seed=1, **QUICK, **settings) for _ in range(2))
+    first, again = (solve(problem, seed=1, starts=4, iterations=60, **settings) for _ in range(2))
     assert first.policy.digest() == again.policy.digest()
     assert first.opacity == again.opacity
     assert first.expected_return == again.expected_return
@@ -130,12 +130,12 @@ def test_the_same_seed_gives_the_same_bytes(settings: dict[str, Any]):
 
 def test_converged_answers_are_stationary():
     converged = 0
-    for seed in (0, 1, 4, 5):
+    for seed in (0, 1, 4):
         found = solve(random_problem(seed), starts=8)
         if found.status is veil.Status.CONVERGED:
             assert 0 <= found.stationarity_bits <= 1e-3
             converged += 1
-    assert converged >= 3
+    assert converged >= 2
 
 
 @pytest.mark.parametrize("seed", [2, 59, 62])
@@ -181,7 +181,7 @@ def best_on_grid(problem: veil.Problem, memory: str, points: int) -> float:
     return float(task.secrecy(kept, UNLIMITED)[0].max())
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 30))])
 @pytest.mark.parametrize(("states", "memory", "points"), [(2, "markov", 201), (3, "markov", 31), (2, "timed", 13)])
 def test_tiny_problems_are_solved(seed: int, states: int, memory: MemoryName, points: int):
     problem = tiny_problem(seed, states=states, share=(0.2, 0.6, 0.95)[seed % 3])
@@ -204,7 +204,7 @@ def compare(seed: int, **settings) -> float:
 
 
 def test_never_worse_than_primal_dual():
-    worst = max((compare(seed, **QUICK), seed) for seed in range(8))
+    worst = max((compare(seed, **QUICK), seed) for seed in range(3))
     assert worst[0] <= 1e-3, f"seed {worst[1]}"
 
 
@@ -241,7 +241,7 @@ def chance(problem: veil.Problem, policy) -> float:
 def test_each_objective_is_best_in_its_own_measure(measure):
     objective: Any = {leakage: "leakage", chance: "guess"}[measure]
     better = 0
-    for seed in (0, 4, 5, 8):
+    for seed in (0, 4):
         problem = random_problem(seed)
         own, plain = solve(problem, objective=objective, **QUICK), solve(problem, **QUICK)
         assert reaches(problem, own)
@@ -279,7 +279,7 @@ def test_bits_are_kept_and_the_return_is_the_best(seed: int):
 def test_bits_are_kept_without_tolerance():
     problem = random_problem(11).replace(min_return=None)
     most = solve(problem, **QUICK).opacity.bits
-    for share in np.linspace(0.7, 0.99, 8):
+    for share in (0.7, 0.9, 0.99):
         found = solve(problem, min_opacity=share * most, **QUICK)
         assert found.opacity.bits >= share * most
 
@@ -320,6 +320,7 @@ def test_bits_that_nobody_can_keep():
 
 def test_every_start_state_reaches_the_threshold():
     checked = 0
+    options: dict[str, Any] = QUICK | {"iterations": 90}
     for seed in range(20):
         problem = random_problem(seed)
         if np.count_nonzero(problem.model.initial) < 2:
@@ -329,24 +330,24 @@ def test_every_start_state_reaches_the_threshold():
         assert isinstance(problem.min_return, float)
         least = problem.min_return + float(own.min()) * make_task(space).unit
         easy = problem.replace(min_return=least - 0.05)
-        found = solve(easy, memory="timed", per_start=True, **QUICK)
+        found = solve(easy, memory="timed", per_start=True, **options)
         assert found.feasible
         task = make_task(make_space(easy, "timed"), per_start=True)
         assert isinstance(found.policy, veil.TimedPolicy)
         assert np.all(task.slacks(found.policy.table[None]) >= 0)
-        average = solve(easy, memory="timed", **QUICK)
+        average = solve(easy, memory="timed", **options)
         assert found.opacity.bits <= average.opacity.bits + 1e-3
         checked += 1
-        if checked == 3:
+        if checked == 2:
             break
-    assert checked == 3
+    assert checked == 2
 
 
 # Classes of policies
 
 
 def test_more_memory_is_never_worse():
-    for seed in (0, 5, 12):
+    for seed in (0, 5):
         problem = random_problem(seed)
         markov = solve(problem, **QUICK)
         timed = solve(problem, memory="timed", start=markov.policy, **QUICK)

@@ -15,6 +15,12 @@ from veil.cli.main import app
 from veil.report.curve import read_curve
 
 FEASIBLE = make_problem([veil.Return(max="40%", reward="energy"), veil.Probability("G !s2", "40%")], 3)
+FEW: dict[str, Any] = {"certificate": False, "starts": 2, "iterations": 30}
+
+
+@pytest.fixture(scope="module")
+def solved() -> veil.Solution:
+    return veil.solve(FEASIBLE, memory="timed", **FEW)
 
 
 @pytest.mark.parametrize("memory", ["markov", "timed"])
@@ -23,7 +29,7 @@ FEASIBLE = make_problem([veil.Return(max="40%", reward="energy"), veil.Probabili
 def test_every_search_keeps_all_constraints(method: Any, memory: Any, seed: int):
     limits = [veil.Return(max="40%", reward="energy"), veil.Probability("G !s2", "40%")]
     problem = make_problem(limits, seed)
-    options: dict[str, Any] = {"iterations": 300} if method == "primal-dual" else {"starts": 6, "iterations": 150}
+    options: dict[str, Any] = {"iterations": 150} if method == "primal-dual" else {"starts": 3, "iterations": 80}
     found = veil.solve(problem, method, memory, certificate=False, **options)
     assert found.feasible
     assert [one.name for one in found.constraints] == ["return", "energy", "P(G !s2)"]
@@ -42,7 +48,8 @@ def test_prices_are_the_slopes_of_the_optimum():
         bounds[number] += step if one.relation == "≤" else -step
         limits = [veil.Return(max=bounds[1], reward="energy"), veil.Probability("G !s2", bounds[2])]
         looser = FEASIBLE.replace(min_return=bounds[0], constraints=limits)
-        gained = veil.solve(looser, memory="timed", certificate=False, starts=6).opacity.bits - found.opacity.bits
+        more = veil.solve(looser, memory="timed", certificate=False, start=found.policy, starts=1)
+        gained = more.opacity.bits - found.opacity.bits
         assert gained / step == pytest.approx(one.price_bits, rel=0.1)
 
 
@@ -66,7 +73,7 @@ def test_feature_policies_keep_all_constraints(memory: Any):
 
 
 def test_most_return_for_some_bits_keeps_them():
-    found = veil.solve(FEASIBLE, memory="timed", min_opacity=0.5, certificate=False, iterations=150)
+    found = veil.solve(FEASIBLE, memory="timed", min_opacity=0.5, **FEW)
     assert found.feasible
     assert found.opacity.bits >= 0.5
     assert all(one.met for one in found.constraints[-2:])
@@ -76,7 +83,7 @@ def test_a_formula_that_the_agent_follows_or_does_not():
     for knows in (False, True):
         limit = veil.Probability("F s1 & G !s2", "60%", agent_knows=knows)
         for memory in ("timed", veil.StateMemory(1)):
-            found = veil.solve(make_problem([limit], 5), memory=memory, certificate=False, iterations=120)
+            found = veil.solve(make_problem([limit], 5), memory=memory, **FEW)
             assert found.feasible
             assert found.constraints[1].met
 
@@ -86,7 +93,7 @@ def test_infeasible_sets_are_refused_before_any_search():
     for seed in range(6):
         problem = random_problem(seed)
         try:
-            assert veil.solve(problem, memory="timed", certificate=False, iterations=60).feasible
+            assert veil.solve(problem, memory="timed", **FEW).feasible
         except veil.InfeasibleError:
             refused += 1
     assert 0 < refused < 6
@@ -101,27 +108,26 @@ def test_a_class_that_cannot_meet_them_says_which_it_misses():
     limits = [veil.Return(max=2, reward="moves"), veil.Probability("X a & X X b", min=0.9)]
     problem = veil.Problem(model, veil.Observer(np.ones((2, 1))), veil.LastState(["b"]), 4, constraints=limits)
     assert veil.solve(problem, memory="timed", certificate=False, starts=2, iterations=20).feasible
-    found = veil.solve(problem, memory="markov", certificate=False)
+    found = veil.solve(problem, memory="markov", **FEW)
     assert not found.feasible
     assert "missed:" in found.detail
     assert "memory='timed'" in found.detail
 
 
-def test_results_hold_every_constraint(tmp_path):
-    found = veil.solve(FEASIBLE, memory="timed", certificate=False, iterations=60)
-    found.save(tmp_path / "result")
+def test_results_hold_every_constraint(solved: veil.Solution, tmp_path):
+    solved.save(tmp_path / "result")
     told = json.loads((tmp_path / "result" / "result.json").read_text())["answer"]["constraints"]
     assert [one["name"] for one in told] == ["return", "energy", "P(G !s2)"]
     assert all(one["met"] for one in told)
-    assert "energy" in found.summary()
-    assert "required: at most" in found.summary()
+    assert "energy" in solved.summary()
+    assert "required: at most" in solved.summary()
     plain = veil.solve(make_problem(), certificate=False, iterations=20)
     assert [one.text for one in plain.constraints] == [f"return ≥ {plain.threshold:.6g}"]
     assert ALL[0].max == "60%"
 
 
 def test_a_curve_along_the_return_keeps_the_other_constraints():
-    curve = veil.frontier(FEASIBLE, 3, memory="timed", starts=2, iterations=30)
+    curve = veil.frontier(FEASIBLE, 3, memory="timed", starts=2, iterations=12)
     assert len(curve.points) >= 2
     for point in curve.points:
         values = veil.constraint_values(FEASIBLE.replace(min_return=point.threshold), point.policy)
@@ -130,7 +136,7 @@ def test_a_curve_along_the_return_keeps_the_other_constraints():
 
 def test_a_curve_along_each_of_the_other_constraints():
     for along, sign in (("energy", -1), ("G !s2", 1)):
-        curve = veil.frontier(FEASIBLE, 3, along=along, memory="timed", starts=2, iterations=30)
+        curve = veil.frontier(FEASIBLE, 3, along=along, memory="timed", starts=2, iterations=15)
         assert along in curve.along
         assert len(curve.points) >= 2
         thresholds = np.array([point.threshold for point in curve.points])
@@ -156,7 +162,7 @@ def test_which_constraint_a_curve_is_along():
     assert "energy" in curve.summary()
 
 
-def test_a_curve_along_a_constraint_in_files_and_figures(tmp_path):
+def test_a_curve_along_a_constraint_in_files_and_figures(solved: veil.Solution, tmp_path):
     scenario, place = str(tmp_path / "problem.toml"), tmp_path / "curve.json"
     FEASIBLE.save(scenario)
     options = ["--along", "energy", "--points", "2", "--starts", "2", "--iterations", "12", "--memory", "timed"]
@@ -178,17 +184,15 @@ def test_a_curve_along_a_constraint_in_files_and_figures(tmp_path):
     curve = veil.frontier(FEASIBLE, along="energy", thresholds=[2.2], memory="timed", starts=2, iterations=12)
     with pytest.raises(veil.InputError, match="along 'energy'"):
         read_curve(FEASIBLE, curve)
-    found = veil.solve(FEASIBLE, memory="timed", certificate=False, starts=2, iterations=12)
-    assert veil.plot.frontier(curve, found).axes[0].get_xlabel() == "energy"
+    assert veil.plot.frontier(curve, solved).axes[0].get_xlabel() == "energy"
     with pytest.raises(veil.InputError, match="no value of 'energy'"):
-        veil.plot.frontier(curve, replace(found, constraints=()))
+        veil.plot.frontier(curve, replace(solved, constraints=()))
 
 
-def test_commands_and_the_report_show_every_constraint(tmp_path):
+def test_commands_and_the_report_show_every_constraint(solved: veil.Solution, tmp_path):
     scenario, folder = str(tmp_path / "problem.toml"), tmp_path / "result"
     FEASIBLE.save(scenario)
-    found = veil.solve(FEASIBLE, memory="timed", certificate=False, iterations=60)
-    found.save(folder, scenario=scenario)
+    solved.save(folder, scenario=scenario)
     runner = CliRunner()
     for command in (["inspect", scenario], ["measure", scenario, str(folder)]):
         shown = runner.invoke(app, command)
