@@ -1,9 +1,10 @@
-"""Work spread over processes: a sample by 1, 2 and 4 workers with what it sends, and the cost of a study's machinery."""
+"""Work spread over processes: a sampled value and gradient by 1, 2 and 4 workers, what they send, and a study's own cost."""
 
+import os
 import pickle
 import tempfile
 import time
-from contextlib import ExitStack
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,48 +13,97 @@ import psutil
 import veil
 from benchmarks.common import Settings, say, seconds_text
 from benchmarks.gpu import large_grid, random_policy
-from veil.common.workers import local
-from veil.engine.chain import make_chain
+from veil.common.clock import Clock
+from veil.common.workers import Team, Workers
+from veil.engine.chain import Chain, make_chain
+from veil.measure.sampled import chunk_sizes
 
 TITLE = "work spread over processes"
-SIDE, HORIZON, SEQUENCES = 60, 40, 24_576
+SIDE, HORIZON = 60, 40
+VALUED, CLIMBED = 24_576, 16_384  # sequences of the value and of the gradient
+MEMORY = 2**29  # bytes of the messages of a chunk: four workers fit a small machine
 WORKERS = (1, 2, 4)
 RUNS, RUN_SECONDS = 20, 10.0
+ROUNDS = 50  # messages whose mean time is taken
+
+Call = Callable[[Workers], object]
+
+
+def calls(settings: Settings) -> dict[str, tuple[int, Call]]:
+    """What is measured: a value and a gradient on samples of a model with 3,600 states, each with its sequences."""
+    problem = large_grid(SIDE, HORIZON, everywhere=True)
+    policy = random_policy(problem)
+    theta = np.random.default_rng(0).normal(size=(problem.num_cells, problem.num_actions))
+    part = 4 if settings.quick else 1
+    valued, climbed = VALUED // part, CLIMBED // part
+
+    def value(workers: Workers) -> object:
+        return veil.opacity(problem, policy, "sampled", sequences=valued, memory_bytes=MEMORY, workers=workers)
+
+    def gradient(workers: Workers) -> object:
+        found, slope = veil.opacity_gradient(
+            problem, theta, "sampled", sequences=climbed, memory_bytes=MEMORY, workers=workers
+        )
+        return found, slope.tobytes()
+
+    return {"value": (valued, value), "gradient": (climbed, gradient)}
 
 
 def sample_rows(settings: Settings) -> list[str]:
-    """Seconds, speed-up and equality of one sampled value by 1, 2 and 4 workers; the processes are started before."""
-    problem = large_grid(SIDE, HORIZON, everywhere=True)
-    policy = random_policy(problem)
-    sequences = SEQUENCES // 4 if settings.quick else SEQUENCES
-    rows, first, alone = [], None, 0.0
+    """Seconds, speed-up and equality for each number of workers; the processes are started and warm before."""
+    rows, first, alone = [], dict[str, object](), dict[str, float]()
+    measured = calls(settings)
     for workers in WORKERS:
-        with ExitStack() as closing:
-            where = 1 if workers == 1 else str(local(workers, closing).scheduler_info()["address"])
-            if workers > 1:
-                veil.opacity(
-                    problem, policy, "sampled", sequences=64 * workers, workers=where
-                )  # imports are not counted
-            begin = time.perf_counter()
-            found = veil.opacity(problem, policy, "sampled", sequences=sequences, workers=where)
-            seconds = time.perf_counter() - begin
-        first, alone = first or found, alone or seconds
-        same = "yes" if found == first else f"no: {found.bits!r} against {first.bits!r}"
-        rows.append(f"| {workers} | {seconds_text(seconds)} | {alone / seconds:.2f} | {same} |")
-        say("spread", f"{workers} workers: {seconds:.1f} s")
+        with Team(workers) as team:
+            list(team.shares(_warm, None, range(4 * workers)))
+            for name, (sequences, call) in measured.items():
+                begin = time.perf_counter()
+                found = call(team)
+                seconds = time.perf_counter() - begin
+                same = "yes" if found == first.setdefault(name, found) else "no"
+                speed_up = alone.setdefault(name, seconds) / seconds
+                rows.append(
+                    f"| {name} | {sequences:,} | {workers} | {seconds_text(seconds)} | {speed_up:.2f} | {same} |"
+                )
+                say("spread", f"{name}, {workers} workers: {seconds:.1f} s")
     return rows
 
 
-def bytes_text() -> str:
-    """What travels: the chain once to each worker, a chunk's sums back, or its part of the gradient."""
-    problem = large_grid(SIDE, HORIZON, everywhere=True)
-    chain = make_chain(problem, random_policy(problem))
-    table = np.zeros(chain.table.shape)
+def _warm(_: None, item: int, clock: Clock) -> int:
+    """Import what the measured calls need."""
+    problem = large_grid(6, 4, everywhere=True)
+    veil.opacity(problem, random_policy(problem), "sampled", sequences=8)
+    return item
+
+
+def _echo(subject: np.ndarray, item: np.ndarray, clock: Clock) -> np.ndarray:
+    return item
+
+
+def messages_text(chain: Chain) -> str:
+    """What travels, how long a message takes, and from which work on a share is worth its message."""
+    table, none = np.zeros(chain.table.shape), np.zeros(0)
+    with Team(2) as team:
+        list(team.shares(_echo, none, [none] * 4))
+        small = _mean_seconds(team, none)
+        large = _mean_seconds(team, np.zeros(2**20))
+    per_mib = max(0.0, large - small) / 16  # 8 MiB there and 8 MiB back
+    mib = len(pickle.dumps(table)) / 2**20
+    there_and_back = small + 2 * mib * per_mib
     return (
-        f"The chain of this problem is {len(pickle.dumps(chain)) / 2**20:.1f} MiB, sent once to each worker; a chunk of 4,096"
-        f" sequences sends back {len(pickle.dumps((1, 1.0, 1.0)))} bytes of sums, with a gradient"
-        f" {len(pickle.dumps(table)) / 2**20:.2f} MiB."
+        f"The chain of this problem is {len(pickle.dumps(chain)) / 2**20:.1f} MiB, sent once to each worker; a chunk sends back"
+        f" {len(pickle.dumps((1, 1.0, 1.0)))} bytes of sums, with a gradient {mib:.2f} MiB. Between processes here an empty"
+        f" share takes {1e3 * small:.1f} ms there and back and each MiB {1e3 * per_mib:.1f} ms: a share with a table of this"
+        f" size both ways takes a tenth of its time for its message from {seconds_text(10 * there_and_back)} of work on."
     )
+
+
+def _mean_seconds(team: Team, item: np.ndarray) -> float:
+    """Of one message there and back, one after the other."""
+    begin = time.perf_counter()
+    for _ in range(ROUNDS):
+        list(team.shares(_echo, item[:0], [item]))
+    return (time.perf_counter() - begin) / ROUNDS
 
 
 def study_text(settings: Settings) -> str:
@@ -83,17 +133,21 @@ def _processor_seconds() -> float:
 
 
 def run(settings: Settings) -> str:
+    os.environ["OMP_NUM_THREADS"] = "1"  # a process alone would use all cores by threads
+    problem = large_grid(SIDE, HORIZON, everywhere=True)
+    chain = make_chain(problem, random_policy(problem))
     rows = sample_rows(settings)
     return "\n".join(
         [
-            f"One sampled value of a grid of {SIDE}×{SIDE} cells, T = {HORIZON}, {SEQUENCES:,} sequences in six chunks"
-            f" (`veil.opacity(…, workers=…)`), on {psutil.cpu_count()} cores:",
+            f"A sampled value and a sampled gradient of a grid of {SIDE}×{SIDE} cells, T = {HORIZON}, in chunks of"
+            f" {max(chunk_sizes(chain, VALUED, MEMORY))} sequences (`workers=` of `veil.opacity` and `veil.opacity_gradient`),"
+            f" one thread for each process (`OMP_NUM_THREADS=1`), on {psutil.cpu_count()} cores:",
             "",
-            "| workers | seconds | speed-up | same number to the last bit |",
-            "| --- | --- | --- | --- |",
+            "| what | sequences | workers | seconds | speed-up | same to the last bit |",
+            "| --- | --- | --- | --- | --- | --- |",
             *rows,
             "",
-            bytes_text(),
+            messages_text(chain),
             "",
             study_text(settings),
         ]

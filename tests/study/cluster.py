@@ -7,8 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -49,18 +48,6 @@ def end(process: subprocess.Popen[bytes]) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-
-
-@contextmanager
-def cluster(folder: Path, workers: int = 2) -> Iterator[str]:
-    """The address of a scheduler with workers."""
-    port = free_port()
-    processes = [scheduler(port, folder), *(worker(port, folder) for _ in range(workers))]
-    try:
-        yield f"tcp://127.0.0.1:{port}"
-    finally:
-        for process in processes:
-            end(process)
 
 
 def without_times(folder: Path) -> dict[str, bytes]:

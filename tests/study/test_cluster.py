@@ -2,6 +2,8 @@
 
 import os
 import random
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -15,7 +17,8 @@ import psutil
 import pytest
 
 import veil
-from tests.study.cluster import ROOT, cluster, end, free_port, scheduler, without_times, worker
+from tests.study.cluster import ROOT, end, free_port, scheduler, without_times, worker
+from veil.formats.gallery import scenario_text
 
 SET = {"solve.iterations": 2, "solve.starts": 2, "solve.certificate": False}
 
@@ -177,11 +180,50 @@ def test_a_driver_that_is_killed_goes_on_and_leaves_no_process(tmp_path: Path):
     assert veil.StudyResult(tmp_path / "study").counts() == {"done": 10, "failed": 0, "to_do": 0}
 
 
+def page_commands(folder: Path, port: int) -> list[str]:
+    """The commands of the page, in order, for this machine, a port and a folder; those for containers are left out."""
+    page = (ROOT / "docs/cluster.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    found = [line for block in blocks for line in block.splitlines() if "docker" not in line]
+    changes = {"HOST": "127.0.0.1", "8786": str(port), "/shared": str(folder), "--nworkers 4": "--nworkers 2"}
+    for old, new in changes.items():
+        found = [line.replace(old, new) for line in found]
+    return found
+
+
 @pytest.mark.slow
 def test_the_commands_of_the_page_about_clusters(tmp_path: Path):
-    (tmp_path / "study.toml").write_text('scenarios = ["gallery:two-rooms"]\n[vary]\nsolve.seed = [0, 1, 2]\n')
-    with cluster(tmp_path) as address:
-        command = [sys.executable, "-m", "veil", "study", "study.toml", "-o", "study", "--scheduler", address]
-        environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
-        subprocess.run(command, cwd=tmp_path, env=environment, check=True, timeout=300)
-    assert veil.StudyResult(tmp_path / "study").counts()["done"] == 3
+    """Scheduler and workers as processes of their own, then every command of the page against them."""
+    study = 'scenarios = ["gallery:two-rooms"]\n[set]\nsolve.iterations = 3\n[vary]\nsolve.seed = [0, 1, 2]\n'
+    (tmp_path / "layouts.toml").write_text(study)
+    (tmp_path / "large.toml").write_text(scenario_text("two-rooms"))
+    folder = str(Path(sys.executable).parent)
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+    servers: list[subprocess.Popen[bytes]] = []
+    commands = page_commands(tmp_path, free_port())
+    ran = 0
+    try:
+        for line in commands:
+            if "dask " in line:
+                quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+                servers.append(
+                    subprocess.Popen(
+                        ["bash", "-c", f"exec env {line}"],
+                        cwd=tmp_path,
+                        env=environment,
+                        start_new_session=True,
+                        **quiet,
+                    )
+                )
+                continue
+            command = [sys.executable, "-m", *shlex.split(line)]
+            done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600)
+            assert done.returncode in (0, 4), done.stderr
+            ran += 1
+    finally:
+        for process in servers:
+            end(process)
+    assert (len(servers), ran) == (3, 4)
+    for name in ("layouts-study", "gpu-study"):
+        assert veil.StudyResult(tmp_path / name).counts() == {"done": 3, "failed": 0, "to_do": 0}
+    assert (tmp_path / "large-result" / "result.json").is_file()

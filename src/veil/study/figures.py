@@ -55,7 +55,7 @@ def _multiples(rows: Sequence[Row], factors: Sequence[str], varied: Sequence[str
         dress(axes, title=title)
     _outer_labels(grid, words(across), quantity)
     if series is not None:
-        grid[0].legend(fontsize=SMALL, frameon=False, title=words(series), title_fontsize=SMALL)
+        _legend(figure, grid[0], words(series))
     return figure
 
 
@@ -87,7 +87,7 @@ def _fronts(rows: Sequence[Row], varied: Sequence[str]) -> "Figure | None":
         dress(axes, title=title)
     _outer_labels(grid, "expected return", "bits")
     if series is not None:
-        grid[0].legend(fontsize=SMALL, frameon=False, title=words(series), title_fontsize=SMALL)
+        _legend(figure, grid[0], words(series))
     return figure
 
 
@@ -104,10 +104,14 @@ def _effects(found: Sequence[Effect], quantity: str) -> "Figure | None":
         axes.plot([one.change.low, one.change.high], [place, place], color=colour, linewidth=1.2)
         axes.plot([one.change.value], [place], "o", color=colour, markersize=3.5)
     axes.axvline(0.0, color=GREY, linewidth=0.8)
-    axes.set_yticks(range(len(shown)), [f"{words(one.factor, 18)}: {words(one.level, 22)}" for one in shown])
+    axes.set_yticks(range(len(shown)), [_effect_name(one) for one in shown])
     axes.invert_yaxis()
     dress(axes, xlabel=f"change of {quantity} against the mean over the factor's values, all else equal")
     return figure
+
+
+def _effect_name(one: Effect) -> str:
+    return f"{words(one.factor, 18)}: {words(str(one.level).removeprefix(GALLERY), 26)}"
 
 
 def _panels(rows: Sequence[Row], factors: Sequence[str]) -> list[tuple[str, list[Row]]]:
@@ -123,11 +127,26 @@ def _panels(rows: Sequence[Row], factors: Sequence[str]) -> list[tuple[str, list
 def _panel_grid(number: int) -> "tuple[Figure, list[Axes]]":
     across = min(_ACROSS, number)
     down = math.ceil(number / across)
-    figure = new_figure(PAGE, 0.5 + 1.65 * down)
+    figure = new_figure(PAGE, 0.9 + 1.65 * down)
     grid: list[Any] = list(figure.subplots(down, across, squeeze=False, sharey=True).flat)
     for axes in grid[number:]:
         axes.set_visible(False)
     return figure, grid
+
+
+def _legend(figure: "Figure", axes: "Axes", title: str) -> None:
+    """The lines of a panel explained above all panels, where they cover none."""
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(
+        handles,
+        labels,
+        loc="outside upper center",
+        ncols=min(4, len(labels)),
+        fontsize=SMALL,
+        frameon=False,
+        title=title,
+        title_fontsize=SMALL,
+    )
 
 
 def _outer_labels(grid: "Sequence[Axes]", xlabel: str, ylabel: str) -> None:
