@@ -205,14 +205,10 @@ def test_the_commands_of_the_page_about_clusters(tmp_path: Path):
     try:
         for line in commands:
             if "dask " in line:
-                quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+                shell, none = ["bash", "-c", f"exec env {line}"], subprocess.DEVNULL
                 servers.append(
                     subprocess.Popen(
-                        ["bash", "-c", f"exec env {line}"],
-                        cwd=tmp_path,
-                        env=environment,
-                        start_new_session=True,
-                        **quiet,
+                        shell, cwd=tmp_path, env=environment, stdout=none, stderr=none, start_new_session=True
                     )
                 )
                 continue
