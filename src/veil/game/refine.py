@@ -32,10 +32,8 @@ _GAME_SHARE = 1 / 2  # of the time of a turn, for a game; the rest is for measur
 _GROWTH = 1.5  # a round takes at least this many times as long as the one before it
 _WORTH_A_ROUND = 0.1  # share of the gap: the turn of the observer ends where a round closes less
 _WORTH_A_LIFT = 0.25  # the same for the agent, whose search is local: the next turn gives it a better place to begin
-_FIRST_GAP, _GAME_GAP = (
-    0.5,
-    0.15,
-)  # shares of the gap to which games are solved, the first of a turn only for redirecting
+_GAME_GAP = 0.15  # share of the gap to which a game is solved
+_FIRST_GAP = 0.5  # the same for the first game of a turn, which only has to show where its events are best led
 _UNIFORM_SHARE = 1e-2  # of a uniform choice in the policy near which a game begins
 _MORE_NODES = 1.25  # times as many in each round of lifting
 _LIFT_ITERATIONS = 25  # between two clusterings: after about as many the beliefs have moved away from the clusters
@@ -160,17 +158,23 @@ class _Rounds(BestGames):
         self.known, self.blind = known, blind
 
     @property
-    def open_bits(self) -> float:
-        """Upper minus lower bound, those known from elsewhere included."""
+    def known_bits(self) -> tuple[float, float]:
+        """Lower and upper bound, those known from elsewhere included."""
         upper = np.inf if self.bounding is None else self.bounding.upper
-        return min(upper, self.known[1]) - max(self.lower.bits, self.known[0])
+        return max(self.lower.bits, self.known[0]), min(upper, self.known[1])
+
+    @property
+    def open_bits(self) -> float:
+        """Upper minus lower bound."""
+        lower, upper = self.known_bits
+        return upper - lower
 
     def run(self, nodes: int, most_nodes: int, clock: Clock) -> str:
         """Turns with more nodes each; returns why there is no further one."""
         policy = self.play(LastEvents(1), clock.share(_GAME_SHARE).silent(), _GAME_GAP)
         if policy.stopped in ENDED_BY_CALLER:
             return policy.stopped
-        if not self.known[0]:
+        if self.known[0] <= 0:  # else it would hardly hide more
             self.measure(policy, clock)
         self.report(policy, most_nodes, clock)
         while self.open_bits > self.gap:
@@ -179,13 +183,14 @@ class _Rounds(BestGames):
                 return "nodes"
             clustered = clustered_graph(AgentProblem(self.problem, policy.pairs), policy.tables, nodes, clock)
             policy = self.bound(clustered, policy, most_nodes, clock)
-            if policy.stopped in ENDED_BY_CALLER or self.open_bits <= self.gap:
+            if policy.stopped in ENDED_BY_CALLER:
                 return policy.stopped
-            policy, nodes = self.lift(policy, nodes, most_nodes, clock)
+            if self.open_bits > self.gap:
+                policy, nodes = self.lift(policy, nodes, most_nodes, clock)
         return "gap reached"
 
     def bound(self, moving: Clustered | Redirected, policy: GameResult, most_nodes: int, clock: Clock) -> GameResult:
-        """Games on a graph and those redirected from it, while the bound falls; returns the best of them, solved further."""
+        """Games on a graph and those redirected from it, while the bound falls; returns the best of them."""
         best: GameResult | None = None
         turn, result = clock.share(_TURN_SHARE), policy
         while True:
@@ -255,8 +260,8 @@ class _Rounds(BestGames):
             worth = (
                 gained >= _WORTH_A_LIFT * self.open_bits and nodes <= most_nodes and turn.left >= clock.spent - begin
             )
-            # Measuring takes as long as lifting: where even what the graph's observer does not know is too little, it waits.
-            if not worth or self.open_bits - (result.lower - self.lower.bits) <= self.gap:
+            # Measuring takes as long as lifting, and finds no more than what the graph's own observer does not know.
+            if not worth or self.known_bits[1] - result.lower <= self.gap:
                 self.measure(result, clock)
             self.report(result, most_nodes, clock)
             if not worth or self.open_bits <= self.gap:
@@ -265,8 +270,7 @@ class _Rounds(BestGames):
     def report(self, result: GameResult, most_nodes: int, clock: Clock) -> None:
         """Progress: both bounds, and the nodes of the last graph."""
         assert self.bounding is not None
-        lower, upper = max(self.lower.bits, self.known[0]), min(self.bounding.upper, self.known[1])
-        size, multiplier = max(result.graph.sizes), self.bounding.multiplier
+        (lower, upper), size, multiplier = self.known_bits, max(result.graph.sizes), self.bounding.multiplier
         clock.report(Progress("automata", size, most_nodes, lower, math.nan, multiplier, clock.spent, upper))
 
     def result(self, seconds: float, stopped: str) -> RefinedGameResult:
