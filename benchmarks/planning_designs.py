@@ -7,19 +7,25 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.coarser import Lift, fewer_states, half_horizon
 from veil.common.clock import Clock, OutOfTime
 from veil.planning import stochastic
 from veil.planning.options import SolveOptions
-from veil.planning.policy_class import Space
+from veil.planning.policy_class import Space, make_space
 from veil.planning.starts import richest_table
 from veil.planning.stochastic import StochasticAscent
 from veil.planning.stochastic_state import DECAYS, Pace
 from veil.planning.task import make_task
 from veil.planning.values import SampleSecrecy
+from veil.policy.markov import MarkovPolicy
+from veil.policy.policy import Policy
+from veil.policy.timed import TimedPolicy
+from veil.problem.problem import Problem
 
 _DAMPING = 1e-3  # of the largest number of visits, added to those of each row
 _MOST_KL = 0.05  # nats of a whole run between the policies before and after a step
 _NATURAL_RATE = 0.03  # of the natural gradient's step, for the rate 0.1 of Adam
+_SHARE_OF_COARSER = 0.2  # of the time, for the search of a coarser problem
 
 
 class NaturalAscent(StochasticAscent):
@@ -65,13 +71,17 @@ class TrustRegion(NaturalAscent):
 
 @dataclass(frozen=True)
 class Design:
-    """A way to search on samples: constants of `veil.planning.stochastic`, whether draws are fresh, starts, direction."""
+    """A way to search on samples: constants of `veil.planning.stochastic`, whether draws are fresh, starts, direction.
+
+    `coarser`: makes a problem whose answer is one of the starts.
+    """
 
     words: str
     constants: dict[str, Any]
     fresh: bool = True
     starts: int | None = None
     kind: Callable[..., StochasticAscent] = StochasticAscent
+    coarser: Callable[[Problem], tuple[Problem, Lift]] | None = None
 
 
 DESIGNS = (
@@ -84,6 +94,9 @@ DESIGNS = (
     Design("common draws: the same in every iteration", {}, fresh=False),
     Design("one soft start, nothing to halve", {}, starts=1),
     Design("never going back to the best answer", {"_LOST_BITS": 1e9}),
+    Design("never beginning again elsewhere", {"_MOST_RESTARTS": 0}),
+    Design("a warm start from half the horizon", {}, coarser=half_horizon),
+    Design("a warm start from fewer states", {}, coarser=fewer_states),
 )
 
 
@@ -97,22 +110,38 @@ class FixedDraws(SampleSecrecy):
 def run_design(design: Design, space: Space, seconds: float) -> tuple[np.ndarray, int]:
     """The table that one search by a design finds, and its iterations."""
     before = {name: getattr(stochastic, name) for name in design.constants}
-    secrecy = SampleSecrecy if design.fresh else FixedDraws
-    task = make_task(space, secrecy=secrecy(space, "entropy", 2000, 0, ""))
     try:
         for name, value in design.constants.items():
             setattr(stochastic, name, value)
         clock = Clock(seconds)
-        limited = replace(task, clock=clock)
-        method = design.kind(limited, richest_table(space), SolveOptions(starts=design.starts))
-        state = method.begin()
-        table = state.best
-        with contextlib.suppress(OutOfTime):
-            while clock.left > 0.1 * seconds and not method.is_done(state):
-                state = method.advance(state)
-                table = state.best
-            table = method.candidates(state)[0]
+        start = None if design.coarser is None else _warm_start(design, space, clock.share(_SHARE_OF_COARSER))
+        return _searched(design, space, clock, start)
     finally:
         for name, value in before.items():
             setattr(stochastic, name, value)
-    return table, state.iteration
+
+
+def _searched(design: Design, space: Space, clock: Clock, start: Policy | None = None) -> tuple[np.ndarray, int]:
+    secrecy = SampleSecrecy if design.fresh else FixedDraws
+    task = replace(make_task(space, secrecy=secrecy(space, "entropy", 2000, 0, "")), clock=clock)
+    options = SolveOptions(starts=design.starts, start=start)
+    table, iterations = richest_table(space), 0
+    method = design.kind(task, table, options)
+    with contextlib.suppress(OutOfTime):
+        state = method.begin()
+        while clock.left > 0.1 * clock.time_limit and not method.is_done(state):
+            table, iterations = state.best, state.iteration
+            state = method.advance(state)
+        table, iterations = method.candidates(state)[0], state.iteration
+    return table, iterations
+
+
+def _warm_start(design: Design, space: Space, clock: Clock) -> Policy:
+    """What a search finds for the coarser problem, as a policy of the problem."""
+    assert design.coarser is not None
+    coarse, lift = design.coarser(space.problem)
+    found = make_space(coarse, space.memory)
+    policy = found.policy(_searched(design, found, clock)[0])
+    assert isinstance(policy, MarkovPolicy | TimedPolicy)
+    table = lift(policy.table)
+    return MarkovPolicy(table[0]) if space.stationary else TimedPolicy(table)
