@@ -1,10 +1,10 @@
 """Check a result of veil with plain Python, without NumPy or the package: python verify_certificate.py RESULT_FOLDER
 
 It reads `problem.bin`, `policy.safetensors` and `certificate.json` with its arrays, and recomputes what the policy hides and
-earns, whether it meets every constraint, and the upper bounds that an observer's rule and prices prove: over all policies that
-meet them, and over agents that learn each observation one step late. Numbers are multiples of 2^-192 or intervals of them,
-rounded outward, and distributions are divided by their sums. It covers returns over the horizon, and all but memory policies.
-Exit codes: 0 the certificate holds, 1 it does not, 2 it cannot be checked here.
+earns, whether it meets every constraint, and the upper bounds that prices and the rules of one or several observers prove: over
+all policies that meet them, and over agents that learn each observation one step late. Numbers are multiples of 2^-192, rounded
+outward; distributions are divided by their sums. It covers returns over the horizon, and all but memory policies. Exit codes: 0
+the certificate holds, 1 it does not, 2 it cannot be checked here.
 """
 
 import hashlib
@@ -15,6 +15,7 @@ from collections import Counter, namedtuple
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import cache
+from io import BytesIO
 from itertools import groupby, pairwise, product
 from math import ceil, floor, prod
 from pathlib import Path
@@ -23,9 +24,8 @@ ONE = 1 << 192  # numbers have 192 binary digits after the point
 MOST_ENTRIES = 2_000_000  # weights of one layer, about a gigabyte
 PRECISE = Context(prec=60)
 KINDS = {"f8": "d", "f4": "f", "f2": "e", "i8": "q", "i4": "i", "i2": "h", "i1": "b", "u1": "B"}
-
-# What a constraint bounds: sign · bound ≤ E[Σ_t d^t rewards[x][a] + d^T terminal[x]]. Rewards have the sign -1 for "at most".
-Paid = namedtuple("Paid", "name sign bound discount rewards terminal")
+INF = float("inf")
+Paid = namedtuple("Paid", "name sign bound discount rewards terminal")  # sign · bound ≤ E[Σ d^t rewards + d^T terminal]
 
 
 class NotCovered(Exception):
@@ -39,15 +39,14 @@ def require(good, message, error=ValueError):
 
 def distribution(numbers, places=None):
     """The places of a distribution, given in floats, that have a positive probability: pairs (place, fraction)."""
-    exact = [Fraction(number) for number in numbers]
-    total = sum(exact)
+    total = sum(exact := [Fraction(number) for number in numbers])
     require(min(exact) >= 0 and abs(total - 1) < Fraction(1, 10**6), "a row is not a distribution")
     return [(place, part / total) for place, part in zip(places or range(len(exact)), exact, strict=True) if part]
 
 
-def log2_bounds(ratio):
-    """log2 of a positive fraction from below and from above, in units of 2^-192."""
-    found = Fraction(PRECISE.divide(PRECISE.ln(PRECISE.divide(ratio.numerator, ratio.denominator)), PRECISE.ln(2)))
+def log2_bounds(over, under=1):
+    """log2 of a ratio of positive whole numbers from below and from above, in units of 2^-192."""
+    found = Fraction(PRECISE.divide(PRECISE.ln(PRECISE.divide(over, under)), PRECISE.ln(2)))
     error = (abs(found) + 1) / 10**55
     return floor((found - error) * ONE), ceil((found + error) * ONE)
 
@@ -55,8 +54,7 @@ def log2_bounds(ratio):
 def read_safetensors(path):
     """Metadata and arrays (type, shape, flat list of numbers) of a safetensors file."""
     content = path.read_bytes()
-    size = int.from_bytes(content[:8], "little")
-    head, data = json.loads(content[8 : 8 + size]), content[8 + size :]
+    head, data = json.loads(content[8 : (end := 8 + int.from_bytes(content[:8], "little"))]), content[end:]
     metadata, arrays = head.pop("__metadata__", {}), {}
     for name, entry in head.items():
         kind, (begin, end) = f"{entry['dtype'][0].lower()}{int(entry['dtype'][1:]) // 8}", entry["data_offsets"]
@@ -73,88 +71,100 @@ def nested(shape, flat):
     return [nested(shape[1:], flat[row * step : (row + 1) * step]) for row in range(shape[0])]
 
 
-class Fields:
+class Fields(BytesIO):
     """The tagged fields of `problem.bin`, in the order in which they were written."""
 
-    def __init__(self, content):
-        self.content, self.at = content, 0
-
-    def take(self, count):
-        self.at += count
-        require(self.at <= len(self.content), "problem.bin ends early")
-        return self.content[self.at - count : self.at]
-
     def number(self):
-        return int.from_bytes(self.take(8), "little")
+        return int.from_bytes(self.read(8), "little")
+
+    def follows(self, tag):
+        return self.getvalue().startswith(tag, self.tell() + 8)
 
     def next(self, expected):
-        tag = self.take(self.number()).decode()
+        tag = self.read(self.number()).decode()
         require(tag == expected, f"problem.bin has {tag!r} where {expected!r} is expected", NotCovered)
-        kind = self.take(1)
+        kind = self.read(1)
         if kind == b"s":
-            return [self.take(self.number()).decode("utf-8", "surrogatepass") for _ in range(self.number())]
+            return [self.read(self.number()).decode("utf-8", "surrogatepass") for _ in range(self.number())]
         shape = [self.number() for _ in range(self.number())] if kind != b"-" else [0]
-        flat = [one for (one,) in struct.iter_unpack("<q" if kind == b"i" else "<d", self.take(8 * prod(shape)))]
+        flat = [one for (one,) in struct.iter_unpack("<q" if kind == b"i" else "<d", self.read(8 * prod(shape)))]
+        require(len(flat) == prod(shape), "problem.bin ends early")
         return nested(shape, flat) if shape else flat[0]
 
     def all(self, names, under=""):
         return [self.next(under + name) for name in names.split(", ")]
 
-    def model(self):
-        transitions, (_, _, available) = [], self.all("states, actions, available")
-        for taken in zip(*available, strict=True):
-            _, ends, columns, values = self.all("shape, row ends, columns, values", "transitions: ")
-            rows = zip(taken, pairwise(ends), strict=True)
-            transitions.append([distribution(values[a:b], columns[a:b]) if good else [] for good, (a, b) in rows])
-        return available, transitions, *self.all("rewards, terminal rewards, initial, discount")
+    def pair(self):
+        seen = self.all("observations, emissions, sees actions, sees initial")
+        names = "time, values, label, memory at the start, memory after a step, memories, weights, agent knows"
+        secret = self.all(names, "secret: ")
+        return seen, (*secret, self.next("secret: path") if self.follows(b"secret: path") else [])
 
 
 class Problem:
-    """Its numbers, x = (k · M + m) · S + s: model, memory of the secret, state. With a delay a move shows what it leaves."""
+    """Some pairs of one secret, x = (k · M + m) · S + s: model, memory of the secret, state. An event is a tuple of what each
+    observer receives, independently given the state. With a delay a move shows what it leaves."""
 
-    def __init__(self, content, delay=0):
+    def __init__(self, content, delay=0, names=("own",)):
         fields = Fields(content)
         require(fields.next("form") == ["veil problem, form 1"], "problem.bin has an unknown form")
-        models = [fields.model() for _ in range(fields.next("models"))]
-        names, emissions, sees_actions, sees_initial = fields.all("observations, emissions, sees actions, sees initial")
-        self.time, values, label, start = fields.all("time, values, label, memory at the start", "secret: ")
-        step, _, weights, knows = fields.all("memory after a step, memories, weights, agent knows", "secret: ")
-        path = fields.next("secret: path") if content.startswith(b"secret: path", fields.at + 8) else []
+        models = []
+        for _ in range(fields.next("models")):
+            transitions, (_, _, available) = [], fields.all("states, actions, available")
+            for taken in zip(*available, strict=True):
+                _, ends, columns, values = fields.all("shape, row ends, columns, values", "transitions: ")
+                rows = zip(taken, pairwise(ends), strict=True)
+                transitions.append([distribution(values[a:b], columns[a:b]) if good else [] for good, (a, b) in rows])
+            models.append((transitions, *fields.all("rewards, terminal rewards, initial, discount")))
+        self.pairs, self.bounds = {"own": fields.pair()}, {}
         self.horizon, bound, over, _ = fields.all("horizon, min return, return over, agent sees observations")
         require(over == ["horizon"] and self.horizon <= 2000, "the return is over too many steps", NotCovered)
-        self.agent_knows, weights = knows, dict(distribution(weights or [1.0]))
-        self.num_values = (max(path) + 1) ** (self.horizon + 1) if path else len(values)
-        self.path = path * (len(models) * len(step))  # what the secret shows of each x, where it is a whole path
-        rewards, last = [one[2] for one in models], [[one[3]] * len(step) for one in models]
-        given = [(["return"], 1, bound, rewards, last, models[0][5])]
-        for _ in range(fields.next("constraints") if fields.at < len(content) else 0):
+        given = [(["return"], 1, bound, [one[1] for one in models], [], models[0][4])]
+        for _ in range(fields.next("constraints") if fields.follows(b"constraints") else 0):
             name = fields.next("constraint")
             given.append((name, *fields.all("sign, bound, rewards, terminal rewards, discount", "constraint: ")))
-        # Further secrets and observers may follow, of which the certificate says nothing.
-        require(content[fields.at :][:12] in (b"", b"\4" + bytes(7) + b"pair"), "problem.bin has more at its end")
-        by_action = isinstance(emissions[0][0], list)
-        seen = [[distribution(row) for row in table] for table in (emissions if by_action else [emissions])]
-        require(not (delay and (by_action or sees_actions or path)), "delayed: a path, or observations of actions")
-        self.delay, self.seen, self.events = delay, seen[0], len(names) * len(models[0][1])
-        self.states, self.moves, self.label, self.available, self.starts = len(start), [], [], [], []
-        for k, (available, transitions, _, _, initial, _) in enumerate(models):
+        require(fields.tell() == len(content) or fields.follows(b"pair"), "problem.bin has more at its end")
+        while set(names) - {"own"} and fields.tell() < len(content):  # other pairs are read where they matter
+            (name,), *bounds = fields.all("pair, pair: min, pair: max")
+            self.pairs[name], self.bounds[name] = fields.pair(), [None if one == [] else one for one in bounds]
+        observers, (secret, *others) = zip(*[self.pairs[name] for name in names], strict=True)
+        self.time, values, label, start, step, _, weights, self.agent_knows, path = secret
+        require(all(one == secret for one in others) and not (others and path), "rule: its pairs have several secrets")
+        require(secret == self.pairs["own"][1] or len(given) == 1, "another secret, and constraints", NotCovered)
+        count = (max(path) + 1) ** (self.horizon + 1) if path else len(values)
+        self.most = log2_bounds(count)[1] if count & (count - 1) else (count.bit_length() - 1) * ONE
+        self.path = path * (len(models) * len(step))  # what the secret shows of each x, where it is a whole path
+
+        @cache
+        def shown(state, action=0, begin=False):
+            """What the observers receive, after an action or at the start: pairs (event, probability)."""
+            parts = []
+            for seen, emissions, sees_actions, sees_initial in observers:
+                by_action = isinstance(emissions[0][0], list)
+                require(not delay or not (by_action or sees_actions or path or others), "delayed: not of such pairs")
+                row, more = (emissions[action] if by_action else emissions)[state], action * len(seen) * sees_actions
+                nothing = begin and (by_action or delay or not sees_initial)
+                parts.append([(0, 1)] if nothing else [(event + more, part) for event, part in distribution(row)])
+            return [(tuple(event for event, _ in one), prod(part for _, part in one)) for one in product(*parts)]
+
+        self.delay, self.shown, self.events = delay, shown, len(observers[0][0]) * len(models[0][0])
+        self.states, self.moves, self.label, self.starts = len(start), [], [], []
+        weights = dict(distribution(weights or [1.0]))
+        for k, (transitions, _, _, initial, _) in enumerate(models):
             for m, s in product(range(len(step)), range(self.states)):
                 self.moves.append([[] for _ in transitions])
                 for action, rows in enumerate(transitions):
                     for after, chance in rows[s]:
-                        x = (k * len(step) + step[m][after]) * self.states + after
-                        for event, shown in seen[action if by_action else 0][s if delay else after]:
-                            event += action * len(names) * sees_actions
-                            self.moves[-1][action].append((x, event, chance * shown))
-                self.available.append(available[s])
+                        x, there = (k * len(step) + step[m][after]) * self.states + after, s if delay else after
+                        self.moves[-1][action] += [(x, event, chance * part) for event, part in shown(there, action)]
                 self.label.append(label[k if len(label) > 1 else 0][m][s])
             for s, chance in distribution(initial) if k in weights else ():
                 x = (k * len(step) + start[s]) * self.states + s
-                for event, shown in seen[0][s] if sees_initial and not (by_action or delay) else [(0, Fraction(1))]:
-                    self.starts.append((x, event, weights[k] * chance * shown))
+                self.starts += [(x, event, weights[k] * chance * part) for event, part in shown(s, begin=True)]
         self.paid = []
         for (name,), sign, bound, rewards, last, discount in given:
             rewards = [[sign * Fraction(reward) for reward in row] for table in rewards for row in table * len(step)]
+            last = last or [[one[2]] * len(step) for one in models]
             terminal = [sign * Fraction(reward) for table in last for row in table for reward in row]
             self.paid.append(Paid(name, sign, bound, Fraction(discount), rewards, terminal))
         # Whether path and events tell the first x, and every next one where x is known, of those that can be reached.
@@ -172,89 +182,77 @@ class Problem:
 
 
 class Policy:
-    """A stationary, time-dependent or history policy, by its file."""
+    """A stationary, time-dependent or history policy, by its file; its hash is that of its kind and all numbers in 64 bits."""
 
     def __init__(self, path, problem):
         metadata, arrays = read_safetensors(path)
         form, kind, *head = metadata["veil"].split(" ", 2)
         require(form == "veil-policy-1", "policy.safetensors is not a policy")
-        self.problem, (_, shape, flat) = problem, arrays["probabilities"]
-        self.history, self.stationary, self.told_at = kind == "history", kind == "markov", None
+        self.problem, (_, shape, flat), horizon = problem, arrays["probabilities"], problem.horizon
+        self.history, self.told_at, arrays = kind == "history", None, []
         if self.history:
-            self._read_history(json.loads(head[0]), bytes(flat))
+            head, content = json.loads(head[0]), BytesIO(bytes(flat))
+            for name, *shape in head["arrays"]:
+                form = f"<{prod(shape)}{KINDS[name[1:]]}"
+                arrays.append((name[1], shape, struct.unpack(form, content.read(struct.calcsize(form)))))
+            require(not content.read() and head["horizon"] == horizon, "policy: its arrays do not fit")
+            kind = f"history, executable {head['executable']}, told at {head['told_at']}"
+            parts = [nested(shape, flat) for _, shape, flat in arrays]
+            self.first, self.following, rest = parts[0], parts[1 : 1 + horizon], parts[1 + horizon :]
+            self.told_at, self.told, self.rows = head["told_at"], rest[-1:], []
+            for node, situation, value, chances in [rest[4 * time : 4 * time + 4] for time in range(horizon)]:
+                keys = list(zip(node, situation, value, strict=True))
+                require(all(a < b for a, b in pairwise(keys)), "policy: its rows do not increase")
+                self.rows.append(dict(zip(keys, chances, strict=True)))
         else:
             require(kind in ("markov", "timed"), f"the policy is of the kind {kind!r}", NotCovered)
-            shape = [1, *shape] if self.stationary else shape
-            self.table = nested(shape, flat)
-            self.set_hash(kind, [("f", shape, flat)])
-
-    def _read_history(self, head, content):
-        arrays, begin, horizon = [], 0, head["horizon"]
-        for name, *shape in head["arrays"]:
-            form = f"<{prod(shape)}{KINDS[name[1:]]}"
-            arrays.append((name[1], shape, struct.unpack_from(form, content, begin)))
-            begin += struct.calcsize(form)
-        require(begin == len(content) and horizon == self.problem.horizon, "policy: its arrays do not fit")
-        self.set_hash(f"history, executable {head['executable']}, told at {head['told_at']}", arrays)
-        parts = [nested(shape, flat) for _, shape, flat in arrays]
-        self.first, self.following, rest = parts[0], parts[1 : 1 + horizon], parts[1 + horizon :]
-        self.told_at, self.told = head["told_at"], None if head["told_at"] is None else rest.pop()
-        self.rows = []
-        for time in range(horizon):
-            node, situation, value, chances = rest[4 * time : 4 * time + 4]
-            keys = list(zip(node, situation, value, strict=True))
-            require(all(a < b for a, b in pairwise(keys)), "policy: its rows do not increase")
-            self.rows.append(dict(zip(keys, chances, strict=True)))
-
-    def node(self, time, before, event, x):
-        found = (self.following[time - 1][before][event] if time else self.first[event]) if self.history else 0
-        found = self.told[found][x] if time == self.told_at and found >= 0 else found
-        require(found >= 0, "policy: it has no node for something that it reaches")
-        return found
-
-    def choices(self, time, node, x, z):
-        if self.history:
-            row = self.rows[time].get((node, x, z if time >= self.problem.time else -1))
-            require(row is not None, "policy: it has no row for something that it reaches")
-        else:
-            row = self.table[0 if self.stationary else time][x if self.problem.agent_knows else x % self.problem.states]
-        allowed = all(taken or not chance for taken, chance in zip(self.problem.available[x], row, strict=True))
-        require(allowed, "policy: it takes an action that is not available")
-        return distribution(row)
-
-    def set_hash(self, kind, arrays):
-        """The hash of the policy: its kind, then every array as 64-bit numbers with its shape."""
+            shape = [1, *shape] if kind == "markov" else shape
+            arrays, alike = [("f", shape, flat)], 1 if problem.agent_knows else len(problem.moves) // problem.states
+            self.rows = [rows * alike for rows in nested(shape, flat) * (horizon if kind == "markov" else 1)]
         digest = hashlib.sha256(f"veil policy, form 1: {kind}; {len(arrays)} arrays".encode())
         for letter, shape, flat in arrays:
             numbers, code = ([number + 0.0 for number in flat], "d") if letter == "f" else (flat, "q")
             digest.update(f"<{letter}8{tuple(shape)};".encode() + struct.pack(f"<{len(flat)}{code}", *numbers))
         self.hash = digest.hexdigest()
 
+    def node(self, time, before, event, x):
+        found = (self.following[time - 1][before][event[0]] if time else self.first[event[0]]) if self.history else 0
+        found = self.told[0][found][x] if time == self.told_at and found >= 0 else found
+        require(found >= 0, "policy: it has no node for something that it reaches")
+        return found
+
+    def choices(self, time, node, x, z):
+        found = distribution(self.rows[time][(node, x, z if time >= self.problem.time else -1) if self.history else x])
+        require(all(self.problem.moves[x][action] for action, _ in found), "policy: an action is not available")
+        return found
+
 
 def follow(problem, policy):
-    """A lower bound on the opacity of the policy, over all of its histories h, from weights that are rounded down. Of a path
-    that tells every W = (node, x) it is H(W_T | h_T) + Σ_t H(W_t | W_{t+1}, h_{t+1}); of another path z is all so far."""
+    """Bounds on the opacity of the policy, over its histories h, from weights that are rounded down. Of a path that tells every
+    W = (node, x) it is H(W_T | h_T) + Σ_t H(W_t | W_{t+1}, h_{t+1}); of another path z is all so far. Where a probability less
+    than ℓ = 2^-130 is lost, it and the logarithms lower the sum by at most h(ℓ) + ℓ log2|Z| + 2^-90 < 2^-60."""
     layer, joint, found, path = Counter(), Counter(), 0, problem.path and not problem.tells
     for x, event, mass in problem.starts:
         z = (problem.path[x],) if path else problem.settled(0, x, 0)
-        layer[event, policy.node(0, 0, event, x), x, z] += floor(mass * ONE)
+        layer[event[0], policy.node(0, 0, event, x), x, z] += floor(mass * ONE)
     for time in range(problem.horizon):
-        after, arrived = Counter(), Counter()
-        for (history, node, x, z), mass in layer.items():
+        before, layer, arrived = layer, Counter(), Counter()
+        for (history, node, x, z), mass in before.items():
             for action, share in policy.choices(time, node, x, z):
                 for target, event, chance in problem.moves[x][action]:
-                    there = history * problem.events + event, policy.node(time + 1, node, event, target), target
+                    there = history * problem.events + event[0], policy.node(time + 1, node, event, target), target
                     moved = mass * share.numerator * chance.numerator // (share.denominator * chance.denominator)
                     value = (*z, problem.path[target]) if path else problem.settled(time + 1, target, z)
-                    after[*there, value] += moved
+                    layer[*there, value] += moved
                     if problem.tells:
                         arrived[there, (node, x)] += moved
         found += entropy(arrived)
-        require(len(after) <= MOST_ENTRIES, "the policy has too many histories for this program", NotCovered)
-        layer = after
+        require(len(layer) <= MOST_ENTRIES, "the policy has too many histories for this program", NotCovered)
     for (history, node, x, z), mass in layer.items():
         joint[history, (node, x) if problem.tells else z] += mass
-    return found + entropy(joint)
+    require(ONE - sum(joint.values()) < ONE >> 130, "the policy has histories that are too improbable", NotCovered)
+    found += entropy(joint)
+    return found, min(found + (ONE >> 60), problem.most)
 
 
 def entropy(joint):
@@ -262,83 +260,88 @@ def entropy(joint):
     total = Counter()
     for (row, _), mass in joint.items():
         total[row] += mass
-    parts = [(mass, Fraction(total[row], mass)) for (row, _), mass in joint.items() if 0 < mass < total[row]]
-    return sum(mass * log2_bounds(ratio)[0] // ONE for mass, ratio in parts)
+    return sum(p * log2_bounds(total[row], p)[0] // ONE for (row, _), p in joint.items() if 0 < p < total[row])
 
 
-def earned(problem, policy, paid):
-    """Bounds on what is paid, from the end to the start: a point where values are short, or equal."""
-
-    def mean(parts, more=0):
-        """more + Σ chance · interval, rounded outward once."""
-        ends = [more * ONE + sum(chance * interval[end] for chance, interval in parts) for end in (0, 1)]
-        return floor(ends[0]), ceil(ends[1])
+def backward(problem, prices, ahead, charged, choices):
+    """What a policy is worth, rounded up: what the prices pay and what is charged; where choices have no shares, the best."""
+    priced = [(price, one) for price, one in zip(prices, problem.paid, strict=True) if price]
 
     @cache
     def value(time, node, x, z):
         if time == problem.horizon:
-            return mean([], paid.terminal[x])
+            shown = problem.shown(x % problem.states, 0) if problem.delay else ()
+            ends = [(ahead(time + 1, node, event, x), part) for event, part in shown] or [(node, 1)]
+            pays = ONE * sum(price * one.discount**time * one.terminal[x] for price, one in priced)
+            return ceil(pays + sum(part * charged(-1, end, x, z) for end, part in ends))
         scores = []
-        for action, share in policy.choices(time, node, x, z):
-            after = []
+        for action, share in choices(time, node, x, z):
+            score = ONE * sum(price * one.discount**time * one.rewards[x][action] for price, one in priced)
             for y, event, chance in problem.moves[x][action]:
-                here = policy.node(time + 1, node, event, y)
-                after.append((chance * paid.discount, value(time + 1, here, y, problem.settled(time + 1, y, z))))
-            scores.append((share, mean(after, paid.rewards[x][action])))
-        return mean(scores)
-
-    begun = [(policy.node(0, 0, event, x), x, mass) for x, event, mass in problem.starts]
-    return mean([(mass, value(0, node, x, problem.settled(0, x, 0))) for node, x, mass in begun])
-
-
-def rule_bound(problem, tables, rules, prices, limits):
-    """An upper bound on the opacity of every policy that meets the constraints, in units of 2^-192. The last of the rules has
-    the costs −log2 q(z | node) by (node, 0, z). A path has one for each time, −log2 q(x_t | x_{t+1}, node at t + 1) by
-    (node, x_{t+1}, x_t), and z = x_T. With a delay the node of a decision is the one before the event of its state."""
-    for row in [[rule[k] for k in keys] for rule in rules for _, keys in groupby(sorted(rule), lambda key: key[:2])]:
-        total = sum(Fraction(PRECISE.power(2, Decimal(-cost))) for cost in row if cost != float("inf"))
-        require(min(row) >= 0 and total * (1 + Fraction(1, 10**50)) <= 1, "rule: a node's probabilities exceed one")
-    priced, codes = list(zip(prices, problem.paid, strict=True)), problem.codes
-
-    def pays(time, of):
-        return sum(price * one.discount**time * of(one) for price, one in priced)
-
-    def charged(time, *key):
-        cost = rules[time].get(key, float("inf"))
-        require(cost != float("inf"), "rule: it excludes something that a policy can reach")
-        return Fraction(cost) * ONE
-
-    @cache
-    def value(time, node, x, z):
-        require(node >= 0, "rule: its graph ends before the horizon does")
-        if time == problem.horizon:
-            shown = problem.seen[x % problem.states] if problem.delay else ()
-            ends = [(tables[time][node][event], chance) for event, chance in shown] or [(node, 1)]
-            own = sum(chance * charged(-1, end, 0, codes[x] if codes else z) for end, chance in ends)
-            return ceil(own + pays(time, lambda one: one.terminal[x]) * ONE)
-        scores = []
-        for action, moves in enumerate(problem.moves[x]):
-            score = pays(time, lambda one, taken=action: one.rewards[x][taken]) * ONE
-            for y, event, chance in moves:
-                there = tables[time + 1 - problem.delay][node][event]
+                there = ahead(time + 1, node, event, y)
                 after = value(time + 1, there, y, problem.settled(time + 1, y, z))
-                score += chance * (after + (charged(time, there, codes[y], codes[x]) if codes else 0))
-            scores += [ceil(score)] if moves else []
-        return max(scores)
+                score += chance * (after + (charged(time, there, y, x) if problem.codes else 0))
+            scores += [(share, ceil(score))] if problem.moves[x][action] else []
+        return ceil(sum(share * score for share, score in scores)) if scores[0][0] else max(scores)[1]
 
-    first = [0] if problem.delay else tables[0][0]
-    best = sum(mass * value(0, first[event], x, problem.settled(0, x, 0)) for x, event, mass in problem.starts)
-    return ceil(best - ONE * sum(price * limit for price, limit in zip(prices, limits, strict=True)))
+    begun = [(ahead(0, (0,) * len(event), event, x), x, mass) for x, event, mass in problem.starts]
+    return ceil(sum(mass * value(0, node, x, problem.settled(0, x, 0)) for node, x, mass in begun))
+
+
+def check_upper(content, claim, delay, arrays, limits, kept):
+    """The upper bound that observers of some pairs prove: those in `kept` have lower bounds, the others are hidden. The last
+    rule of each has the costs −log2 q(z | node) by (node, 0, z). A path has one for each time, −log2 q(x_t | x_{t+1}, m) by
+    (m, x_{t+1}, x_t), m the node at t + 1, and z = x_T. With a delay a decision is made before the event of its state."""
+    part, hide, under = claim["delayed"] if delay else claim, claim.get("hide", ["own"]), "delayed." * delay
+    require(type(part.get("delay", 0)) is int and part.get("delay", 0) == delay, "delayed: its delay is not 1")
+    given, observers, limit, hidden = [part["witness"], *part["witness"].get("others", [])], [], 0, 0
+    names = [one.get("pair", "own") for one in given]
+    require(len({*names} & {*hide, *kept}) == len(names), "rule: a pair is neither hidden nor has a lower bound")
+    codes = (problem := Problem(content, delay, names)).codes
+    for place, (name, one) in enumerate(zip(names, given, strict=True)):
+        own, weight = f"{under}others.{place - 1}." if place else under, Fraction(one.get("weight", 1))
+        hidden, limit = hidden + weight * (name in hide), limit + weight * kept.get(name, 0)
+        tables = [[[0]]] * delay + [[arrays[own + "first"] * problem.events]]
+        tables += [arrays[f"{own}following.{step}"] for step in one["steps"]]
+        rules = [{(node, 0, z): cost for node, row in enumerate(arrays[own + "costs"]) for z, cost in enumerate(row)}]
+        if problem.path:
+            parts = [[arrays[f"{own}path_{what}.{time}"] for what in ("keys", "costs")] for time in range(len(tables))]
+            rules = [dict(zip(map(tuple, keys), costs, strict=True)) for keys, costs in parts]
+        grouped = [groupby(sorted(rule.items()), lambda entry: entry[0][:2]) for rule in rules]
+        for row in [[cost for _, cost in entries] for rows in grouped for _, entries in rows]:
+            total = sum(Fraction(PRECISE.power(2, Decimal(-cost))) for cost in row if cost != INF)
+            require(min(row) >= 0 and total * (1 + Fraction(1, 10**50)) <= 1, "rule: a node's probabilities exceed one")
+        observers.append((weight, tables, rules))
+
+    def ahead(time, nodes, event, _):
+        found = [tables[time][node][seen] for (_, tables, _), node, seen in zip(observers, nodes, event, strict=True)]
+        require(min(found) >= 0, "rule: its graph ends before the horizon does")
+        return tuple(found)
+
+    def charged(time, nodes, x, before):
+        key = (codes[x], codes[before]) if time >= 0 else (0, codes[x] if codes else before)
+        costs = [rules[time].get((node, *key), INF) for node, (_, _, rules) in zip(nodes, observers, strict=True)]
+        require(INF not in costs, "rule: it excludes something that a policy can reach")
+        return ONE * sum(Fraction(cost) * weight for cost, (weight, _, _) in zip(costs, observers, strict=True))
+
+    good = hidden >= 1 and min(weight for weight, _, _ in observers) > 0
+    require(good, "rule: a weight is not positive, or those of the pairs that are hidden sum to less than one")
+    prices = [Fraction(price) for price in (given[0]["price"], *given[0].get("prices", ()))]
+    require(min(prices) >= 0 and (prices[0] == 0 or claim["threshold"] is not None), "rule: a price is not allowed")
+    limit += sum(price * one for price, one in zip(prices, limits, strict=True))
+    best = backward(problem, prices, ahead, charged, lambda _t, _nodes, x, _z: enumerate([0] * len(problem.moves[x])))
+    found = min(best - floor(limit * ONE), problem.most)
+    require(found <= Fraction(part["upper"]) * ONE, f"{under}upper bound: {found / ONE} is found")
+    return f"{found / ONE:.9f}"
 
 
 def check(folder):
-    """Raise `ValueError` unless everything that the certificate claims is so; returns the recomputed bounds."""
+    """Raise `ValueError` unless everything that the certificate claims is so; returns the recomputed bounds in words."""
     claim = json.loads((folder / "certificate.json").read_text("utf-8"))
     require(claim["goal"] == "opaque", "the goal is not 'opaque'", NotCovered)
-    content = (folder / "problem.bin").read_bytes()
+    content, file = (folder / "problem.bin").read_bytes(), folder / "policy.safetensors"
     require(hashlib.sha256(content).hexdigest() == claim["problem_hash"], "problem.bin is another problem")
-    problem = Problem(content)
-    policy = Policy(folder / "policy.safetensors", problem)
+    policy = Policy(file, problem := Problem(content))
     require(policy.hash == claim["policy_hash"], "policy.safetensors is another policy")
     earns = {"name": "return", "relation": "≥", "bound": claim["threshold"], "value": claim["expected_return"]}
     told = [earns | {"error": claim["return_error"], "met": claim["feasible"]}, *claim.get("constraints", [])]
@@ -347,26 +350,23 @@ def check(folder):
     for name, (kind, shape, flat) in read_safetensors(place)[1].items():
         require(kind[0] == ("f" if "costs" in name else "i"), f"{name} has the type {kind}")
         arrays[name] = nested(shape, flat)
-    limits = [paid.sign * Fraction(one["bound"] or 0) for one, paid in zip(told, problem.paid, strict=True)]
-    uppers, values, whole = [], problem.num_values, (problem.num_values - 1).bit_length()
-    most = whole * ONE if values == 1 << whole else log2_bounds(Fraction(values))[1]
-    for under in ("", "delayed.") if "delayed" in claim else ("",):
-        part, acting = (claim["delayed"], Problem(content, delay=1)) if under else (claim, problem)
-        require(not under or (type(part["delay"]) is int and part["delay"] == 1), "delayed: its delay is not 1")
-        rule, first = part["witness"], arrays[f"{under}first"] * problem.events
-        tables = [[first], *(arrays[f"{under}following.{number}"] for number in rule["steps"])]
-        prices = [Fraction(price) for price in (rule["price"], *rule.get("prices", ()))]
-        require(min(prices) >= 0 and (prices[0] == 0 or claim["threshold"] is not None), "rule: a price is not allowed")
-        rules = [{(node, 0, z): cost for node, row in enumerate(arrays[f"{under}costs"]) for z, cost in enumerate(row)}]
-        if problem.path:
-            parts = [(arrays[f"path_keys.{time}"], arrays[f"path_costs.{time}"]) for time in range(problem.horizon + 1)]
-            rules = [{tuple(key): cost for key, cost in zip(*one, strict=True)} for one in parts]
-        uppers.append(min(most, rule_bound(acting, tables, rules, prices, limits)))
-        require(uppers[-1] <= Fraction(part["upper"]) * ONE, f"{under}upper bound: {uppers[-1] / ONE} is found")
-    lower = follow(problem, policy)
+    lowers, kept, hide = {"own": follow(problem, policy)[0]}, {}, claim.get("hide", ["own"])
+    for one in claim.get("pairs", []):
+        alone, name = Problem(content, names=[one["name"]]), one["name"]
+        require([one["min"], one["max"]] == alone.bounds[name], f"{name}: its bounds are others")
+        require(not policy.history or alone.pairs[name][0] == alone.pairs["own"][0], f"{name}: the policy sees others")
+        lowers[name], most = follow(alone, Policy(file, alone))
+        within = Fraction(one["lower"]) * ONE <= lowers[name] and most <= Fraction(one["upper"]) * ONE
+        require(within, f"{name}: {lowers[name] / ONE} … {most / ONE} is found")
+        kept |= {name: Fraction(one["min"])} if one["min"] and name not in hide else {}
+    lower = min(lowers[name] for name in hide)
     require(lower >= Fraction(claim["lower"]) * ONE, f"lower bound: {claim['lower']} is claimed, not {lower / ONE}")
-    found = [earned(problem, policy, paid) for paid in problem.paid]
-    for one, (least, most), paid, limit in zip(told, found, problem.paid, limits, strict=True):
+    limits = [paid.sign * Fraction(one["bound"] or 0) for one, paid in zip(told, problem.paid, strict=True)]
+    uppers = [check_upper(content, claim, late, arrays, limits, kept) for late in range(1 + ("delayed" in claim))]
+    for one, paid, limit in zip(told, problem.paid, limits, strict=True):
+        units = [(sign, [sign * (each is paid) for each in problem.paid]) for sign in (-1, 1)]
+        least, most = (s * backward(problem, unit, policy.node, lambda *_: 0, policy.choices) for s, unit in units)
+        one["least"] = least / ONE
         same = one["name"] == paid.name and one["relation"] == "≤≥"[paid.sign > 0]
         asked = None if paid.bound == [] else paid.bound  # a percentage is a list of one text
         require(same and (isinstance(asked, list) or one["bound"] == asked), f"{paid.name}: its bound is another")
@@ -377,7 +377,8 @@ def check(folder):
         if one["met"] and one["bound"] is not None and least < limit * ONE:
             require(most >= limit * ONE, f"feasible: {one['bound']} is to be met; {where}")
             raise NotCovered(f"within rounding of the bound {one['bound']}; {where}")
-    return lower / ONE, " and ".join(f"{upper / ONE:.9f}" for upper in uppers), found[0][0] / ONE
+    bits = f"{lower / ONE:.9f} … {' and '.join(uppers)} bits"
+    return f"the certificate holds: recomputed {bits}, return {told[0]['least']:.9g}"
 
 
 def main(arguments):
@@ -385,12 +386,11 @@ def main(arguments):
     if len(arguments) != 1:
         return __doc__, 2
     try:
-        lower, upper, earned = check(Path(arguments[0]))
+        return check(Path(arguments[0])), 0
     except NotCovered as error:
         return f"not checked: {error}", 2
     except (OSError, LookupError, ValueError, TypeError, ArithmeticError, struct.error) as error:
         return f"the certificate does not hold: {error or type(error).__name__}", 1
-    return f"the certificate holds: recomputed {lower:.9f} … {upper} bits, return {earned:.9g}", 0
 
 
 if __name__ == "__main__":

@@ -11,15 +11,16 @@ from tests.game.plain_game import play_history
 from tests.seeds import seeds
 from veil.common.clock import Clock, OutOfTime, Progress
 from veil.engine.hidden import build
-from veil.game import solve
+from veil.game import ascent
 from veil.game.arrivals import make_arrivals
+from veil.game.ascent import game_of_policy
 from veil.game.clusters import cluster_beliefs, clustered_graph, first_messages, opacity_lower_bound
 from veil.game.lift import charged_bits, lift
 from veil.game.pairs import LastEvents, make_pairs
 from veil.game.redirect import redirected_graph
 from veil.game.refine import enclose_game, refine_game
 from veil.game.responses import AgentProblem
-from veil.game.solve import game_of_policy, solve_game
+from veil.game.solve import solve_game
 
 
 @pytest.mark.parametrize("seed", seeds(15, 40))
@@ -79,8 +80,8 @@ def test_the_game_without_memory_is_solved_once(monkeypatch: pytest.MonkeyPatch)
         solved.append(1)
         return blind(*arguments, **named)
 
-    blind = solve.solve_blind_game
-    monkeypatch.setattr(solve, "solve_blind_game", counted)
+    blind = ascent.solve_blind_game
+    monkeypatch.setattr(ascent, "solve_blind_game", counted)
     problem = veil.gallery.load("paper-last-state").replace(horizon=6, min_return="80%")
     enclose_game(problem, gap=1e-6, nodes=2, clock=Clock(2.0, now=time.process_time))
     assert len(solved) == 1

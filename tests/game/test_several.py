@@ -13,7 +13,8 @@ from tests.seeds import seeds
 from veil.common.clock import Clock
 from veil.engine.feasibility import best_mixture, further_targets
 from veil.engine.return_range import threshold
-from veil.game.several import enclose_constrained_game, solve_constrained_game
+from veil.game.several import enclose_constrained_game
+from veil.game.solve import solve_game
 
 
 def random_problem(seed: int) -> veil.Problem:
@@ -36,7 +37,7 @@ def test_certificates_hold_the_optimum_of_a_general_convex_solver(seed: int, tmp
     """Both verifiers accept the certificate of the game, every constraint is proven, and the optimum lies inside."""
     problem = random_problem(seed)
     optimum = PlainGame.of(problem).convex_optimum(threshold(problem), further_targets(problem))
-    found = solve_constrained_game(problem, gap=1e-3, clock=Clock())
+    found = solve_game(problem, gap=1e-3, clock=Clock())
     policy = found.policy(problem)
     assert veil.opacity(problem, policy).bits == pytest.approx(found.lower, abs=1e-9)
     proof = veil.certify(problem, policy, game=found, progress=False)
@@ -73,7 +74,7 @@ def test_the_game_as_a_method_keeps_all_constraints_and_has_their_prices():
 def test_automata_enclose_it_where_the_tree_does_not_fit():
     limits = [veil.Return(max="40%", reward="energy"), veil.Probability("G !s2", "40%")]
     small = make_problem(limits, 3, horizon=4)
-    tree = solve_constrained_game(small, gap=1e-3, clock=Clock())
+    tree = solve_game(small, gap=1e-3, clock=Clock())
     found = enclose_constrained_game(small, gap=0.03, clock=Clock())
     assert found.gap <= 0.03
     assert found.lower <= tree.upper
@@ -85,7 +86,7 @@ def test_automata_enclose_it_where_the_tree_does_not_fit():
     assert any(price > 0 for price in proof.prices)
     veil.verify(proof, small, game)
     with pytest.raises(veil.TooLargeError):
-        solve_constrained_game(long, memory_bytes=2**20, clock=Clock())
+        solve_game(long, memory_bytes=2**20, clock=Clock())
     few = enclose_constrained_game(long, gap=0.5, memory_bytes=2**24, clock=Clock())
     assert few.gap <= 0.5
 

@@ -10,8 +10,9 @@ from tests.random_problems import to_policy
 from tests.seeds import seeds
 from veil.common.clock import Clock, Progress
 from veil.common.errors import InfeasibleError
+from veil.game.ascent import GameResult, solve_blind_game
 from veil.game.pairs import FullHistory, LastEvents
-from veil.game.solve import GameResult, solve_blind_game, solve_game
+from veil.game.solve import solve_game
 
 
 def chooser(result: GameResult, remember):

@@ -9,7 +9,7 @@ from tests.policy.test_history import play
 from tests.seeds import seeds
 from veil.common.clock import Clock, Progress
 from veil.engine.hidden import build
-from veil.game import solve, windows
+from veil.game import ascent, windows
 from veil.game.pairs import TailEvents, make_pairs
 from veil.game.solve import solve_game
 from veil.game.windows import solve_window_game
@@ -52,8 +52,8 @@ def test_the_game_without_memory_is_solved_once(monkeypatch: pytest.MonkeyPatch)
         solved.append(1)
         return blind(*arguments, **named)
 
-    blind = solve.solve_blind_game
-    monkeypatch.setattr(solve, "solve_blind_game", counted)
+    blind = ascent.solve_blind_game
+    monkeypatch.setattr(ascent, "solve_blind_game", counted)
     problem = veil.gallery.load("paper-last-state").replace(horizon=6, min_return="80%")
     first = solve_window_game(problem, gap=2e-2, clock=Clock(60.0))
     assert first.revealing_steps > 2

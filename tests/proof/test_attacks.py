@@ -26,12 +26,10 @@ from tests.proof.cases import (
     with_path,
 )
 from tests.proof.exact import ExactProblem, chooser, play_all
-from veil.common.clock import Clock
 from veil.engine.feasibility import further_targets
 from veil.engine.return_range import threshold
 from veil.formats.results.folder import read_result, write_result
 from veil.formats.results.verified import verified_certificate
-from veil.game.several import solve_constrained_game
 from veil.game.solve import GameResult, solve_game
 from veil.proof import claim as claim_module
 from veil.proof import verify as verify_module
@@ -83,9 +81,7 @@ class Target:
 
     @staticmethod
     def game(problem: veil.Problem) -> GameResult:
-        if problem.further:
-            return solve_constrained_game(problem, gap=0.02, iterations=40, clock=Clock())
-        return solve_game(problem, gap=1e-4, iterations=40)
+        return solve_game(problem, gap=0.02 if problem.further else 1e-4, iterations=40)
 
     @property
     def asked(self) -> Fraction:

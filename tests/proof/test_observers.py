@@ -8,7 +8,7 @@ from tests.proof.cases import random_problem
 from veil.common.clock import Clock
 from veil.common.logs import conditional_entropy_bits
 from veil.engine.hidden import build
-from veil.game import solve as game_solve
+from veil.game import ascent
 from veil.game.pairs import TailEvents, make_pairs
 from veil.game.refine import EnclosedGame, refine_game
 from veil.game.solve import solve_game
@@ -66,7 +66,7 @@ def test_a_stop_request_ends_with_the_best_so_far():
 
 
 def test_the_game_without_memory_is_solved_once(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(game_solve, "solve_blind_game", lambda *_, **__: pytest.fail("it was solved again"))
+    monkeypatch.setattr(ascent, "solve_blind_game", lambda *_, **__: pytest.fail("it was solved again"))
     for horizon in (5, 40):  # on the tree, and by finite memory
         problem = veil.gallery.load("paper-last-state").replace(horizon=horizon, min_return=None)
         found = observer_of(problem, Clock(60.0), gap=0.1)

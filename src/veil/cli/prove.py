@@ -38,6 +38,12 @@ def certify(
     goal: Annotated[
         Literal["opaque", "transparent"], typer.Option(help="Whether the policy should conceal or reveal the secret.")
     ] = "opaque",
+    hide: Annotated[
+        str | None,
+        typer.Option(
+            help="Pairs whose least is proven, by name, separated by commas.", show_default="that of the scenario"
+        ),
+    ] = None,
     verbose: VerboseOption = False,
     as_json: JsonOption = False,
     *,
@@ -50,12 +56,14 @@ def certify(
     Example: veil certify patrol.toml patrol-result -o proof.json
     """
     from ..formats.results.document import certificate_document, problem_document
+    from ..problem.pairs import OWN
     from ..proof.certify import certify as issue
 
     opened = open_scenario(scenario, changes)
     acting = open_policy(opened.problem, policy)
+    aim = hide or (str(opened.settings.get("hide", OWN)) if goal == "opaque" else OWN)
     with reported(quiet=as_json and not verbose, verbose=verbose) as progress:
-        certificate = issue(opened.problem, acting, time_limit, gap, goal=goal, progress=progress)
+        certificate = issue(opened.problem, acting, time_limit, gap, goal=goal, hide=aim, progress=progress)
     certificate.save(output)
     if as_json:
         own = {"file": str(output), "feasible": certificate.feasible, "threshold": certificate.threshold}

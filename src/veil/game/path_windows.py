@@ -11,10 +11,10 @@ import math
 from ..common.clock import ENDED_BY_CALLER, Clock, Progress
 from ..engine.hidden import build
 from ..problem.problem import Problem
+from .ascent import GameResult
 from .pairs import DEFAULT_MEMORY, LastEvents, make_pairs
 from .refine import BestGames, RefinedGameResult
-from .several import solve_constrained_game
-from .solve import GameResult, solve_game
+from .solve import solve_game
 
 _TURN_SHARE = 1 / 2  # of the time that is left, for a game
 _WORTH_A_WINDOW = 0.02  # share of the bound: an event more that lowers it by less is the last
@@ -64,6 +64,4 @@ def _play(
     """The game of an observer who remembers so many events."""
     pairs = make_pairs(build(problem), LastEvents(events), memory_bytes, clock=Clock(clock.left).or_unlimited())
     turn = clock.share(_TURN_SHARE).silent()
-    if problem.further:
-        return solve_constrained_game(problem, pairs=pairs, gap=_GAME_SHARE * gap, clock=turn)
     return solve_game(problem, threshold=threshold, gap=_GAME_SHARE * gap, pairs=pairs, clock=turn)

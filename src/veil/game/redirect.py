@@ -19,10 +19,10 @@ from ..common.clock import UNLIMITED, Clock
 from ..engine.kernel import num_rows
 from ..engine.moves import Moves
 from .arrivals import Arrivals, make_arrivals
+from .ascent import GameResult
 from .clusters import numbered_state
 from .pairs import GivenGraph, Pairs, PublicGraph
 from .responses import AgentProblem, Tables
-from .solve import GameResult
 
 _EXCLUDED = 40.0  # bits that the observer pays for what its rule excludes, here where it need not be exact
 

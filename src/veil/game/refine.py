@@ -19,12 +19,13 @@ from ..engine.return_range import threshold as threshold_of
 from ..engine.threads import one_blas_thread
 from ..problem.problem import Problem
 from .arrivals import make_arrivals
+from .ascent import GameResult, game_of_policy
 from .clusters import Clustered, OpacityBound, clustered_graph, opacity_lower_bound
 from .lift import lift
 from .pairs import DEFAULT_MEMORY, LastEvents, ObserverMemory, make_pairs
 from .redirect import Redirected, redirected_graph
 from .responses import AgentProblem
-from .solve import GameResult, game_of_policy, solve_game
+from .solve import solve_game
 from .windows import WindowGameResult, solve_window_game
 
 _TURN_SHARE = 1 / 2  # of the time that is left, for a turn of the observer or of the agent

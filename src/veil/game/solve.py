@@ -1,126 +1,13 @@
-"""The game between agent and observer: the largest `H(Z|M_T)` over all policies, found and proven, on any public graph.
+"""The game between agent and observer: the largest `H(Z|M_T)` over all policies that meet every constraint of a problem."""
 
-In the flows `P(pair, action)` the problem is concave: maximise `H(Z|M_T)` subject to flow equations and `V ≥ δ`. The
-method is accelerated mirror ascent in its form of dual averaging. With weights `a_k`, `A_k = Σ a_i`:
-
-    y_k = (1 − a_k/A_k) x_{k−1} + (a_k/A_k) z_{k−1},     C_k = C_{k−1} − a_k log2 q(·; y_k),
-    z_k = argmax over feasible z of  E_z[C_k] − KL(z ‖ uniform),     x_k = (1 − a_k/A_k) x_{k−1} + (a_k/A_k) z_k
-
-where q(·; y) is the observer's posterior under y, KL that of trajectories, and z_k comes from one soft backward induction
-for each trial of the multiplier λ of return. A step is accepted while `A_k H(x_k)` is not below the soft value, which
-proves `max H − H(x_k) ≤ T log2(A) / A_k` up to the tolerance of that test. The mean of the posteriors, weighted by a_k, is
-the observer's rule; backward induction turns it into an upper bound over all policies, and the two bounds converge.
-"""
-
-import math
-from dataclasses import dataclass, replace
-
-import numpy as np
-from jaxtyping import Float
-
-from ..common.clock import Clock, OutOfTime, Progress, Stop, too_large_if_late
-from ..common.errors import TooLargeError
-from ..engine.event_entropy import show_path
-from ..engine.hidden import build
-from ..engine.moves import situations
+from ..common.clock import Clock
 from ..engine.return_range import threshold as threshold_of
 from ..engine.threads import one_blas_thread
-from ..policy.history import Decisions, HistoryPolicy
 from ..problem.problem import Problem
-from .multiplier import FlowPoint, MultiplierSearch
-from .pairs import DEFAULT_MEMORY, FullHistory, LastEvents, ObserverMemory, Pairs, PublicGraph, make_pairs
-from .responses import AgentProblem, Outcome, Tables
-from .rule_tables import RuleTable
-from .rules import complete, covering_rule, rule_costs, simple_rules, upper_bound
-
-# These decide how fast the bounds converge; they are valid for any values.
-_GROWTH, _LARGEST_STEP = 1.3, 1e12  # of the step, after each that is accepted, up to where its gain is below rounding
-_WARM_STEP = 4.0  # the first step near a known policy, where the largest that are accepted are some ten times as long
-_TOLERATED = 0.05  # share of the gap by which a step may fail the test of acceptance
-_LEAST_STEP = 2e-3  # share of all steps so far; a smaller step is taken without the test
-_RETURN_SHARE = 0.02  # share of the gap that a surplus of return may cost
-_BOUND_EVERY = 5  # iterations between two upper bounds, each of which costs about as much as an iteration
-_BLIND_SHARE = 0.2  # of the time, for the game of an observer without memory
-_BLIND_GAP, _BLIND_ITERATIONS = 1e-4, 100  # of that game, which only has to give a first bound
-# Multipliers tried where the largest return is asked for, over the largest reward: the bound falls with λ, until one bit is
-# worth less than any return given up; the rounding error, about 1e-15 λ · reward, stays below 1e-9 bits.
-_MULTIPLIERS_AT_LARGEST = (10.0, 1e3, 1e5)
-_LAST_BOUND_SECONDS = 1.0  # that the bound at the end of a game may take after the deadline
-
-
-@dataclass(frozen=True, eq=False)
-class GameResult:
-    """Bounds on the value of a game, with the policy and the observer that prove them.
-
-    `lower` is `H(Z|M_T)` of the policy `tables` on the graph; on the observation tree (`graph.is_tree`) that is its exact
-    opacity, on an automaton its opacity may be less. `upper` bounds the opacity of every policy with return ≥ threshold
-    and any memory; where the observer is told the hidden state (`graph.told_at`) it bounds what can be hidden from that
-    observer only, and `lower` what the policy hides from any. `tables[t]` is `(A, pairs of layer t)`. `costs` is the
-    observer's rule, `−log2 q(z|m)`, infinite where q is 0; `multiplier` is λ in bits per unit of return. `executable` is
-    False where the policy acts on more than the agent knows (an automaton or a model index with `agent_knows=False`):
-    `lower` then holds for agents who know it, `upper` for all.
-    `seconds` counts from the start of the clock. `blind` is the game of an observer without memory, where its rule was used.
-    `prices` are the multipliers of the further constraints with which the bound holds for policies that meet them.
-    `problem`: whose game it is.
-    """
-
-    lower: float
-    upper: float
-    multiplier: float
-    costs: Float[np.ndarray, "..."]
-    pairs: Pairs
-    tables: tuple[Float[np.ndarray, "A n"], ...]
-    expected_return: float
-    threshold: float | None
-    executable: bool
-    iterations: int
-    seconds: float
-    history: tuple[Progress, ...]
-    stopped: str
-    problem: Problem
-    blind: "GameResult | None" = None
-    prices: tuple[float, ...] = ()
-
-    @property
-    def gap(self) -> float:
-        """Upper minus lower bound, in bits."""
-        return self.upper - self.lower
-
-    @property
-    def graph(self) -> PublicGraph:
-        """The observer's memory."""
-        return self.pairs.graph
-
-    def bounds(self) -> list[tuple["GameResult", float]]:
-        """The games whose observers bound all policies, best first, each with what some policy is known to hide."""
-        return [(self, self.lower if self.is_exact else 0.0)]
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether what was maximised is the opacity, not a bound on it as for a path that does not tell the state."""
-        return self.pairs.hidden.path is None or show_path(self.pairs.hidden).is_unifilar
-
-    def policy(self, problem: Problem) -> HistoryPolicy:
-        """The maximiser as a policy that an agent who sees the events can execute step by step."""
-        situation = situations(problem, self.pairs.hidden)
-        decisions = [
-            Decisions(layer.node, situation[layer.x], layer.z, np.ascontiguousarray(table.T))
-            for layer, table in zip(self.pairs.layers, self.tables, strict=False)
-        ]
-        told = None
-        if self.graph.told is not None:
-            table = problem.secret_table
-            size = len(problem.models) * len(table.memory_names) * problem.num_states
-            told = np.full((len(self.graph.told), size), -1, dtype=np.int32)
-            told[:, situation] = self.graph.told
-        return HistoryPolicy(
-            self.graph.first,
-            self.graph.following,
-            decisions,
-            executable=self.executable,
-            told_at=self.graph.told_at,
-            told=told,
-        )
+from .ascent import GameResult, made_pairs, solve_priced_game
+from .pairs import DEFAULT_MEMORY, FullHistory, ObserverMemory, Pairs
+from .responses import Tables
+from .rounds import OwnBits, Rounds
 
 
 @one_blas_thread
@@ -135,11 +22,9 @@ def solve_game(
     pairs: Pairs | None = None,
     blind: GameResult | None = None,
     prior: Tables | None = None,
-    prices: Float[np.ndarray, " F"] | None = None,
-    table: RuleTable | None = None,
     clock: Clock | None = None,
 ) -> GameResult:
-    """The largest `H(Z|M_T)` over all policies with return ≥ threshold, between two proven bounds.
+    """The largest `H(Z|M_T)` over all policies that meet the constraints, between two proven bounds.
 
     The policies know the hidden state (the state, the start, the secret's automaton, which model runs) and the observer's
     memory; no causal policy of any kind does better against an observer with this memory.
@@ -148,233 +33,24 @@ def solve_game(
     `gap`: the search ends where the bounds are this close, after `iterations`, or where the `clock` says so; a keyboard
     interrupt also ends it with the best so far. `pairs`: those of the memory, where they are already made; `blind`: the
     game of an observer without memory, where it was already solved; `prior`: a policy on the pairs that excludes no action,
-    near which the best is expected, and which then takes the place of the uniform one in the search; `prices`, λ_k:
-    `H + Σ_k λ_k sign_k (V_k − δ_k)` over the further constraints is maximised and bounded instead; `table`: what the rule
-    is a table of, by default that of the pairs. Once the pairs are made a feasible policy and a bound are returned in any
-    case: two passes forward and three backward are always made.
+    near which the best is expected, and which then takes the place of the uniform one in the search. Once the pairs are made a
+    feasible policy and a bound are returned in any case.
 
-    Cost: an iteration takes two to six soft backward inductions, each about 10 ns for each (pair, action).
+    **Returns:** with constraints beside the threshold, the game whose `prices` prove the best bound, with the policy of the
+    best mixture.
+
+    Cost: `solve_priced_game`; with further constraints one for each round, about ten of them for two constraints.
 
     **Raises:** `InfeasibleError` where no policy has the return asked for; `TooLargeError` where the graph does not fit the
     memory or the time.
     """
     clock = clock or Clock()
     threshold = threshold_of(problem) if threshold is None else threshold
-    if pairs is None:
-        # A stop request has no result to return before the pairs are made: until then only the deadline counts.
-        making = Clock(clock.left).or_unlimited()
-        with too_large_if_late(
-            "the time limit was reached before the game's graph was built: use an observer of bounded memory, or a longer"
-            " time_limit"
-        ):
-            pairs = make_pairs(build(problem), memory or FullHistory(), memory_bytes, clock=making)
-    ascent = _Ascent(AgentProblem(problem, pairs, prices=prices, table=table), threshold, clock, prior)
-    try:
-        ascent.bound_simply(gap, blind)
-        stopped = ascent.run(gap, iterations)
-    except KeyboardInterrupt:
-        stopped = Stop.INTERRUPTED
-    return ascent.result(stopped)
-
-
-def solve_blind_game(problem: Problem, threshold: float | None, gap: float, clock: Clock) -> GameResult | None:
-    """The game of an observer without memory, whose rule serves every other observer too; None where it does not fit.
-
-    Its value is the largest `H(Z)` that a policy with return ≥ threshold attains.
-    """
-    gap = max(gap, _BLIND_GAP)
-    try:
-        return solve_game(
-            problem, LastEvents(0), threshold=threshold, gap=gap, iterations=_BLIND_ITERATIONS, clock=clock
+    pairs = made_pairs(problem, memory or FullHistory(), memory_bytes, clock) if pairs is None else pairs
+    if not problem.further:
+        return solve_priced_game(
+            problem, pairs, threshold=threshold, gap=gap, iterations=iterations, blind=blind, prior=prior, clock=clock
         )
-    except TooLargeError:
-        return None
-
-
-def game_of_policy(agent: AgentProblem, point: FlowPoint, like: GameResult, threshold: float | None) -> GameResult:
-    """A game that was not searched: a given policy, and the bound that its own posterior proves.
-
-    **Arguments:** `point`, a policy on the pairs of `agent`; `like`: the game that it comes from, for what they share.
-    """
-    ascent = _Ascent(agent, threshold, Clock(0.0))
-    ascent.point = point
-    ascent.rules, ascent.total, ascent.cumulative = agent.table.posteriors(point.outcome.joint), 1.0, like.multiplier
-    ascent.bound()
-    ascent.blind = like.blind
-    return replace(ascent.result(like.stopped), history=like.history, seconds=like.seconds, iterations=like.iterations)
-
-
-@dataclass(frozen=True, eq=False)
-class _Bound:
-    """A rule of the observer with its multiplier and the bound they prove; replaced as one, so no interrupt can mix two."""
-
-    upper: float
-    multiplier: float
-    costs: np.ndarray
-
-
-class _Ascent:
-    """The state of the search: weights, accumulated costs, the points x and z, the best rule so far."""
-
-    def __init__(self, agent: AgentProblem, threshold: float | None, clock: Clock, prior: Tables | None = None):
-        self.agent, self.threshold, self.clock = agent, threshold, clock
-        self.multipliers = MultiplierSearch(agent, threshold, prior)
-        self.warm = prior is not None
-        reachable = agent.table.reachable
-        self.total, self.step = 0.0, _WARM_STEP if self.warm else 1.0  # A_k, a_k
-        self.missed = 0.0  # what accepted steps failed the test by
-        self.accumulated = np.zeros(reachable.shape)  # C_k
-        self.rules = np.zeros(reachable.shape)  # Σ a_i q(·; y_i)
-        self.best = _Bound(np.inf, 0.0, np.full(reachable.shape, np.inf))
-        self._offer(next(simple_rules(agent)), 0.0, trials=1)
-        self._cover = covering_rule(agent)
-        self._most_surplus = 0.01 * (abs(self.multipliers.max_return.outcome.expected_return) + 1e-9)
-        first = self.multipliers.respond(self.accumulated, 0.0, self._most_surplus, lambda: clock.reason, scale=0.0)
-        self.cumulative = first.multiplier
-        self.rate: float | None = None  # of the multiplier in the last step, which that of the next is near
-        self.point = self.lead = first.point  # x_k, z_k
-        self.blind: GameResult | None = None
-        self.iteration = 0
-        self.history: list[Progress] = []
-
-    @property
-    def lower(self) -> float:
-        """`H(Z|M_T)` of the current policy, and its bonus."""
-        return self._worth(self.point.outcome)
-
-    def _worth(self, outcome: Outcome) -> float:
-        """`H(Z|M_T)` and what the prices of further constraints pay."""
-        return self.agent.table.entropy(outcome.joint) + outcome.bonus
-
-    @property
-    def gap(self) -> float:
-        """Upper minus lower bound."""
-        return max(self.best.upper - self.lower, 0.0)
-
-    def run(self, gap: float, iterations: int) -> str:
-        """Iterate until the gap is reached or a limit is; returns which."""
-        self._record(iterations)
-        stopped = "gap reached"
-        while self.gap > gap:
-            try:
-                if self.iteration >= iterations:
-                    stopped = "iterations"
-                    break
-                self.advance(gap)
-                if self.iteration % _BOUND_EVERY == 0 or self.iteration >= iterations:
-                    self.bound()
-                    self._record(iterations)
-                self.clock.check()
-            except OutOfTime as end:
-                stopped = end.reason
-                break
-        if self.history[-1].iteration < self.iteration:
-            self.bound()
-            self._record(iterations)
-        return stopped
-
-    def advance(self, wanted: float) -> None:
-        """One accepted step; `OutOfTime` in the middle of it leaves everything as it was."""
-        open_gap = min(max(self.gap, wanted / 4), 1.0)
-        while True:
-            self.clock.check()
-            total = self.total + self.step
-            weight = self.step / total
-            seen = self.point.outcome.mixed(self.lead.outcome, weight).joint
-            costs = self.accumulated + self.step * self.agent.table.surprisals(seen)
-            rate = self.rate if self.warm and self.rate is not None else self.best.multiplier
-            guess = self.cumulative + self.step * rate
-            surplus = min(_RETURN_SHARE * open_gap * total / max(guess, 1e-9), self._most_surplus)
-            cumulative, value, lead = self.multipliers.respond(costs, guess, surplus, self.clock.check, scale=total)
-            hidden = self._worth(self.point.outcome.mixed(lead.outcome, weight))
-            allowed = self.missed + self.step * _TOLERATED * open_gap
-            if total * hidden >= value - allowed or self.step < _LEAST_STEP * self.total:
-                break
-            self.step /= 2
-        self.rules += self.step * self.agent.table.posteriors(seen)
-        self.rate = max(0.0, cumulative - self.cumulative) / self.step
-        self.point = self.point.mixed(lead, weight)
-        self.lead, self.accumulated, self.total, self.cumulative = lead, costs, total, cumulative
-        self.missed = allowed
-        self.step = min(self.step * _GROWTH, _LARGEST_STEP)
-        self.iteration += 1
-
-    def bound(self) -> None:
-        """Turn the mean of the posteriors into an upper bound, and keep the best."""
-        if self.total:
-            self._offer(complete(self.rules / self.total, self._cover, self.agent), self.cumulative / self.total)
-
-    def bound_simply(self, gap: float, blind: GameResult | None) -> None:
-        """Bounds that need no search on this graph: simple rules, and that of an observer without memory."""
-        for rule in simple_rules(self.agent):
-            if self.clock.reason is not None:
-                return
-            self._offer(rule, 0.0)
-        pairs = self.agent.pairs
-        if pairs.graph.sizes[-1] > 1 and pairs.hidden.split_time > 0 and pairs.hidden.path is None:
-            if blind is None:
-                blind = solve_blind_game(
-                    self.agent.problem, self.threshold, gap, self.clock.share(_BLIND_SHARE).silent()
-                )
-            self.blind = blind
-            if blind is not None:
-                self._offer(np.repeat(np.exp2(-blind.costs), len(self.best.costs), axis=0), blind.multiplier)
-                if blind.stopped == Stop.INTERRUPTED:
-                    raise KeyboardInterrupt
-
-    def _offer(self, rule: np.ndarray, multiplier: float, trials: int = 6) -> None:
-        clock = Clock(self.clock.left + _LAST_BOUND_SECONDS)
-        costs = rule_costs(rule, self.agent.table.reachable)
-        starts = [(multiplier, trials)]
-        if self.multipliers.at_largest and trials > 1:
-            starts = [(large / self.agent.largest_reward, 1) for large in _MULTIPLIERS_AT_LARGEST]
-        for start, most in starts:
-            bound, multiplier = upper_bound(self.agent, costs, self.threshold, start, most, clock)
-            if bound < self.best.upper:
-                self.best = _Bound(bound, multiplier, costs)
-
-    def _record(self, iterations: int) -> None:
-        bits, best, seconds = self.lower, self.best, self.clock.spent
-        news = Progress("game", self.iteration, iterations, bits, math.nan, best.multiplier, seconds, best.upper)
-        self.history.append(news)
-        self.clock.report(news)
-
-    def result(self, stopped: str) -> GameResult:
-        """The policy as tables, evaluated anew, with both bounds."""
-        tables = self._tables(self.point)
-        outcome = self.agent.outcome(tables)
-        richest = self.multipliers.max_return
-        missing = 0.0 if self.threshold is None else self.threshold - outcome.expected_return
-        spare = richest.outcome.expected_return - outcome.expected_return
-        if self.multipliers.binds and 0 < missing < spare:
-            # By rounding alone: mix in twice as much of the policy of the largest return as is missing.
-            tables = self._tables(self.point.mixed(richest, min(1.0, 2 * missing / spare)))
-            outcome = self.agent.outcome(tables)
-        table = self.agent.problem.secret_table
-        more = len(self.agent.problem.models) * len(table.memory_names) > 1
-        return GameResult(
-            lower=self._worth(outcome),
-            upper=self.best.upper,
-            multiplier=self.best.multiplier,
-            costs=self.best.costs,
-            pairs=self.agent.pairs,
-            tables=tuple(tables),
-            expected_return=outcome.expected_return,
-            threshold=self.threshold,
-            executable=bool(table.agent_knows or not more),
-            iterations=self.iteration,
-            seconds=self.clock.spent,
-            history=tuple(self.history),
-            stopped=str(stopped),
-            problem=self.agent.problem,
-            blind=self.blind,
-            prices=self.agent.prices,
-        )
-
-    def _tables(self, point: FlowPoint) -> list[np.ndarray]:
-        """Action probabilities from flows; even odds at pairs that the policy never reaches."""
-        tables = []
-        for flow, even in zip(point.flows, self.agent.uniform(), strict=True):
-            here = flow.sum(axis=0)
-            tables.append(np.where(here > 0, flow / np.where(here > 0, here, 1.0), even))
-        return tables
+    rounds = Rounds(problem, pairs, OwnBits(pairs), threshold, gap)
+    stopped = rounds.run(iterations, clock)
+    return rounds.result(stopped, clock.spent)

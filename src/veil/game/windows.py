@@ -22,8 +22,9 @@ from ..engine.return_range import threshold as threshold_of
 from ..engine.threads import one_blas_thread
 from ..problem.model import Model
 from ..problem.problem import Problem
+from .ascent import GameResult
 from .pairs import DEFAULT_MEMORY, FullHistory, ObserverMemory, TailEvents, make_pairs
-from .solve import GameResult, solve_game
+from .solve import solve_game
 
 _GAME_SHARE = 1 / 3  # of the time that is left, for each game of a window: two of them, and the next window
 _GROWTH = 4  # a window costs up to this many times what the one before it took

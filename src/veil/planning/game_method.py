@@ -16,7 +16,7 @@ from ..engine.return_range import threshold as wanted_return
 from ..game.path_windows import enclose_path_game
 from ..game.refine import EnclosedGame, RefinedGameResult, enclose_game
 from ..game.responses import AgentProblem
-from ..game.several import enclose_constrained_game, solve_constrained_game
+from ..game.several import enclose_constrained_game
 from ..game.solve import GameResult, solve_game
 from ..measure.evaluate import expected_return, opacity
 from ..measure.exact import Budget
@@ -106,14 +106,13 @@ def search_game(
     check_constraints(problem)
     clock = Clock(time_limit, iterations=iterations, progress=progress)
     wanted = wanted_return(problem)
-    aim = None if wanted is None else max(wanted, min(wanted + return_rounding(problem), max_return(problem)))
+    aim = wanted  # with further constraints the rounds keep a distance from all of them
+    if wanted is not None and not problem.further:
+        aim = max(wanted, min(wanted + return_rounding(problem), max_return(problem)))
     steps = 10_000 if iterations is None else iterations
     with clock:
         try:
-            if problem.further:
-                result = solve_constrained_game(problem, gap=gap or 1e-3, iterations=steps, clock=clock)
-            else:
-                result = solve_game(problem, threshold=aim, gap=gap or 1e-3, iterations=steps, clock=clock)
+            result = solve_game(problem, threshold=aim, gap=gap or 1e-3, iterations=steps, clock=clock)
             return _from_tree(problem, result, clock)
         except TooLargeError:
             limited = Clock(_LONG_SECONDS, progress=clock.report) if time_limit is None else clock

@@ -14,8 +14,7 @@ from ..common.clock import Clock
 from ..common.errors import InputError, TooLargeError
 from ..common.workers import ALONE, Team
 from ..measure.pairs import check_observations
-from ..problem.pairs import OWN, find_pair
-from ..problem.problem import Problem
+from ..problem.pairs import OWN, find_pair, hidden_names
 from .loss_values import LossSecrecy
 from .options import SolveOptions
 from .policy_class import Space, make_space
@@ -115,18 +114,6 @@ def no_pairs() -> PairTask:
     return PairTask()
 
 
-def hidden_names(problem: Problem, text: str) -> tuple[str, ...]:
-    """The pairs that the option `hide` names; raises `InputError` where there is no such pair."""
-    names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
-    for name in names:
-        if name != OWN:
-            try:
-                find_pair(name, problem.pairs)
-            except InputError as error:
-                raise InputError("hide", error.defects) from None
-    return names
-
-
 def make_pair_task(space: Space, options: SolveOptions, own: Secrecy, time_limit: float | None) -> PairTask:
     """What a search must know of the pairs of a problem.
 
@@ -137,7 +124,7 @@ def make_pair_task(space: Space, options: SolveOptions, own: Secrecy, time_limit
     for pair in problem.pairs:
         check_observations(pair, needed=space.needs_observations)
     columns = {OWN: 0} | {one.name: 1 + number for number, one in enumerate(problem.pairs)}
-    hidden = hidden_names(problem, options.hide)
+    hidden = hidden_names(problem.pairs, options.hide)
     least = () if hidden == (OWN,) else tuple(Wanted(columns[name], 1.0, 0.0) for name in hidden)
     bounds = tuple(
         Wanted(columns[pair.name], sign, bits + sign * SUMMED_BITS)

@@ -37,9 +37,10 @@ class Status(Enum):
     INFEASIBLE = "no policy of this class was found that meets the constraint"
 
 
-def is_short(opacity: Opacity, lower: float) -> bool:
+def is_short(solution: "Solution", lower: float) -> bool:
     """Whether a proven lower bound is far below what was measured: the proof did not finish."""
-    return opacity.interval()[0] - lower > _SHORT
+    measured = {OWN: solution.opacity} | {one.name: one.opacity for one in solution.pairs}
+    return min(measured[name.strip()].interval()[0] for name in solution.hide.split(",")) - lower > _SHORT
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -99,8 +100,7 @@ class Solution(Value):
     - `certificate`: the proof that comes with the answer; `certificate_note`: why there is none.
     - `task`: the sum that was maximised beside the objective or under `min_opacity`, as text, and `task_value`, its exact
       value; empty and NaN where there was none.
-    - `upper_bits`: the upper bound over all policies with this return, where the method proves one, or on the least of several
-      pairs; `proof`: the game that
+    - `upper_bits`: the upper bound over all policies with this return, where the method proves one; `proof`: the game that
       proves it, for `certify`.
     - `problem`: what was solved; None where the solution was not made by `veil.solve`.
     """
@@ -177,25 +177,33 @@ class Solution(Value):
         else:
             low, high = lower_text(proof.lower, 6), upper_text(proof.upper, 6)
             own = f"this policy at least {low} bits, " if proof.lower >= UNPROVEN else ""
-            facts.append(("proven", f"{own}any policy at most {high} bits"))
+            what = "" if proof.hide == (OWN,) else f" in the least of {' and '.join(proof.hide)}"
+            facts.append(("proven", f"{own}any policy at most {high} bits{what}"))
             if proof.delayed is not None:
                 blind = upper_text(proof.delayed.upper, 6)
                 facts.append(("", f"without seeing the current observation at most {blind} bits"))
-            if is_short(self.opacity, proof.lower):
+            if is_short(self, proof.lower):
                 words = "what this policy hides is not proven within the limit"
                 facts.append(("", f"{words}: raise time_limit or certificate_time_limit"))
         facts += [one.fact() for one in self.constraints[self.threshold is not None :]]
         facts += [one.fact() for one in self.pairs]
         facts += [("least", f"{self.least_bits:.6f} bits, of the pairs {self.hide}")] if self.hide != OWN else []
-        if proof is not None and any(one.text for one in self.pairs):
-            facts.append(("", "the proven upper bound leaves the bounds on pairs out, so that it may be far above"))
-        if self.pairs and not math.isnan(self.upper_bits):
-            what = "these pairs" if self.hide != OWN else "its own pair under the lower bounds of the others"
-            facts.append(("", f"any policy at most {upper_text(self.upper_bits, 6)} bits in {what} (no certificate)"))
+        facts += self._left_out()
         facts += [("task", f"{self.task_value:.6g} = {self.task}")] if self.task else []
         if self.threshold is not None and self.feasible and not math.isnan(self.price_bits):
             facts.append(("price", f"{self.price_bits:.4g} bits for one more unit of return"))
         return facts
+
+    def _left_out(self) -> list[tuple[str, str]]:
+        """Which bounds on pairs the proven upper bound leaves out, so that it may be far above."""
+        proof = self.certificate
+        if proof is None or self.goal != "opaque" or not any(one.text for one in self.pairs):
+            return []
+        if not proof.pairs:
+            return [("", "the proven upper bound leaves the bounds on pairs out, so that it may be far above")]
+        missed = [one.name for one in proof.pairs if one.max is not None]
+        words = "the proven upper bound leaves the upper bounds of these pairs out"
+        return [("", f"{words}, which are not convex: {', '.join(missed)}")] if missed else []
 
     def __repr__(self) -> str:
         return f"Solution({self.opacity.bits:.4f} bits, return {self.expected_return:.4g}, {self.status.name})"

@@ -6,7 +6,6 @@ from ..common.clock import Clock
 from ..common.errors import InputError, VeilError
 from ..common.settings import checked, settings, takes
 from ..common.workers import team_of
-from ..game.records import solve_records_game
 from ..measure.constrained import ConstraintValue, further_constraints
 from ..measure.evaluate import opacity
 from ..measure.pairs import PairValue, pair_values
@@ -17,14 +16,11 @@ from ..proof.certify import certify
 from ..proof.feasibility import proven_constraints
 from .methods import METHODS, unsupported
 from .options import SolveOptions
-from .pair_terms import hidden_names
 from .solution import Solution, Status
 from .terms import hidden_terms, terms_of, with_task
 
 # The part of a time limit that is kept for the proof.
 _SHARE_OF_PROOF = 0.25
-# The part of the time of the proof that a bound on several pairs may take.
-_SHARE_OF_PAIRS = 0.5
 
 
 @takes(SolveOptions)
@@ -72,28 +68,7 @@ def solve(problem: Problem, options: SolveOptions) -> Solution:
     if not options.certificate:
         return replace(solution, certificate_note="it was not asked for")
     seconds = min(options.certificate_time_limit, clock.left)
-    if _has_pair_bound(problem, solution, options):
-        try:
-            solution = replace(solution, upper_bits=_pair_bound(problem, options, _SHARE_OF_PAIRS * seconds))
-        except KeyboardInterrupt:
-            return replace(solution, status=Status.INTERRUPTED, certificate_note="the proof was interrupted")
-        seconds = (1 - _SHARE_OF_PAIRS) * seconds
     return _with_proof(problem, solution, options, seconds)
-
-
-def _has_pair_bound(problem: Problem, solution: Solution, options: SolveOptions) -> bool:
-    """Whether other pairs than the problem's own are maximised or bounded from below, and no sum with a task."""
-    asked = options.hide != OWN or any(one.min for one in problem.pairs)
-    plain = options.task is None and options.min_opacity is None and options.goal == "opaque"
-    return asked and plain and solution.feasible and solution.status is not Status.INTERRUPTED
-
-
-def _pair_bound(problem: Problem, options: SolveOptions, seconds: float) -> float:
-    """An upper bound over all policies on the least of the pairs that are hidden; NaN where none is known or in time."""
-    try:
-        return solve_records_game(problem, hidden_names(problem, options.hide), clock=Clock(seconds)).upper
-    except VeilError:
-        return float("nan")
 
 
 def _with_constraints(problem: Problem, solution: Solution) -> Solution:
@@ -151,7 +126,7 @@ def _with_proof(problem: Problem, solution: Solution, options: SolveOptions, sec
     try:
         proof = certify(
             problem, solution.policy, seconds, goal="opaque" if options.goal == "opaque" else "transparent",
-            game=solution.proof, progress=options.progress,
+            hide=options.hide, game=solution.proof, progress=options.progress,
         )  # fmt: skip
     except KeyboardInterrupt:
         return replace(solution, status=Status.INTERRUPTED, certificate_note="the proof was interrupted")
@@ -165,8 +140,6 @@ def _why_no_proof(problem: Problem, solution: Solution, options: SolveOptions) -
         return "the search was interrupted"
     if solution.status is Status.INFEASIBLE:
         return "no feasible policy was found"
-    if options.hide != OWN:
-        return "certificates are about the most bits of one pair, not about the least of several"
     if options.objective != "entropy":
         return f"certificates are about the entropy H(Z|Y), and the objective was {options.objective!r}"
     if options.min_opacity is not None:

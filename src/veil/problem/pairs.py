@@ -131,6 +131,18 @@ def problems_of(whole: "Problem", parts: dict[str, Any], defects: Defects) -> di
     return found
 
 
+def hidden_names(pairs: Sequence[Pair], text: str) -> tuple[str, ...]:
+    """The pairs whose names a text lists, separated by commas; raises `InputError` where there is no such pair."""
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+    for name in names:
+        if name != OWN:
+            try:
+                find_pair(name, pairs)
+            except InputError as error:
+                raise InputError("hide", error.defects) from None
+    return names
+
+
 def find_pair(name: str, pairs: Sequence[Pair]) -> Pair:
     """The pair of a name; raises `InputError` where there is none."""
     known = {one.name: one for one in pairs}

@@ -1,18 +1,21 @@
 """The verifier's backward induction: the upper bound over all policies that an observer's rule proves, rounded up."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 from jaxtyping import Float, Int
 
+from ..problem.apart import View
 from .arithmetic import FLOOR, LARGEST, UNIT, gamma, require
-from .certificate import Witness
 from .checked_problem import Bounds, CheckedProblem, Paid
+from .joined_rules import LARGEST_WEIGHT, joined_rule
 from .path_rules import KRAFT_MARGIN, checked_path, path_costs
 from .prices import Lagrangian
 from .reading import is_finite, read_floats, read_integers
+from .witness import Witness
 
 _MOST_STEPS = 20_000  # of the largest return over an infinite horizon
 _AT_ONCE = 2**21  # moves followed at a time, which bounds the memory
@@ -22,7 +25,11 @@ Keys = Int[np.ndarray, " n"]
 
 
 def rule_bound(
-    problem: CheckedProblem, witness: Witness, bounds: Bounds, values: Float[np.ndarray, "K S"] | None
+    problem: CheckedProblem,
+    witness: Witness,
+    bounds: Bounds,
+    values: Float[np.ndarray, "K S"] | None,
+    kept: Mapping[str, float] | None = None,
 ) -> float:
     """`U(q,λ) = max_π E_π[w(M_T,Z) + Σ_k λ_k s_k (G_k − δ_k)]`, rounded up: an upper bound on the opacity of all policies that
     meet every constraint `s_k E[G_k] ≥ s_k δ_k`, where `s_k` is +1 or −1.
@@ -35,7 +42,13 @@ def rule_bound(
     With `problem.delay` the maximum is over agents that learn each observation one step late: m is then the node before the
     observation of x, and `W_T(m,x,z) = Σ_o b(o|x) w(m',z) + …`.
 
-    **Arguments:** `bounds`, δ_k, that of the return first; `values`, `(K, S)`: what is earned after T, for an infinite return.
+    Where the witness has observers of several pairs, `Σ_j w_j cost_j(m_j,z)` takes the place of w, over the tuples of their
+    nodes: `problem` is then that of these pairs (`checked_pairs`). The weights of pairs that are hidden sum to one or more, so
+    that the sum is at least the least of them; that of a pair which must keep `h_j` bits has any weight, and `w_j h_j` is
+    subtracted.
+
+    **Arguments:** `bounds`, δ_k, that of the return first; `values`, `(K, S)`: what is earned after T, for an infinite return;
+    `kept`: h_j of the pairs that are not hidden and must keep some bits, by name; all others of the witness are hidden.
 
     Example: the problem of `CheckedProblem` with T = 1, its secret the last state, and an observer who remembers nothing
     and holds both values for equally likely: `first = [0]`, `following = ([[0, 0]],)`, `costs = [[1, 1]]`, λ = 0. Layer 0
@@ -43,7 +56,9 @@ def rule_bound(
 
     Cost: twice the moves between reachable triples. **Raises:** `CertificateError` where the witness is not a rule.
     """
-    witness, last = _walked(problem, _checked_rule(problem, witness, bounds))
+    spared = _spared(problem, witness, kept or {})
+    count, witness = len(witness.rules), joined_rule(problem, _checked_rule(problem, witness, bounds))
+    witness, last = _walked(problem, witness)
     after = continuation_values(problem, values) if problem.endless else (problem.paid[0].terminal, 0.0)
     horizon, lagrangian = problem.horizon, Lagrangian(problem, witness, after)
     x, event, mass = problem.start
@@ -77,11 +92,12 @@ def rule_bound(
         if not np.isfinite(value).all():
             return math.inf
     terms = (mass * value[np.searchsorted(layers[0], begun)]).tolist()
-    slacks = lagrangian.slacks(bounds)
-    # Each further quantity is a product and a sum more, and a cost of the path is a sum.
-    more = 2 * (len(problem.paid) - 1) + (problem.path is not None)
+    slacks = [*lagrangian.slacks(bounds), *spared]
+    # Each further quantity is a product and a sum more, and a cost of the path is a sum; an observer more is both in the costs
+    # and a product in every probability.
+    more = 2 * (len(problem.paid) - 1) + (problem.path is not None) + 3 * (count - 1)
     error = (gamma(problem.terms + 12 + more) + 2.02 * problem.defect) * math.fsum(sizes)
-    error += (gamma(8) + 3.03 * problem.defect) * math.fsum(map(abs, terms))
+    error += (gamma(7 + count) + 3.03 * problem.defect) * math.fsum(map(abs, terms))
     error += 8 * UNIT * math.fsum(map(abs, slacks)) + FLOOR + lagrangian.left_out
     return (math.fsum(terms) - math.fsum(slacks)) + 1.01 * error
 
@@ -120,8 +136,40 @@ def largest_return(problem: CheckedProblem, paid: Paid | None = None, *, sign: f
     return float(Fraction(math.fsum((mass * value[x]).tolist())) + int(sign) * paid.offset)
 
 
+def _spared(problem: CheckedProblem, witness: Witness, kept: Mapping[str, float]) -> list[float]:
+    """`w_j h_j` of the pairs that must keep bits, after the weights of all observers are found to be right."""
+    names = tuple(one.pair for one in witness.rules)
+    require(names == problem.names, f"rule: its pairs are {names}, expected {problem.names}")
+    for one in witness.rules:
+        right = is_finite(one.weight) and 0 < one.weight <= LARGEST_WEIGHT
+        require(
+            right, f"rule: the weight of {one.pair} is {one.weight!r}, expected a number from 0 to {LARGEST_WEIGHT:g}"
+        )
+    require(len(names) > 1 or witness.weight == 1, f"rule: its weight is {witness.weight!r}, expected 1")
+    total = sum(Fraction(one.weight) for one in witness.rules if one.pair not in kept)
+    require(total >= 1, f"rule: the weights of the pairs that are hidden sum to {float(total)!r}, expected one or more")
+    return [one.weight * kept[one.pair] for one in witness.rules if one.pair in kept]
+
+
 def _checked_rule(problem: CheckedProblem, witness: Witness, bounds: Bounds) -> Witness:
-    """The rule in int64 and float64: every edge leads to a node or to none, and the costs are those of probabilities."""
+    """The rules in int64 and float64: every edge leads to a node or to none, and the costs are those of probabilities."""
+    threshold = bounds[0]
+    require(threshold is not None or witness.multiplier == 0, "rule: there is a multiplier, and no threshold for it")
+    prices = (witness.multiplier, *witness.prices)
+    require(len(prices) == len(bounds) == len(problem.paid), "rule: its prices are not one for each constraint")
+    for price, one in zip(prices, problem.paid, strict=True):
+        right = is_finite(price) and 0 <= price * max(1.0, one.largest) <= LARGEST
+        require(right, f"rule: its multiplier is {price!r}, expected a number from 0 to 2^900 over the largest reward")
+    views = problem.views or [None]
+    own, *others = (_checked_graph(problem, one, view) for one, view in zip(witness.rules, views, strict=True))
+    for one in witness.others:
+        require(one.multiplier == 0 and not one.prices and not one.others, f"rule: that of {one.pair} has prices")
+    multiplier, *rest = map(float, prices)
+    return replace(own, multiplier=multiplier, prices=tuple(rest), others=tuple(others))
+
+
+def _checked_graph(problem: CheckedProblem, witness: Witness, view: View | None) -> Witness:
+    """One observer, who receives the events of the problem, or its own view of them."""
     costs = read_floats(witness.costs, 2, "rule: costs")
     require(len(witness.following) == problem.horizon, "rule: its graph does not have one table for each step")
     sizes = [*(len(table) for table in witness.following), len(costs)]
@@ -130,22 +178,17 @@ def _checked_rule(problem: CheckedProblem, witness: Witness, bounds: Bounds) -> 
         read_integers(table, -1, size, 2, f"rule: its graph at time {time}")
         for time, (table, size) in enumerate(zip(witness.following, sizes[1:], strict=True))
     )
-    fits = len(first) == problem.first_events and costs.shape[1] == problem.values
-    fits &= all(table.shape[1] == problem.events for table in following)
+    events = (problem.first_events, problem.events) if view is None else (view.num_first, view.num_events)
+    fits = len(first) == events[0] and costs.shape[1] == problem.values
+    fits &= all(table.shape[1] == events[1] for table in following)
     require(fits, "rule: its shape is not the problem's")
     require((costs >= 0) & ((costs <= LARGEST) | np.isinf(costs)), "rule: a cost is negative or above 2^900")
     kraft = np.exp2(-costs).sum(axis=1)
     require(kraft <= 1 - KRAFT_MARGIN, "rule: the probabilities 2^-cost of a node sum to more than one")
-    threshold = bounds[0]
-    require(threshold is not None or witness.multiplier == 0, "rule: there is a multiplier, and no threshold for it")
-    prices = (witness.multiplier, *witness.prices)
-    require(len(prices) == len(bounds) == len(problem.paid), "rule: its prices are not one for each constraint")
-    for price, one in zip(prices, problem.paid, strict=True):
-        right = is_finite(price) and 0 <= price * max(1.0, one.largest) <= LARGEST
-        require(right, f"rule: its multiplier is {price!r}, expected a number from 0 to 2^900 over the largest reward")
-    multiplier, *others = map(float, prices)
     path = checked_path(problem, witness, sizes)
-    return Witness(first, following, costs, multiplier, witness.memory, tuple(others), *path)
+    return Witness(
+        first, following, costs, 0.0, witness.memory, (), *path, pair=witness.pair, weight=float(witness.weight)
+    )
 
 
 def _walked(problem: CheckedProblem, witness: Witness) -> tuple[Witness, Int[np.ndarray, "n E"] | None]:

@@ -2,12 +2,13 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
@@ -16,47 +17,33 @@ from ..common.files import check_replaceable, write_whole
 from ..common.rounding import lower_text, upper_text
 from ..common.text import parse_json
 from ..common.values import Value
+from ..problem.pairs import OWN
 from .arithmetic import FLOOR
+from .witness import Witness, read_witness, written_witness
 
-FORM = "veil-certificate-4"
+FORM = "veil-certificate-5"
 _MARKER = b"veil-certificate-"
 _WORDED_ANEW = ("veil-certificate-1", "veil-certificate-2")  # the same numbers with other words
 _OLDER_FORMS = (*_WORDED_ANEW, "veil-certificate-3")  # without further constraints
+_FORMS = (FORM, "veil-certificate-4", *_OLDER_FORMS)  # all but the first without pairs
 FIRST_WORDS = {
     "a policy with a clock": "a time-dependent policy",
     "that also acts on what the agent does not know: nobody can play it as it is": "that also acts on what the agent does"
     " not know (not executable)",
 }
-_APART = ("witness", "values", "constraints", "delayed")  # fields that a file holds in forms of their own
+_APART = (
+    "witness",
+    "values",
+    "constraints",
+    "delayed",
+    "hide",
+    "pairs",
+)  # fields that a file holds in forms of their own
 DELAYED_CLASS = (
     "policies whose choice does not depend on the current observation, given the states and the earlier observations"
     " (among them all that do not see the observations)"
 )
 HISTORY = "a history policy"  # how `HistoryPolicy.describe` begins
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Witness(Value):
-    """The observer that proves the upper bound: its memory, its rule of inference, and the prices of the constraints.
-
-    `first[e]` is its node after the first event, `following[t][node, e]` that after the next, -1 where it has none;
-    `costs[node, z] = −log2 q(z|node)` at time T, `Σ_z 2^−cost ≤ 1`, infinite where it excludes z. `multiplier` is λ, in
-    bits per unit of return; `memory` describes in words what it remembers; `prices`: the multiplier of each further
-    constraint, in bits per unit of its quantity.
-
-    For a secret that is a whole path the rule is one of states before others, `q_t(x_t|x_{t+1},node)` and `q_T(x_T|node)`:
-    `path_keys[t]` lists the triples (node, x_{t+1}, x_t) that it does not exclude, in order, with x_{t+1} = 0 at t = T, and
-    `path_costs[t]` the bits of each. Where path and events do not tell the hidden state x, what the path shows takes its place.
-    """
-
-    first: Int[np.ndarray, " F"]
-    following: tuple[Int[np.ndarray, "n E"], ...]
-    costs: Float[np.ndarray, "n Z"]
-    multiplier: float
-    memory: str
-    prices: tuple[float, ...] = ()
-    path_keys: tuple[Int[np.ndarray, "k 3"], ...] = ()
-    path_costs: tuple[Float[np.ndarray, " k"], ...] = ()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -95,6 +82,36 @@ class ProvenConstraint(Value):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class ProvenPair(Value):
+    """A pair beside the problem's own, and what is proven of what the policy hides in it.
+
+    **Attributes:** `name`; `min`, `max`: its bounds in bits, None where there is none; `lower`, `upper`: between which its
+    `H(Z|Y)` lies under the policy; `window`, `prune`, `merge`: how they were found, as for a certificate.
+    """
+
+    name: str
+    min: float | None
+    max: float | None
+    lower: float
+    upper: float
+    window: tuple[int, int]
+    prune: float
+    merge: int
+
+    @property
+    def met(self) -> bool:
+        """Whether the policy is proven to keep the bounds, without a tolerance."""
+        low, high = 0.0 if self.min is None else self.min, float("inf") if self.max is None else self.max
+        return low <= self.lower and self.upper <= high
+
+    @property
+    def text(self) -> str:
+        """The bounds in words, in full; empty where there is none."""
+        given = (("≥", self.min), ("≤", self.max))
+        return " and ".join(f"H({self.name}) {sign} {float(bound)!r}" for sign, bound in given if bound is not None)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Certificate(Value):
     """A claim about a policy and about all policies, with what is needed to check it.
 
@@ -103,6 +120,9 @@ class Certificate(Value):
     - `goal` "opaque": the policy hides at least `lower` bits, and no policy of `bound_class` with return ≥ `threshold` that
       meets the further constraints hides more than `upper`. "transparent": the policy hides at most `upper` bits, and no
       more than `lower` = 0 is proven for all others.
+    - `hide`: the pairs that both bounds are about; of several the least of what is hidden in them. `pairs`: those beside the
+      problem's own that are among these or have bounds. `upper` then holds for policies that keep the lower bounds `min`;
+      an upper bound `max` is not convex and is left out of it. Where `pairs` is empty, nothing is said of other pairs.
     - `expected_return` of the policy, within `return_error`; `constraints`: those beside `threshold`, with their values;
       `feasible`: the policy is proven to reach the threshold and to meet all of them; there is no tolerance.
     - `delayed`: a smaller upper bound that holds for agents that do not see the current observation, where one was found; None
@@ -136,6 +156,8 @@ class Certificate(Value):
     values: Float[np.ndarray, "K S"] | None = None
     constraints: tuple[ProvenConstraint, ...] = ()
     delayed: DelayedBound | None = None
+    hide: tuple[str, ...] = (OWN,)
+    pairs: tuple[ProvenPair, ...] = ()
 
     def __repr__(self) -> str:
         met = "" if self.feasible else ", not feasible"
@@ -162,10 +184,23 @@ class Certificate(Value):
         return (self.threshold, *(one.bound for one in self.constraints))
 
     @property
+    def kept(self) -> dict[str, float]:
+        """The bits that must be kept by pairs which are not hidden, by name: with their weights they lower the bound."""
+        return {one.name: one.min for one in self.pairs if one.min and one.name not in self.hide}
+
+    @property
     def is_exact(self) -> bool:
         """Whether `lower` comes from all histories over the whole horizon: but for rounding it is what the policy hides."""
-        whole = self.witness is not None and self.window == (-1, len(self.witness.following) + 1)
-        return whole and self.prune <= FLOOR and not self.merge
+        ways = [] if self.witness is None else [one for name, one in self._ways.items() if name in self.hide]
+        horizon = 0 if self.witness is None else len(self.witness.following)
+        return bool(ways) and all(
+            one.window == (-1, horizon + 1) and one.prune <= FLOOR and not one.merge for one in ways
+        )
+
+    @property
+    def _ways(self) -> "Mapping[str, Certificate | ProvenPair]":
+        """For each pair what says how its bounds were found."""
+        return {OWN: self} | {one.name: one for one in self.pairs}
 
     @property
     def proves_policy(self) -> bool:
@@ -223,12 +258,13 @@ class Certificate(Value):
         path, content = Path(path), save(self._arrays, metadata={"veil": FORM})
         head = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in _APART}
         head["constraints"] = [asdict(one) for one in self.constraints]
+        head |= {"hide": self.hide, "pairs": [asdict(one) for one in self.pairs]}
         name, old = f"{path.stem}.{_hash(content)[:12]}.safetensors", _named_arrays(path)
         head |= {"form": FORM, "arrays": name, "arrays_sha256": _hash(content)}
         if self.witness is not None:
-            head["witness"] = _written(self.witness)[0]
+            head["witness"] = written_witness(self.witness)[0]
         if self.delayed is not None:
-            late, own = self.delayed, _written(self.delayed.witness)[0]
+            late, own = self.delayed, written_witness(self.delayed.witness)[0]
             head["delayed"] = {"delay": late.delay, "upper": late.upper, "witness": own}
         text = json.dumps(head, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)
         try:
@@ -265,39 +301,12 @@ class Certificate(Value):
 
     @property
     def _arrays(self) -> dict[str, np.ndarray]:
-        arrays = {} if self.witness is None else _written(self.witness)[1]
+        arrays = {} if self.witness is None else written_witness(self.witness)[1]
         if self.delayed is not None:
-            arrays |= {f"delayed.{name}": array for name, array in _written(self.delayed.witness)[1].items()}
+            arrays |= {f"delayed.{name}": array for name, array in written_witness(self.delayed.witness)[1].items()}
         if self.values is not None:
             arrays["values"] = self.values
         return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-
-
-def _written(witness: Witness) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """An observer as a file holds it: its numbers, and its arrays by name, each table of the graph once."""
-    arrays = {"first": witness.first, "costs": witness.costs}
-    numbers: dict[bytes, int] = {}
-    order: list[int] = []
-    for table in witness.following:
-        key = hashlib.sha256(repr(table.shape).encode() + np.ascontiguousarray(table).tobytes()).digest()
-        number = numbers.setdefault(key, len(numbers))
-        arrays[f"following.{number}"] = table
-        order.append(number)
-    arrays |= {f"path_keys.{time}": keys for time, keys in enumerate(witness.path_keys)}
-    arrays |= {f"path_costs.{time}": costs for time, costs in enumerate(witness.path_costs)}
-    head = {"price": witness.multiplier, "prices": witness.prices, "memory": witness.memory, "steps": order}
-    return head, arrays
-
-
-def _read_witness(head: dict[str, Any], arrays: dict[str, np.ndarray], under: str = "") -> Witness:
-    """The observer that `_written` wrote, its arrays named `under` what is given."""
-    following = tuple(arrays[f"{under}following.{int(number)}"] for number in head["steps"])
-    price, prices, memory = float(head["price"]), tuple(map(float, head.get("prices", ()))), str(head["memory"])
-    path = [
-        tuple(arrays[place] for time in range(len(following) + 1) if (place := f"{under}{name}.{time}") in arrays)
-        for name in ("path_keys", "path_costs")
-    ]
-    return Witness(arrays[f"{under}first"], following, arrays[f"{under}costs"], price, memory, prices, *path)
 
 
 def _hash(content: bytes) -> str:
@@ -325,7 +334,7 @@ def _read_head(path: Path) -> tuple[dict[str, Any], str]:
         raise CertificateError(f"{path} cannot be read as a certificate: {error}") from None
     fields = cast(dict[str, Any], head) if isinstance(head, dict) else {}
     form = fields.pop("form", None)
-    if form not in (FORM, *_OLDER_FORMS):
+    if form not in _FORMS:
         raise CertificateError(f"{path} is not a certificate of the form {FORM!r}")
     return fields, form
 
@@ -334,19 +343,30 @@ def _assembled(cls: type[Certificate], head: dict[str, Any], arrays: dict[str, n
     witness, delayed = head.pop("witness", None), head.pop("delayed", None)
     known = {one.name for one in fields(cls)} - set(_APART)
     constraints = () if form in _OLDER_FORMS else tuple(ProvenConstraint(**one) for one in head.pop("constraints"))
+    hide = tuple(head.pop("hide")) if form == FORM else (OWN,)
+    pairs = tuple(_read_pair(**one) for one in head.pop("pairs")) if form == FORM else ()
     if set(head) != known:
         raise CertificateError(
             f"its fields are wrong: missing {sorted(known - set(head))}, unknown {sorted(set(head) - known)}"
         )
     if witness is not None:
-        witness = _read_witness(witness, arrays)
+        witness = read_witness(witness, arrays)
     if delayed is not None:
-        late = _read_witness(delayed["witness"], arrays, "delayed.")
+        late = read_witness(delayed["witness"], arrays, "delayed.")
         delayed = DelayedBound(delayed["delay"], delayed["upper"], late)
     left, right = head.pop("window")
     values, window = arrays.get("values"), (int(left), int(right))
-    found = cls(**head, window=window, witness=witness, values=values, constraints=constraints, delayed=delayed)
+    found = cls(
+        **head, window=window, witness=witness, values=values, constraints=constraints, delayed=delayed, hide=hide,
+        pairs=pairs,
+    )  # fmt: skip
     return _reworded(found) if form in _WORDED_ANEW else found
+
+
+def _read_pair(window: list[int], **fields: Any) -> ProvenPair:
+    """A pair as a file holds it."""
+    left, right = window
+    return ProvenPair(window=(int(left), int(right)), **fields)
 
 
 def _reworded(first: Certificate) -> Certificate:

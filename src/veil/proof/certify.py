@@ -15,17 +15,20 @@ from ..common.clock import UNLIMITED, Clock, OutOfTime, Progress, ProgressOption
 from ..common.errors import TooLargeError
 from ..engine.feasibility import check_constraints, further_targets
 from ..game.pairs import DEFAULT_MEMORY
+from ..game.records import RecordsResult
 from ..game.refine import SolvedGame
 from ..policy.policy import Policy
 from ..problem.fingerprint import fingerprint
+from ..problem.pairs import OWN, Pair, hidden_names
 from ..problem.problem import Problem
 from .arithmetic import FLOOR, UNIT
-from .certificate import Certificate, DelayedBound, ProvenConstraint
-from .checked_problem import Bounds, CheckedProblem
-from .claim import bound_words, claim_words, policy_words, seal_of
+from .certificate import Certificate, DelayedBound, ProvenConstraint, ProvenPair
+from .checked_problem import Bounds, CheckedProblem, checked_pairs
+from .claim import bound_words, claim_words, claimed_pairs, policy_words, seal_of
 from .feasibility import after_horizon, bounds_of
 from .forward import MOST_MOVES
 from .observers import best_observer
+from .pair_observers import best_observers
 from .policy_values import PolicyValues, policy_values
 
 _SECONDS = 60.0  # of the whole search by default
@@ -47,7 +50,8 @@ def certify(
     gap: float = 1e-3,
     *,
     goal: Literal["opaque", "transparent"] = "opaque",
-    game: SolvedGame | None = None,
+    hide: str = OWN,
+    game: SolvedGame | RecordsResult | None = None,
     memory_bytes: int = DEFAULT_MEMORY,
     progress: ProgressOption = None,
 ) -> Certificate:
@@ -58,7 +62,8 @@ def certify(
     and on a bounded memory otherwise, and holds for all policies. For a policy that does not see the observations a second
     observer proves a smaller bound over agents that do not see the current observation (`certificate.delayed`), where that
     is smaller and the observations depend on the state alone. With goal "transparent" a minimum is wanted, for which
-    the game has no bound: the certificate then holds the policy's own value and says so.
+    the game has no bound: the certificate then holds the policy's own value and says so. With pairs (`hide`, or lower bounds
+    on pairs of the problem) both bounds are about the least of what is hidden in the pairs, under all of their lower bounds.
 
     **Arguments:**
 
@@ -66,6 +71,7 @@ def certify(
     - `time_limit`: seconds, 60 by default. At most a third is used for the policy's own opacity, the rest for the search
       for rules; one pass over the horizon, for the return, is always made.
     - `goal`: `"opaque"` or `"transparent"`, as for `veil.solve`.
+    - `hide`: the pairs whose least is proven, separated by commas, as for `veil.solve`.
     - `gap`: the search for a rule ends when its bounds are this many bits apart.
     - `game`: a game of this problem that was already solved (`Solution.proof`), whose observer is then used.
     - `memory_bytes`: for the game.
@@ -79,16 +85,24 @@ def certify(
     `CertificateError` where the verifier refuses the problem or the policy.
     """
     _check(policy, problem, goal, time_limit, gap)
+    names = hidden_names(problem.pairs, hide)
+    wanted = _claimed(problem, policy, names, goal)
     if len(problem.models) == 1 or problem.secret_table.agent_knows:
         check_constraints(problem)  # the bound is also about agents who know the model, who may earn more
     clock, checked = Clock(_SECONDS if time_limit is None else float(time_limit)), CheckedProblem(problem)
     values = after_horizon(problem)
     share = clock if goal == "transparent" else clock.share(_POLICY_SHARE)
     bounds, most = bounds_of(problem), checked.most_bits
-    found, how, finished = _PolicyPart(checked, policy, values, bounds, goal).best(share, gap)
+    part = share.share(1 / (1 + len(wanted)))
+    found, how, finished = _PolicyPart(checked, policy, values, bounds, goal).best(part, gap)
+    pairs = tuple(
+        _pair(problem, policy, values, one, share.share(1 / (len(wanted) - number)), gap)
+        for number, one in enumerate(wanted)
+    )
+    lowers = {OWN: max(0.0, found.lower - _SLACK)} | {one.name: one.lower for one in pairs}
     claim = Certificate(
         goal=goal,
-        lower=max(0.0, found.lower - _SLACK),
+        lower=min(lowers[name] for name in names),
         upper=min(most, found.upper + _SLACK),
         expected_return=found.expected_return,
         return_error=_widened(found.return_error, found.expected_return),
@@ -105,23 +119,64 @@ def certify(
         seal="",
         values=values,
         constraints=_constraints(problem, found),
+        hide=names,
+        pairs=pairs,
     )
     if goal == "opaque":
+        several = names != (OWN,) or bool(claim.kept)
         with Clock(progress=progress) as line:
             left = clock.left if finished else 0.0
             proving = Clock(left, progress=_proving(line, left))
-            delay = 0 if policy.needs_observations else 1
-            best = best_observer(checked, bounds, values, gap, proving, memory_bytes, game, delay)
-        known = best.known
-        if known is not None and claim.feasible:
+            delay = 0 if policy.needs_observations or several else 1
+            if several:
+                solved = game if isinstance(game, RecordsResult) else None
+                best = best_observers(problem, names, claim.kept, bounds, values, gap, proving, memory_bytes, solved)
+            else:
+                single = None if isinstance(game, RecordsResult) else game
+                best = best_observer(checked, bounds, values, gap, proving, memory_bytes, single, delay)
+        known, upper = best.known, best.upper + _SLACK
+        if known is not None and claim.feasible and all(one.met for one in pairs):
             known = max(known, claim.lower)
-        claim = replace(claim, witness=best.witness, upper=min(most, best.upper + _SLACK), best_known=known)
+        if not several:
+            upper = min(most, upper)
+        words = bound_words(problem, goal, several=bool(best.witness.others))
+        claim = replace(claim, witness=best.witness, upper=upper, best_known=known, bound_class=words)
         if best.delayed is not None:
             late = DelayedBound(delay, best.delayed.upper + _SLACK, best.delayed.witness)
             claim = replace(claim, delayed=late)
     else:
         claim = replace(claim, lower=0.0)
     return replace(claim, claim=claim_words(claim), seal=seal_of(claim))
+
+
+def _claimed(problem: Problem, policy: Policy, names: tuple[str, ...], goal: str) -> tuple[Pair, ...]:
+    """The pairs that the certificate tells of; none where nothing can be said of one of them and the own pair is hidden.
+
+    **Raises:** `InputError` where nothing can be proven of a pair that is hidden.
+    """
+    found, defects = claimed_pairs(problem, names), Defects("hide")
+    if goal != "opaque":
+        found = None
+    if names != (OWN,) and goal != "opaque":
+        defects.add("with goal='transparent' a certificate is about the problem's own pair")
+    elif names != (OWN,) and found is None:
+        defects.add("the loss of an observer with a belief is no entropy: certificates are about pairs without one")
+    if found is not None and policy.needs_observations and any(one.observer is not None for one in found):
+        if names != (OWN,):
+            defects.add("the policy acts on what the problem's own observer sees, and a pair has another observer")
+        found = None
+    defects.raise_if_any()
+    return found or ()
+
+
+def _pair(
+    problem: Problem, policy: Policy, values: np.ndarray | None, pair: Pair, clock: Clock, gap: float
+) -> ProvenPair:
+    """What is proven of one pair under the policy."""
+    checked = checked_pairs(problem, (pair.name,))
+    found, how, _ = _PolicyPart(checked, policy, values, (), "opaque").best(clock, gap)
+    lower, upper = max(0.0, found.lower - _SLACK), min(checked.most_bits, found.upper + _SLACK)
+    return ProvenPair(pair.name, pair.min, pair.max, lower, upper, **how)
 
 
 def _widened(error: float, value: float) -> float:

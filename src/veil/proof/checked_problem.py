@@ -8,7 +8,10 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
 
+from ..common.errors import CertificateError, InputError
 from ..common.logs import log2_of_count
+from ..problem.apart import Apart, apart
+from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from ..problem.return_rounding import centre_of
 from .arithmetic import FLOOR, LARGEST, UNIT, defect_of, require
@@ -64,14 +67,16 @@ class CheckedProblem:
 
     **Arguments:** `delay`: 1 for agents that learn each observation one step late. A move then has the event of the state that
     it leaves, `chance[i] = P(x'|x,a) b(event|x)`, the start has none, and that of the last state comes after all moves
-    (`shown`); the observations must depend on the state alone.
+    (`shown`); the observations must depend on the state alone. `pairs`: those whose observers are in the problem, where it is
+    not the own pair of a problem (`checked_pairs`); the events are then those of all of them together.
 
     Cost: `nnz(P)` times the observations that a state can emit, times the states of the automaton.
 
     **Raises:** `CertificateError` where a distribution does not sum to one within 1e-6, or a probability is below 2^-900.
     """
 
-    def __init__(self, problem: Problem, delay: int = 0):
+    def __init__(self, problem: Problem, delay: int = 0, pairs: Apart | None = None):
+        self.names, self.views = ((OWN,), None) if pairs is None else (pairs.names, pairs.views)
         table, observer, models = problem.secret_table, problem.observer, problem.models
         require(not delay or can_delay(problem), "problem: a path, or observations that depend on actions, and a delay")
         memories, states = table.memory_step.shape
@@ -156,6 +161,24 @@ class CheckedProblem:
             return z
         require(self.label[x] >= 0, "problem: the secret has no value in a state that can occur")
         return self.label[x]
+
+
+def checked_pairs(problem: Problem, names: tuple[str, ...], delay: int = 0) -> CheckedProblem:
+    """The problem of some pairs, whose observers do not share what they see.
+
+    **Raises:** `CertificateError` where no bound is known for them together, or a probability of what they see is below 2^-900.
+    """
+    if names == (OWN,):
+        return CheckedProblem(problem, delay)
+    try:
+        found = apart(problem, names)
+    except InputError as error:
+        raise CertificateError(f"pairs: {error}") from error
+    least = 1.0  # a product of probabilities that is rounded to zero would be missed
+    for one in found.observers:
+        least *= min(float(table.data[table.data > 0].min(initial=1.0)) for table in one.matrices)
+    require(least >= FLOOR, f"problem: what the observers see together can have the probability {least}")
+    return CheckedProblem(found.joint, delay, found)
 
 
 def can_delay(problem: Problem) -> bool:

@@ -7,10 +7,12 @@ from fractions import Fraction
 from ..common.rounding import lower_text, rounded_down, upper_text
 from ..policy.policy import Policy
 from ..problem.fingerprint import fingerprint
+from ..problem.pairs import OWN, Pair
 from ..problem.problem import Problem
 from .arithmetic import require
-from .certificate import Certificate, DelayedBound, ProvenConstraint, Witness
+from .certificate import Certificate, DelayedBound, ProvenConstraint, ProvenPair
 from .reading import is_finite
+from .witness import Witness
 
 
 def policy_words(problem: Problem, policy: Policy) -> str:
@@ -27,37 +29,40 @@ def _automaton(problem: Problem) -> str:
     return "the automata of the secret and the constraints" if problem.further else "the secret's automaton"
 
 
-def bound_words(problem: Problem, goal: str) -> str:
-    """Which policies the bound over all policies is about."""
+def bound_words(problem: Problem, goal: str, *, several: bool = False) -> str:
+    """Which policies the bound over all policies is about; `several`: the bits of several observers are counted."""
     if goal == "transparent":
         return (
             "all policies: how little they can hide is the minimum of a concave function, which the game does not bound"
         )
     more = len(problem.models) > 1 or len(problem.secret_table.memory_names) > 1
     hidden = f", the model that runs and the state of {_automaton(problem)}" if more else ""
-    return (
-        f"all policies, with any memory, even if they know the state, the start{hidden} and all that the observer sees"
-    )
+    seen = "all that each observer sees, independently given the states" if several else "all that the observer sees"
+    return f"all policies, with any memory, even if they know the state, the start{hidden} and {seen}"
 
 
 def claim_words(claim: Certificate) -> str:
     """The claim in two sentences: bits rounded outward, returns in full."""
     limits = [] if claim.threshold is None else [f"return ≥ {float(claim.threshold)!r}"]
     limits += [one.text for one in claim.constraints]
+    limits += [f"H({one.name}) ≥ {float(one.min)!r}" for one in claim.pairs if one.min]
     limit = f" with {', '.join(limits)}" if limits else ""
-    reached = " ".join([_return_words(claim), *map(_constraint_words, claim.constraints)])
+    reached = " ".join([_return_words(claim), *map(_constraint_words, claim.constraints), *_pair_words(claim)])
     if claim.goal == "transparent":
         return (
             f"hides at most {upper_text(claim.upper)} bits (proven); over all policies{limit} only the lower bound 0 is"
             f" proven. {reached}"
         )
+    several = len(claim.hide) > 1
+    where = f" in {'each of ' * several}{' and '.join(claim.hide)}" if claim.hide != (OWN,) else ""
+    least = " on the least of them" if several else where
     own = (
-        f"hides at least {lower_text(claim.lower)} bits (proven)"
+        f"hides at least {lower_text(claim.lower)} bits{where} (proven)"
         if claim.proves_policy
         else "What the policy hides is not proven within the time limit: allow more time"
     )
     return (
-        f"{own}; proven upper bound over all policies{limit}:"
+        f"{own}; proven upper bound{least} over all policies{limit}:"
         f" {upper_text(claim.upper)} bits (witness attached){_delayed_words(claim)}. {reached}"
     )
 
@@ -93,9 +98,29 @@ def _constraint_words(one: ProvenConstraint) -> str:
     return f"{one.name} is not proven to be {one.relation} {float(one.bound)!r}: it is {float(one.value)!r}."
 
 
+def _pair_words(claim: Certificate) -> list[str]:
+    """What is proven of the bounds of pairs."""
+    found = []
+    for one in claim.pairs:
+        if not one.text:
+            continue
+        within = f"between {lower_text(one.lower)} and {upper_text(one.upper)}"
+        said = f"H({one.name}) is {within}" if one.met else f"Not proven: {one.text}; it is {within}"
+        free = "" if one.max is None else ", a bound that the upper bound over all policies leaves out"
+        found.append(f"{said} bits{free}.")
+    return found
+
+
+def claimed_pairs(problem: Problem, hide: tuple[str, ...]) -> tuple[Pair, ...] | None:
+    """The pairs that a certificate tells of: those that are hidden or have bounds; None where one of them has a belief."""
+    found = tuple(one for one in problem.pairs if one.name in hide or one.min or one.max is not None)
+    return None if any(one.belief is not None for one in found) else found
+
+
 def seal_of(claim: Certificate) -> str:
     """SHA-256 of what no computation can check: `best_known`, the versions, the memories in words."""
     said = [claim.best_known, claim.versions, None if claim.witness is None else claim.witness.memory]
+    said += [] if claim.witness is None else [one.memory for one in claim.witness.others]
     said += [] if claim.delayed is None else [claim.delayed.witness.memory]
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
@@ -107,7 +132,7 @@ def check_claim(claim: Certificate, problem: Problem, policy: Policy) -> None:
         "problem_hash": fingerprint(problem),
         "policy_hash": policy.digest(),
         "policy_class": policy_words(problem, policy),
-        "bound_class": bound_words(problem, claim.goal),
+        "bound_class": bound_words(problem, claim.goal, several=bool(claim.witness and claim.witness.others)),
     }
     if not isinstance(problem.min_return, str):
         expected["threshold"] = problem.min_return
@@ -115,6 +140,7 @@ def check_claim(claim: Certificate, problem: Problem, policy: Policy) -> None:
         found = getattr(claim, name)
         require(found == value, f"{name}: the certificate says {found!r}, and what is given has {value!r}")
     _check_constraints(claim, problem)
+    _check_pairs(claim, problem, policy)
     stated = "threshold" in expected or claim.threshold is not None
     require(stated, f"threshold: it is None, expected the number that {problem.min_return} is")
     fits = claim.goal in ("opaque", "transparent") and (claim.goal == "opaque") == (claim.witness is not None)
@@ -148,6 +174,11 @@ def _check_numbers(claim: Certificate) -> None:
         require(absent or is_finite(value), f"{name}: it is {_short(value)}, expected a finite number")
     for name in ("return_error", "prune"):
         require(getattr(claim, name) >= 0, f"{name}: it is {getattr(claim, name)}, expected 0 or more")
+    _check_way(claim)
+
+
+def _check_way(claim: Certificate | ProvenPair) -> None:
+    """Raise `CertificateError` unless the window and the number of merged histories are such."""
     for name, value in (("merge", claim.merge), ("window", claim.window[0]), ("window", claim.window[-1])):
         whole = isinstance(value, int) and not isinstance(value, bool) and -1 <= value < 2**31
         require(whole, f"{name}: it is {_short(value)}, expected a whole number")
@@ -172,6 +203,32 @@ def _check_constraints(claim: Certificate, problem: Problem) -> None:
         require(one.met is True or one.met is False, f"constraints: met is {one.met!r}, expected a truth value")
 
 
+def _check_pairs(claim: Certificate, problem: Problem, policy: Policy) -> None:
+    """Raise `CertificateError` unless the pairs are those of the problem with its bounds, and what is hidden is one of them."""
+    require(type(claim.pairs) is tuple and type(claim.hide) is tuple, "pairs: expected tuples")
+    names = (OWN, *(one.name for one in problem.pairs))
+    right = bool(claim.hide) and all(type(name) is str and name in names for name in claim.hide)
+    require(
+        right and len(set(claim.hide)) == len(claim.hide), f"hide: it is {_short(claim.hide)}, expected some of {names}"
+    )
+    require(not claim.pairs or claim.goal == "opaque", "pairs: nothing is proven of them with this goal")
+    if claim.hide == (OWN,) and not claim.pairs:
+        return
+    wanted = claimed_pairs(problem, claim.hide)
+    require(wanted is not None, "pairs: an observer with a belief has a loss, of which nothing is proven")
+    assert wanted is not None
+    require(len(wanted) == len(claim.pairs), f"pairs: expected {[one.name for one in wanted]}")
+    for one, asked in zip(claim.pairs, wanted, strict=True):
+        require(type(one) is ProvenPair and (one.name, one.min, one.max) == (asked.name, asked.min, asked.max),
+                f"pairs: expected {asked.name!r} with the bounds {asked.min} and {asked.max}")  # fmt: skip
+        for name in ("lower", "upper", "prune"):
+            good = is_finite(getattr(one, name)) and getattr(one, name) >= 0
+            require(good, f"pairs: {name} of {one.name} is {_short(getattr(one, name))}, expected a number, 0 or more")
+        _check_way(one)
+        sees = policy.needs_observations and asked.observer is not None
+        require(not sees, f"pairs: the policy acts on what another observer sees than that of {one.name}")
+
+
 def _check_delayed(claim: Certificate, policy: Policy) -> None:
     """Raise `CertificateError` unless the bound over agents that learn observations late has its form and fits the rest."""
     late = claim.delayed
@@ -181,7 +238,7 @@ def _check_delayed(claim: Certificate, policy: Policy) -> None:
     )
     assert late is not None
     require(type(late.delay) is int and late.delay == 1, f"delayed: the delay is {_short(late.delay)}, expected 1")
-    require(type(late.witness) is Witness, "delayed: it has no observer's rule")
+    require(type(late.witness) is Witness and OWN in claim.hide, "delayed: it has no observer's rule of the own pair")
     require(
         not policy.needs_observations, "delayed: the policy acts on the observations, and the bound is not about it"
     )
@@ -199,6 +256,12 @@ def _highest(claim: Certificate, upper: float, price: float, prices: tuple[float
     for one, constraint in zip(prices, claim.constraints, strict=True):
         require(is_finite(one), f"rule: a price is {_short(one)}, expected a finite number")
         highest += Fraction(one) * _missing(constraint)
+    weights = {one.pair: one.weight for one in (() if claim.witness is None else claim.witness.rules)}
+    for pair in claim.pairs:
+        weight = weights.get(pair.name, 0.0)
+        require(is_finite(weight), f"rule: the weight of {pair.name} is {_short(weight)}, expected a finite number")
+        missed = Fraction(0) if pair.met or pair.min is None else Fraction(pair.min) - Fraction(pair.lower)
+        highest += Fraction(weight) * max(Fraction(0), missed)
     return highest
 
 

@@ -22,14 +22,14 @@ from ..game.pairs import FullHistory, LastEvents, ObserverMemory, Pairs, make_pa
 from ..game.path_windows import enclose_path_game
 from ..game.refine import SolvedGame, enclose_game
 from ..game.rule_tables import PathTable
-from ..game.several import enclose_constrained_game, solve_constrained_game
+from ..game.several import enclose_constrained_game
 from ..game.solve import GameResult, solve_game
 from ..problem.problem import Problem
 from .backward import rule_bound
-from .certificate import Witness
 from .checked_problem import Bounds, CheckedProblem, can_delay
+from .witness import Witness
 
-_MARGIN = 2.0**-39  # bits added to each cost, so that `Σ_z 2^−cost` stays below one by more than the verifier asks
+MARGIN = 2.0**-39  # bits added to each cost, so that `Σ_z 2^−cost` stays below one by more than the verifier asks
 _BLIND_SHARE, _BLIND_GAP = 0.3, 1e-4  # of the time, and bits, for the game of an observer without memory
 _GAME_SHARE = 0.65  # of the time, for games whose induction cannot be forecast
 _ALL_SHARE = 0.6  # of the time, for the bound over all policies, where one over agents that learn late follows
@@ -180,8 +180,6 @@ class _Search:
         spare = clock.share(more=-_INDUCTION_SECONDS * moves)
         if spare.left < _GAME_SECONDS * moves:
             return None
-        if problem.further:
-            return solve_constrained_game(problem, pairs=pairs, gap=gap, iterations=most, clock=spare)
         return solve_game(
             problem, threshold=self.bounds[0], gap=gap, iterations=most, pairs=pairs, blind=blind, clock=spare
         )
@@ -203,7 +201,7 @@ def _even_odds(problem: CheckedProblem) -> Witness:
     before = np.unique(codes[problem.target] * count + codes[problem.row // problem.actions])
     keys = [np.stack([0 * key, key // count, key % count], axis=1) for key in (before, np.arange(count))]
     rows = [np.unique(key[:, 1], return_inverse=True, return_counts=True)[1:] for key in keys]
-    costs = [code_lengths_bits(1 / counts[row.ravel()]) + _MARGIN for row, counts in rows]
+    costs = [code_lengths_bits(1 / counts[row.ravel()]) + MARGIN for row, counts in rows]
     keys, costs = ((*[part[0]] * problem.horizon, part[1]) for part in (keys, costs))
     return replace(found, path_keys=keys, path_costs=costs)
 
@@ -223,7 +221,7 @@ def _staying(problem: CheckedProblem, first: Int[np.ndarray, " F"], rule: Float[
     words = "nothing" if len(rule) == 1 else "the first event"
     following = (_loops(problem, len(rule)),) * problem.horizon
     free = (0.0,) * len(problem.problem.further)
-    return Witness(first, following, code_lengths_bits(rule) + _MARGIN, 0.0, words, free)
+    return Witness(first, following, code_lengths_bits(rule) + MARGIN, 0.0, words, free)
 
 
 def _loops(problem: CheckedProblem, nodes: int) -> Int[np.ndarray, "n E"]:
@@ -245,9 +243,9 @@ def _witness(problem: CheckedProblem, game: GameResult) -> Witness:
     following = (*graph.following, *[_loops(problem, graph.sizes[-1])] * missing)
     path = ((), ())
     if game.pairs.hidden.path is None:
-        costs = np.where(game.pairs.reachable, game.costs + _MARGIN, np.inf)
+        costs = np.where(game.pairs.reachable, game.costs + MARGIN, np.inf)
     else:
-        costs, path = np.full((graph.sizes[-1], 1), _MARGIN), _path_rule(problem, game)
+        costs, path = np.full((graph.sizes[-1], 1), MARGIN), _path_rule(problem, game)
     return Witness(graph.first, following, costs, game.multiplier, graph.kind, game.prices, *path)
 
 
@@ -264,5 +262,5 @@ def _path_rule(problem: CheckedProblem, game: GameResult) -> tuple[tuple[np.ndar
         triple = np.stack([node, numbers[after] if time < problem.horizon else after, numbers[before]], axis=1)
         order = np.lexsort(triple.T[::-1])
         keys.append(triple[order].astype(np.int32))
-        costs.append(cost[order] + _MARGIN)
+        costs.append(cost[order] + MARGIN)
     return tuple(keys), tuple(costs)

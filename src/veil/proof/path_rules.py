@@ -9,8 +9,8 @@ from .arithmetic import LARGEST, group, require
 from .reading import read_floats, read_integers
 
 if TYPE_CHECKING:
-    from .certificate import Witness
     from .checked_problem import CheckedProblem
+    from .witness import Witness
 
 Numbers = Int[np.ndarray, " n"]
 KRAFT_MARGIN = 2.0**-40  # by which `Σ_z 2^−cost` must stay below one: far above the errors of exp2 and of the sum

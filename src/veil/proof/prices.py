@@ -6,8 +6,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from .arithmetic import TINY, discount_power
-from .certificate import Witness
 from .checked_problem import Bounds, CheckedProblem, Paid
+from .witness import Witness
 
 
 class Lagrangian:

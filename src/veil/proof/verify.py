@@ -3,39 +3,46 @@
 One forward pass (`forward.py`, `policy_values.py`) evaluates the policy against the observer, one backward induction
 (`backward.py`) maximises over all policies against the observer's rule; both bound their own rounding errors, and
 `exact_return.py` decides in whole numbers what floats cannot. The verifier imports NumPy, the rooms `common`, `problem` and
-`policy`, and from its own room besides these `certificate`, `claim`, `prices`, `merging`, `arithmetic`, `reading`,
-`checked_problem` and `checked_policy`. It imports nothing of `engine`, `measure`, `game` and `planning`, which find policies
-and rules; `tests/test_imports.py` checks that through all modules it reaches. What it has in common with them: a problem is a
-`Problem`, a policy a `Policy` whose room defines what the rows of a table stand for, and `common.logs` computes logarithms.
-`certify` is not independent of it: it searches by other means, and then calls these same functions to round its numbers.
+`policy`, and from its own room besides these `certificate`, `witness`, `claim`, `prices`, `joined_rules`, `merging`,
+`arithmetic`, `reading`, `checked_problem` and `checked_policy`. It imports nothing of `engine`, `measure`, `game` and
+`planning`, which find policies and rules; `tests/test_imports.py` checks that through all modules it reaches. What it has in
+common with them: a problem is a `Problem`, a policy a `Policy` whose room defines what the rows of a table stand for, and
+`common.logs` computes logarithms. `certify` is not independent of it: it searches by other means, and then calls these same
+functions to round its numbers.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from ..common.errors import CertificateError
 from ..common.values import Value
 from ..policy.policy import Policy
+from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from ..problem.return_rounding import rounding_of
 from .arithmetic import UNIT, require
 from .backward import largest_return, rule_bound
-from .certificate import Certificate, Witness
-from .checked_problem import CheckedProblem
+from .certificate import Certificate
+from .checked_problem import CheckedProblem, checked_pairs
 from .claim import check_claim
 from .policy_values import PolicyValues, policy_values
+from .witness import Witness
 
 _SAME_RETURN = 1e-9  # of the range of returns: two ways to compute a share of it differ by less, or by rounding
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Verification(Value):
-    """What is proven: bounds and return of the policy, the upper bound over all policies, `delayed` if it is claimed."""
+    """What is proven: bounds and return of the policy, the upper bound over all policies, `delayed` if it is claimed.
+
+    `pairs`: the values of the policy in each pair that the certificate tells of beside the problem's own, by name.
+    """
 
     policy: PolicyValues
     upper: float
     delayed: float | None = None
+    pairs: dict[str, PolicyValues] = field(default_factory=dict[str, PolicyValues])
 
 
 def verify(certificate: Certificate, problem: Problem, policy: Policy) -> Verification:
@@ -78,18 +85,46 @@ def _verify(claim: Certificate, problem: CheckedProblem, policy: Policy) -> Veri
         require(claim.lower == 0, f"lower bound: {claim.lower} is claimed for all policies, and only 0 is proven")
         require(claim.upper >= found.upper, f"upper bound: {claim.upper} is claimed, and {found.upper} is found")
         return Verification(found, found.upper)
-    require(claim.lower <= found.lower, f"lower bound: {claim.lower} is claimed, and {found.lower} is found")
+    pairs = _check_pairs(claim, problem.problem, policy)
+    least = min(found.lower if name == OWN else pairs[name].lower for name in claim.hide)
+    require(claim.lower <= least, f"lower bound: {claim.lower} is claimed, and {least} is found")
     assert claim.witness is not None  # as its form was checked
-    upper = _check_upper("upper bound", claim.upper, claim.witness, claim, problem)
+    together = checked_pairs(problem.problem, _watching(claim))
+    upper = _check_upper("upper bound", claim.upper, claim.witness, claim, together)
     if (late := claim.delayed) is None:
-        return Verification(found, upper)
+        return Verification(found, upper, pairs=pairs)
     delayed = CheckedProblem(problem.problem, late.delay)
-    return Verification(found, upper, _check_upper("delayed", late.upper, late.witness, claim, delayed))
+    return Verification(found, upper, _check_upper("delayed", late.upper, late.witness, claim, delayed), pairs)
+
+
+def _check_pairs(claim: Certificate, problem: Problem, policy: Policy) -> dict[str, PolicyValues]:
+    """What is proven of each pair beside the problem's own; raises `CertificateError` where more is claimed."""
+    proven: dict[str, PolicyValues] = {}
+    for one in claim.pairs:
+        found = policy_values(
+            checked_pairs(problem, (one.name,)), policy, one.window, one.prune, claim.values, merge=one.merge
+        )
+        within = one.lower <= found.lower and found.upper <= one.upper
+        require(
+            within, f"pair {one.name}: {one.lower} … {one.upper} is claimed, {found.lower} … {found.upper} is found"
+        )
+        proven[one.name] = found
+    return proven
+
+
+def _watching(claim: Certificate) -> tuple[str, ...]:
+    """The pairs whose observers prove the upper bound: each is hidden, or must keep some bits."""
+    assert claim.witness is not None
+    names, kept = tuple(one.pair for one in claim.witness.rules), claim.kept
+    require(len(set(names)) == len(names), f"rule: its pairs are {names}, expected each once")
+    wrong = [name for name in names if name not in claim.hide and name not in kept]
+    require(not wrong, f"rule: {wrong} are neither hidden nor have lower bounds")
+    return names
 
 
 def _check_upper(name: str, claimed: float, witness: Witness, claim: Certificate, problem: CheckedProblem) -> float:
     """The bound that a rule proves, or `log2 |Z|`, which needs none; raises `CertificateError` where less is claimed."""
-    found = rule_bound(problem, witness, claim.bounds, claim.values)
+    found = rule_bound(problem, witness, claim.bounds, claim.values, claim.kept)
     require(found < math.inf, f"{name}: the rule excludes something that a policy can reach, and so proves nothing")
     require(claimed >= min(found, problem.most_bits), f"{name}: {claimed} is claimed, and {found} is found")
     return min(found, problem.most_bits)

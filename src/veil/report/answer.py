@@ -16,6 +16,7 @@ from ..measure.result import Opacity
 from ..planning.solution import Solution, Status, is_short
 from ..policy.policy import Policy
 from ..problem.fingerprint import fingerprint
+from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from ..proof.certificate import Certificate
 from ..proof.feasibility import reaches_threshold
@@ -58,7 +59,7 @@ class Answer:
     def proof_is_short(self) -> bool:
         """Whether the proof of what the policy hides did not finish."""
         found = self.solution
-        return self.claim is not None and found.goal == "opaque" and is_short(found.opacity, self.claim.lower)
+        return self.claim is not None and found.goal == "opaque" and is_short(found, self.claim.lower)
 
 
 def make_answer(
@@ -144,7 +145,8 @@ def _proven(answer: Answer) -> str:
     short = "; what this policy hides is not proven within the limit" if answer.proof_is_short else ""
     which = "" if found.threshold is None else " that meet the requirement"
     blind = "" if claim.delayed is None else f", {upper_text(claim.delayed)} without seeing the current observation"
-    return f"Proven upper bound over all policies{which}: {upper_text(claim.upper)} bits{blind}{short}"
+    least = "" if found.hide == OWN else f" on the least of {found.hide}"
+    return f"Proven upper bound{least} over all policies{which}: {upper_text(claim.upper)} bits{blind}{short}"
 
 
 def _of_result(problem: Problem, result: Result, certificate: Certificate | Claim | None) -> Answer:

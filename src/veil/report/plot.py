@@ -13,6 +13,7 @@ from ..planning.frontier import Frontier
 from ..planning.moved_bound import RETURN
 from ..planning.solution import History, Solution
 from ..policy.policy import Policy
+from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from .behaviour import behave
 from .cells import find_cells
@@ -143,7 +144,7 @@ def convergence(solution: Solution | History) -> "Figure":
     if isinstance(solution, Solution):
         if solution.threshold is not None:
             _level(earned, solution.threshold, f"threshold {number_text(solution.threshold)}", VERMILION)
-        if solution.certificate is not None and solution.goal == "opaque":
+        if solution.certificate is not None and solution.goal == "opaque" and solution.hide == OWN:
             upper = solution.certificate.upper
             _level(bits, upper, f"proven upper bound {upper_text(upper)}", VERMILION)
     return figure

@@ -11,7 +11,7 @@ from ...engine.chain import make_chain
 from ...measure.constrained import ConstraintValue
 from ...measure.pairs import pair_values
 from ...policy.policy import Policy
-from ...problem.pairs import OWN
+from ...problem.pairs import hidden_names
 from ...problem.problem import Problem
 from ...proof.certificate import Certificate, ProvenConstraint
 from ...proof.verify import Verification, verify
@@ -59,8 +59,8 @@ def check_document(
         "answer.threshold": (answer["threshold"], certificate.threshold),
         "answer.goal": (answer["goal"], certificate.goal),
         "answer.needs_observations": (answer["needs_observations"], policy.needs_observations),
-        # A certificate is about the most bits of one pair alone: `veil.solve` makes none for a task or the least of several.
-        "answer.hide": (answer["hide"], OWN),
+        "answer.hide": (hidden_names(problem.pairs, answer["hide"]), certificate.hide),
+        # A certificate is about the most bits: `veil.solve` makes none for a task.
         "answer.task": (answer["task"], ""),
         "answer.task_value": (answer["task_value"], None),
     }

@@ -1,0 +1,221 @@
+"""The game under several constraints, or against several observers: prices and weights, from the games that they make.
+
+For prices λ ≥ 0 of the further constraints and weights w of what is counted, `max_π Σ_j w_j H_j + Σ_k λ_k sign_k (V_k − δ_k)`
+over policies with return ≥ δ is a game with one constraint. With `Σ w_j = 1` over the H_j that are hidden its upper bound is
+one on the least of them, over all policies that meet every constraint; the weight of an H_j that must be h_j or more is a
+price, and `w_j h_j` is subtracted. Its policy is a column: the bits and the slacks. A small linear program mixes the columns so
+that every constraint is met and the least is largest; its multipliers are the next prices and weights, and the mixture, which
+hides at least the mean of its columns since H is concave, is the policy.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from jaxtyping import Float
+from scipy.optimize import linprog
+
+from ..common.clock import ENDED_BY_CALLER, Clock, OutOfTime
+from ..engine.feasibility import feasible_mixture, further_targets
+from ..problem.problem import Problem
+from .ascent import GameResult, solve_priced_game, tables_of
+from .multiplier import FlowPoint
+from .pairs import Pairs
+from .responses import AgentProblem
+from .rule_tables import RuleTable, rule_table
+
+_ROUNDS = 60  # games at most
+_SHARE_OF_GAP = 0.25  # of the gap asked for, at which each of these games ends
+_OWN_SHARE = 0.3  # of the gap so far, at which the next game ends: early prices are not worth more
+_INSIDE = 1e-12  # slack, in units of each range, that the policy keeps against rounding
+_LARGEST_PRICE = 50.0  # of bits that must be kept, in bits for a bit: what costs more counts as what no policy does
+_LEAST_WEIGHT = 1e-9  # below which an observer is left out of a game
+
+
+class Counted(Protocol):
+    """What is counted of a policy: `num_hidden` bits, of which the least is maximised, then bits that must be `kept`."""
+
+    num_hidden: int
+    kept: Float[np.ndarray, " K"]
+
+    def bits(self, joint: Float[np.ndarray, "..."]) -> Float[np.ndarray, " J"]:
+        """All bits of the policy with this joint table: those hidden, then those kept."""
+        ...
+
+    def table(self, weights: Float[np.ndarray, " J"]) -> RuleTable | None:
+        """What a rule is a table of in the game with these weights; None for that of the pairs."""
+        ...
+
+
+class OwnBits:
+    """`H(Z|M_T)` of the one observer whose memory the pairs have."""
+
+    num_hidden = 1
+
+    def __init__(self, pairs: Pairs):
+        self.kept, self._table = np.zeros(0), rule_table(pairs)
+
+    def bits(self, joint: Float[np.ndarray, "..."]) -> Float[np.ndarray, " 1"]:
+        """What this observer lacks."""
+        return np.array([self._table.entropy(joint)])
+
+    def table(self, weights: Float[np.ndarray, " 1"]) -> None:
+        """That of the pairs."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Column:
+    """A policy that reaches the threshold on the return: its bits, and the slacks of the further constraints."""
+
+    point: FlowPoint
+    bits: Float[np.ndarray, " J"]
+    slack: Float[np.ndarray, " F"]
+
+
+class Rounds:
+    """The columns so far, the best bound with the weights of its game, and the prices and weights of the next game.
+
+    **Attributes:** `best`: the game of the smallest upper bound, `upper`, and `proving`, its weights; `mixture`: the policy
+    whose least, `lower`, is largest of those that meet everything; `lower` is -inf where none is known; `games`: how many were
+    solved.
+    """
+
+    def __init__(self, problem: Problem, pairs: Pairs, counted: Counted, threshold: float | None, gap: float):
+        self.problem, self.pairs, self.counted, self.threshold, self.gap = problem, pairs, counted, threshold, gap
+        self.agent, self.targets = AgentProblem(problem, pairs), further_targets(problem)
+        self.units = np.array([one.unit for one in self.targets])
+        self.prices = np.zeros(len(self.targets)) if self.targets else None
+        self.weights = np.concatenate([np.full(counted.num_hidden, 1 / counted.num_hidden), np.ones(len(counted.kept))])
+        self.columns: list[_Column] = []
+        self.lower, self.upper, self.proving, self.games = -np.inf, np.inf, self.weights, 0
+        self.best: GameResult | None = None
+        self.mixture: _Column | None = None
+        if self.targets:
+            self._take(self._column(FlowPoint(*self.agent.flows(self._inside()))))
+
+    @property
+    def open_bits(self) -> float:
+        """Upper minus lower bound."""
+        return self.upper - self.lower
+
+    def run(self, iterations: int, clock: Clock) -> str:
+        """Games until the bounds are as close as asked for, or the clock says so; returns why they end."""
+        try:
+            for _ in range(_ROUNDS):
+                ended = self.play(iterations, clock)
+                if self.open_bits <= self.gap or ended in ENDED_BY_CALLER:
+                    return ended if ended in ENDED_BY_CALLER else "gap reached"
+                clock.check()
+        except OutOfTime as end:
+            return str(end.reason)
+        return "iterations"
+
+    def play(self, iterations: int, clock: Clock) -> str:
+        """One game, and the best mixture with its policy; says how the game ended."""
+        count = self.counted.num_hidden
+        weights = np.where(self.weights > _LEAST_WEIGHT, self.weights, 0.0)
+        weights[:count] /= weights[:count].sum()
+        found = solve_priced_game(
+            self.problem,
+            self.pairs,
+            threshold=self.threshold,
+            gap=max(_SHARE_OF_GAP * self.gap, min(_OWN_SHARE * self.open_bits, 0.01)),
+            iterations=iterations,
+            blind=None if self.best is None else self.best.blind,
+            prices=self.prices,
+            table=self.counted.table(weights),
+            clock=clock.share(1.0).silent(),
+        )
+        self.games += 1
+        upper = found.upper - float(weights[count:] @ self.counted.kept)
+        if self.best is None or upper < self.upper:
+            self.best, self.upper, self.proving = found, upper, weights
+        self.columns.append(self._column(FlowPoint(*self.agent.flows(found.tables))))
+        shares, self.weights, multipliers = self._mixed()
+        self.prices = multipliers / self.units if self.targets else None
+        point = self.columns[0].point
+        total = shares[0]
+        for share, column in zip(shares[1:].tolist(), self.columns[1:], strict=True):
+            total += share
+            if share > 0:
+                point = point.mixed(column.point, share / total) if total > share else column.point
+        self._take(self._moved_inside(self._column(point)))
+        return found.stopped
+
+    def _take(self, column: _Column) -> None:
+        """Keep a column that meets the constraints; its policy is the answer where it also keeps all bits and hides most."""
+        self.columns.append(column)
+        hidden, kept = np.split(column.bits, [self.counted.num_hidden])
+        if np.all(kept >= self.counted.kept) and hidden.min() > self.lower:
+            self.lower, self.mixture = float(hidden.min()), column
+
+    def _column(self, point: FlowPoint) -> _Column:
+        values = self.agent.further_values(point.flows)
+        slack = np.array([one.slack(value) for one, value in zip(self.targets, values.tolist(), strict=True)])
+        return _Column(point, self.counted.bits(point.outcome.joint), slack)
+
+    def _inside(self) -> list[np.ndarray]:
+        """The policy whose worst slack is largest, on the pairs; even odds where it never goes."""
+        tables = []
+        for time, even in enumerate(self.agent.uniform()):
+            flow = feasible_mixture(self.problem).flows[time].T[:, self.pairs.layers[time].x]
+            here = flow.sum(axis=0)
+            tables.append(np.where(here > 0, flow / np.where(here > 0, here, 1.0), even))
+        return tables
+
+    def _mixed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The shares of the columns that meet everything with the largest least, and the multipliers: weights and prices."""
+        bits, slack = (np.stack([getattr(one, name) for one in self.columns]) for name in ("bits", "slack"))
+        columns, count, kept = len(bits), self.counted.num_hidden, self.counted.kept
+        least = int(count > 1)  # a variable, unless one pair is hidden, whose bits are then maximised themselves
+        # Variables: shares, the least, and how far each of the bits that must be kept misses.
+        objective = np.concatenate(
+            [np.zeros(columns) if least else -bits[:, 0], [-1.0] * least, [_LARGEST_PRICE] * len(kept)]
+        )
+        rows = np.zeros((bits.shape[1] + slack.shape[1], len(objective)))
+        rows[:, :columns] = -np.hstack([bits, slack]).T
+        rows[:count, columns : columns + least] = 1.0
+        rows[count : bits.shape[1], columns + least :] = -np.eye(len(kept))
+        missed = np.maximum(0.0, -self.columns[0].slack)  # which the first column meets
+        above = np.concatenate([np.zeros(count), -kept, missed])
+        skipped = count * (1 - least)
+        found = linprog(
+            objective,
+            A_ub=rows[skipped:],
+            b_ub=above[skipped:],
+            A_eq=np.concatenate([np.ones(columns), np.zeros(least + len(kept))])[None],
+            b_eq=[1.0],
+            bounds=[(0, None)] * columns + [(None, None)] * least + [(0, None)] * len(kept),
+            method="highs",
+        )
+        shares = np.maximum(found.x[:columns], 0.0)
+        marginals = np.concatenate([np.ones(skipped), np.maximum(-found.ineqlin.marginals, 0.0)])
+        return shares / shares.sum(), marginals[: bits.shape[1]], marginals[bits.shape[1] :]
+
+    def _moved_inside(self, column: _Column) -> _Column:
+        """Mixed with the first column, which meets all constraints, until no slack is missing by rounding."""
+        if not self.targets:
+            return column
+        inside, wanted = self.columns[0], self.threshold
+        short = [(_INSIDE - one, safe - one) for one, safe in zip(column.slack, inside.slack, strict=True)]
+        if wanted is not None:
+            earned, safe = (one.point.outcome.expected_return for one in (column, inside))
+            short.append((wanted + _INSIDE * (1 + abs(wanted)) - earned, safe - earned))
+        weight = max((missing / spare for missing, spare in short if 0 < missing < spare), default=0.0)
+        return self._column(column.point.mixed(inside.point, min(1.0, 2 * weight))) if weight else column
+
+    def result(self, stopped: str, seconds: float) -> GameResult:
+        """The best bound with the best policy, that of the last column where none is known to meet everything."""
+        assert self.best is not None
+        tables = tables_of(self.agent, (self.mixture or self.columns[-1]).point)
+        outcome = self.agent.outcome(tables)
+        bits = self.counted.bits(outcome.joint)[: self.counted.num_hidden]
+        return replace(
+            self.best,
+            lower=float(bits.min()),
+            upper=self.upper,
+            tables=tuple(tables),
+            expected_return=outcome.expected_return,
+            stopped=stopped,
+            seconds=seconds,
+        )

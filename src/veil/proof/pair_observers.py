@@ -1,0 +1,105 @@
+"""The search for the observers of several pairs: those whose rules and weights prove the smallest upper bound in a time."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+from jaxtyping import Float
+
+from ..common.clock import Clock, OutOfTime, interruptible
+from ..common.errors import CertificateError, InputError, TooLargeError
+from ..game.records import PairRule, RecordsResult, solve_records_game
+from ..problem.apart import alike
+from ..problem.problem import Problem
+from .backward import rule_bound
+from .checked_problem import Bounds, CheckedProblem, checked_pairs
+from .observers import MARGIN, ObserverBound, best_observer
+from .witness import Witness
+
+_GAME_SHARE = 0.8  # of the time, for the game of all pairs, where an induction over its tree follows
+
+
+def best_observers(
+    problem: Problem,
+    hide: tuple[str, ...],
+    kept: dict[str, float],
+    bounds: Bounds,
+    values: Float[np.ndarray, "K S"] | None,
+    gap: float,
+    clock: Clock,
+    memory_bytes: int,
+    game: RecordsResult | None = None,
+) -> ObserverBound:
+    """The observers with the smallest bound on the least of the pairs `hide` that is found in the time.
+
+    Those of the game against all pairs, of which those that must keep bits have prices; where that does not fit, or the pairs
+    have different secrets, the best observer of one of the pairs `hide` alone, whose bound holds for the least of all.
+
+    **Arguments:** as for `best_observer`; `kept`: the bits of pairs that are not hidden and must keep some; `game`: one that
+    was already solved.
+    """
+    try:
+        with interruptible():
+            if game is None and _is_played(problem, (*hide, *kept)):
+                game = solve_records_game(
+                    problem, hide, gap=gap, memory_bytes=memory_bytes, clock=clock.share(_GAME_SHARE)
+                )
+            if game is not None:
+                return _proven(problem, game, kept, bounds, values)
+    except OutOfTime:
+        clock = Clock(0.0)  # interrupted: one pair alone has a bound without any time
+    except (TooLargeError, InputError, CertificateError):
+        pass  # one pair alone has a bound in any case
+    best: ObserverBound | None = None
+    for number, name in enumerate(hide):
+        own = clock.share(1 / (len(hide) - number))
+        found = best_observer(CheckedProblem(problem.pair(name)), bounds, values, gap, own, memory_bytes, None)
+        if best is None or found.upper < best.upper:
+            best = replace(found, witness=replace(found.witness, pair=name))
+    assert best is not None
+    return best if len(hide) == 1 and not kept else replace(best, known=None)
+
+
+def _is_played(problem: Problem, names: tuple[str, ...]) -> bool:
+    """Whether there is a game of several of these pairs."""
+    return len(alike(problem, names)) > 1 and problem.pair(names[0]).secret_table.path is None
+
+
+def _proven(
+    problem: Problem,
+    game: RecordsResult,
+    kept: dict[str, float],
+    bounds: Bounds,
+    values: Float[np.ndarray, "K S"] | None,
+) -> ObserverBound:
+    """The observers of a game, and the bound that the verifier's own induction finds for them."""
+    witness = _witness(game, kept)
+    checked = checked_pairs(problem, tuple(one.pair for one in witness.rules))
+    upper = min(rule_bound(checked, witness, bounds, values, kept), checked.most_bits)
+    return ObserverBound(witness, upper, None if game.lower == -math.inf else min(game.lower, upper))
+
+
+def _witness(game: RecordsResult, kept: dict[str, float]) -> Witness:
+    """The rules of a game, with weights of the hidden pairs that sum to one or more, exactly."""
+    weights = [one.weight for one in game.rules]
+    hidden = [number for number, one in enumerate(game.rules) if one.name not in kept]
+    largest = max(hidden, key=lambda number: weights[number])
+    while sum(Fraction(weights[number]) for number in hidden) < 1:
+        weights[largest] = math.nextafter(weights[largest], math.inf)
+    if len(weights) == 1:
+        weights = [1.0]
+    own, *others = (_rule(one, weight) for one, weight in zip(game.rules, weights, strict=True))
+    return replace(own, multiplier=game.game.multiplier, prices=game.game.prices, others=tuple(others))
+
+
+def _rule(one: PairRule, weight: float) -> Witness:
+    return Witness(
+        one.records.first,
+        one.records.following,
+        one.costs + MARGIN,
+        0.0,
+        "the whole history",
+        pair=one.name,
+        weight=weight,
+    )

@@ -1,0 +1,199 @@
+"""Certificates of several pairs: read back as they were, and lies about weights, rules, bounds and names refused by both."""
+
+import math
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import veil
+from tests.game.test_records import random_pairs
+from tests.planning.test_pairs import two_sensors
+from tests.problem.test_constraints import make_problem
+from tests.proof.attacks import dressed
+from tests.proof.test_second_verifier import code, saved
+from veil.common.errors import CertificateError
+from veil.game.records import solve_records_game
+from veil.proof.certificate import Certificate, ProvenPair
+from veil.proof.witness import Witness
+
+_CERTAIN = 1e-9  # bits: floats of the truth are closer than this
+
+
+class Target:
+    """A problem with pairs, an honest certificate, and the truth: bits of the policy, and bits that some policy hides."""
+
+    def __init__(self, problem: veil.Problem, hide: tuple[str, ...]):
+        self.problem, self.hide = problem, hide
+        self.policy = veil.MarkovPolicy.uniform(problem)
+        self.game = solve_records_game(problem, hide)
+        self.honest = veil.certify(problem, self.policy, hide=", ".join(hide), game=self.game, progress=False)
+        values = veil.pair_values(problem, self.policy, "exact")
+        self.bits = {"own": veil.opacity(problem, self.policy, "exact").bits} | {one.name: one.bits for one in values}
+        free = problem.replace(pairs=[replace(one, min=None) for one in problem.pairs])
+        sets: list[tuple[str, ...]] = [("own",), ("p0",), ("own", "p0")]
+        self.free = {names: solve_records_game(free, names).lower for names in sets}
+
+    def is_true(self, claim: Certificate) -> bool:
+        """Whether all numbers of a claim are right; a claim without pairs is also about policies that keep no bounds."""
+        free = self.free[("own", "p0") if len(claim.hide) > 1 else claim.hide]
+        most = self.game.lower if claim.hide == self.hide and claim.pairs else free if not claim.kept else 0.0
+        right = claim.lower <= min(self.bits[name] for name in claim.hide) + _CERTAIN and claim.upper >= most - _CERTAIN
+        given = {one.name: (one.min, one.max) for one in self.problem.pairs}
+        return right and all(
+            one.lower <= self.bits[one.name] + _CERTAIN
+            and one.upper >= self.bits[one.name] - _CERTAIN
+            and (one.min, one.max) == given[one.name]
+            for one in claim.pairs
+        )
+
+
+@pytest.fixture(scope="module")
+def targets() -> list[Target]:
+    found = [Target(random_pairs(seed), ("own", "p0")) for seed in (2, 5)]
+    last = found[-1]
+    kept = replace(last.problem.pairs[0], min=0.5 * (last.free["own", "p0"] + last.free["p0",]))
+    return [*found, Target(last.problem.replace(pairs=[kept]), ("own",))]
+
+
+def test_the_certificates_need_several_observers(targets: list[Target]):
+    """Otherwise the lies below would be about one observer."""
+    for one in targets:
+        assert one.honest.witness is not None
+        assert len(one.honest.witness.others) == 1
+    assert targets[2].honest.witness is not None
+    assert targets[2].honest.witness.others[0].weight > 0.01
+
+
+def lies(rng: random.Random, claim: Certificate) -> Certificate:
+    """The claim with one thing changed."""
+    witness = claim.witness
+    assert witness is not None
+    other, by = witness.others[0], 10.0 ** rng.uniform(-12, 0)
+    strange: Any = rng.choice(
+        (0.0, -0.0, -1.0, -by, math.nan, math.inf, 1e7, 10**400, True, "1", None, np.float32(0.5))
+    )
+    swapped = replace(
+        other, multiplier=witness.multiplier, prices=witness.prices,
+        others=(replace(witness, multiplier=0.0, prices=(), others=()),),
+    )  # fmt: skip
+    rules: list[Witness] = [
+        replace(witness, weight=strange), replace(witness, others=(replace(other, weight=strange),)),
+        replace(witness, weight=witness.weight - by), replace(witness, others=(replace(other, weight=other.weight - by),)),
+        replace(witness, weight=witness.weight * (1 - by), others=(replace(other, weight=other.weight * (1 - by)),)),
+        replace(witness, weight=0.5, others=(replace(other, weight=0.5),)), replace(witness, weight=2.0),
+        replace(witness, weight=-1.0, others=(replace(other, weight=2.0),)), replace(witness, others=()),
+        swapped, replace(witness, pair=other.pair, others=(replace(other, pair=witness.pair),)),
+        replace(witness, others=(other, other)), replace(witness, others=(replace(other, pair="own"),)),
+        replace(witness, others=(replace(other, pair="nobody"),)), replace(witness, pair=other.pair),
+        replace(witness, others=(replace(other, others=(other,)),)), replace(witness, others=(replace(other, prices=(1.0,)),)),
+        replace(witness, others=(replace(other, multiplier=1.0),)), replace(witness, multiplier=witness.multiplier + by),
+        replace(witness, costs=witness.costs * (1 - by)), replace(witness, others=(replace(other, costs=other.costs * 0.9),)),
+        replace(witness, others=(replace(other, costs=other.costs[:-1]),)), replace(witness, following=other.following),
+        replace(witness, others=(replace(other, first=other.first[::-1].copy()),)),
+        replace(witness, others=(replace(other, following=other.following[::-1]),)), replace(witness, others=(witness,)),
+    ]  # fmt: skip
+    pairs: list[tuple[ProvenPair, ...]] = [(), claim.pairs * 2] + [
+        (replace(one, **change),)
+        for one in claim.pairs
+        for change in (
+            {"lower": one.lower + by}, {"upper": one.upper - by}, {"min": by}, {"min": None}, {"max": one.upper},
+            {"lower": -1.0}, {"name": "own"}, {"name": "nobody"}, {"merge": -1}, {"window": (0, 0)}, {"prune": 0.5},
+            {"lower": strange},
+        )
+    ]  # fmt: skip
+    hidden: list[Any] = [(), ("own",), ("p0",), ("own", "own"), ("p0", "own"), ("own", "nobody"), ["own"], "own", (1,)]
+    changed = rng.choice(
+        ({"witness": rng.choice(rules)}, {"pairs": rng.choice(pairs)}, {"hide": rng.choice(hidden)},
+         {"upper": claim.upper - by}, {"lower": claim.lower + by}, {"upper": max(0.0, claim.upper - 0.3), "lower": 0.0})
+    )  # fmt: skip
+    return replace(claim, **changed)
+
+
+def check_lies(target: Target, count: int, seed: int, folder: Path) -> int:
+    """Both verifiers on lies, some with a smaller upper bound: what one accepts is true. Returns how many were refused."""
+    rng, refused = random.Random(seed), 0
+    for _ in range(count):
+        claim = lies(rng, target.honest)
+        if rng.random() < 0.5 and isinstance(claim.upper, float):
+            claim = replace(claim, upper=claim.upper * rng.random(), lower=0.0, best_known=None)
+        claim = dressed(target.problem, claim, target.policy)
+        try:
+            veil.verify(claim, target.problem, target.policy)
+            assert target.is_true(claim)
+        except CertificateError:
+            refused += 1
+        try:
+            place = saved(folder, target.problem, target.policy, claim)
+        except (CertificateError, TypeError, ValueError, AttributeError, OverflowError):
+            continue  # cannot be written
+        if code(place) == 0:
+            assert target.is_true(Certificate.load(place / "certificate.json"))
+    return refused
+
+
+def test_lies_about_pairs_are_refused(targets: list[Target], tmp_path: Path):
+    """Of any change nothing is accepted that is not true."""
+    refused = sum(check_lies(one, 12, seed, tmp_path / "result") for seed, one in enumerate(targets))
+    assert refused > 24
+
+
+@pytest.mark.slow
+def test_many_lies_about_pairs_are_refused(targets: list[Target], tmp_path: Path):
+    """The same, 1,500 times."""
+    for seed, one in enumerate(targets):
+        check_lies(one, 500, 10 + seed, tmp_path / "result")
+
+
+def test_a_certificate_is_read_back_as_it_was(targets: list[Target], tmp_path: Path):
+    """All rules, weights and pairs; the words name the pairs and what each keeps."""
+    for one in targets:
+        one.honest.save(tmp_path / "certificate.json")
+        read = Certificate.load(tmp_path / "certificate.json")
+        assert read == one.honest
+        veil.verify(read, one.problem, one.policy)
+    assert "in each of own and p0" in targets[0].honest.claim
+    assert "H(p0) ≥" in targets[2].honest.claim
+
+
+def test_constraints_are_part_of_the_bound(tmp_path: Path):
+    """With a limit on energy the bound is smaller, at a price, and both verifiers accept it."""
+    bits = []
+    for share in ("100%", "25%"):
+        base = make_problem([veil.Return(max=share, reward="energy")], 3, 2)
+        second = veil.Observer(0.6 * np.eye(base.num_states)[::-1] + 0.4 / base.num_states)
+        problem = base.replace(pairs=[veil.Pair("two", second)])
+        policy = veil.MarkovPolicy.uniform(problem)
+        proof = veil.certify(problem, policy, 5, hide="own, two", progress=False)
+        veil.verify(proof, problem, policy)
+        assert code(saved(tmp_path / "result", problem, policy, proof)) == 0
+        bits.append(proof.upper)
+    assert proof.prices[0] > 0
+    assert bits[1] < bits[0] - 1e-3
+
+
+@pytest.mark.parametrize(
+    ("hide", "named", "words"),
+    [
+        ("naive", {}, "the loss of an observer with a belief"),
+        ("own, other", {"goal": "transparent"}, "the problem's own pair"),
+        ("own, foe", {}, "there is no pair 'foe'"),
+    ],
+)
+def test_what_has_no_certificate(hide: str, named: dict[str, Any], words: str):
+    """It is refused with the reason."""
+    problem = two_sensors(1)
+    problem = problem.replace(pairs=[*problem.pairs, veil.Pair("naive", belief=veil.Belief(doubt=0.1))])
+    with pytest.raises(veil.InputError, match=words):
+        veil.certify(problem, veil.MarkovPolicy.uniform(problem), hide=hide, progress=False, **named)
+
+
+def test_without_time_there_is_a_bound(targets: list[Target]):
+    """One pair alone has one."""
+    problem, policy = targets[0].problem, targets[0].policy
+    proof = veil.certify(problem, policy, 0.0, hide="own, p0", progress=False)
+    assert proof.upper >= targets[0].game.lower
+    veil.verify(proof, problem, policy)
