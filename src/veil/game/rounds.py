@@ -18,6 +18,7 @@ from scipy.optimize import linprog
 from ..common.clock import ENDED_BY_CALLER, Clock, OutOfTime
 from ..engine.feasibility import feasible_mixture, further_targets
 from ..problem.problem import Problem
+from ..problem.return_rounding import further_rounding, return_rounding
 from .ascent import GameResult, solve_priced_game, tables_of
 from .multiplier import FlowPoint
 from .pairs import Pairs
@@ -27,7 +28,8 @@ from .rule_tables import RuleTable, rule_table
 _ROUNDS = 60  # games at most
 _SHARE_OF_GAP = 0.25  # of the gap asked for, at which each of these games ends
 _OWN_SHARE = 0.3  # of the gap so far, at which the next game ends: early prices are not worth more
-_INSIDE = 1e-12  # slack, in units of each range, that the policy keeps against rounding
+_INSIDE = 1e-12  # slack, in units of each range, that the policy keeps against rounding, and at least
+_ROUNDINGS = 4  # times the bound on rounding errors, since a range may be narrow
 _LARGEST_PRICE = 50.0  # of bits that must be kept, in bits for a bit: what costs more counts as what no policy does
 _LEAST_WEIGHT = 1e-9  # below which an observer is left out of a game
 
@@ -84,6 +86,7 @@ class Rounds:
         self.problem, self.pairs, self.counted, self.threshold, self.gap = problem, pairs, counted, threshold, gap
         self.agent, self.targets = AgentProblem(problem, pairs), further_targets(problem)
         self.units = np.array([one.unit for one in self.targets])
+        self.kept_slack = np.maximum(_INSIDE, _ROUNDINGS * np.array(further_rounding(problem)) / self.units)
         self.prices = np.zeros(len(self.targets)) if self.targets else None
         self.weights = np.concatenate([np.full(counted.num_hidden, 1 / counted.num_hidden), np.ones(len(counted.kept))])
         self.columns: list[_Column] = []
@@ -197,10 +200,12 @@ class Rounds:
         if not self.targets:
             return column
         inside, wanted = self.columns[0], self.threshold
-        short = [(_INSIDE - one, safe - one) for one, safe in zip(column.slack, inside.slack, strict=True)]
+        missing = self.kept_slack - column.slack
+        short = list(zip(missing.tolist(), (inside.slack - column.slack).tolist(), strict=True))
         if wanted is not None:
             earned, safe = (one.point.outcome.expected_return for one in (column, inside))
-            short.append((wanted + _INSIDE * (1 + abs(wanted)) - earned, safe - earned))
+            aim = wanted + max(_INSIDE * (1 + abs(wanted)), _ROUNDINGS * return_rounding(self.problem))
+            short.append((aim - earned, safe - earned))
         weight = max((missing / spare for missing, spare in short if 0 < missing < spare), default=0.0)
         return self._column(column.point.mixed(inside.point, min(1.0, 2 * weight))) if weight else column
 
