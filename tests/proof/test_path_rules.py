@@ -45,6 +45,10 @@ def test_what_a_rule_leaves_out_costs_infinitely_much():
     found = path_costs(problem, rule(keys=[0, 3], costs=[0.5, 2.0]), 0, reached, before)
     assert found.tolist() == [0.5, np.inf, 2.0, np.inf]  # the last key is above all that the rule has
     assert path_costs(problem, rule(keys=[], costs=[]), 0, reached, before).tolist() == [np.inf] * 4
+    last: Any = SimpleNamespace(
+        path_keys=[np.zeros(0), np.array([0, 1])], path_costs=[np.zeros(0), np.array([0.5, 2.0])]
+    )
+    assert path_costs(problem, last, 1, np.array([0, 1]), np.array([0, 1])).tolist() == [0.5, 2.0]  # nothing follows
 
 
 def test_more_nodes_than_keys_have_room_for_are_refused():
@@ -68,6 +72,7 @@ HONEST = [[0, 0, 0], [0, 0, 1], [1, 1, 1]]
         (HONEST, [1.1, 1.1], "not one for each cost"),
         ([[0, 0, 0], [0, 0, 1], [1, 2, 1]], [1.1, 1.1, 0.1], "not triples of numbers"),
         ([[0, 0], [0, 1], [1, 1]], [1.1, 1.1, 0.1], "not triples of numbers"),
+        ([[-1, 0, 0], [0, 0, 1], [1, 1, 1]], [1.1, 1.1, 0.1], "a number is outside"),
         (HONEST, [1.1, 1.1, -0.1], "a cost is negative"),
         (HONEST, [1.1, 1.1, 2.0**901], "above 2"),
         (HONEST, [1.0, 0.9, 0.1], "sum to more than one"),
