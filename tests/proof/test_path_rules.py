@@ -99,3 +99,17 @@ def test_a_rule_for_paths_has_a_part_for_each_time_and_a_secret_path():
         given: Any = problem
         with pytest.raises(CertificateError, match=r"no path is secret|one part for each state"):
             checked_path(given, witness, [2])
+    none: Any = SimpleNamespace(codes=None)
+    assert checked_path(none, SimpleNamespace(path_keys=(), path_costs=()), [2]) == ((), ())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("nodes", "fits"), [((3, 3), True), ((4, 3), False), ((3, 4), False)])
+def test_the_nodes_of_a_part_are_those_of_the_next_time_and_last_those_of_the_last(nodes: tuple[int, int], fits: bool):
+    problem: Any = SimpleNamespace(codes=np.array([0, 1]))
+    parts = [np.array([[0, 0, 0], [node - 1, 0, 0]]) for node in nodes]
+    witness: Any = SimpleNamespace(path_keys=parts, path_costs=[np.array([0.1, 0.1])] * 2)
+    if fits:
+        assert len(checked_path(problem, witness, [1, 3])[0]) == 2
+    else:
+        with pytest.raises(CertificateError, match=r"not triples of numbers|outside"):
+            checked_path(problem, witness, [1, 3])
