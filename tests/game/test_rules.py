@@ -1,5 +1,8 @@
 """The observer's side: rules as costs, the bound that each proves for every multiplier, rules that need no search."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,6 +12,7 @@ from veil.common.clock import Clock
 from veil.common.logs import conditional_entropy_bits
 from veil.game.pairs import LastEvents
 from veil.game.responses import AgentProblem
+from veil.game.rule_tables import ValueTable
 from veil.game.rules import complete, covering_rule, rule_costs, simple_rules, spread, upper_bound
 
 
@@ -21,6 +25,13 @@ class Counted:
     def best_response(self, costs: np.ndarray, multiplier: float) -> tuple[float, float]:
         self.multipliers.append(multiplier)
         return self.agent.best_response(costs, multiplier)
+
+
+def test_sums_and_even_odds_are_those_of_each_row():
+    pairs: Any = SimpleNamespace(reachable=np.array([[True, True], [True, False], [False, False]]))
+    table = ValueTable(pairs)
+    np.testing.assert_array_equal(table.even_odds(), [[0.5, 0.5], [1.0, 0.0], [0.0, 0.0]])
+    np.testing.assert_array_equal(table.totals(np.array([[0.5, 0.25], [0.0, 0.0]])), [[0.75], [0.0]])
 
 
 def test_costs_of_a_rule():
