@@ -14,11 +14,9 @@ from tests.planning.test_pairs import two_sensors
 from tests.problem.test_masks import distributions
 from tests.problem.test_together import random_case
 from tests.proof.test_second_verifier import code, saved
-from veil.common.clock import Stop
 from veil.common.logs import conditional_entropy_bits
 from veil.engine.hidden import build
 from veil.engine.return_range import threshold
-from veil.game import records
 from veil.game.pairs import FullHistory, Pairs, make_pairs
 from veil.game.records import Records, records_of, solve_records_game
 from veil.game.responses import AgentProblem
@@ -148,15 +146,6 @@ def test_the_optimum_of_a_convex_solver_on_many_problems(tmp_path: Path) -> None
     """The same on a hundred problems."""
     for seed in range(5, 105):
         check_optimum(seed, tmp_path / "result")
-
-
-def test_an_interrupted_game_ends_all_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    play = records.solve_game
-    monkeypatch.setattr(
-        records, "solve_game", lambda *given, **named: replace(play(*given, **named), stopped=Stop.INTERRUPTED)
-    )
-    with pytest.raises(KeyboardInterrupt):
-        solve_records_game(random_pairs(1), ("own", "p0"))
 
 
 def test_what_is_left_out() -> None:
