@@ -127,7 +127,7 @@ def verify(
         "expected_return": certificate.expected_return,
         "threshold": certificate.threshold,
         "feasible": certificate.feasible,
-        "recomputed_lower": found.policy.lower,
+        "recomputed_lower": found.least(certificate.hide),
         "recomputed_upper": found.upper,
         "delayed_upper": None if certificate.delayed is None else certificate.delayed.upper,
         "recomputed_delayed_upper": found.delayed,
@@ -143,7 +143,7 @@ def verify(
             ("changed", ", ".join(opened.changes) or None),
             ("fingerprint", certificate.problem_hash),
             ("claimed", _bounds(certificate, certificate.lower, certificate.upper)),
-            ("recomputed", _bounds(certificate, found.policy.lower, found.upper)),
+            ("recomputed", _bounds(certificate, found.least(certificate.hide), found.upper)),
             ("", _delayed(certificate, found)),
             (
                 "return",

@@ -100,9 +100,8 @@ def search_game(
     **Raises:** `InfeasibleError` where no policy reaches the threshold.
     """
     if problem.pairs:
-        raise InputError(
-            "pairs", ["method='game' is about one pair: use method='ascent', or the game of problem.pair(name) alone"]
-        )
+        remedy = "use method='ascent', whose certificate bounds all policies, or the game of problem.pair(name) alone"
+        raise InputError("pairs", [f"method='game' is about one pair: {remedy}"])
     check_constraints(problem)
     clock = Clock(time_limit, iterations=iterations, progress=progress)
     wanted = wanted_return(problem)

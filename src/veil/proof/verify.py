@@ -44,6 +44,10 @@ class Verification(Value):
     delayed: float | None = None
     pairs: dict[str, PolicyValues] = field(default_factory=dict[str, PolicyValues])
 
+    def least(self, hide: tuple[str, ...]) -> float:
+        """The least lower bound of the policy over some pairs."""
+        return min(self.policy.lower if name == OWN else self.pairs[name].lower for name in hide)
+
 
 def verify(certificate: Certificate, problem: Problem, policy: Policy) -> Verification:
     """Check a certificate against the problem and the policy: recompute its bounds and its return, rounding outward.
@@ -86,7 +90,7 @@ def _verify(claim: Certificate, problem: CheckedProblem, policy: Policy) -> Veri
         require(claim.upper >= found.upper, f"upper bound: {claim.upper} is claimed, and {found.upper} is found")
         return Verification(found, found.upper)
     pairs = _check_pairs(claim, problem.problem, policy)
-    least = min(found.lower if name == OWN else pairs[name].lower for name in claim.hide)
+    least = Verification(found, 0.0, pairs=pairs).least(claim.hide)
     require(claim.lower <= least, f"lower bound: {claim.lower} is claimed, and {least} is found")
     assert claim.witness is not None  # as its form was checked
     together = checked_pairs(problem.problem, _watching(claim))
