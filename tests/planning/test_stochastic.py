@@ -26,6 +26,11 @@ from veil.planning.values import make_secrecy
 FEW: dict[str, Any] = {"evaluation": "sampled", "certificate": False, "progress": False}
 
 
+def quick_and_slow(quick: tuple[int, ...], count: int) -> list[Any]:
+    """Seeds 0 … count - 1, of which some run in every run of the tests."""
+    return [seed if seed in quick else pytest.param(seed, marks=pytest.mark.slow) for seed in range(count)]
+
+
 def solve(problem: veil.Problem, **settings: Any) -> Solution:
     options: dict[str, Any] = FEW | {"iterations": 30} | settings
     return veil.solve(problem, **options)
@@ -37,7 +42,7 @@ def sampled_task(problem: veil.Problem, memory: Any = "timed", **settings: Any) 
 
 
 @pytest.mark.parametrize("memory", ["markov", "timed", veil.StateMemory(1), veil.Controller(2)])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", quick_and_slow((0, 1), 20))
 def test_the_answer_is_feasible_and_its_numbers_are_its_own(seed: int, memory: Any):
     problem = random_problem(seed)
     found = solve(problem, memory=memory)
@@ -51,7 +56,7 @@ def test_the_answer_is_feasible_and_its_numbers_are_its_own(seed: int, memory: A
     assert found.settings["gradients"] == "fresh samples"
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", quick_and_slow((1, 4), 6))
 def test_it_comes_near_the_exact_ascent(seed: int):
     problem = random_problem(seed)
     exact = veil.solve(problem, certificate=False, progress=False)
