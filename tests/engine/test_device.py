@@ -221,7 +221,7 @@ def test_a_sparse_chain_with_one_crowded_state_stays_on_the_cpu(monkeypatch: pyt
 
 def test_half_of_the_memory_of_the_device_is_taken(monkeypatch: pytest.MonkeyPatch):
     card = SimpleNamespace(memory_stats=lambda: {"bytes_limit": 1000})
-    monkeypatch.setattr(jax, "devices", lambda: [card])
+    monkeypatch.setattr(jax, "local_devices", lambda: [card])
     assert device.device_memory() == 500
     monkeypatch.setattr(jax, "devices", lambda: [SimpleNamespace(memory_stats=lambda: None)])
     assert device.device_memory() == 2**32
