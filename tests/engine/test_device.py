@@ -223,5 +223,5 @@ def test_half_of_the_memory_of_the_device_is_taken(monkeypatch: pytest.MonkeyPat
     card = SimpleNamespace(memory_stats=lambda: {"bytes_limit": 1000})
     monkeypatch.setattr(jax, "local_devices", lambda: [card])
     assert device.device_memory() == 500
-    monkeypatch.setattr(jax, "devices", lambda: [SimpleNamespace(memory_stats=lambda: None)])
+    monkeypatch.setattr(jax, "local_devices", lambda: [SimpleNamespace(memory_stats=lambda: None)])
     assert device.device_memory() == 2**32
