@@ -131,7 +131,7 @@ def check_lies(target: Target, count: int, seed: int, folder: Path) -> int:
         except (CertificateError, TypeError, ValueError, AttributeError, OverflowError):
             continue  # cannot be written
         if code(place) == 0:
-            assert target.is_true(Certificate.load(place / "certificate.json"))
+            assert target.is_true(replace(claim, hide=tuple(claim.hide)))
     return refused
 
 
