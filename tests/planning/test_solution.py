@@ -37,6 +37,11 @@ def test_a_history_is_its_rows():
     assert History.of([]).rows().shape == (0, 6)
 
 
+def proof(lower: float, upper: float, delayed: SimpleNamespace | None = None) -> SimpleNamespace:
+    """What a summary reads of a certificate."""
+    return SimpleNamespace(lower=lower, upper=upper, delayed=delayed, hide=("own",), pairs=())
+
+
 def solution(**changes) -> Solution:
     problem = random_problem(0)
     policy = veil.MarkovPolicy.uniform(problem)
@@ -68,30 +73,27 @@ def test_the_summary_of_other_answers():
     )
     assert "time limit after" in solution(status=Status.TIME_LIMIT).summary()
     bits = solution().opacity.bits
-    proof = SimpleNamespace(lower=bits - 0.005, upper=1 / 3, delayed=None)
-    told = solution(certificate=proof).summary()
+    close = proof(bits - 0.005, 1 / 3)
+    told = solution(certificate=close).summary()
     assert f"this policy at least {lower_text(bits - 0.005, 6)} bits, any policy at most 0.333334 bits" in told
     assert "not proven" not in told
-    assert "this policy hides at most 0.333334 bits" in solution(certificate=proof, goal="transparent").summary()
+    assert "this policy hides at most 0.333334 bits" in solution(certificate=close, goal="transparent").summary()
 
 
 def test_a_proof_that_did_not_finish_is_told_from_what_was_measured():
-    late = SimpleNamespace(lower=0.125, upper=1.0, delayed=SimpleNamespace(upper=0.75))
+    late = proof(0.125, 1.0, delayed=SimpleNamespace(upper=0.75))
     assert "without seeing the current observation at most 0.750000 bits" in solution(certificate=late).summary()
-    half = solution(certificate=SimpleNamespace(lower=0.125, upper=1.0, delayed=None)).summary()
+    half = solution(certificate=proof(0.125, 1.0)).summary()
     assert "this policy at least 0.125000 bits, any policy at most 1.000000 bits" in half
     assert "not proven within the limit: raise time_limit or certificate_time_limit" in half
-    none = solution(certificate=SimpleNamespace(lower=0.0, upper=1.0, delayed=None)).summary()
+    none = solution(certificate=proof(0.0, 1.0)).summary()
     assert "proven  any policy at most 1.000000 bits\n" in none
     assert "this policy at least" not in none
     assert "not proven within the limit: raise time_limit or certificate_time_limit" in none
     sampled = dataclasses.replace(
         solution().opacity, method="sampled", lower=0.0, std_error=1.0
     )  # an estimate that tells nothing
-    assert (
-        "not proven"
-        not in solution(opacity=sampled, certificate=SimpleNamespace(lower=0.0, upper=1.0, delayed=None)).summary()
-    )
+    assert "not proven" not in solution(opacity=sampled, certificate=proof(0.0, 1.0)).summary()
 
 
 def test_an_answer_does_not_change():

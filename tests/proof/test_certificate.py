@@ -285,12 +285,12 @@ def test_what_does_not_fit_is_refused():
 @pytest.mark.parametrize(
     ("module", "most"),
     [
-        ("verify", 125),
+        ("verify", 165),
         ("forward", 175),
         ("policy_values", 190),
         ("exact_return", 140),
-        ("backward", 225),
-        ("checked_problem", 245),
+        ("backward", 265),
+        ("checked_problem", 265),
         ("path_rules", 90),
         ("entropy", 35),
         ("checked_policy", 160),
@@ -298,6 +298,8 @@ def test_what_does_not_fit_is_refused():
         ("reading", 45),
         ("merging", 60),
         ("prices", 75),
+        ("joined_rules", 60),
+        ("witness", 90),
     ],
 )
 def test_the_verifier_is_short_enough_to_be_read(module: str, most: int):
