@@ -96,7 +96,7 @@ def test_what_is_refused_before_any_work(problem: veil.Problem):
         ({"method": "magic"}, "method is 'magic', expected one of 'auto', 'ascent', 'primal-dual', 'game'"),
         ({"certificate_time_limit": -1}, "certificate_time_limit is -1, expected a number, 0 or more"),
         ({"memory": "history"}, "memory: method='auto' has 'markov' and .*, found 'history': use method='game'"),
-        ({"certificate_time_limit": None}, "certificate_time_limit is None"),
+        ({"certificate_time_limit": "long"}, "certificate_time_limit is 'long'"),
     ]
     for options, message in refused:
         with pytest.raises(veil.InputError, match=message):
@@ -113,3 +113,20 @@ def test_search_and_proof_together_keep_the_limit():
     assert solution.feasible
     assert solution.certificate is not None
     veil.verify(solution.certificate, problem, solution.policy)
+
+
+@pytest.mark.parametrize(
+    ("method", "limits", "seconds"),
+    [
+        ("ascent", {}, 20.0),
+        ("ascent", {"time_limit": 1e4}, 20.0),
+        ("game", {"iterations": 1}, 20.0),
+        ("game", {"iterations": 1, "time_limit": 1e4}, 5e3),
+        ("game", {"iterations": 1, "time_limit": 1e4, "certificate_time_limit": 3.0}, 3.0),
+    ],
+)
+def test_the_proof_of_a_game_has_all_that_is_left(monkeypatch, problem: veil.Problem, method, limits, seconds):
+    given = []
+    monkeypatch.setattr(veil.planning.solve, "certify", lambda problem, policy, limit, **_: given.append(limit) or None)
+    veil.solve(problem, method, iterations=limits.pop("iterations", 3), progress=False, **limits)
+    assert given[0] == seconds if seconds <= 20 else given[0] > seconds

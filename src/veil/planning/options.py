@@ -300,8 +300,14 @@ class SolveOptions(SearchOptions):
         ),
     ] = True
     certificate_time_limit: Annotated[
-        float, About("Time limit of the proof in seconds.", least=0, in_identity=False)
-    ] = 20.0
+        float | None,
+        About(
+            "Time limit of the proof in seconds.",
+            least=0,
+            in_identity=False,
+            unset="20, and after a game all that is left of `time_limit`",
+        ),
+    ] = None
 
 
 def _are_thresholds(value: object) -> bool:

@@ -1,5 +1,6 @@
 """`veil.solve`: one function for every method, which joins the search with the proof."""
 
+import math
 from dataclasses import replace
 
 from ..common.clock import Clock
@@ -19,8 +20,9 @@ from .options import SolveOptions
 from .solution import Solution, Status
 from .terms import hidden_terms, terms_of, with_task
 
-# The part of a time limit that is kept for the proof.
+# The part of a time limit that is kept for the proof, and what it may take where nothing is said.
 _SHARE_OF_PROOF = 0.25
+_PROOF_SECONDS = 20.0
 
 
 @takes(SolveOptions)
@@ -67,8 +69,14 @@ def solve(problem: Problem, options: SolveOptions) -> Solution:
         solution = replace(solution, task=options.task, task_value=task_value(asked, solution.policy, options.task))
     if not options.certificate:
         return replace(solution, certificate_note="it was not asked for")
-    seconds = min(options.certificate_time_limit, clock.left)
-    return _with_proof(problem, solution, options, seconds)
+    return _with_proof(problem, solution, options, min(_proof_seconds(solution, options), clock.left))
+
+
+def _proof_seconds(solution: Solution, options: SolveOptions) -> float:
+    """What the proof may take: of a game it is the policy that takes long, and the game itself is part of the proof."""
+    if options.certificate_time_limit is not None:
+        return options.certificate_time_limit
+    return _PROOF_SECONDS if solution.proof is None or options.time_limit is None else math.inf
 
 
 def _with_constraints(problem: Problem, solution: Solution) -> Solution:
