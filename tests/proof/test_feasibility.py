@@ -151,6 +151,20 @@ def test_ties_are_decided_to_the_last_bit():
     assert Fraction(veil.max_return(problem)) <= earned < Fraction(math.nextafter(veil.max_return(problem), 1))
 
 
+@pytest.mark.parametrize("discount", [0.9, 0.7])
+def test_ties_of_an_upper_bound_are_decided_to_the_last_bit(discount: float):
+    """The floats around the exact sum lie within its rounding error: one is met, the other is not."""
+    exact = Fraction(0.1) * sum(Fraction(discount) ** time for time in range(3))
+    near = float(exact)
+    above = near if Fraction(near) >= exact else math.nextafter(near, math.inf)
+    model = veil.Model(np.ones((1, 2, 1)), {"gain": [[0.0, 0.0]], "energy": [[0.1, 1.0]]}, [1.0], discount)
+    for bound, met in ((above, True), (math.nextafter(above, -math.inf), False)):
+        limit = veil.Return(max=bound, reward="energy")
+        problem = veil.Problem(model, veil.Observer([[1.0]]), veil.LastState({0}), 3, constraints=[limit])
+        (found,) = policy_return(CheckedProblem(problem), veil.MarkovPolicy([[1.0, 0.0]]), None, (None, bound)).further
+        assert found.met is met
+
+
 def test_what_cannot_be_decided_is_said_with_how_far_it_is():
     """Over an infinite horizon there is no exact pass: the words say within which distance the return lies."""
     model = veil.Model(np.ones((1, 1, 1)), [[0.1]], [1.0], 0.9)
