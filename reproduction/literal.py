@@ -60,7 +60,7 @@ class LiteralSecrecy:
     table; `readings` as for `LiteralObjective`. See `solve.values.Secrecy`.
     """
 
-    kind, reason, cost_seconds = "exact", "the paper's formulas as printed", 0.03
+    kind, reason, cost_seconds, at_once = "exact", "the paper's formulas as printed", 0.03, 1
 
     def __init__(self, space: Space, readings: Float[np.ndarray, "Z O"]):
         self._space, self._readings = space, readings
