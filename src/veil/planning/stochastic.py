@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..common.clock import OutOfTime, Progress
-from ..common.logs import log2_or_zero
+from ..common.logs import log2_of_count
 from .avoided import Avoided, nothing_avoided
 from .options import SolveOptions
 from .sampled_points import Point, SampledPoints
@@ -293,7 +293,7 @@ class StochasticAscent(SampledPoints):
         is_noisy = state.exploring or state.batch > self._first_batch
         if state.restarts >= self._most_restarts or not is_noisy:
             return False
-        most = float(log2_or_zero(np.array(float(task.space.hidden.num_values)))) if task.sign > 0 else 0.0
+        most = log2_of_count(task.space.hidden.num_values) if task.sign > 0 else 0.0
         needed = _RESTARTED * (self._seconds_of_start + _ROUND * self._seconds)
         near = not task.has_terms and state.best_score > most - _NEAR_MOST_BITS
         first, last = (share * clock.time_limit for share in _SHARES_OF_RESTARTS)

@@ -75,8 +75,9 @@ class TablePolicy(Policy):
                 f"it has tables for {len(table)} steps, expected one for each of the {problem.horizon} decisions"
             )
         defects.raise_if_any()
-        closed = not rows.available.all() and (table > 0) & ~rows.available
-        for time, cell, action in np.argwhere(closed)[:_LISTED] if np.any(closed) else ():
+        if rows.available.all():  # which spares large tables a comparison
+            return
+        for time, cell, action in np.argwhere((table > 0) & ~rows.available)[:_LISTED]:
             when = f" at time {time}" if self.timed else ""
             defects.add(
                 f"state {rows.cell_names[cell]!r}{when} takes action {self.choice_names(problem)[action]!r} with"
