@@ -1,12 +1,5 @@
-"""A pytest plugin: which lines of a room each test runs, and how long it takes, as `tests.mutants` wants to know.
+"""Which lines of a room each test runs, and how long it takes: a pytest plugin for `tests.mutants`."""
 
-`pytest -p tests.traced tests/proof` with the room's folder in VEIL_TRACED_ROOM writes to the file VEIL_TRACED_FILE, as JSON,
-`{test: [seconds, passed, {module: [lines]}]}`. Lines that a fixture of several tests runs count for each of them, and results
-kept by `functools.cache` are forgotten before each test. What a test does in processes of its own is not seen.
-"""
-
-import json
-import os
 import sys
 import threading
 import time
@@ -18,21 +11,70 @@ from typing import Any
 
 import pytest
 
-_ROOM, _FILE = (os.environ[f"VEIL_TRACED_{name}"] for name in ("ROOM", "FILE"))
-_lines: defaultdict[str, set[int]] = defaultdict(set)  # of the test under way
-_tests: dict[str, tuple[float, bool, dict[str, list[int]]]] = {}
-_failed: set[str] = set()
-_shared: defaultdict[str, defaultdict[str, set[int]]] = defaultdict(lambda: defaultdict(set))  # of fixtures, by name
+TracedTest = tuple[float, bool, dict[str, list[int]]]
+"""Seconds of the processor, whether it passed, and the lines of each module that it ran."""
 
 
-def _enter(frame: FrameType, event: str, argument: object) -> Any:
-    """Follow the frames of the room's functions, and no others."""
-    return _step if frame.f_code.co_filename.startswith(_ROOM) else None
+class Tracing:
+    """Traces the tests that run while it is registered.
 
+    Lines that a fixture of several tests runs count for each of them, and results kept by `functools.cache` are forgotten
+    before each test. What a test does in processes of its own is not seen.
 
-def _step(frame: FrameType, event: str, argument: object) -> Any:
-    _lines[frame.f_code.co_filename].add(frame.f_lineno)
-    return _step
+    **Attributes:** `tests`: what each test ran; seconds of the processor do not depend on what else the machine does.
+    """
+
+    def __init__(self, room: str):
+        self.room = room  # the folder, with its last separator
+        self.tests: dict[str, TracedTest] = {}
+        self._lines: defaultdict[str, set[int]] = defaultdict(set)  # of the test under way
+        self._failed: set[str] = set()
+        self._shared: defaultdict[str, defaultdict[str, set[int]]] = defaultdict(
+            lambda: defaultdict(set)
+        )  # of fixtures
+
+    def _enter(self, frame: FrameType, event: str, argument: object) -> Any:
+        """Follow the frames of the room's functions, and no others."""
+        return self._step if frame.f_code.co_filename.startswith(self.room) else None
+
+    def _step(self, frame: FrameType, event: str, argument: object) -> Any:
+        self._lines[frame.f_code.co_filename].add(frame.f_lineno)
+        return self._step
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Generator[None, Any, Any]:
+        """Note the lines of a fixture that serves several tests."""
+        if fixturedef.scope == "function":
+            return (yield)
+        outside, self._lines = self._lines, self._shared[fixturedef.argname]
+        try:
+            return (yield)
+        finally:
+            self._lines = outside
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        """Trace a test."""
+        self._lines.clear()
+        _forget()
+        begin = time.process_time()
+        threading.settrace(self._enter)
+        sys.settrace(self._enter)
+        try:
+            return (yield)
+        finally:
+            sys.settrace(None)
+            threading.settrace(None)  # type: ignore[arg-type]
+            for fixture in set(getattr(item, "fixturenames", ())) & set(self._shared):
+                for name, lines in self._shared[fixture].items():
+                    self._lines[name] |= lines
+            found = {str(Path(name).relative_to(self.room)): sorted(lines) for name, lines in self._lines.items()}
+            self.tests[item.nodeid] = (time.process_time() - begin, item.nodeid not in self._failed, found)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note what fails."""
+        if report.failed:
+            self._failed.add(report.nodeid)
 
 
 def _forget() -> None:
@@ -42,44 +84,3 @@ def _forget() -> None:
             for value in list(vars(module).values()):
                 if callable(getattr(value, "cache_clear", None)):
                     value.cache_clear()
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> Generator[None, Any, Any]:
-    """Note the lines of a fixture that serves several tests."""
-    global _lines
-    if fixturedef.scope == "function":
-        return (yield)
-    outside, _lines = _lines, _shared[fixturedef.argname]
-    try:
-        return (yield)
-    finally:
-        _lines = outside
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
-    _lines.clear()
-    _forget()
-    begin = time.perf_counter()
-    threading.settrace(_enter)
-    sys.settrace(_enter)
-    try:
-        return (yield)
-    finally:
-        sys.settrace(None)
-        threading.settrace(None)  # type: ignore[arg-type]
-        for fixture in set(getattr(item, "fixturenames", ())) & set(_shared):
-            for name, lines in _shared[fixture].items():
-                _lines[name] |= lines
-        found = {str(Path(name).relative_to(_ROOM)): sorted(lines) for name, lines in _lines.items()}
-        _tests[item.nodeid] = (time.perf_counter() - begin, item.nodeid not in _failed, found)
-
-
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    if report.failed:
-        _failed.add(report.nodeid)
-
-
-def pytest_sessionfinish() -> None:
-    Path(_FILE).write_text(json.dumps(_tests), "utf-8")
