@@ -5,6 +5,7 @@ import pytest
 
 import veil
 from tests.engine.chains import small_case
+from tests.engine.passes import joint_of
 from tests.policy.masked import knowing_problem, masked_problem
 from tests.random_problems import KINDS
 from veil.common.clock import Clock, OutOfTime
@@ -172,3 +173,28 @@ def test_what_uniform_play_hardly_ever_does_is_not_lost():
     assert value[0] == pytest.approx(1, abs=1e-9)  # the probabilities of all sequences
     assert len(tree.places) == tree.num_sequences
     assert tree.num_sequences == tree_size(space.chain(table)).num_sequences
+
+
+def test_the_sequences_are_those_of_the_joint_table():
+    """In the order of its rows, wherever histories and continuations meet, also where one side is empty."""
+    horizons = set()
+    for seed in range(20):
+        problem = small_case(seed, work=1_000).problem
+        space = make_space(problem, "markov")
+        tree = tree_of(space)
+        table = drawn(space, 1, seed)
+        sequences, joint = joint_of(space.chain(table[0]))
+        expected = {tuple(events): row for events, row in zip(sequences.tolist(), joint, strict=True)}
+        listed = tree.events()
+        assert listed.shape == (len(expected), problem.horizon + 1)
+        rows: list[np.ndarray] = []
+
+        def kept(joints: np.ndarray, rows: list[np.ndarray] = rows) -> tuple[np.ndarray, np.ndarray]:
+            rows.append(joints[0].copy())
+            return np.zeros(1), np.zeros_like(joints)
+
+        tree.evaluate(table, kept)
+        for events, row in zip(listed.tolist(), rows[0], strict=True):
+            np.testing.assert_allclose(row, expected[tuple(events)], atol=1e-14)
+        horizons.add(problem.horizon)
+    assert {0, 1, 2, 3} <= horizons

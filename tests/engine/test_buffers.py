@@ -55,3 +55,15 @@ def test_passes_over_used_buffers_give_the_same_numbers(name):
 def _pass(chain, events, slope):
     run = ColumnPass(chain, events, gradient=True, memory_bytes=2**30)
     return run.result.posterior, run.pull_back(slope)
+
+
+def test_what_is_kept_is_counted():
+    """After any order of taking and giving back the count is that of the numbers in the free arrays."""
+    store, taken, rng = Buffers(), [], np.random.default_rng(0)
+    for _ in range(200):
+        if taken and rng.random() < 0.5:
+            store.give(taken.pop(int(rng.integers(len(taken)))))
+        else:
+            taken.append(store.take(int(rng.integers(1, 9)), int(rng.integers(1, 9))))
+        assert store._kept == sum(flat.size for flat in store._free) >= 0
+    assert store._free

@@ -128,6 +128,21 @@ def test_continuations_beside_merged_histories_are_charged_their_divergence():
             np.testing.assert_allclose(tangent, most * chain.occupancies[time])
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_is_at_stake_in_states_that_are_not_met(kind: str):
+    """At the times whose windows are enumerated: those around the secret's time, and all after a first state."""
+    unmet = 0
+    for case in small_cases(12, kind, work=300):
+        chain = chain_of(case)
+        stakes, split = Stakes.of(chain), chain.hidden.split_time
+        for time, tangent in [(split, stakes.before[split]), *(stakes.after.items() if split == 0 else ())]:
+            empty = chain.occupancies[time] == 0
+            assert not tangent[empty].any()
+            assert (tangent >= 0).all()
+            unmet += int(empty.sum())
+    assert unmet
+
+
 def test_where_the_sides_meet(monkeypatch: pytest.MonkeyPatch):
     """As far from the secret's time as all rows can be kept apart: two events, 2^3 rows within three steps."""
     monkeypatch.setattr(clustering, "_ROWS_APART", 15)
@@ -174,3 +189,12 @@ def test_the_charge_by_hand():
         assert merging.error_bits == pytest.approx(charged, abs=1e-15)
     lifted = Block(np.array([0.2, 0.2]), np.repeat(message, 2, axis=1) / 2, np.ones(2), None)
     assert Clustering(stakes, 1, 1.0).apply(lifted, None, 0)[1] is None  # the secret is never merged
+
+
+def test_supports_with_little_at_stake_share_a_cluster_however_they_differ():
+    """Three supports with 0.1 bits each and one with 0.5, of beliefs that differ: a threshold of 0.2 keeps the first three."""
+    beliefs = np.array([[0.9, 0.1, 0], [0.5, 0, 0.5], [0, 1.0, 0], [0.1, 0.1, 0.8], [0.8, 0.1, 0.1]])
+    label = clusters(beliefs, np.array([0.1, 0.1, 0.1, 0.25, 0.25]), 0.2)
+    assert label[:3].tolist() == [label[0]] * 3
+    assert len({label[0], label[3], label[4]}) == 3
+    assert len(set(clusters(beliefs, np.array([0.1, 0.1, 0.1, 0.25, 0.25]), 0.05).tolist())) == 5

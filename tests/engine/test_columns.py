@@ -1,5 +1,7 @@
 """Columns over a sparse model: the same answers as the pass by prefixes, in lanes, threads and little memory."""
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -26,7 +28,9 @@ from veil.engine import columns, kernel
 from veil.engine.backends import column_steps
 from veil.engine.chain import make_chain
 from veil.engine.columns import ColumnPass
+from veil.engine.hidden import build
 from veil.engine.joint import JointWalk
+from veil.engine.kernel import SparseKernel
 from veil.engine.sampling import draw_events
 from veil.engine.sequences import SequencePass
 from veil.measure.sampled import sequence_pass
@@ -222,3 +226,47 @@ def test_columns_over_the_states_of_each_time_agree_with_all_states(split: int, 
     gathered = np.zeros(plain.result.posterior.shape)
     np.add.at(gathered, index, slope)
     np.testing.assert_allclose(columns_run.pull_back(slope), plain.pull_back(gathered), atol=1e-10)
+
+
+@pytest.mark.parametrize("numbers", [1, 100, 2**16])
+@pytest.mark.parametrize("padded", [0.0, 100.0])
+def test_sums_over_the_transitions_of_many_states(padded: float, numbers: int, monkeypatch: pytest.MonkeyPatch):
+    """`mix`, `outer` and `contract` of 37 states in several blocks, rows equally long or not, against dense sums."""
+    monkeypatch.setattr(column_steps, "_PADDED", padded)
+    monkeypatch.setattr(column_steps, "_OUTER_NUMBERS", numbers)
+    rng = np.random.default_rng(0)
+    dense = rng.random((2, 37, 37)) * (rng.random((37, 37)) < 0.1)
+    dense[:, np.arange(37), (np.arange(37) + 1) % 37] += 0.1
+    kernel = SparseKernel([sp.csr_array(matrix) for matrix in dense])
+    here, there = np.arange(3, 36), np.arange(37)
+    pattern = column_steps._pattern(kernel, here, there)
+    assert (pattern.degree > 0) == (padded > 0)
+    weights, left, right = rng.random((33, 2)), rng.random((33, 3)), rng.random((37, 3))
+    mixed = np.einsum("na,anm->nm", weights, dense[:, here])
+    matrix = column_steps.Matrix(pattern.indptr, pattern.column, pattern.mix(weights))
+    np.testing.assert_allclose(matrix @ right, mixed @ right)
+    np.testing.assert_allclose(matrix @ right[:, 0], mixed @ right[:, 0])
+    np.testing.assert_allclose(matrix.product(right, np.empty((4, 3)), slice(7, 11)), (mixed @ right)[7:11])
+    order, rows, ends = pattern.turned
+    turned = column_steps.Matrix(ends, rows, matrix.data[order])
+    np.testing.assert_allclose(turned @ left, mixed.T @ left)
+    outer = pattern.outer(left, right)
+    np.testing.assert_allclose(outer, np.einsum("ek,ek->e", left[pattern.row], right[pattern.column]))
+    expected = np.einsum("anm,nm->na", dense[:, here], left @ right.T)
+    np.testing.assert_allclose(pattern.contract(outer), expected)
+
+
+def test_states_that_can_be_met_at_each_time():
+    """A walk of two states to and fro, a third that is left at once, and a fourth that is never met."""
+    moves = np.zeros((4, 1, 4))
+    moves[0, 0, 1] = moves[1, 0, 0] = moves[2, 0, 0] = moves[3, 0, 3] = 1.0
+    for start, sets in (([1, 0, 0, 0], [[0], [1], [0], [1], [0]]), ([0, 0, 1, 0], [[2], [0], [1], [0], [1]]),
+                        ([0.5, 0.5, 0, 0], [[0, 1]] * 5), ([0, 0, 0, 1], [[3]] * 5)):  # fmt: skip
+        model = veil.Model(moves, np.zeros((4, 1)), start)
+        problem = veil.Problem(model, veil.Observer(np.ones((4, 1))), veil.LastState({0}), 4)
+        hidden = build(problem)
+        found = column_steps.reachable_sets(hidden)
+        assert [one.tolist() for one in found] == sets
+        assert [column_steps.reached(hidden, time).tolist() for time in range(5)] == sets
+        for one, two in itertools.product(range(5), repeat=2):  # equal sets are one array
+            assert (found[one] is found[two]) == (sets[one] == sets[two])

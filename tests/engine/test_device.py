@@ -19,6 +19,7 @@ from tests.engine.passes import (
     posteriors,
     pulled_back,
 )
+from tests.engine.test_device_steps import on_numpy, sequences_of, shaped_chain
 from tests.engine.test_sequences import mixing_chain
 from tests.marks import chequered
 from tests.random_problems import KINDS
@@ -219,9 +220,85 @@ def test_a_sparse_chain_with_one_crowded_state_stays_on_the_cpu(monkeypatch: pyt
     assert wanted == [True, False]
 
 
+def test_a_state_with_many_successors_pads_the_lists_as_one_with_many_predecessors_does():
+    """40 states in a ring, one of which leads everywhere: lists of 40 for each state, of 79 transitions in all."""
+    size = 40
+    ring = np.zeros((size, 1, size))
+    ring[np.arange(size), 0, (np.arange(size) + 1) % size] = 1.0
+    fan = ring.copy()
+    fan[0, 0] = 1 / size
+    short = []
+    for transitions in (ring, fan):
+        model = veil.Model(transitions, np.zeros((size, 1)), 0)
+        problem = veil.Problem(model, veil.Observer(np.ones((size, 1))), veil.LastState({0}), 2)
+        chain = make_chain(problem, veil.MarkovPolicy.uniform(problem))
+        assert device.is_padded_short(chain.hidden)  # dense
+        short.append(device.is_padded_short(on_sparse_kernel(chain).hidden))
+    assert short == [True, False]
+
+
+@pytest.mark.parametrize(("installed", "kinds", "name"), [
+    ((), ("gpu",), None), (("jax_plugins",), ("gpu",), None), (("jax",), ("gpu",), None),
+    (("jax", "jax_plugins"), ("cpu",), None), (("jax", "jax_plugins"), ("gpu", "cpu"), "card 0"),
+    (("jax", "jax_plugins"), ("cpu", "gpu"), None),
+])  # fmt: skip
+def test_an_accelerator_is_the_first_device_where_a_plugin_is_installed(
+    installed: tuple[str, ...], kinds: tuple[str, ...], name: str | None, monkeypatch: pytest.MonkeyPatch
+):
+    """JAX is not asked without a plugin: that alone takes seconds."""
+    cards = [SimpleNamespace(platform=kind, device_kind=f"card {number}") for number, kind in enumerate(kinds)]
+    asked = []
+
+    def devices() -> list[SimpleNamespace]:
+        asked.append(1)
+        return cards
+
+    monkeypatch.setattr(
+        device.importlib.util, "find_spec", lambda module: SimpleNamespace() if module in installed else None
+    )
+    monkeypatch.setattr(jax, "devices", devices)
+    assert accelerator.__wrapped__() == name
+    assert bool(asked) == (len(installed) == 2)
+
+
+@pytest.mark.parametrize("horizon", [3, 10])
+def test_little_memory_of_the_device_changes_nothing(horizon: int, monkeypatch: pytest.MonkeyPatch):
+    """One message of √T is kept, two at least, where all of them do not fit."""
+    on_numpy(monkeypatch)
+    chain = shaped_chain((3, 2, 2, horizon, 2), timed=False)
+    events = sequences_of(chain)
+    expected = by_prefixes(chain, events)
+    slope = np.random.default_rng(1).normal(size=(len(events), chain.hidden.num_values))
+    needed = 8 * 3 * len(events) * (horizon + 8)
+    spans = []
+    for memory in (needed, needed - 1):
+        monkeypatch.setattr(device, "device_memory", lambda memory=memory: memory)
+        run = device.DevicePass(chain, events)
+        spans.append(run._span.every)
+        np.testing.assert_allclose(posteriors(run), posteriors(expected), rtol=0, atol=1e-12)
+        again = pulled_back(by_prefixes(chain, events), slope)
+        np.testing.assert_allclose(pulled_back(run, slope), again, rtol=1e-10, atol=1e-10)
+    assert spans == [0, 2 if horizon == 3 else 3]
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_no_decision_and_sequences_that_are_filled_up(timed: bool, monkeypatch: pytest.MonkeyPatch):
+    """Seven sequences filled up to nine, of a chain without decisions and of one with two."""
+    on_numpy(monkeypatch)
+    for horizon in (0, 2):
+        chain = shaped_chain((3, 2, 2, horizon, 0), timed=timed)
+        events = sequences_of(chain)[:7]
+        run, expected = DevicePass(chain, events, pad_to=9), by_prefixes(chain, events)
+        assert run._events.shape == (horizon + 1, max(9, len(events)))
+        assert run.result.index.tolist() == list(range(len(events)))
+        slope = np.random.default_rng(1).normal(size=(len(events), chain.hidden.num_values))
+        assert_agree(run, expected, slope)
+        assert run.pull_back(slope).shape == chain.table.shape
+
+
 def test_half_of_the_memory_of_the_device_is_taken(monkeypatch: pytest.MonkeyPatch):
-    card = SimpleNamespace(memory_stats=lambda: {"bytes_limit": 1000})
-    monkeypatch.setattr(jax, "local_devices", lambda: [card])
+    card, other = (SimpleNamespace(memory_stats=lambda limit=limit: {"bytes_limit": limit}) for limit in (1000, 10))
+    monkeypatch.setattr(jax, "local_devices", lambda: [card, other])
     assert device.device_memory() == 500
     monkeypatch.setattr(jax, "local_devices", lambda: [SimpleNamespace(memory_stats=lambda: None)])
     assert device.device_memory() == 2**32

@@ -1,6 +1,7 @@
 """Whether constraints can be met together: against one linear program over all occupancies, and the explanations."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,8 +9,18 @@ from scipy.optimize import linprog
 
 import veil
 from tests.problem.test_constraints import ALL, make_problem
-from veil.engine.feasibility import best_mixture, check_constraints, targets
+from veil.engine.feasibility import (
+    Target,
+    _outward,
+    best_mixture,
+    check_constraints,
+    further_targets,
+    return_target,
+    strictest_bound,
+    targets,
+)
 from veil.engine.hidden import build
+from veil.engine.return_range import ReturnRange
 
 
 def worst_slack_by_linear_program(problem: veil.Problem) -> float:
@@ -103,3 +114,143 @@ def test_one_impossible_constraint_is_named_alone():
 def test_the_ends_of_each_range_can_be_asked_for():
     for limit in (veil.Return(min="100%", reward="energy"), veil.Probability("G !s2", max="0%")):
         check_constraints(make_problem([limit], min_return=None))
+
+
+def test_percentages_are_shares_of_the_way_from_the_smallest_to_the_largest():
+    for share in (0, 25, 100):
+        problem = make_problem([veil.Return(max=f"{share}%", reward="energy")], min_return=None)
+        (one,) = targets(problem)
+        smallest, largest = one.range.smallest, one.range.largest
+        assert one.bound == pytest.approx(smallest + share / 100 * (largest - smallest), rel=1e-12)
+        assert (one.sign, one.name, one.unit) == (-1.0, "energy", largest - smallest)
+        assert one.slack(one.bound) == 0
+        assert one.slack(one.bound - one.unit / 4) == pytest.approx(0.25)
+        assert one.text == f"energy ≤ {one.bound:.6g}"
+    assert further_targets(problem) == targets(problem)
+    assert further_targets(make_problem()) == ()
+    (_, energy) = targets(make_problem(ALL[:1]))
+    assert further_targets(make_problem(ALL[:1]))[0].bound == energy.bound
+
+
+def test_a_quantity_that_no_policy_changes_is_measured_in_its_own_unit():
+    one = targets(make_problem(ALL[:1]))[1]
+    for spread, unit in ((0.0, 1.0), (1e-10, 1.0), (1e-2, 1e-2)):
+        same = replace(one, range=ReturnRange(3.0, 3.0 + spread, exact=True))
+        assert same.unit == pytest.approx(unit)
+
+
+def brute_values(problem: veil.Problem, target: Target) -> list[float]:
+    """What all deterministic time-dependent policies reach."""
+    hidden, paid, found = build(problem), target.paid, []
+    kernel = np.asarray(hidden.kernel.stacked).reshape(hidden.num_states, problem.num_actions, -1)
+    choices = list(itertools.product(range(problem.num_actions), repeat=hidden.num_states))
+    states = np.arange(hidden.num_states)
+    for plan in itertools.product(choices, repeat=problem.horizon):
+        law, total = hidden.start, 0.0
+        for time, chosen in enumerate(plan):
+            total += paid.discount**time * float(law @ paid.reward[states, list(chosen)])
+            law = law @ kernel[states, list(chosen)]
+        found.append(total + paid.discount**problem.horizon * float(law @ paid.terminal))
+    return found
+
+
+def test_ranges_are_those_of_all_deterministic_policies():
+    problem = make_problem(ALL[:1], horizon=2)
+    for one in targets(problem):
+        values = brute_values(problem, one)
+        assert one.range.smallest == pytest.approx(min(values), abs=1e-12)
+        assert one.range.largest == pytest.approx(max(values), abs=1e-12)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_the_strictest_bound_is_met_along_with_the_others(sign: float):
+    """To a millionth of its range: that bound can be asked for, a little more cannot."""
+    free = make_problem([ALL[1]], min_return=None)
+    (other,) = targets(free)
+    moved = replace(return_target(free, 0.0), sign=sign)
+    spread = moved.range.largest - moved.range.smallest
+    assert strictest_bound(free, moved, []) == (moved.range.largest if sign > 0 else moved.range.smallest)
+    bound = strictest_bound(free, moved, [other])
+    inside = best_mixture(free, (replace(moved, bound=bound), other))
+    assert inside.slack.min() >= 0
+    beyond = best_mixture(free, (replace(moved, bound=bound + sign * 4e-6 * spread), other))
+    assert beyond.upper < 0
+    with pytest.raises(veil.InfeasibleError):
+        strictest_bound(free.replace(constraints=[veil.Return(max=-99, reward="energy"), ALL[1]]), moved, [other])
+
+
+def test_a_mixture_is_a_flow_that_meets_its_slacks():
+    problem = random_problem(4)
+    found = best_mixture(problem)
+    assert found.weights.sum() == pytest.approx(1)
+    assert (found.weights > 0).all()
+    hidden = build(problem)
+    flows = found.flows
+    np.testing.assert_allclose(flows[0].sum(axis=1), hidden.start, atol=1e-12)
+    for before, after in itertools.pairwise(flows):
+        law = after if after.ndim == 1 else after.sum(axis=1)
+        np.testing.assert_allclose(before.ravel() @ np.asarray(hidden.kernel.stacked), law, atol=1e-12)
+    values = found.corners.values(flows)
+    slacks = [one.slack(value) for one, value in zip(found.targets, values, strict=True)]
+    np.testing.assert_allclose(slacks, found.slack, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("sign", "slack", "bound"), [(1.0, -0.5, 1.5), (-1.0, -0.5, 2.5), (1.0, -1e-9, 1.99999), (-1.0, -1e-9, 2.00001)]
+)
+def test_a_relaxed_bound_is_rounded_to_the_side_where_it_is_met(sign: float, slack: float, bound: float):
+    one = replace(targets(make_problem(ALL[:1]))[1], sign=sign, bound=2.0, range=ReturnRange(0.0, 1.0, exact=True))
+    assert _outward(one, slack) == pytest.approx(bound, abs=1e-9)
+    assert sign * (_outward(one, slack) - (2.0 + sign * slack)) <= 0
+
+
+def least_missing_by_linear_program(problem: veil.Problem) -> float:
+    """The smallest sum of missing slacks over all mixtures of deterministic policies, each a column."""
+    wanted = targets(problem)
+    values = np.array([brute_values(problem, one) for one in wanted])
+    slacks = np.array([[one.slack(value) for value in row] for one, row in zip(wanted, values, strict=True)])
+    count, size = slacks.shape[1], len(wanted)
+    found = linprog(
+        np.concatenate([np.zeros(count), np.ones(size)]),
+        -np.hstack([slacks, np.eye(size)]),
+        np.zeros(size),
+        np.concatenate([np.ones(count), np.zeros(size)])[None],
+        [1.0],
+    )
+    return float(found.fun)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_relaxation_misses_as_little_as_can_be(seed: int):
+    limits = [veil.Return(max="20%", reward="energy"), veil.Return(min="70%", reward="gain")]
+    problem = make_problem(limits, seed, horizon=2, min_return=None)
+    expected = least_missing_by_linear_program(problem)
+    found = best_mixture(problem, relax=True)
+    assert -np.minimum(found.slack, 0.0).sum() == pytest.approx(expected, abs=1e-8)
+    assert -found.upper <= expected + 1e-8
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_both_sides_of_a_mixture_are_bounds(seed: int):
+    """No policy's worst slack exceeds `upper`: neither that of the mixture, nor the largest, by a linear program."""
+    problem = random_problem(seed)
+    found = best_mixture(problem)
+    largest = worst_slack_by_linear_program(problem)
+    assert found.slack.min() <= largest + 1e-9
+    assert largest <= found.upper + 1e-9
+    assert found.weights.sum() == pytest.approx(1.0)
+    assert (found.weights > 0).all()
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_no_constraint_is_missed_by_more_than_the_best_mixture_misses_it(count: int):
+    """Bounds that lie one range beyond what can be reached: the worst slack is -1 at best, and the bound on it is as near."""
+    problem = make_problem(ALL, horizon=2)
+    wanted = [replace(one, bound=one.range.largest + one.unit if one.sign > 0 else one.range.smallest - one.unit)
+              for one in targets(problem)[:count]]  # fmt: skip
+    assert len(wanted) == count
+    found = best_mixture(problem, wanted)
+    assert found.is_excluded
+    assert found.slack.min() <= found.upper + 1e-12
+    assert found.upper <= -1 + 1e-9
+    assert found.upper - found.slack.min() <= 2e-3 * -found.upper

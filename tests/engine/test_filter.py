@@ -248,3 +248,14 @@ def test_a_timed_policy_uses_the_table_of_its_time():
     with pytest.raises(veil.errors.ImpossibleObservationError):
         watcher.update(("stay", "l"))
     watcher.update(("move", "l"))
+
+
+def test_the_belief_is_about_models_and_states_where_both_are_hidden():
+    """Two models of two states: four hidden states, of which the states are the sums."""
+    models = [veil.Model(np.full((2, 1, 2), 0.5), np.zeros((2, 1)), start) for start in ([1.0, 0.0], [0.25, 0.75])]
+    problem = veil.Problem(models, veil.Observer(np.ones((2, 1))), veil.WhichModel([0.5, 0.5]), 1)
+    watcher = veil.ObserverFilter(problem, veil.MarkovPolicy.uniform(problem))
+    assert watcher.belief.tolist() == [0.5, 0.0, 0.125, 0.375]
+    assert watcher.state_belief.tolist() == [0.625, 0.375]
+    alone = veil.Problem(models[1], veil.Observer(np.ones((2, 1))), veil.LastState({0}), 1)
+    assert veil.ObserverFilter(alone, veil.MarkovPolicy.uniform(alone)).belief.tolist() == [0.25, 0.75]

@@ -1,5 +1,7 @@
 """The hidden chain: products by hand, what can be reached, and actions that are seen."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,7 +11,7 @@ from tests.engine.augmented import arrivals, choices
 from tests.engine.chains import small_case, small_cases
 from tests.random_problems import KINDS, Case
 from veil.engine import hidden as hidden_module
-from veil.engine.hidden import Hidden, build, event_name
+from veil.engine.hidden import Channel, EventColumns, Hidden, build, event_name, one_hot
 from veil.engine.kernel import DenseKernel
 
 
@@ -275,3 +277,56 @@ def test_columns_of_a_table_are_the_same_from_its_entries(monkeypatch: pytest.Mo
     large = hidden_module.EventColumns(table).take(rows, events, np.full((2, 4), 7.0))
     np.testing.assert_array_equal(small, table.toarray()[rows][:, events])
     np.testing.assert_array_equal(large, small)
+
+
+def test_a_state_without_a_value_has_none():
+    hidden = replace(build(veil.gallery.load("two-rooms")), labels=one_hot(np.array([-1, 1]), 2))
+    assert hidden.value.tolist() == [-1, 1]
+    assert hidden.label.tolist() == [[0.0, 0.0], [0.0, 1.0]]
+
+
+def test_dense_tables_up_to_a_limit(monkeypatch: pytest.MonkeyPatch):
+    """Emissions of two rooms are four numbers: as many as are allowed, and one too many."""
+    hidden = build(veil.gallery.load("two-rooms"))
+    monkeypatch.setattr("veil.engine.hidden._DENSE_NUMBERS", 4)
+    assert Channel(hidden.channels[0].actions, hidden.channels[0].table).emission.shape == (2, 2)
+    monkeypatch.setattr("veil.engine.hidden._DENSE_NUMBERS", 3)
+    with pytest.raises(veil.TooLargeError, match=r"2 hidden states with 2 emissions need 0\.0 GiB as dense messages"):
+        _ = Channel(hidden.channels[0].actions, hidden.channels[0].table).emission
+
+
+@pytest.mark.parametrize("small", [True, False])
+def test_columns_of_some_events_over_some_states(small: bool, monkeypatch: pytest.MonkeyPatch):
+    """From a dense copy or from sparse entries: rows in any order, events more than once, columns without entries."""
+    monkeypatch.setattr("veil.engine.hidden._SMALL_TABLE", 2**22 if small else 0)
+    rng = np.random.default_rng(0)
+    table = rng.random((5, 4)) * (rng.random((5, 4)) < 0.6)
+    table[:, 2] = 0.0
+    columns = EventColumns(sp.csr_array(table))
+    for rows in (np.arange(5), np.array([4, 1, 2]), np.array([0])):
+        events = np.array([3, 2, 0, 3, 1])
+        out = np.full((len(rows), len(events)), 7.0)
+        assert columns.take(rows, events, out) is out
+        np.testing.assert_array_equal(out, table[rows][:, events])
+
+
+def test_states_that_are_never_met_are_left_out_with_what_they_emit():
+    """Two of three states, as many as there are observations, and a memory that never leaves its start."""
+    moves = np.zeros((3, 1, 3))
+    moves[:2, 0, :2] = 0.5
+    moves[2, 0, 2] = 1.0
+    emissions = np.array([[0.9, 0.1], [0.2, 0.8], [0.5, 0.5]])
+    secret = veil.Automaton(
+        {("q", "in"): "r", ("r", "in"): "r"}, "q", {"r"}, {2: "in"}, default_label="out", otherwise="stay"
+    )
+    model = veil.Model(moves, np.zeros((3, 1)), 0)
+    hidden = build(veil.Problem(model, veil.Observer(emissions), secret, 2))
+    assert hidden.state.tolist() == [0, 1]
+    np.testing.assert_array_equal(hidden.channels[0].emission, emissions[:2])
+    np.testing.assert_array_equal(hidden.root, [[0.9, 0.1], [0.0, 0.0]])
+
+
+def test_more_than_two_gibibytes_are_not_made_dense():
+    table = sp.csr_array((2**14, 2**14 + 1))
+    with pytest.raises(veil.TooLargeError, match=r"16,384 hidden states with 16,385 emissions need 2\.0 GiB"):
+        _ = Channel(np.ones(1, dtype=bool), table).emission

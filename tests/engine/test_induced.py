@@ -4,6 +4,7 @@ import random
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import veil
 from tests.random_problems import random_case, random_spec, to_policy, to_problem
@@ -98,3 +99,63 @@ def test_what_is_too_large(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("veil.engine.induced.MOST_STATES", 1)
     with pytest.raises(TooLargeError, match="expected at most 1"):
         induced_hmm(problem, veil.MarkovPolicy.uniform(problem))
+
+
+@pytest.mark.parametrize("timed", [False, True])
+@pytest.mark.parametrize("watcher", [{}, {"sees_initial": False}, {"sees_actions": True}])
+def test_as_many_states_as_are_allowed(timed: bool, watcher: dict[str, bool], monkeypatch: pytest.MonkeyPatch):
+    """Two states: time 0 apart where it emits otherwise, then a layer for each kind of action (and each time)."""
+    problem = gallery.load("two-rooms").replace(horizon=3)
+    problem = problem.replace(observer=problem.observer.replace(**watcher))
+    plain = veil.MarkovPolicy.uniform(problem)
+    policy = veil.TimedPolicy(np.stack([plain.probabilities] * 3)) if timed else plain
+    kinds = 2 if "sees_actions" in watcher else 1
+    states = 2 * (int(timed or bool(watcher)) + kinds * (3 if timed else 1))
+    monkeypatch.setattr("veil.engine.induced.MOST_STATES", states)
+    hmm = induced_hmm(problem, policy)
+    assert hmm.num_states == len(set(hmm.states)) == states
+    assert hmm.transitions.shape == (states, states)
+    assert [name for name in hmm.states if name.endswith("@0")] == list(hmm.states[:2] if timed or watcher else ())
+    if timed:
+        assert all(name.endswith("@3") for name in hmm.states[-2 * kinds :])
+        np.testing.assert_array_equal(hmm.transitions.diagonal()[-2 * kinds :], 1.0)  # after the horizon nothing moves
+        assert not hmm.rewards[-2 * kinds :].any()
+    monkeypatch.setattr("veil.engine.induced.MOST_STATES", states - 1)
+    with pytest.raises(TooLargeError, match=f"would have {states} states, expected at most {states - 1}"):
+        induced_hmm(problem, policy)
+
+
+def test_two_million_states_are_allowed_and_half_a_gibibyte_of_dense_transitions():
+    """One state for each time and one more; dense transitions of 8,192 states, which are zero and take no memory here."""
+    model = veil.Model(np.ones((1, 1, 1)), np.zeros((1, 1)), 0)
+    problem = veil.Problem(model, veil.Observer(np.ones((1, 1))), veil.LastState({0}), 2**21)
+    with pytest.raises(TooLargeError, match="would have 2,097,153 states, expected at most 2,097,152"):
+        induced_hmm(problem, veil.TimedPolicy(np.ones((2**21, 1, 1))))
+    for states in (2**13, 2**13 + 1):
+        nothing, one = sp.csr_array((states, states)), np.zeros((states, 1))
+        hmm = InducedHMM(one[:, 0], nothing, one, one[:, 0], one[:, 0], (), (), one, (), 1)
+        if states == 2**13:
+            assert hmm.hmmlearn()["transmat_"].shape == (states, states)
+            continue
+        with pytest.raises(TooLargeError, match=r"dense transitions of 8,193 states would take 0\.5 GiB"):
+            hmm.hmmlearn()
+
+
+def test_names_tell_time_and_kind_of_action():
+    problem = gallery.load("two-rooms").replace(horizon=2)
+    plain = veil.MarkovPolicy.uniform(problem)
+    rooms, (first, second) = problem.model.states.all(), problem.model.actions.all()
+    assert induced_hmm(problem, plain).states == tuple(rooms)
+    timed = veil.TimedPolicy(np.stack([plain.probabilities] * 2))
+    assert induced_hmm(problem, timed).states == tuple(f"{room} @{time}" for time in range(3) for room in rooms)
+    watched = problem.replace(observer=problem.observer.replace(sees_actions=True))
+    names = [f"{room} @0" for room in rooms] + [f"{room} by {one}" for one in (first, second) for room in rooms]
+    assert induced_hmm(watched, plain).states == tuple(names)
+    symbols = problem.observer.observations.all()
+    pairs = [f"{one}/{symbol}" for one in (first, second) for symbol in symbols]
+    assert induced_hmm(watched, plain).symbols == (*symbols, *pairs)
+    doubled = problem.replace(secret=veil.Automaton({("even", "in"): "odd", ("odd", "in"): "even"}, "even", {"odd"},
+                                                    {rooms[1]: "in"}, default_label="out", otherwise="stay"))  # fmt: skip
+    found = induced_hmm(doubled, veil.MarkovPolicy.uniform(doubled)).states
+    assert len(set(found)) == len(found) > 2
+    assert [name.split(" #")[1] for name in found] == [str(number) for number in range(len(found))]

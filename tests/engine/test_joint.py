@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from veil.common.logs import log2_of_count
 from veil.engine import joint as joint_module
 from veil.engine.chain import Chain, make_chain
 from veil.engine.joint import JointWalk
-from veil.engine.tree import Prefixes, Suffixes
+from veil.engine.tree import Merging, Prefixes, Suffixes
 from veil.measure.exact import EntropyObjective
 
 
@@ -204,3 +205,34 @@ def test_a_deadline_stops_the_join_of_many_pairs(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(OutOfTime):
         JointWalk(chain, meet=7, clock=Clock(0.05)).run(slow)
     assert calls < 128
+
+
+@pytest.mark.parametrize("at_once", [1, 7])
+def test_parts_of_any_size_have_the_same_sum_and_gradient(at_once: int, monkeypatch: pytest.MonkeyPatch):
+    chain = next(chain for chain in map(chain_of, small_cases(40, "at", work=400)) if chain.hidden.horizon == 3)
+    expected = [total_and_slope(walk) for walk in everywhere(chain)]
+    monkeypatch.setattr(joint_module, "_AT_ONCE", at_once)
+    for walk, (bits, slope) in zip(everywhere(chain), expected, strict=True):
+        found, other = total_and_slope(walk)
+        assert found == pytest.approx(bits, abs=1e-13)
+        np.testing.assert_allclose(other, slope, atol=1e-12)
+
+
+@pytest.mark.parametrize("outer", SIDES)
+def test_merged_histories_are_counted_one_by_one(outer: str):
+    """One state and three events: all histories of a length are proportional, and become one row that stands for all."""
+    model = veil.Model(np.ones((1, 1, 1)), np.zeros((1, 1)), 0)
+    problem = veil.Problem(model, veil.Observer([[0.2, 0.3, 0.5]]), veil.LastState({0}), 3)
+    chain = make_chain(problem, veil.MarkovPolicy.uniform(problem))
+    choices: tuple[dict[str, Any], ...] = ({}, {"merge_tolerance": 1e-6}, {"merger": Merging(1e-6)})
+    for options in choices:
+        rows = 0
+
+        def count(joint: np.ndarray, events: object) -> None:
+            nonlocal rows
+            rows += len(joint)
+
+        walk = JointWalk(chain, outer=outer, meet=2, **options)
+        walk.run(count)
+        assert walk.num_sequences == 3**4
+        assert (rows < 3**4) == bool(options)

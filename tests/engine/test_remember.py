@@ -2,8 +2,10 @@
 
 import gc
 import itertools
+import re
 import weakref
 from collections.abc import Callable
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ import pytest
 import veil
 from tests.engine.chains import on_sparse_kernel
 from tests.engine.runs import MEMORIES, Enumerator, random_policy, remembering_cases
-from tests.marks import chequered
+from tests.marks import chequered, halved
 from tests.random_problems import KINDS
 from veil.engine import remember as module
 from veil.engine.chain import Chain, make_chain
@@ -166,8 +168,7 @@ def test_a_lift_to_itself_changes_nothing(name: str):
 # Slopes
 
 
-@pytest.mark.parametrize("name", MEMORIES)
-@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(("name", "sparse"), chequered(MEMORIES, [False, True]))
 def test_the_gradient_is_that_of_central_differences(name: str, sparse: bool):
     budget = Budget()
     for kind, fixed in zip(("last", "initial", "automaton", "model"), WATCHERS, strict=True):
@@ -214,7 +215,7 @@ def check_slope(
 # What else reads the chain
 
 
-@pytest.mark.parametrize("name", MEMORIES)
+@pytest.mark.parametrize("name", halved(MEMORIES))
 def test_brackets_contain_the_exact_value_and_close(name: str):
     for kind in KINDS:
         for case in remembering_cases(3, kind):
@@ -406,3 +407,26 @@ def test_an_agent_who_sees_nothing_cannot_remember_it():
     problem = veil.gallery.load("paper-last-state").replace(agent_sees_observations=False)
     with pytest.raises(veil.InputError, match=r"StateMemory\(k\).*agent_sees_observations=True"):
         remember(problem, ObservationMemory(1))
+
+
+@pytest.mark.parametrize("memory", [StateMemory(1), Controller(2)])
+def test_as_many_transitions_as_are_allowed(memory: Memory, monkeypatch: pytest.MonkeyPatch):
+    """The product of two rooms and a memory: its transitions times its actions are counted before it is made."""
+    problem = veil.gallery.load("two-rooms")
+    made = remember(problem, memory).hidden.kernel
+    assert isinstance(made, DenseKernel)
+    entries = max(np.count_nonzero(matrix) for matrix in made.array[:: 1 if isinstance(memory, StateMemory) else 2])
+    monkeypatch.setattr(module, "_MOST_NUMBERS", 0)
+    monkeypatch.setattr(module, "_REMEMBERED", WeakKeyDictionary())
+    with pytest.raises(veil.TooLargeError, match="more than 0 numbers in all") as caught:
+        remember(problem, memory)
+    found = re.search(r"with ([\d,]+) transitions of (\d+) actions", str(caught.value))
+    assert found is not None
+    most = int(found[1].replace(",", "")) * int(found[2])
+    assert most >= entries * int(found[2])
+    monkeypatch.setattr(module, "_MOST_NUMBERS", most)
+    assert remember(problem, memory).hidden.num_states == made.num_states
+    monkeypatch.setattr(module, "_MOST_NUMBERS", most - 1)
+    monkeypatch.setattr(module, "_REMEMBERED", WeakKeyDictionary())
+    with pytest.raises(veil.TooLargeError, match=f"more than {most - 1:,} numbers in all: remember less"):
+        remember(problem, memory)

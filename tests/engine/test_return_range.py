@@ -2,7 +2,9 @@
 
 import itertools
 import random
+import re
 from collections.abc import Iterator
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -11,10 +13,13 @@ import veil
 from tests.engine.chains import small_case
 from tests.random_problems import KINDS, random_spec, to_problem
 from veil.common.errors import InfeasibleError
+from veil.common.rounding import rounded_down
 from veil.engine.chain import Chain
-from veil.engine.hidden import build
+from veil.engine.hidden import Hidden, build
 from veil.engine.return_range import (
     ReturnRange,
+    _occupancies,
+    best_blind_actions,
     check_feasible,
     max_return,
     reaches,
@@ -365,3 +370,103 @@ def test_the_ends_are_the_returns_of_their_own_policies(kind: str):
         assert ends.largest == pytest.approx(veil.expected_return(problem, best), abs=2 * return_rounding(problem))
         if problem.return_over == "horizon":
             assert reaches_threshold(problem.replace(min_return=ends.largest), best, ends.largest)
+
+
+def test_the_rounding_error_is_on_the_safe_side():
+    """A return reaches the threshold where it exceeds it by the bound on its error; twice that is not yet infeasible."""
+    problem = veil.gallery.load("paper-last-state", min_return=None)
+    largest, error = max_return(problem), return_rounding(problem)
+    wanted = problem.replace(min_return=0.25)
+    assert reaches(wanted, 0.25 + error)
+    assert not reaches(wanted, np.nextafter(0.25 + error, 0.0))
+    assert not reaches(wanted, 0.25)
+    assert reaches(problem, -1e9)  # without a threshold any will do
+    at_most = largest + 2 * error
+    check_feasible(problem.replace(min_return=at_most))
+    with pytest.raises(InfeasibleError):
+        check_feasible(problem.replace(min_return=float(np.nextafter(at_most, 1.0))))
+
+
+@pytest.mark.parametrize("rewards", [(0.1, 0.7), (1e9 + 0.1, 1e9)])
+def test_the_largest_return_is_never_above_the_exact_one(rewards: tuple[float, float], monkeypatch: pytest.MonkeyPatch):
+    """Over an infinite horizon, and over a long one whether found in exact arithmetic or rounded down by a bound."""
+    model = veil.Model(np.ones((1, 2, 1)), [list(rewards)], 0, discount=0.9)
+    observer, secret = veil.Observer(np.ones((1, 1))), veil.LastState({0})
+    best, discount = Fraction(max(rewards)), Fraction(0.9)
+    forever = veil.Problem(model, observer, secret, 3, return_over="infinite")
+    exact = best / (1 - discount)
+    assert exact - 2 * Fraction(return_rounding(forever)) <= Fraction(max_return(forever)) <= exact
+    for horizon, moves in ((7, 100_000), (7, 0)):
+        monkeypatch.setattr("veil.engine.return_range._MOST_EXACT_MOVES", moves)
+        problem = veil.Problem(model, observer, secret, horizon)
+        exact = best * sum(discount**time for time in range(horizon))
+        found = max_return(problem)
+        if moves:
+            assert found == rounded_down(exact)
+        assert exact - 2 * Fraction(return_rounding(problem)) <= Fraction(found) <= exact
+
+
+def test_one_decision_of_an_agent_who_does_not_know_the_model():
+    """The best action for the prior is reached; with two decisions the largest return is a bound alone."""
+    models = [veil.Model(np.ones((1, 2, 1)), [pays], 0) for pays in ([0.3, 0.1], [0.1, 0.9])]
+    observer = veil.Observer(np.ones((1, 1)))
+    for horizon, exact in ((0, True), (1, True), (2, False)):
+        problem = veil.Problem(models, observer, veil.WhichModel([0.5, 0.5]), horizon)
+        found = return_extremes(problem)
+        assert found.exact == exact
+        if horizon == 1:
+            assert 0.5 - 1e-12 <= found.largest <= 0.5
+            assert found.smallest == pytest.approx(0.2)
+    endless = [veil.Model(np.ones((1, 2, 1)), [pays], 0, discount=0.5) for pays in ([0.3, 0.1], [0.1, 0.9])]
+    problem = veil.Problem(endless, observer, veil.WhichModel([0.5, 0.5]), 1, return_over="infinite")
+    assert not return_extremes(problem).exact
+
+
+def test_as_many_digits_as_tell_the_threshold_from_the_largest_return():
+    model = veil.Model(np.ones((1, 1, 1)), [[1 / 3]], 0)
+    problem = veil.Problem(model, veil.Observer(np.ones((1, 1))), veil.LastState({0}), 1)
+    for wanted, text in ((2 / 3, "is 0.666667, but no policy reaches more than 0.3333:"),
+                         (0.33334, "is 0.33334, but no policy reaches more than 0.33333:"),
+                         (0.3333334, "is 0.3333334, but no policy reaches more than 0.3333333:")):  # fmt: skip
+        with pytest.raises(InfeasibleError, match=re.escape(text)):
+            check_feasible(problem.replace(min_return=wanted))
+
+
+def test_where_a_table_leads_in_each_model():
+    """`P(k, s_t = s)` by pushing a distribution through the transitions of the actions taken."""
+    for seed in range(6):
+        problem = small_case(seed, "model", work=300).problem
+        rng = np.random.default_rng(seed)
+        actions = np.zeros((problem.horizon, problem.num_states), dtype=int)
+        for time, state in np.ndindex(actions.shape):
+            actions[time, state] = rng.choice(np.flatnonzero(problem.model.available[state]))
+        found = _occupancies(problem, problem.models, actions)
+        weights = problem.secret_table.weights
+        assert weights is not None
+        law = [weight * model.initial for weight, model in zip(weights, problem.models, strict=True)]
+        assert len(found) == problem.horizon
+        for time, here in enumerate(found):
+            np.testing.assert_allclose(here, law, atol=1e-15)
+            chosen = actions[time]
+            law = [
+                np.einsum("s,st->t", part, model.transitions[np.arange(len(chosen)), chosen])
+                for part, model in zip(law, problem.models, strict=True)
+            ]
+
+
+def test_sweeps_reach_the_best_table_of_an_agent_who_does_not_know_the_model():
+    """Against every deterministic table of two decisions in two states."""
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        models = [
+            veil.Model(rng.dirichlet(np.ones(2), size=(2, 2)), rng.normal(size=(2, 2)), rng.dirichlet(np.ones(2)))
+            for _ in range(2)
+        ]
+        problem = veil.Problem(models, veil.Observer(np.eye(2)), veil.WhichModel([0.3, 0.7]), 2)
+        hidden = build(problem)
+
+        def earned(actions: np.ndarray, problem: veil.Problem = problem, hidden: Hidden = hidden) -> float:
+            return evaluate_return(problem, Chain(hidden, np.eye(2)[actions], stationary=False))[0]
+
+        best = max(earned(np.reshape(one, (2, 2))) for one in itertools.product(range(2), repeat=4))
+        assert earned(best_blind_actions(problem, models)) == pytest.approx(best, abs=1e-12)

@@ -266,6 +266,9 @@ def test_stored_zeros_are_never_drawn():
     rows = RowDraws(matrix)
     for uniform in (0.0, 0.5, 1 - 2.0**-53):
         assert rows.draw(np.zeros(3, dtype=int), np.full(3, uniform)).tolist() == [1, 1, 1]
+    # In the second row the running sum rounds up to its end, behind which only a zero is stored.
+    ends = sp.csr_array((np.array([1.0, 0.0, 1.0, 0.0]), np.array([0, 1, 0, 1]), np.array([0, 2, 4])), shape=(2, 2))
+    assert RowDraws(ends).draw(np.array([1]), np.array([1 - 2.0**-53])).tolist() == [0]
     # They are dropped from a copy: the matrix may be the chain's own.
     assert (matrix.data.tolist(), matrix.indices.tolist()) == ([0.0, 1.0, 0.0, 0.0], [0, 1, 2, 0])
 
@@ -277,3 +280,12 @@ def test_every_entry_of_a_row_gets_its_share():
     for number, law in enumerate(table):
         drawn = rows.draw(np.full(10_000, number), uniform)
         np.testing.assert_allclose(np.bincount(drawn, minlength=4) / 10_000, law, atol=2e-4)
+
+
+def test_rows_need_not_sum_to_one():
+    """Of the row (3, 1) the first three quarters of all numbers draw the first entry; the second row has its own sum."""
+    rows = RowDraws(sp.csr_array(np.array([[3.0, 1.0], [0.0, 8.0], [0.1, 0.1]])))
+    uniform = np.array([0.0, 0.7, 0.8, 0.99])
+    assert rows.draw(np.zeros(4, dtype=int), uniform).tolist() == [0, 0, 1, 1]
+    assert rows.draw(np.ones(4, dtype=int), uniform).tolist() == [1, 1, 1, 1]
+    assert rows.draw(np.full(4, 2), uniform).tolist() == [0, 1, 1, 1]

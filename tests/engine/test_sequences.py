@@ -260,3 +260,27 @@ def test_short_sequences_give_the_trie_that_goes_level_by_level(count: int, leng
                 node = trie.parent[level][node]
             assert spelled[::-1] == row.tolist()
     assert [len(event) for event in quick.event] == [len(event) for event in slow.event]
+
+
+@pytest.mark.parametrize(
+    ("base", "length"), [(3, 0), (1, 4), (2, 5), (3, 39), (3, 41), (3, 60), (2, 70), (9, 19), (9, 25)]
+)
+def test_the_trie_of_sequences_of_any_length(base: int, length: int):
+    """Each level has the distinct prefixes, ordered by event, whether sequences fit into numbers or not."""
+    rng = np.random.default_rng(length)
+    sequences = rng.integers(base, size=(30, length))
+    half = length // 2
+    sequences[10:20, :half] = sequences[:10, :half]  # that begin alike
+    sequences[25] = sequences[3]
+    if length:
+        sequences[0] = base - 1  # the largest number
+    trie = Trie.of(sequences)
+    assert len(trie.parent) == len(trie.event) == length
+    node = trie.leaf
+    for level in range(length - 1, -1, -1):
+        np.testing.assert_array_equal(trie.event[level][node], sequences[:, level])
+        assert len(trie.event[level]) == len(np.unique(sequences[:, : level + 1], axis=0))
+        assert (np.diff(trie.event[level]) >= 0).all()
+        node = trie.parent[level][node]
+    assert not node.any()
+    assert len(node) == 30

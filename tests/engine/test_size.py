@@ -199,6 +199,8 @@ def test_a_forecast_grows_with_everything_that_takes_time():
     [
         (1.0, True, "1"),
         (1234567.0, True, "1,234,567"),
+        (999_999_999_999_999.0, True, "999,999,999,999,999"),
+        (1e15, True, "1e+15"),
         (2.5e17, True, "2.5e+17"),
         (1234567.0, False, "more than 1,234,567"),
     ],
@@ -212,3 +214,18 @@ def test_zero_steps():
     problem = veil.Problem(model, veil.Observer(np.eye(2)), veil.LastState({1}), horizon=0)
     found = tree_size(make_chain(problem, veil.MarkovPolicy.uniform(problem)))
     assert (found.num_sequences, found.meet, found.exact) == (2, 0, True)
+
+
+def test_policies_on_one_chain_are_counted_apart_by_the_actions_that_they_take():
+    problem = veil.gallery.load("two-rooms", horizon=4)
+    uniform = make_chain(problem, veil.MarkovPolicy.uniform(problem))
+    staying = make_chain(problem, veil.MarkovPolicy(np.array([[1.0, 0.0], [1.0, 0.0]])))
+    moving = make_chain(problem, veil.MarkovPolicy(np.array([[0.0, 1.0], [0.0, 1.0]])))
+    assert uniform.hidden is staying.hidden is moving.hidden
+    for chain in (uniform, staying, moving, uniform):
+        walk = JointWalk(chain)
+        total_of(walk)
+        assert tree_size(chain).num_sequences == walk.num_sequences
+    assert len({tree_size(chain).num_sequences for chain in (uniform, staying, moving)}) > 1
+    timed = Chain(uniform.hidden, np.repeat(staying.table, 4, axis=0), stationary=False)
+    assert tree_size(timed).num_sequences == tree_size(staying).num_sequences

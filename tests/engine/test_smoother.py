@@ -1,6 +1,7 @@
 """Smoothed probabilities and most likely paths, against all runs one by one."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -14,10 +15,15 @@ from tests.paths import all_runs
 def test_all_runs(seed: int) -> None:
     """Every possible sequence: its probability, every state at every time, and a path as likely as the likeliest."""
     problem, _ = random_problem(seed)
-    table = random_table(problem, np.random.default_rng([seed, 5]), False)
-    found = veil.smoother(problem, veil.MarkovPolicy(table))
+    timed = seed % 2 == 0 and problem.horizon > 0
+    table = random_table(problem, np.random.default_rng([seed, 5]), timed)
+    found = veil.smoother(problem, veil.TimedPolicy(table) if timed else veil.MarkovPolicy(table))
     by_events = defaultdict(dict)
-    for (path, events), weight in all_runs(problem, lambda path, _: table[path[-1]]).items():
+
+    def choice(path: Sequence[int], _: object) -> np.ndarray:
+        return table[len(path) - 1, path[-1]] if timed else table[path[-1]]
+
+    for (path, events), weight in all_runs(problem, choice).items():
         by_events[events][path] = weight
     names = problem.model.states
     for events, paths in list(by_events.items())[:20]:
@@ -63,3 +69,20 @@ def test_what_is_refused() -> None:
     blocked = problem.replace(observer=veil.Observer(np.eye(2), ["o", "v"]))
     with pytest.raises(veil.VeilError, match="time 0 is impossible"):
         veil.smoother(blocked, veil.MarkovPolicy.uniform(blocked)).smooth(["v"])
+
+
+def test_as_many_observations_as_the_horizon_has() -> None:
+    """One more than the steps where the first state is observed, none is needed where it is not."""
+    problem = veil.gallery.load("two-rooms")
+    silence, policy = problem.observer.observations[0], veil.MarkovPolicy.uniform(problem)
+    late = problem.replace(observer=problem.observer.replace(sees_initial=False))
+    for watched, most in ((problem, problem.horizon + 1), (late, problem.horizon)):
+        found = veil.smoother(watched, policy)
+        assert repr(found) == f"Smoother({problem.name!r})"
+        assert len(found.smooth([silence] * most).path) == problem.horizon + 1
+        with pytest.raises(veil.InputError, match=f"found {most + 1}, expected at most {most}"):
+            found.smooth([silence] * (most + 1))
+    nothing = veil.smoother(late, policy).smooth([])
+    assert (nothing.probability, len(nothing.path)) == (1.0, 1)
+    np.testing.assert_allclose(nothing.states, problem.model.initial[None])
+    assert nothing.path_probability == pytest.approx(problem.model.initial.max())

@@ -1,5 +1,6 @@
 """Rows with sparse support against the oracle, against dense messages, and on protocols of many states."""
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -108,6 +109,40 @@ def test_an_observer_who_is_told_the_last_state():
         assert sparse.num_sequences == plain.num_sequences
 
 
+def test_no_step_for_an_observer_who_is_told_the_state():
+    """The only observation and the state: the table, its sequences, and the gradient in the start, as dense messages have."""
+    for seed, kind in itertools.product(range(8), ("last", "initial", "at")):
+        plain = chain_of(small_case(seed, kind, work=300))
+        hidden = replace(plain.hidden, horizon=0, split_time=0)
+        for given in (hidden, replace(hidden, reveals_last=True)):
+            chain = Chain(given, plain.table[:0], stationary=False)
+            tables = Table(), Table()
+            SparseWalk(chain, keep_events=True).run(tables[0])
+            JointWalk(chain, keep_events=True).run(tables[1])
+            for mine, theirs in zip(tables[0].sorted(), tables[1].sorted(), strict=True):
+                np.testing.assert_allclose(mine, theirs, atol=1e-15)
+            walks = SparseWalk(chain), JointWalk(chain)
+            for walk in walks:
+                total_and_slope(walk)
+            met = hidden.root.T[hidden.root.any(axis=0)] > 0
+            one, two = walks[0].root_slope, walks[1].root_slope
+            assert one is not None
+            assert two is not None
+            np.testing.assert_allclose(one[met], two[met], rtol=1e-9, atol=1e-12)
+
+
+def test_products_are_counted():
+    """One state and two events: of 2 first events 4 histories of length two, and 8 of length three; merged, one each time."""
+    model = veil.Model(np.ones((1, 1, 1)), np.zeros((1, 1)), 0)
+    problem = veil.Problem(model, veil.Observer([[0.25, 0.75]]), veil.LastState({0}), 2)
+    chain = make_chain(problem, veil.MarkovPolicy.uniform(problem))
+    for keep, products in ((True, 2 * 2 + 4 * 2), (False, 2 * 2 + 1 * 2)):
+        walk = SparseWalk(chain, keep_events=keep)
+        walk.run(Table() if keep else EntropyObjective())
+        assert walk.products == products
+        assert walk.num_sequences == 8
+
+
 def test_windows_with_their_slopes():
     for case in small_cases(20, "at", work=2_000):
         chain = chain_of(case)
@@ -207,5 +242,26 @@ def test_the_deadline_and_the_number_of_products_end_a_walk():
     chain = chain_of(small_case(3, "last"))
     with pytest.raises(OutOfTime):
         SparseWalk(chain, clock=Clock(0)).run(Table())
-    with pytest.raises(veil.TooLargeError, match="products"):
-        total_of(SparseWalk(make_chain(voting(3, 3), veil.MarkovPolicy.uniform(voting(3, 3))), most_products=10))
+    votes = make_chain(voting(3, 3), veil.MarkovPolicy.uniform(voting(3, 3)))
+    walk = SparseWalk(votes)
+    assert walk.products == 0
+    total_of(walk)
+    needed = walk.products
+    assert total_of(SparseWalk(votes, most_products=needed)) == pytest.approx(total_of(walk))
+    with pytest.raises(veil.TooLargeError, match=f"need more than {needed - 1:,} products of messages and transitions"):
+        total_of(SparseWalk(votes, most_products=needed - 1))
+
+
+@pytest.mark.parametrize("reveal", [False, True])
+@pytest.mark.parametrize("kind", ["last", "at", "initial"])
+def test_windows_are_those_of_dense_messages(kind: str, reveal: bool):
+    """Also the narrowest, of no step, whose last state may be told."""
+    for case in small_cases(6, kind, work=1_000):
+        chain = chain_of(case)
+        for radius in (0, 1):
+            cut = Cut(chain, Window.around(chain, radius), reveal=reveal).chain
+            value, slope = total_and_slope(SparseWalk(cut))
+            expected, wanted = total_and_slope(JointWalk(cut))
+            assert value == pytest.approx(expected, abs=1e-12)
+            taken = cut.table > 0
+            np.testing.assert_allclose(slope[taken], wanted[taken], rtol=1e-11, atol=1e-12)

@@ -1,11 +1,15 @@
 """The observation tree: its rows, chunks, sparse products, merging and pruning."""
 
+import itertools
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import veil
 from tests.engine.chains import chain_of, on_sparse_kernel, small_case, small_cases, total_and_slope, total_of
 from tests.engine.messages import backward, forward
+from tests.engine.passes import joint_of
 from tests.random_problems import KINDS, Case
 from veil.common.clock import Clock, OutOfTime
 from veil.common.logs import divergence_bits, log2_of_count
@@ -338,3 +342,80 @@ def test_pruning_everything_loses_everything():
     assert total_of(walked) == 0
     assert walked.num_sequences == 0
     assert walked.lost_mass >= 1 - 1e-12  # each side counts what it leaves out
+
+
+def test_continuations_are_pruned_by_their_probability():
+    for case in small_cases(12, "last"):
+        if case.problem.horizon != 1:
+            continue
+        chain = chain_of(case)
+        sequences, joint = joint_of(chain)
+        chance = np.bincount(sequences[:, 1], joint.sum(axis=1), minlength=chain.hidden.num_events)
+        for below in (0.1, 0.3, 0.6):
+            pruning = Pruning(below)
+            suffixes = Suffixes(chain, 0, pruning=pruning)
+            children, _ = suffixes.expand(suffixes.root(), 0)
+            assert len(children) == np.count_nonzero(chance >= below)
+            assert pruning.lost_mass == pytest.approx(chance[chance < below].sum(), abs=1e-15)
+
+
+# Ends and times
+
+
+def test_an_observer_who_is_told_the_last_state_learns_nothing_from_what_it_emits():
+    """One continuation for each last state that can be met; with actions in the events, one for each pair."""
+    for seed, fixed in itertools.product(range(6), ({}, {"sees_actions": True})):
+        plain = chain_of(small_case(seed, "last", work=300, on_actions=False, **fixed))
+        if plain.hidden.horizon < 2:
+            continue
+        chain = Chain(replace(plain.hidden, reveals_last=True), plain.table, stationary=plain.stationary)
+        hidden, time = chain.hidden, plain.hidden.horizon - 1
+        (block,) = leaves(Suffixes(chain, time))
+        expected = set()
+        for matrix, (number, channel) in zip(chain.matrices(time), enumerate(hidden.channels), strict=True):
+            flow = chain.occupancies[time][:, None] * np.asarray(matrix)
+            for last in np.flatnonzero(flow.sum(axis=0) > 0):
+                told = [(last, event) for event in np.flatnonzero(channel.emission[last] > 0)]
+                expected |= {(last, None)} if len(hidden.channels) == 1 else set(told)
+            assert number < len(hidden.channels)
+        assert len(block) == len(expected)
+        assert block.true.sum() == pytest.approx(np.count_nonzero(chain.occupancies[time]))
+
+
+class Times:
+    """A merger that merges nothing, and notes when it is asked and with which prior."""
+
+    def __init__(self) -> None:
+        self.error_bits = 0.0
+        self.asked: list[tuple[int, np.ndarray | None]] = []
+
+    def apply(self, block: Block, prior: np.ndarray | None, time: int) -> tuple[Block, None]:
+        self.asked.append((time, prior))
+        return block, None
+
+
+def test_mergers_are_asked_at_the_time_of_their_rows():
+    chain = next(chain for chain in map(chain_of, small_cases(40, "at")) if chain.hidden.horizon == 4)
+    forward, backward = Times(), Times()
+    leaves(Prefixes(chain, 3, forward))
+    leaves(Suffixes(chain, 1, backward))
+    assert [(time, prior) for time, prior in forward.asked] == [(1, None), (2, None), (3, None)]
+    assert [time for time, _ in backward.asked] == [3, 2, 1]
+    for time, prior in backward.asked:
+        np.testing.assert_array_equal(prior, chain.occupancies[time])
+
+
+def test_the_gradient_in_the_root_sums_over_the_values_where_the_root_carries_them():
+    """A secret of the first state lifts the root, unless the walk ends there; a later one does not."""
+    rng = np.random.default_rng(0)
+    for kind, lifted in (("initial", True), ("last", False)):
+        chains = (chain_of(small_case(seed, kind, work=300)) for seed in range(40))
+        chain = next(one for one in chains if one.hidden.horizon > 1 and one.hidden.num_values > 1)
+        label = chain.hidden.label
+        for end in (0, 2):
+            root = Prefixes(chain, end).root()
+            values = label.shape[1] if lifted and end else 1
+            assert root.message.shape[1] == values
+            slope = rng.normal(size=root.message.shape)
+            expected = np.einsum("fzx,xz->fx", slope, label) if values > 1 else slope[:, 0]
+            np.testing.assert_allclose(Prefixes(chain, end).root_slope(slope), expected)

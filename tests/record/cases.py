@@ -1,6 +1,6 @@
 """All cases by name; importing the modules below registers theirs."""
 
-from . import evaluated, kept, measured, proven, searched
+from . import enclosed, evaluated, kept, measured, planned, proven, searched
 from .registry import CASES as CASES
 
-MODULES = (evaluated, measured, searched, proven, kept)
+MODULES = (evaluated, measured, searched, planned, enclosed, proven, kept)

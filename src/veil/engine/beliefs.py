@@ -7,7 +7,9 @@ from jaxtyping import Float, Int
 from ..common.logs import mean_log_ratio_bits
 from .moves import number_keys
 
-_TOLERANCES = (1e-12, 1e-9, 1e-6, 1e-4, 1e-3, 3e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.2, 0.5)
+_SAME = -12.0  # logarithm (base 10) of the tolerance to which beliefs are the same
+_HALVINGS = 8  # of the logarithms from there to 0: a tolerance to 12%
+_MASS_BITS = 2  # histories are merged whose masses differ by less than a factor of 4, which moves the tolerance by 2
 _MIX = np.random.default_rng(0).integers(1, 2**62, size=4096, dtype=np.int64)
 _MOST_NUMBERS = 2**27  # of the beliefs as one table
 
@@ -61,6 +63,9 @@ def merge_beliefs(
 ) -> Int[np.ndarray, " R"]:
     """A cluster for each history: the same group, and beliefs that agree to the smallest tolerance that leaves `most`.
 
+    What merging costs grows with the mass of a history and with the square of how much its belief differs: where not all
+    beliefs can be kept, the tolerance is inverse to the root of the mass, and histories of about the same mass are merged.
+
     **Arguments:** `group`, what must not be merged; the beliefs as entries `(row, state, mass)`, every row having one.
     """
     used, column = number_keys(state, int(state.max(initial=-1)) + 1)
@@ -74,13 +79,26 @@ def merge_beliefs(
     else:
         flat = np.bincount(row * width + column, weights=mass / total[row], minlength=rows * width)
         beliefs = flat.reshape(rows, width)
-    cluster = np.arange(rows)
-    for tolerance in _TOLERANCES:
-        keys = np.column_stack([group, np.round(beliefs / tolerance)]).astype(np.int64)
-        # A random projection tells rows apart as well as the rows do, and sorts far faster.
-        mix = _MIX[: keys.shape[1]] if keys.shape[1] <= len(_MIX) else np.resize(_MIX, keys.shape[1])
-        _, cluster = np.unique(keys @ mix, return_inverse=True)
-        cluster = cluster.ravel()
-        if cluster.max(initial=-1) < most:
-            break
-    return cluster
+    same = _agreeing(beliefs, _SAME, group)
+    _, first = np.unique(same, return_index=True)
+    if len(first) <= most:
+        return same
+    about = np.frexp(np.bincount(same, weights=total))[1] // _MASS_BITS
+    weighted = beliefs[first] * 2.0 ** (_MASS_BITS / 2 * (about - about.max()))[:, None]
+    low, high = _SAME, 0.0
+    cluster = _agreeing(weighted, high, group[first])
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        found = _agreeing(weighted, middle, group[first], about)
+        if found.max() < most:
+            cluster, high = found, middle
+        else:
+            low = middle
+    return cluster[same]
+
+
+def _agreeing(rows: Float[np.ndarray, "R k"], tolerance: float, *apart: np.ndarray) -> Int[np.ndarray, " R"]:
+    """Numbers of rows, the same for those that agree to a tolerance (its logarithm) and in the numbers that keep them apart."""
+    keys = np.column_stack([*apart, np.round(rows / 10.0**tolerance)]).astype(np.int64)
+    # A random projection tells rows apart as well as the rows do, and sorts far faster.
+    return np.unique(keys @ np.resize(_MIX, keys.shape[1]), return_inverse=True)[1].ravel()

@@ -12,6 +12,7 @@ from ..policy.features import FeaturePolicy
 from ..policy.history import HistoryPolicy
 from ..policy.policy import Policy
 from ..policy.tabular import TablePolicy
+from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from ..problem.secrets.trajectory import refuse_path
 from .buffers import keep_pages
@@ -117,23 +118,30 @@ class FollowedChain(Chain):
         return self._followed.chain_parts()
 
 
-def make_chain(problem: Problem, policy: Policy, *, untimed: bool = False, paths: bool = False) -> Chain:
+def make_chain(
+    problem: Problem, policy: Policy, *, pair: str = OWN, untimed: bool = False, paths: bool = False
+) -> Chain:
     """The chain that a policy induces in a problem; every measure works on it.
 
     For a history policy it is a `FollowedChain`, whose `followed` lets measures work time by time instead.
 
-    **Arguments:** `untimed`: whether the caller covers observers without a clock, by `chain.silent`; else they are refused.
-    `paths`: the same for secrets that are whole paths, by `chain.hidden.path`.
+    **Arguments:** `pair`: whose secret and observer count; `untimed`: whether the caller covers observers without a clock, by
+    `chain.silent`; else they are refused. `paths`: the same for secrets that are whole paths, by `chain.hidden.path`.
 
     **Raises:** `InputError` where the policy does not fit the problem, the observer has no clock and needs one, or the
     secret is a whole path and may not be one.
     """
     keep_pages()
+    alone = problem if pair == OWN else problem.pair(pair)
     if not paths:
-        refuse_path(problem.secret_table)
-    if not (untimed and problem.observer.untimed):
-        return _chain_of(policy, problem)
-    chain = _chain_of(policy, problem.with_clock())
+        refuse_path(alone.secret_table)
+    if isinstance(policy, HistoryPolicy) and not alone.observer.untimed:
+        return FollowedChain(follow(problem, policy, pair))
+    if isinstance(policy, Policy):  # pyright: ignore[reportUnnecessaryIsInstance]
+        policy.acting_in(problem, pair)  # refuses a policy that acts on what another observer sees
+    if not (untimed and alone.observer.untimed):
+        return _chain_of(policy, alone)
+    chain = _chain_of(policy, alone.with_clock())
     if chain.followed is not None:
         raise InputError(
             "observer", ["it has no clock (untimed=True), and a history policy reads one: use problem.with_clock()"]

@@ -149,26 +149,26 @@ class UnifilarEntropy:
 
         Without `gradient` the second array is zero.
         """
-        hidden, batch = self.hidden, len(tables)
-        shape = (hidden.num_states, -1, batch)
+        hidden, (batch, steps, _, actions) = self.hidden, tables.shape
+        shape = (hidden.num_states, actions, batch)
         # (T|1, N · A, B): one column a policy
-        weights = np.moveaxis(tables[:, :, hidden.cell], 0, -1).reshape(tables.shape[1], -1, batch)
-        steps = [self._step(weight, gradient) for weight in weights]
+        weights = np.moveaxis(tables[:, :, hidden.cell], 0, -1).reshape(steps, hidden.num_states * actions, batch)
+        laws = [self._step(weight, gradient) for weight in weights]
         ahead, behind = np.zeros((hidden.num_states, batch)), []
         for time in range(hidden.horizon - 1, -1, -1):
             now = 0 if stationary else time
             following = self._moves @ ahead
             behind.append(following)
-            ahead = steps[now][0] + (weights[now] * following).reshape(shape).sum(axis=1)
+            ahead = laws[now][0] + (weights[now] * following).reshape(shape).sum(axis=1)
         bits = self._first_bits + hidden.start @ ahead
-        found = np.zeros((tables.shape[1], *weights.shape[1:]))
+        found = np.zeros(weights.shape)
         occupied = np.repeat(hidden.start[:, None], batch, axis=1)
         for time in range(hidden.horizon if gradient else 0):
             now = 0 if stationary else time
-            here = np.repeat(occupied, weights.shape[1] // hidden.num_states, axis=0)
-            found[now] += here * (steps[now][1] + behind[hidden.horizon - 1 - time])
+            here = np.repeat(occupied, actions, axis=0)
+            found[now] += here * (laws[now][1] + behind[hidden.horizon - 1 - time])
             occupied = self._moves.T @ (here * weights[now])
-        by_state = np.moveaxis(found.reshape(tables.shape[1], *shape), -1, 0)
+        by_state = np.moveaxis(found.reshape(steps, *shape), -1, 0)
         return bits, sum_by_cell(hidden, by_state)
 
     def _step(

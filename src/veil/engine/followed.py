@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 
 from ..common.errors import InputError, TooLargeError
 from ..policy.history import HistoryPolicy
+from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from .hidden import Channel, Hidden, build, one_hot
 from .kernel import make_kernel, num_columns
@@ -57,12 +58,17 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Followed:
-    """All that a policy reaches. `start[i]` is the probability of situation i of time 0."""
+    """All that a policy reaches. `start[i]` is the probability of situation i of time 0.
+
+    Events are those that the observer receives, of which there are `num_first` and `num_events`; the policy may act on others.
+    """
 
     hidden: Hidden
     start: Float[np.ndarray, " n"]
     layers: tuple[Situations, ...]
     steps: tuple[Step, ...]
+    num_first: int
+    num_events: int
 
     def matrices(self) -> list[sp.csr_array]:
         """The steps under the policy, one for each time."""
@@ -93,9 +99,9 @@ class Followed:
         event = np.concatenate([layer.event for layer in self.layers])
         first = self.layers[0]
         places = (np.arange(len(first)), first.event)
-        root = sp.csr_array((self.start, places), shape=(total, num_columns(hidden.first)))
+        root = sp.csr_array((self.start, places), shape=(total, self.num_first))
         places = (np.arange(sizes[0], total), event[sizes[0] :])
-        emission = sp.csr_array((np.ones(total - sizes[0]), places), shape=(total, hidden.num_events))
+        emission = sp.csr_array((np.ones(total - sizes[0]), places), shape=(total, self.num_events))
         value = np.full(total, -1)
         value[begin[split] : begin[split + 1]] = self.layers[split].z
         product = Hidden(
@@ -131,45 +137,58 @@ class Followed:
         return matrices
 
 
-_FOLLOWED: WeakKeyDictionary[HistoryPolicy, WeakKeyDictionary[Problem, Followed]] = WeakKeyDictionary()
+_FOLLOWED: WeakKeyDictionary[HistoryPolicy, WeakKeyDictionary[Problem, dict[str, Followed]]] = WeakKeyDictionary()
 
 
-def follow(problem: Problem, policy: HistoryPolicy) -> Followed:
-    """The situations that a policy reaches in a problem; found once for each policy and problem.
+def follow(problem: Problem, policy: HistoryPolicy, pair: str = OWN) -> Followed:
+    """The situations that a policy reaches in a problem; found once for each policy, problem and pair.
+
+    **Arguments:** `pair`: whose secret and observer count; the policy may act on what others see.
 
     Cost: linear in the transitions between them.
 
     **Raises:** `InputError` where the policy does not fit the problem; `TooLargeError` where they are too many.
     """
-    known = _FOLLOWED.setdefault(policy, WeakKeyDictionary())
-    found = known.get(problem)
-    if found is None:
-        found = known[problem] = _Follower(problem, policy).all()
-    return found
+    known = _FOLLOWED.setdefault(policy, WeakKeyDictionary()).setdefault(problem, {})
+    if pair not in known:
+        known[pair] = _Follower(problem, policy, pair).all()
+    return known[pair]
 
 
 class _Follower:
     """Grows the situations layer by layer."""
 
-    def __init__(self, problem: Problem, policy: HistoryPolicy):
+    def __init__(self, problem: Problem, policy: HistoryPolicy, pair: str):
+        policy.check(problem)
+        together = policy.acting_in(problem, pair)
+        if together is not None:
+            problem = together.joint
+        elif pair != OWN:
+            problem = problem.pair(pair)
         self.problem, self.policy, self.hidden = problem, policy, build(problem)
+        first, later = num_columns(self.hidden.first), self.hidden.num_events
+        self.heard = self.seen = np.arange(first), np.arange(later)
+        self.num_first, self.num_events = first, later
+        if together is not None:
+            view, self.heard = together.view(pair), policy.heard(together)
+            self.seen, self.num_first, self.num_events = (view.first, view.event), view.num_first, view.num_events
         self.moves = Moves.of(self.hidden)
         self.situation = situations(problem, self.hidden)
         self.values = self.hidden.num_values
         self.used = 0
-        policy.check(problem)
 
     def all(self) -> Followed:
         x, event = np.nonzero(self.hidden.root > 0)
-        node = self.policy.first[event]
-        layer, number = self._distinct(0, node, x, np.full(len(x), -1), event)
+        heard = self.heard[0][event]
+        node = np.where(heard < 0, -1, self.policy.first[heard])
+        layer, number = self._distinct(0, node, x, np.full(len(x), -1), self.seen[0][event])
         start = np.bincount(number, weights=self.hidden.root[x, event])
         layers, steps = [layer], []
         for time in range(self.hidden.horizon):
             step, layer = self._step(time, layer)
             steps.append(step)
             layers.append(layer)
-        return Followed(self.hidden, start, tuple(layers), tuple(steps))
+        return Followed(self.hidden, start, tuple(layers), tuple(steps), self.num_first, self.num_events)
 
     def _step(self, time: int, layer: Situations) -> tuple[Step, Situations]:
         moves, actions, here, taken = self.moves, [], [], []
@@ -189,8 +208,9 @@ class _Follower:
                 f" {self.hidden.horizon}: a policy on fewer nodes, or a shorter horizon"
             )
         event = moves.event[move]
-        node = self.policy.following[time][layer.node[pair], event]
-        after, number = self._distinct(time + 1, node, moves.target[move], layer.z[pair], event)
+        heard = self.heard[1][event]
+        node = np.where(heard < 0, -1, self.policy.following[time][layer.node[pair], heard])
+        after, number = self._distinct(time + 1, node, moves.target[move], layer.z[pair], self.seen[1][event])
         return Step(action, pair, number, moves.probability[move]), after
 
     def _distinct(
@@ -203,7 +223,7 @@ class _Follower:
             z = self.hidden.value[x]
         if (node < 0).any():
             raise InputError(_WHERE, [f"it reaches an event at time {time} that its graph holds impossible"])
-        sizes = (self.hidden.num_states, self.values + 1, max(self.hidden.num_events, num_columns(self.hidden.first)))
+        sizes = (self.hidden.num_states, self.values + 1, max(self.num_events, self.num_first))
         key = ((node.astype(np.int64) * sizes[0] + x) * sizes[1] + z + 1) * sizes[2] + event
         found, number = np.unique(key, return_inverse=True)
         rest, event = np.divmod(found, sizes[2])

@@ -81,15 +81,13 @@ def induced_hmm(problem: Problem, policy: Policy) -> InducedHMM:
     **Raises:** `InputError` where the policy does not fit; `TooLargeError` beyond two million states.
     """
     chain = make_chain(problem, policy)
-    layers = 1 if chain.stationary else problem.horizon
-    kinds = len(chain.hidden.channels)
-    size = chain.hidden.num_states
-    opening = not _emits_alike(problem, chain)
     # The opening layer holds the states at time 0, where they emit otherwise than later.
-    blocks = int(opening) + kinds if chain.stationary else 1 + kinds * layers
-    if blocks * size > MOST_STATES:
-        raise TooLargeError(f"the chain would have {blocks * size:,} states, expected at most {MOST_STATES:,}")
-    return _assemble(problem, chain, opening or not chain.stationary, policy.choice_names(problem))
+    opening = not chain.stationary or not _emits_alike(problem, chain)
+    layers = int(opening) + len(chain.hidden.channels) * (1 if chain.stationary else problem.horizon)
+    size = layers * chain.hidden.num_states
+    if size > MOST_STATES:
+        raise TooLargeError(f"the chain would have {size:,} states, expected at most {MOST_STATES:,}")
+    return _assemble(problem, chain, opening, layers, policy.choice_names(problem))
 
 
 def _emits_alike(problem: Problem, chain: Chain) -> bool:
@@ -104,12 +102,11 @@ def _emits_alike(problem: Problem, chain: Chain) -> bool:
     )
 
 
-def _assemble(problem: Problem, chain: Chain, opening: bool, choices: Sequence[str]) -> InducedHMM:
+def _assemble(problem: Problem, chain: Chain, opening: bool, layers: int, choices: Sequence[str]) -> InducedHMM:
     """Layer 0 holds time 0 where it differs; then a layer for each (time, kind of action), or each kind."""
     hidden = chain.hidden
     size, kinds = hidden.num_states, len(hidden.channels)
     times = 1 if chain.stationary else problem.horizon
-    layers = int(opening) + kinds * times
     rows: dict[tuple[int, int], sp.csr_array] = {}
     rewards = np.zeros(layers * size)
     pay = [(chain.weights(time) * hidden.reward).sum(axis=1) for time in range(times)]
@@ -118,7 +115,6 @@ def _assemble(problem: Problem, chain: Chain, opening: bool, choices: Sequence[s
         here = slice(layer * size, (layer + 1) * size)
         if not chain.stationary and time == problem.horizon:
             rows[layer, layer] = sp.csr_array(sp.eye_array(size))
-            rewards[here] = 0.0
             continue
         rewards[here] = pay[time]
         for kind, matrix in enumerate(chain.matrices(time)):

@@ -1,7 +1,8 @@
 """History policies: what to do in each situation, given a node that stands for the observations so far.
 
-The agent must see what the observer sees. Its situation is (model that runs, private memory of the secret, state), with
-the value of the secret once it is settled; it keeps track of all of these from the states it passes through.
+The agent must see what the observer sees, or what the observers of several pairs do. Its situation is (model that runs,
+private memory of the secret, state), with the value of the secret once it is settled; it keeps track of all of these from the
+states it passes through.
 """
 
 # pyright: reportUnnecessaryIsInstance=false
@@ -10,7 +11,7 @@ the value of the secret once it is settled; it keeps track of all of these from 
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -22,6 +23,8 @@ from ..common.checks import SUM_TOLERANCE, Defects
 from ..common.errors import InputError, PolicyFileError
 from ..common.text import parse_json
 from ..common.values import Value
+from ..problem.apart import Apart, apart
+from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from .files import read_table, save_table
 from .player import HistoryPlayer
@@ -78,7 +81,9 @@ class HistoryPolicy(Policy):
     **Arguments:** `first`, `(F,)`, the node after each first event; `following`, for each time `(n, E)`, the node after
     the next event, -1 where it cannot come; `decisions`, for each time the rows; `executable`: False where the rows tell
     apart what the agent does not know. `told_at`: a time at which the node is changed to `told[node, situation]`, which
-    remembers where the agent was then.
+    remembers where the agent was then. `views`: where it acts on what the observers of pairs see, for each of these pairs
+    what its observer receives at each first event `(F,)` and at each later one `(E,)`; by default it acts on what the problem's
+    own observer sees.
 
     **Raises:** `InputError` listing what is not an integer, leads to no node, repeats a key or is not a distribution.
     """
@@ -92,6 +97,7 @@ class HistoryPolicy(Policy):
         executable: bool = True,
         told_at: int | None = None,
         told: Int[np.ndarray, "m C"] | None = None,
+        views: Mapping[str, tuple[Int[np.ndarray, " F"], Int[np.ndarray, " E"]]] | None = None,
     ):
         self.first = _owned(first)
         self.following = tuple(map(_owned, following))
@@ -99,6 +105,7 @@ class HistoryPolicy(Policy):
             Decisions(*map(_owned, (rows.node, rows.situation, rows.value, rows.probabilities))) for rows in decisions
         )
         self.told_at, self.told = told_at, None if told is None else _owned(told)
+        self.views = {name: (_owned(first), _owned(later)) for name, (first, later) in (views or {}).items()}
         self._executable = executable
         _check_content(self)
         self._seal()
@@ -128,6 +135,30 @@ class HistoryPolicy(Policy):
         """How many decisions it makes."""
         return len(self.decisions)
 
+    @property
+    def sees(self) -> tuple[str, ...]:
+        """The pairs whose observers see what it acts on."""
+        return tuple(self.views) or (OWN,)
+
+    def acting_in(self, problem: Problem, pair: str = OWN) -> Apart | None:
+        """See `Policy.acting_in`: the problem of all observers whose observations it acts on, and of that of the pair."""
+        if not self.views and pair == OWN:
+            return None
+        try:
+            return apart(problem, tuple(dict.fromkeys((*self.sees, pair))), secret_of=pair)
+        except InputError as error:
+            known = "what it hides in this pair cannot be told of a policy that acts on observations"
+            raise InputError(f"pair {pair!r}", [f"{known}: {'; '.join(map(str, error.defects))}"]) from error
+
+    def heard(self, together: Apart) -> tuple[Int[np.ndarray, " F"], Int[np.ndarray, " E"]]:
+        """Its own number of each first event and of each later one of a problem from `acting_in`, -1 for others."""
+        if not self.views:
+            return together.view(OWN).first, together.view(OWN).event
+        shown = [together.view(name) for name in self.views]
+        known = list(self.views.values())
+        first = _places([one for one, _ in known], [one.first for one in shown])
+        return first, _places([one for _, one in known], [one.event for one in shown])
+
     def describe(self) -> str:
         """The kind of policy in words."""
         if not self.executable:
@@ -137,18 +168,20 @@ class HistoryPolicy(Policy):
     def more_seen(self) -> str:
         """What its agent must see beside the state; the observations tell the time."""
         told = "" if self.told is None else ", and remembers where it was at one time"
-        return f" and all that the observer sees{told}"
+        seen = f"observers of {' and '.join(self.views)} see" if len(self.views) > 1 else "observer sees"
+        return f" and all that the {seen}{told}"
 
     def check(self, problem: Problem) -> None:
         """Raise `InputError` where sizes or keys do not fit the problem.
 
         That it has a row for all that it reaches, and takes available actions only, is found where it is followed.
         """
-        defects, table, observer = Defects(_SUBJECT), problem.secret_table, problem.observer
+        defects, first = Defects(_SUBJECT), problem.pair(self.sees[0]) if self.views else problem
+        table, observer = first.secret_table, first.observer
         if self.horizon != problem.horizon:
             defects.add(f"it makes {self.horizon} decisions, and the horizon is {problem.horizon}")
         num_first = observer.num_observations if observer.sees_first else 1
-        if len(self.first) != num_first:
+        if len(self.first) != num_first and not self.views:
             defects.add(f"it knows {len(self.first)} first events, and {num_first} can come")
         num_events = observer.num_observations * (problem.num_actions if observer.sees_actions else 1)
         num_situations = len(problem.models) * len(table.memory_names) * problem.num_states
@@ -157,7 +190,7 @@ class HistoryPolicy(Policy):
         for time, (rows, graph) in enumerate(zip(self.decisions, self.following, strict=True)):
             if (width := rows.probabilities.shape[1]) != problem.num_actions:
                 defects.add(f"time {time}: it chooses among {width} actions, and there are {problem.num_actions}")
-            if graph.shape[1] != num_events:
+            if graph.shape[1] != num_events and not self.views:
                 defects.add(f"time {time}: it knows {graph.shape[1]} events, and there are {num_events}")
             if rows.situation.max(initial=-1) >= num_situations:
                 defects.add(f"time {time}: situation {rows.situation.max()} does not exist: there are {num_situations}")
@@ -181,7 +214,10 @@ class HistoryPolicy(Policy):
                 _SUBJECT,
                 ["it acts on what the agent does not know (agent_knows=False): it can be evaluated, not executed"],
             )
-        return HistoryPlayer(problem, self, seed=seed, model=model)
+        if not self.views:
+            return HistoryPlayer(problem, self, seed=seed, model=model)
+        together = apart(problem, self.sees)
+        return HistoryPlayer(together.joint, self, seed=seed, model=model, heard=self.heard(together))
 
     def memory_span(self, time: int) -> int:
         """How many steps around a time of the secret it remembers more than it does further away.
@@ -196,9 +232,8 @@ class HistoryPolicy(Policy):
         """Write the policy to a safetensors file, complete or not at all; the same policy gives the same bytes."""
         arrays = self._arrays()
         shapes = [[array.dtype.str, *array.shape] for array in arrays]
-        head = json.dumps(
-            {"executable": self.executable, "horizon": self.horizon, "told_at": self.told_at, "arrays": shapes}
-        )
+        said = {"executable": self.executable, "horizon": self.horizon, "told_at": self.told_at, "arrays": shapes}
+        head = json.dumps(said | ({"sees": list(self.views)} if self.views else {}))
         content = b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)
         save_table(path, f"history {head}", np.frombuffer(content, dtype=np.uint8))
 
@@ -215,10 +250,12 @@ class HistoryPolicy(Policy):
         arrays = [self.first, *self.following]
         for rows in self.decisions:
             arrays += [rows.node, rows.situation, rows.value, rows.probabilities]
-        return arrays if self.told is None else [*arrays, self.told]
+        arrays += [] if self.told is None else [self.told]
+        return [*arrays, *(part for view in self.views.values() for part in view)]
 
     def _content(self) -> tuple[str, list[np.ndarray]]:
-        return f"history, executable {self.executable}, told at {self.told_at}", self._arrays()
+        sees = f", sees {json.dumps(list(self.views))}" if self.views else ""
+        return f"history, executable {self.executable}, told at {self.told_at}{sees}", self._arrays()
 
     def _arguments(self) -> dict[str, object]:
         return {
@@ -228,6 +265,7 @@ class HistoryPolicy(Policy):
             "executable": self.executable,
             "told_at": self.told_at,
             "told": self.told,
+            "views": self.views,
         }
 
     def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
@@ -255,21 +293,31 @@ def history_from(head: str, packed: np.ndarray, path: str | Path) -> HistoryPoli
             count = math.prod(shape) * dtype.itemsize
             arrays.append(np.frombuffer(content[begin : begin + count], dtype=dtype).reshape(shape))
             begin += count
-        if begin != len(content) or len(arrays) != 1 + 5 * horizon + (told_at is not None):
+        sees, rest = described.get("sees", []), arrays[1 + horizon :]
+        told = rest[4 * horizon : 4 * horizon + (told_at is not None)]
+        if begin != len(content) or len(arrays) != 1 + 5 * horizon + (told_at is not None) + 2 * len(sees):
             raise ValueError(f"{len(content)} bytes in {len(arrays)} arrays")
-        rest = arrays[1 + horizon :]
+        parts = rest[4 * horizon + len(told) :]
         return HistoryPolicy(
             arrays[0],
             arrays[1 : 1 + horizon],
             [Decisions(*rest[4 * time : 4 * time + 4]) for time in range(horizon)],
             executable=described["executable"],
             told_at=told_at,
-            told=None if told_at is None else arrays[-1],
+            told=told[0] if told else None,
+            views={name: (parts[2 * number], parts[2 * number + 1]) for number, name in enumerate(sees)},
         )
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError) as error:
         if isinstance(error, InputError):
             raise
         raise PolicyFileError(f"{path} cannot be read as a history policy: {error}") from None
+
+
+def _places(known: list[Int[np.ndarray, " n"]], wanted: list[Int[np.ndarray, " m"]]) -> Int[np.ndarray, " m"]:
+    """The number of each wanted tuple among known ones, -1 where there is none; the tuples are columns."""
+    number = {one: place for place, one in enumerate(zip(*(part.tolist() for part in known), strict=True))}
+    found = zip(*(part.tolist() for part in wanted), strict=True)
+    return np.array([number.get(one, -1) for one in found], dtype=np.int64)
 
 
 def _owned(array: np.ndarray) -> np.ndarray:
@@ -293,6 +341,7 @@ def _check_content(policy: HistoryPolicy) -> None:
     if not isinstance(policy.executable, bool):
         defects.add(f"executable is {policy.executable!r}, expected True or False")
     _check_telling(policy, defects)
+    _check_views(policy, defects)
     for array, dimensions, what in (
         (policy.first, 1, "the first nodes"),
         *((table, 2, f"the graph at time {time}") for time, table in enumerate(policy.following)),
@@ -322,6 +371,19 @@ def _check_telling(policy: HistoryPolicy, defects: Defects) -> None:
         defects.add("told_at and told are given one without the other")
     elif when is not None and (isinstance(when, bool) or not isinstance(when, int) or not 0 <= when <= policy.horizon):
         defects.add(f"told_at is {when!r}, expected a time from 0 to {policy.horizon}")
+
+
+def _check_views(policy: HistoryPolicy, defects: Defects) -> None:
+    """Note every view that is not one event of an observer for each event of the policy, and events that none tells apart."""
+    sizes = len(policy.first), *{table.shape[-1] for table in policy.following}
+    for name, parts in policy.views.items():
+        fits = isinstance(name, str) and all(one.ndim == 1 and one.dtype.kind == "i" for one in parts)
+        if not fits or (*map(len, parts),)[: len(sizes)] != sizes:
+            defects.add(f"what it sees of {name!r} is not one whole number for each of its events")
+            return
+    for parts in zip(*policy.views.values(), strict=True):
+        if len(set(zip(*(one.tolist() for one in parts), strict=True))) < len(parts[0]):
+            defects.add("what it sees of several observers does not tell its events apart")
 
 
 def _check_graph(policy: HistoryPolicy, defects: Defects) -> None:

@@ -189,9 +189,17 @@ class TablePlayer(Player):
 class HistoryPlayer(Player):
     """A run of a history policy: the node that the events led to, and the agent's own situation."""
 
-    def __init__(self, problem: Problem, policy: "HistoryPolicy", *, seed: int, model: int | None):
+    def __init__(
+        self,
+        problem: Problem,
+        policy: "HistoryPolicy",
+        *,
+        seed: int,
+        model: int | None,
+        heard: tuple[np.ndarray, np.ndarray] | None = None,
+    ):
         super().__init__(problem, policy.horizon, seed)
-        self._policy = policy
+        self._policy, self._heard = policy, heard  # by what number the policy knows each event
         (self._model, *_) = _possible_models(problem, model)
         self._node = self._value = -1
 
@@ -200,7 +208,11 @@ class HistoryPlayer(Player):
     ) -> tuple[Float[np.ndarray, " n"], tuple[int, ...]]:
         problem, policy, table, time = self.problem, self._policy, self.problem.secret_table, self._time
         event = max(self._event(observation, reached), 0)  # nothing received is the one event there is
-        node = int(policy.following[time - 1][self._node, event] if time else policy.first[event])
+        if self._heard is not None:
+            event = int(self._heard[time > 0][event])
+        node = -1
+        if event >= 0:
+            node = int(policy.following[time - 1][self._node, event] if time else policy.first[event])
         value = self._value
         if time == table.time:
             value = int(table.label[self._model if len(table.label) > 1 else 0, secret, reached])

@@ -8,6 +8,8 @@ import numpy as np
 
 from ..common.errors import VeilError
 from ..common.values import Value
+from ..problem.apart import Apart
+from ..problem.pairs import OWN, find_pair, refuse_other_observer
 from ..problem.problem import Problem
 from .files import content_hash
 from .memories import PolicyMemory
@@ -65,6 +67,17 @@ class Policy(Value, ABC):
     def on(self, problem: Problem) -> "Policy":
         """The policy as it acts in a problem: itself, and of a `FeaturePolicy` its table there."""
         return self
+
+    def acting_in(self, problem: Problem, pair: str = OWN) -> Apart | None:
+        """Where what the observer of a pair sees is not all that the policy acts on: the problem of both together.
+
+        It has the secret of the pair. None where `problem.pair(pair)` alone is enough.
+
+        **Raises:** `InputError` where the policy acts on observations, and what it hides in the pair cannot be told.
+        """
+        if self.needs_observations and pair != OWN:
+            refuse_other_observer(find_pair(pair, problem.pairs))
+        return None
 
     @abstractmethod
     def check(self, problem: Problem) -> None:

@@ -1,4 +1,7 @@
-"""Pairs of one secret whose observers do not share what they see, as one problem, and what each of them sees in it."""
+"""Pairs of one secret whose observers do not share what they see, as one problem, and what each of them sees in it.
+
+Measures and proofs work on such a problem where an agent acts on what some observers see and the bits of one of them count.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,6 +11,7 @@ from jaxtyping import Int
 
 from ..common.errors import InputError
 from .observer import Observer
+from .pairs import OWN, find_pair
 from .problem import Problem
 from .together import Together, shared_parts
 
@@ -30,16 +34,18 @@ class View:
 class Apart:
     """Some pairs of a problem: `joint` has the observer who receives what all of theirs do, each independently given the state.
 
-    **Attributes:** `names` of the pairs; `joint`, without pairs; `observers` of the pairs.
+    **Attributes:** `names` of the pairs; `joint`, without pairs; `observers` of the pairs, each once; `places`: which of them
+    the observer of each pair is.
     """
 
     names: tuple[str, ...]
     joint: Problem
     observers: tuple[Observer, ...]
+    places: tuple[int, ...]
 
     @cached_property
     def views(self) -> tuple[View, ...]:
-        """What each observer sees."""
+        """What the observer of each pair sees."""
         joint, parts = self.joint.observer, np.array(shared_parts(*self.observers))
         events = joint.num_observations * (self.joint.num_actions if joint.sees_actions else 1)
         action, seen = np.divmod(np.arange(events), joint.num_observations)
@@ -49,29 +55,48 @@ class Apart:
             shown = parts[seen, number] + (size * action if own.sees_actions else 0)
             first = (parts[:, number], size) if joint.sees_first else (np.zeros(1, dtype=np.int64), 1)
             found.append(View(first[0], shown, first[1], size * (self.joint.num_actions if own.sees_actions else 1)))
-        return tuple(found)
+        return tuple(found[place] for place in self.places)
+
+    def view(self, name: str) -> View:
+        """What the observer of one of the pairs sees."""
+        return self.views[self.names.index(name)]
 
 
-def apart(problem: Problem, names: tuple[str, ...]) -> Apart:
+def apart(problem: Problem, names: tuple[str, ...], secret_of: str | None = None) -> Apart:
     """The pairs of these names as one problem; of one name alone it is `problem.pair(name)`.
+
+    A pair without an observer of its own has that of the problem, who receives one sequence of observations; every other
+    observer receives its own.
+
+    **Arguments:** `secret_of`: the pair whose secret the problem has, the first by default.
 
     **Raises:** `InputError` where there is no such pair, where several have different secrets or one a belief, where the secret
     of several is a whole path, and where `Together` refuses their observers.
     """
     alone = [problem.pair(name) for name in names]
-    if len(names) == 1:
-        return Apart(names, alone[0], (alone[0].observer,))
-    for name in names:
-        if name not in alike(problem, names):
+    joint = alone[0] if secret_of is None else problem.pair(secret_of)
+    known = alike(problem, names)
+    for name, one in zip(names, alone, strict=True):
+        if name not in known and not (name == secret_of and same_rows(one, alone[0])):
             raise InputError(
                 f"pair {name!r}", ["a bound over all policies is known for pairs of one secret, without a belief"]
             )
-    if alone[0].secret_table.path is not None:
+    if len(names) == 1:
+        return Apart(names, joint, (joint.observer,), (0,))
+    if joint.secret_table.path is not None:
         raise InputError(
             "pairs", ["a bound over all policies is known for a secret with one value, not for a whole path"]
         )
-    observers = tuple(one.observer.replace(sensors=None) for one in alone)  # sensors of one name may belong to several
-    return Apart(names, alone[0].replace(observer=Together(*observers), agent_sees_observations=False), observers)
+    watching = {_observer_of(problem, name): one.observer for name, one in zip(names, alone, strict=True)}
+    observers = [one.replace(sensors=None) for one in watching.values()]  # sensors of one name may belong to several
+    places = [list(watching).index(_observer_of(problem, name)) for name in names]
+    joint = joint.replace(observer=Together(*observers), agent_sees_observations=False)
+    return Apart(names, joint, tuple(observers), tuple(places))
+
+
+def _observer_of(problem: Problem, name: str) -> str:
+    """The pair that an observer belongs to: the problem's own, where a pair has none."""
+    return OWN if name == OWN or find_pair(name, problem.pairs).observer is None else name
 
 
 def alike(problem: Problem, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -81,10 +106,21 @@ def alike(problem: Problem, names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name for name in names if name not in beliefs and _same_secret(problem.pair(name), first))
 
 
+def same_rows(one: Problem, other: Problem) -> bool:
+    """Whether what a history policy knows of its secret is the same in two problems over one model, with other labels.
+
+    That is the value too from the time on at which it is settled, so that only secrets of time T may differ.
+    """
+    mine, theirs = one.secret_table, other.secret_table
+    late = mine.time == theirs.time == one.horizon and mine.path is None and theirs.path is None
+    return _same_secret(one, other) or (late and _same_tables(one, other, "memory_start", "memory_step", "weights"))
+
+
 def _same_secret(one: Problem, other: Problem) -> bool:
     """Whether two problems over one model have the same secret, whatever it is called."""
-    mine, theirs = one.secret_table, other.secret_table
-    return mine.time == theirs.time and all(
-        np.array_equal(getattr(mine, name), getattr(theirs, name))
-        for name in ("label", "memory_start", "memory_step", "path", "weights")
-    )
+    same = one.secret_table.time == other.secret_table.time
+    return same and _same_tables(one, other, "label", "memory_start", "memory_step", "path", "weights")
+
+
+def _same_tables(one: Problem, other: Problem, *names: str) -> bool:
+    return all(np.array_equal(getattr(one.secret_table, name), getattr(other.secret_table, name)) for name in names)

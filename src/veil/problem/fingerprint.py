@@ -55,7 +55,7 @@ def write_content(problem: Problem, write: Callable[[bytes], object]) -> None:
     for constraint in problem.further:
         _write_constraint(writer, constraint)
     for pair in problem.pairs:
-        _write_pair(writer, pair, problem.pair(pair.name))
+        _write_pair(writer, pair, problem.pair(pair.name), problem)
 
 
 class _Writer:
@@ -149,6 +149,12 @@ def _write_observer(writer: _Writer, observer: Observer) -> None:
     _write_schedule(writer, observer)
 
 
+def _observer_hash(observer: Observer) -> str:
+    digest = hashlib.sha256()
+    _write_observer(_Writer(digest.update), observer)
+    return digest.hexdigest()
+
+
 def _write_schedule(writer: _Writer, observer: Observer) -> None:
     """What an observer that depends on time, or has no clock, adds; the silent observation decides its meaning then."""
     if observer.times is not None:
@@ -189,10 +195,12 @@ def _write_constraint(writer: _Writer, constraint: LinearConstraint) -> None:
     writer.floats("constraint: discount", constraint.discount)
 
 
-def _write_pair(writer: _Writer, pair: Pair, alone: Problem) -> None:
+def _write_pair(writer: _Writer, pair: Pair, alone: Problem, problem: Problem) -> None:
     writer.text("pair", pair.name)
     _write_threshold(writer, pair.min, "pair: min")
     _write_threshold(writer, pair.max, "pair: max")
+    if pair.observer is not None and _observer_hash(pair.observer) == _observer_hash(problem.observer):
+        writer.integer("pair: apart", 1)  # who looks the same, and receives other observations
     _write_observer(writer, alone.observer)
     _write_secret(writer, alone.secret_table)
     if pair.belief is not None:

@@ -167,8 +167,6 @@ class SparsePrefixes:
         degree = step.degree[block.column]
         total = int(degree.sum())
         self.products += total
-        if total <= _AT_ONCE:
-            return [block]
         sums = np.cumsum(degree)[block.indptr[1:] - 1]
         cuts = np.unique(np.searchsorted(sums, np.arange(_AT_ONCE, total + _AT_ONCE, _AT_ONCE)) + 1)
         cuts = np.unique(np.concatenate([[0], np.minimum(cuts, len(block)), [len(block)]]))

@@ -12,6 +12,7 @@ from ...common.errors import InputError, PolicyFileError
 from ...engine.followed import follow
 from ...engine.hidden import event_name
 from ...policy.history import Decisions, HistoryPolicy
+from ...problem.apart import Apart, apart
 from ...problem.problem import Problem
 from ..documents import Part
 from .tables import FORM, MOST_NUMBERS, Count, NamedTable, Names, Row, distinct, filled_tables
@@ -45,6 +46,13 @@ class Told(Part):
     changes: list[Change]
 
 
+class SeenPart(Part):
+    """What the observer of a pair receives at each first event of the policy, and at each later one, by number."""
+
+    first: list[Count]
+    events: list[Count]
+
+
 class HistoryRow(Part):
     """What a row of the tables is for."""
 
@@ -68,6 +76,7 @@ class HistoryHeader(Part):
     nodes: list[Count]
     graph: list[Step]
     told: Told | None = None
+    sees: dict[str, SeenPart] = Field({})
     rows: list[list[HistoryRow]]
 
 
@@ -77,6 +86,10 @@ def named_history(problem: Problem, policy: HistoryPolicy) -> tuple[dict[str, ob
     **Raises:** `InputError` where the policy does not fit the problem.
     """
     follow(problem, policy)  # refuses a policy that does not fit
+    together = apart(problem, policy.sees) if policy.views else None
+    first_events, events = _named_events(problem, policy, together)
+    problem = problem if together is None else together.joint
+    sees = {name: {"first": first.tolist(), "events": later.tolist()} for name, (first, later) in policy.views.items()}
     names = [distinct([_row_name(problem, *place) for place in _places(rows)]) for rows in policy.decisions]
     header: dict[str, object] = {
         "format": FORM,
@@ -85,11 +98,12 @@ def named_history(problem: Problem, policy: HistoryPolicy) -> tuple[dict[str, ob
         "executable": policy.executable,
         "horizon": policy.horizon,
         "actions": list(problem.model.actions.all()),
-        "first_events": [_event(problem, event, 0) for event in range(len(policy.first))],
-        "events": [_event(problem, event, 1) for event in range(policy.following[0].shape[1] if policy.horizon else 0)],
+        "first_events": first_events,
+        "events": events,
         "nodes": [len(table) for table in policy.following],
-        "graph": _graph(problem, policy),
+        "graph": _graph(policy, first_events, events),
         **_told(problem, policy),
+        **({"sees": sees} if sees else {}),
         "rows": [
             [
                 {"row": name, "node": node, "situation": situation, "value": value}
@@ -134,7 +148,10 @@ def history_of_tables(
         for some, table in zip(header.rows, tables, strict=True)
     ]
     told_at, told = (None, None) if header.told is None else (header.told.time, _told_array(header.told, path))
-    return HistoryPolicy(first, following, decisions, executable=header.executable, told_at=told_at, told=told)
+    views = {name: (np.array(one.first), np.array(one.events)) for name, one in header.sees.items()}
+    return HistoryPolicy(
+        first, following, decisions, executable=header.executable, told_at=told_at, told=told, views=views
+    )
 
 
 def _put_step(step: Step, first: np.ndarray, following: list[np.ndarray], header: HistoryHeader, place: str) -> None:
@@ -170,14 +187,32 @@ def _event(problem: Problem, event: int, time: int) -> Event:
     return list(seen) if isinstance(seen, tuple) else seen
 
 
-def _graph(problem: Problem, policy: HistoryPolicy) -> list[dict[str, object]]:
+def _named_events(problem: Problem, policy: HistoryPolicy, together: Apart | None) -> tuple[list[Event], list[Event]]:
+    """The names of the policy's first and later events; those of several observers are as `Together` names them."""
+    later = policy.following[0].shape[1] if policy.horizon else 0
+    if together is None:
+        return [_event(problem, event, 0) for event in range(len(policy.first))], [
+            _event(problem, event, 1) for event in range(later)
+        ]
+    found: tuple[list[Event], list[Event]] = [], []
+    for time, (names, size, heard) in enumerate(
+        zip(found, (len(policy.first), later), policy.heard(together), strict=True)
+    ):
+        names += [f"impossible event {number}" for number in range(size)]
+        for event, number in enumerate(heard.tolist()):
+            if number >= 0:
+                names[number] = _event(together.joint, event, time)
+    return found
+
+
+def _graph(policy: HistoryPolicy, first: list[Event], events: list[Event]) -> list[dict[str, object]]:
     """The steps `{"time": t, "from": node, "event": event, "to": node}`; those of time T come after the last decision."""
     steps: list[dict[str, object]] = []
     tables: list[Int[np.ndarray, "n E"]] = [policy.first[None], *policy.following]
     for time, table in enumerate(tables):
         for node, event in np.argwhere(table >= 0).tolist():
             source, to = node if time else None, int(table[node, event])
-            steps.append({"time": time, "from": source, "event": _event(problem, event, time), "to": to})
+            steps.append({"time": time, "from": source, "event": (events if time else first)[event], "to": to})
     return steps
 
 

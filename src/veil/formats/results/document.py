@@ -73,6 +73,7 @@ class PairPart(Part):
     met: bool = Field(description="Whether the bits are within the bounds.")
     price_bits: Number = Field(description="The bits that one more bit of the bound would cost.")
     loss_bits: Number = Field(None, description="The loss of an observer who may be wrong; null where it is right.")
+    loss_std_error: Number = Field(0.0, description="Standard error of a sampled loss, else 0.")
 
 
 class AnswerPart(Part):
@@ -90,7 +91,7 @@ class AnswerPart(Part):
     goal: str = Field(description="opaque or transparent.")
     objective: str = Field(description="entropy, leakage or guess.")
     task: str = Field("", description="The sum that was maximised beside the objective or under min_opacity, if any.")
-    task_value: Number = Field(None, description="The value of that sum, exact.")
+    task_value: Number = Field(None, description="The value of that sum, exact but for bits in it that are sampled.")
     detail: str = Field(description="Further remarks on the search.")
     price_bits: Number = Field(description="The bits that one more unit of return would cost.")
     constraints: list[ConstraintPart] = Field([], description="Every constraint; that on the return is the first.")

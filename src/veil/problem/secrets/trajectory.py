@@ -76,7 +76,7 @@ def refuse_path(table: SecretTable) -> None:
         raise InputError(
             "secret",
             [
-                "it is a whole path (veil.Trajectory), which this does not cover: measure with veil.opacity or"
+                "it is a whole path (veil.Trajectory), which this does not cover: measure with veil.opacity, or with"
                 " veil.opacity_gradient (method='exact' or 'sampled'), plan with veil.solve (method='ascent' or 'game')"
             ],
         )

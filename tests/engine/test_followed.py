@@ -1,0 +1,224 @@
+"""What a history policy reaches: against plain pushing of distributions, and policies whose graph does not fit."""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import pytest
+
+import veil
+from tests.engine.passes import joint_of
+from tests.paths import all_runs
+from tests.problem.test_constraints import make_problem
+from veil.engine import followed as module
+from veil.engine.chain import make_chain
+from veil.engine.followed import follow
+from veil.engine.hidden import build
+from veil.game.pairs import FullHistory
+from veil.game.solve import solve_game
+from veil.policy.history import Decisions, HistoryPolicy
+
+
+def history_case() -> tuple[veil.Problem, HistoryPolicy]:
+    problem = make_problem(min_return=None, horizon=2)
+    return problem, solve_game(problem, FullHistory(), gap=0.05, iterations=3).policy(problem)
+
+
+def test_situations_of_each_time_are_distinct_and_their_steps_are_distributions():
+    problem, policy = history_case()
+    found, hidden = follow(problem, policy), build(problem)
+    assert follow(problem, policy) is found
+    assert len(found.layers) == problem.horizon + 1 == len(found.steps) + 1
+    assert found.start.sum() == pytest.approx(1)
+    for time, (layer, occupied) in enumerate(zip(found.layers, found.occupancies(), strict=True)):
+        keys = list(zip(layer.node.tolist(), layer.x.tolist(), layer.z.tolist(), layer.event.tolist(), strict=True))
+        assert len(set(keys)) == len(keys) == len(layer)
+        assert sorted(keys) == keys
+        assert occupied.sum() == pytest.approx(1)
+        settled = time >= hidden.split_time
+        np.testing.assert_array_equal(layer.z, hidden.value[layer.x] if settled else np.full(len(layer), -1))
+        np.testing.assert_allclose(layer.choice.sum(axis=1), 0.0 if time == problem.horizon else 1.0)
+    for matrix in found.matrices():
+        np.testing.assert_allclose(matrix.sum(axis=1), 1.0)
+    np.testing.assert_allclose(np.bincount(found.layers[0].x, found.start, hidden.num_states), hidden.start)
+
+
+def test_what_is_earned_is_discounted_and_ends_with_what_the_last_state_is_worth():
+    problem, policy = history_case()
+    found = follow(problem, policy)
+    terminal = np.arange(found.hidden.num_states, dtype=float)
+    total = 0.0
+    for time, (layer, occupied) in enumerate(zip(found.layers, found.occupancies(), strict=True)):
+        for chance, x, choice in zip(occupied, layer.x, layer.choice, strict=True):
+            paid = terminal[x] if time == problem.horizon else choice @ found.hidden.reward[x]
+            total += problem.discount**time * chance * paid
+    assert found.earned(terminal) == pytest.approx(total)
+
+
+def test_a_graph_that_holds_impossible_what_happens_is_refused():
+    problem, policy = history_case()
+    for time in range(problem.horizon):
+        following = [np.array(table) for table in policy.following]
+        following[time][:] = -1
+        wrong = HistoryPolicy(policy.first, following, policy.decisions)
+        with pytest.raises(
+            veil.InputError, match=f"it reaches an event at time {time + 1} that its graph holds impossible"
+        ):
+            follow(problem, wrong)
+    with pytest.raises(veil.InputError, match="it reaches an event at time 0 that its graph holds impossible"):
+        follow(problem, HistoryPolicy(np.full_like(policy.first, -1), policy.following, policy.decisions))
+
+
+def test_a_state_without_a_row_is_named():
+    problem, policy = history_case()
+    chosen = policy.decisions[0]
+    kept = chosen.situation != chosen.situation[0]
+    fewer = type(chosen)(*(part[kept] for part in (chosen.node, chosen.situation, chosen.value, chosen.probabilities)))
+    wrong = HistoryPolicy(policy.first, policy.following, [fewer, *policy.decisions[1:]])
+    name = problem.model.states[int(chosen.situation[0])]
+    with pytest.raises(veil.InputError, match=f"time 0: it has no row for state '{name}' in node"):
+        follow(problem, wrong)
+
+
+def test_as_many_transitions_as_are_allowed(monkeypatch: pytest.MonkeyPatch):
+    problem, policy = history_case()
+    total = sum(len(step.here) for step in follow(problem, policy).steps)
+    for most in (total, total - 1):
+        monkeypatch.setattr(module, "_FOLLOWED", WeakKeyDictionary())  # nothing is known of the policy
+        monkeypatch.setattr(module, "_MOST_NUMBERS", most)
+        if most == total:
+            assert follow(problem, policy).start.sum() == pytest.approx(1)
+            continue
+        with pytest.raises(veil.TooLargeError, match=rf"more than {most:,} transitions by time 2 of 2"):
+            follow(problem, policy)
+
+
+SECRETS = {
+    "last": veil.LastState({0}),
+    "middle": veil.StateAt(1, {0}),
+    "first": veil.InitialState({"a": [0], "b": [1, 2]}),
+}
+
+
+def full_history(problem: veil.Problem, rng: np.random.Generator, told_at: int | None = None) -> HistoryPolicy:
+    """A random policy with a node for each history; at `told_at` each node splits by the state, which it then remembers."""
+    hidden = build(problem)
+    states, events, nodes = problem.num_states, hidden.num_events, hidden.root.shape[1]
+    first, following, decisions, told = np.arange(nodes), [], [], None
+    for time in range(problem.horizon + 1):
+        if time == told_at:
+            told = np.arange(nodes * states).reshape(nodes, states)
+            nodes *= states
+        if time == problem.horizon:
+            break
+        values = range(hidden.num_values) if time >= hidden.split_time else (-1,)
+        keys = np.array([(n, s, z) for n in range(nodes) for s in range(states) for z in values])
+        rows = rng.dirichlet(np.ones(problem.num_actions), size=len(keys))
+        decisions.append(Decisions(keys[:, 0], keys[:, 1], keys[:, 2], rows))
+        following.append(np.arange(nodes * events).reshape(nodes, events))
+        nodes *= events
+    return HistoryPolicy(first, following, decisions, told_at=told_at, told=told)
+
+
+def chosen(problem: veil.Problem, policy: HistoryPolicy) -> Callable[[Sequence[int], Sequence[object]], np.ndarray]:
+    """What a policy does after states and events, read off its graph."""
+    hidden, symbols = build(problem), problem.observer.num_observations
+
+    def number(event: object) -> int:
+        return event[0] * symbols + event[1] if isinstance(event, tuple) else max(int(event), 0)  # type: ignore[call-overload]
+
+    def choice(path: Sequence[int], seen: Sequence[object]) -> np.ndarray:
+        node = int(policy.first[number(seen[0])])
+        for time in range(len(path)):
+            if time == policy.told_at:
+                assert policy.told is not None
+                node = int(policy.told[node, path[time]])
+            if time + 1 < len(path):
+                node = int(policy.following[time][node, number(seen[time + 1])])
+        time = len(path) - 1
+        value = int(hidden.value[path[hidden.split_time]]) if time >= hidden.split_time else -1
+        rows = policy.decisions[time]
+        row = rows.find(node, path[-1], value)
+        assert row is not None
+        return rows.probabilities[row]
+
+    return choice
+
+
+@pytest.mark.parametrize("told_at", [None, 0, 1, 2])
+@pytest.mark.parametrize("secret", SECRETS)
+def test_every_run_of_a_policy_on_histories(secret: str, told_at: int | None):
+    """The joint table, the law of the states at each time, and the return, against all runs one by one."""
+    watchers: tuple[dict[str, Any], ...] = ({}, {"sees_initial": False}, {"sees_actions": True})
+    for number, watcher in enumerate(watchers):
+        rng = np.random.default_rng(number)
+        moves, emissions = rng.dirichlet(np.ones(3), size=(3, 2)), np.array([[0.5, 0.5], [1.0, 0.0], [0.2, 0.8]])
+        moves[0, 0] = [0.0, 0.4, 0.6]
+        model = veil.Model(moves, rng.normal(size=(3, 2)), [0.0, 0.3, 0.7], 0.9, rng.normal(size=3))
+        problem = veil.Problem(
+            model, veil.Observer(emissions, **watcher), SECRETS[secret], 2, agent_sees_observations=True
+        )
+        policy = full_history(problem, rng, told_at)
+        runs = all_runs(problem, chosen(problem, policy))
+        found, hidden = follow(problem, policy), build(problem)
+        expected = np.zeros((3, 3))
+        for (path, _), weight in runs.items():
+            expected[np.arange(3), list(path)] += weight
+        for time, occupied in enumerate(found.occupancies()):
+            np.testing.assert_allclose(np.bincount(found.layers[time].x, occupied, 3), expected[time], atol=1e-14)
+        joint: dict[tuple, np.ndarray] = defaultdict(partial(np.zeros, hidden.num_values))
+        symbols = problem.observer.num_observations
+        for (path, seen), weight in runs.items():
+            events = tuple(one[0] * symbols + one[1] if isinstance(one, tuple) else max(one, 0) for one in seen)  # type: ignore[call-overload]
+            joint[events][hidden.value[path[hidden.split_time]]] += weight
+        events, rows = joint_of(make_chain(problem, policy))
+        assert {tuple(one) for one in events.tolist()} == set(joint)
+        for one, row in zip(events.tolist(), rows, strict=True):
+            np.testing.assert_allclose(row, joint[tuple(one)], atol=1e-14)
+        earned = sum(weight * 0.9**2 * model.terminal_rewards[path[-1]] for (path, _), weight in runs.items())
+        for time in range(2):
+            shorter = all_runs(problem.replace(horizon=time, secret=veil.LastState({0})), chosen(problem, policy))
+            earned += 0.9**time * sum(
+                weight * chosen(problem, policy)(path, seen) @ model.rewards[path[-1]]
+                for (path, seen), weight in shorter.items()
+            )
+        assert found.earned(hidden.terminal) == pytest.approx(earned, abs=1e-12)
+
+
+def test_an_action_that_is_not_available_is_named():
+    """Of two states in which it takes one, the first."""
+    moves = np.full((3, 2, 3), 1 / 3)
+    moves[1, 0] = moves[2, 1] = 0.0
+    model = veil.Model(moves, np.zeros((3, 2)), 0, available=[[True, True], [False, True], [True, False]])
+    problem = veil.Problem(model, veil.Observer(np.ones((3, 1))), veil.LastState({0}), 2, agent_sees_observations=True)
+    policy = full_history(problem, np.random.default_rng(0))
+    with pytest.raises(veil.InputError, match="time 1: state 's1' takes action 'a0', which is not available there"):
+        follow(problem, policy)
+
+
+def test_of_several_states_without_a_row_the_first_is_named():
+    problem = veil.Problem(
+        veil.Model(np.full((3, 1, 3), 1 / 3), np.zeros((3, 1)), [0.0, 0.5, 0.5]),
+        veil.Observer(np.ones((3, 1))), veil.LastState({0}), 1, agent_sees_observations=True,
+    )  # fmt: skip
+    policy = full_history(problem, np.random.default_rng(0))
+    rows = policy.decisions[0]
+    fewer = Decisions(*(part[:1] for part in (rows.node, rows.situation, rows.value, rows.probabilities)))
+    wrong = HistoryPolicy(policy.first, policy.following, [fewer])
+    with pytest.raises(veil.InputError, match="time 0: it has no row for state 's1' in node 0, which it reaches"):
+        follow(problem, wrong)
+
+
+@pytest.mark.parametrize("told_at", [0, 1])
+def test_what_the_graph_holds_impossible_stays_so_where_the_policy_is_told_its_place(told_at: int):
+    model = veil.Model(np.full((2, 1, 2), 0.5), np.zeros((2, 1)), [0.5, 0.5])
+    problem = veil.Problem(model, veil.Observer(np.eye(2)), veil.LastState({0}), 2, agent_sees_observations=True)
+    policy = full_history(problem, np.random.default_rng(0), told_at)
+    first, following = policy.first.copy(), [table.copy() for table in policy.following]
+    (following[0][0] if told_at else first)[1] = -1  # the second event after the first, or at once
+    wrong = HistoryPolicy(first, following, policy.decisions, told_at=told_at, told=policy.told)
+    with pytest.raises(veil.InputError, match=f"an event at time {told_at} that its graph holds impossible"):
+        follow(problem, wrong)

@@ -1,0 +1,169 @@
+"""Moves of the hidden chain and the layers that they lead through, against loops over all of them."""
+
+from collections import defaultdict
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import veil
+from tests.engine.chains import chain_of, on_sparse_kernel, small_case
+from veil.engine import moves as module
+from veil.engine.hidden import Hidden, build, one_hot
+from veil.engine.moves import Layer, Moves, labelled, number_keys, number_true, situations, transitions
+
+CASES = [(kind, seed, fixed)
+         for kind in ("last", "at", "initial", "automaton", "model")
+         for seed, fixed in enumerate(({}, {"sees_actions": True}, {"on_actions": True}))]  # fmt: skip
+
+
+def hidden_of(kind: str, seed: int, fixed: dict[str, bool], *, sparse: bool = False) -> Hidden:
+    chain = chain_of(small_case(seed, kind, work=300, **fixed))
+    return on_sparse_kernel(chain).hidden if sparse else chain.hidden
+
+
+def all_moves(hidden: Hidden) -> dict[tuple[int, int], list[tuple[int, int, float]]]:
+    """`(x', event, probability)` of each (action, x), in order."""
+    kernel = np.asarray(
+        hidden.kernel.stacked.toarray() if hidden.kernel.is_sparse else hidden.kernel.stacked  # pyright: ignore[reportAttributeAccessIssue]
+    ).reshape(hidden.num_states, -1, hidden.num_states)
+    found = defaultdict(list)
+    for action in range(kernel.shape[1]):
+        channel = next(one for one in hidden.channels if one.actions[action])
+        for x, target, event in np.ndindex(hidden.num_states, hidden.num_states, hidden.num_events):
+            chance = kernel[x, action, target] * channel.emission[target, event]
+            if chance > 0:
+                found[action, x].append((target, event, chance))
+    return found
+
+
+def layer_of(hidden: Hidden, *, settled: bool) -> Layer:
+    """Some pairs of node and hidden state, in order, with values of the secret where they are settled."""
+    rng = np.random.default_rng(hidden.num_states)
+    pairs = [(node, x) for node in range(3) for x in range(hidden.num_states) if rng.random() < 0.7] or [(0, 0)]
+    node, x = (np.array(part, dtype=np.int32) for part in zip(*pairs, strict=True))
+    z = rng.integers(0, hidden.num_values, len(pairs)) if settled else np.full(len(pairs), -1)
+    return Layer(node, x, z.astype(np.int32))
+
+
+@pytest.mark.parametrize(("kind", "seed", "fixed"), CASES)
+def test_every_move_with_its_event(kind: str, seed: int, fixed: dict[str, bool]):
+    for sparse in (False, True):
+        hidden = hidden_of(kind, seed, fixed, sparse=sparse)
+        found, expected = Moves.of(hidden), all_moves(hidden)
+        assert found.num_events == hidden.num_events
+        assert found.degree.shape == (hidden.reward.shape[1], hidden.num_states)
+        for (action, x), degree in np.ndenumerate(found.degree):
+            part = slice(found.begin[action, x], found.begin[action, x] + degree)
+            listed = list(zip(found.target[part].tolist(), found.event[part].tolist(), strict=True))
+            assert listed == [one[:2] for one in expected[action, x]]
+            np.testing.assert_allclose(found.probability[part], [one[2] for one in expected[action, x]])
+        assert found.degree.sum() == len(found.target)
+        action, source, target, chance = transitions(hidden)
+        assert len(set(zip(action.tolist(), source.tolist(), target.tolist(), strict=True))) == len(chance)
+        assert (chance > 0).all()
+        sums = np.zeros(found.degree.shape)
+        np.add.at(sums, (action, source), chance)
+        np.testing.assert_allclose(sums[found.degree > 0], 1.0)
+
+
+@pytest.mark.parametrize(("kind", "seed", "fixed"), CASES)
+def test_the_step_from_a_layer(kind: str, seed: int, fixed: dict[str, bool]):
+    """Which events can follow, the next layer in order, and a row for each action and pair."""
+    hidden = hidden_of(kind, seed, fixed)
+    hidden = replace(hidden, labels=one_hot(np.arange(hidden.num_states) % 2, 2))  # every state has a value
+    moves, every = Moves.of(hidden), all_moves(hidden)
+    actions, nodes = hidden.reward.shape[1], 3
+    table = np.random.default_rng(seed).integers(0, 4, (nodes, hidden.num_events))
+    for split in range(3):
+        placed, time = replace(hidden, split_time=split), 1
+        layer = layer_of(placed, settled=split <= time)
+        assert moves.count(layer) == sum(len(every[a, int(x)]) for a in range(actions) for x in layer.x)
+        possible = np.zeros((nodes, hidden.num_events), dtype=bool)
+        rows: list[dict[tuple[int, int, int], float]] = []
+        for action in range(actions):
+            pair, move = moves.entries(layer, action)
+            listed = [(p, m) for p, x in enumerate(layer.x) for m in range(moves.begin[action, x],
+                      moves.begin[action, x] + moves.degree[action, x])]  # fmt: skip
+            assert list(zip(pair.tolist(), move.tolist(), strict=True)) == listed
+            for node, x, z in zip(layer.node.tolist(), layer.x.tolist(), layer.z.tolist(), strict=True):
+                row: dict[tuple[int, int, int], float] = defaultdict(float)
+                for target, event, chance in every[action, x]:
+                    possible[node, event] = True
+                    value = z if split <= time else int(placed.value[target]) if split == time + 1 else -1
+                    row[int(table[node, event]), target, value] += chance
+                rows.append(row)
+        np.testing.assert_array_equal(moves.possible(layer, nodes), possible)
+        after, step = moves.advance(placed, time, layer, table)
+        keys = list(zip(after.node.tolist(), after.x.tolist(), after.z.tolist(), strict=True))
+        assert keys == sorted({key for row in rows for key in row})
+        assert step.shape == (actions * len(layer), len(after))
+        expected = np.array([[row.get(key, 0.0) for key in keys] for row in rows])
+        np.testing.assert_allclose(step.toarray(), expected)
+        assert step.nnz == np.count_nonzero(expected)
+
+
+def test_the_value_is_read_off_at_the_secrets_time():
+    hidden = replace(hidden_of("last", 0, {}), split_time=2)
+    hidden = replace(hidden, labels=one_hot(np.arange(hidden.num_states) % 2, 2))
+    layer = layer_of(hidden, settled=True)
+    assert set(labelled(hidden, 1, layer).z.tolist()) == {-1}
+    np.testing.assert_array_equal(labelled(hidden, 2, layer).z, layer.x % 2)
+    assert labelled(hidden, 3, layer) is layer
+    nowhere = replace(hidden, labels=one_hot(np.full(hidden.num_states, -1), 2))
+    with pytest.raises(AssertionError, match="without a value"):
+        labelled(nowhere, 2, layer)
+    some = replace(hidden, labels=one_hot(np.where(np.arange(hidden.num_states) == layer.x[0], -1, 0), 2))
+    with pytest.raises(AssertionError, match="without a value"):
+        labelled(some, 2, layer)
+
+
+def test_layers_are_equal_where_all_pairs_are():
+    one = Layer(np.array([0, 1]), np.array([2, 3]), np.array([-1, -1]))
+    assert one.equals(Layer(one.node.copy(), one.x.copy(), one.z.copy()))
+    assert not one.equals(Layer(one.node[:1], one.x[:1], one.z[:1]))
+    for changed in ("node", "x", "z"):
+        parts = {name: getattr(one, name) + (name == changed) for name in ("node", "x", "z")}
+        assert not one.equals(Layer(**parts))
+
+
+@pytest.mark.parametrize("table", [True, False])
+def test_numbers_of_keys(table: bool, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "_TABLE_NUMBERS", 10 if table else 9)
+    found, number = number_keys(np.array([7, 0, 9, 7, 0]), 10)
+    assert (found.tolist(), number.tolist()) == ([0, 7, 9], [1, 0, 2, 1, 0])
+
+
+def test_numbers_of_what_is_true():
+    assert number_true(np.array([[True, False], [True, True]])).tolist() == [[0, -1], [1, 2]]
+
+
+@pytest.mark.parametrize("kind", ["automaton", "model", "last", "at"])
+def test_the_situation_behind_a_hidden_state(kind: str):
+    """Where the agent knows model and memory, its cells are the situations; else both follow from the way to a state."""
+    seen = set()
+    for seed in range(12):
+        problem = small_case(seed, kind, work=300).problem
+        secret = problem.secret
+        if isinstance(secret, veil.Automaton | veil.WhichModel):
+            problem = problem.replace(secret=replace(secret, agent_knows=True))
+            hidden = build(problem)
+            np.testing.assert_array_equal(situations(problem, hidden), hidden.cell)
+            seen |= set(hidden.cell.tolist())
+        else:
+            hidden = build(problem)
+            np.testing.assert_array_equal(situations(problem, hidden), hidden.state)
+    assert len(seen) > 4 or kind in ("last", "at")
+
+
+@pytest.mark.parametrize("actions", [1, 2, 3])
+def test_the_last_pair_of_action_and_state_may_have_no_move(actions: int):
+    """An action that is not available in the last of four states, and in a problem of one action no such pair."""
+    moves, available = np.full((4, actions, 4), 0.25), np.ones((4, actions), dtype=bool)
+    if actions > 1:
+        moves[3, -1], available[3, -1] = 0.0, False
+    model = veil.Model(moves, np.zeros((4, actions)), 0, available=available)
+    hidden = build(veil.Problem(model, veil.Observer(np.ones((4, 1))), veil.LastState({0}), 1))
+    found = Moves.of(hidden)
+    np.testing.assert_array_equal(found.degree, 4 * available.T)
+    assert found.begin[-1, -1] == 16 * actions - 4
