@@ -1,5 +1,7 @@
 """The attack that is played: as often right as theory says, honest about its confidence, and what a wrong belief costs."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,8 @@ from tests.random_problems import KINDS, Case
 from veil.measure import attack as module
 from veil.measure import loss
 from veil.measure.attack import attack
-from veil.measure.attack_result import Estimate, fano_error
+from veil.measure.attack_result import Attack, CalibrationBin, Estimate, Mistake, fano_error
+from veil.measure.result import Opacity
 from veil.policy.memory import MemoryPolicy
 
 
@@ -373,3 +376,118 @@ def test_settings_that_make_no_sense_are_refused_together():
     assert [defect.split()[0] for defect in caught.value.defects] == ["episodes", "seed", "bins", "traces"]
     with pytest.raises(veil.InputError, match="observer_believes, policy: its table"):
         attack(case.problem, case.policy, observer_believes=veil.MarkovPolicy(np.ones((99, 1))))
+
+
+# Boundaries
+
+
+def test_the_smallest_settings_are_good_and_the_defaults_are_those_of_the_documents():
+    case = small_case(0, "last")
+    found = attack(case.problem, case.policy, 2, seed=0, bins=1, traces=0)
+    assert (found.episodes, found.traces, len(found.calibration)) == (2, (), 1)
+    assert len(attack(case.problem, case.policy, 3).traces) == 3  # no more than there are runs
+    usual = attack(case.problem, case.policy)
+    assert (usual.episodes, usual.seed, len(usual.traces)) == (10_000, 0, 5)
+    assert repr(usual) == f"Attack({case.problem.name!r}, 10,000 runs: right in {usual.accuracy.value:.4f})"
+    assert usual.error == 1 - usual.accuracy.value
+    assert usual.calibration[0].high - usual.calibration[0].low == pytest.approx((1 - 1 / 2) / 10)
+
+
+def test_values_that_tie_are_guessed_alike_and_others_are_not():
+    chances = module.guess_chances(np.array([[0.5, 0.5 - 1e-10, 0.0], [0.5, 0.5 - 1e-8, 0.0], [0.0, 0.2, 0.8]]))
+    np.testing.assert_array_equal(chances, [[0.5, 0.5, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+
+
+def test_runs_fall_into_the_bins_of_their_confidence():
+    """Of two values, from 1/2 to 1 in halves: an edge belongs to the bin above, the last one to the last bin."""
+    confidence = np.array([0.5, 0.6, 0.75, 0.9, 1.0])
+    right = np.array([0.0, 1.0, 0.5, 1.0, 1.0])
+    low, high = module._calibration(confidence, right, 2, 2)
+    assert (low.low, low.high, low.count, low.claimed, low.achieved) == (0.5, 0.75, 2, pytest.approx(0.55), 0.5)
+    assert (high.low, high.high, high.count) == (0.75, 1.0, 3)
+    assert (high.claimed, high.achieved) == (pytest.approx(2.65 / 3), pytest.approx(2.5 / 3))
+    (only,) = module._calibration(np.ones(4), np.ones(4), 3, 1)
+    assert (only.low, only.high, only.count) == (pytest.approx(2 / 3), 1.0, 4)
+    first, last = module._calibration(np.array([0.3, 0.9]), np.ones(2), 2, 4)  # rounding below the least
+    assert (first.low, first.high, last.low) == (0.25, 0.625, 0.625)
+    (below,) = module._calibration(np.array([0.5 - 1e-16, 0.5]), np.ones(2), 2, 2)
+    assert below.count == 2
+
+
+def test_an_estimate_of_one_value_says_nothing_of_its_error():
+    one, two = Estimate.of(np.array([0.25]), 0.5), Estimate.of(np.array([0.0, 1.0]), None)
+    assert (one.value, one.std_error, one.exact) == (0.25, np.inf, 0.5)
+    assert (float(two), two.std_error) == (0.5, pytest.approx(0.5))
+    assert str(one) == "0.2500 ± inf (exact: 0.5000)"
+    assert str(two) == "0.5000 ± 0.5"
+
+
+def scored(finite: Estimate | None, infinite: Estimate, calibration: tuple = ()) -> Attack:
+    """An attack of four runs with these numbers."""
+    known = Opacity(0.5, 0.5, 0.5, prior_bits=1.0, method="sampled", num_sequences=4)
+    half, zero = Estimate(0.5, 0.1), Estimate(0.25, 0.1)
+    return Attack(
+        "p",
+        ("a", "b"),
+        4,
+        0,
+        half,
+        0.5,
+        np.array([0.5, 0.75]),
+        finite,
+        infinite,
+        zero,
+        known,
+        0.1,
+        calibration,
+        (),
+        None,
+    )
+
+
+def test_the_log_loss_is_infinite_where_the_truth_was_ruled_out():
+    finite = Estimate(0.75, 0.1, 0.7)
+    met = scored(finite, Estimate(0.0, 0.0, 0.0))
+    assert (met.cross_entropy_bits, met.exact_cross_entropy_bits) == (0.75, 0.7)
+    assert "log loss     0.7500 ± 0.1 (exact: 0.7000) bits; opacity" in met.summary()
+    assert "(Fano's inequality, estimated opacity)" in met.summary()
+    rare = scored(finite, Estimate(0.0, 0.0, 1e-6))  # in no run, yet possible
+    assert (rare.cross_entropy_bits, rare.exact_cross_entropy_bits) == (0.75, np.inf)
+    assert "infinite: the true value had been ruled out in 0.0000" in rare.summary()
+    some = scored(finite, Estimate(0.25, 0.1, None))
+    assert (some.cross_entropy_bits, some.exact_cross_entropy_bits) == (np.inf, None)
+    every = scored(None, Estimate(1.0, 0.0, 1.0))
+    assert (every.cross_entropy_bits, every.exact_cross_entropy_bits) == (np.inf, np.inf)
+    assert "infinite: the true value had been ruled out in every run" in every.summary()
+
+
+def test_the_calibration_error_is_the_mean_over_the_runs():
+    bins = (CalibrationBin(0.5, 0.75, 1, 0.6, 1.0), CalibrationBin(0.75, 1.0, 3, 0.9, 0.7))
+    found = scored(None, Estimate(0.0, 0.0), bins)
+    assert found.expected_calibration_error == pytest.approx((0.4 + 3 * 0.2) / 4)
+    assert "differ by 0.2500 on average (2 bins)" in found.summary()
+
+
+def test_fano_at_its_ends():
+    assert fano_error(2.0, 2) == 0.5  # more than there is
+    assert fano_error(1.0, 1) == 0
+    assert fano_error(-1.0, 3) == 0
+    assert 0 < fano_error(1e-9, 2) < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("finite", "sampled", "exact", "words"),
+    [
+        (Estimate(0.25, 0.1), 0.25, 0.2, "costs the observer 0.2500 ± 0.1 bits (exact: 0.2000); one that knows"),
+        (Estimate(0.25, 0.1), 0.25, None, "costs the observer 0.2500 ± 0.1 bits; one that knows"),
+        (Estimate(0.25, 0.1), np.inf, np.inf, "0.2500 ± 0.1 bits over the runs not ruled out (exact: inf); one that"),
+        (None, np.inf, None, "costs the observer infinitely many bits; one that knows the policy is correct in 0.8"),
+    ],
+)
+def test_what_a_wrong_assumption_costs_in_words(
+    finite: Estimate | None, sampled: float, exact: float | None, words: str
+):
+    mistake = Mistake(finite_bits=finite, sampled_bits=sampled, exact_bits=exact, knowing_accuracy=Estimate(0.8, 0.1))
+    found = replace(scored(Estimate(0.75, 0.1), Estimate(0.0, 0.0)), mistake=mistake)
+    assert words in found.summary()
+    assert mistake.bits == (sampled if exact is None else exact)

@@ -2,13 +2,16 @@
 
 import itertools
 import math
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 import veil
 from tests.engine.chains import central_differences, chain_of, on_sparse_kernel, small_cases, total_of
+from tests.marks import chequered
 from tests.random_problems import Case
+from veil.common.clock import OutOfTime, Stop
 from veil.engine import clustering
 from veil.engine.chain import Chain, make_chain
 from veil.engine.joint import JointWalk
@@ -205,8 +208,7 @@ def test_five_to_the_eleven_sequences_are_bracketed():
 
 
 @pytest.mark.parametrize("timed", [False, True], ids=["markov", "timed"])
-@pytest.mark.parametrize("reveal", [True, False], ids=["lower", "upper"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "reveal"), chequered(KINDS, [True, False]))
 def test_the_slope_of_either_end_is_that_of_central_differences(kind: str, reveal: bool, timed: bool):
     steep, rng = 0, np.random.default_rng(0)
     for case in small_cases(8, kind, work=500, timed=timed):
@@ -283,3 +285,154 @@ def test_the_slope_of_a_pruned_window_keeps_to_the_time_limit(monkeypatch: pytes
     bracket_gradient(make_chain(problem, veil.MarkovPolicy.uniform(problem)), Budget(time_limit=100.0), width=0.0)
     assert len(limits) > 2
     assert all(map(math.isfinite, limits))
+
+
+# The course of windows
+
+
+def test_bounds_keep_the_better_of_either_end():
+    first = Bounds(0.25, 0.75, 3, 10, walked=3)
+    better = first.improved(0.5, 0.8, 4, 20)
+    assert (better.lower, better.upper, better.width) == (0.5, 0.75, 0.25)
+    assert (better.radius, better.num_sequences, better.walked, better.merged) == (4, 20, 4, 0.0)
+    merged = better.improved(0.4, 0.7, 8, 30, merged=1e-6)
+    assert (merged.lower, merged.upper, merged.radius, merged.walked, merged.merged) == (0.5, 0.7, 8, 4, 1e-6)
+    pruned = better.improved(0.4, 0.7, 8, 30, pruned_below=1e-6)
+    assert (pruned.walked, pruned.pruned_below) == (8, 1e-6)
+
+
+def test_windows_grow_by_half_of_what_the_pace_asks_for():
+    """Each step halves the width from 1: of the 12 steps to a 4096th, half are taken at a time."""
+    wanted = 1 / 4096 / bracket._WINDOW_SHARE
+    course = bracket._Course(wanted)
+    assert course.steps(2, 1.0) == bracket._STRIDE  # no pace is known
+    assert course.steps(6, 1 / 16) == 4  # 8 steps are left
+    assert course.steps(10, 1 / 256) == 2
+    assert course.steps(12, 1 / 1024) == 1
+    assert course.steps(13, 1 / 2048) == 1  # half of one, rounded up
+    assert course.steps(14, 1 / 4096) == 0
+    slow = bracket._Course(wanted)
+    slow.steps(1, 1.0)
+    assert slow.steps(2, 0.999) == 2 * bracket._STRIDE  # no more than that at once
+    assert slow.steps(2, 0.9) == bracket._STRIDE  # the same window again
+    assert slow.steps(3, 0.9) == bracket._STRIDE  # no narrower
+    whole = bracket._Course(0.0)
+    assert [whole.steps(radius, 0.0) for radius in (1, 2)] == [bracket._STRIDE] * 2  # nothing is narrow enough
+    assert [whole.steps(radius, width) for radius, width in ((3, 0.5), (7, 0.25))] == [bracket._STRIDE] * 2
+
+
+def test_an_outlook_is_the_pace_of_the_last_windows():
+    outlook = bracket._Outlook(1e-3, 20)
+    assert outlook.next_seconds == outlook.seconds(0) == 0
+    outlook.add(0.4, 1.0)
+    assert outlook.next_seconds == 0
+    outlook.add(0.2, 2.0)
+    assert outlook.next_seconds == 4.0
+    assert outlook.seconds(2) == 0
+    outlook.add(0.1, 4.0)
+    assert outlook.next_seconds == 8.0
+    assert outlook.seconds(2) == pytest.approx(4.0 * 2**7)  # seven halvings to a thousandth
+    assert outlook.seconds(18) == pytest.approx(4.0 * 2**2)  # the horizon ends two steps on
+    assert outlook.seconds(20) == 4.0
+    outlook.add(0.1, 1.0)  # quicker than before: no cheaper is expected
+    assert outlook.next_seconds == 1.0
+    assert bracket._Outlook(1.0, 20).seconds(0) == 0
+    done = bracket._Outlook(0.1, 20)
+    for seconds in (1.0, 2.0, 4.0):
+        done.add(0.1, seconds)
+    assert done.seconds(3) == 4.0  # the width is reached
+    endless = bracket._Outlook(0.0, 10**6)
+    for width, seconds in ((0.4, 1.0), (0.4, 1e3), (0.4, 1e6)):
+        endless.add(width, seconds)
+    assert 1e9 < endless.seconds(0) <= 1e12  # no further than any time limit
+    quick = bracket._Outlook(1e-3, 20)
+    quick.add(0.4, 0.001)
+    quick.add(0.2, 0.04)
+    assert quick.next_seconds == pytest.approx(0.04 * 2)  # what took no time tells nothing
+
+
+def test_the_words_of_a_window():
+    assert bracket.window_text(Bounds(0, 1, 3, 5)) == "windows of 3 steps around the secret's time"
+    assert bracket.window_text(Bounds(0, 1, 3, 5, merged=1e-9)).endswith(
+        "time, with histories merged that nearly agree"
+    )
+
+
+@pytest.mark.parametrize(("walked", "radius", "late"), [(5, 5, 0), (5, 2, 1), (2, 0, 1), (5, 0, 2)])
+def test_a_gradient_that_is_late_is_that_of_a_window_three_steps_narrower(
+    walked: int, radius: int, late: int, monkeypatch: pytest.MonkeyPatch
+):
+    chain, asked = chain_of(next(iter(small_cases(1, "last")))), []
+
+    def gradient(_: Chain, **given: Any) -> tuple[float, np.ndarray]:
+        asked.append(given)
+        if len(asked) <= late:
+            raise OutOfTime(Stop.TIME_LIMIT)
+        return 0.0, np.full(2, float(given["radius"]))
+
+    monkeypatch.setattr(bracket, "end_gradient", gradient)
+    best = Bounds(0.1, 0.2, walked, 7, pruned_below=1e-8, walked=walked)
+    if late == 2:
+        with pytest.raises(veil.TooLargeError, match="outgrew its time limit"):
+            bracket.bracket_slope(chain, best, NO_LIMIT)
+        return
+    found, slope = bracket.bracket_slope(chain, best, NO_LIMIT)
+    assert slope.tolist() == [radius, radius]
+    assert ("the gradient is that of" in found.reason) == (radius < walked)
+    assert all(one["prune_below"] == 1e-8 and one["reveal"] for one in asked)
+    assert (found.lower, found.upper, found.num_sequences) == (0.1, 0.2, 7)
+
+
+@pytest.mark.parametrize(("lost", "walks"), [(0.0, 1), (1e-6, 1), (2e-5, 2), (0.1, 2), (0.2, 1)])
+def test_pruning_ends_where_it_is_reached_or_hopeless(lost: float, walks: int):
+    """What is left out counts little below a tenth of the width, and too much above a tenth of a bit."""
+    asked: list[float] = []
+
+    class Pair:
+        def evaluate(self, budget: Budget, below: float, *, spread: bool) -> tuple[float, float, float, int]:
+            asked.append(below)
+            return 0.4, 0.6, lost if len(asked) == 1 else 0.0, 9
+
+    found = list(bracket._pruned(cast(Any, Pair()), NO_LIMIT, Bounds(0.3, 0.7, 2, 5), 3, 1e-4))
+    assert asked == list(bracket._PRUNINGS[:walks])
+    assert (found[0].lower, found[0].upper, found[0].pruned_below) == (0.4, 0.6, bracket._PRUNINGS[0])
+    assert len(found) == 1  # the second is no better
+    assert not list(bracket._pruned(cast(Any, Pair()), NO_LIMIT, Bounds(0.4, 0.6, 2, 5), 3, 1e-4))
+
+
+@pytest.mark.parametrize(("charged", "finer"), [(0.2, (0.8 * 0.6 * 0.2 / 0.2) ** 2), (100.0, 0.05), (0.1, None)])
+def test_clusters_are_finer_where_they_charge_more_than_their_share_of_the_width(
+    charged: float, finer: float | None, monkeypatch: pytest.MonkeyPatch
+):
+    """The bounds are 0.2 bits apart, of which merging may cost 0.6: beyond, by the square of what is too much."""
+    asked: list[float] = []
+
+    class Whole:
+        def is_whole(self, chain: Chain) -> bool:
+            return True
+
+    class Pair:
+        window = Whole()
+
+        def evaluate(self, budget: Budget, *, clusters: Any, spread: bool) -> tuple[float, float, float, int]:
+            asked.append(clusters.threshold)
+            return 0.4, 0.6, charged if len(asked) == 1 else 0.0, 9
+
+    chain = chain_of(next(iter(small_cases(1, "last"))))
+    monkeypatch.setattr(bracket.Stakes, "of", lambda *_: None)
+    monkeypatch.setattr(bracket._Pair, "around", lambda *_: Pair())
+    (found,) = bracket._merged(chain, NO_LIMIT, Bounds(0.0, 1.0, 2, 5), 3, 1e-9)  # the second walk is no better
+    assert (found.lower, found.upper, found.merged) == (0.4, 0.6, bracket._CLUSTER_SHARE)
+    assert asked[1:] == ([] if finer is None else [pytest.approx(bracket._CLUSTER_SHARE * finer * found.width)])
+
+
+def test_an_upper_bound_without_rare_histories_counts_what_they_may_hide():
+    """A window of the whole horizon forgets nothing: what is left out is all that its upper end lacks."""
+    left_out = 0.0
+    for case in small_cases(10, "last", work=1_000):
+        chain = chain_of(case)
+        pair = bracket._Pair.around(chain, chain.hidden.horizon + 1, NO_LIMIT.clock)
+        lower, upper, lost, _ = pair.evaluate(NO_LIMIT, 0.05)
+        assert lower <= total_of(JointWalk(chain)) <= upper
+        left_out += lost
+    assert left_out > 0.1

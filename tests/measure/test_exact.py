@@ -11,6 +11,7 @@ from tests.engine.chains import chain_of, small_cases
 from tests.random_problems import KINDS
 from veil.engine.chain import make_chain
 from veil.engine.joint import JointWalk
+from veil.engine.size import TreeSize
 from veil.measure import exact
 from veil.measure.exact import Budget, EntropyObjective, exact_gradient, exact_opacity, prepare
 
@@ -266,3 +267,47 @@ def test_merging_reaches_a_horizon_of_thousands():
     found = veil.opacity(problem, veil.MarkovPolicy.uniform(problem), method="exact", merge_tolerance=1e-9)
     assert found.bits == 0
     assert found.prior_bits == pytest.approx(0.9182958340544896, abs=1e-12)
+
+
+# Words and limits of a refusal
+
+
+def test_sizes_and_times_in_words():
+    assert exact._bytes(2**29) == "0.5 GiB"
+    assert exact._bytes(2**29 - 2**20) == "511.0 MiB"
+    assert exact._bytes(3 * 2**29) == "1.5 GiB"
+    assert exact._duration(599.4) == "599 s"
+    assert exact._duration(600) == "0.2 h"
+    assert exact._duration(5400) == "1.5 h"
+    assert exact._duration(1e6) == "0.032 years"
+    assert exact._duration(31_557_600 * 120) == "1.2e+02 years"
+
+
+def test_a_tree_that_just_fits_is_not_refused():
+    chain = chain_of(next(iter(small_cases(1, "last", work=1_000))))
+    hidden = chain.hidden
+    size = TreeSize(1000.0, True, 0, "prefixes", rows=10.0, kept_rows=2.0**20)
+    kept = 3 * 8 * hidden.num_states * 2**20
+    events = 2 * 1000 * (8 * hidden.num_values + 4 * (hidden.horizon + 1))
+    seconds = size.seconds(chain, gradient=False)
+    exact.refuse_if_too_large(chain, size, Budget(kept, seconds))
+    exact.refuse_if_too_large(chain, size, Budget(kept + events, seconds), keep_events=True)
+    exact.refuse_if_too_large(chain, size, Budget(2**20, seconds / 2, merge_tolerance=1e-9))
+    exact.refuse_if_too_large(chain, size, Budget(kept, 3 * seconds), gradient=True)
+    with pytest.raises(veil.TooLargeError, match="memory_bytes=… to allow more"):
+        exact.refuse_if_too_large(chain, size, Budget(kept - 1, seconds))
+    with pytest.raises(veil.TooLargeError, match="memory_bytes=… to allow more"):
+        exact.refuse_if_too_large(chain, size, Budget(kept + events - 1, seconds), keep_events=True)
+    with pytest.raises(veil.TooLargeError, match="time_limit=… to allow more"):
+        exact.refuse_if_too_large(chain, size, Budget(kept, seconds * 0.999))
+    with pytest.raises(veil.TooLargeError, match="1,000 observation sequences over"):
+        exact.refuse_if_too_large(chain, size, Budget(kept, 2.99 * seconds), gradient=True)
+
+
+def test_a_budget_takes_its_limits_themselves():
+    assert Budget(2**20, merge_tolerance=0.0).memory_bytes == 2**20
+    assert Budget().time_limit == 300
+    assert Budget().memory_bytes == 2**31
+    half = Budget(time_limit=1e9).share(0.5)
+    assert half.time_limit == pytest.approx(5e8, rel=1e-3)
+    assert half.clock.time_limit == half.time_limit

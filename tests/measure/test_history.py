@@ -2,14 +2,17 @@
 
 import importlib
 import random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import veil
 from tests.game.plain_game import play_history
 from tests.policy.test_history import play
 from tests.random_problems import random_spec, to_policy, to_problem
+from veil.common.clock import Clock
 from veil.engine.chain import make_chain
 from veil.engine.hidden import build, event_name
 from veil.engine.moves import situations
@@ -58,7 +61,7 @@ def test_a_bracket_holds_the_exact_value(seed):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_few_histories_kept_apart_still_give_bounds(seed, monkeypatch):
-    module = importlib.import_module("veil.measure.history")
+    module = importlib.import_module("veil.measure.merged")
     monkeypatch.setattr(module, "_FIRST_MOST", 2)
     monkeypatch.setattr(module, "_LARGEST_MOST", 2)
     _, problem, _, policy = case(seed)
@@ -167,3 +170,37 @@ def test_over_an_infinite_horizon_it_plays_on_optimally():
     forever = problem.replace(model=paying, return_over="infinite", horizon=3)
     result = solve_game(forever, gap=1e-2, iterations=50)
     assert veil.expected_return(forever, result.policy(forever)) == pytest.approx(result.expected_return, abs=1e-10)
+
+
+def test_histories_by_each_event_have_a_mass():
+    """Two histories, three situations after them, the last two of one event; a product that is rounded to 0 is left out."""
+    module = importlib.import_module("veil.measure.history")
+    messages = sp.csr_array(np.array([[0.5, 1e-200], [0.25, 0.25]]))
+    matrix = sp.csr_array(np.array([[0.5, 0.5, 0.0], [0.0, 0.5, 1e-200]]))
+    followed = SimpleNamespace(layers=[None, SimpleNamespace(event=np.array([0, 2, 2]))], num_events=3)
+    row, column, mass = module._extended(followed, messages, matrix, 0)
+    entries = dict(zip(zip(row.tolist(), column.tolist(), strict=True), mass.tolist(), strict=True))
+    assert entries == {(0, 0): 0.25, (2, 1): 0.25, (3, 0): 0.125, (5, 1): 0.25, (5, 2): pytest.approx(2.5e-201)}
+
+
+def test_histories_of_no_decisions_are_the_first_events():
+    problem = veil.gallery.load("paper-initial-state", horizon=0).replace(min_return=None)
+    policy = solve_game(problem).policy(problem)
+    found = veil.opacity(problem, policy, "bracket")
+    exact = veil.opacity(problem, policy, "exact")
+    assert found.num_sequences == exact.num_sequences == int(build(problem).root.any(axis=0).sum())
+    assert found.lower == pytest.approx(exact.bits, abs=1e-12)
+    assert found.upper == pytest.approx(exact.bits, abs=1e-12)
+
+
+def test_without_time_nothing_is_merged_and_the_prior_bounds_it():
+    _, problem, _, policy = case(0)
+    budget = Budget()
+    object.__setattr__(budget, "clock", Clock(0.0))
+    followed = make_chain(problem, policy).followed
+    assert followed is not None
+    found = importlib.import_module("veil.measure.history").history_bracket(followed, budget, 0.0)
+    prior = veil.opacity(problem, policy, "exact").prior_bits
+    assert (found.lower, found.num_sequences) == (0.0, 0)
+    assert (found.upper, found.prior_bits) == (pytest.approx(prior, abs=1e-12), pytest.approx(prior, abs=1e-12))
+    assert prior > 0.1

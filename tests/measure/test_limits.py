@@ -99,14 +99,20 @@ def test_a_sample_that_ran_out_of_time_says_how_far_it_came(ticks: Ticks):
 
 def test_a_gradient_of_fewer_sequences_is_weighted_by_their_number(ticks: Ticks):
     """On one possible sequence a draw knows all: any number of them gives the gradient of all."""
-    model = veil.Model(np.array([[[0.5, 0.5]], [[0.5, 0.5]]]), np.zeros((2, 1)), 0)
+    model = veil.Model(np.array([[[0.75, 0.25], [0.25, 0.75]]] * 2), np.zeros((2, 2)), 0)
     problem = veil.Problem(model, veil.Observer(np.ones((2, 1))), veil.LastState({0}), 4)
-    chain = make_chain(problem, veil.MarkovPolicy.uniform(problem))
+    chain = make_chain(problem, veil.MarkovPolicy(np.full((2, 2), [0.75, 0.25])))
     whole, slope = sampled_gradient(chain, sequences=50_000)
     budget = Budget(time_limit=40.0)
     part, found = sampled_gradient(chain, sequences=50_000, clock=budget.clock, partial=True)
     assert part.num_sequences < whole.num_sequences
+    assert np.abs(slope).max() > 0.1
     np.testing.assert_allclose(found, slope, rtol=1e-12)
+
+
+def test_a_gradient_that_must_be_whole_is_not_given_in_part(ticks: Ticks):
+    with pytest.raises(OutOfTime):
+        sampled_gradient(noisy(5), sequences=10**6, clock=Budget(time_limit=40.0).clock)
 
 
 def test_the_limit_covers_all_trees_of_one_call(ticks: Ticks):

@@ -302,3 +302,33 @@ def test_an_unknown_silent_observation_is_a_users_fault():
     problem = veil.gallery.load("two-rooms")
     with pytest.raises(veil.InputError, match="unknown observation 'hush'"):
         veil.measures.observation_costs(problem, veil.MarkovPolicy.uniform(problem), silent="hush")
+
+
+def test_every_value_of_the_secret_by_name_and_by_number():
+    table = two_rooms_table()
+    names = table.problem.secret_values
+    parts = [table.asymmetric_bits(name) for name in names]
+    assert [table.asymmetric_bits(number) for number in (0, 1, -2, -1)] == [*parts, *parts]
+    assert table.asymmetric_bits() == parts[-1]
+    assert sum(parts) == pytest.approx(table.bits)
+    for number in (2, -3):
+        with pytest.raises(veil.InputError, match=f"value {number} does not exist: there are 2 values"):
+            table.asymmetric_bits(number)
+    for level in (0, 1):
+        assert table.probability_surer(level) == (1.0 if level == 0 else 0.0)
+    for level in (-0.01, 1.01):
+        with pytest.raises(veil.InputError, match=r"expected a probability in \[0, 1\]"):
+            table.probability_surer(level)
+
+
+def test_ten_sequences_are_listed_by_default():
+    case = next(case for seed in range(99) if (case := small_case(seed, "last")).problem.horizon > 3)
+    table = veil.measures.joint_table(case.problem, case.policy)
+    assert table.num_sequences > 10
+    assert len(table.revealing()) == 10
+    found = veil.measures.quantities(case.problem, case.policy)
+    assert {len(listed) for listed in found.worst.values()} == {10}
+    plain = table.quantities()
+    assert not any(plain.worst.values())
+    assert (plain.method, plain.num_sequences, table.draws) == ("exact", table.num_sequences, 0)
+    assert {len(listed) for listed in table.quantities(top=3).worst.values()} == {3}

@@ -14,7 +14,7 @@ from tests.engine.chains import small_case, small_cases
 from tests.oracle import evaluate
 from tests.random_problems import KINDS
 from veil.measure import exact
-from veil.measure.quantities import Quantities, quantities
+from veil.measure.quantities import Quantities, Quantity, of_joint, quantities
 
 
 def of_channel(prior: np.ndarray, channel: np.ndarray, **asked: Any) -> Quantities:
@@ -170,3 +170,76 @@ def test_negative_gains_have_no_bits():
     assert found.gain is not None
     assert found.gain.prior == found.gain.posterior == -1.5
     assert [leaked for name, _, leaked, _ in found.facts() if name == "gain"] == [None]
+
+
+def of_numbers(**given: Quantity | None) -> Quantities:
+    """A result with these quantities, and ones of no leakage in the place of all others."""
+    same = Quantity(1.0, 1.0)
+    parts = {
+        "entropy_bits": same,
+        "guess_probability": same,
+        "guessing_entropy": same,
+        "gain": None,
+        "channel_sum": same,
+    }
+    return Quantities("sampled", 7, "why", renyi_bits={2.0: Quantity(1.0, 0.25, 0.1)}, worst={}, **(parts | given))  # type: ignore[arg-type]
+
+
+def test_facts_and_document_say_the_same():
+    found = of_numbers(
+        entropy_bits=Quantity(1.0, 0.25, 0.125), guess_probability=Quantity(0.25, 0.5, 0.1), gain=Quantity(1.0, 4.0, 0.5),
+        channel_sum=Quantity(1.0, 2.0, 0.25),
+    )  # fmt: skip
+    facts = {name: (quantity, leakage, error) for name, quantity, leakage, error in found.facts()}
+    assert facts["Shannon entropy, bits"][1:] == (0.75, 0.125)
+    assert facts["correct guess"][1:] == (1.0, pytest.approx(0.1 / 0.5 / math.log(2)))
+    assert facts["guesses needed"][1:] == (None, 0.0)
+    assert facts["gain"][1:] == (2.0, pytest.approx(0.5 / 4.0 / math.log(2)))
+    assert facts["Rényi entropy of order 2, bits"][1:] == (0.75, 0.1)
+    assert facts["Σ max P(y|z), maximal leakage"][1:] == (1.0, pytest.approx(0.25 / 2.0 / math.log(2)))
+    document = found.document()
+    assert (document["leakage_bits"], document["min_entropy_leakage_bits"]) == (0.75, 1.0)
+    assert (document["maximal_leakage_bits"], document["gain_leakage_bits"]) == (1.0, 2.0)
+    assert document["gain"] == {"prior": 1.0, "posterior": 4.0, "std_error": 0.5}
+    assert document["renyi_bits"] == {"2": {"prior": 1.0, "posterior": 0.25, "std_error": 0.1}}
+    plain = of_numbers()
+    assert plain.document()["gain"] is plain.gain_leakage_bits is None
+    assert "gain" not in {name for name, *_ in plain.facts()}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "bits"), [(1.0, 2.0, 1.0), (0.0, 2.0, None), (2.0, 0.0, None), (-1.0, 1.0, None)]
+)
+def test_gains_have_bits_where_both_are_positive(before: float, after: float, bits: float | None):
+    found = of_numbers(gain=Quantity(before, after, 0.5))
+    assert found.gain_leakage_bits == bits
+    (error,) = (error for name, _, _, error in found.facts() if name == "gain")
+    assert (error > 0) == (bits is not None)
+
+
+def test_the_smallest_settings_are_good():
+    problem = veil.gallery.load("two-rooms")
+    policy = veil.MarkovPolicy.uniform(problem)
+    found = veil.measures.quantities(problem, policy, orders=0.05, top=0)
+    assert list(found.renyi_bits) == [0.05]
+    assert not any(found.worst.values())
+    wrong: list[dict[str, Any]] = [
+        {"orders": 0.049}, {"orders": (1.0, 0.0)}, {"top": -1}, {"top": True}, {"gain": np.zeros((0, 2))}
+    ]  # fmt: skip
+    assert veil.measures.quantities(problem, policy, "sampled").num_sequences == 2000
+    for settings in wrong:
+        with pytest.raises(veil.InputError):
+            veil.measures.quantities(problem, policy, **settings)
+
+
+def test_errors_of_a_sample_are_those_of_its_draws():
+    """Two rows drawn three times and once: mean and error of each function are those of four numbers."""
+    problem = veil.gallery.load("two-rooms")
+    posterior, share = np.array([[0.5, 0.5], [0.0, 1.0]]), np.array([0.75, 0.25])
+    found = of_joint(problem, share[:, None] * posterior, np.array([[0, 0], [0, 1]]), np.array([0.5, 0.5]), 4)
+    drawn = {"guess_probability": [0.5, 0.5, 0.5, 1.0], "entropy_bits": [1.0, 1.0, 1.0, 0.0]}
+    for name, values in drawn.items():
+        quantity = getattr(found, name)
+        assert quantity.posterior == pytest.approx(np.mean(values))
+        assert quantity.std_error == pytest.approx(np.std(values, ddof=1) / 2)
+    assert (found.method, found.num_sequences, found.reason) == ("sampled", 4, "4 drawn sequences")

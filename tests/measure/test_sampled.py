@@ -1,5 +1,6 @@
 """Estimates from samples: no bias, errors that are what they say, a gradient that is right on average, bounded work."""
 
+import itertools
 import math
 import tracemalloc
 from functools import cache
@@ -11,13 +12,14 @@ import pytest
 import veil
 from tests.engine.chains import chain_of, on_sparse_kernel, small_cases
 from tests.random_problems import KINDS
+from veil.common.clock import Clock
 from veil.common.logs import entropy_bits, log2_or_zero
 from veil.engine.chain import Chain, make_chain
 from veil.engine.sampling import draw_events
 from veil.engine.sequences import SequencePass
 from veil.measure import sampled
 from veil.measure.exact import Budget, exact_gradient
-from veil.measure.sampled import sampled_gradient, sampled_opacity
+from veil.measure.sampled import Tally, late, sampled_gradient, sampled_opacity
 
 
 @cache
@@ -278,9 +280,111 @@ def test_settings_that_make_no_sense_are_refused(setting: str, value: Any, says:
         veil.opacity(problem, veil.MarkovPolicy.uniform(problem), "sampled", **{setting: value})
 
 
+def test_the_smallest_settings_are_good():
+    sampled.check_settings(2, 1e-300, 0)
+    sampled.check_settings(None, None, 0)
+
+
 def test_all_that_is_wrong_is_said_at_once():
     problem, _, _ = paper()
     with pytest.raises(veil.InputError) as caught:
         veil.opacity(problem, veil.MarkovPolicy.uniform(problem), "sampled", sequences=1, std_error=0.0, seed=-1)
     for part in ("sequences", "std_error", "seed"):
         assert part in str(caught.value)
+
+
+# Sizes and sums
+
+
+def test_the_defaults_are_those_that_the_documents_state():
+    problem = veil.gallery.load("two-rooms")
+    policy = veil.MarkovPolicy.uniform(problem)
+    chain = make_chain(problem, policy)
+    assert sampled_opacity(chain).num_sequences == 2000
+    assert sampled_gradient(chain)[0].num_sequences == 2000
+
+
+def test_sums_of_chunks_are_the_sums_of_all():
+    bits, count = np.array([0.5, 1.5, 2.0]), np.array([2.0, 1.0, 3.0])
+    every = np.repeat(bits, count.astype(int))
+    whole = Tally.of(count, bits)
+    parts = Tally.of(count[:1], bits[:1])
+    parts.add(Tally.of(count[1:], bits[1:]))
+    for found in (whole, parts):
+        assert (found.count, found.mean) == (6, pytest.approx(every.mean()))
+        assert found.std_error == pytest.approx(every.std(ddof=1) / 6**0.5)
+    result = whole.result(2.0, 1.75, "why")
+    assert (result.bits, result.lower, result.upper, result.prior_bits) == (whole.mean, 0.0, 1.75, 2.0)
+    assert (result.method, result.num_sequences, result.std_error) == ("sampled", 6, whole.std_error)
+    alike = Tally.of(np.array([3.0]), np.array([0.1]))
+    assert alike.std_error == 0  # rounding may make the variance negative
+
+
+@pytest.mark.parametrize(("count", "target", "enough"), [(200, 0.5, True), (199, 0.5, False), (200, 0.4, False)])
+def test_a_target_is_reached_at_equality_by_no_fewer_than_two_hundred(count: int, target: float, enough: bool):
+    spread = 0.5**2 * (count - 1)  # of one sequence, for a standard error of a half
+    tally = Tally(count, 0.0, spread * count)
+    assert tally.std_error == pytest.approx(0.5)
+    assert tally.is_enough(target + 1e-9) == enough
+    assert tally.is_enough(None)
+
+
+def test_ten_million_sequences_are_enough_for_any_target():
+    assert Tally(10_000_000, 0.0, 1e12).is_enough(1e-9)
+    assert not Tally(9_999_999, 0.0, 1e12).is_enough(1e-9)
+
+
+def test_two_sequences_are_an_estimate_and_one_is_not():
+    assert late(Tally(2), "9", "") == "2 sequences instead of 9: the time limit allowed no more"
+    assert (
+        late(Tally(2000), "9,000", "sampled")
+        == "sampled; 2,000 sequences instead of 9,000: the time limit allowed no more"
+    )
+    with pytest.raises(veil.TooLargeError, match="before the first sequences were evaluated"):
+        late(Tally(1), "9", "")
+
+
+def test_chunks_by_the_memory_that_messages_take():
+    """Every message of each step, or where fewer than 128 sequences fit, checkpoints of twice the root of the steps."""
+    _, chain, _ = paper()
+    states, horizon = chain.hidden.num_states, chain.hidden.horizon
+    each, fewer = 8 * states * (horizon + 8), int(8 * states * (2 * horizon**0.5 + 8))
+    assert chunks(chain, 1000, 500 * each) == [500, 500]
+    assert chunks(chain, 1000, 500 * each - 1) == [334, 333, 333]
+    assert len(chunks(chain, 1000, 128 * each)) == 8
+    assert len(chunks(chain, 1000, 128 * each - 1)) == -(-1000 // ((128 * each - 1) // fewer))
+    assert chunks(chain, 7, 1) == [3, 2, 2]
+    assert chunks(chain, 2 * sampled._CHUNK, 2**40) == [sampled._CHUNK] * 2
+
+
+def test_chunks_are_smaller_where_the_time_is_short():
+    _, chain, _ = paper()
+    for gradient in (False, True):
+        each = sampled.sequence_seconds(chain, gradient=gradient)
+        enough, short = Clock(2000 * each * 2.01, now=lambda: 0.0), Clock(2000 * each, now=lambda: 0.0)
+        assert sampled.timely_sizes(chain, 2000, 2**30, enough, gradient=gradient) == [2000]
+        assert sampled.timely_sizes(chain, 2000, 2**30, short, gradient=gradient) == [100] * 20
+        none = Clock(each, now=lambda: 0.0)
+        assert sampled.timely_sizes(chain, 2000, 2**30, none, gradient=gradient) == [2] * 1000
+
+
+def test_the_forecast_of_a_sequence_grows_with_steps_channels_and_transitions():
+    _, chain, _ = paper()
+    horizon = chain.hidden.horizon
+    sparse = on_sparse_kernel(chain)
+    entries = sparse.hidden.kernel.num_entries
+    for gradient in (False, True):
+        dense_rate, sparse_rate = sampled._DENSE_RATES[gradient], sampled._SPARSE_RATES[gradient]
+        expected = pytest.approx(dense_rate * horizon * chain.hidden.kernel.num_entries)
+        assert sampled.sequence_seconds(chain, gradient=gradient) == expected
+        assert sampled.sequence_seconds(sparse, gradient=gradient) == pytest.approx(sparse_rate * horizon * entries)
+
+
+def test_each_chunk_has_its_own_random_numbers():
+    found = list(itertools.islice(sampled.chunks_of([3, 2], 5, 7, 2**20), 4))
+    assert [one.size for one in found] == [3, 2, 3, 3]
+    assert [one.stream for one in found] == [(7, 0), (7, 1), (7, 2), (7, 3)]
+    assert {(one.pad_to, one.of, one.memory_bytes) for one in found} == {(3, 5, 2**20)}
+    first, second = (one.generator().random(4) for one in found[:2])
+    np.testing.assert_array_equal(first, np.random.default_rng(7).random(4))
+    np.testing.assert_array_equal(second, np.random.default_rng([7, 1]).random(4))

@@ -41,7 +41,6 @@ _MOST_LISTED = 2**24  # numbers of a joint table that is listed: 128 MiB
 _MOST_VALUES = 40  # of a secret, listed one a line
 _MOST_COUNTED = 20_000  # hidden states up to which observation sequences are counted, which takes about a second
 _PRIOR_SECONDS = 5.0  # for the entropy of a whole path, under the uniform policy
-_NO_BRACKET = "does not cover a whole path"
 
 
 @guarded
@@ -104,6 +103,7 @@ def measure(
     Example: veil measure voting.pm --horizon 4
     """
     from .. import expected_return, opacity
+    from ..common.clock import Clock
     from ..engine.return_range import threshold
     from ..formats.results.document import constraint_document, opacity_document, pair_document, problem_document
     from ..measure.pairs import pair_values
@@ -111,11 +111,13 @@ def measure(
 
     opened = open_measured(scenario, changes, secret, option)
     problem, acting = opened.problem, open_policy(opened.problem, policy)
+    clock, first = Clock(time_limit), None if time_limit is None else time_limit / (1 + len(problem.pairs))
     hidden = opacity(
-        problem, acting, method, width=width, sequences=sequences, seed=seed, time_limit=time_limit, workers=workers
+        problem, acting, method, width=width, sequences=sequences, seed=seed, time_limit=first, workers=workers
     )
     earned, further = expected_return(problem, acting), proven_constraints(problem, acting)
-    pairs = pair_values(problem, acting, method, seed=seed, time_limit=time_limit)
+    rest = None if time_limit is None else clock.left
+    pairs = pair_values(problem, acting, method, sequences=sequences, seed=seed, time_limit=rest)
     document: _Document = {
         "problem": problem_document(problem, opened.source, changes),
         "policy": acting.describe(),
@@ -423,7 +425,7 @@ def _hiding(problem: "Problem") -> _Document:
         "sequences_text": size.text(),
         "methods": {
             "exact": exact,
-            "bracket": "fits any horizon; tight if the chain mixes" if chain.hidden.path is None else _NO_BRACKET,
+            "bracket": "fits any horizon; tight if the chain mixes",
             "sampled": "fits; gives a standard error",
         },
     }

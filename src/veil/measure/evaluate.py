@@ -24,6 +24,7 @@ from ..policy.policy import Policy
 from ..policy.tables import softmax_pull_back
 from ..policy.tabular import TablePolicy
 from ..policy.timed import TimedPolicy
+from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from .bracket import bracket_gradient, bracket_opacity, bracket_result, bracket_slope, deepen, deepest, window_text
 from .exact import (
@@ -39,7 +40,7 @@ from .exact import (
 from .history import history_bracket, history_return
 from .result import Opacity
 from .sampled import check_settings, sampled_gradient, sampled_opacity
-from .trajectory import exact_path, sampled_path
+from .trajectory import bracket_path, exact_path, sampled_path
 
 Method = Literal["auto", "exact", "bracket", "sampled"]
 _METHODS = ("auto", "exact", "bracket", "sampled")
@@ -84,6 +85,7 @@ def opacity(
     policy: Policy,
     method: Method = "auto",
     *,
+    pair: str = OWN,
     width: float = 1e-3,
     sequences: int = 2000,
     std_error: float | None = None,
@@ -101,6 +103,7 @@ def opacity(
     - `method`: `"exact"` enumerates the possible observation sequences; `"bracket"` gives proven bounds at any horizon;
       `"sampled"` estimates, with a standard error; `"auto"` takes the first of these that fits, and the result says
       which and why.
+    - `pair`: the pair of the problem whose secret and observer count, by name; the problem's own by default.
     - `width`: of the bracket, in bits.
     - `sequences`, `std_error`, `seed`: of the sample; with `std_error` it grows until its standard error is that small.
     - `memory_bytes`: for messages, 2 GiB by default. `time_limit`: seconds; 300 for exact, 60 for a bracket, 20 for auto.
@@ -117,13 +120,14 @@ def opacity(
     seconds = _SECONDS.get(method, 1.0) if time_limit is None else time_limit
     with team_of(workers) as team:
         budget = Budget(memory_bytes, seconds, merge_tolerance, team)
-        return _opacity(problem, policy, _Settings(method, width, sequences, std_error, seed, budget))
+        return _opacity(problem, policy, _Settings(method, width, sequences, std_error, seed, budget), pair)
 
 
-def _opacity(problem: Problem, policy: Policy, settings: _Settings) -> Opacity:
+def _opacity(problem: Problem, policy: Policy, settings: _Settings, pair: str) -> Opacity:
     method, budget = settings.method, settings.budget
-    chain = make_chain(problem, policy, **_covered(problem, method))
-    if problem.secret_table.path is not None:
+    alone = problem if pair == OWN else problem.pair(pair)
+    chain = make_chain(problem, policy, pair=pair, **_covered(alone, method))
+    if alone.secret_table.path is not None:
         return _of_path(chain, settings, gradient=False)[0]
     if chain.silent is not None:
         return exact_opacity(chain, budget, reason=_STRINGS)
@@ -169,7 +173,7 @@ def opacity_gradient(
     with team_of(workers) as team:
         budget = Budget(memory_bytes, seconds, merge_tolerance, team)
         settings = _Settings(method, width, sequences, None, seed, budget)
-        policy, chain = _softmax_chain(problem, theta, memory, **_covered(problem, method))
+        policy, chain = _softmax_chain(problem, theta, memory, **_covered(problem, method, gradient=True))
         result, slope = _opacity_gradient(problem, chain, settings)
     return result, _in_theta(policy, slope)
 
@@ -329,24 +333,34 @@ def _of_history(chain: Chain, followed: Followed, settings: _Settings) -> Opacit
     return history_bracket(followed, settings.budget, settings.width)
 
 
-def _covered(problem: Problem, method: str) -> dict[str, bool]:
+def _covered(problem: Problem, method: str, *, gradient: bool = False) -> dict[str, bool]:
     """What a method covers beside a secret at one time and an observer with a clock: one of the others, not both."""
     clock = problem.secret_table.path is None and method in _WITHOUT_CLOCK
-    return {"untimed": clock, "paths": method != "bracket"}
+    return {"untimed": clock, "paths": method != "bracket" or not gradient}
 
 
 def _of_path(chain: Chain, settings: _Settings, *, gradient: bool) -> Measured:
-    """A whole path: all sequences where `auto` may and they fit half of the time, else a sample."""
-    budget, reason = settings.budget, ""
-    if settings.method in ("auto", "exact"):
-        whole = settings.method == "exact"
+    """A whole path: all sequences where `auto` may and they fit half of the time, else the nearer of a bracket and a sample."""
+    budget, method = settings.budget, settings.method
+    if method == "bracket":
+        return bracket_path(chain, budget, width=settings.width), None
+    reason, known = "", None
+    if method in ("auto", "exact"):
+        whole = method == "exact"
         try:
             return exact_path(chain, budget if whole else budget.share(_PATH_EXACT_SHARE), gradient=gradient)
         except TooLargeError:
             if whole:
                 raise
-            reason = "sampled: the possible sequences are too many to enumerate within the budget"
-    return sampled_path(
+        why = "the possible sequences are too many to enumerate within the budget"
+        reason = f"sampled: {why}"
+        if not gradient:
+            known = bracket_path(chain, budget.share(_BRACKET_SHARE), width=settings.width)
+            known = replace(known, reason=f"bracket: {why}; {known.reason}")
+            if known.width <= settings.width:
+                return known, None
+            reason += f"; the proven bounds, kept as lower and upper, are {known.width:.2g} bits apart"
+    found, slope = sampled_path(
         chain,
         budget,
         sequences=settings.sequences,
@@ -356,6 +370,11 @@ def _of_path(chain: Chain, settings: _Settings, *, gradient: bool) -> Measured:
         reason=reason,
         workers=settings.budget.team,
     )
+    if known is None:
+        return found, slope
+    if known.width <= 2 * found.std_error:
+        return known, None
+    return replace(found, lower=known.lower, upper=known.upper), None
 
 
 def _number_text(number: float) -> str:

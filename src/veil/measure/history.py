@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float
 
-from ..common.clock import Clock, OutOfTime
+from ..common.clock import Clock
 from ..common.logs import conditional_entropy_bits, entropy_bits
 from ..engine.beliefs import merge_histories
 from ..engine.followed import Followed
@@ -18,32 +18,15 @@ from ..engine.kernel import num_rows
 from ..engine.returns import values_afterwards
 from ..problem.problem import Problem
 from .exact import Budget
+from .merged import Merged, keep_apart
 from .result import Opacity
-
-_FIRST_MOST = 512  # histories that a bracket keeps apart, at first
-_LARGEST_MOST = 2**15
 
 
 def history_bracket(followed: Followed, budget: Budget, width: float) -> Opacity:
     """Bounds from histories merged by their beliefs, more of them kept apart until the width or the time is reached."""
-    clock, most = budget.clock, _FIRST_MOST
-    prior = _prior(_by_value(followed, sp.csr_array(followed.occupancies()[-1][None])))
-    lower, upper, rows = 0.0, prior, 0
-    while True:
-        begin = clock.spent
-        try:
-            bits, lost, joint, largest = _merged(followed, most, clock)
-        except OutOfTime:
-            break
-        prior = _prior(joint)
-        lower, upper, rows = max(lower, bits - lost), min(upper, bits), max(rows, largest)
-        # Twice as many histories take up to three times as long.
-        late = 3 * (clock.spent - begin) > clock.left
-        if upper - lower <= width or late or largest < most or most >= _LARGEST_MOST:
-            break
-        most *= 2
-    reason = f"histories with nearly the same belief were merged, at most {rows:,} kept apart"
-    return Opacity(lower, lower, max(lower, upper), prior, "bracket", rows, reason=reason)
+    prior = float(entropy_bits(_by_value(followed, followed.occupancies()[-1][None])[0]))
+    best = keep_apart(lambda most: _merged(followed, most, budget.clock), Merged(0.0, prior, 0), budget, width)
+    return Opacity(best.lower, best.lower, best.upper, prior, "bracket", best.rows, reason=best.text)
 
 
 def history_return(problem: Problem, followed: Followed) -> float:
@@ -52,16 +35,12 @@ def history_return(problem: Problem, followed: Followed) -> float:
     return followed.earned(values_afterwards(problem, followed.hidden) if forever else followed.hidden.terminal)
 
 
-def _by_value(followed: Followed, messages: sp.csr_array) -> Float[np.ndarray, "Y Z"]:
+def _by_value(followed: Followed, messages: sp.csr_array | np.ndarray) -> Float[np.ndarray, "Y Z"]:
     """`P(z,y)`: the situations of the last time summed by the value of the secret."""
     last = followed.layers[-1]
     values = np.zeros((len(last), followed.hidden.label.shape[1]))
     values[np.arange(len(last)), last.z] = 1.0
     return messages @ values
-
-
-def _prior(joint: np.ndarray) -> float:
-    return float(entropy_bits(joint.sum(axis=0)))
 
 
 def _first(followed: Followed) -> sp.csr_array:
@@ -80,17 +59,18 @@ def _extended(
     column = product.col.astype(np.int64)
     event = followed.layers[time + 1].event[column]
     positive = product.data > 0
-    row = product.row.astype(np.int64) * followed.hidden.num_events + event
+    row = product.row.astype(np.int64) * followed.num_events + event
     return row[positive], column[positive], product.data[positive]
 
 
-def _merged(followed: Followed, most: int, clock: Clock) -> tuple[float, float, np.ndarray, int]:
-    """`H(Z|C_T)`, what merging may have lost, the table behind it, and the most clusters of any time."""
-    messages, lost, largest = _first(followed), 0.0, 0
+def _merged(followed: Followed, most: int, clock: Clock) -> Merged:
+    """Bounds where at most so many clusters are kept apart."""
+    messages = _first(followed)
+    lost, largest = 0.0, num_rows(messages)
     for time, matrix in enumerate(followed.matrices()):
         clock.check()
         row, column, mass = _extended(followed, messages, matrix, time)
         messages, charge = merge_histories(row, column, mass, np.arange(len(followed.layers[time + 1])), most)
         lost, largest = lost + charge, max(largest, num_rows(messages))
-    joint = _by_value(followed, messages)
-    return conditional_entropy_bits(joint), lost, joint, largest
+    bits = conditional_entropy_bits(_by_value(followed, messages))
+    return Merged(bits - lost, bits, largest)

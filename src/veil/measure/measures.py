@@ -24,6 +24,7 @@ from ..engine.joint import DEFAULT_MEMORY
 from ..engine.over_time import posteriors_over_time
 from ..policy.policy import Policy
 from ..problem.observer import Observer
+from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from .evaluate import return_gradient as return_gradient
 from .exact import EXACT_SECONDS, Budget, exact_opacity, walk_all
@@ -164,18 +165,20 @@ def joint_table(
     problem: Problem,
     policy: Policy,
     *,
+    pair: str = OWN,
     memory_bytes: int = DEFAULT_MEMORY,
     time_limit: float = EXACT_SECONDS,
 ) -> JointTable:
     """The whole table `P(z,y)` with its sequences; for an observer without a clock, strings that end in -1 as `events`.
 
-    **Arguments:** `memory_bytes`, `time_limit`: as for `opacity(method="exact")`.
+    **Arguments:** `pair`: whose secret and observer; `memory_bytes`, `time_limit`: as for `opacity(method="exact")`.
 
     **Raises:** `TooLargeError`, before the work starts, where the table does not fit.
     """
-    chain, budget = make_chain(problem, policy, untimed=True), Budget(memory_bytes, time_limit)
+    chain, budget = make_chain(problem, policy, pair=pair, untimed=True), Budget(memory_bytes, time_limit)
     collected, _, _ = walk_all(chain, budget, _Collect, gradient=False, keep_events=True)
-    return JointTable(problem, np.concatenate(collected.rows), np.concatenate(collected.events))
+    alone = problem if pair == OWN else problem.pair(pair)
+    return JointTable(alone, np.concatenate(collected.rows), np.concatenate(collected.events))
 
 
 def sampled_table(problem: Problem, chain: Chain, events: Int[np.ndarray, "n T+1"]) -> JointTable:

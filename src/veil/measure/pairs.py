@@ -1,16 +1,20 @@
 """What stays hidden in each pair (secret, observer) of a problem under one policy, and whether that is within its bounds."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ..common.errors import InputError
+from ..common.clock import Clock
+from ..common.errors import TooLargeError
 from ..common.values import Value
 from ..policy.policy import Policy
+from ..problem.belief import Belief
 from ..problem.pairs import Pair
 from ..problem.problem import Problem
 from .evaluate import Method, opacity
-from .loss import loss_bits
+from .loss import loss_bits, sampled_loss
 from .result import Opacity
+
+_UNDECIDED = 2.0  # standard errors
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -20,7 +24,7 @@ class PairValue(Value):
     **Attributes:** `name` of the pair; `opacity`, that of the pair alone; `min`, `max`: its bounds in bits, None where there is
     none; `price_bits`: the multiplier of its bound, how many bits of what is maximised one more bit of the bound costs to first
     order, NaN where it is not known; `loss_bits`: the loss `E[−log2 q(Z|Y)]` of its observer, where a belief says what it
-    assumes, else NaN.
+    assumes, else NaN; `loss_std_error`: of a sampled loss, else 0.
     """
 
     name: str
@@ -29,6 +33,7 @@ class PairValue(Value):
     max: float | None = None
     price_bits: float = float("nan")
     loss_bits: float = float("nan")
+    loss_std_error: float = 0.0
 
     @property
     def bits(self) -> float:
@@ -36,10 +41,27 @@ class PairValue(Value):
         return self.opacity.bits if math.isnan(self.loss_bits) else self.loss_bits
 
     @property
+    def std_error(self) -> float:
+        """The standard error of `bits`: 0 unless they are sampled."""
+        return self.opacity.std_error if math.isnan(self.loss_bits) else self.loss_std_error
+
+    @property
     def met(self) -> bool:
-        """Whether the bits are within the bounds; no tolerance."""
+        """Whether the bits are within the bounds; no tolerance. Of sampled bits, whether the estimate is."""
         low, high = -math.inf if self.min is None else self.min, math.inf if self.max is None else self.max
         return low <= self.bits <= high
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether a bound lies within two standard errors of sampled bits, so that the sample does not decide it."""
+        return any(
+            abs(self.bits - bound) < _UNDECIDED * self.std_error for bound in (self.min, self.max) if bound is not None
+        )
+
+    @property
+    def reached(self) -> str:
+        """The bits as text, with the standard error of sampled ones."""
+        return f"{self.bits:.6g} ± {self.std_error:.2g}" if self.std_error else f"{self.bits:.6g}"
 
     @property
     def text(self) -> str:
@@ -51,39 +73,81 @@ class PairValue(Value):
         """Name and value for a table."""
         given = (("at least", self.min), ("at most", self.max))
         wanted = " and ".join(f"{words} {bound:g}" for words, bound in given if bound is not None)
-        required = f", required: {wanted}{'' if self.met else ' (not met)'}" if wanted else ""
+        held = "" if self.met else "not met"
+        if self.is_undecided:
+            held = f"{held or 'met'}, but only within the sampling error"
+        required = f", required: {wanted}{held and f' ({held})'}" if wanted else ""
         price = f"; price {self.price_bits:.4g}" if wanted and not math.isnan(self.price_bits) else ""
-        shown = f"{self.opacity.bits:.6f} of {self.opacity.prior_bits:.6f} bits ({self.opacity.method})"
+        shown = f"{self.opacity.value} of {self.opacity.prior_bits:.6f} bits ({self.opacity.method})"
         if not math.isnan(self.loss_bits):
-            shown = f"loss {self.loss_bits:.6f} bits; {shown} from who knows the policy"
+            error = f" ± {self.loss_std_error:.2g}" if self.loss_std_error else ""
+            shown = f"loss {self.loss_bits:.6f}{error} bits; {shown} from who knows the policy"
         return f"pair {self.name}", f"{shown}{required}{price}"
 
 
 def pair_values(
-    problem: Problem, policy: Policy, method: Method = "auto", *, seed: int = 0, time_limit: float | None = None
+    problem: Problem,
+    policy: Policy,
+    method: Method = "auto",
+    *,
+    sequences: int = 2000,
+    seed: int = 0,
+    time_limit: float | None = None,
 ) -> tuple[PairValue, ...]:
     """What a policy hides in each pair beside the problem's own, in the order of `problem.pairs`.
 
-    Each opacity equals `veil.opacity(problem.pair(name), policy)`; of a pair with a belief the loss of its observer is added,
-    which needs all sequences. **Arguments:** `method`, `seed`, `time_limit`: as for
-    `veil.opacity`, for each pair.
+    Each opacity is `veil.opacity(problem, policy, pair=name)`; of a pair with a belief the loss of its observer is added,
+    exact where the opacity is and all sequences fit the memory, else sampled. **Arguments:** `method`, `sequences`, `seed`:
+    as for `veil.opacity`, for each pair; `time_limit`: seconds for all pairs together, as for `veil.opacity` for each by
+    default.
 
-    **Raises:** `InputError` where the policy does not fit the problem, or acts on what the problem's own observer sees and a
-    pair has another observer; `TooLargeError`.
+    **Raises:** `InputError` where the policy does not fit the problem, or acts on observations so that what it hides in a pair
+    cannot be told; `TooLargeError`.
     """
-    found = []
+    found, clock = list[PairValue](), Clock(time_limit)
     for pair in problem.pairs:
-        check_observations(pair, needed=policy.needs_observations)
-        hidden = opacity(problem.pair(pair.name), policy, method, seed=seed, time_limit=time_limit)
-        loss = math.nan
-        if pair.belief is not None:
-            loss = loss_bits(problem.pair(pair.name), policy, pair.belief, time_limit=time_limit)
-        found.append(PairValue(pair.name, hidden, pair.min, pair.max, loss_bits=loss))
+        limit = None if time_limit is None else clock.left / (len(problem.pairs) - len(found))
+        found.append(pair_value(problem, pair, policy, method, sequences=sequences, seed=seed, time_limit=limit))
     return tuple(found)
 
 
-def check_observations(pair: Pair, *, needed: bool) -> None:
-    """Raise `InputError` where a policy acts on observations that are not those of the pair's observer."""
-    if needed and pair.observer is not None:
-        acts = "the policy acts on what the problem's own observer sees, and this pair has another observer"
-        raise InputError(f"pair {pair.name!r}", [f"{acts}: use a policy that acts on states and the time"])
+def pair_value(
+    problem: Problem,
+    pair: Pair,
+    policy: Policy,
+    method: Method = "auto",
+    *,
+    sequences: int = 2000,
+    seed: int = 0,
+    time_limit: float | None = None,
+) -> PairValue:
+    """What a policy hides in one pair of a problem: see `pair_values`."""
+    clock = Clock(time_limit)
+    first = time_limit if time_limit is None or pair.belief is None else time_limit / 2
+    hidden = opacity(problem, policy, method, pair=pair.name, sequences=sequences, seed=seed, time_limit=first)
+    found = PairValue(pair.name, hidden, pair.min, pair.max)
+    if pair.belief is None:
+        return found
+    return _with_loss(found, problem, policy, pair.belief, method, sequences, seed, clock)
+
+
+def _with_loss(
+    found: PairValue,
+    problem: Problem,
+    policy: Policy,
+    belief: Belief,
+    method: Method,
+    sequences: int,
+    seed: int,
+    clock: Clock,
+) -> PairValue:
+    """The pair with the loss of its observer."""
+    limit = None if math.isinf(clock.time_limit) else clock.left
+    if found.opacity.method == "exact":
+        try:
+            return replace(found, loss_bits=loss_bits(problem, policy, belief, pair=found.name, time_limit=limit))
+        except TooLargeError:
+            if method == "exact":
+                raise
+    loss, error = sampled_loss(problem, policy, belief, pair=found.name, sequences=sequences, seed=seed, clock=clock)
+    return replace(found, loss_bits=loss, loss_std_error=error)

@@ -192,10 +192,10 @@ def of_joint(
     joint: Float[np.ndarray, "Y Z"],
     listed: Int[np.ndarray, "Y L"],
     prior: Float[np.ndarray, " Z"],
-    draws: int = 0,
+    draws: int,
     **asked: Any,
 ) -> Quantities:
-    """The quantities of a table of all sequences, or of `draws` drawn ones; `asked` as in `quantities`."""
+    """The quantities of a table of all sequences (`draws` = 0), or of `draws` drawn ones; `asked` as in `quantities`."""
     sums = _Sums(prior, _Asked.check(problem, "exact", **asked))
     if not draws:
         sums(joint, listed.__getitem__)

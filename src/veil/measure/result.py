@@ -34,6 +34,11 @@ class Opacity(Value):
     reason: str = ""
 
     @property
+    def width(self) -> float:
+        """How far the proven bounds are apart."""
+        return self.upper - self.lower
+
+    @property
     def leakage_bits(self) -> float:
         """`I(Z;Y) = H(Z) − H(Z|Y)`: what the observer learns."""
         learnt = self.prior_bits - self.bits
@@ -56,12 +61,14 @@ class Opacity(Value):
         return [
             (
                 "hidden",
-                f"{self._value()} of {self.prior_bits:.6f} bits ({self.method}, {self.num_sequences:,} sequences)",
+                f"{self.value} of {self.prior_bits:.6f} bits ({self.method}, {self.num_sequences:,} sequences)",
             ),
             ("leaked", f"{self.leakage_bits:.6f} bits"),
         ]
 
-    def _value(self) -> str:
+    @property
+    def value(self) -> str:
+        """The bits as text: a number, one with its standard error, or bounds."""
         if self.method == "sampled":
             return f"{self.bits:.6f} ± {self.std_error:.2g}"
         return (

@@ -1,4 +1,4 @@
-"""Opacity of a whole path, `H(R|Y) = H(R,Y) − H(Y)`: exact, with its gradient, or sampled with its error."""
+"""Opacity of a whole path, `H(R|Y) = H(R,Y) − H(Y)`: exact, between proven bounds, or sampled with its error."""
 
 import math
 from collections.abc import Callable
@@ -15,12 +15,17 @@ from ..common.workers import Workers, team_of
 from ..engine.chain import Chain
 from ..engine.event_entropy import Shown, show_path
 from ..engine.sampling import draw_events
+from .event_bounds import event_bounds
 from .exact import Budget, walk_all
+from .merged import Merged, keep_apart
 from .result import Opacity
 from .sampled import Chunk, Tally, chunks_of, late, sequence_pass, timely_sizes
 
 Slope = Float[np.ndarray, "T C A"]
 _PRIOR_SHARE = 0.25  # of the time left, for the entropy of the path before anything is seen
+_EXACT_SHARE = 0.5  # of that, for all its sequences
+_PRIOR_WIDTH = 1e-3  # bits to which that is bounded where all its sequences do not fit
+_ROUNDING = 1e-12  # of the bits of a bracket, on either side
 
 
 class SequenceEntropy:
@@ -77,6 +82,31 @@ def exact_path(chain: Chain, budget: Budget, *, gradient: bool, reason: str = ""
     slope = both.slope - seen.slope if both.slope is not None and seen.slope is not None else None
     text = reason or "entropy of path and observations less that of the observations, over all possible sequences"
     return Opacity(bits, bits, bits, max(prior, bits), "exact", int(seen.num_sequences), reason=text), slope
+
+
+def bracket_path(chain: Chain, budget: Budget, *, width: float = 1e-3) -> Opacity:
+    """Bounds on `H(R|Y)` that are at most `width` apart, or as near as the budget allows; see `event_bounds`.
+
+    `H(R,Y)` is exact where path and observations tell the hidden state, else it lies between bounds too.
+
+    Cost: for each number of histories that are kept apart, T times their extension by all events.
+    """
+    prior = path_bits(chain, budget.share(_PRIOR_SHARE))
+    shown = show_path(chain.hidden)
+
+    def bounds(most: int) -> Merged:
+        seen = event_bounds(chain, most, budget)
+        if shown.entropy is None:
+            both = event_bounds(shown.chain(chain), most, budget)
+        else:
+            bits = shown_entropy(chain, shown, budget, gradient=False).bits
+            both = Merged(bits, bits, 0)
+        rounding = _ROUNDING * (1 + both.upper)
+        lower, upper = both.lower - seen.upper - rounding, both.upper - seen.lower + rounding
+        return Merged(lower, upper, max(seen.rows, both.rows))
+
+    best = keep_apart(bounds, Merged(0.0, prior + _ROUNDING * (1 + prior), 0), budget, width)
+    return Opacity(best.lower, best.lower, best.upper, max(prior, best.lower), "bracket", best.rows, reason=best.text)
 
 
 def sampled_path(
@@ -149,10 +179,13 @@ def _chunk_of_pairs(pairs: _Pairs, chunk: Chunk, clock: Clock) -> tuple[Tally, S
 
 
 def path_bits(chain: Chain, budget: Budget) -> float:
-    """`H(R)`, the entropy of the path before anything is seen; where it does not fit the budget, that of all paths alike."""
-    path = chain.hidden.path
-    assert path is not None
+    """`H(R)`, the entropy of the path before anything is seen; an upper bound of it where that does not fit the budget."""
+    assert chain.hidden.path is not None
+    shown = show_path(chain.hidden, alone=True)
     try:
-        return shown_entropy(chain, show_path(chain.hidden, alone=True), budget, gradient=False).bits
+        return shown_entropy(chain, shown, budget.share(_EXACT_SHARE), gradient=False).bits
     except TooLargeError:
-        return (chain.hidden.horizon + 1) * log2_of_count(len(np.unique(path)))
+        any_path = (chain.hidden.horizon + 1) * log2_of_count(len(np.unique(chain.hidden.path)))
+        merged = shown.chain(chain)
+        known = Merged(0.0, any_path, 0)
+        return keep_apart(lambda most: event_bounds(merged, most, budget), known, budget, _PRIOR_WIDTH).upper

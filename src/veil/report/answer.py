@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 
+from ..common.clock import Clock
 from ..common.errors import InputError
 from ..common.rounding import lower_text, upper_text
 from ..engine.return_range import threshold
@@ -84,13 +85,15 @@ def make_answer(
 def audit(problem: Problem, policy: Policy, *, seed: int = 0, time_limit: float | None = None) -> Answer:
     """The answer about a policy that was given: what it hides and earns, measured, without a search and without a proof.
 
-    **Arguments:** `seed`, `time_limit`: as for `veil.opacity`.
+    **Arguments:** `seed`: as for `veil.opacity`; `time_limit`: seconds for all pairs together.
 
     **Raises:** `InputError` where the policy does not fit the problem.
     """
     earned, further = expected_return(problem, policy), further_constraints(problem, policy)
-    hidden = opacity(problem, policy, seed=seed, time_limit=time_limit)
-    wanted, pairs = threshold(problem), pair_values(problem, policy, seed=seed, time_limit=time_limit)
+    clock, first = Clock(time_limit), None if time_limit is None else time_limit / (1 + len(problem.pairs))
+    hidden = opacity(problem, policy, seed=seed, time_limit=first)
+    rest = None if time_limit is None else clock.left
+    wanted, pairs = threshold(problem), pair_values(problem, policy, seed=seed, time_limit=rest)
     first = () if wanted is None else (ConstraintValue("return", "≥", wanted, earned, math.nan),)
     solution = Solution(
         policy=policy,
@@ -183,6 +186,7 @@ def _of_result(problem: Problem, result: Result, certificate: Certificate | Clai
                 None if one.max is None else _number(one.max),
                 _number(one.price_bits),
                 _number(one.loss_bits),
+                _number(one.loss_std_error),
             )
             for one in found.pairs
         ),
