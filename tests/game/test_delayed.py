@@ -31,6 +31,7 @@ def test_a_policy_of_the_state_has_the_same_outcome_on_both_kinds_of_pairs(memor
         usual, delayed = (agent.outcome(agent.uniform()) for agent in agents)
         np.testing.assert_allclose(delayed.joint, usual.joint, atol=1e-12)
         assert delayed.expected_return == pytest.approx(usual.expected_return, abs=1e-9)
+        assert all((layer.z >= -1).all() for layer in late.layers)
         for step in late.steps:
             sums = step.sum(axis=1)
             assert np.all((np.abs(sums - 1) < 1e-9) | (sums == 0))
@@ -54,3 +55,13 @@ def test_its_value_lies_between_time_dependent_and_all_policies():
             enough = late.threshold is None or veil.expected_return(problem, policy) >= late.threshold
             assert not enough or veil.opacity(problem, policy).bits <= late.upper + 1e-9
     assert strictly >= 2
+
+
+@pytest.mark.parametrize("memory", [FullHistory, lambda: LastEvents(0)])
+def test_nothing_is_left_to_learn_at_horizon_0(memory):
+    problem = veil.gallery.load("paper-initial-state", horizon=0)
+    pairs = make_pairs(build(problem), memory())
+    late = delayed_pairs(pairs)
+    assert (late.layers, late.steps) == ((pairs.layers[0],), ())
+    np.testing.assert_allclose(late.start, pairs.start, atol=1e-15)
+    assert AgentProblem(problem, late).outcome([]).joint.sum() == pytest.approx(1.0)

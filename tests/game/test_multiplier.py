@@ -6,7 +6,7 @@ import pytest
 import veil
 from tests.game.cases import agent_of, binding_threshold, small
 from veil.common.clock import Clock, OutOfTime
-from veil.game.multiplier import MultiplierSearch
+from veil.game.multiplier import MultiplierSearch, _Tried
 from veil.game.pairs import LastEvents
 from veil.game.rules import covering_rule, rule_costs
 
@@ -63,3 +63,89 @@ def test_points_mix():
     expected = 0.75 * one.outcome.expected_return + 0.25 * search.max_return.outcome.expected_return
     assert mixed.outcome.expected_return == pytest.approx(expected)
     np.testing.assert_allclose(mixed.flows[1], 0.75 * one.flows[1] + 0.25 * search.max_return.flows[1])
+
+
+def test_few_trials_suffice():
+    """Interpolation and Newton steps: about five trials from a near multiplier, fifteen from one that is far too large."""
+    trials: dict[float, list[int]] = {0.0: [], 0.5: [], 1e3: []}
+    for seed in range(30):
+        _, problem, threshold = small(seed, work=600)
+        agent = agent_of(problem, LastEvents(1))
+        costs = rule_costs(covering_rule(agent), agent.pairs.reachable)
+        for start, counts in trials.items():
+            search, calls = MultiplierSearch(agent, threshold), []
+            search.respond(costs, start, 1e-3, lambda calls=calls: calls.append(1))
+            counts += [len(calls)] if search.binds else []
+    assert len(trials[0.0]) >= 10
+    for start, most in ((0.0, 5.5), (0.5, 5.0), (1e3, 15.5)):
+        assert np.mean(trials[start]) <= most
+    assert max(trials[0.0] + trials[0.5]) <= 9
+
+
+# How close to the largest return a threshold is that return.
+
+
+@pytest.mark.parametrize("spread", [1.0, 100.0])
+def test_a_threshold_counts_as_the_largest_return_within_a_billionth_of_the_range(spread: float):
+    """Of the range, not of the returns: here they lie between 10 and 10 and a spread."""
+    model = veil.Model(np.ones((1, 2, 1)), np.array([[10.0, 10.0 + spread]]), 0)
+    problem = veil.Problem(model, veil.Observer(np.ones((1, 1))), veil.LastState([0]), 1)
+    agent = agent_of(problem)
+    for below, binds in ((0.5, False), (-0.5, False), (0.0, False), (2.0, True), (1e6, True)):
+        search = MultiplierSearch(agent, 10.0 + spread - below * 1e-9 * spread)
+        assert (search.binds, search.at_largest) == (binds, not binds)
+    with pytest.raises(veil.errors.InfeasibleError, match=r"asked for is .*, and the largest that any policy has is"):
+        MultiplierSearch(agent, 10.0 + spread + 2e-9 * spread)
+    free = MultiplierSearch(agent, None)
+    assert (free.binds, free.at_largest) == (False, False)
+
+
+def test_a_response_that_has_the_return_without_a_price_is_taken_at_once():
+    """Where it is asked for at most what the response has, though far more than the surplus."""
+    agent = agent_of(veil.gallery.load("paper-last-state", horizon=6), LastEvents(1))
+    search = MultiplierSearch(agent, 0.5 * binding_threshold(agent, 0.0))
+    calls = list[int]()
+    found = search.respond(np.zeros(agent.pairs.reachable.shape), 0.0, 1e-6, lambda: calls.append(1))
+    assert (found.multiplier, calls) == (0.0, [])
+    found = search.respond(np.zeros(agent.pairs.reachable.shape), 5.0, 1e-6, lambda: None)
+    assert found.multiplier == 0.0
+
+
+def test_the_next_multiplier_lies_between_those_on_either_side():
+    """Nearer to the one whose return is nearer, but not at an end; with one side alone, beyond it."""
+    search = MultiplierSearch(agent_of(veil.gallery.load("two-rooms", horizon=2), LastEvents(1)), None)
+    low, high = _Tried(2.0, 1.0), _Tried(6.0, 3.0)
+    assert search._next(low, high, 1.5, 0) == pytest.approx(3.0)
+    for target, trial, expected in ((1.0, 0, 2.08), (3.0, 0, 5.92), (1.0, 9, 2.8), (3.0, 9, 5.2), (2.0, 9, 4.0)):
+        assert search._next(low, high, target, trial) == pytest.approx(expected)
+    assert 2.0 < search._next(low, None, 1.5, 0) <= 14.0
+    assert 0.0 <= search._next(None, high, 1.5, 0) < 6.0
+    search._learn(_Tried(3.0, 2.0), None, _Tried(3.0, 7.0), _Tried(1.0, 1.0))  # half a unit of return for each unit
+    assert search._next(low, None, 1.5, 0) == pytest.approx(3.0)
+    assert search._next(None, high, 2.5, 0) == pytest.approx(5.0)
+    assert search._next(None, high, -9.0, 0) == 0.0
+    assert search._next(low, None, 99.0, 0) == pytest.approx(14.0)  # not further than the derivative can be trusted
+    search._learn(_Tried(3.0, 2.0), _Tried(1.0, 2.5))  # by rounding alone the return falls
+    assert search._next(low, None, 1.5, 0) == pytest.approx(3.0)
+
+
+def test_a_response_with_too_little_is_lifted_by_what_is_missing():
+    agent = agent_of(veil.gallery.load("paper-last-state", horizon=6), LastEvents(1))
+    threshold = binding_threshold(agent, 0.5)
+    search = MultiplierSearch(agent, threshold)
+    poor = search._at(np.zeros(agent.pairs.reachable.shape), 0.0, None, 1.0)
+    lifted = search._lifted(poor)
+    gained, largest = poor.point.outcome.expected_return, search.max_return.outcome.expected_return
+    weight = (threshold - gained) / (largest - gained)
+    assert 0 < weight < 1
+    for found, one, two in zip(lifted.point.flows, poor.point.flows, search.max_return.flows, strict=True):
+        np.testing.assert_allclose(found, (1 - weight) * one + weight * two, atol=1e-12)
+
+
+def test_a_return_of_just_the_threshold_suffices():
+    """Even odds between 0 and 1: without a price the response has the half that is asked for."""
+    model = veil.Model(np.ones((1, 2, 1)), np.array([[0.0, 1.0]]), 0)
+    agent = agent_of(veil.Problem(model, veil.Observer(np.ones((1, 1))), veil.LastState([0]), 1))
+    search, calls = MultiplierSearch(agent, 0.5), list[int]()
+    found = search.respond(np.zeros(agent.pairs.reachable.shape), 0.0, 0.0, lambda: calls.append(1))
+    assert (found.multiplier, found.point.outcome.expected_return, calls) == (0.0, 0.5, [])

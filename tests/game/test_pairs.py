@@ -1,5 +1,6 @@
 """The public graph and its pairs: the tree of the engine, windows, counts made beforehand, and steps that lose nothing."""
 
+import itertools
 import random
 
 import numpy as np
@@ -8,14 +9,16 @@ import pytest
 import veil
 from tests.game.plain_game import PlainGame, everything, last
 from tests.random_problems import random_spec, to_problem
+from veil.common.clock import Clock, OutOfTime
 from veil.engine.chain import make_chain
 from veil.engine.hidden import build
-from veil.engine.moves import situations
+from veil.engine.moves import Moves, situations
 from veil.engine.size import tree_size
 from veil.game.pairs import (
     FullHistory,
     GivenGraph,
     LastEvents,
+    PublicGraph,
     TailEvents,
     count_tree,
     event_step,
@@ -90,6 +93,8 @@ def test_a_graph_can_be_used_again():
     again = make_pairs(build(problem), GivenGraph(pairs.graph))
     assert again.graph.sizes == pairs.graph.sizes
     assert again.num_pairs == pairs.num_pairs
+    for one, other in zip(again.graph.following, pairs.graph.following, strict=True):
+        np.testing.assert_array_equal(one, other)  # with -1 where an event is not possible
 
 
 def test_what_is_told_parts_the_states():
@@ -124,3 +129,61 @@ def test_situations_name_model_memory_and_state(seed):
     if problem.secret_table.agent_knows:
         reached = (make_chain(problem, veil.MarkovPolicy.uniform(problem)).occupancies > 0).any(axis=0)
         assert (found == hidden.cell)[reached].all()
+
+
+def test_the_budget_is_met_exactly():
+    """Each move counts 12 bytes, 100 of a whole path, and each (pair, action) 40; for the tree counted beforehand."""
+    last = veil.gallery.load("paper-last-state", horizon=5)
+    cases = [(last, 12), (last.replace(secret=veil.Trajectory(), horizon=3), 100)]
+    for (problem, each), memory in itertools.product(cases, (FullHistory, lambda: LastEvents(1))):
+        hidden = build(problem)
+        moves = Moves.of(hidden)
+        pairs = make_pairs(hidden, memory())
+        layers = pairs.layers[:-1] if memory is not FullHistory else pairs.layers
+        need = sum(each * moves.count(layer) + 40 * problem.num_actions * len(layer) for layer in layers)
+        assert make_pairs(hidden, memory(), need).num_pairs == pairs.num_pairs
+        with pytest.raises(veil.TooLargeError):
+            make_pairs(hidden, memory(), need - 1)
+
+
+def test_layers_are_made_until_the_deadline():
+    hidden = build(veil.gallery.load("paper-last-state", horizon=5))
+    for memory in (FullHistory(), LastEvents(1)):
+        with pytest.raises(OutOfTime):
+            make_pairs(hidden, memory, clock=Clock(0.0))
+
+
+@pytest.mark.parametrize("memory", [FullHistory(), LastEvents(0), LastEvents(2), TailEvents(2)])
+def test_minus_one_marks_what_is_not_possible(memory):
+    """And nothing else: the first event of a start in one state, and the events of each node."""
+    problem = veil.gallery.load("paper-last-state", horizon=4)
+    hidden = build(problem)
+    pairs = make_pairs(hidden, memory)
+    graph, moves = pairs.graph, Moves.of(hidden)
+    np.testing.assert_array_equal(graph.first >= 0, (hidden.root > 0).any(axis=0))
+    assert (graph.first < 0).any()
+    for layer, table, size in zip(pairs.layers, graph.following, graph.sizes, strict=False):
+        np.testing.assert_array_equal(table >= 0, moves.possible(layer, size))
+    assert LastEvents(1).kind == "the last event"
+    assert LastEvents(2).kind == "the last 2 events"
+
+
+def test_a_graph_that_is_used_again_drops_what_no_policy_reaches():
+    """Nodes are numbered anew without gaps, `kept` says which they were, and -1 stays where nothing is possible."""
+    hidden = build(veil.gallery.load("paper-last-state", horizon=3))
+    graph = make_pairs(hidden, LastEvents(1)).graph
+    first = np.where(graph.first >= 0, graph.first + 2, -1)  # two nodes more in each layer, to which nothing leads
+    following = [np.full((size + 2, hidden.num_events), 1) for size in graph.sizes[:-1]]
+    for larger, table in zip(following, graph.following, strict=True):
+        larger[2:] = np.where(table >= 0, table + 2, -1)
+    sizes = tuple(size + 2 for size in graph.sizes)
+    memory = GivenGraph(PublicGraph(first, tuple(following), sizes, False, "larger"))
+    for _ in range(2):  # as often as it is used
+        again = make_pairs(hidden, memory)
+        assert again.graph.sizes == graph.sizes
+        np.testing.assert_array_equal(again.graph.first, graph.first)
+        for one, other in zip(again.graph.following, graph.following, strict=True):
+            np.testing.assert_array_equal(one, other)
+        assert [kept.tolist() for kept in memory.kept] == [list(range(2, size)) for size in sizes]
+    assert (graph.first == -1).any()
+    assert any((table == -1).any() for table in graph.following)

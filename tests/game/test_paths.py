@@ -1,5 +1,7 @@
 """The game of a whole path: agreement with a convex solver, and no policy of any memory above what is proven."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -8,11 +10,15 @@ from tests.game.plain_game import PlainGame
 from tests.measure.test_trajectory import random_problem
 from tests.paths import all_runs, hidden_bits
 from tests.seeds import seeds
-from veil.common.clock import Clock
+from veil.common.clock import Clock, Progress
 from veil.engine.event_entropy import show_path
 from veil.engine.hidden import build
-from veil.game.pairs import LastEvents
+from veil.engine.moves import Moves
+from veil.game import path_windows
+from veil.game.pairs import FullHistory, LastEvents, make_pairs
 from veil.game.path_windows import enclose_path_game
+from veil.game.responses import AgentProblem
+from veil.game.rule_tables import PathTable
 from veil.game.solve import solve_game
 from veil.policy.history import HistoryPolicy
 from veil.proof.checked_problem import CheckedProblem
@@ -148,6 +154,19 @@ def test_windows_where_the_tree_does_not_fit() -> None:
     assert certificate.upper == pytest.approx(found.upper, abs=1e-6)
 
 
+def test_windows_of_which_none_fits_are_refused() -> None:
+    """And where the next one does not fit, the bound of those before it counts."""
+    problem = veil.gallery.load("night-round", horizon=3, min_return=0.1)
+    with pytest.raises(veil.TooLargeError, match="the last 0 events"):
+        enclose_path_game(problem, memory_bytes=2**10, clock=Clock())
+    need = 0
+    for layer in make_pairs(build(problem), LastEvents(0)).layers[:-1]:
+        need += 100 * Moves.of(build(problem)).count(layer) + 40 * problem.num_actions * len(layer)
+    found = enclose_path_game(problem, memory_bytes=need, clock=Clock())
+    assert found.stopped == "memory"
+    assert found.bounding.graph.kind == "the last 0 events"
+
+
 @pytest.mark.parametrize("horizon", range(3, 8))
 def test_smart_meter(horizon: int) -> None:
     """The least leakage that is known: half a bit a step."""
@@ -169,3 +188,60 @@ def test_a_path_of_one_state() -> None:
     assert found.opacity.bits == pytest.approx(1.0, abs=1e-12)
     assert found.certificate is not None
     veil.verify(found.certificate, problem, found.policy)
+
+
+@pytest.mark.parametrize(
+    ("uppers", "played"),
+    [([10.0, 9.8, 9.6, 9.5], 4), ([10.0, 9.81, 9.0], 2), ([10.0, 10.5, 9.0], 2), ([0.5, 0.488, 0.4785, 0.4], 3)],
+)
+def test_windows_end_where_one_more_event_lowers_the_bound_by_less_than_a_fiftieth(
+    monkeypatch: pytest.MonkeyPatch, uppers: list[float], played: int
+) -> None:
+    """With games whose bounds are given: the best bound counts, and the policy of the last game that was searched."""
+    games = [SimpleNamespace(upper=upper, stopped="gap reached", multiplier=0.0) for upper in uppers]
+    left = iter(games)
+    monkeypatch.setattr(path_windows, "_play", lambda *_: next(left))
+    told: list[Progress] = []
+    problem = veil.gallery.load("night-round", horizon=3)
+    found = enclose_path_game(problem, clock=Clock(progress=told.append))
+    assert [one.iteration for one in told] == list(range(played))
+    assert found.stopped == "whole horizon"
+    assert found.upper == min(uppers[:played])
+    assert found.best is games[played - 1]
+
+
+# The rule of a whole path.
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_rows_of_a_rule_are_of_arrivals_and_of_last_nodes(seed: int) -> None:
+    """Each row sums to one, a row that a policy never reaches stays zero, and the entropy is that of rows in plain loops."""
+    problem, _ = case(seed)
+    pairs = make_pairs(build(problem), LastEvents(1) if seed % 2 else FullHistory())
+    agent = AgentProblem(problem, pairs)
+    table = agent.table
+    assert isinstance(table, PathTable)
+    first = [np.zeros_like(even) for even in agent.uniform()]
+    for choice, even in zip(first, agent.uniform(), strict=True):
+        choice[(even > 0).argmax(axis=0), np.arange(even.shape[1])] = 1.0  # the first action that is available
+    joint = agent.outcome(first).joint
+    rows: dict[tuple[int, int], list[int]] = {}
+    entry = 0
+    for step, keys in enumerate(table.keys):
+        for key in keys.tolist():
+            rows.setdefault((step, key // table.num_codes), []).append(entry)
+            entry += 1
+    assert entry == len(joint)
+    posterior, even_odds, totals = table.posteriors(joint), table.even_odds(), table.totals(joint)
+    bits, empty = 0.0, 0
+    for row in rows.values():
+        mass = joint[row].sum()
+        empty += mass == 0
+        np.testing.assert_allclose(posterior[row].sum(), float(mass > 0))
+        np.testing.assert_allclose(even_odds[row], 1 / len(row))
+        np.testing.assert_allclose(totals[row], mass)
+        bits += sum(-one * np.log2(one / mass) for one in joint[row] if one > 0)
+    assert table.entropy(joint) == pytest.approx(bits, abs=1e-12)
+    assert joint.sum() == pytest.approx(problem.horizon + 1)
+    assert [len(part) for part in table.parts(joint)] == [len(keys) for keys in table.keys]
+    assert empty or seed

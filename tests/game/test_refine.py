@@ -1,230 +1,336 @@
-"""Automata of beliefs: both bounds enclose the whole game, merging is never understated, clusters are what they say."""
+"""When the turns of automata begin and end, with games whose bounds, times and measured policies are given."""
 
-import time
+import math
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
 
-import numpy as np
 import pytest
 
 import veil
-from tests.game.cases import agent_of, first_or_last
-from tests.game.plain_game import play_history
-from tests.seeds import seeds
-from veil.common.clock import Clock, OutOfTime, Progress
-from veil.engine.hidden import build
-from veil.game import ascent
-from veil.game.arrivals import make_arrivals
-from veil.game.ascent import game_of_policy
-from veil.game.clusters import cluster_beliefs, clustered_graph, first_messages, opacity_lower_bound
-from veil.game.lift import charged_bits, lift
-from veil.game.pairs import LastEvents, make_pairs
-from veil.game.redirect import redirected_graph
-from veil.game.refine import enclose_game, refine_game
-from veil.game.responses import AgentProblem
+from veil.common.clock import Clock, Progress, Stop
+from veil.game import path_windows, refine, several, windows
+from veil.game.clusters import OpacityBound
+from veil.game.refine import BestGames, _Rounds, enclose_game, refine_game
+from veil.game.several import _Automata, enclose_constrained_game
 from veil.game.solve import solve_game
 
-
-@pytest.mark.parametrize("seed", seeds(15, 40))
-def test_automata_of_beliefs_enclose_the_whole(seed):
-    problem, threshold = first_or_last(seed)
-    whole = solve_game(problem, threshold=threshold, gap=1e-3, iterations=500)
-    told: list[Progress] = []
-    clock = Clock(3.0, progress=told.append)
-    refine_game(problem, threshold=threshold, gap=1e-3, nodes=2, most_nodes=16, clock=clock)
-    assert told
-    for one in told:
-        assert one.opacity_bits <= whole.upper + 1e-9
-        assert one.upper_bits >= whole.lower - 1e-9
+Given = tuple[float, float, str]  # a game's upper bound, the seconds it takes, and why it stopped
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_both_ways_together_enclose_the_whole(seed):
-    problem, threshold = first_or_last(seed)
-    whole = solve_game(problem, threshold=threshold, gap=1e-3, iterations=500)
-    result = enclose_game(problem, threshold=threshold, gap=1e-3, nodes=4, clock=Clock(2.0))
-    assert result.lower <= whole.upper + 1e-9
-    assert result.upper >= whole.lower - 1e-9
+class Now:
+    """A time source that stands still unless it is moved."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
 
 
-def test_turns_raise_one_bound_and_lower_the_other():
-    problem = veil.gallery.load("paper-last-state", horizon=6).replace(min_return="80%")
-    told: list[Progress] = []
-    result = refine_game(problem, gap=1e-4, nodes=4, most_nodes=16, clock=Clock(progress=told.append))
-    assert result.stopped in ("nodes", "gap reached")
-    assert told[0].iteration == 5  # the last event
-    assert len({one.upper_bits for one in told}) > 1
-    assert len({one.opacity_bits for one in told}) > 1
-    assert [one.opacity_bits for one in told] == sorted(one.opacity_bits for one in told)
-    assert [one.upper_bits for one in told] == sorted((one.upper_bits for one in told), reverse=True)
-    assert veil.opacity(problem, result.best.policy(problem), "exact").bits >= result.lower - 1e-9
+def game(upper: float, seconds: float = 0.0, stopped: str = "gap reached", lower: float = 0.0) -> Any:
+    graph = SimpleNamespace(sizes=(1, 7, 3), kind="")
+    return SimpleNamespace(
+        upper=upper, lower=lower, seconds=seconds, stopped=stopped, multiplier=2.0, pairs=None, tables=(), graph=graph
+    )
 
 
-def test_known_bounds_count_for_the_gap():
-    problem = veil.gallery.load("paper-last-state", horizon=8).replace(min_return="80%")
-    result = refine_game(problem, gap=0.05, known=(0.9, 0.94), clock=Clock(60.0))
-    assert result.stopped == "gap reached"
-    assert "cluster" not in result.bounding.graph.kind  # no further round was needed
+class Script:
+    """Rounds of a refined game whose parts only say what they were asked for; `log` is that, in order."""
+
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        games: Sequence[Any] = (),
+        lifted: Sequence[tuple[float, float]] = (),  # bits proven, and on the graph
+        measured: Sequence[float] = (),
+        *,
+        gap: float = 0.01,
+        known: tuple[float, float] = (0.0, math.inf),
+        limit: float | None = None,
+        lifting_takes: float = 0.0,
+    ):
+        self.now, self.log, self.told = Now(), list[Any](), list[Progress]()
+        self.clock = Clock(limit, progress=self.told.append, now=self.now)
+        problem = veil.gallery.load("paper-last-state", horizon=3).replace(min_return=None)
+        self.rounds = _Rounds(problem, None, gap, 2**20, known, None)
+        self._games, self._lifted, self._measured = iter(games), iter(lifted), iter(measured)
+        self._lifting_takes = lifting_takes
+        monkeypatch.setattr(self.rounds, "play", self._play)
+        monkeypatch.setattr(self.rounds, "measure", self._measure)
+        self._last: Any = None
+        for name, found in {
+            "AgentProblem": lambda *_: SimpleNamespace(pairs=SimpleNamespace(hidden=None)),
+            "clustered_graph": self._clustered,
+            "redirected_graph": lambda *_: self._graph("redirected"),
+            "make_pairs": lambda *_, **__: None,
+            "make_arrivals": lambda *_: (),
+            "lift": self._lift,
+            "game_of_policy": self._of_policy,
+        }.items():
+            monkeypatch.setattr(refine, name, found)
+
+    def _graph(self, kind: str) -> Any:
+        return SimpleNamespace(memory=SimpleNamespace(kind=kind), moved=lambda *_: ())
+
+    def _clustered(self, agent: Any, tables: Any, nodes: int, clock: Clock) -> Any:
+        return self._graph(f"{nodes} clusters")
+
+    def _play(self, memory: Any, clock: Clock, share: float, near: Any = None) -> Any:
+        found = next(self._games)
+        self.log.append(memory.kind)
+        self.now.seconds += found.seconds
+        self.rounds.take(found)
+        return found
+
+    def _measure(self, result: Any, clock: Clock) -> None:
+        bits = next(self._measured)
+        self.log.append("measured")
+        if bits > self.rounds.lower.bits:
+            self.rounds.lower, self.rounds.best = OpacityBound(bits, 0.0, 1), result
+
+    def _lift(self, agent: Any, tables: Any, threshold: Any, multiplier: Any, iterations: int, turn: Clock) -> Any:
+        self.now.seconds += self._lifting_takes
+        self._last = next(self._lifted)
+        self.log.append("lifted")
+        return SimpleNamespace(bits=self._last[0], point=None)
+
+    def _of_policy(self, agent: Any, point: Any, like: Any, threshold: Any) -> Any:
+        return game(like.upper, like.seconds, like.stopped, lower=self._last[1])
+
+    def run(self, nodes: int = 4, most_nodes: int = 4) -> str:
+        return self.rounds.ended(lambda: self.rounds.run(nodes, most_nodes, self.clock))
 
 
-@pytest.mark.parametrize(("limit", "reason"), [(0.0, "time limit"), (60.0, "stop requested")])
-def test_a_clock_that_ends_at_once_still_gives_both_bounds(limit: float, reason: str):
-    problem = veil.gallery.load("paper-last-state").replace(horizon=40)
-    result = refine_game(problem, clock=Clock(limit, stop=lambda: limit > 0))
-    assert result.stopped == reason
-    assert 0 == result.lower <= result.upper <= 1.0 + 1e-12
+# A whole refinement.
 
 
-def test_the_game_without_memory_is_solved_once(monkeypatch: pytest.MonkeyPatch):
-    solved = []
-
-    def counted(*arguments, **named):
-        solved.append(1)
-        return blind(*arguments, **named)
-
-    blind = ascent.solve_blind_game
-    monkeypatch.setattr(ascent, "solve_blind_game", counted)
-    problem = veil.gallery.load("paper-last-state").replace(horizon=6, min_return="80%")
-    enclose_game(problem, gap=1e-6, nodes=2, clock=Clock(2.0, now=time.process_time))
-    assert len(solved) == 1
+def test_no_turn_is_played_where_the_first_game_suffices(monkeypatch: pytest.MonkeyPatch):
+    script = Script(monkeypatch, [game(0.5)], measured=[0.25], gap=0.25)
+    assert script.run() == "gap reached"
+    assert script.log == ["the last event", "measured"]
+    assert [(one.opacity_bits, one.upper_bits, one.iteration, one.of) for one in script.told] == [(0.25, 0.5, 7, 4)]
 
 
-# The opacity of a policy when histories are merged.
+@pytest.mark.parametrize("reason", [Stop.REQUESTED, Stop.INTERRUPTED])
+def test_what_ends_a_game_by_the_caller_ends_all(monkeypatch: pytest.MonkeyPatch, reason: Stop):
+    script = Script(monkeypatch, [game(0.5, stopped=str(reason))])
+    assert script.run() == reason
+    assert script.log == ["the last event"]
+    script = Script(monkeypatch, [game(0.5), game(0.4, stopped=str(reason))], measured=[0.1])
+    assert script.run() == reason
+    assert script.log == ["the last event", "measured", "4 clusters"]
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_what_a_policy_hides_is_never_overstated(seed):
-    problem, threshold = first_or_last(seed)
-    pairs = make_pairs(build(problem), LastEvents(1))
-    result = solve_game(problem, threshold=threshold, gap=1e-2, iterations=200, pairs=pairs)
-    exact = play_history(problem, result.policy(problem))[0]
-    whole = opacity_lower_bound(pairs, result.tables)
-    assert whole.bits == pytest.approx(exact, abs=1e-5)
-    few = opacity_lower_bound(pairs, result.tables, most=3)
-    assert few.bits <= exact + 1e-9
-    assert few.num_beliefs <= whole.num_beliefs
-    assert exact <= result.lower + 1e-9
-    pruned = opacity_lower_bound(pairs, result.tables, prune_below=0.05)
-    assert pruned.bits <= exact + 1e-9
+def test_the_first_policy_is_measured_unless_a_lower_bound_is_known(monkeypatch: pytest.MonkeyPatch):
+    script = Script(monkeypatch, [game(0.5)], gap=0.05, known=(0.25, 0.3))
+    assert script.run() == "gap reached"
+    assert script.log == ["the last event"]
+    assert (script.told[0].opacity_bits, script.told[0].upper_bits) == (0.25, 0.3)  # the better of each
 
 
-def test_merging_checks_the_clock():
-    agent = agent_of(veil.gallery.load("paper-last-state"), LastEvents(1))
-    for work in (opacity_lower_bound, lambda pairs, tables, clock: clustered_graph(agent, tables, 8, clock)):
-        with pytest.raises(OutOfTime):
-            work(agent.pairs, agent.uniform(), clock=Clock(0.0))
+def test_turns_end_with_the_nodes(monkeypatch: pytest.MonkeyPatch):
+    """As many as are allowed are played; half as many more would be too many, and the clock is looked at before each."""
+    games = [game(0.9), game(0.8), game(0.79)]
+    script = Script(monkeypatch, games, [(0.2, 0.3)], [0.1, 0.2, 0.25])
+    assert script.run(4, 4) == "nodes"
+    assert script.log == ["the last event", "measured", "4 clusters", "redirected", "lifted", "measured"]
+    assert script.rounds.lower.bits == 0.2
+    assert Script(monkeypatch, games, measured=[0.1]).run(5, 4) == "nodes"
+    late = Script(monkeypatch, [game(0.9, seconds=2.0)], measured=[0.1], limit=1.0)
+    assert late.run() == "time limit"
+    assert late.log == ["the last event", "measured"]
 
 
-def test_first_messages_are_the_law_of_the_first_event_and_pair():
-    for name in ("paper-last-state", "paper-initial-state"):
-        pairs = make_pairs(build(veil.gallery.load(name)), LastEvents(1))
-        messages = first_messages(pairs)
-        np.testing.assert_allclose(messages.sum(axis=0), pairs.start)
-        events = pairs.hidden.root.sum(axis=0)
-        np.testing.assert_allclose(messages.sum(axis=1), events[events > 0])
+def test_no_policy_is_lifted_where_the_bound_closes_the_gap(monkeypatch: pytest.MonkeyPatch):
+    script = Script(monkeypatch, [game(0.9), game(0.3)], measured=[0.1], gap=0.2)
+    assert script.run() == "gap reached"
+    assert script.log == ["the last event", "measured", "4 clusters"]
 
 
-# Lifting a policy, and redirecting an automaton.
+# The turn of the observer.
 
 
-@pytest.mark.parametrize("seed", range(24))
-def test_a_lifted_policy_hides_what_it_says_and_a_redirected_automaton_bounds_all(seed):
-    problem, threshold = first_or_last(seed)
-    pairs = make_pairs(build(problem), LastEvents(1))
-    game = solve_game(problem, threshold=threshold, gap=1e-2, iterations=100, pairs=pairs)
-    clustered = clustered_graph(AgentProblem(problem, pairs), game.tables, 4)
-    moved = make_pairs(build(problem), clustered.memory)
-    agent = AgentProblem(problem, moved, make_arrivals(moved))
-    tables = clustered.moved(pairs, game.tables, agent)
-    first = charged_bits(agent, agent.outcome(tables))
-    lifted = lift(agent, tables, threshold, game.multiplier, 15, Clock())
-    result = game_of_policy(agent, lifted.point, game, threshold)
-    exact, earned = play_history(problem, result.policy(problem))[:2]
-    assert lifted.bits <= exact + 1e-9
-    assert lifted.point.outcome.expected_return >= threshold - 1e-9 * (1 + abs(threshold))
-    assert earned >= threshold - 1e-6 * (1 + abs(threshold))
-    if agent.outcome(tables).expected_return >= threshold:
-        assert lifted.bits >= first - 1e-12
-    redirected = make_pairs(build(problem), redirected_graph(AgentProblem(problem, pairs), game).memory)
-    bound = solve_game(problem, threshold=threshold, gap=1e-2, iterations=100, pairs=redirected)
-    whole = solve_game(problem, threshold=threshold, gap=1e-2, iterations=300)
-    assert min(bound.upper, result.upper) >= whole.lower - 1e-9
+@pytest.mark.parametrize(
+    ("uppers", "best", "played"),
+    [
+        ([0.9, 0.8, 0.75, 0.1], 2, 3),  # falls by 0.1 of 0.8 open bits, then by 0.05 of 0.75: less than a tenth
+        ([0.9, 0.8, 0.85, 0.1], 1, 3),  # rises
+        ([0.9, 0.7, 0.5, 0.49, 0.1], 3, 4),
+        ([0.9, 0.95, 0.1], 0, 2),
+    ],
+)
+def test_events_are_redirected_while_the_bound_falls(
+    monkeypatch: pytest.MonkeyPatch, uppers: list[float], best: int, played: int
+):
+    games = [game(upper) for upper in uppers]
+    script = Script(monkeypatch, games)
+    found = script.rounds.bound(script._graph("clusters"), game(1.0), 8, script.clock)
+    assert found is games[best]
+    assert script.log == ["clusters", *["redirected"] * (played - 1)]
+    assert [one.upper_bits for one in script.told] == [min(uppers[: n + 1]) for n in range(played)]
 
 
-def test_arrivals_are_the_steps_with_their_events_apart():
-    for name in ("paper-last-state", "paper-initial-state"):
-        pairs = make_pairs(build(veil.gallery.load(name, horizon=4)), LastEvents(1))
-        agent = AgentProblem(veil.gallery.load(name, horizon=4), pairs)
-        apart = AgentProblem(agent.problem, pairs, make_arrivals(pairs))
-        with_events, without = apart.outcome(apart.uniform()), agent.outcome(agent.uniform())
-        np.testing.assert_allclose(with_events.joint, without.joint, atol=1e-15)
-        for part, mass in zip(apart.arrivals, with_events.arrivals, strict=True):
-            bits, slope = part.lost_bits(mass)
-            assert bits >= -1e-12
-            change = np.random.default_rng(0).random(len(mass)) * mass * 1e-6
-            assert part.lost_bits(mass + change)[0] - bits == pytest.approx(float(slope @ change), rel=1e-3, abs=1e-12)
+def test_the_turn_of_the_observer_ends_at_the_gap_or_with_the_caller(monkeypatch: pytest.MonkeyPatch):
+    first, wanted = game(0.9), game(0.5)
+    script = Script(monkeypatch, [first, wanted], gap=0.5)
+    assert script.rounds.bound(script._graph("a"), game(1.0), 8, script.clock) is wanted
+    asked = game(0.8, stopped=str(Stop.REQUESTED))
+    script = Script(monkeypatch, [asked, first])
+    assert script.rounds.bound(script._graph("a"), game(1.0), 8, script.clock) is asked
 
 
-def test_lifting_raises_what_is_proven_of_a_policy():
-    problem = veil.gallery.load("later-last-state", horizon=9).replace(min_return="80%")
-    game = solve_game(problem, LastEvents(1), gap=1e-2)
-    clustered = clustered_graph(AgentProblem(problem, game.pairs), game.tables, 16)
-    pairs = make_pairs(build(problem), clustered.memory)
-    agent = AgentProblem(problem, pairs, make_arrivals(pairs))
-    tables = clustered.moved(game.pairs, game.tables, agent)
-    before = charged_bits(agent, agent.outcome(tables))
-    lifted = lift(agent, tables, game.threshold, game.multiplier, 20, Clock())
-    assert lifted.bits > before + 0.1
-    assert lifted.bits <= opacity_lower_bound(pairs, game_of_policy(agent, lifted.point, game, None).tables).bits
+@pytest.mark.parametrize(("limit", "played"), [(5.75, 1), (6.25, 2)])
+def test_a_round_is_not_begun_that_would_pass_the_turn(monkeypatch: pytest.MonkeyPatch, limit: float, played: int):
+    """A turn is half of what is left; after a first game of 2 s the next takes 3 s or more, as 6 s leave in theirs."""
+    script = Script(monkeypatch, [game(0.9, 1.25), game(0.5, 1.25), game(0.1, 1.25)], limit=limit)
+    script.rounds.bound(script._graph("a"), game(1.0), 8, script.clock)
+    assert len(script.log) == played
 
 
-def test_a_policy_moved_to_a_redirected_automaton_does_there_what_it_did():
-    problem = veil.gallery.load("later-last-state", horizon=9).replace(min_return="80%")
-    game = solve_game(problem, LastEvents(1), gap=1e-2)
-    redirected = redirected_graph(AgentProblem(problem, game.pairs), game)
-    agent = AgentProblem(problem, make_pairs(build(problem), redirected.memory))
-    moved = redirected.moved(game.pairs, game.tables, agent)
-    for time_of, (table, even) in enumerate(zip(moved, agent.uniform(), strict=True)):
-        old, new = game.pairs.layers[time_of], agent.pairs.layers[time_of]
-        did = dict(zip(zip(old.node.tolist(), old.x.tolist(), strict=True), game.tables[time_of].T, strict=True))
-        origin = redirected.origin[time_of][redirected.memory.kept[time_of]][new.node]
-        keys = zip(origin.tolist(), new.x.tolist(), strict=True)
-        expected = [did.get(key, uniform) for key, uniform in zip(keys, even.T, strict=True)]
-        np.testing.assert_array_equal(table.T, expected)
+# The turn of the agent.
 
 
-def test_a_game_near_its_own_answer_is_solved_in_fewer_iterations_to_the_same_value():
-    problem = veil.gallery.load("later-last-state", horizon=9).replace(min_return="80%")
-    cold = solve_game(problem, LastEvents(2), gap=1e-3)
-    prior = AgentProblem(problem, cold.pairs).spread(cold.tables, 0.01)
-    warm = solve_game(problem, pairs=cold.pairs, prior=prior, gap=1e-3)
-    assert warm.gap <= 1e-3
-    assert warm.lower <= cold.upper
-    assert cold.lower <= warm.upper
-    assert warm.expected_return >= (warm.threshold or 0.0) - 1e-9
-    assert warm.iterations < cold.iterations
+@pytest.mark.parametrize(
+    ("bits", "nodes", "after"),
+    [
+        ([0.2, 0.4, 0.5], [4, 5, 7], 9),  # gains 0.2 of 0.6 open bits, then 0.1 of 0.5: less than a quarter
+        ([0.2, 0.1], [4, 5], 7),
+        ([0.2, 0.4, 0.6, 0.9], [4, 5, 7, 9], 12),
+    ],
+)
+def test_a_policy_is_lifted_on_more_clusters_while_that_gains(
+    monkeypatch: pytest.MonkeyPatch, bits: list[float], nodes: list[int], after: int
+):
+    """Measured where no further lifting follows, and the best that is proven counts."""
+    script = Script(monkeypatch, lifted=[(one, one - 0.5) for one in bits], measured=[0.0] * 9)
+    script.rounds.take(game(1.0))
+    seen = list[int]()
+    monkeypatch.setattr(refine, "clustered_graph", lambda a, t, n, c: seen.append(n) or script._graph("x"))
+    result, more = script.rounds.lift(game(1.0), 4, 11, script.clock)
+    assert seen == nodes
+    assert more == after
+    assert script.log == ["lifted"] * len(nodes) + ["measured"]
+    assert result.lower == bits[len(nodes) - 1] - 0.5
+    assert script.rounds.lower.bits == max(bits[: len(nodes)])
+    assert script.rounds.lower.lost_bits == pytest.approx(-0.5)
 
 
-# Clusters.
+def test_lifting_ends_at_the_gap(monkeypatch: pytest.MonkeyPatch):
+    """Where the policy hides enough on its graph it is measured, since only then can measuring close the gap."""
+    script = Script(monkeypatch, lifted=[(0.2, 0.55), (0.45, 0.75), (0.9, 0.9)], measured=[0.75], gap=0.25)
+    script.rounds.take(game(1.0))
+    script.rounds.lift(game(1.0), 4, 99, script.clock)
+    assert script.log == ["lifted", "lifted", "measured"]
+    assert script.rounds.lower.bits == 0.75
 
 
-def test_clusters_keep_what_differs_most_apart():
-    beliefs = np.array([[0.9, 0.1], [0.88, 0.12], [0.1, 0.9], [0.12, 0.88], [0.5, 0.5]])
-    cluster = cluster_beliefs(beliefs, 3)
-    assert cluster[0] == cluster[1]
-    assert cluster[2] == cluster[3]
-    assert len(set(cluster.tolist())) == 3
-    assert len(set(cluster_beliefs(beliefs, 10).tolist())) == 5
+@pytest.mark.parametrize(("limit", "lifted"), [(3.5, 1), (4.5, 2), (7.5, 3)])
+def test_lifting_ends_where_the_next_would_pass_the_turn(monkeypatch: pytest.MonkeyPatch, limit: float, lifted: int):
+    """A turn is half of what is left, and a round of lifting takes as long as the one before: here 1 s."""
+    bits = [(0.3, 0.0), (0.6, 0.0), (0.9, 0.0), (0.99, 0.0)]
+    script = Script(monkeypatch, lifted=bits, measured=[0.0] * 4, limit=limit, lifting_takes=1.0)
+    script.rounds.take(game(1.0))
+    script.rounds.lift(game(1.0), 4, 99, script.clock)
+    assert script.log.count("lifted") == lifted
 
 
-def test_equal_beliefs_of_different_mass_share_a_cluster():
-    weights = np.array([[0.2, 0.2], [0.3, 0.3], [0.4, 0.0]])
-    cluster = cluster_beliefs(weights, 2)
-    assert cluster[0] == cluster[1] != cluster[2]
+# The best of all games.
 
 
-def test_a_clustered_graph_places_every_history():
-    problem = veil.gallery.load("paper-last-state")
-    agent = agent_of(problem, LastEvents(1))
-    refined = make_pairs(build(problem), clustered_graph(agent, agent.uniform(), 20).memory)
-    assert max(refined.graph.sizes) <= 20
-    for layer, step in zip(refined.layers, refined.steps, strict=False):
-        assert np.asarray(step.sum(axis=1)) == pytest.approx(np.ones(5 * len(layer)))
+def test_bounds_count_at_once_and_policies_when_they_are_measured(monkeypatch: pytest.MonkeyPatch):
+    best = BestGames()
+    games = [game(0.8), game(0.9), game(0.7)]
+    for one in games:
+        best.take(one)
+    assert best.bounding is games[2]
+    assert best.best is games[0]
+    bits = iter([0.3, 0.2, 0.4])
+    monkeypatch.setattr(refine, "opacity_lower_bound", lambda *_, **__: OpacityBound(next(bits), 0.125, 5))
+    for one in games:
+        best.measure(one, Clock())
+    assert best.best is games[2]
+    found = best.found(3.0, "time limit")
+    assert (found.lower, found.upper, found.lost_bits, found.seconds) == (0.4, 0.7, 0.125, 3.0)
+    assert found.gap == 0.7 - 0.4
+    assert found.bounds() == [(games[2], 0.4)]
+    assert BestGames().lower == OpacityBound(0.0, 0.0, 0)
+
+
+# Automata under several constraints.
+
+
+@pytest.mark.parametrize(
+    ("uppers", "memories"),
+    [
+        ([0.9, 0.5, 0.48, 0.05], ["the last event", "redirected", "redirected", "the last 2 events"]),
+        ([0.9, 0.91, 0.92, 0.0625], ["the last event", "redirected", "the last 2 events", "the last 3 events"]),
+    ],
+)
+def test_an_event_more_is_remembered_where_redirecting_closes_little(
+    monkeypatch: pytest.MonkeyPatch, uppers: list[float], memories: list[str]
+):
+    games, log = iter(uppers), list[str]()
+    monkeypatch.setattr(several, "make_pairs", lambda hidden, memory, *_, **__: log.append(memory.kind))
+    monkeypatch.setattr(several, "solve_game", lambda *_, **__: game(next(games)))
+    monkeypatch.setattr(refine, "opacity_lower_bound", lambda *_, **__: OpacityBound(0.03125, 0.0, 1))
+    monkeypatch.setattr(_Automata, "redirected", lambda *_: SimpleNamespace(kind="redirected"))
+    problem = veil.gallery.load("paper-last-state", horizon=3)
+    found = enclose_constrained_game(problem, gap=0.03125, clock=Clock())
+    assert log == memories
+    assert (found.lower, found.upper, found.stopped) == (0.03125, uppers[-1], "gap reached")
+
+
+def test_an_enclosure_without_time_gives_the_game_without_memory():
+    problem = veil.gallery.load("paper-last-state", horizon=4).replace(min_return="40%")
+    found = enclose_constrained_game(problem, clock=Clock(1e-7, now=Now()))  # over before a graph is made
+    assert found.refined is not None
+    assert found.refined.bounding.graph.kind == "the last 0 events"
+    assert found.stopped == "time limit"
+    assert 0 <= found.lower <= found.upper <= 1.0 + 1e-12
+
+
+# The time of games.
+
+
+@pytest.mark.parametrize("module", [refine, windows, several, path_windows])
+def test_no_game_is_given_more_time_than_is_left(monkeypatch: pytest.MonkeyPatch, module: Any):
+    """Here each takes a second, and no other work takes any."""
+    now, shares, gaps = Now(), list[float](), list[float]()
+    clock = Clock(20.0, now=now)
+
+    def solved(problem: veil.Problem, **given: Any) -> Any:
+        gaps.append(given["gap"])
+        shares.append(given["clock"].left / clock.left)
+        now.seconds += 1.0
+        quick: dict[str, Any] = given | {"clock": Clock(0.0)}
+        return solve_game(problem, **quick)
+
+    monkeypatch.setattr(module, "solve_game", solved)
+    problem = veil.gallery.load("paper-last-state", horizon=4).replace(min_return="60%")
+    if module is refine:
+        refine_game(problem, gap=1e-3, nodes=2, most_nodes=2, clock=clock)
+        refine_game(problem, gap=1e-3, known=(0.5, 0.5), clock=clock)
+    elif module is windows:
+        windows.solve_window_game(problem, gap=1e-3, clock=clock)
+    elif module is several:
+        enclose_constrained_game(problem, gap=1e-3, clock=clock)
+    else:
+        path_windows.enclose_path_game(problem.replace(secret=veil.Trajectory()), gap=1e-3, clock=clock)
+    assert len(shares) > 1
+    assert all(0 < share <= 1 for share in shares)
+    assert 0 < min(gaps) <= max(gaps) <= 0.5  # of a game: never none, and no more than helps
+    assert min(gaps) < 1e-3 or module is several  # less than what is asked for of all together
+
+
+def test_windows_get_a_part_of_the_time_of_an_enclosure(monkeypatch: pytest.MonkeyPatch):
+    shares = list[float]()
+    clock = Clock(20.0, now=Now())
+
+    def solved(*_: Any, **given: Any) -> Any:
+        shares.append(given["clock"].left / clock.left)
+        return SimpleNamespace(gap=0.0)
+
+    monkeypatch.setattr(refine, "solve_window_game", solved)
+    enclose_game(veil.gallery.load("paper-last-state", horizon=4), clock=clock)
+    assert 0 < shares[0] < 1

@@ -10,6 +10,7 @@ import veil
 from tests.game.cases import agent_of, small
 from veil.common.clock import Clock
 from veil.common.logs import conditional_entropy_bits
+from veil.game import rules
 from veil.game.pairs import LastEvents
 from veil.game.responses import AgentProblem
 from veil.game.rule_tables import ValueTable
@@ -61,7 +62,9 @@ def test_a_rule_that_excludes_something_reachable_proves_nothing(seed):
     for multiplier in (0.0, 1.0, 1e6):
         assert agent.best_response(costs, multiplier)[0] == np.inf
     assert upper_bound(agent, costs, threshold)[0] == np.inf
+    excluding[(node + 1) % len(rule)] = 0.0  # a node that the rule does not know takes the other rule as it is
     completed = complete(excluding, rule, agent)
+    np.testing.assert_array_equal(completed[(node + 1) % len(rule)], rule[(node + 1) % len(rule)])
     assert np.isfinite(upper_bound(agent, rule_costs(completed, agent.pairs.reachable), threshold)[0])
 
 
@@ -108,3 +111,100 @@ def test_simple_rules_of_a_secret_settled_first():
 def test_simple_rules_of_a_secret_settled_last():
     (rule,) = simple_rules(agent_of(veil.gallery.load("paper-last-state", horizon=4)))
     assert (rule == 0.5).all()
+
+
+@pytest.mark.parametrize("start", [0.0, 0.3, 30.0])
+def test_trials_end_where_the_tangents_meet(start: float):
+    """The bound is a maximum of few lines in λ, so the trials end long before the most that are allowed."""
+    problem = veil.gallery.load("paper-last-state", horizon=5)
+    agent = Counted(agent_of(problem, LastEvents(1)))
+    costs = rule_costs(covering_rule(agent.agent), agent.pairs.reachable)
+    threshold = 0.9 * agent.agent.max_return_response()[0]
+    bound, multiplier = upper_bound(agent, costs, threshold, start, 500)  # type: ignore[arg-type]
+    assert multiplier == pytest.approx(42.7023832)
+    assert len(agent.multipliers) <= (5 if start > 1 else 60)  # growing by a fifth from 0.3 to 43 takes most of them
+    assert bound == pytest.approx(upper_bound(agent.agent, costs, threshold, 0.0, 500)[0], abs=1e-9)
+
+
+def test_the_rule_of_the_first_event_where_the_first_of_all_events_cannot_come_first():
+    """The rows of all histories, by walking the tree from each first event that is possible."""
+    model = veil.Model(np.full((2, 1, 2), 0.5), np.zeros((2, 1)), [0.75, 0.25])
+    observer = veil.Observer(np.array([[0.0, 0.5, 0.5], [0.0, 0.1, 0.9]]))
+    agent = agent_of(veil.Problem(model, observer, veil.InitialState(), 2))
+    graph = agent.pairs.graph
+    *_, rule = simple_rules(agent)
+    joint = np.array([[0.75 * 0.5, 0.25 * 0.1], [0.75 * 0.5, 0.25 * 0.9]])
+    nodes = {int(graph.first[event]): row / row.sum() for event, row in zip((1, 2), joint, strict=True)}
+    for table in graph.following:
+        nodes = {int(after): row for node, row in nodes.items() for after in table[node] if after >= 0}
+    np.testing.assert_allclose(rule, [nodes[node] for node in range(graph.sizes[-1])])
+
+
+# The search for the multiplier, on bounds that are given as lines.
+
+
+class Lines:
+    """An agent with a few policies: each is paid some bits and earns a return."""
+
+    def __init__(self, *policies: tuple[float, float]):
+        self.policies, self.tried = policies, list[float]()
+
+    def best_response(self, costs: Any, multiplier: float) -> tuple[float, float]:
+        self.tried.append(multiplier)
+        return max((paid + multiplier * earned, earned) for paid, earned in self.policies)
+
+    def smallest(self, threshold: float) -> float:
+        """`min over λ ≥ 0 of max_i paid_i + λ (earned_i − δ)`, by looking at 0 and wherever two lines meet."""
+        lines = [(paid, earned - threshold) for paid, earned in self.policies]
+        meet = [(c - a) / (b - d) for a, b in lines for c, d in lines if b != d]
+        return min(max(a + one * b for a, b in lines) for one in [0.0, *meet] if one >= 0)
+
+
+@pytest.mark.parametrize("start", [0.0, 0.05, 0.6, 3.0, 200.0])
+@pytest.mark.parametrize("seed", range(8))
+def test_the_search_finds_the_smallest_bound_of_lines(seed: int, start: float):
+    """From below and from above, with few trials once it has a line on either side; no multiplier is negative."""
+    rng = np.random.default_rng([seed, 23])
+    size = 2 + seed % 4
+    agent: Any = Lines(*zip(rng.uniform(0, 2, size), 10.0 ** rng.uniform(-2, 1, size), strict=True))
+    threshold = float(np.quantile([earned for _, earned in agent.policies], 0.6))
+    bound, multiplier = upper_bound(agent, np.zeros(0), threshold, start, 400)
+    assert bound == pytest.approx(agent.smallest(threshold), abs=1e-7)
+    assert agent.best_response(None, multiplier)[0] - multiplier * threshold == bound
+    assert min(agent.tried) >= 0
+    derivatives = [agent.best_response(None, one)[1] - threshold for one in agent.tried[:-1]]
+    both = next((n for n in range(len(derivatives)) if min(derivatives[: n + 1]) < 0 < max(derivatives[: n + 1])), None)
+    assert both is None or len(derivatives) - both <= 2 * size
+    assert len(derivatives) < 400
+
+
+def test_a_trial_at_the_smallest_bound_is_the_last():
+    for policies, start, trials in (
+        ([(0.5, 2.0)], 0.7, [0.7]),  # the return is just that asked for
+        ([(0.5, 2.5)], 0.0, [0.0]),  # it is more without any price
+        ([(0.5, 3.5)], 0.0, [0.0]),
+        ([(0.5, 2.25), (1.5, 1.75)], 2.0, [2.0]),  # where the two lines meet; either is the best response there
+    ):
+        agent: Any = Lines(*policies)
+        bound, _ = upper_bound(agent, np.zeros(0), 2.0, start, 50)
+        assert agent.tried[: len(trials)] == trials
+        assert len(agent.tried) <= len(trials) + 25 * (len(policies) - 1)
+        assert bound == pytest.approx(agent.smallest(2.0), abs=1e-9)
+    agent = Lines((1.0, 0.0), (0.0, 1.0))
+    assert upper_bound(agent, np.zeros(0), 0.25, 0.0, 50)[0] == pytest.approx(0.75)
+    assert all(one <= two for one, two in zip(agent.tried[:5], agent.tried[1:5], strict=False))
+
+
+def test_the_next_multiplier_is_where_two_lines_meet():
+    left, right = rules._Tangent(0.5, 0.9, -0.25), rules._Tangent(1.5, 1.1, 0.5)
+    meet = rules._next_multiplier(1.5, left, right)
+    assert left.bound + (meet - left.at) * left.derivative == pytest.approx(
+        right.bound + (meet - right.at) * right.derivative
+    )
+    assert rules._next_multiplier(0.5, left._replace(bound=9.0), right) == right.at  # no further than known multipliers
+    assert rules._next_multiplier(0.5, left, right._replace(bound=9.0)) == left.at
+    assert rules._next_multiplier(0.0, left, None) > 0
+    for multiplier in (0.5, 2.0, 50.0):
+        assert multiplier < rules._next_multiplier(multiplier, left, None) < 1.25 * multiplier
+        assert 0.9 * multiplier < rules._next_multiplier(multiplier, None, right) < multiplier
+    assert rules._next_multiplier(1e-4, None, right) == 0.0

@@ -49,7 +49,7 @@ def make_arrivals(pairs: Pairs) -> tuple[Arrivals, ...]:
 def _arrivals(pairs: Pairs, moves: Moves, time: int) -> Arrivals:
     hidden, layer, after = pairs.hidden, pairs.layers[time], pairs.layers[time + 1]
     carried = hidden.split_time <= time
-    values = hidden.label.shape[1] if carried else 1
+    values = hidden.num_values if carried else 1
     keys, data, degrees = [], [], []
     for action in range(len(moves.degree)):
         pair, move = moves.entries(layer, action)

@@ -13,6 +13,7 @@ the observer's rule; backward induction turns it into an upper bound over all po
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,6 +26,7 @@ from ..engine.hidden import build
 from ..engine.moves import situations
 from ..engine.threads import one_blas_thread
 from ..policy.history import Decisions, HistoryPolicy
+from ..problem.apart import View
 from ..problem.problem import Problem
 from .multiplier import FlowPoint, MultiplierSearch
 from .pairs import DEFAULT_MEMORY, LastEvents, ObserverMemory, Pairs, PublicGraph, make_pairs
@@ -99,8 +101,11 @@ class GameResult:
         """Whether what was maximised is the opacity, not a bound on it as for a path that does not tell the state."""
         return self.pairs.hidden.path is None or show_path(self.pairs.hidden).is_unifilar
 
-    def policy(self, problem: Problem) -> HistoryPolicy:
-        """The maximiser as a policy that an agent who sees the events can execute step by step."""
+    def policy(self, problem: Problem, views: Mapping[str, View] | None = None) -> HistoryPolicy:
+        """The maximiser as a policy that an agent who sees the events can execute step by step.
+
+        **Arguments:** `views`: what the observers of several pairs see of the events, where they are those of all of them.
+        """
         situation = situations(problem, self.pairs.hidden)
         decisions = [
             Decisions(layer.node, situation[layer.x], layer.z, np.ascontiguousarray(table.T))
@@ -119,6 +124,7 @@ class GameResult:
             executable=self.executable,
             told_at=self.graph.told_at,
             told=told,
+            views={name: (view.first, view.event) for name, view in (views or {}).items()},
         )
 
 
@@ -253,7 +259,6 @@ class _Ascent:
                 if self.iteration % _BOUND_EVERY == 0 or self.iteration >= iterations:
                     self.bound()
                     self._record(iterations)
-                self.clock.check()
             except OutOfTime as end:
                 stopped = end.reason
                 break

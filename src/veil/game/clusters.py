@@ -56,7 +56,7 @@ def opacity_lower_bound(
         state = numbered_state(pairs, time + 1)
         messages, charge = merge_histories(row, pair, mass, state, most, apart=layer.node, prune_below=prune_below)
         lost, largest = lost + charge, max(largest, num_rows(messages))
-    values = np.zeros((len(layer), pairs.hidden.label.shape[1]))
+    values = np.zeros((len(layer), pairs.hidden.num_values))
     values[np.arange(len(layer)), layer.z] = 1.0
     return OpacityBound(max(0.0, conditional_entropy_bits(messages @ values) - lost), lost, largest)
 
@@ -82,7 +82,7 @@ def _children(messages: sp.csr_array, step: sp.csr_array, num_pairs: int) -> tup
 def numbered_state(pairs: Pairs, time: int) -> Int[np.ndarray, " n"]:
     """A number for (x, value of the secret once settled) of each pair of a layer."""
     layer = pairs.layers[time]
-    return layer.x.astype(np.int64) * pairs.hidden.label.shape[1] + np.maximum(layer.z, 0)
+    return layer.x.astype(np.int64) * pairs.hidden.num_values + np.maximum(layer.z, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +100,7 @@ class Clustered:
         result = []
         for time, (table, even) in enumerate(zip(tables, new.uniform(), strict=True)):
             part = sp.coo_array(self.messages[time])
-            states = old.hidden.num_states * old.hidden.label.shape[1]
+            states = old.hidden.num_states * old.hidden.num_values
             layer = new.pairs.layers[time]
             keys = layer.node.astype(np.int64) * states + numbered_state(new.pairs, time)
             place = np.searchsorted(keys, part.row.astype(np.int64) * states + numbered_state(old, time)[part.col])
@@ -118,7 +118,7 @@ def clustered_graph(agent: AgentProblem, tables: Tables, nodes: int, clock: Cloc
     """
     pairs = agent.pairs
     spread = agent.spread(tables, _UNIFORM_SHARE)
-    events, states = pairs.hidden.num_events, pairs.hidden.num_states * pairs.hidden.label.shape[1]
+    events, states = pairs.hidden.num_events, pairs.hidden.num_states * pairs.hidden.num_values
     possible = pairs.hidden.root.any(axis=0)
     first = np.where(possible, np.cumsum(possible) - 1, -1).astype(np.int32)  # each first event in a node of its own
     following, messages = [], [first_messages(pairs)]
@@ -184,7 +184,5 @@ def _reassigned(beliefs: np.ndarray, mass: np.ndarray, nearest: np.ndarray, size
     groups = sp.csr_array(sp.coo_array((mass, (nearest, np.arange(len(mass)))), shape=(size, len(mass))))
     sums = np.asarray(groups @ beliefs)
     totals = sums.sum(axis=1, keepdims=True)
-    means = (
-        np.where(totals > 0, (1 - _SMOOTHING) * sums / np.where(totals > 0, totals, 1.0), 0.0) + _SMOOTHING * overall
-    )
+    means = (1 - _SMOOTHING) * sums / np.where(totals > 0, totals, 1.0) + _SMOOTHING * overall
     return np.argmin(beliefs @ code_lengths_bits(np.maximum(means, 1e-300)).T, axis=1).astype(np.int32)

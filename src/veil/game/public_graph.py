@@ -66,12 +66,12 @@ class LastEvents:
     """The observer remembers the time and the last `length` events; with length 0 only the time."""
 
     is_tree = False
+    _windows: Int[np.ndarray, "n length"]  # the events of each node of the newest layer
 
     def __init__(self, length: int):
         assert length >= 0
         self.length = length
         self.kind = f"the last {length} events" if length != 1 else "the last event"
-        self._windows: np.ndarray = np.zeros((0, 0), dtype=np.int32)
 
     def begin(self, possible: np.ndarray) -> np.ndarray:
         """See `ObserverMemory`."""

@@ -15,8 +15,9 @@ from ..common.clock import Clock
 from ..common.logs import conditional_entropy_bits
 from ..engine.return_range import threshold as threshold_of
 from ..engine.threads import one_blas_thread
-from ..problem.apart import View, alike, apart
-from ..problem.pairs import find_pair
+from ..policy.history import HistoryPolicy
+from ..problem.apart import Apart, View, alike, apart
+from ..problem.pairs import OWN, find_pair
 from ..problem.problem import Problem
 from .ascent import GameResult, made_pairs
 from .pairs import DEFAULT_MEMORY, FullHistory, Pairs
@@ -52,7 +53,8 @@ class RecordsResult:
     """Bounds on the largest least of several pairs: `lower` of a policy that acts on all histories, `upper` of all policies.
 
     `rules` of the game that proves the upper bound, the weights of pairs that must keep bits being their prices; `game`: that
-    game, with the policy; `games`: how many were solved. `lower` is -inf where no policy was found that meets the bounds.
+    game, with the policy on the histories of the pairs in `together`; `games`: how many were solved. `lower` is -inf where no
+    policy was found that meets the bounds.
     """
 
     lower: float
@@ -60,6 +62,16 @@ class RecordsResult:
     rules: tuple[PairRule, ...]
     game: GameResult
     games: int
+    together: Apart
+
+    def bounds(self) -> list[tuple[GameResult, float]]:
+        """See `GameResult.bounds`."""
+        return [(self.game, max(0.0, self.lower))]
+
+    def policy(self) -> HistoryPolicy:
+        """The best policy found, which acts on what the observers of all pairs of the game see."""
+        views = dict(zip(self.together.names, self.together.views, strict=True))
+        return self.game.policy(self.together.joint, {} if tuple(views) == (OWN,) else views)
 
 
 class RecordTable(ValueTable):
@@ -104,6 +116,7 @@ def solve_records_game(
     problem: Problem,
     hide: tuple[str, ...],
     *,
+    threshold: float | None = None,
     gap: float = 1e-3,
     iterations: int = 10_000,
     memory_bytes: int = DEFAULT_MEMORY,
@@ -114,7 +127,8 @@ def solve_records_game(
     Pairs with another secret than the first, or a belief, are left out, and so are upper bounds of pairs: the upper bound
     holds all the same.
 
-    **Arguments:** `hide`; `gap`: the search ends where the bounds are this close, or where the `clock` says so.
+    **Arguments:** `hide`; `threshold`: δ, that of the problem by default; `gap`: the search ends where the bounds are this
+    close, or where the `clock` says so.
 
     Cost: a game on the tree of the histories of all observers together for each round, about ten for two pairs.
 
@@ -127,7 +141,8 @@ def solve_records_game(
     pairs = made_pairs(together.joint, FullHistory(), memory_bytes, clock)
     records = [records_of(pairs, view) for view in together.views]
     kept = np.array([find_pair(name, problem.pairs).min for name in names if name in least], dtype=float)
-    rounds = Rounds(together.joint, pairs, RecordBits(pairs, records, kept), threshold_of(together.joint), gap)
+    threshold = threshold_of(together.joint) if threshold is None else threshold
+    rounds = Rounds(together.joint, pairs, RecordBits(pairs, records, kept), threshold, gap)
     stopped = rounds.run(iterations, clock)
     game, rules = rounds.result(stopped, clock.spent), []
     used = [
@@ -136,24 +151,23 @@ def solve_records_game(
     ends = np.cumsum([len(one.gathered.indptr) - 1 for _, _, one in used])
     for (name, weight, one), costs in zip(used, np.split(game.costs, ends[:-1]), strict=True):
         rules.append(PairRule(name, weight, one, np.where(_reachable(pairs, one), costs, np.inf)))
-    return RecordsResult(rounds.lower, rounds.upper, tuple(rules), game, rounds.games)
+    return RecordsResult(rounds.lower, rounds.upper, tuple(rules), game, rounds.games, together)
 
 
 def records_of(pairs: Pairs, view: View) -> Records:
-    """The records of one observer at the histories of all, from what it sees of each event."""
+    """The records of one observer at the histories of all, from what it sees of each event.
+
+    Histories are numbered in the order of (history before, event), as `FullHistory` numbers them.
+    """
     graph, tables = pairs.graph, list[np.ndarray]()
-    event = np.flatnonzero(graph.first >= 0)
-    record = np.zeros(graph.sizes[0], dtype=np.int64)
-    first, record[graph.first[event]] = _numbered(view.first[event], view.num_first)
+    first, record = _numbered(view.first[graph.first >= 0], view.num_first)
     count = int(first.max()) + 1
-    for table, size in zip(graph.following, graph.sizes[1:], strict=True):
+    for table in graph.following:
         node, event = np.nonzero(table >= 0)
-        after = np.zeros(size, dtype=np.int64)
-        own, after[table[node, event]] = _numbered(
-            record[node] * view.num_events + view.event[event], count * view.num_events
-        )
+        keys = record[node] * view.num_events + view.event[event]
+        own, record = _numbered(keys, count * view.num_events)
         tables.append(own.reshape(count, view.num_events))
-        record, count = after, int(own.max()) + 1
+        count = int(own.max()) + 1
     nodes = np.arange(len(record))
     return Records(
         first, tuple(tables), sp.csr_array((np.ones(len(record)), (record, nodes)), shape=(count, len(record)))

@@ -41,7 +41,7 @@ class Redirected:
         """
         result = []
         for time, (table, even) in enumerate(zip(tables, new.uniform(), strict=True)):
-            states = old.hidden.num_states * old.hidden.label.shape[1]
+            states = old.hidden.num_states * old.hidden.num_values
             node = self.origin[time][self.memory.kept[time]][new.pairs.layers[time].node]
             known = old.layers[time].node.astype(np.int64) * states + numbered_state(old, time)
             wanted = node.astype(np.int64) * states + numbered_state(new.pairs, time)
@@ -90,7 +90,7 @@ class _StateMoves:
     """
 
     def __init__(self, agent: AgentProblem, moves: Moves, carried: bool, settled: bool):
-        hidden, values = agent.pairs.hidden, agent.pairs.hidden.label.shape[1]
+        hidden, values = agent.pairs.hidden, agent.pairs.hidden.num_values
         actions, size = moves.degree.shape
         row = np.repeat(np.arange(actions * size), moves.degree.ravel())
         target, copies = moves.target.astype(np.int64), values if carried else 1
@@ -113,7 +113,7 @@ class _Backward:
 
     def __init__(self, agent: AgentProblem, game: GameResult):
         self.agent, self.pairs, self.multiplier = agent, game.pairs, game.multiplier
-        hidden, values = game.pairs.hidden, game.pairs.hidden.label.shape[1]
+        hidden, values = game.pairs.hidden, game.pairs.hidden.num_values
         self._moves = Moves.of(hidden)
         self._kept: dict[tuple[bool, bool], _StateMoves] = {}
         costs = np.where(self.pairs.reachable, np.minimum(game.costs, _EXCLUDED), _EXCLUDED)

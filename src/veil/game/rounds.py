@@ -31,6 +31,7 @@ _OWN_SHARE = 0.3  # of the gap so far, at which the next game ends: early prices
 _INSIDE = 1e-12  # slack, in units of each range, that the policy keeps against rounding, and at least
 _ROUNDINGS = 4  # times the bound on rounding errors, since a range may be narrow
 _LARGEST_PRICE = 50.0  # of bits that must be kept, in bits for a bit: what costs more counts as what no policy does
+_KEPT_MORE = 4e-12  # bits beyond those that must be kept, for other ways to sum them and for their proof
 _LEAST_WEIGHT = 1e-9  # below which an observer is left out of a game
 
 
@@ -89,6 +90,7 @@ class Rounds:
         self.kept_slack = np.maximum(_INSIDE, _ROUNDINGS * np.array(further_rounding(problem)) / self.units)
         self.prices = np.zeros(len(self.targets)) if self.targets else None
         self.weights = np.concatenate([np.full(counted.num_hidden, 1 / counted.num_hidden), np.ones(len(counted.kept))])
+        self.aim = counted.kept + _KEPT_MORE
         self.columns: list[_Column] = []
         self.lower, self.upper, self.proving, self.games = -np.inf, np.inf, self.weights, 0
         self.best: GameResult | None = None
@@ -149,7 +151,7 @@ class Rounds:
         """Keep a column that meets the constraints; its policy is the answer where it also keeps all bits and hides most."""
         self.columns.append(column)
         hidden, kept = np.split(column.bits, [self.counted.num_hidden])
-        if np.all(kept >= self.counted.kept) and hidden.min() > self.lower:
+        if np.all(kept >= self.aim) and hidden.min() > self.lower:
             self.lower, self.mixture = float(hidden.min()), column
 
     def _column(self, point: FlowPoint) -> _Column:
@@ -169,7 +171,7 @@ class Rounds:
     def _mixed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The shares of the columns that meet everything with the largest least, and the multipliers: weights and prices."""
         bits, slack = (np.stack([getattr(one, name) for one in self.columns]) for name in ("bits", "slack"))
-        columns, count, kept = len(bits), self.counted.num_hidden, self.counted.kept
+        columns, count, kept = len(bits), self.counted.num_hidden, self.aim
         least = int(count > 1)  # a variable, unless one pair is hidden, whose bits are then maximised themselves
         # Variables: shares, the least, and how far each of the bits that must be kept misses.
         objective = np.concatenate(

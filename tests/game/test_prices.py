@@ -1,0 +1,98 @@
+"""Prices of further constraints: what they pay to the agent is what the constraints' values say, under every policy."""
+
+import numpy as np
+import pytest
+
+import veil
+from tests.game.test_responses import divergence, drawn, payoff, some_costs
+from tests.problem.test_constraints import make_model
+from veil.engine.feasibility import further_targets
+from veil.engine.hidden import build
+from veil.game.pairs import FullHistory, LastEvents, make_pairs
+from veil.game.responses import AgentProblem
+
+_LIMITS = (
+    veil.Return(max="60%", reward="energy"),
+    veil.Probability("F (s2 & X s1)", "30%"),
+)
+
+
+def priced(seed: int) -> AgentProblem:
+    """A discounted problem with two further constraints, each with a price."""
+    rng, model = np.random.default_rng([seed, 3]), make_model(seed, discount=0.8)
+    observer = veil.Observer(rng.dirichlet(np.ones(2), size=4))
+    problem = veil.Problem(model, observer, veil.LastState([0]), 1 + seed % 3, "40%", constraints=_LIMITS)
+    memory = FullHistory() if seed % 2 else LastEvents(1)
+    return AgentProblem(problem, make_pairs(build(problem), memory), prices=np.array([0.7, 1.3]))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_the_prices_pay(seed: int):
+    """`Σ_k λ_k sign_k (V_k − δ_k)`, with the values that the policy has, in every response."""
+    agent = priced(seed)
+    costs, tables = some_costs(agent, seed), drawn(agent, seed)
+    outcome, flows = agent.flows(tables)
+    targets = further_targets(agent.problem)
+    values = agent.further_values(flows)
+    expected = sum(
+        price * one.sign * (value - one.bound) for price, one, value in zip(agent.prices, targets, values, strict=True)
+    )
+    assert outcome.bonus == pytest.approx(expected, abs=1e-12)
+    for multiplier in (0.0, 0.6):
+        best, earned = agent.best_response(costs, multiplier)
+        assert best >= payoff(agent, costs, multiplier, tables) + expected - 1e-10
+        soft = agent.soft_response(costs, multiplier)
+        gained = payoff(agent, costs, multiplier, soft.tables) + agent.outcome(soft.tables).bonus
+        assert gained - divergence(agent, soft.tables) == pytest.approx(soft.value, abs=1e-10)
+        # What is paid 10^6 times over outweighs the divergence: the soft response is then the best.
+        many = 1e6
+        sharp = agent.soft_response(many * costs, many * multiplier, scale=many)
+        assert best == pytest.approx(sharp.value / many, abs=1e-5)
+        assert earned == pytest.approx(agent.outcome(sharp.tables).expected_return, abs=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_values_of_further_constraints_are_those_of_the_policy(seed: int):
+    """A policy that acts on the state alone has them by `constraint_values` too."""
+    agent = priced(seed)
+    policy = veil.MarkovPolicy(np.random.default_rng(seed).dirichlet(np.ones(2), size=4))
+    hidden = agent.pairs.hidden
+    tables = [policy.probabilities[hidden.state[layer.x]].T for layer in agent.pairs.layers[:-1]]
+    outcome, flows = agent.flows(tables)
+    expected = [one.value for one in veil.constraint_values(agent.problem, policy)]
+    assert [outcome.expected_return, *agent.further_values(flows)] == pytest.approx(expected, abs=1e-12)
+
+
+def test_what_the_prices_pay_mixes_as_policies_do():
+    agent = priced(1)
+    one, other = agent.outcome(agent.uniform()), agent.outcome(drawn(agent, 1))
+    mixed = one.mixed(other, 0.25)
+    assert abs(one.bonus - other.bonus) > 1e-2
+    assert mixed.bonus == pytest.approx(0.75 * one.bonus + 0.25 * other.bonus, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_states_are_paid_what_their_pairs_are(seed: int):
+    """For each hidden state: λ times the reward and what the prices pay, at each decision and at the end."""
+    agent = priced(seed)
+    for multiplier in (0.5, 2.0):
+        for time, layer in enumerate(agent.pairs.layers[:-1]):
+            paid = agent.state_rewards(time, multiplier)
+            blocked = ~agent.available
+            assert (paid[blocked] == -np.inf).all()
+            expected = agent.reward(time, multiplier) + agent.bonus(time)
+            here = paid[:, layer.x]
+            np.testing.assert_allclose(here[~blocked[:, layer.x]], expected[~blocked[:, layer.x]], atol=1e-12)
+        last = agent.state_values(multiplier)[agent.pairs.layers[-1].x]
+        np.testing.assert_allclose(last, multiplier * agent.terminal + agent.last_bonus(), atol=1e-12)
+
+
+def test_without_prices_nothing_is_paid():
+    agent = priced(0)
+    free = AgentProblem(agent.problem, agent.pairs)
+    assert free.prices == (0.0, 0.0)
+    assert free.outcome(free.uniform()).bonus == 0.0
+    assert not free.bonus(0).any()
+    zero = AgentProblem(agent.problem, agent.pairs, prices=np.zeros(2))
+    costs = some_costs(free, 0)
+    assert zero.best_response(costs, 0.5) == free.best_response(costs, 0.5)
