@@ -1,10 +1,9 @@
 """Check a result of veil with plain Python, without NumPy or the package: python verify_certificate.py RESULT_FOLDER
 
-It reads `problem.bin`, `policy.safetensors` and `certificate.json` with its arrays, and recomputes what the policy hides and
-earns, whether it meets every constraint, and the upper bounds that prices and the rules of one or several observers prove: over
-all policies that meet them, and over agents that learn each observation one step late. Numbers are multiples of 2^-192, rounded
-outward; distributions are divided by their sums. It covers returns over the horizon, and all but memory policies. Exit codes: 0
-the certificate holds, 1 it does not, 2 it cannot be checked here.
+It recomputes from `problem.bin`, `policy.safetensors` and `certificate.json` with its arrays what the policy hides and earns,
+whether it meets every constraint, and the upper bounds that rules of observers prove: over all policies, and over agents that
+learn each observation one step late. Numbers are multiples of 2^-192, rounded outward; distributions are divided by their sums.
+Infinite horizons and memory policies are not covered. Exit codes: 0 the certificate holds, 1 it does not, 2 not checked here.
 """
 
 import hashlib
@@ -17,14 +16,13 @@ from fractions import Fraction
 from functools import cache
 from io import BytesIO
 from itertools import groupby, pairwise, product
-from math import ceil, floor, prod
+from math import ceil, floor, inf, prod
 from pathlib import Path
 
 ONE = 1 << 192  # numbers have 192 binary digits after the point
 MOST_ENTRIES = 2_000_000  # weights of one layer, about a gigabyte
 PRECISE = Context(prec=60)
 KINDS = {"f8": "d", "f4": "f", "f2": "e", "i8": "q", "i4": "i", "i2": "h", "i1": "b", "u1": "B"}
-INF = float("inf")
 Paid = namedtuple("Paid", "name sign bound discount rewards terminal")  # sign · bound ≤ E[Σ d^t rewards + d^T terminal]
 
 
@@ -58,7 +56,6 @@ def read_safetensors(path):
     metadata, arrays = head.pop("__metadata__", {}), {}
     for name, entry in head.items():
         kind, (begin, end) = f"{entry['dtype'][0].lower()}{int(entry['dtype'][1:]) // 8}", entry["data_offsets"]
-        require(kind in KINDS, f"{path.name}: an array of type {entry['dtype']}")
         arrays[name] = kind, entry["shape"], [one for (one,) in struct.iter_unpack(f"<{KINDS[kind]}", data[begin:end])]
     return metadata, arrays
 
@@ -77,13 +74,12 @@ class Fields(BytesIO):
     def number(self):
         return int.from_bytes(self.read(8), "little")
 
-    def follows(self, tag):
-        return self.getvalue().startswith(tag, self.tell() + 8)
+    def follows(self, tag, default=None):
+        return self.next(tag) if self.getvalue().startswith(tag.encode(), self.tell() + 8) else default
 
     def next(self, expected):
-        tag = self.read(self.number()).decode()
+        tag, kind = self.read(self.number()).decode(), self.read(1)
         require(tag == expected, f"problem.bin has {tag!r} where {expected!r} is expected", NotCovered)
-        kind = self.read(1)
         if kind == b"s":
             return [self.read(self.number()).decode("utf-8", "surrogatepass") for _ in range(self.number())]
         shape = [self.number() for _ in range(self.number())] if kind != b"-" else [0]
@@ -94,18 +90,18 @@ class Fields(BytesIO):
     def all(self, names, under=""):
         return [self.next(under + name) for name in names.split(", ")]
 
-    def pair(self):
-        seen = self.all("observations, emissions, sees actions, sees initial")
+    def pair(self, own=None):
+        new, seen = self.follows("pair: apart"), self.all("observations, emissions, sees actions, sees initial")
         names = "time, values, label, memory at the start, memory after a step, memories, weights, agent knows"
-        secret = self.all(names, "secret: ")
-        return seen, (*secret, self.next("secret: path") if self.follows(b"secret: path") else [])
+        return (seen, own)[seen == own and not new], (*self.all(names, "secret: "), self.follows("secret: path", []))
 
 
 class Problem:
-    """Some pairs of one secret, x = (k · M + m) · S + s: model, memory of the secret, state. An event is a tuple of what each
-    observer receives, independently given the state. With a delay a move shows what it leaves."""
+    """Some pairs of one secret, x = (k · M + m) · S + s: model, memory of the secret, state. An event is a tuple of what the
+    observer of each receives, independently given the state; with a delay a move shows what it leaves. The bits of the first
+    count where a policy is `acting` on what the others see: secrets of time T may then differ by their values alone."""
 
-    def __init__(self, content, delay=0, names=("own",)):
+    def __init__(self, content, delay=0, names=("own",), acting=False):
         fields = Fields(content)
         require(fields.next("form") == ["veil problem, form 1"], "problem.bin has an unknown form")
         models = []
@@ -116,20 +112,23 @@ class Problem:
                 rows = zip(taken, pairwise(ends), strict=True)
                 transitions.append([distribution(values[a:b], columns[a:b]) if good else [] for good, (a, b) in rows])
             models.append((transitions, *fields.all("rewards, terminal rewards, initial, discount")))
-        self.pairs, self.bounds = {"own": fields.pair()}, {}
+        self.pairs = {"own": (*fields.pair(), [])}
         self.horizon, bound, over, _ = fields.all("horizon, min return, return over, agent sees observations")
         require(over == ["horizon"] and self.horizon <= 2000, "the return is over too many steps", NotCovered)
         given = [(["return"], 1, bound, [one[1] for one in models], [], models[0][4])]
-        for _ in range(fields.next("constraints") if fields.follows(b"constraints") else 0):
+        for _ in range(fields.follows("constraints", 0)):
             name = fields.next("constraint")
             given.append((name, *fields.all("sign, bound, rewards, terminal rewards, discount", "constraint: ")))
-        require(fields.tell() == len(content) or fields.follows(b"pair"), "problem.bin has more at its end")
-        while set(names) - {"own"} and fields.tell() < len(content):  # other pairs are read where they matter
+        require(not (rest := content[fields.tell() :]) or rest[8:12] == b"pair", "problem.bin has more at its end")
+        while {*names} - {"own"} and fields.tell() < len(content):  # other pairs are read where they matter
             (name,), *bounds = fields.all("pair, pair: min, pair: max")
-            self.pairs[name], self.bounds[name] = fields.pair(), [None if one == [] else one for one in bounds]
-        observers, (secret, *others) = zip(*[self.pairs[name] for name in names], strict=True)
-        self.time, values, label, start, step, _, weights, self.agent_knows, path = secret
-        require(all(one == secret for one in others) and not (others and path), "rule: its pairs have several secrets")
+            self.pairs[name] = *fields.pair(self.pairs["own"][0]), [None if one == [] else one for one in bounds]
+        observers, secrets, _ = zip(*[self.pairs[name] for name in names], strict=True)
+        self.time, values, label, start, step, _, weights, self.agent_knows, path = secret = secrets[0]
+        for one in secrets:
+            late = acting and one[0] == self.time == self.horizon and (*one[3:5], one[6]) == (start, step, weights)
+            require(one == secret or (late and not path and not one[8]), "pairs: they have several secrets")
+        require(not path or all(one is observers[0] for one in observers), "pairs: several, and a whole path")
         require(secret == self.pairs["own"][1] or len(given) == 1, "another secret, and constraints", NotCovered)
         count = (max(path) + 1) ** (self.horizon + 1) if path else len(values)
         self.most = log2_bounds(count)[1] if count & (count - 1) else (count.bit_length() - 1) * ONE
@@ -138,16 +137,17 @@ class Problem:
         @cache
         def shown(state, action=0, begin=False):
             """What the observers receive, after an action or at the start: pairs (event, probability)."""
-            parts = []
+            parts = {}
             for seen, emissions, sees_actions, sees_initial in observers:
                 by_action = isinstance(emissions[0][0], list)
-                require(not delay or not (by_action or sees_actions or path or others), "delayed: not of such pairs")
+                require(not delay or not (by_action or sees_actions or path or names[1:]), "delayed: not of such pairs")
                 row, more = (emissions[action] if by_action else emissions)[state], action * len(seen) * sees_actions
                 nothing = begin and (by_action or delay or not sees_initial)
-                parts.append([(0, 1)] if nothing else [(event + more, part) for event, part in distribution(row)])
-            return [(tuple(event for event, _ in one), prod(part for _, part in one)) for one in product(*parts)]
+                parts[id(seen)] = [(0, 1)] if nothing else [(event + more, part) for event, part in distribution(row)]
+            every = [dict(zip(parts, one, strict=True)) for one in product(*parts.values())]
+            return [(tuple(one[id(own[0])][0] for own in observers), prod(p for _, p in one.values())) for one in every]
 
-        self.delay, self.shown, self.events = delay, shown, len(observers[0][0]) * len(models[0][0])
+        self.delay, self.shown, self.events = delay, shown, max(len(one[0]) for one in observers) * len(models[0][0])
         self.states, self.moves, self.label, self.starts = len(start), [], [], []
         weights = dict(distribution(weights or [1.0]))
         for k, (transitions, _, _, initial, _) in enumerate(models):
@@ -166,7 +166,7 @@ class Problem:
             rewards = [[sign * Fraction(reward) for reward in row] for table in rewards for row in table * len(step)]
             last = last or [[one[2]] * len(step) for one in models]
             terminal = [sign * Fraction(reward) for table in last for row in table for reward in row]
-            self.paid.append(Paid(name, sign, bound, Fraction(discount), rewards, terminal))
+            self.paid.append(Paid(name, sign, None if bound == [] else bound, Fraction(discount), rewards, terminal))
         # Whether path and events tell the first x, and every next one where x is known, of those that can be reached.
         reached, steps, known = {x for x, _, _ in self.starts}, [(None, *start) for start in self.starts], {}
         for _ in range(self.horizon if path else 0):
@@ -176,60 +176,70 @@ class Problem:
         self.codes = list(range(len(self.moves))) if self.tells else self.path  # what a rule for a path tells apart
 
     def settled(self, time, x, z):
-        """The value of the secret in x at a time, which was z before."""
         require(time != self.time or self.label[x] >= 0, "problem: the secret has no value in a state that can occur")
         return self.label[x] if time == self.time else z
 
 
 class Policy:
-    """A stationary, time-dependent or history policy, by its file; its hash is that of its kind and all numbers in 64 bits."""
+    """A stationary, time-dependent or history policy, by its file; its hash is that of its kind and all numbers in 64 bits.
+    A history policy acts on what the observers of the pairs `sees` receive, its own by default."""
 
-    def __init__(self, path, problem):
+    def __init__(self, path):
         metadata, arrays = read_safetensors(path)
         form, kind, *head = metadata["veil"].split(" ", 2)
         require(form == "veil-policy-1", "policy.safetensors is not a policy")
-        self.problem, (_, shape, flat), horizon = problem, arrays["probabilities"], problem.horizon
-        self.history, self.told_at, arrays = kind == "history", None, []
+        (_, shape, flat), self.history = arrays["probabilities"], kind == "history"
+        self.sees, self.told_at, self.stationary, arrays = [], None, kind == "markov", []
         if self.history:
-            head, content = json.loads(head[0]), BytesIO(bytes(flat))
+            head, content, self.rows = json.loads(head[0]), BytesIO(bytes(flat)), []
             for name, *shape in head["arrays"]:
                 form = f"<{prod(shape)}{KINDS[name[1:]]}"
                 arrays.append((name[1], shape, struct.unpack(form, content.read(struct.calcsize(form)))))
-            require(not content.read() and head["horizon"] == horizon, "policy: its arrays do not fit")
-            kind = f"history, executable {head['executable']}, told at {head['told_at']}"
-            parts = [nested(shape, flat) for _, shape, flat in arrays]
-            self.first, self.following, rest = parts[0], parts[1 : 1 + horizon], parts[1 + horizon :]
-            self.told_at, self.told, self.rows = head["told_at"], rest[-1:], []
-            for node, situation, value, chances in [rest[4 * time : 4 * time + 4] for time in range(horizon)]:
-                keys = list(zip(node, situation, value, strict=True))
+            horizon, self.told_at, self.sees = head["horizon"], head["told_at"], head.get("sees") or ["own"]
+            kind = f"history, executable {head['executable']}, told at {self.told_at}"
+            kind += f", sees {json.dumps(self.sees)}" * ("sees" in head)
+            self.first, *parts = [nested(shape, flat) for _, shape, flat in arrays]
+            self.following, rows, self.told = parts[:horizon], parts[horizon : 5 * horizon], parts[5 * horizon :]
+            for *keys, chances in [rows[4 * time : 4 * time + 4] for time in range(horizon)]:
+                keys = list(zip(*keys, strict=True))
                 require(all(a < b for a, b in pairwise(keys)), "policy: its rows do not increase")
                 self.rows.append(dict(zip(keys, chances, strict=True)))
+            views = self.told[self.told_at is not None :]
+            require(not content.read() and len(views) == 2 * len(head.get("sees", [])), "policy: its arrays do not fit")
+            self.numbers = [{one: n for n, one in enumerate(zip(*views[i::2], strict=True))} for i in (0, 1)]
         else:
             require(kind in ("markov", "timed"), f"the policy is of the kind {kind!r}", NotCovered)
-            shape = [1, *shape] if kind == "markov" else shape
-            arrays, alike = [("f", shape, flat)], 1 if problem.agent_knows else len(problem.moves) // problem.states
-            self.rows = [rows * alike for rows in nested(shape, flat) * (horizon if kind == "markov" else 1)]
-        digest = hashlib.sha256(f"veil policy, form 1: {kind}; {len(arrays)} arrays".encode())
+            arrays = [("f", [1, *shape] if self.stationary else shape, flat)]
+            self.rows = nested(*arrays[0][1:])
+        self.digest = hashlib.sha256(f"veil policy, form 1: {kind}; {len(arrays)} arrays".encode())
         for letter, shape, flat in arrays:
             numbers, code = ([number + 0.0 for number in flat], "d") if letter == "f" else (flat, "q")
-            digest.update(f"<{letter}8{tuple(shape)};".encode() + struct.pack(f"<{len(flat)}{code}", *numbers))
-        self.hash = digest.hexdigest()
+            self.digest.update(f"<{letter}8{tuple(shape)};".encode() + struct.pack(f"<{len(flat)}{code}", *numbers))
+
+    def against(self, content, name):
+        """The problem in which it acts and one pair counts: an event begins with what the observer of that pair receives."""
+        self.problem = Problem(content, names=[name, *self.sees], acting=True)
+        require(self.stationary or len(self.rows) == self.problem.horizon, "policy: it is not one of so many steps")
+        return self.problem
 
     def node(self, time, before, event, x):
-        found = (self.following[time - 1][before][event[0]] if time else self.first[event[0]]) if self.history else 0
+        number = (self.numbers[time > 0][event[1:]] if self.numbers[0] else event[1]) if self.history else 0
+        found = (self.following[time - 1][before][number] if time else self.first[number]) if self.history else 0
         found = self.told[0][found][x] if time == self.told_at and found >= 0 else found
         require(found >= 0, "policy: it has no node for something that it reaches")
         return found
 
     def choices(self, time, node, x, z):
-        found = distribution(self.rows[time][(node, x, z if time >= self.problem.time else -1) if self.history else x])
-        require(all(self.problem.moves[x][action] for action, _ in found), "policy: an action is not available")
+        problem, rows = self.problem, self.rows[0 if self.stationary else time]
+        known = (node, x, z if time >= problem.time else -1) if self.history else x
+        found = distribution(rows[known if self.history or problem.agent_knows else x % problem.states])
+        require(all(problem.moves[x][action] for action, _ in found), "policy: an action is not available")
         return found
 
 
 def follow(problem, policy):
-    """Bounds on the opacity of the policy, over its histories h, from weights that are rounded down. Of a path that tells every
-    W = (node, x) it is H(W_T | h_T) + Σ_t H(W_t | W_{t+1}, h_{t+1}); of another path z is all so far. Where a probability less
+    """Bounds on what the policy hides from one observer, by its histories h, from weights that are rounded down. Of a path that
+    tells every W = (node, x) it is H(W_T | h_T) + Σ_t H(W_t | W_{t+1}, h_{t+1}); of another path z is all so far. Where less
     than ℓ = 2^-130 is lost, it and the logarithms lower the sum by at most h(ℓ) + ℓ log2|Z| + 2^-90 < 2^-60."""
     layer, joint, found, path = Counter(), Counter(), 0, problem.path and not problem.tells
     for x, event, mass in problem.starts:
@@ -251,8 +261,7 @@ def follow(problem, policy):
     for (history, node, x, z), mass in layer.items():
         joint[history, (node, x) if problem.tells else z] += mass
     require(ONE - sum(joint.values()) < ONE >> 130, "the policy has histories that are too improbable", NotCovered)
-    found += entropy(joint)
-    return found, min(found + (ONE >> 60), problem.most)
+    return (found := found + entropy(joint)), min(found + (ONE >> 60), problem.most)
 
 
 def entropy(joint):
@@ -309,7 +318,7 @@ def check_upper(content, claim, delay, arrays, limits, kept):
             rules = [dict(zip(map(tuple, keys), costs, strict=True)) for keys, costs in parts]
         grouped = [groupby(sorted(rule.items()), lambda entry: entry[0][:2]) for rule in rules]
         for row in [[cost for _, cost in entries] for rows in grouped for _, entries in rows]:
-            total = sum(Fraction(PRECISE.power(2, Decimal(-cost))) for cost in row if cost != INF)
+            total = sum(Fraction(PRECISE.power(2, Decimal(-cost))) for cost in row if cost != inf)
             require(min(row) >= 0 and total * (1 + Fraction(1, 10**50)) <= 1, "rule: a node's probabilities exceed one")
         observers.append((weight, tables, rules))
 
@@ -320,17 +329,15 @@ def check_upper(content, claim, delay, arrays, limits, kept):
 
     def charged(time, nodes, x, before):
         key = (codes[x], codes[before]) if time >= 0 else (0, codes[x] if codes else before)
-        costs = [rules[time].get((node, *key), INF) for node, (_, _, rules) in zip(nodes, observers, strict=True)]
-        require(INF not in costs, "rule: it excludes something that a policy can reach")
+        costs = [rules[time].get((node, *key), inf) for node, (_, _, rules) in zip(nodes, observers, strict=True)]
+        require(inf not in costs, "rule: it excludes something that a policy can reach")
         return ONE * sum(Fraction(cost) * weight for cost, (weight, _, _) in zip(costs, observers, strict=True))
 
-    good = hidden >= 1 and min(weight for weight, _, _ in observers) > 0
-    require(good, "rule: a weight is not positive, or those of the pairs that are hidden sum to less than one")
+    require(hidden >= 1 and min(weight for weight, _, _ in observers) > 0, "rule: its weights are too small")
     prices = [Fraction(price) for price in (given[0]["price"], *given[0].get("prices", ()))]
     require(min(prices) >= 0 and (prices[0] == 0 or claim["threshold"] is not None), "rule: a price is not allowed")
-    limit += sum(price * one for price, one in zip(prices, limits, strict=True))
     best = backward(problem, prices, ahead, charged, lambda _t, _nodes, x, _z: enumerate([0] * len(problem.moves[x])))
-    found = min(best - floor(limit * ONE), problem.most)
+    found = min(best - floor(ONE * (limit + sum(a * b for a, b in zip(prices, limits, strict=True)))), problem.most)
     require(found <= Fraction(part["upper"]) * ONE, f"{under}upper bound: {found / ONE} is found")
     return f"{found / ONE:.9f}"
 
@@ -339,26 +346,22 @@ def check(folder):
     """Raise `ValueError` unless everything that the certificate claims is so; returns the recomputed bounds in words."""
     claim = json.loads((folder / "certificate.json").read_text("utf-8"))
     require(claim["goal"] == "opaque", "the goal is not 'opaque'", NotCovered)
-    content, file = (folder / "problem.bin").read_bytes(), folder / "policy.safetensors"
+    content, policy = (folder / "problem.bin").read_bytes(), Policy(folder / "policy.safetensors")
     require(hashlib.sha256(content).hexdigest() == claim["problem_hash"], "problem.bin is another problem")
-    policy = Policy(file, problem := Problem(content))
-    require(policy.hash == claim["policy_hash"], "policy.safetensors is another policy")
+    require(policy.digest.hexdigest() == claim["policy_hash"], "policy.safetensors is another policy")
     earns = {"name": "return", "relation": "≥", "bound": claim["threshold"], "value": claim["expected_return"]}
     told = [earns | {"error": claim["return_error"], "met": claim["feasible"]}, *claim.get("constraints", [])]
-    arrays, place = {}, folder / Path(claim["arrays"]).name
+    place = folder / Path(claim["arrays"]).name
     require(hashlib.sha256(place.read_bytes()).hexdigest() == claim["arrays_sha256"], "the arrays are others")
-    for name, (kind, shape, flat) in read_safetensors(place)[1].items():
-        require(kind[0] == ("f" if "costs" in name else "i"), f"{name} has the type {kind}")
-        arrays[name] = nested(shape, flat)
-    lowers, kept, hide = {"own": follow(problem, policy)[0]}, {}, claim.get("hide", ["own"])
+    arrays = {name: nested(shape, flat) for name, (_, shape, flat) in read_safetensors(place)[1].items()}
+    lowers, kept, hide = {}, {}, claim.get("hide", ["own"])
     for one in claim.get("pairs", []):
-        alone, name = Problem(content, names=[one["name"]]), one["name"]
-        require([one["min"], one["max"]] == alone.bounds[name], f"{name}: its bounds are others")
-        require(not policy.history or alone.pairs[name][0] == alone.pairs["own"][0], f"{name}: the policy sees others")
-        lowers[name], most = follow(alone, Policy(file, alone))
+        alone, name, bounds = policy.against(content, one["name"]), one["name"], [one["min"], one["max"]]
+        lowers[name], most = follow(alone, policy)
         within = Fraction(one["lower"]) * ONE <= lowers[name] and most <= Fraction(one["upper"]) * ONE
-        require(within, f"{name}: {lowers[name] / ONE} … {most / ONE} is found")
+        require(within and bounds == alone.pairs[name][2], f"{name}: {lowers[name] / ONE} … {most / ONE} is found")
         kept |= {name: Fraction(one["min"])} if one["min"] and name not in hide else {}
+    lowers["own"] = follow(problem := policy.against(content, "own"), policy)[0]
     lower = min(lowers[name] for name in hide)
     require(lower >= Fraction(claim["lower"]) * ONE, f"lower bound: {claim['lower']} is claimed, not {lower / ONE}")
     limits = [paid.sign * Fraction(one["bound"] or 0) for one, paid in zip(told, problem.paid, strict=True)]
@@ -366,10 +369,8 @@ def check(folder):
     for one, paid, limit in zip(told, problem.paid, limits, strict=True):
         units = [(sign, [sign * (each is paid) for each in problem.paid]) for sign in (-1, 1)]
         least, most = (s * backward(problem, unit, policy.node, lambda *_: 0, policy.choices) for s, unit in units)
-        one["least"] = least / ONE
-        same = one["name"] == paid.name and one["relation"] == "≤≥"[paid.sign > 0]
-        asked = None if paid.bound == [] else paid.bound  # a percentage is a list of one text
-        require(same and (isinstance(asked, list) or one["bound"] == asked), f"{paid.name}: its bound is another")
+        said = one["name"], one["relation"], paid.bound if isinstance(paid.bound, list) else one["bound"]  # list: "90%"
+        require(said == (paid.name, "≤≥"[paid.sign > 0], paid.bound), f"{paid.name}: its bound is another")
         require(one["met"] or not claim["feasible"], "feasible: a constraint is not met")
         value, error = paid.sign * Fraction(one["value"]) * ONE, Fraction(one["error"]) * ONE
         where = f"{paid.name}: {one['value']} is claimed, {paid.sign * least / ONE} ± {(most - least) / ONE} is found"
@@ -378,7 +379,7 @@ def check(folder):
             require(most >= limit * ONE, f"feasible: {one['bound']} is to be met; {where}")
             raise NotCovered(f"within rounding of the bound {one['bound']}; {where}")
     bits = f"{lower / ONE:.9f} … {' and '.join(uppers)} bits"
-    return f"the certificate holds: recomputed {bits}, return {told[0]['least']:.9g}"
+    return f"the certificate holds: recomputed {bits}, return {claim['expected_return']:.9g}"
 
 
 def main(arguments):
@@ -394,6 +395,5 @@ def main(arguments):
 
 
 if __name__ == "__main__":
-    text, code = main(sys.argv[1:])
-    print(text)
-    sys.exit(code)
+    print((answer := main(sys.argv[1:]))[0])
+    sys.exit(answer[1])

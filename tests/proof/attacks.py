@@ -169,7 +169,7 @@ def _retyped_rule(rng: random.Random, rule: Witness) -> Witness:
     following, place = rule.following, rng.randrange(4)
     if place == 0:
         return replace(rule, first=_retyped(rng, rule.first))
-    if place == 1 and rule.prices and rng.random() < 0.5:
+    if place == 1 and rule.prices and isinstance(rule.prices, tuple) and rng.random() < 0.5:  # not changed before
         return replace(rule, prices=rng.choice((STRANGE[:1], (rng.choice(STRANGE),) * len(rule.prices), (), None, 0.5)))
     if place == 1:
         return replace(rule, multiplier=rng.choice(STRANGE))

@@ -1,5 +1,6 @@
 """The verifier's allowances for rounding: their formulas, and that they are what saves a bound."""
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -7,12 +8,37 @@ import numpy as np
 import pytest
 
 from veil.common.errors import CertificateError
-from veil.proof.arithmetic import UNIT, defect_of, gamma, group, require
+from veil.proof import merging
+from veil.proof.arithmetic import FLOOR, LARGEST, TINY, UNIT, defect_of, discount_power, gamma, group, require
 from veil.proof.entropy import conditional_entropy
 from veil.proof.merging import merge_histories
 
 
-@pytest.mark.parametrize("count", [1, 3, 10, 1e3, 1e9])
+def test_the_numbers_that_the_derivation_is_about():
+    """Those of `docs/guarantees.md`: half a unit in the last place of one, and powers of two far from the ends of floats."""
+    assert math.ulp(1.0) / 2 == UNIT
+    assert (FLOOR, TINY, LARGEST) == (2.0**-900, 2.0**-1000, 2.0**900)
+    assert FLOOR * TINY == 0  # which is why both are counted
+
+
+@pytest.mark.parametrize(
+    ("discount", "steps", "expected"),
+    [
+        (1.0, 10**6, (1.0, 0.0)),
+        (0.5, 3, (0.125, 0.0)),
+        (0.0, 0, (1.0, 0.0)),
+        (0.0, 3, (0.0, 0.0)),
+        (2.0**-450, 2, (2.0**-900, 0.0)),
+        (2.0**-451, 2, (0.0, 1.01 * 2.0**-900)),
+        (2.0**-600, 2, (0.0, 1.01 * 2.0**-900)),
+    ],
+)
+def test_powers_of_a_discount(discount: float, steps: int, expected: tuple[float, float]):
+    """Below 2^-900 one counts as 0, and what that leaves out is bounded; a discount of 0 leaves nothing out."""
+    assert discount_power(discount, steps) == expected
+
+
+@pytest.mark.parametrize("count", [1, 3, 10, 1e3, 1e9, 2.0**48])
 def test_gamma_is_above_its_formula(count: float):
     exact = Fraction(int(count)) * Fraction(UNIT) / (1 - Fraction(int(count)) * Fraction(UNIT))
     assert exact < Fraction(gamma(count)) < exact * Fraction(102, 100)
@@ -45,6 +71,22 @@ def test_groups_are_the_distinct_rows_at_any_size(largest: int, columns: int):
     np.testing.assert_array_equal(number, inverse.ravel())
 
 
+@pytest.mark.parametrize("largest", [(2, 2, 2), (2**31,) * 3, (2**62,) * 3, (2**31, 2**31, 2**60)])
+def test_rows_that_differ_in_one_column_are_told_apart(largest: tuple[int, ...]):
+    """All rows of three columns with the values 0, 1 and the largest, in reverse."""
+    rows = np.array(list(itertools.product(*((0, 1, last) for last in largest))))[::-1]
+    index, number = group(*rows.T)
+    assert index.tolist() == list(range(26, -1, -1))
+    assert number.tolist() == list(range(26, -1, -1))
+
+
+def test_a_column_of_one_value_takes_no_room():
+    """Though its numbers are large, and those of the columns after it."""
+    rows = np.array([(2**62, one, two) for one in (0, 2**62) for two in (0, 2**40)])
+    index, number = group(*rows.T)
+    assert index.tolist() == number.tolist() == [0, 1, 2, 3]
+
+
 def test_the_error_of_an_entropy_counts_the_values_of_its_longest_row():
     value, given = np.array([0, 1, 2, 3, 4, 5, 6, 7, 0]), np.array([0, 0, 0, 0, 0, 0, 0, 0, 1])
     mass = np.full(9, 1 / 16)
@@ -73,6 +115,41 @@ def test_merging_charges_the_divergence_from_the_mean_and_the_allowance():
     assert exact < charge < exact + 1e-13
     uncertain = merged(beliefs, mass, 1, eta=1e-3)[1]
     assert uncertain == pytest.approx(charge + 2.1 * 1e-3 * math.log2(3), abs=1e-15)
+
+
+def test_merging_charges_each_cluster_by_itself():
+    """Two clusters of two histories each, whose weights do not sum to one, as after some paths were left out."""
+    beliefs = np.array([[0.9, 0.1], [0.9001, 0.0999], [0.2, 0.8], [0.2002, 0.7998]])
+    mass = np.array([0.1, 0.2, 0.05, 0.15])
+    number, charge = merged(beliefs, mass, 2)
+    assert number.tolist() == [number[0]] * 4 + [1 - number[0]] * 4
+    means = [np.average(beliefs[part], axis=0, weights=mass[part]) for part in ([0, 1], [2, 3])]
+    exact = math.fsum(
+        mass[row] * p * math.log2(p / q) for row in range(4) for p, q in zip(beliefs[row], means[row // 2], strict=True)
+    )
+    assert exact < charge < exact + 1e-14
+    uncertain = merged(beliefs, mass, 2, eta=1e-3)[1]
+    assert uncertain == pytest.approx(charge + 2.1 * 1e-3 * 0.5 * math.log2(3), abs=1e-15)
+
+
+def test_the_allowance_of_merging_grows_with_the_terms():
+    """Five for each weight and 16 for each of the terms, whatever their signs are."""
+    beliefs, mass = np.array([[0.9, 0.1], [0.8, 0.2]]), np.array([0.5, 0.5])
+    terms = [0.5 * p * math.log2(p / q) for row in beliefs for p, q in zip(row, beliefs.mean(axis=0), strict=True)]
+    allowance = UNIT * ((5 * 4 + 16) * 1.0 + 16 * math.fsum(map(abs, terms)))
+    assert merged(beliefs, mass, 1)[1] - math.fsum(terms) == pytest.approx(allowance, abs=5e-17)
+
+
+def test_the_allowance_of_merging_in_full(monkeypatch: pytest.MonkeyPatch):
+    """With a unit so large that the allowance is not lost beside the charge, and three histories in all."""
+    monkeypatch.setattr(merging, "UNIT", 2.0**-20)
+    beliefs, mass = np.array([[0.95, 0.05], [0.8, 0.2], [0.85, 0.15]]), np.array([0.25, 0.125, 0.5])
+    mean = np.average(beliefs, axis=0, weights=mass)
+    terms = [
+        w * p * math.log2(p / q) for w, row in zip(mass, beliefs, strict=True) for p, q in zip(row, mean, strict=True)
+    ]
+    allowance = 2.0**-20 * ((5 * 6 + 16) * 0.875 + 16 * math.fsum(map(abs, terms)))
+    assert merged(beliefs, mass, 1)[1] == pytest.approx(math.fsum(terms) + allowance, rel=1e-13)
 
 
 def test_equal_beliefs_are_charged_the_allowance_alone():

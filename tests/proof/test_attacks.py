@@ -245,6 +245,18 @@ def test_edited_results(tmp_path: Path):
     assert check_folder(tmp_path / "result", 120)["refused"] > 40
 
 
+@pytest.mark.parametrize("key", ["value", "bound", "met"])
+def test_a_constraint_without_a_number_is_refused(tmp_path: Path, key: str):
+    """As where a number is not known, which for a certificate it must be."""
+    check_folder(tmp_path / "result", 0)
+    path = tmp_path / "result" / "result.json"
+    document = json.loads(path.read_text("utf-8"))
+    document["answer"]["constraints"][0][key] = None
+    path.write_text(json.dumps(document), encoding="utf-8")
+    with pytest.raises(veil.VeilError, match=f"constraints.0.{key}"):
+        verified_certificate(read_result(tmp_path / "result"), veil.gallery.load("two-rooms").replace(horizon=3))
+
+
 @pytest.mark.slow
 def test_many_edited_results(tmp_path: Path):
     assert check_folder(tmp_path / "result", 2000)["refused"] > 700

@@ -1,10 +1,14 @@
 """Certificates of random problems: they verify, they hold, no corruption of them passes, and their files are sound."""
 
+import hashlib
 import inspect
+import json
+import math
 import random
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -13,6 +17,7 @@ import veil
 from tests.oracle import evaluate
 from tests.proof.cases import KINDS, random_policy, random_problem, seeing
 from tests.proof.corruptions import WORDS, corrupt
+from tests.proof.test_checked import example
 from tests.random_problems import random_case
 from tests.unproven import solve
 from veil.common.errors import CertificateError
@@ -21,7 +26,7 @@ from veil.game.solve import solve_game
 from veil.policy.history import HistoryPolicy
 from veil.proof.arithmetic import FLOOR
 from veil.proof.backward import rule_bound
-from veil.proof.certificate import Certificate
+from veil.proof.certificate import DELAYED_CLASS, Certificate, DelayedBound, ProvenPair
 from veil.proof.certify import certify
 from veil.proof.checked_problem import CheckedProblem
 from veil.proof.policy_values import policy_values
@@ -290,7 +295,7 @@ def test_what_does_not_fit_is_refused():
         ("policy_values", 190),
         ("exact_return", 140),
         ("backward", 265),
-        ("checked_problem", 265),
+        ("checked_problem", 285),
         ("path_rules", 90),
         ("entropy", 35),
         ("checked_policy", 160),
@@ -305,3 +310,211 @@ def test_what_does_not_fit_is_refused():
 def test_the_verifier_is_short_enough_to_be_read(module: str, most: int):
     found = Path(inspect.getfile(verify)).parent / f"{module}.py"
     assert len(found.read_text(encoding="utf-8").splitlines()) <= most
+
+
+def test_which_certificates_are_exact():
+    """Those from all histories over the whole horizon."""
+    problem = example()
+    proof = certify(problem, veil.MarkovPolicy.uniform(problem), 5.0)
+    assert proof.window == (-1, 2)
+    assert proof.is_exact
+    for change in ({"window": (0, 2)}, {"window": (-1, 1)}, {"prune": 1e-9}, {"merge": 4}):
+        assert not replace(proof, **cast(Any, change)).is_exact
+
+
+def test_bounds_of_pairs_that_are_just_met():
+    pair = ProvenPair("two", 0.25, 0.75, 0.25, 0.75, (-1, 2), FLOOR, 0)
+    assert pair.met
+    assert not replace(pair, lower=math.nextafter(0.25, 0)).met
+    assert not replace(pair, upper=math.nextafter(0.75, 1)).met
+
+
+def test_which_pairs_must_keep_bits():
+    """Those with a lower bound that are not hidden themselves."""
+    proof = certify(example(), veil.MarkovPolicy.uniform(example()), 0.0)
+    pair = ProvenPair("two", 0.25, None, 0.25, 0.75, (-1, 2), FLOOR, 0)
+    pairs = (
+        pair,
+        replace(pair, name="three"),
+        replace(pair, name="four", min=None),
+        replace(pair, name="five", min=0.0),
+    )
+    assert replace(proof, pairs=pairs, hide=("own", "two")).kept == {"three": 0.25}
+
+
+def test_only_arrays_that_a_certificate_wrote_are_deleted_with_it(tmp_path: Path):
+    """A file of its name without its mark, or with its mark and another name, is somebody's."""
+    problem = example()
+    proof = certify(problem, veil.MarkovPolicy.uniform(problem), 0.0)
+    place = tmp_path / "certificate.json"
+    proof.save(place)
+    [arrays] = tmp_path.glob("*.safetensors")
+    content, head = arrays.read_bytes(), json.loads(place.read_text("utf-8"))
+    plain = b"precious"
+    kept = {"precious.txt": content, f"certificate.{hashlib.sha256(plain).hexdigest()[:12]}.safetensors": plain}
+    for name, text in kept.items():
+        (tmp_path / name).write_bytes(text)
+        place.write_text(json.dumps(head | {"arrays": name}), "utf-8")
+        replace(proof, lower=0.0).save(place)
+        assert (tmp_path / name).read_bytes() == text
+    other = replace(proof, witness=None)
+    other.save(place)
+    assert arrays.name not in {one.name for one in tmp_path.iterdir()}
+
+
+def test_a_rule_for_a_path_is_read_back_whole(tmp_path: Path):
+    problem = example().replace(secret=veil.Trajectory())
+    proof = certify(problem, veil.MarkovPolicy.uniform(problem), 0.0)
+    assert proof.witness is not None
+    assert len(proof.witness.path_keys) == len(proof.witness.path_costs) == problem.horizon + 1
+    proof.save(tmp_path / "certificate.json")
+    assert Certificate.load(tmp_path / "certificate.json") == proof
+
+
+@pytest.fixture(scope="module")
+def plain() -> Certificate:
+    """The certificate of an example, with numbers that are easily read."""
+    proof = certify(example(), veil.MarkovPolicy.uniform(example()), 0.0)
+    return replace(proof, lower=0.25, upper=1.0, best_known=0.5)
+
+
+def test_the_parts_of_a_gap(plain: Certificate):
+    """What policies of a larger class are known to gain, and the rest; nothing where nothing is proven or known."""
+    told = replace(plain, window=(1, 1))
+    history = replace(plain, policy_class="a history policy; its agent sees all")
+    for one, class_gap, solver_gap in (
+        (plain, 0.25, 0.5),
+        (replace(plain, best_known=0.125), 0.0, 0.75),
+        (replace(plain, best_known=1.5), 1.25, 0.0),
+        (history, 0.0, 0.75),
+        (told, 0.25, 0.5),
+        (replace(told, lower=0.0), None, None),
+        (replace(told, lower=1e-5), None, None),
+        (replace(told, lower=1e-4), 0.5 - 1e-4, 0.5),
+        (replace(plain, lower=0.0), 0.5, 0.5),
+        (replace(plain, best_known=None), None, None),
+    ):
+        assert (one.class_gap, one.solver_gap) == (class_gap, solver_gap)
+        assert one.gap == one.upper - one.lower
+    assert replace(told, lower=0.0, goal="transparent").proves_policy
+    assert not replace(told, lower=0.0).proves_policy
+
+
+GAP = "Gap: 0.7500 bits"
+SOLVER = (
+    "{also} (the solver knows a history policy that hides 0.5000 bits; a better policy of this class may gain a part), 0.5000"
+    " due to the solver (between that and the upper bound)."
+)
+
+
+def test_the_gap_in_words(plain: Certificate):
+    """Its parts with their remedies, and what a policy that does not see the current observation can gain."""
+    assert plain.witness is not None
+    told, late = replace(plain, window=(1, 1)), DelayedBound(1, 0.75, plain.witness)
+    gain = " Without seeing the current observation a policy can gain at most {} bits."
+    parts = f"{GAP}; 0.2500 due to the policy class"
+    for one, words in (
+        (plain, parts + SOLVER.format(also="")),
+        (told, parts + SOLVER.format(also=" or to the lower bound, which is not exact")),
+        (replace(plain, delayed=late), parts + SOLVER.format(also="") + gain.format("0.5000")),
+        (replace(plain, delayed=replace(late, upper=0.2)), parts + SOLVER.format(also="") + gain.format("0.0000")),
+        (replace(plain, best_known=None), f"{GAP}; its parts are not known, since no game was solved."),
+        (replace(plain, policy_class="a history policy"),
+         f"{GAP}, all of it due to the solver: there is no larger policy class."),
+        (replace(told, lower=0.0), "The parts of the gap are not known, since nothing is proven of what the policy hides."),
+    ):  # fmt: skip
+        lines = one.summary().split("\n")
+        smaller = "" if one.delayed is None else f" Smaller upper bound over: {DELAYED_CLASS}."
+        last = f"Policy: {one.policy_class}. Upper bound over: {one.bound_class}.{smaller}"
+        assert lines == [one.claim, words, last]
+    for other in (replace(plain, feasible=False), replace(plain, goal="transparent")):
+        assert len(other.summary().split("\n")) == 2
+    assert repr(plain) == "Certificate(opaque: 0.2500 to 1.0000 bits)"
+    assert repr(replace(plain, feasible=False)) == "Certificate(opaque: 0.2500 to 1.0000 bits, not feasible)"
+
+
+def test_prices_of_a_certificate(plain: Certificate):
+    """Those of its rule, and none of one without."""
+    assert plain.witness is not None
+    priced = replace(plain, witness=replace(plain.witness, multiplier=2.0, prices=(3.0,)))
+    assert (priced.price, priced.prices) == (2.0, (3.0,))
+    constraint: Any = object()
+    clear = replace(plain, witness=None, constraints=(constraint, constraint))
+    assert (clear.price, clear.prices) == (0.0, (0.0, 0.0))
+    assert not clear.is_exact
+
+
+def test_a_certificate_of_pairs_is_exact_where_those_that_are_hidden_are(plain: Certificate):
+    exact = ProvenPair("two", None, None, 0.25, 0.75, (-1, 2), FLOOR, 0)
+    for hide, pair, expected in (
+        (("own",), replace(exact, merge=3), True),
+        (("two",), replace(exact, merge=3), False),
+        (("two",), exact, True),
+        (("own", "two"), exact, True),
+        (("own", "two"), replace(exact, window=(0, 2)), False),
+        (("own", "two"), replace(exact, prune=1e-9), False),
+    ):
+        assert replace(plain, hide=hide, pairs=(pair,)).is_exact == expected
+    assert not replace(plain, hide=("own", "two"), pairs=(exact,), merge=3).is_exact
+
+
+def test_pairs_without_a_bound_are_met_whatever_they_hide():
+    pair = ProvenPair("two", None, None, 0.25, 0.75, (-1, 2), FLOOR, 0)
+    assert pair.met
+    assert pair.text == ""
+    for low, high, met, text in (
+        (0.25, None, True, "H(two) ≥ 0.25"),
+        (0.5, None, False, "H(two) ≥ 0.5"),
+        (None, 0.75, True, "H(two) ≤ 0.75"),
+        (None, 0.5, False, "H(two) ≤ 0.5"),
+        (0.25, 0.5, False, "H(two) ≥ 0.25 and H(two) ≤ 0.5"),
+        (0.5, 0.75, False, "H(two) ≥ 0.5 and H(two) ≤ 0.75"),
+    ):
+        one = replace(pair, min=low, max=high)
+        assert (one.met, one.text) == (met, text)
+
+
+def test_a_file_of_other_fields_is_not_read(plain: Certificate, tmp_path: Path):
+    place = tmp_path / "certificate.json"
+    plain.save(place)
+    text = place.read_text("utf-8")
+    assert text.endswith("}\n")
+    assert text.startswith('{\n "arrays": "certificate.')
+    head = json.loads(text)
+    [arrays] = tmp_path.glob("*.safetensors")
+    assert arrays.name == f"certificate.{head['arrays_sha256'][:12]}.safetensors"
+    missing = {name: value for name, value in head.items() if name != "lower"}
+    for changed, words in (
+        (missing, "missing \\['lower'\\], unknown \\[\\]"),
+        (head | {"more": 1}, "missing \\[\\], unknown \\['more'\\]"),
+        (head | {"form": "veil-certificate-6"}, "is not a certificate of the form"),
+        ([head], "is not a certificate of the form"),
+        (head | {"arrays_sha256": "0"}, "is damaged or belongs to another certificate"),
+        (head | {"arrays": "none.safetensors"}, "the arrays of .* cannot be read"),
+        (head | {"window": [1]}, "is not a whole certificate: ValueError"),
+        (head | {"witness": {}}, "is not a whole certificate: KeyError"),
+    ):
+        place.write_text(json.dumps(changed), "utf-8")
+        with pytest.raises(CertificateError, match=words):
+            Certificate.load(place)
+    place.write_text("{", "utf-8")
+    with pytest.raises(CertificateError, match="cannot be read as a certificate"):
+        Certificate.load(place)
+    with pytest.raises(CertificateError, match="there is no certificate"):
+        Certificate.load(tmp_path / "none.json")
+
+
+def test_every_part_is_read_back(plain: Certificate, tmp_path: Path):
+    """Observers for late agents and of pairs, values after the horizon, pairs and what is hidden."""
+    assert plain.witness is not None
+    pair = ProvenPair("two", 0.25, None, 0.25, 0.75, (0, 2), 1e-9, 7)
+    rule = replace(plain.witness, others=(replace(plain.witness, pair="two", weight=0.5),))
+    late = DelayedBound(1, 0.5, replace(plain.witness, multiplier=2.0))
+    full = replace(
+        plain, witness=rule, delayed=late, values=np.array([[1.0, 2.0]]), pairs=(pair,), hide=("own", "two"),
+        window=(0, 1), merge=3,
+    )  # fmt: skip
+    for one in (plain, full, replace(full, witness=None), replace(full, delayed=None), replace(full, values=None)):
+        one.save(tmp_path / "certificate.json")
+        assert Certificate.load(tmp_path / "certificate.json") == one
+        assert len(list(tmp_path.iterdir())) == 2  # the arrays of the one before are gone

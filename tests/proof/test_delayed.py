@@ -140,6 +140,8 @@ def test_both_bounds_are_stated_and_kept(problem: veil.Problem, honest: Certific
     assert honest.upper == pytest.approx(1.103, abs=2e-3)
     assert "that do not see the current observation: 1.07" in honest.claim
     assert "a policy can gain at most" in replace(honest, feasible=True).summary()
+    assert "Smaller upper bound over" in honest.summary()
+    assert "Smaller upper bound over" not in replace(honest, delayed=None).summary()
     honest.save(tmp_path / "certificate.json")
     loaded = Certificate.load(tmp_path / "certificate.json")
     assert loaded == honest

@@ -44,6 +44,8 @@ def test_what_a_rule_leaves_out_costs_infinitely_much():
     reached, before = np.array([0, 0, 1, 3]), np.array([0, 1, 1, 1])
     found = path_costs(problem, rule(keys=[0, 3], costs=[0.5, 2.0]), 0, reached, before)
     assert found.tolist() == [0.5, np.inf, 2.0, np.inf]  # the last key is above all that the rule has
+    second = rule(keys=[0, 3, 4, 7], costs=[0.5, 2.0, 3.0, 4.0])
+    assert path_costs(problem, second, 0, reached, before).tolist() == [0.5, np.inf, 2.0, 4.0]  # that of a second node
     assert path_costs(problem, rule(keys=[], costs=[]), 0, reached, before).tolist() == [np.inf] * 4
     last: Any = SimpleNamespace(
         path_keys=[np.zeros(0), np.array([0, 1])], path_costs=[np.zeros(0), np.array([0.5, 2.0])]

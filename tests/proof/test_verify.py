@@ -1,14 +1,20 @@
 """The verifier's numbers: inside their own error bounds by exact arithmetic, and no rule that proves too much."""
 
+import math
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 import veil
+from tests.game.test_records import random_pairs
 from tests.marks import chequered
+from tests.problem.test_constraints import make_problem
+from tests.proof.attacks import dressed
 from tests.proof.cases import KINDS, random_policy, random_problem, tiny_problem
 from tests.proof.exact import ExactProblem, best_response, chooser, play
 from veil.common.clock import Clock
@@ -16,7 +22,9 @@ from veil.common.errors import CertificateError
 from veil.engine.return_range import threshold
 from veil.game.solve import solve_game
 from veil.game.windows import solve_window_game
-from veil.proof.arithmetic import FLOOR
+from veil.problem.return_rounding import rounding_of
+from veil.proof import verify as verify_module
+from veil.proof.arithmetic import FLOOR, UNIT
 from veil.proof.backward import rule_bound
 from veil.proof.certificate import Witness
 from veil.proof.certify import certify
@@ -195,7 +203,8 @@ def test_returns_over_an_infinite_horizon(discount, kind):
         verify(replace(certificate, values=None), problem, policy)
 
 
-@pytest.mark.parametrize("name", ["paper-last-state", pytest.param("later-last-state", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["paper-last-state", "later-last-state"])
 def test_a_long_horizon_by_windows(name):
     problem = veil.gallery.load(name, horizon=60).replace(min_return="90%")
     game = solve_window_game(problem, threshold=threshold(problem), gap=0.3, clock=Clock(30.0))
@@ -205,3 +214,184 @@ def test_a_long_horizon_by_windows(name):
     assert certificate.feasible
     assert certificate.lower >= game.lower - 1e-6
     assert certificate.upper <= game.upper + 1e-6
+
+
+# Shares of the range of a quantity.
+
+
+def ranging(agent_knows: bool | None = None) -> veil.Problem:
+    """Two steps that each pay −1 or 1: the return lies between −2 and 2; the energy between 0 and 4."""
+    rewards = {"gain": [[-1.0, 1.0]] * 2, "energy": [[2.0, 0.0]] * 2}
+    model = veil.Model(np.full((2, 2, 2), 0.5), rewards, [0.5, 0.5])
+    asked = [veil.Return(max="75%", reward="energy")]
+    secret = veil.LastState({1}) if agent_knows is None else veil.WhichModel(agent_knows=agent_knows)
+    models = model if agent_knows is None else [model, model]
+    return veil.Problem(models, veil.Observer(np.ones((2, 1))), secret, 2, "25%", constraints=asked)
+
+
+def check_bounds(problem: veil.Problem, *bounds: float | None) -> None:
+    verify_module._check_percentages(cast(Any, SimpleNamespace(bounds=bounds)), CheckedProblem(problem))
+
+
+@pytest.mark.parametrize("agent_knows", [None, True])
+def test_percentages_are_shares_of_the_range(agent_knows: bool | None):
+    """25% of −2 … 2 is −1 and 75% of 0 … 4 is 3, both within 1e-9 of the range, which two ways to compute them differ by."""
+    problem = ranging(agent_knows)
+    for by in (0.0, 3.9e-9, -3.9e-9):
+        check_bounds(problem, -1 + by, 3.0)
+        check_bounds(problem, -1.0, 3 + by)
+        check_bounds(problem, None, 3 + by)
+    for by in (4.1e-9, -4.1e-9, 1.0, -1.0, 1e9, -1e9):
+        for bounds in ((-1 + by, 3.0), (-1.0, 3 + by)):
+            with pytest.raises(CertificateError, match=r"threshold: .* is claimed for (25|75)%, and "):
+                check_bounds(problem, *bounds)
+
+
+def test_who_does_not_know_the_model_may_not_reach_the_ends_of_the_range():
+    """Its threshold on the return is then one in the range; other constraints are shares as ever."""
+    problem = ranging(agent_knows=False)
+    for bound in (-2.0, -1.0, 1.5, 2.0):
+        check_bounds(problem, bound, 3.0)
+    for bounds in ((-2 - 1e-8, 3.0), (2 + 1e-8, 3.0), (-1.0, 2.9)):
+        with pytest.raises(CertificateError, match="threshold: "):
+            check_bounds(problem, *bounds)
+
+
+def test_where_all_policies_earn_the_same_a_percentage_is_that_within_rounding():
+    """Four times what sums may be off by, and no more."""
+    even = np.full((2, 2, 2), 0.5)
+    model = veil.Model(even, np.full((2, 2), 1 / 3), [0.5, 0.5], terminal_rewards=np.array([1e3, -1e3]))
+    problem = veil.Problem(model, veil.Observer(np.ones((2, 1))), veil.LastState({1}), 2, "25%")
+    [paid] = CheckedProblem(problem).paid
+    middle, off = 2 / 3, 4 * rounding_of(problem, *paid.given, 1.0)
+    for by in (0.99 * off, -0.99 * off):
+        check_bounds(problem, middle + by)
+    for by in (1.01 * off, -1.01 * off):
+        with pytest.raises(CertificateError, match="threshold: "):
+            check_bounds(problem, middle + by)
+
+
+def test_numbers_that_are_as_proven_are_accepted_and_nothing_better():
+    """Bounds equal to what the verifier finds, of the policy, of all policies, and of pairs."""
+    problem, policy = random_pairs(5), veil.MarkovPolicy.uniform(random_pairs(5))
+    proof = certify(problem, policy, 0.0, hide="own, p0", progress=False)
+    found = verify(proof, problem, policy)
+    [pair], proven = proof.pairs, found.pairs["p0"]
+    exact = replace(pair, lower=proven.lower, upper=proven.upper)
+    good = replace(proof, lower=found.least(proof.hide), upper=found.upper, pairs=(exact,), best_known=None)
+    verify(dressed(problem, good, policy), problem, policy)
+    for change, words in (
+        ({"lower": math.nextafter(good.lower, 2)}, "lower bound"),
+        ({"upper": math.nextafter(good.upper, 0)}, "upper bound"),
+        ({"pairs": (replace(exact, lower=math.nextafter(exact.lower, 2)),)}, "pair p0"),
+        ({"pairs": (replace(exact, upper=math.nextafter(exact.upper, 0)),)}, "pair p0"),
+    ):
+        with pytest.raises(CertificateError, match=words):
+            verify(dressed(problem, replace(good, **cast(Any, change)), policy), problem, policy)
+
+
+def test_a_transparent_claim_that_is_as_proven_is_accepted_and_nothing_better():
+    problem = veil.gallery.load("two-rooms", horizon=2).replace(min_return=None)
+    policy = veil.MarkovPolicy.uniform(problem)
+    proof = certify(problem, policy, 0.0, goal="transparent")
+    found = verify(proof, problem, policy)
+    assert found.upper == found.policy.upper
+    verify(dressed(problem, replace(proof, upper=found.upper), policy), problem, policy)
+    less = replace(proof, upper=math.nextafter(found.upper, 0))
+    with pytest.raises(CertificateError, match=r"upper bound: .* is claimed, and"):
+        verify(dressed(problem, less, policy), problem, policy)
+    with pytest.raises(CertificateError, match=r"lower bound: .* is claimed for all policies"):
+        verify(dressed(problem, replace(proof, lower=1e-9), policy), problem, policy)
+
+
+def test_which_observers_may_prove_a_bound():
+    """Those of pairs that are hidden or must keep bits, each once."""
+    rule = Witness(np.zeros(1, int), (), np.zeros((1, 1)), 0.0, "nothing")
+
+    def watching(*names: str) -> tuple[str, ...]:
+        first, *others = (replace(rule, pair=name) for name in names)
+        claim = SimpleNamespace(witness=replace(first, others=tuple(others)), hide=("own",), kept={"two": 0.5})
+        return verify_module._watching(cast(Any, claim))
+
+    for names in (("own",), ("two",), ("own", "two"), ("two", "own")):
+        assert watching(*names) == names
+    for names, words in ((("own", "own"), "expected each once"), (("own", "three"), "neither hidden nor")):
+        with pytest.raises(CertificateError, match=words):
+            watching(*names)
+
+
+def test_errors_may_be_as_large_as_the_verifier_allows():
+    """Four times what it finds, and a few roundings of the value more."""
+    most = 4 * 1e-15 + 32 * UNIT * 3.0
+    verify_module._check_value("return", 3.0, most, 3.0, 1e-15)
+    for error in (math.nextafter(most, 1), math.nextafter(1e-15, 0)):
+        with pytest.raises(CertificateError, match="return: "):
+            verify_module._check_value("return", 3.0, error, 3.0, 1e-15)
+
+
+def test_a_percentage_needs_its_number():
+    """Without one the claim would be about policies of any return."""
+    problem, policy = ranging(), veil.MarkovPolicy.uniform(ranging())
+    proof = certify(problem, policy, 0.0)
+    verify(proof, problem, policy)
+    lie = dressed(problem, replace(proof, threshold=None, feasible=True), policy)
+    with pytest.raises(CertificateError, match="threshold: it is None, expected the number that 25% is"):
+        verify(lie, problem, policy)
+
+
+def test_a_rule_that_proves_nothing_is_no_proof_of_what_needs_none():
+    """No policy hides more than one bit; but the witness must be a rule for all that can be reached."""
+    problem = veil.gallery.load("two-rooms", horizon=2).replace(min_return=None)
+    policy = veil.MarkovPolicy.uniform(problem)
+    proof = certify(problem, policy, 0.0)
+    assert proof.upper == 1
+    assert proof.witness is not None
+    nothing = replace(proof.witness, first=np.full_like(proof.witness.first, -1))
+    lie = dressed(problem, replace(proof, witness=nothing), policy)
+    with pytest.raises(CertificateError, match="the rule excludes something that a policy can reach"):
+        verify(lie, problem, policy)
+
+
+def test_what_cannot_be_followed_is_refused(monkeypatch: pytest.MonkeyPatch):
+    """Whatever goes wrong on the way is a defect of the certificate, and no other exception."""
+    problem = veil.gallery.load("two-rooms", horizon=2).replace(min_return=None)
+    policy = veil.MarkovPolicy.uniform(problem)
+    proof = certify(problem, policy, 0.0)
+    for kind in (IndexError, TypeError, ValueError, AttributeError, OverflowError):
+
+        def fail(*_: object, kind: type[Exception] = kind) -> None:
+            raise kind("far")
+
+        monkeypatch.setattr(verify_module, "_verify", fail)
+        with pytest.raises(CertificateError, match=r"witness: it cannot be followed \(far\)"):
+            verify(proof, problem, policy)
+
+
+def test_constraints_are_as_proven():
+    """Of each quantity its value, its error and whether it is met; and of all of them whether the policy is feasible."""
+    problem = make_problem([veil.Return(max="100%", reward="energy")], 3, 2)
+    policy = veil.MarkovPolicy.uniform(problem)
+    proof = certify(problem, policy, 0.0)
+    verify(proof, problem, policy)
+    [one] = proof.constraints
+    for changes, words in (
+        ({"constraints": (replace(one, value=one.value + 1e-9),)}, f"{one.name}: .* is claimed, and"),
+        ({"constraints": (replace(one, error=one.error / 4),)}, f"{one.name}: .* is claimed, and"),
+        ({"constraints": (replace(one, error=5 * one.error),)}, f"{one.name}: an error of"),
+        ({"constraints": (replace(one, met=False),), "feasible": False}, "constraints: met is False"),
+        ({"feasible": not proof.feasible}, "feasible: "),
+        ({"expected_return": proof.expected_return + 1e-9}, "return: .* is claimed, and"),
+    ):
+        with pytest.raises(CertificateError, match=words):
+            verify(dressed(problem, replace(proof, **cast(Any, changes)), policy), problem, policy)
+
+
+def test_the_least_of_several_pairs():
+    """Of those that are hidden, the problem's own or others."""
+
+    def proven(lower: float) -> Any:
+        return SimpleNamespace(lower=lower)
+
+    found = verify_module.Verification(proven(0.5), 1.0, pairs={"two": proven(0.25), "three": proven(0.75)})
+    for hide, least in ((("own",), 0.5), (("own", "two"), 0.25), (("three", "own"), 0.5), (("three",), 0.75)):
+        assert found.least(hide) == least

@@ -255,6 +255,7 @@ def _distinct(keys: Keys) -> Keys:
 
 
 def _blocks(problem: CheckedProblem, keys: Keys) -> list[Keys]:
-    """The keys in pieces whose moves are followed together."""
+    """The keys in pieces whose moves are followed together; one with more moves than that is a piece of its own."""
     moves = np.cumsum(problem.degree[_hidden_state(problem, keys)])
-    return np.split(keys, np.searchsorted(moves, np.arange(_AT_ONCE, int(moves[-1]), _AT_ONCE)))
+    pieces = np.split(keys, np.searchsorted(moves, np.arange(_AT_ONCE, int(moves[-1]), _AT_ONCE)))
+    return [piece for piece in pieces if len(piece)]

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..common.checks import Defects, is_number
 from ..common.clock import UNLIMITED, Clock, OutOfTime, Progress, ProgressOption
-from ..common.errors import TooLargeError
+from ..common.errors import InputError, TooLargeError
 from ..engine.feasibility import check_constraints, further_targets
 from ..game.pairs import DEFAULT_MEMORY
 from ..game.records import RecordsResult
@@ -23,7 +23,7 @@ from ..problem.pairs import OWN, Pair, hidden_names
 from ..problem.problem import Problem
 from .arithmetic import FLOOR, UNIT
 from .certificate import Certificate, DelayedBound, ProvenConstraint, ProvenPair
-from .checked_problem import Bounds, CheckedProblem, checked_pairs
+from .checked_problem import Bounds, CheckedProblem, checked_for
 from .claim import bound_words, claim_words, claimed_pairs, policy_words, seal_of
 from .feasibility import after_horizon, bounds_of
 from .forward import MOST_MOVES
@@ -94,7 +94,8 @@ def certify(
     share = clock if goal == "transparent" else clock.share(_POLICY_SHARE)
     bounds, most = bounds_of(problem), checked.most_bits
     part = share.share(1 / (1 + len(wanted)))
-    found, how, finished = _PolicyPart(checked, policy, values, bounds, goal).best(part, gap)
+    acting = checked_for(problem, policy, own=checked)
+    found, how, finished = _PolicyPart(acting, policy, values, bounds, goal).best(part, gap)
     pairs = tuple(
         _pair(problem, policy, values, one, share.share(1 / (len(wanted) - number)), gap)
         for number, one in enumerate(wanted)
@@ -129,8 +130,7 @@ def certify(
             proving = Clock(left, progress=_proving(line, left))
             delay = 0 if policy.needs_observations or several else 1
             if several:
-                solved = game if isinstance(game, RecordsResult) else None
-                best = best_observers(problem, names, claim.kept, bounds, values, gap, proving, memory_bytes, solved)
+                best = best_observers(problem, names, claim.kept, bounds, values, gap, proving, memory_bytes, game)
             else:
                 single = None if isinstance(game, RecordsResult) else game
                 best = best_observer(checked, bounds, values, gap, proving, memory_bytes, single, delay)
@@ -161,9 +161,12 @@ def _claimed(problem: Problem, policy: Policy, names: tuple[str, ...], goal: str
         defects.add("with goal='transparent' a certificate is about the problem's own pair")
     elif names != (OWN,) and found is None:
         defects.add("the loss of an observer with a belief is no entropy: certificates are about pairs without one")
-    if found is not None and policy.needs_observations and any(one.observer is not None for one in found):
+    try:
+        for one in found or ():
+            policy.acting_in(problem, one.name)
+    except InputError as error:
         if names != (OWN,):
-            defects.add("the policy acts on what the problem's own observer sees, and a pair has another observer")
+            defects.take(error)
         found = None
     defects.raise_if_any()
     return found or ()
@@ -173,7 +176,7 @@ def _pair(
     problem: Problem, policy: Policy, values: np.ndarray | None, pair: Pair, clock: Clock, gap: float
 ) -> ProvenPair:
     """What is proven of one pair under the policy."""
-    checked = checked_pairs(problem, (pair.name,))
+    checked = checked_for(problem, policy, pair.name)
     found, how, _ = _PolicyPart(checked, policy, values, (), "opaque").best(clock, gap)
     lower, upper = max(0.0, found.lower - _SLACK), min(checked.most_bits, found.upper + _SLACK)
     return ProvenPair(pair.name, pair.min, pair.max, lower, upper, **how)

@@ -103,6 +103,8 @@ class _CheckedHistory(CheckedPolicy):
     def __init__(self, problem: CheckedProblem, policy: HistoryPolicy, since: float):
         super().__init__(problem)
         self.policy, self.since = policy, since
+        self.heard = None if problem.watched is None or problem.pairs is None else policy.heard(problem.pairs)
+        require(self.heard is not None or not policy.views, "policy: it acts on what several observers see")
         steps = len(policy.decisions) == len(policy.following) == problem.horizon
         require(steps, "policy: its decisions are not one for each step")
         for time, rows in enumerate(policy.decisions):
@@ -112,6 +114,9 @@ class _CheckedHistory(CheckedPolicy):
 
     def remembers(self, time: int, before: Numbers, x: Numbers, y: Numbers, event: Numbers) -> Numbers:
         policy = self.policy
+        if self.heard is not None:
+            event = self.heard[time > 0][event]
+            require(event >= 0, f"policy: it does not know an event that it reaches at time {time}")
         node = policy.following[time - 1][before, event] if time else policy.first[event]
         if policy.told is not None and time == policy.told_at:
             node = np.where(node >= 0, policy.told[node, y], -1)

@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 
 from ..common.errors import CertificateError, InputError
 from ..common.logs import log2_of_count
+from ..policy.policy import Policy
 from ..problem.apart import Apart, apart
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
@@ -68,15 +69,18 @@ class CheckedProblem:
     **Arguments:** `delay`: 1 for agents that learn each observation one step late. A move then has the event of the state that
     it leaves, `chance[i] = P(x'|x,a) b(event|x)`, the start has none, and that of the last state comes after all moves
     (`shown`); the observations must depend on the state alone. `pairs`: those whose observers are in the problem, where it is
-    not the own pair of a problem (`checked_pairs`); the events are then those of all of them together.
+    not the own pair of a problem (`checked_pairs`); the events are then those of all of them together. `watched`: the one of
+    them whose observer counts, where a policy acts on what several see (`checked_for`).
 
     Cost: `nnz(P)` times the observations that a state can emit, times the states of the automaton.
 
     **Raises:** `CertificateError` where a distribution does not sum to one within 1e-6, or a probability is below 2^-900.
     """
 
-    def __init__(self, problem: Problem, delay: int = 0, pairs: Apart | None = None):
+    def __init__(self, problem: Problem, delay: int = 0, pairs: Apart | None = None, watched: str | None = None):
         self.names, self.views = ((OWN,), None) if pairs is None else (pairs.names, pairs.views)
+        self.pairs, self.watched = pairs, None if pairs is None or watched is None else pairs.view(watched)
+        self.products = 0 if pairs is None else len(pairs.observers) - 1  # more in what is seen of a state
         table, observer, models = problem.secret_table, problem.observer, problem.models
         require(not delay or can_delay(problem), "problem: a path, or observations that depend on actions, and a delay")
         memories, states = table.memory_step.shape
@@ -89,7 +93,7 @@ class CheckedProblem:
         self.path = None if table.path is None else np.tile(table.path, len(models) * memories)
         self.most_bits = _log2_rounded_up(self.values)
         if self.path is not None:
-            self.most_bits = (self.horizon + 1) * _log2_rounded_up(int(self.path.max()) + 1) * (1 + UNIT)
+            self.most_bits = (self.horizon + 1) * _log2_rounded_up(int(self.path.max()) + 1)
         model, memory, state = np.unravel_index(np.arange(self.size), (len(models), memories, states))
         self.model_state = model, state
         rewards = np.stack([one.rewards for one in models])[model, state]
@@ -163,22 +167,39 @@ class CheckedProblem:
         return self.label[x]
 
 
-def checked_pairs(problem: Problem, names: tuple[str, ...], delay: int = 0) -> CheckedProblem:
+def checked_pairs(problem: Problem, names: tuple[str, ...], own: CheckedProblem | None = None) -> CheckedProblem:
     """The problem of some pairs, whose observers do not share what they see.
+
+    **Arguments:** `own`: that of the problem's own pair, where the caller has it already.
 
     **Raises:** `CertificateError` where no bound is known for them together, or a probability of what they see is below 2^-900.
     """
     if names == (OWN,):
-        return CheckedProblem(problem, delay)
+        return own or CheckedProblem(problem)
     try:
-        found = apart(problem, names)
+        return _checked(apart(problem, names))
     except InputError as error:
         raise CertificateError(f"pairs: {error}") from error
+
+
+def checked_for(problem: Problem, policy: Policy, pair: str = OWN, own: CheckedProblem | None = None) -> CheckedProblem:
+    """The problem in which what a policy hides in a pair is found: its events are what the policy acts on or the observer sees.
+
+    **Arguments** and **Raises:** as `checked_pairs`; `CertificateError` also where the policy acts on other observations.
+    """
+    try:
+        together = policy.acting_in(problem, pair)
+        return checked_pairs(problem, (pair,), own) if together is None else _checked(together, pair)
+    except InputError as error:
+        raise CertificateError(f"pairs: {error}") from error
+
+
+def _checked(found: Apart, watched: str | None = None) -> CheckedProblem:
     least = 1.0  # a product of probabilities that is rounded to zero would be missed
     for one in found.observers:
         least *= min(float(table.data[table.data > 0].min(initial=1.0)) for table in one.matrices)
     require(least >= FLOOR, f"problem: what the observers see together can have the probability {least}")
-    return CheckedProblem(found.joint, delay, found)
+    return CheckedProblem(found.joint, 0, found, watched)
 
 
 def can_delay(problem: Problem) -> bool:
@@ -188,7 +209,7 @@ def can_delay(problem: Problem) -> bool:
 
 
 def _log2_rounded_up(count: int) -> float:
-    """An upper bound on log2 of a whole number; exact for powers of two, else 4 units in the last place are added."""
+    """An upper bound on log2 of a whole number, and times another one: exact for powers of two, else 4 u are added."""
     return log2_of_count(count) * (1.0 if count & (count - 1) == 0 else 1 + 4 * UNIT)
 
 

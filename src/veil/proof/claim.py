@@ -140,7 +140,7 @@ def check_claim(claim: Certificate, problem: Problem, policy: Policy) -> None:
         found = getattr(claim, name)
         require(found == value, f"{name}: the certificate says {found!r}, and what is given has {value!r}")
     _check_constraints(claim, problem)
-    _check_pairs(claim, problem, policy)
+    _check_pairs(claim, problem)
     stated = "threshold" in expected or claim.threshold is not None
     require(stated, f"threshold: it is None, expected the number that {problem.min_return} is")
     fits = claim.goal in ("opaque", "transparent") and (claim.goal == "opaque") == (claim.witness is not None)
@@ -203,7 +203,7 @@ def _check_constraints(claim: Certificate, problem: Problem) -> None:
         require(one.met is True or one.met is False, f"constraints: met is {one.met!r}, expected a truth value")
 
 
-def _check_pairs(claim: Certificate, problem: Problem, policy: Policy) -> None:
+def _check_pairs(claim: Certificate, problem: Problem) -> None:
     """Raise `CertificateError` unless the pairs are those of the problem with its bounds, and what is hidden is one of them."""
     require(type(claim.pairs) is tuple and type(claim.hide) is tuple, "pairs: expected tuples")
     names = (OWN, *(one.name for one in problem.pairs))
@@ -225,8 +225,6 @@ def _check_pairs(claim: Certificate, problem: Problem, policy: Policy) -> None:
             good = is_finite(getattr(one, name)) and getattr(one, name) >= 0
             require(good, f"pairs: {name} of {one.name} is {_short(getattr(one, name))}, expected a number, 0 or more")
         _check_way(one)
-        sees = policy.needs_observations and asked.observer is not None
-        require(not sees, f"pairs: the policy acts on what another observer sees than that of {one.name}")
 
 
 def _check_delayed(claim: Certificate, policy: Policy) -> None:

@@ -13,7 +13,7 @@ from ..measure.constrained import ConstraintValue, further_constraints
 from ..policy.policy import Policy
 from ..problem.problem import Problem
 from ..problem.return_rounding import always_met, further_rounding
-from .checked_problem import Bounds, CheckedProblem
+from .checked_problem import Bounds, checked_for
 from .policy_values import PolicyReturns, policy_return
 
 
@@ -67,7 +67,7 @@ def _stated(one: ConstraintValue, met: bool) -> ConstraintValue:
 def _verified(problem: Problem, policy: Policy) -> PolicyReturns | None:
     """What the verifier proves of a policy's return and constraints; None where it cannot."""
     try:
-        return policy_return(CheckedProblem(problem), policy, after_horizon(problem), bounds_of(problem))
+        return policy_return(checked_for(problem, policy), policy, after_horizon(problem), bounds_of(problem))
     except VeilError:  # too large for the verifier, or an observer that it does not cover
         return None
 

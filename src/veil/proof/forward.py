@@ -48,8 +48,9 @@ class ForwardPass:
     `memory`, `x`, `z` and `mass`. With `apart=False` all histories are one, and the pass is the law of (memory, x, z).
 
     `roundings` counts the roundings behind the worst weight, `most_in_a_step` those of one step, `defect` is ρ of all rows
-    used. Weights below `below` are left out, `lost` bounds their sum. `merge`: how many histories to keep apart, 0 for
-    all; `charged`: the bits that merging may have cost. `sums`: what is paid of each quantity of the problem.
+    used. The events of a history are those of the observer that counts, and the policy may act on more. Weights below `below`
+    are left out, `lost` bounds their sum. `merge`: how many histories to keep apart, 0 for all; `charged`: bits that merging
+    may have cost. `sums`: what is paid of each quantity of the problem.
 
     Where the secret is a whole path that with the events tells W = (memory, x), its entropy is
     `H(W_T|h_T) + Σ_t H(W_t|W_{t+1},h_{t+1})`, since W_{t+1} separates the past from the future; `terms` are those of the sum.
@@ -74,13 +75,14 @@ class ForwardPass:
         self.problem, self.policy, self.apart = problem, policy, apart
         self.clock, self.most_moves = clock, most_moves
         self.below, self.merge, self.charged = max(below, FLOOR), merge, 0.0
-        self.roundings, self.defect, self.lost, self.most_in_a_step = 2.0, problem.defect, 0.0, 0.0
+        self.roundings, self.defect, self.lost, self.most_in_a_step = 2.0 + problem.products, problem.defect, 0.0, 0.0
         self.sums = [Sum(paid) for paid in problem.paid]
         # A memory that is not drawn follows from path and events.
         self.tells, self.terms = problem.tells_state and policy.nodes == 1, list[Entropy]()
         x, event, mass = problem.start
         memory, z = policy.remembers(0, x, x, x, event), self._value(0, x, np.zeros_like(x))
-        self._store(event if apart else 0 * x, memory, x, z, mass)
+        seen = event if problem.watched is None else problem.watched.first[event]
+        self._store(seen if apart else 0 * x, memory, x, z, mass)
 
     def enter(self, law: "ForwardPass", *, reveal: bool) -> None:
         """Begin at the time of another pass: the observer is told (memory, x, z), or forgets all that it has seen."""
@@ -118,8 +120,10 @@ class ForwardPass:
         memory = node
         if nodes == 1:
             memory = self.policy.remembers(time + 1, self.memory[position], self.x[position], x, event)
-        history = self.history[position] * problem.events + event if self.apart else 0 * x
-        self.roundings += 3
+        seen = event if problem.watched is None else problem.watched.event[event]
+        events = problem.events if problem.watched is None else problem.watched.num_events
+        history = self.history[position] * events + seen if self.apart else 0 * x
+        self.roundings += 3 + problem.products
         if self.apart and self.tells:
             self.terms.append(conditional_entropy(mass[kept], position, history, memory, x))
         self._store(history, memory, x, self._value(time + 1, x, self.z[position]), mass[kept])
@@ -136,7 +140,7 @@ class ForwardPass:
         """Add up the masses of equal (history, memory, x, z)."""
         index, number = group(history, *columns[:-1])
         together = int(np.bincount(number, minlength=1).max())
-        self.most_in_a_step = max(self.most_in_a_step, 2 + together)
+        self.most_in_a_step = max(self.most_in_a_step, 2 + self.problem.products + together)
         self.roundings += together - 1
         self.memory, self.x, self.z = (column[index] for column in columns[:-1])
         self.mass = np.bincount(number, columns[-1], len(index))

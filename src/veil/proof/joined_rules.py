@@ -21,11 +21,12 @@ Tuples = Int[np.ndarray, "n J"]
 def joined_rule(problem: CheckedProblem, witness: Witness) -> Witness:
     """One observer who receives all events, follows all graphs, and pays `Σ_j w_j cost_j(node_j, z)` at time T.
 
-    Where there is one observer of weight 1 it is that one. Cost: the tuples of nodes that events lead to, times the events.
+    Where there is one observer, whose weight is then 1, it is that one. Cost: the tuples of nodes that events lead to, times
+    the events.
     """
     rules = witness.rules
     if problem.views is None or len(rules) == 1:
-        return witness if witness.weight == 1 else replace(witness, costs=witness.weight * witness.costs)
+        return witness
     require(problem.path is None, "rule: several pairs, and the secret is a whole path")
     firsts = np.stack([one.first[view.first] for one, view in zip(rules, problem.views, strict=True)], axis=1)
     first, nodes = _numbered(firsts, [len(one.following[0] if one.following else one.costs) for one in rules])

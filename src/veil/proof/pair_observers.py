@@ -10,6 +10,7 @@ from jaxtyping import Float
 from ..common.clock import Clock, OutOfTime, interruptible
 from ..common.errors import CertificateError, InputError, TooLargeError
 from ..game.records import PairRule, RecordsResult, solve_records_game
+from ..game.refine import SolvedGame
 from ..problem.apart import alike
 from ..problem.problem import Problem
 from .backward import rule_bound
@@ -29,7 +30,7 @@ def best_observers(
     gap: float,
     clock: Clock,
     memory_bytes: int,
-    game: RecordsResult | None = None,
+    game: SolvedGame | RecordsResult | None = None,
 ) -> ObserverBound:
     """The observers with the smallest bound on the least of the pairs `hide` that is found in the time.
 
@@ -39,6 +40,8 @@ def best_observers(
     **Arguments:** as for `best_observer`; `kept`: the bits of pairs that are not hidden and must keep some; `game`: one that
     was already solved.
     """
+    alone = None if game is None or isinstance(game, RecordsResult) or len(hide) > 1 or kept else game
+    game = game if isinstance(game, RecordsResult) else None
     try:
         with interruptible():
             if game is None and _is_played(problem, (*hide, *kept)):
@@ -54,7 +57,7 @@ def best_observers(
     best: ObserverBound | None = None
     for number, name in enumerate(hide):
         own = clock.share(1 / (len(hide) - number))
-        found = best_observer(CheckedProblem(problem.pair(name)), bounds, values, gap, own, memory_bytes, None)
+        found = best_observer(CheckedProblem(problem.pair(name)), bounds, values, gap, own, memory_bytes, alone)
         if best is None or found.upper < best.upper:
             best = replace(found, witness=replace(found.witness, pair=name))
     assert best is not None

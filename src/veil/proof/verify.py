@@ -24,7 +24,7 @@ from ..problem.return_rounding import rounding_of
 from .arithmetic import UNIT, require
 from .backward import largest_return, rule_bound
 from .certificate import Certificate
-from .checked_problem import CheckedProblem, checked_pairs
+from .checked_problem import CheckedProblem, checked_for, checked_pairs
 from .claim import check_claim
 from .policy_values import PolicyValues, policy_values
 from .witness import Witness
@@ -75,7 +75,7 @@ def verify(certificate: Certificate, problem: Problem, policy: Policy) -> Verifi
 def _verify(claim: Certificate, problem: CheckedProblem, policy: Policy) -> Verification:
     _check_percentages(claim, problem)
     found = policy_values(
-        problem, policy, claim.window, claim.prune, claim.values,
+        checked_for(problem.problem, policy, own=problem), policy, claim.window, claim.prune, claim.values,
         bounds=claim.bounds, goal=claim.goal, merge=claim.merge,
     )  # fmt: skip
     _check_value("return", claim.expected_return, claim.return_error, found.expected_return, found.return_error)
@@ -93,7 +93,7 @@ def _verify(claim: Certificate, problem: CheckedProblem, policy: Policy) -> Veri
     least = Verification(found, 0.0, pairs=pairs).least(claim.hide)
     require(claim.lower <= least, f"lower bound: {claim.lower} is claimed, and {least} is found")
     assert claim.witness is not None  # as its form was checked
-    together = checked_pairs(problem.problem, _watching(claim))
+    together = checked_pairs(problem.problem, _watching(claim), problem)
     upper = _check_upper("upper bound", claim.upper, claim.witness, claim, together)
     if (late := claim.delayed) is None:
         return Verification(found, upper, pairs=pairs)
@@ -106,7 +106,7 @@ def _check_pairs(claim: Certificate, problem: Problem, policy: Policy) -> dict[s
     proven: dict[str, PolicyValues] = {}
     for one in claim.pairs:
         found = policy_values(
-            checked_pairs(problem, (one.name,)), policy, one.window, one.prune, claim.values, merge=one.merge
+            checked_for(problem, policy, one.name), policy, one.window, one.prune, claim.values, merge=one.merge
         )
         within = one.lower <= found.lower and found.upper <= one.upper
         require(

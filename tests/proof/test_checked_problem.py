@@ -1,0 +1,237 @@
+"""A problem as the verifier reads it: its starts and moves against fractions, its sizes, offsets and limits."""
+
+import math
+from collections import defaultdict
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import veil
+from tests.game.test_records import random_pairs
+from tests.proof.cases import noisy_problem, random_policy, tiny_problem
+from tests.proof.exact import ExactProblem
+from tests.proof.test_checked import example
+from veil.common.clock import UNLIMITED
+from veil.common.errors import CertificateError
+from veil.game.records import solve_records_game
+from veil.policy.history import HistoryPolicy
+from veil.proof import checked_problem
+from veil.proof.checked_policy import read_policy
+from veil.proof.checked_problem import CheckedProblem, can_delay, checked_for, checked_pairs, starts
+from veil.proof.checked_problem import moves as all_moves
+from veil.proof.forward import MOST_MOVES, ForwardPass
+
+BLIND = veil.Observer(np.ones((2, 1)))
+
+
+def summed(*columns: list[float]) -> dict[tuple[float, ...], float]:
+    """The last column, added up for equal rows of the others."""
+    found = defaultdict[tuple[float, ...], float](float)
+    for *key, mass in zip(*columns, strict=True):
+        found[tuple(key)] += mass
+    return found
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_starts_and_moves_against_fractions(seed: int):
+    """Of every x and action; each of them once."""
+    problem = tiny_problem(seed)
+    checked, exact = CheckedProblem(problem), ExactProblem(problem)
+    expected = summed(*(map(list, zip(*exact.starts(), strict=True))))  # type: ignore[arg-type]
+    assert summed(*(column.tolist() for column in checked.start)) == pytest.approx(expected)
+    assert checked.size == len(problem.models) * exact.memories * exact.states
+    rows = checked.row, checked.target, checked.event, checked.chance
+    found, moves = summed(*(column.tolist() for column in rows)), dict[tuple[float, ...], float]()
+    for x in range(checked.size):
+        model, _, state = exact.parts(x)
+        assert checked.available[x].tolist() == problem.models[model].available[state].tolist()
+        for action in np.flatnonzero(checked.available[x]).tolist():
+            row = x * exact.actions + action
+            moves |= {(row, y, event): float(chance) for y, event, chance in exact.moves(x, action)}
+            reward, paid = exact.reward(x, action), checked.paid[0]
+            assert Fraction(float(paid.given[0][x, action])) == reward
+        assert Fraction(float(checked.paid[0].given[1][x])) == exact.last(x)
+        assert exact.value(checked.secret_time, x, -5) == checked.label[x]
+    assert found == pytest.approx(moves)
+    assert len(checked.row) == len(moves)
+    for column, same in zip(
+        (*checked.start[:2], *rows[:3]), (*starts(problem)[:2], *all_moves(problem)[:3]), strict=True
+    ):
+        assert column.tolist() == same.tolist()
+    assert checked.degree.tolist() == [np.count_nonzero(checked.row // exact.actions == x) for x in range(checked.size)]
+    assert checked.terms == max(np.bincount(checked.row))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_with_a_delay_a_move_shows_the_state_that_it_leaves(seed: int):
+    """The start shows nothing, and the last state is shown after all moves."""
+    problem = noisy_problem(seed)
+    late, exact = CheckedProblem(problem, delay=1), ExactProblem(problem)
+    assert late.start[1].tolist() == [0] * len(late.start[0])
+    assert late.start[2].tolist() == problem.model.initial[problem.model.initial > 0].tolist()
+    found = summed(*(column.tolist() for column in (late.row, late.target, late.event, late.chance)))
+    expected = {
+        (x * 2 + action, y, event): float(chance * shown)
+        for x in range(3)
+        for action in range(2)
+        for y, chance in enumerate(exact.transitions[0][x][action])
+        for event, shown in enumerate(exact.emissions[0][x])
+    }
+    assert found == pytest.approx(expected)
+    position, event, chance = late.shown(np.array([2, 0]))
+    assert (position.tolist(), event.tolist()) == ([0, 0, 1, 1], [0, 1, 0, 1])
+    assert chance.tolist() == [float(number) for x in (2, 0) for number in problem.observer.emissions[x]]
+    assert late.terms == max(int(np.bincount(late.row).max()), 2)
+
+
+def test_which_problems_have_a_delay():
+    """Those whose observations depend on the state alone, and whose secret is no path."""
+    plain = example()
+    assert can_delay(plain)
+    two = veil.Model(np.full((2, 2, 2), 0.5), np.zeros((2, 2)), 0)
+    seen = plain.replace(model=two, observer=veil.Observer(np.eye(2), sees_actions=True))
+    acting = plain.replace(model=two, observer=veil.Observer(np.stack([np.eye(2), np.ones((2, 2)) / 2])))
+    path = plain.replace(secret=veil.Trajectory())
+    for problem in (seen, acting, path):
+        assert not can_delay(problem)
+        CheckedProblem(problem)
+        with pytest.raises(CertificateError, match="and a delay"):
+            CheckedProblem(problem, delay=1)
+
+
+def test_probabilities_of_zero_are_no_starts():
+    """Neither of a model that cannot run, nor of a state."""
+    still = veil.Model(np.repeat(np.eye(2)[:, None], 1, axis=1), np.zeros((2, 1)), [0.0, 1.0])
+    problem = veil.Problem([still, still], BLIND, veil.WhichModel([0.0, 1.0]), 1)
+    x, event, mass = CheckedProblem(problem).start
+    assert (x.tolist(), event.tolist(), mass.tolist()) == ([3], [0], [1.0])
+
+
+def test_offsets_are_exact_with_a_discount():
+    """`c Σ_t γ^t + c_T γ^T` of rewards and ends that are centred; the rest is what is left of them."""
+    model = veil.Model([[[0.5, 0.5]], [[0.0, 1.0]]], [[100.0], [102.0]], 0, discount=0.5, terminal_rewards=[64.0, 65.0])
+    [paid] = CheckedProblem(example().replace(model=model, horizon=3)).paid
+    assert paid.offset == 101 * Fraction(7, 4) + Fraction(129, 2) / 8
+    assert (paid.reward.tolist(), paid.terminal.tolist()) == ([[-1.0], [1.0]], [-0.5, 0.5])
+    assert (paid.largest, paid.sign, paid.discount) == (102.0, 1, 0.5)
+    forever = veil.Model([[[0.5, 0.5]], [[0.0, 1.0]]], [[100.0], [102.0]], 0, discount=0.5)
+    [endless] = CheckedProblem(example().replace(model=forever, return_over="infinite")).paid
+    assert (endless.offset, endless.reward.tolist()) == (0, [[100.0], [102.0]])
+
+
+@pytest.mark.parametrize(("reward", "last"), [(-3.0, 2.0), (2.0, -3.0), (0.0, 3.0), (-3.0, 0.0)])
+def test_the_largest_number_that_is_paid(reward: float, last: float):
+    model = veil.Model([[[0.5, 0.5]], [[0.0, 1.0]]], [[reward], [1.0]], 0, terminal_rewards=[last, 0.5])
+    [paid] = CheckedProblem(example().replace(model=model)).paid
+    assert paid.largest == 3
+
+
+def test_the_most_bits_of_a_path_are_those_of_all_of_its_states():
+    """Each of T + 1 states may show as many things as a path tells apart."""
+    model = veil.Model(np.full((3, 1, 3), 1 / 3), np.zeros((3, 1)), 0)
+    problem = veil.Problem(model, veil.Observer(np.ones((3, 1))), veil.Trajectory(), 3)
+    assert 4 * math.log2(3) <= CheckedProblem(problem).most_bits <= 4 * math.log2(3) * (1 + 1e-15)
+    grouped = problem.replace(secret=veil.Trajectory({"group": [0, 1]}))
+    assert CheckedProblem(grouped).most_bits == 4
+
+
+def test_a_secret_without_a_value_is_refused_where_it_is_settled():
+    checked = CheckedProblem(example())
+    z = np.array([7, 7])
+    assert checked.settled(0, np.array([0, 1]), z) is z
+    assert checked.settled(1, np.array([1, 0]), z).tolist() == [1, 0]
+    checked.label = np.array([0, -1])
+    assert checked.settled(1, np.array([0, 0]), z).tolist() == [0, 0]
+    with pytest.raises(CertificateError, match="the secret has no value in a state that can occur"):
+        checked.settled(1, np.array([0, 1]), z)
+
+
+def test_problems_of_pairs():
+    """The problem's own pair is that of the caller; another observer is a product more in what is seen."""
+    problem = example().replace(pairs=[veil.Pair("two", BLIND), veil.Pair("same", example().observer)])
+    own = CheckedProblem(problem)
+    assert checked_pairs(problem, ("own",), own) is own
+    assert checked_pairs(problem, ("own",)).names == ("own",)
+    assert (own.products, own.views, own.pairs, own.watched) == (0, None, None, None)
+    both = checked_pairs(problem, ("own", "two"), own)
+    assert (both.names, both.products) == (("own", "two"), 1)
+    assert both.watched is None
+    assert checked_pairs(problem, ("two",), own).products == 0
+    policy = veil.MarkovPolicy.uniform(problem)
+    assert checked_for(problem, policy, own=own) is own
+    played = ForwardPass(both, read_policy(both, policy), UNLIMITED, MOST_MOVES, apart=True)
+    assert (played.roundings, played.most_in_a_step) == (3, 4)
+    played.step(0)
+    assert (played.roundings, played.most_in_a_step) == (3 + 4, 4)
+    for names in (("own", "nobody"), ("nobody",)):
+        with pytest.raises(CertificateError, match=r"pairs: .*nobody"):
+            checked_pairs(problem, names)
+    with pytest.raises(CertificateError, match=r"pairs: .*nobody"):
+        checked_for(problem, policy, "nobody")
+
+
+def test_a_policy_that_acts_on_what_several_see_is_read_among_them():
+    """Each pair counts what its own observer sees of all that is seen."""
+    problem = random_pairs(5)
+    policy = solve_records_game(problem, ("own", "p0")).policy()
+    assert isinstance(policy, HistoryPolicy)
+    assert policy.views
+    for pair in ("own", "p0"):
+        checked = checked_for(problem, policy, pair)
+        assert checked.pairs is not None
+        assert checked.watched is checked.pairs.view(pair)
+        read_policy(checked, policy)
+    with pytest.raises(CertificateError, match="it acts on what several observers see"):
+        read_policy(CheckedProblem(problem), policy)
+
+
+def test_rows_are_summed_alike_in_either_way(monkeypatch: pytest.MonkeyPatch):
+    """As a table, and as a list where that would be too large."""
+    for seed in range(4):
+        problem = noisy_problem(seed)
+        dense = checked_problem._sums(problem)
+        with monkeypatch.context() as patched:
+            patched.setattr(checked_problem, "_DENSE_NUMBERS", 0)
+            np.testing.assert_allclose(checked_problem._sums(problem), dense, rtol=1e-15)
+
+
+def test_every_distribution_is_checked():
+    """Of the start, of the moves and of what is shown; constructors make no other ones."""
+    good = np.array([[0.5, 0.5], [0.5, 0.5]])
+
+    for place in range(3):
+        problem = veil.Problem(
+            veil.Model(good[:, None], np.zeros((2, 1)), [0.5, 0.5]), veil.Observer(good), veil.LastState({1}), 1
+        )
+        model, observer = problem.model, problem.observer
+        if place == 0:
+            initial = model.initial.copy()
+            initial[0] += 1e-4
+            object.__setattr__(model, "initial", initial)
+        elif place == 1:
+            model.matrices[0].data.flags.writeable = True
+            model.matrices[0].data[0] += 1e-4
+        else:
+            observer.matrices[0].data.flags.writeable = True
+            observer.matrices[0].data[-1] += 1e-4
+        with pytest.raises(CertificateError, match=r"a distribution sums to one only within 0\.0001"):
+            CheckedProblem(problem)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_policies_of_histories_are_played_as_they_are(seed: int):
+    """Row by row: the choices in every situation that a pass reaches are those that the policy itself finds."""
+    problem = tiny_problem(seed)
+    policy = random_policy(problem, "history", seed)
+    assert isinstance(policy, HistoryPolicy)
+    checked = CheckedProblem(problem)
+    played = ForwardPass(checked, read_policy(checked, policy), UNLIMITED, MOST_MOVES, apart=True)
+    for time in range(problem.horizon):
+        settled = played.z if time >= checked.secret_time else np.full_like(played.z, -1)
+        chosen = played.policy.choices(time, played.memory, played.x, played.z)
+        for place, situation in enumerate(zip(played.memory, played.x, settled, strict=True)):
+            row = policy.decisions[time].find(*map(int, situation))
+            assert row is not None
+            assert chosen[place].tolist() == policy.decisions[time].probabilities[row].tolist()
+        played.step(time)
