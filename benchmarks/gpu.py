@@ -27,10 +27,10 @@ from veil.engine.sequences import SequencePass
 from veil.planning.device_plan import chosen_plan
 from veil.planning.options import SolveOptions
 from veil.planning.policy_class import Space, make_space
+from veil.planning.sampled_values import SampleSecrecy
 from veil.planning.starts import richest_table
 from veil.planning.stochastic_state import Pace
 from veil.planning.task import make_task
-from veil.planning.values import SampleSecrecy
 
 GALLERY = ("paper-last-state", "paper-initial-state", "convoy-checkpoint", "network-probe", "badge-doors")
 

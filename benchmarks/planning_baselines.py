@@ -9,9 +9,9 @@ import veil
 from veil.common.clock import UNLIMITED, Clock
 from veil.engine.return_range import max_return, threshold
 from veil.planning.policy_class import Space, make_space
+from veil.planning.sampled_values import SampleSecrecy
 from veil.planning.starts import logits, richest_table
 from veil.planning.task import make_task
-from veil.planning.values import SampleSecrecy
 from veil.policy.tables import softmax_pull_back
 from veil.problem.problem import Problem
 

@@ -12,11 +12,11 @@ from veil.common.clock import Clock, OutOfTime
 from veil.planning import stochastic
 from veil.planning.options import SolveOptions
 from veil.planning.policy_class import Space, make_space
+from veil.planning.sampled_values import SampleSecrecy
 from veil.planning.starts import richest_table
 from veil.planning.stochastic import StochasticAscent
 from veil.planning.stochastic_state import DECAYS, Pace
 from veil.planning.task import make_task
-from veil.planning.values import SampleSecrecy
 from veil.policy.markov import MarkovPolicy
 from veil.policy.policy import Policy
 from veil.policy.timed import TimedPolicy

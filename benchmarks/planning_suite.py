@@ -20,7 +20,7 @@ from benchmarks.planning_problems import floor_of_rooms, masks, network, open_gr
 from veil.common.clock import UNLIMITED
 from veil.engine.return_range import threshold
 from veil.planning.policy_class import make_space
-from veil.planning.values import SampleSecrecy
+from veil.planning.sampled_values import SampleSecrecy
 from veil.problem.problem import Problem
 
 

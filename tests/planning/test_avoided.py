@@ -8,7 +8,7 @@ import pytest
 
 import veil
 from tests.planning.small_problems import random_problem
-from tests.planning.test_stochastic import sampled_task
+from tests.planning.test_stochastic_answers import sampled_task
 from veil.common.clock import UNLIMITED, Clock
 from veil.planning.avoided import nothing_avoided
 from veil.planning.options import SolveOptions

@@ -38,6 +38,7 @@ def test_every_search_keeps_all_constraints(method: Any, memory: Any, seed: int)
     assert [one.value for one in found.constraints] == pytest.approx([one.value for one in exact], abs=1e-12)
 
 
+@pytest.mark.slow
 def test_prices_are_the_slopes_of_the_optimum():
     found = veil.solve(FEASIBLE, memory="timed", certificate=False, starts=6)
     assert found.status is veil.Status.CONVERGED

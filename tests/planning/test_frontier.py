@@ -1,6 +1,8 @@
 """The curve between hiding and return."""
 
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,9 +12,14 @@ import veil
 from tests.engine.test_return_range import harvest
 from tests.planning.small_problems import Interrupting, random_problem, tiny_problem
 from tests.unproven import solve
-from veil.planning.frontier import Frontier, FrontierPoint, frontier
-from veil.planning.options import MemoryName
+from veil.common.clock import Clock
+from veil.planning import frontier as module
+from veil.planning.frontier import Frontier, FrontierPoint, _cleaned, _Sweep, frontier
+from veil.planning.frontier_file import Kept
+from veil.planning.moved_bound import MovedBound
+from veil.planning.options import FrontierOptions, MemoryName, SolveOptions
 from veil.planning.policy_class import make_space
+from veil.planning.solution import Status
 from veil.planning.starts import richest_table
 
 
@@ -259,3 +266,129 @@ def test_an_interrupt_of_the_proofs_keeps_the_points(monkeypatch: pytest.MonkeyP
     assert found.status is veil.Status.INTERRUPTED
     assert len(found.points) == 3
     assert np.isinf(found.upper_bits).all()
+
+
+# The parts of a sweep
+
+
+def kept(bits: float, price: float = 0.5, value: float = 0.0) -> Kept:
+    hidden = veil.Opacity(bits, bits, bits, 1.0, "exact", 1)
+    return Kept(veil.MarkovPolicy(np.ones((1, 1))), value, hidden, price, value)
+
+
+def test_a_point_of_a_stricter_bound_that_hides_more_serves_the_freer_ones():
+    found = {0: kept(0.5, 0.1), 1: kept(0.7, 0.2), 2: kept(0.3, 0.3), 3: kept(0.4, 0.4)}
+    points = list(_cleaned(found, np.arange(4.0), np.array([False, False, False, True])))
+    assert [point.threshold for point in points] == [0.0, 1.0, 2.0, 3.0]
+    assert [point.opacity.bits for point in points] == [0.7, 0.7, 0.4, 0.4]
+    assert [point.price_bits for point in points] == [0.0, 0.2, 0.0, np.inf]
+    assert [point.threshold for point in _cleaned({0: found[0], 3: found[3]}, np.arange(4.0), np.zeros(4, bool))] == [
+        0.0,
+        3.0,
+    ]
+
+
+def swept(**settings: Any) -> _Sweep:
+    problem = random_problem(1).replace(min_return=None)
+    return _Sweep(MovedBound(problem), SolveOptions(method="ascent", **settings), Clock(settings.get("time_limit")))
+
+
+def test_points_are_spaced_from_the_freest_value_to_the_strictest_bound():
+    sweep = swept()
+    last = sweep._strictest
+    np.testing.assert_allclose(sweep._spaced(last - 1.0, 5), np.linspace(last - 1.0, last, 5))
+    np.testing.assert_allclose(sweep._spaced(last + 1.0, 3), [last] * 3)
+
+
+def test_each_search_begins_from_a_neighbour():
+    sweep = swept()
+    thresholds, found = np.arange(4.0), {1: kept(0.5)}
+    assert sweep._asked(0, found, None) == (None, None)
+    assert sweep._asked(0, found, thresholds) == (0.0, None)
+    assert sweep._asked(2, found, thresholds) == (2.0, found[1].policy)
+    assert sweep._asked(3, found, thresholds) == (3.0, sweep._richest)
+    found[2] = kept(0.25)
+    assert sweep._asked(1, found, thresholds) == (1.0, found[2].policy)
+    assert sweep._asked(2, found, thresholds) == (2.0, sweep._richest)
+    sweep._last = veil.MarkovPolicy.uniform(random_problem(1))
+    assert sweep._asked(3, found, thresholds) == (3.0, sweep._last)
+    assert sweep._asked(2, found, thresholds) == (2.0, sweep._richest)
+
+
+def test_proofs_share_the_time_and_hold_for_stricter_bounds(monkeypatch: pytest.MonkeyPatch):
+    sweep, given = swept(), list[float]()
+    sweep._clock = Clock(60.0, now=lambda: 0.0)
+    uppers: list[Any] = [0.9, 0.95, veil.TooLargeError("none"), 0.7]
+
+    def proven(problem: veil.Problem, policy: Any, limit: float, **_: Any) -> Any:
+        given.append(limit)
+        upper = uppers[len(given) - 1]
+        if isinstance(upper, BaseException):
+            raise upper
+        return SimpleNamespace(upper=upper)
+
+    monkeypatch.setattr(module, "certify", proven)
+    points = [FrontierPoint(float(n), 0.0, kept(0.5).opacity, 0.0, kept(0.5).policy, 0.0) for n in range(4)]
+    found = sweep.bounded(points, 25.0)
+    assert [point.upper_bits for point in found] == [0.9, 0.9, 0.9, 0.7]
+    assert given == [15.0, 20.0, 25.0, 25.0]
+    given.clear()
+    uppers[1] = KeyboardInterrupt()
+    found = sweep.bounded(points, 25.0)
+    assert [point.upper_bits for point in found] == [0.9] * 4
+    assert (len(given), sweep.status) == (2, Status.INTERRUPTED)
+    late = swept()
+    late._clock = Clock(0.0)
+    assert [point.upper_bits for point in late.bounded(points, 25.0)] == [np.inf] * 4
+
+
+def test_a_search_of_a_point_is_short_where_it_begins_from_another(monkeypatch: pytest.MonkeyPatch):
+    sweep, given = swept(starts=9, iterations=70), list[SolveOptions]()
+    answer = SimpleNamespace(status=Status.CONVERGED)
+    monkeypatch.setattr(module, "search", lambda problem, options, make: given.append(options) or answer)
+    sweep._search(0.5, None)
+    assert (given[0].starts, given[0].iterations, given[0].time_limit) == (9, 70, None)
+    policy = veil.MarkovPolicy.uniform(random_problem(1))
+    sweep._clock = Clock(30.0, now=lambda: 0.0)
+    sweep._search(0.5, policy)
+    assert (given[1].starts, given[1].iterations, given[1].time_limit, given[1].start) == (5, 240, 30.0, policy)
+    assert sweep.status is Status.CONVERGED
+    answer.status = Status.TIME_LIMIT
+    sweep._search(0.5, policy)
+    assert sweep.status is Status.TIME_LIMIT
+    over = swept()
+    over._clock = Clock(0.0)
+    assert over._search(0.5, None) is None
+    assert (over.status, len(given)) == (Status.TIME_LIMIT, 3)
+
+
+def test_a_file_of_a_curve_knows_its_thresholds(tmp_path: Path):
+    moved, space = MovedBound(random_problem(1)), make_space(random_problem(1))
+    plain = FrontierOptions(checkpoint=tmp_path / "curve")
+    listed, same = (replace(plain, thresholds=given) for given in ([0.5, 0.25], (0.25, 0.5, 0.5)))
+    files = [module._file_of(one, moved, space) for one in (plain, listed, same)]
+    identities = [one._identity for one in files if one is not None]
+    assert identities[0]["thresholds"] is None
+    assert identities[1]["thresholds"] == identities[2]["thresholds"] == [0.25, 0.5]
+    assert module._file_of(replace(plain, checkpoint=None), moved, space) is None
+
+
+def test_searches_of_a_curve_are_counted_up_and_down_again():
+    reports: list[Any] = []
+    found = frontier(tiny_problem(3), 4, starts=1, iterations=3, seed=1, progress=reports.append)
+    assert (found.along, found.relation) == ("return", "≥")
+    points = [(one.iteration, one.of) for one in reports if one.phase == module.POINT]
+    assert points[:4] == [(1, 6), (2, 6), (3, 6), (4, 6)]
+    assert set(points[4:]) <= {(5, 6), (6, 6)}  # told where the way down improves a point
+
+
+def test_half_a_second_of_proof_is_used_and_without_any_nothing_is_proven(monkeypatch: pytest.MonkeyPatch):
+    given: list[float] = []
+    monkeypatch.setattr(module, "certify", lambda *args, **_: given.append(args[2]) or SimpleNamespace(upper=0.75))
+    few: dict[str, Any] = {"starts": 1, "iterations": 2, "progress": False}
+    assert frontier(tiny_problem(3), 2, proof_seconds=0.5, **few).upper_bits.tolist() == [0.75, 0.75]
+    assert given == [0.5, 0.5]
+    assert np.isinf(frontier(tiny_problem(3), 2, **few).upper_bits).all()
+    few["progress"] = Interrupting(1)
+    assert frontier(tiny_problem(3), 2, proof_seconds=9.0, **few).status is Status.INTERRUPTED
+    assert len(given) == 2

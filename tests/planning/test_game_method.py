@@ -1,5 +1,6 @@
 """The game as a solver: a policy that can be played and evaluated, on the tree and by finite memory, never below ascent."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -7,11 +8,13 @@ import pytest
 
 import veil
 from tests.planning.small_problems import random_problem
+from veil.common.clock import Clock
 from veil.game.refine import EnclosedGame
 from veil.game.solve import GameResult
 from veil.planning import game_method
-from veil.planning.game_method import lasting, search_game
-from veil.planning.solution import Status
+from veil.planning.game_method import GameMethod, lasting, search_game
+from veil.planning.options import SolveOptions
+from veil.planning.solution import Solution, Status
 
 
 @pytest.mark.parametrize("name", ["paper-last-state", "paper-initial-state"])
@@ -111,6 +114,10 @@ def test_under_a_time_limit_the_policy_is_not_evaluated_anew(monkeypatch):
     def evaluated(*arguments):
         raise AssertionError("a policy on the tree was evaluated anew")
 
+    calls, plain = [], veil.expected_return
+    monkeypatch.setattr(game_method, "expected_return", lambda *given: calls.append(1) or plain(*given))
+    search_game(random_problem(3), iterations=2, gap=1e-9, progress=False)
+    assert len(calls) == 1
     monkeypatch.setattr(game_method, "expected_return", evaluated)
     limited = search_game(problem, iterations=6, gap=1e-9, time_limit=100.0, progress=False)
     assert limited.policy == free.policy
@@ -147,3 +154,188 @@ def test_the_largest_return_of_any_scale_is_met_as_by_ascent(seed, scale, offset
     assert game.status is not Status.INFEASIBLE
     assert game.opacity.bits >= ascent.opacity.bits - 1e-6
     assert veil.certify(problem, game.policy, 0.0).feasible
+
+
+@pytest.mark.parametrize("sees_actions", [False, True])
+@pytest.mark.parametrize("count", [1, 2])
+def test_after_the_first_steps_a_lasting_policy_earns_the_most_from_where_these_end(sees_actions, count):
+    """Its return is that of the first steps with the largest return of the rest as their terminal rewards."""
+    moves = np.random.default_rng(1).dirichlet(np.ones(3), size=(2, 3, 2))
+    rewards, last = np.arange(6.0).reshape(3, 2) % 4, np.array([1.0, 0.0, 2.0])
+
+    def problem(ends: list[np.ndarray], horizon: int) -> veil.Problem:
+        """With one model, or with two, of which the agent knows which runs."""
+        observer = veil.Observer(np.random.default_rng(5).dirichlet([0.5, 0.5], size=3), sees_actions=sees_actions)
+        models = [
+            veil.Model(moves[one], rewards * (1 - 2 * one), [0.2, 0.3, 0.5], 0.9, terminal_rewards=ends[one])
+            for one in range(count)
+        ]
+        secret = veil.StateAt(1, {0}) if count == 1 else veil.WhichModel([0.4, 0.6], agent_knows=True)
+        return veil.Problem(models[0] if count == 1 else models, observer, secret, horizon)
+
+    whole, rests = problem([last] * 2, 5), [last, last]
+    for _ in range(3):
+        rests = [np.max(rewards * (1 - 2 * one) + 0.9 * moves[one] @ rest, axis=1) for one, rest in enumerate(rests)]
+    short = problem(rests, 2)
+    first = search_game(problem([np.zeros(3)] * 2, 2), gap=1e-2, progress=False).policy
+    assert isinstance(first, veil.HistoryPolicy)
+    policy = lasting(whole, first)
+    assert policy.horizon == 5
+    assert veil.expected_return(whole, policy) == pytest.approx(veil.expected_return(short, first), abs=1e-12)
+    assert [len(one) for one in policy.following[2:]] == [1, 1, 1]
+
+
+class Played:
+    """What a limited game is asked for and answers, with stand-ins for the game and for the ascent."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, game: dict[str, Any], ascent: "dict[str, Any] | BaseException | None"
+    ):
+        self.asked, self.limits = list[dict[str, Any]](), list[float]()
+        self.base = search_game(random_problem(3), gap=0.5, progress=False)
+        self.other = veil.solve(random_problem(3), memory="timed", iterations=0, certificate=False, progress=False)
+        self.game, self.ascent = game, ascent
+        monkeypatch.setattr(game_method, "search_game", self._search)
+        monkeypatch.setattr(game_method, "_by_ascent", self._climb)
+
+    def answer(self, base: Solution, changes: dict[str, Any]) -> Solution:
+        bits = changes.get("bits", 0.5)
+        hidden = replace(base.opacity, bits=bits, lower=bits, upper=bits)
+        return replace(base, opacity=hidden, **{name: value for name, value in changes.items() if name != "bits"})
+
+    def _search(self, problem: veil.Problem, **given: Any) -> Solution:
+        self.asked.append(given)
+        return self.answer(self.base, self.game)
+
+    def _climb(self, problem: veil.Problem, options: SolveOptions, seconds: float) -> Solution | None:
+        self.limits.append(seconds)
+        if isinstance(self.ascent, BaseException):
+            raise self.ascent
+        return None if self.ascent is None else self.answer(self.other, self.ascent)
+
+    def solve(self, **options: Any) -> Solution:
+        return GameMethod().solve(random_problem(3), SolveOptions(method="game", memory="history", **options))
+
+
+def test_a_game_and_the_ascent_beside_it_share_a_time_limit(monkeypatch):
+    played = Played(monkeypatch, {"status": Status.CONVERGED}, None)
+    found = played.solve(time_limit=4000.0, gap=0.25, iterations=17)
+    assert played.asked[0]["time_limit"] == 3000.0
+    assert (played.asked[0]["gap"], played.asked[0]["iterations"], played.asked[0]["hide"]) == (0.25, 17, ("own",))
+    assert played.limits == [1000.0]
+    assert found.status is Status.CONVERGED
+
+
+def test_a_game_that_reaches_its_gap_without_a_limit_is_the_answer(monkeypatch):
+    played = Played(monkeypatch, {"status": Status.CONVERGED}, None)
+    assert played.solve().status is Status.CONVERGED
+    assert (played.asked[0]["time_limit"], played.limits) == (None, [])
+    played = Played(monkeypatch, {"status": Status.ITERATION_LIMIT}, None)
+    played.solve()
+    assert played.limits == [150.0]  # a quarter of ten minutes
+    for limit in (None, 5.0):
+        played = Played(monkeypatch, {"status": Status.INTERRUPTED}, None)
+        assert played.solve(time_limit=limit).status is Status.INTERRUPTED
+        assert played.limits == []
+    played = Played(monkeypatch, {"status": Status.TIME_LIMIT}, KeyboardInterrupt())
+    assert played.solve().status is Status.INTERRUPTED
+
+
+@pytest.mark.parametrize(
+    ("game", "ascent", "status", "is_game"),
+    [
+        ({"bits": 0.6}, {"bits": 0.5}, Status.TIME_LIMIT, True),
+        ({"bits": 0.5}, {"bits": 0.5}, Status.TIME_LIMIT, True),
+        ({"bits": 0.4}, {"bits": 0.5}, Status.TIME_LIMIT, False),
+        ({"bits": 0.6}, {"bits": 0.5, "status": Status.INTERRUPTED}, Status.INTERRUPTED, True),
+        ({"bits": 0.4}, {"bits": 0.5, "status": Status.INTERRUPTED}, Status.INTERRUPTED, False),
+        ({"bits": 0.6, "feasible": False}, {"bits": 0.5, "status": Status.CONVERGED}, Status.CONVERGED, False),
+    ],
+)
+def test_the_better_of_both_answers_is_given(monkeypatch, game, ascent, status, is_game):
+    played = Played(monkeypatch, {"status": Status.TIME_LIMIT, "iterations": 9} | game, ascent)
+    found = played.solve(time_limit=4000.0)
+    assert found.status is status
+    assert found.opacity.bits == (game if is_game else ascent)["bits"]
+    assert found.policy is (played.base if is_game else played.other).policy
+    assert (found.upper_bits, found.proof, found.iterations) == (played.base.upper_bits, played.base.proof, 9)
+    assert found.method == "game"
+    if not is_game:
+        own = "hides 0.400000" if game.get("feasible", True) else "does not meet the constraints"
+        assert found.detail.startswith(f"the game's own policy {own}")
+        assert found.policy_class.endswith("found by ascent")
+
+
+def test_an_ascent_beside_a_game_is_one_of_time_dependent_policies_and_may_fail(monkeypatch):
+    given: list[SolveOptions] = []
+
+    class Failing:
+        def solve(self, problem: veil.Problem, options: SolveOptions) -> Solution:
+            given.append(options)
+            raise veil.TooLargeError("too large")
+
+    monkeypatch.setattr(game_method.METHODS, "get", lambda name: {"ascent": Failing}[name])
+    options = SolveOptions(method="game", memory="history", gap=0.1, seed=3)
+    assert game_method._by_ascent(random_problem(3), options, 7.0) is None
+    assert given == [replace(options, method="ascent", memory="timed", gap=None, time_limit=7.0)]
+    with pytest.raises(veil.TooLargeError, match="too large"):
+        game_method._instead(random_problem(3), options, veil.TooLargeError("the tree"))
+    assert given[1] == replace(options, method="ascent", memory="timed", gap=None)
+
+
+def test_an_answer_that_is_not_feasible_is_none_beside_a_game():
+    problem = random_problem(3)
+    problem = problem.replace(min_return=veil.max_return(problem))
+    options = SolveOptions(method="game", memory="history", iterations=0)
+    found = game_method._by_ascent(problem, options, 60.0)
+    assert found is None or found.feasible
+    easy = game_method._by_ascent(problem.replace(min_return=None), options, 60.0)
+    assert easy is not None
+    assert easy.policy_class == "time-dependent policies"
+
+
+def test_over_an_infinite_horizon_a_lasting_policy_takes_the_action_that_is_best_forever():
+    """Waiting pays 0.25 each time, moving nothing once and 0.5 each time after it: at the last time less, forever more."""
+    transitions = np.zeros((2, 2, 2))
+    transitions[0, 0, 0] = transitions[0, 1, 1] = transitions[1, :, 1] = 1
+    model = veil.Model(transitions, [[0.25, 0.0], [0.5, 0.5]], [0.5, 0.5], 0.9)
+    observer = veil.Observer(np.array([[0.75, 0.25], [0.25, 0.75]]))
+    problem = veil.Problem(model, observer, veil.StateAt(0, {0}), 3, return_over="infinite")
+    first = search_game(problem.replace(horizon=1, return_over="horizon"), gap=0.1, progress=False).policy
+    assert isinstance(first, veil.HistoryPolicy)
+    policy = lasting(problem, first)
+    assert policy.horizon == 3
+    for decisions in policy.decisions[1:]:
+        rows = decisions.probabilities[decisions.situation % 2 == 0]
+        assert rows.tolist() == [[0.0, 1.0]] * len(rows)
+
+
+@pytest.mark.parametrize(("left", "given"), [(0.5, 2.0), (11.0, 11.0), (50.0, 20.0)])
+def test_a_policy_is_measured_in_the_time_that_is_left_between_two_and_twenty_seconds(
+    left: float, given: float, monkeypatch: pytest.MonkeyPatch
+):
+    found: list[float] = []
+    monkeypatch.setattr(game_method, "opacity", lambda *_, time_limit: found.append(time_limit))
+    policy: Any = None
+    game_method._own_opacity(random_problem(3), policy, Clock(left, now=lambda: 0.0))
+    assert found == [given]
+
+
+@pytest.mark.parametrize("upper", [0.0625, 9.0])
+def test_a_policy_that_there_is_no_time_to_measure_hides_between_nothing_and_the_least_bound(
+    upper: float, monkeypatch: pytest.MonkeyPatch
+):
+    problem = random_problem(3).replace(min_return=None)
+    game = search_game(problem, gap=0.5, progress=False).proof
+    assert isinstance(game, GameResult)
+
+    def late(*_: object) -> None:
+        raise veil.TooLargeError("no time")
+
+    monkeypatch.setattr(game_method, "_own_opacity", late)
+    found = game_method._measured(problem, game, (upper, "whole horizon", game), "words", Clock())
+    prior = game_method._prior_bits(problem, game)
+    assert 0.0625 < prior < 9.0
+    hidden = found.opacity
+    assert (hidden.bits, hidden.lower, hidden.upper, hidden.prior_bits) == (0.0, 0.0, min(upper, prior), prior)
+    assert (hidden.method, hidden.num_sequences, found.upper_bits) == ("bracket", 0, upper)

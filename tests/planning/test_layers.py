@@ -7,9 +7,10 @@ import pytest
 
 import veil
 from tests.planning.small_problems import drawn, random_problem
+from veil.common.clock import UNLIMITED
 from veil.engine.backends import column_steps
 from veil.engine.returns import evaluate_returns
-from veil.engine.sequences import SequencePass
+from veil.engine.sequences import Posteriors, SequencePass
 from veil.planning import layers as module
 from veil.planning.layers import Layers
 from veil.planning.policy_class import make_space
@@ -39,8 +40,13 @@ PROBLEMS += [
 ]
 
 
-def cotangent(posterior: np.ndarray) -> np.ndarray:
-    return np.arange(posterior.size).reshape(posterior.shape) / posterior.size + posterior
+def cotangent(found: Posteriors, events: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    posterior = found.posterior
+    return posterior, np.arange(posterior.size).reshape(posterior.shape) / posterior.size + posterior
+
+
+def shared(found: Posteriors, events: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return found.posterior, found.posterior / len(events)
 
 
 @pytest.mark.parametrize("memory", MEMORIES)
@@ -52,7 +58,7 @@ def test_posteriors_gradients_and_returns_are_those_of_the_engine(number: int, m
     events = layers.draw(table, 20, np.random.default_rng(0))
     # Equal sequences count once there: give each of them a cotangent of its own by its posterior alone.
     run = SequencePass(space.chain(table), events.astype(np.int32), gradient=True, memory_bytes=2**30)
-    found, slope = layers.gradient(table, events, lambda posterior: posterior + 0.1)
+    found, slope = layers.gradient(table, events, lambda found, _: (found.posterior, found.posterior + 0.1))
     np.testing.assert_allclose(found, run.result.posterior[run.result.index], atol=1e-12)
     expected = run.pull_back(run.result.count[:, None] * (run.result.posterior + 0.1))
     np.testing.assert_allclose(slope, expected, atol=1e-10)
@@ -93,9 +99,9 @@ def test_sequences_that_do_not_fit_the_memory_are_worked_on_in_lanes(monkeypatch
     space = make_space(random_problem(0))
     layers, table = Layers(space.hidden), drawn(space, 1)[0]
     events = layers.draw(table, 11, np.random.default_rng(0))
-    posterior, slope = layers.gradient(table, events, lambda found: found / len(found))
+    posterior, slope = layers.gradient(table, events, shared)
     monkeypatch.setattr(module, "_MESSAGE_BYTES", 0)
-    again, in_lanes = layers.gradient(table, events, lambda found: found / len(found))
+    again, in_lanes = layers.gradient(table, events, shared)
     np.testing.assert_allclose(again, posterior, atol=1e-12)
     np.testing.assert_allclose(in_lanes, slope, atol=1e-12)
 
@@ -130,3 +136,24 @@ def test_a_soft_table_without_wishes_spreads_over_paths_and_a_large_weight_is_gr
     np.testing.assert_allclose(spread, 1 / problem.num_actions, atol=1e-12)
     greedy = space.layers.soft_table(1e9, *nothing)
     assert veil.expected_return(problem, space.policy(greedy)) == pytest.approx(veil.max_return(problem), rel=1e-6)
+
+
+class Zeros:
+    """A generator whose numbers are all zero, the least that a uniform one gives."""
+
+    def random(self, shape: object) -> np.ndarray:
+        return np.zeros(shape)  # type: ignore[call-overload]
+
+
+def test_what_has_no_probability_is_never_drawn():
+    space = make_space(PROBLEMS[-1], "timed")  # whose observer sees the actions
+    layers = Layers(space.hidden)
+    last = np.zeros(space.shape)
+    last[..., -1] = 1.0
+    first = np.zeros(space.shape)
+    first[..., 0] = 1.0
+    for table in (last, first):
+        events = layers.draw(table, 3, Zeros())  # type: ignore[arg-type]
+        assert np.all(np.isfinite(layers.posteriors(table, events)))
+        likely = layers.passed(table, events, UNLIMITED, gradient=False).result.log_likelihood
+        assert np.all(np.isfinite(likely))

@@ -4,9 +4,11 @@
 
 import inspect
 import itertools
+import math
 import re
 from typing import Any, Literal, get_args
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -17,7 +19,7 @@ from veil.common.settings import Setting, settings
 from veil.formats.scenario.reference import reference
 from veil.formats.scenario.schema import Settings, schema
 from veil.planning.methods import METHODS, options_of
-from veil.planning.options import FrontierOptions, SolveOptions
+from veil.planning.options import CompareOptions, FrontierOptions, SolveOptions
 
 SOLVE, FRONTIER = settings(SolveOptions), settings(FrontierOptions)
 FUNCTIONS = [(veil.solve, SOLVE), (veil.frontier, FRONTIER)]
@@ -128,3 +130,36 @@ def test_a_type_checker_knows_every_keyword():
             call()
     solution: veil.Solution = veil.solve(problem, "ascent", starts=1, iterations=1, certificate=False)
     assert solution.seed == 0
+
+
+def test_defaults_are_those_that_are_documented():
+    assert {name: SOLVE[name].default for name in ("seed", "sequences", "workers", "hidden_units")} == {
+        "seed": 0, "sequences": 2000, "workers": 1, "hidden_units": 48,
+    }  # fmt: skip
+    assert FRONTIER["points"].default == 20
+    assert all(one.accepts(one.default) for one in (*SOLVE.values(), *FRONTIER.values()))
+    assert settings(CompareOptions)["seed"].default == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "accepted"),
+    [
+        ([0.5], True), ((0, 1.5), True), (np.array([0.25, 0.5]), True), (range(3), True), (None, True),
+        ([], False), (np.zeros(0), False), ([0.5, math.inf], False), ([math.nan, 0.5], False), ([0.5, "1"], False),
+        ("0.5", False), ("", False), (0.5, False), (np.float64(0.5), False), (np.array(0.5), False), (np.ones((2, 2)), False),
+        ({0.5}, False), ([[0.5]], False),
+    ],
+)  # fmt: skip
+def test_thresholds_are_a_sequence_of_finite_numbers(value: Any, accepted: bool):
+    assert FRONTIER["thresholds"].accepts(value) is accepted
+
+
+@pytest.mark.parametrize(
+    ("value", "accepted"),
+    [
+        (("markov",), True), (("markov", veil.StateMemory(1)), True), (None, True), ((), False), (["markov"], False),
+        ("markov", False), (("markov", "nothing"), False), (("nothing",), False), ((1, "markov"), False),
+    ],
+)  # fmt: skip
+def test_memories_to_compare_are_a_tuple_of_memories(value: Any, accepted: bool):
+    assert settings(CompareOptions)["memories"].accepts(value) is accepted

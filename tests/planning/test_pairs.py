@@ -1,6 +1,7 @@
 """Planning with pairs: gradients, bounds, the least of several, a friend and a foe, and what is refused."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 import veil
 from tests.problem.test_masks import distributions
+from tests.proof.test_second_verifier import code
 from veil.planning.options import SolveOptions
 from veil.planning.pair_terms import make_pair_task
 from veil.planning.policy_class import make_space
@@ -28,8 +30,8 @@ def two_sensors(seed: int = 0, **bounds: Any) -> veil.Problem:
 
 def task_of(problem: veil.Problem, **options: str) -> Task:
     space, given = make_space(problem, "timed"), SolveOptions(method="ascent", memory="timed", **options)  # type: ignore[arg-type]
-    secrecy = make_secrecy(space)
-    return make_task(space, secrecy=secrecy, pairs=make_pair_task(space, given, secrecy, None))
+    secrecy, pairs = make_pair_task(space, given, make_secrecy(space), None)
+    return make_task(space, secrecy=secrecy, pairs=pairs)
 
 
 @pytest.mark.parametrize("options", [{}, {"hide": "own, other, start"}, {"task": "0.5*H(start) - 2*H(other)"}])
@@ -148,8 +150,8 @@ def test_a_certificate_says_which_bounds_it_leaves_out(changes: dict[str, Any], 
         ({"hide": "other", "min_opacity": 0.1}, "use one"),
         ({"hide": "other", "method": "primal-dual"}, "hide: method='primal-dual' does not have this option"),
         ({"task": "H(other", "method": "ascent"}, "never closed"),
-        ({"method": "game", "memory": "history"}, "about one pair"),
-        ({"hide": "other", "evaluation": "sampled"}, "all sequences exactly"),
+        ({"method": "game", "memory": "history"}, "pair 'start'.* cannot be told: use method='ascent'"),
+        ({"method": "game", "hide": "own, start"}, "another secret than 'own'"),
         ({"features": "one-hot"}, "trained on samples"),
         ({"method": "primal-dual", "gradients": "sampled"}, "bounds on pairs need"),
     ],
@@ -166,3 +168,32 @@ def test_primal_dual_keeps_bounds_on_pairs() -> None:
     solution = veil.solve(problem, "primal-dual", "timed", iterations=150, certificate=False)
     assert solution.feasible
     assert solution.pairs[0].met
+
+
+@pytest.mark.parametrize("hide", ["own, other", "other"])
+def test_the_game_of_pairs_is_proven_from_both_sides(hide: str, tmp_path: Path) -> None:
+    """Its answer hides no less than time-dependent policies, comes back from its folder, and is verified there."""
+    problem = two_sensors(1).replace(pairs=two_sensors(1).pairs[:1])
+    best = veil.solve(problem, "game", hide=hide, progress=False)
+    timed = veil.solve(problem, hide=hide, **FAST)
+    assert best.certificate is not None
+    assert isinstance(best.policy, veil.HistoryPolicy)
+    assert best.policy.sees == tuple(hide.split(", "))
+    assert timed.least_bits - 1e-3 <= best.least_bits <= best.certificate.upper
+    assert best.certificate.lower == pytest.approx(best.least_bits, abs=1e-9)
+    assert best.certificate.upper - best.certificate.lower <= 2e-3
+    best.save(tmp_path / "result")
+    assert veil.load_policy(tmp_path / "result" / "policy.safetensors") == best.policy
+    assert code(tmp_path / "result") == 0
+
+
+def test_a_game_of_pairs_that_does_not_fit() -> None:
+    """A time-dependent policy takes its place, found on samples where one observer's sequences do not fit either."""
+    problem = two_sensors(1).replace(horizon=8, pairs=two_sensors(1).pairs[:1])
+    found = veil.solve(problem, "game", hide="own, other", time_limit=1, certificate=False, progress=False)
+    assert "does not fit" in found.policy_class
+    assert found.feasible
+    longer = problem.replace(horizon=60)
+    found = veil.solve(longer, "game", hide="own, other", time_limit=1, certificate=False, progress=False)
+    assert "does not fit" in found.policy_class
+    assert (found.feasible, found.method, found.opacity.method) == (True, "game", "sampled")

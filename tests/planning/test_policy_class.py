@@ -6,7 +6,7 @@ import pytest
 import veil
 from tests.policy.masked import AVAILABLE, knowing_problem, masked_problem
 from veil.measure.exact import Budget, exact_opacity
-from veil.planning.policy_class import Space, make_space
+from veil.planning.policy_class import Space, any_table, make_space, smaller_classes
 from veil.policy.memories import Controller, ObservationMemory, StateMemory, ZoneMemory
 from veil.policy.memory import MemoryPolicy
 
@@ -135,3 +135,19 @@ def test_no_decisions_need_no_tables():
     remembering = make_space(masked_problem(0), StateMemory(1))
     assert remembering.shape[0] == 0
     assert veil.opacity(masked_problem(0), remembering.policy(np.zeros(remembering.shape)), "exact").bits == 0
+
+
+def test_a_table_with_no_symmetry_has_distributions_over_what_is_available(space: Space):
+    table = any_table(space)
+    np.testing.assert_allclose(table.sum(axis=-1), 1, atol=1e-12)
+    np.testing.assert_array_equal(table > 0, np.broadcast_to(space.available, space.shape))
+    several = np.broadcast_to(space.available.sum(axis=-1) > 1, space.shape[:2])
+    chances = np.sort(table[several][table[several] > 0])
+    assert np.diff(chances).min() > 0
+
+
+@pytest.mark.parametrize(("memory", "smaller"), [
+    ("markov", ()), ("timed", ("markov",)), (StateMemory(1), ("markov", "timed")), (Controller(2), ("markov",)),
+])  # fmt: skip
+def test_a_class_contains_those_without_its_memory_or_clock(memory, smaller):
+    assert smaller_classes(memory) == smaller

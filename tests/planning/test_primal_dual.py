@@ -1,14 +1,20 @@
 """The paper's algorithm: its steps by hand, its convergence on the paper's problems, and its settings."""
 
 import math
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import veil
+from tests.planning.small_problems import random_problem
+from tests.record.planned import constrained
 from tests.unproven import solve
 from veil.common.clock import UNLIMITED
+from veil.planning import primal_dual
+from veil.planning.ascent import repair
 from veil.planning.options import SolveOptions
 from veil.planning.policy_class import make_space
 from veil.planning.primal_dual import PrimalDual, describe_optimizer
@@ -197,6 +203,14 @@ def test_settings_that_make_no_sense_are_refused(wrong: dict[str, Any]):
         solve(veil.gallery.load("two-rooms"), method="primal-dual", **wrong)
 
 
+@pytest.mark.parametrize("part", ["init", "update"])
+def test_half_of_a_transformation_is_refused(part: str):
+    pytest.importorskip("optax")
+    half: Any = SimpleNamespace(**{part: lambda *given: given})
+    with pytest.raises(veil.InputError, match="or an optax transformation"):
+        describe_optimizer(half)
+
+
 def test_what_cannot_be_sampled_is_refused():
     problem = veil.gallery.load("two-rooms")
     with pytest.raises(veil.InputError, match="guess"):
@@ -246,3 +260,80 @@ def test_a_transformation_is_told_by_what_it_does():
     optax = pytest.importorskip("optax")
     first, same, other = (describe_optimizer(optax.adam(rate)) for rate in (0.1, 0.1, 0.2))
     assert first == same != other
+
+
+# The parts.
+
+
+def test_candidates_are_the_best_and_the_newest_table_made_feasible():
+    method = make_method(random_problem(1))
+    state = method.begin()
+    low = replace(state, theta=np.zeros_like(state.theta))
+    found = method.candidates(low)
+    assert found.shape == (2, *method.task.space.shape)
+    np.testing.assert_array_equal(found[0], state.best)
+    np.testing.assert_array_equal(found[1], repair(method.task, method.task.space.softmax(low.theta), state.best))
+    assert len(method.candidates(replace(low, best_score=-np.inf))) == 1
+    assert len(method.candidates(replace(low, theta=np.zeros((0, 0, 0))))) == 1
+    assert method.is_done(replace(low, theta=np.zeros((0, 0, 0))))
+    assert method.is_done(replace(low, iteration=method.iterations))
+    assert not method.is_done(replace(low, iteration=method.iterations - 1))
+
+
+@pytest.mark.parametrize(("sequences", "share"), [(60, 60), (3, 3), (2, 2)])
+def test_sampled_returns_share_the_sequences_among_the_constraints(
+    monkeypatch: pytest.MonkeyPatch, sequences: int, share: int
+):
+    drawn, plain = [], primal_dual.draw_runs
+    monkeypatch.setattr(
+        primal_dual, "draw_runs", lambda chain, count, generator: drawn.append(count) or plain(chain, count, generator)
+    )
+    method = make_method(random_problem(1), gradients="sampled", sequences=sequences)
+    method._sampled(method._safe, 0)
+    assert drawn == [share]
+    drawn.clear()
+    space = make_space(constrained(), "markov")
+    several = PrimalDual(make_task(space), richest_table(space), SolveOptions(gradients="sampled", sequences=sequences))
+    found = several._sampled(several._safe, 0)
+    assert drawn == [max(2, share // 3)] * 3
+    assert found.slack.shape == (1, 3)
+    assert found.slack_slope.shape == (1, 3, *space.shape)
+    drawn.clear()
+    free = make_method(random_problem(1).replace(min_return=None), gradients="sampled", sequences=sequences)
+    assert free._sampled(free._safe, 0).slack.shape == (1, 0)
+    assert drawn == []
+
+
+def test_the_best_feasible_table_and_the_newest_multipliers_are_noted():
+    method = make_method(random_problem(1))
+    state, safe = method.begin(), method._safe
+    low = method.task.space.softmax(np.zeros(method.task.space.shape))
+    for table, better in ((safe, False), (0.99 * safe + 0.01 * low, True), (low, False)):
+        values = method.task.evaluate(table[None])
+        found = method._noted(replace(state, iteration=4), table, values, np.array([0.5]))
+        assert (found.best is table) is better
+        assert found.history[-1, :5].tolist() == [4, values.secrecy[0], values.returns[0], 0.5, method.step]
+        np.testing.assert_array_equal(found.best_multiplier, 0.5 * method.task.units)
+
+
+def test_on_samples_alone_exact_returns_tell_what_is_feasible(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("veil.planning.primal_dual._FOLLOWED_SECONDS", 0.0)
+    method = make_method(random_problem(1), gradients="sampled")
+    state = replace(method.begin(), best_score=-np.inf)
+    values = method.task.evaluate(method._safe[None])
+    for slacks, feasible in (([0.0], True), ([0.5], True), ([-1e-9], False), ([0.5, -0.5], False), ([0.5, 0.0], True)):
+        monkeypatch.setattr(type(method.task), "slacks", lambda self, tables, found=slacks: np.array([found]))
+        for estimated in (-1.0, 1.0):
+            guessed = replace(values, slack=np.full_like(values.slack, estimated))
+            found = method._noted(state, method._safe, guessed, np.array([0.5]))
+            assert (found.best_score > -np.inf) is feasible
+
+
+def test_usual_steps_grow_with_the_rows_up_to_a_limit():
+    assert make_method(random_problem(1)).step == pytest.approx(0.3 * random_problem(1).num_cells)
+    task = SimpleNamespace(space=SimpleNamespace(shape=(50, 4, 2)), unit=2.0, units=np.array([2.0]), min_opacity=None)
+    found = PrimalDual(task, np.zeros(1), SolveOptions())  # type: ignore[arg-type]
+    assert (found.step, found.multiplier_step) == (30.0, 0.2 / 4)
+    task.min_opacity = 0.5
+    assert PrimalDual(task, np.zeros(1), SolveOptions()).multiplier_step == 0.2  # type: ignore[arg-type]
+    assert PrimalDual(task, np.zeros(1), SolveOptions(step=0.5, multiplier_step=3.0)).multiplier_step == 3.0  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ import pytest
 
 import veil
 from tests.engine.test_returns import random_model
+from tests.planning.small_problems import random_problem
 from veil.common.logs import soft_maximum
 from veil.engine.return_range import max_return
 from veil.engine.returns import optimal_values
@@ -262,3 +263,25 @@ def test_an_agent_who_does_not_know_the_model_has_no_baseline():
     blind = veil.Problem(models, veil.Observer(np.ones((4, 1))), veil.WhichModel(), 2)
     with pytest.raises(veil.InputError, match="does not know which model runs"):
         soft_policy(blind, 0.1)
+
+
+def test_the_temperatures_of_the_paper():
+    assert list(PAPER_TEMPERATURES) == [0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09, 0.1]
+
+
+@pytest.mark.parametrize(("given", "words"), [
+    ({"temperature": -0.1}, "temperature is -0.1, expected a number, 0 or more"),
+    ({"temperature": float("inf")}, "temperature is inf"),
+    ({"temperature": "x"}, "temperature is 'x'"), ({"discount": 1.5}, r"discount is 1.5, expected a number in \[0, 1\]"),
+    ({"discount": -0.5}, "discount is -0.5"), ({"discount": 1.0}, "an infinite horizon needs a discount below 1, found 1"),
+    ({"horizon": "long", "discount": 0.5}, "horizon is 'long', expected 'infinite' or 'finite'"),
+])  # fmt: skip
+def test_each_setting_that_makes_no_sense_is_told(given: dict, words: str):
+    problem = random_problem(0)
+    settings: dict = {"temperature": 0.5, "discount": 0.9} | given
+    with pytest.raises(veil.InputError, match=words) as error:
+        soft_policy(problem, **settings)
+    assert len(error.value.defects) == 1
+    for temperature, discount in ((0.0, 0.9), (0.5, 0.0)):
+        assert soft_policy(problem, temperature, discount=discount).probabilities.shape[1] == problem.num_actions
+    assert soft_policy(problem, 0.5, discount=1.0, horizon="finite").probabilities.shape[0] == problem.horizon

@@ -1,6 +1,7 @@
 """What a solver answers."""
 
 import dataclasses
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,7 +12,8 @@ import veil.planning.solve
 from tests.planning.small_problems import random_problem
 from tests.unproven import solve
 from veil.common.rounding import lower_text
-from veil.planning.solution import History, Solution, Status
+from veil.measure.pairs import PairValue
+from veil.planning.solution import History, Solution, Status, is_short
 
 ROWS = [(1, 0.5, 0.1, 0.0, 0.2, 0.01), (2, 0.6, 0.2, 0.3, 0.1, 0.02)]
 
@@ -127,3 +129,49 @@ def test_a_search_fills_every_part():
 def test_every_iteration_has_one_line_of_history():
     found = solve(random_problem(7), starts=4, iterations=60)
     assert found.history.iteration.tolist() == list(range(1, len(found.history) + 1))
+
+
+def test_an_answer_without_a_search_has_made_no_iterations_and_has_the_first_seed():
+    hidden = veil.Opacity(0.5, 0.5, 0.5, 1.0, "exact", 1)
+    plain = Solution(veil.MarkovPolicy(np.ones((1, 1))), "all", hidden, 0.25, None, True, Status.CONVERGED, "own")
+    assert (plain.iterations, plain.seed, plain.seconds, len(plain.history)) == (0, 0, 0.0, 0)
+    assert (plain.goal, plain.objective, plain.hide, plain.task) == ("opaque", "entropy", "own", "")
+    assert repr(plain) == "Solution(0.5000 bits, return 0.25, CONVERGED)"
+    assert plain.least_bits == 0.5
+
+
+@pytest.mark.parametrize(("threshold", "feasible", "price", "shown"), [
+    (0.25, True, 0.125, True), (None, True, 0.125, False), (0.25, False, 0.125, False), (0.25, True, float("nan"), False),
+])  # fmt: skip
+def test_a_price_is_shown_where_there_is_one(threshold, feasible: bool, price: float, shown: bool):
+    hidden = veil.Opacity(0.5, 0.5, 0.5, 1.0, "exact", 1)
+    found = Solution(
+        veil.MarkovPolicy(np.ones((1, 1))),
+        "all",
+        hidden,
+        0.5,
+        threshold,
+        feasible,
+        Status.CONVERGED,
+        "own",
+        price_bits=price,
+    )
+    assert ("0.125 bits for one more unit of return" in found.summary()) is shown
+    assert ("required: at least 0.25" in found.summary()) is (threshold is not None)
+    assert ("The constraint is not met" in found.summary()) is not feasible
+
+
+def test_the_least_of_several_pairs_is_shown():
+    hidden = veil.Opacity(0.5, 0.5, 0.5, 1.0, "exact", 1)
+    pairs = tuple(
+        PairValue(name, replace(hidden, bits=bits, lower=bits, upper=bits), None, None)
+        for name, bits in (("a", 0.25), ("b", 0.75))
+    )
+    policy = veil.MarkovPolicy(np.ones((1, 1)))
+    found = Solution(policy, "all", hidden, 0.5, None, True, Status.CONVERGED, "own", pairs=pairs, hide="own, a")
+    assert found.least_bits == 0.25
+    assert "0.250000 bits, of the pairs own, a" in found.summary()
+    assert replace(found, hide="own, b").least_bits == 0.5
+    for lower, short in ((0.2401, False), (0.2399, True)):
+        assert is_short(found, lower) is short
+    assert not is_short(replace(found, hide="b"), 0.7401)

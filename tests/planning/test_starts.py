@@ -136,3 +136,65 @@ def test_over_many_states_a_greedy_table_that_suffices_spares_the_search(monkeyp
     monkeypatch.setattr(starts, "best_stationary_return", None)  # which would take seconds
     found = veil.expected_return(problem, space.policy(richest_table(space)))
     assert found >= 0.99 * max_return(problem)
+
+
+class Large:
+    """A class of many states by decree, whose greedy tables and search have the returns that are given."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, greedy: list[float], found: float):
+        self.space, self.asked = make_space(harvest("50%"), "markov"), list[dict[str, object]]()
+        monkeypatch.setattr(starts, "_MANY_STATES", 0)
+        monkeypatch.setattr(
+            starts, "_greedy_returns", lambda space, enough: [(value, np.full((1, 2, 2), value)) for value in greedy]
+        )
+        table = np.array([[0.25, 0.75], [1.0, 0.0]])
+
+        def search(problem: veil.Problem, **given: object) -> tuple[float, np.ndarray]:
+            self.asked.append(given)
+            return found, table
+
+        monkeypatch.setattr(starts, "best_stationary_return", search)
+
+
+@pytest.mark.parametrize(("greedy", "found", "wanted", "searches"), [
+    ([1.0, 3.5, 3.0], 9.0, 3.5, 0),  # enough is half way from the threshold, 3, to the largest return, 4
+    ([1.0, 3.4], 3.1, 3.4, 1), ([1.0, 3.4], 3.6, 0.25, 1), ([], -5.0, 0.25, 1),
+])  # fmt: skip
+def test_greedy_tables_are_taken_where_they_are_well_inside_the_threshold(monkeypatch, greedy, found, wanted, searches):
+    large = Large(monkeypatch, greedy, found)
+    table = richest_table(large.space, Clock(100.0, now=lambda: 0.0))
+    assert table[0, 0, 0] == wanted
+    assert len(large.asked) == searches
+    for given in large.asked:
+        assert given["enough"] == 3.5
+        assert given["clock"].time_limit == 25.0  # type: ignore[attr-defined]
+
+
+def test_greedy_tables_are_tried_until_one_is_enough():
+    problem = random_problem(0)
+    space = make_space(problem, "markov")
+    every = list(starts._greedy_returns(space, np.inf))
+    assert len(every) == 2
+    for value, table in every:
+        assert value == pytest.approx(veil.expected_return(problem, space.policy(table)))
+    assert len(list(starts._greedy_returns(space, every[0][0]))) == 1
+    assert (
+        list(
+            starts._greedy_returns(
+                make_space(problem.replace(horizon=0, min_return=None, secret=veil.InitialState())), 0.0
+            )
+        )
+        == []
+    )
+
+
+def test_starts_are_bold_three_times_of_four_then_rich_or_random(monkeypatch: pytest.MonkeyPatch):
+    space = make_space(random_problem(0))
+    names = {}
+    for name, first in (("_random", 100.0), ("_bold", 200.0), ("_rich", 300.0)):
+        made = [np.full(space.shape, first + number) for number in range(9)]
+        names[name] = made
+        monkeypatch.setattr(starts, name, lambda *_, made=made: iter(made))
+    found = make_starts(space, richest_table(space), 18, 0)[:, 0, 0, 0].tolist()
+    assert found == [100, 300, 200, 201, 301, 202, 203, 204, 101, 205, 206, 207, 302, 208, 102, 103, 104, 105]
+    assert make_starts(space, richest_table(space), 0, 0).shape[0] == 1

@@ -1,5 +1,6 @@
 """What a search maximises and must keep."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,14 @@ from tests.engine.chains import small_case
 from tests.engine.test_return_range import two_models
 from tests.planning.small_problems import directions, drawn, random_problem
 from tests.random_problems import KINDS
+from tests.record.planned import constrained
+from tests.record.problems import problem as recorded
 from veil.engine.return_range import return_extremes
+from veil.measure.constrained import further_constraints
 from veil.planning.policy_class import make_space
-from veil.planning.task import Values, make_task
+from veil.planning.task import Values, _aimed, make_task
+from veil.planning.terms import terms_of, with_task
+from veil.planning.values import make_secrecy
 from veil.problem.return_rounding import return_rounding
 
 MEMORIES = ["markov", "timed", veil.StateMemory(1), veil.Controller(2)]
@@ -230,3 +236,127 @@ def test_returns_by_start_are_those_of_the_slacks(per_start: bool):
         assert task.threshold is not None
         expected = (task.returns_by_start(table) - task.aim) / task.unit
         np.testing.assert_array_equal(task.slacks(table[None])[0], expected)
+
+
+def values_of(score: list[float], slack: list[list[float]], num_least: int = 0) -> Values:
+    zero = np.zeros(len(score))
+    return Values(np.array(score), zero, np.array(slack), zero, zero, zero, num_least)
+
+
+@pytest.mark.parametrize("num_least", [0, 2])
+def test_the_augmented_lagrangian_is_the_least_over_all_multipliers(num_least: int):
+    """`score + min_p Σ p s + (p − μ)²/2ρ`, over weights that sum to one and multipliers of 0 or more, by a fine grid."""
+    rng = np.random.default_rng(1)
+    for _ in range(5):
+        slack, multiplier, penalty = rng.normal(size=(1, 3)), rng.uniform(size=(1, 3)), float(rng.uniform(0.5, 4))
+        values = values_of([0.25], slack.tolist(), num_least)
+        total = 0.25
+        grid = np.linspace(0.0, 8.0, 80_001)
+        for place in range(num_least, 3):
+            total += np.min(grid * slack[0, place] + (grid - multiplier[0, place]) ** 2 / (2 * penalty))
+        if num_least:
+            weights = np.stack([np.linspace(0, 1, 100_001), 1 - np.linspace(0, 1, 100_001)])
+            total += np.min(
+                weights.T @ slack[0, :2] + np.sum((weights.T - multiplier[0, :2]) ** 2, axis=1) / (2 * penalty)
+            )
+        assert values.merit(multiplier, penalty)[0] == pytest.approx(total, abs=1e-6)
+        pull = values.pulls(multiplier, penalty)
+        np.testing.assert_allclose(pull[0, num_least:], np.maximum(0, multiplier - penalty * slack)[0, num_least:])
+        assert num_least == 0 or pull[0, :2].sum() == pytest.approx(1.0)
+
+
+def test_values_of_several_evaluations_are_joined_and_parted():
+    first, second = values_of([0.1, 0.2], [[1.0], [2.0]]), values_of([0.3], [[-3.0]])
+    joined = Values.joined([first, second])
+    assert joined.score.tolist() == [0.1, 0.2, 0.3]
+    assert joined.slack[:, 0].tolist() == [1.0, 2.0, -3.0]
+    assert joined.order.tolist() == [0.1, 0.2, -1e6 - 3.0]
+    assert joined.part(np.array([2, 0])).score.tolist() == [0.3, 0.1]
+    assert joined.num_least == 0
+
+
+def test_prices_are_for_one_unit_of_what_is_constrained():
+    task = make_task(make_space(constrained(), "timed"))
+    units = [one.unit for one in task.further]
+    assert task.units.tolist() == [task.unit, *units]
+    multiplier = np.array([0.5, 2.0, 3.0])
+    assert task.price(multiplier) == pytest.approx(0.5 / task.unit)
+    assert task.further_prices(multiplier) == pytest.approx([2.0 / units[0], 3.0 / units[1]])
+    assert (task.num_constraints, task.num_first, task.num_kept, task.num_returns) == (3, 1, 0, 1)
+    kept = make_task(make_space(random_problem(1)), min_opacity=0.25)
+    assert kept.price(np.array([0.5])) == pytest.approx(0.5 * kept.unit)
+    assert (kept.num_kept, kept.num_returns, kept.score_unit) == (1, 0, kept.unit)
+    starts = make_task(make_space(recorded("last", horizon=3, min_return=-0.5)), per_start=True)
+    several = np.arange(float(starts.num_constraints)) + 1
+    assert starts.num_constraints > 1
+    assert starts.price(several) == pytest.approx(several.max() / starts.unit)
+    assert make_task(make_space(random_problem(1).replace(min_return=None))).price(np.zeros(0)) == 0.0
+
+
+def test_a_task_is_divided_by_about_its_range():
+    problem = with_task(constrained(), "gain - 2*energy")
+    space, terms = make_space(problem, "timed"), terms_of(problem, "gain - 2*energy")
+    task = make_task(space, terms=terms)
+    spread = sum(abs(factor) * task.further[place].unit for factor, place in terms)
+    assert task.score_unit == max(1.0, spread)
+    kept = make_task(space, terms=terms, min_opacity=0.25)
+    assert kept.score_unit == spread
+    assert not kept.is_return_maximised
+    assert kept.price(np.array([0.5, 0.25, *[0.0] * len(task.further)])) == pytest.approx(0.25 * spread / kept.unit)
+    table = drawn(space, 2)
+    values, policy = task.evaluate(table), space.policy(table[1])
+    earned = sum(
+        factor * one.value
+        for factor, one in zip(
+            (1.0, -2.0), [constraint(problem, policy, "gain"), constraint(problem, policy, "energy")], strict=True
+        )
+    )
+    bits = veil.opacity(problem, policy, "exact").bits
+    assert values.score[1] == pytest.approx((bits + earned) / task.score_unit)
+    assert kept.evaluate(table).score[1] == pytest.approx(earned / spread)
+
+
+def constraint(problem: veil.Problem, policy: Any, name: str) -> Any:
+    places = {one.name: number for number, one in enumerate(problem.further)}
+    return further_constraints(problem, policy)[places["return" if name == "gain" else name]]
+
+
+def test_bounds_are_aimed_at_from_inside_by_the_rounding_where_policies_reach_that():
+    task = make_task(make_space(constrained(), "timed"))
+    target = task.further[0]
+    assert target.sign < 0
+    plain = replace(target, bound=target.bound + 0.125)
+    assert _aimed(plain, 1e-3).bound == pytest.approx(plain.bound - 1e-3)
+    least = target.range.smallest
+    assert _aimed(replace(target, bound=least), 1e-3).bound == least
+    assert _aimed(replace(target, bound=least + 1e-4), 1e-3).bound == pytest.approx(least)
+    most = target.range.largest
+    assert _aimed(replace(target, bound=most), 1e-3).bound == most  # every policy meets it
+    assert _aimed(replace(target, bound=most + 1.0), 1e-3).bound == most + 1.0
+    upward = replace(target, sign=1.0, bound=least + 0.1)
+    assert _aimed(upward, 1e-3).bound == pytest.approx(least + 0.1 + 1e-3)
+    assert _aimed(replace(upward, bound=most - 1e-4), 1e-3).bound == pytest.approx(most)
+
+
+def test_bits_that_must_be_kept_are_kept_however_they_are_summed():
+    space = make_space(random_problem(1))
+    assert make_task(space, min_opacity=0.25).bits_kept == 0.25 + 2e-12
+    assert make_task(space, min_opacity=0.0).bits_kept == -np.inf
+    sampled = make_secrecy(space, evaluation="sampled")
+    assert make_task(space, min_opacity=0.25, secrecy=sampled).bits_kept == 0.25
+    assert make_task(space, min_opacity=0.0, secrecy=sampled).bits_kept == 0.0
+    for wrong in ({"goal": "transparent"}, {"objective": "leakage"}):
+        with pytest.raises(veil.InputError, match="it constrains the entropy from below"):
+            make_task(space, min_opacity=0.25, **wrong)  # type: ignore[arg-type]
+
+
+def test_a_threshold_is_free_where_every_policy_earns_it_and_rounding_beyond():
+    problem = random_problem(1)
+    least, rounding = return_extremes(problem).smallest, return_rounding(problem)
+    for wanted, free in ((least - 2 * rounding, True), (least - 0.5 * rounding, False), (least, False)):
+        task = make_task(make_space(problem.replace(min_return=wanted)))
+        assert task.is_free is free
+        assert task.num_constraints == int(not free)
+        assert task.evaluate(drawn(task.space, 2)).slack.shape == (2, int(not free))
+        assert task.slacks(drawn(task.space, 2)).shape == (2, int(not free))
+    assert not make_task(make_space(problem.replace(min_return=least - 1.0)), per_start=True).is_free

@@ -12,7 +12,7 @@ from tests.problem.test_constraints import make_problem
 from veil.cli.main import app
 from veil.planning.policy_class import make_space
 from veil.planning.task import make_task
-from veil.planning.terms import read_terms, terms_of, with_task
+from veil.planning.terms import hidden_terms, read_terms, terms_of, with_task
 
 LIMITED = make_problem([veil.Return(max="60%", reward="energy")], 3, horizon=2)
 QUICK: dict[str, Any] = {"memory": "timed", "certificate": False, "starts": 2, "iterations": 90}
@@ -31,6 +31,8 @@ def test_sums_are_read_into_terms():
         ("-", "column 2: found the end"),
         ("energy +", "column 9: found the end"),
         ("2*", "column 3: found the end"),
+        ("2", "column 2: found the end"),
+        ("energy - 3 ", "column 12: found the end"),
         ("energy energy", r"column 8: found 'e', expected \+ or -"),
         ("*energy", r"column 1: found '\*'"),
         ("P(F a", "column 2: this ( is never closed".replace("(", r"\(")),
@@ -157,3 +159,48 @@ def test_files_commands_and_the_report_know_the_task(tmp_path):
     shown = runner.invoke(app, ["solve", str(scenario), *flags, "--task", "0.1*enrgy"])
     assert shown.exit_code == 2
     assert "did you mean 'energy'" in shown.output
+
+
+def test_as_many_as_fifty_terms_are_read_and_columns_are_those_of_the_names():
+    assert len(read_terms("+".join(["energy"] * 50))) == 50
+    assert [term.column for term in read_terms("  2*energy -H(a b)+ .5e1 x")] == [5, 13, 26]
+    assert [term.factor for term in read_terms("  2*energy -H(a b)+ .5e1 x")] == [2.0, -1.0, 5.0]
+    assert [(term.formula, term.pair) for term in read_terms("P(F (a)) + H(b) + P + Hx")] == [
+        ("F (a)", None), (None, "b"), (None, None), (None, None),
+    ]  # fmt: skip
+
+
+def test_quantities_that_a_task_names_are_added_once_with_a_bound_that_all_policies_meet():
+    plain = make_problem([], 3, horizon=2).replace(min_return=None)
+    found = with_task(plain, "energy - 2*return + 3*energy + P(F s1)")
+    names = [one.name for one in found.further]
+    assert names == ["energy", "return", "P(F s1)"]
+    assert terms_of(found, "energy - 2*return + 3*energy + P(F s1)") == ((1.0, 0), (-2.0, 1), (3.0, 0), (1.0, 2))
+    assert with_task(plain, None) is plain
+    assert with_task(found, "energy") is found
+    task = make_task(make_space(found, "timed"))
+    assert np.all(task.slacks(np.array([np.eye(2)[np.ones((2, task.space.shape[1]), dtype=int)]])) > 0)
+    energy = plain.model.named_rewards["energy"]
+    largest = 2 * np.abs(energy.paid).max() + np.abs(energy.terminal).max()
+    assert task.further[0].bound == pytest.approx(-2 * largest - 1)
+    gain = with_task(plain, "gain")
+    assert [one.name for one in gain.further] == ["return"]
+    limited = make_problem([veil.Return(max="60%", reward="energy")], 3, horizon=2)
+    assert [one.name for one in with_task(limited, "energy").further] == ["energy"]
+    assert len(with_task(limited.replace(min_return="10%"), "P(F s1)").constraints) == 3
+
+
+def test_a_formula_beside_a_model_that_the_agent_knows_is_refused_for_what_it_is():
+    two = veil.Problem([LIMITED.model] * 2, LIMITED.observer, veil.WhichModel(agent_knows=True), 2)
+    with pytest.raises(veil.InputError, match="column 1: agent_knows is True for one and False for another"):
+        with_task(two, "P(F s1)")
+
+
+def test_bits_are_terms_by_the_name_of_their_pair():
+    pair = veil.Pair("foe", veil.Observer(np.eye(4)))
+    problem = make_problem([], 3, horizon=2).replace(pairs=[pair])
+    assert hidden_terms(problem, "2*H(foe) - H(own) + energy") == ((2.0, "foe"), (-1.0, "own"))
+    assert hidden_terms(problem, None) == ()
+    assert terms_of(with_task(problem, "2*H(foe) + energy"), "2*H(foe) + energy") == ((1.0, 0),)
+    with pytest.raises(veil.InputError, match="column 3: there is no pair 'fo': did you mean 'foe'"):
+        hidden_terms(problem, "2*H(fo)")

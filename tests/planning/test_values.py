@@ -1,5 +1,6 @@
 """How secrecy is evaluated inside a search: each way against its definition and against the others."""
 
+from types import SimpleNamespace
 from typing import Any, get_args
 
 import numpy as np
@@ -9,15 +10,15 @@ import veil
 from tests.engine.chains import central_differences, small_case
 from tests.planning.small_problems import directions, drawn, random_problem
 from tests.random_problems import KINDS
-from veil.common.clock import UNLIMITED, Clock, OutOfTime
+from veil.common.clock import UNLIMITED, Clock, OutOfTime, Stop
 from veil.measure.bracket import end_gradient
 from veil.planning import values
 from veil.planning.options import Objective
 from veil.planning.policy_class import Space, make_space
+from veil.planning.sampled_values import SampleSecrecy
 from veil.planning.values import (
     SHARPNESS,
     BatchSecrecy,
-    SampleSecrecy,
     WalkSecrecy,
     WindowSecrecy,
     final_opacity,
@@ -303,3 +304,200 @@ def test_a_symmetric_policy_does_not_decide_that_all_sequences_can_be_enumerated
     sensor = veil.Sensor("doors", [(0, 10), (10, 0)], 0.9)
     hall = veil.GridWorld(20, 20, starts=(0, 0), goals={(19, 19): 1.0}, slip=0.05, sensors=[sensor], secrets=[(3, 3)])
     assert make_secrecy(make_space(hall.problem(30)), time_limit=30).kind == "sampled"
+
+
+@pytest.mark.parametrize("objective", ["entropy", "leakage"])
+def test_a_path_on_samples_is_unbiased(objective: Objective):
+    """The sampled bits of a whole path and their gradient lie within their errors of the exact ones."""
+    space = make_space(veil.gallery.load("two-rooms").replace(secret=veil.Trajectory()), "timed")
+    table, other = drawn(space, 2)
+    bits, slope = make_secrecy(space, objective, "exact")(table[None], UNLIMITED)
+    secrecy = make_secrecy(space, objective, "sampled")
+    assert isinstance(secrecy, SampleSecrecy)
+    found = [secrecy.fresh(table, 500, seed, UNLIMITED) for seed in range(20)]
+    values = np.array([[one.bits, np.sum((other - table) * gradient)] for one, gradient in found])
+    wanted = [bits[0], np.sum((other - table) * slope[0])]
+    np.testing.assert_array_less(np.abs(values.mean(axis=0) - wanted), 5 * values.std(axis=0, ddof=1) / 20**0.5)
+    alone = secrecy.estimate(table, 2000, 30, UNLIMITED)
+    assert abs(alone.bits - bits[0]) < 5 * alone.std_error
+    assert found[0][0].std_error == pytest.approx(values[:, 0].std(ddof=1), rel=0.6)
+
+
+def test_a_path_of_groups_that_does_not_tell_the_state_is_not_sampled():
+    """Where path and observations leave the state open, a search on samples is refused, and `auto` enumerates."""
+    problem = veil.gallery.load("night-round").replace(secret=veil.Trajectory({"gate": ["r2c2"]}))
+    space = make_space(problem)
+    assert make_secrecy(space).kind == "exact"
+    with pytest.raises(veil.TooLargeError, match="tell the hidden state"):
+        make_secrecy(space, evaluation="sampled")
+
+
+class Counted:
+    """A secrecy of single tables, of so many seconds each; it counts its calls."""
+
+    kind, reason = "exact", ""
+
+    def __init__(self, seconds: float, at_once: int):
+        self.cost_seconds, self.at_once, self.calls = seconds, at_once, list[int]()
+
+    def __call__(self, tables: np.ndarray, clock: Clock) -> tuple[np.ndarray, np.ndarray]:
+        self.calls.append(len(tables))
+        return tables[:, 0, 0, 0], 2 * tables
+
+
+class Sharing:
+    """A team that notes what it is asked to share."""
+
+    def __init__(self, alone: bool = False):
+        self.alone, self.parts = alone, list[int]()
+
+    def shares(self, work: Any, shared: Any, items: Any, clock: Clock) -> Any:
+        for item in items:
+            self.parts.append(len(item))
+            yield work(shared, item, clock)
+
+
+@pytest.mark.parametrize(("seconds", "at_once", "alone", "parts"), [
+    (0.03, 2, False, [2, 2, 1]), (0.03, 1, False, [1] * 5), (0.03, 5, False, []), (0.03, 4, False, [4, 1]),
+    (0.019, 2, False, []), (0.02, 2, False, [2, 2, 1]), (0.03, 2, True, []),
+])  # fmt: skip
+def test_evaluations_are_shared_where_there_is_a_team_and_they_take_long_enough(seconds, at_once, alone, parts):
+    team: Any = Sharing(alone)
+    secrecy = Counted(seconds, at_once)
+    tables = np.arange(5.0)[:, None, None, None] * np.ones((5, 1, 2, 2))
+    found, slopes = values.evaluated(secrecy, tables, UNLIMITED, team)
+    np.testing.assert_array_equal(found, np.arange(5.0))
+    np.testing.assert_array_equal(slopes, 2 * tables)
+    assert team.parts == parts
+    assert secrecy.calls == (parts or [5])
+
+
+def test_ways_that_take_one_table_after_the_other_share_single_tables():
+    space = make_space(random_problem(0), "timed")
+    tables = drawn(space, 3, 0)
+    ways: list[Any] = [
+        WindowSecrecy(space, 1, 0.1), WalkSecrecy(space, "entropy", 0.1, "3"), make_secrecy(space, evaluation="sampled")
+    ]  # fmt: skip
+    for way in ways:
+        way.cost_seconds = 0.1
+        team: Any = Sharing()
+        found = values.evaluated(way, tables, UNLIMITED, team)
+        assert team.parts == [1, 1, 1]
+        for together, alone in zip(found, way(tables, UNLIMITED), strict=True):
+            np.testing.assert_array_equal(together, alone)
+
+
+def test_seconds_of_exact_gradients_up_to_which_they_are_taken():
+    """A thousandth of five minutes or of the time limit, and those that are as fast as samples in any case."""
+    assert values._exact_seconds("entropy", None) == 0.3
+    assert values._exact_seconds("leakage", 100.0) == 0.1
+    assert values._exact_seconds("entropy", 1e6) == 0.3
+    assert values._exact_seconds("entropy", 10.0) == 0.02
+    assert values._exact_seconds("guess", 10.0) == 1.0
+
+
+def test_large_models_are_tried_before_their_sequences_are_counted(monkeypatch: pytest.MonkeyPatch):
+    """Beyond the number of states that are counted, an attempt to enumerate decides; where it fails, counting or samples do."""
+    problem = random_problem(1)
+    space, given = make_space(problem), list[tuple[float, bool]]()
+    tree = SimpleNamespace(num_sequences=12345.0)
+    tried: list[Any] = [(None, tree)]
+
+    def attempt(chain: Any, budget: Any, objective: Any, limit: float, *, gradient: bool) -> Any:
+        given.append((limit, gradient))
+        assert objective()(np.full((1, space.hidden.num_values), 0.5), None).shape == (1, space.hidden.num_values)
+        return tried[0]
+
+    monkeypatch.setattr(values, "try_sparse", attempt)
+    for evaluation, states, limit in (("auto", "_COUNTED_STATES", 0.3), ("exact", "COUNTED_STATES", 300.0)):
+        monkeypatch.setattr(values, states, problem.num_states)
+        assert isinstance(make_secrecy(space, evaluation=evaluation), BatchSecrecy)  # type: ignore[arg-type]
+        monkeypatch.setattr(values, states, problem.num_states - 1)
+        found = make_secrecy(space, evaluation=evaluation)  # type: ignore[arg-type]
+        assert isinstance(found, WalkSecrecy)
+        assert found.reason == "all 12,345 possible sequences"
+        assert 0 <= found.cost_seconds < 60
+        assert given.pop() == (limit, True)
+        assert not given
+    tried[0] = None
+    assert make_secrecy(space).kind == "sampled"  # more states than are counted
+    with pytest.raises(veil.TooLargeError, match="one exact gradient takes more than five minutes"):
+        make_secrecy(space, evaluation="exact")
+    monkeypatch.setattr(values, "COUNTED_STATES", problem.num_states)
+    assert isinstance(make_secrecy(space), BatchSecrecy)
+    assert isinstance(make_secrecy(space, evaluation="sampled"), SampleSecrecy)
+
+
+def test_counting_over_many_states_is_limited_in_time(monkeypatch: pytest.MonkeyPatch):
+    space = make_space(random_problem(1))
+    chain, limits = space.chain(drawn(space, 1)[0]), list[float]()
+    monkeypatch.setattr(values, "tree_size", lambda chain, clock: limits.append(clock.time_limit))
+    values._counted(chain, 10.0)
+    monkeypatch.setattr(values, "_COUNTED_STATES", space.hidden.num_states)
+    values._counted(chain, 10.0)
+    monkeypatch.setattr(values, "_COUNTED_STATES", space.hidden.num_states - 1)
+    for limit in (10.0, None, 1000.0):
+        values._counted(chain, limit)
+    assert limits == [np.inf, np.inf, pytest.approx(0.3), 2.0, 2.0]
+
+    def late(chain: Any, clock: Clock) -> Any:
+        raise OutOfTime(Stop.TIME_LIMIT)
+
+    monkeypatch.setattr(values, "tree_size", late)
+    assert values._counted(chain, 10.0) is None
+
+
+def test_the_widest_window_that_is_quick_is_taken(monkeypatch: pytest.MonkeyPatch):
+    space = make_space(random_problem(1).replace(horizon=6, min_return=None, secret=veil.StateAt(3, {1})))
+    chain = space.chain(drawn(space, 1)[0])
+    seconds = [0.001, 0.1, 0.3, 0.31, 0.2]
+    exact = [True] * 5
+
+    def size(cut: Any) -> Any:
+        number = len(radii) - 1
+        return SimpleNamespace(exact=exact[number], seconds=lambda chain, gradient: seconds[number])
+
+    radii: list[int] = []
+    around = values.Window.around
+    monkeypatch.setattr(values.Window, "around", lambda chain, radius: radii.append(radius) or around(chain, radius))
+    monkeypatch.setattr(values, "tree_size", size)
+    assert values._window(chain) == (2, 0.3)
+    assert radii == [0, 1, 2, 3]
+    radii.clear()
+    exact[1] = False
+    assert values._window(chain) == (0, 0.001)
+    radii.clear()
+    exact[0] = False
+    assert values._window(chain) == (0, 1e-3)
+    radii.clear()
+    seconds[:], exact[:] = [0.01] * 9, [True] * 9
+    seconds.extend([0.01] * 4)
+    exact.extend([True] * 4)
+    assert values._window(chain)[0] == radii[-1] == 7
+
+
+def test_an_answer_is_measured_exactly_where_it_was_searched_exactly(monkeypatch: pytest.MonkeyPatch):
+    space, given = make_space(random_problem(1)), list[tuple[Any, ...]]()
+    monkeypatch.setattr(values, "opacity", lambda problem, policy, *way, **more: given.append((*way, more)))
+    table = drawn(space, 1)[0]
+    for kind in ("exact", "bracket", "sampled"):
+        final_opacity(space, table, SimpleNamespace(kind=kind), 6)  # type: ignore[arg-type]
+    assert given == [("exact", {})] + [("auto", {"time_limit": 20, "seed": 7})] * 2
+
+
+def test_an_answer_on_samples_is_exact_where_half_of_the_seconds_suffice(monkeypatch: pytest.MonkeyPatch):
+    space = make_space(random_problem(1))
+    table = drawn(space, 1)[0]
+    forecast, is_exact = [1.0], [True]
+    size = lambda *_: SimpleNamespace(exact=is_exact[0], seconds=lambda chain, gradient: forecast[0] + gradient)  # noqa: E731
+    monkeypatch.setattr(values, "_counted", size)
+    for seconds, limit, wanted in (
+        (1.0, 2.0, "exact"),
+        (1.0, 1.9, "sampled"),
+        (5.0, 99.0, "exact"),
+        (5.1, 99.0, "sampled"),
+    ):
+        forecast[0] = seconds
+        assert sampled_answer(space, table, 100, 0, limit).method == wanted
+    is_exact[0], forecast[0] = False, 0.0
+    assert sampled_answer(space, table, 100, 0, 9.0).method == "sampled"

@@ -1,18 +1,18 @@
 """The answer of a search: the best feasible candidate, evaluated anew as far as the time allows, as a `Solution`."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float
 
-from ..common.clock import Clock, OutOfTime
+from ..common.clock import UNLIMITED, Clock, OutOfTime
 from ..common.rounding import upper_text
 from ..engine.return_range import max_return, return_extremes
 from ..engine.returns import return_values
 from ..measure.constrained import constraint_values
 from ..measure.evaluate import expected_return, opacity
-from ..measure.pairs import pair_values
+from ..measure.pairs import PairValue, pair_value, pair_values
 from ..measure.result import Opacity
 from ..policy.memory import memory_document
 from ..policy.policy import Policy
@@ -21,6 +21,7 @@ from ..proof.feasibility import proven_constraints, reaches_threshold, stated_re
 from .ascent import first_order_gain, lagrangian_slope
 from .iteration import Iteration, S
 from .options import SolveOptions
+from .pair_terms import sampled_column
 from .policy_class import Space, make_space
 from .solution import History, Solution, Status
 from .starts import richest_table
@@ -43,6 +44,14 @@ _LOOSE = 1e-3
 _ROUNDS_OF_MULTIPLIERS, _THIRDS = 4, 25
 
 
+@dataclass(frozen=True, eq=False)
+class Bits:
+    """What an answer hides, evaluated by itself: in the problem's own pair, and in the others."""
+
+    own: Opacity
+    pairs: tuple[PairValue, ...] = ()
+
+
 def make_answer(
     task: Task,
     method: Iteration[S],
@@ -55,7 +64,7 @@ def make_answer(
     """The best feasible candidate, evaluated anew as far as the time allows; `past` are rows of history before the search."""
     space, closing = task.space, _closing_clock(status, clock)
     table, _, gap, multiplier = _chosen(task, method, state, closing)
-    hidden, table = _closing_opacity(task, table, options, closing)
+    hidden, table = _closing_bits(task, table, options, closing)
     policy = space.policy(table)
     value = expected_return(space.problem, policy)
     feasible = is_feasible(task, table, policy, hidden, value)
@@ -66,11 +75,12 @@ def make_answer(
         status = Status.ITERATION_LIMIT
     detail = task.secrecy.reason
     if not feasible:
-        status, detail = Status.INFEASIBLE, _why_infeasible(task, table)
+        status, detail = Status.INFEASIBLE, _why_infeasible(task, table, hidden)
     return Solution(
         policy=policy,
         policy_class=space.describe,
-        opacity=hidden,
+        opacity=hidden.own,
+        pairs=hidden.pairs,
         expected_return=value,
         threshold=task.threshold,
         feasible=feasible,
@@ -101,9 +111,9 @@ def best_candidate(
     """
     table, values, _, _ = _chosen(task, method, state, closing)
     if task.secrecy.kind == "sampled" and options.start is not None:
-        hidden, table = _best_on_samples(task, table, options, max(closing.left, 0.5 * CLOSING_SECONDS))
-        charged = hidden.prior_bits if options.objective == "leakage" else 0.0
-        return table, hidden.bits - charged, expected_return(task.space.problem, task.space.policy(table))
+        found, table = _best_on_samples(task, table, options, max(closing.left, 0.5 * CLOSING_SECONDS))
+        charged = found.own.prior_bits if options.objective == "leakage" else 0.0
+        return table, found.own.bits - charged, expected_return(task.space.problem, task.space.policy(table))
     bits = float(values.secrecy[0])
     if np.isnan(bits) and task.min_opacity is None and not task.has_terms and not task.pairs.least:
         bits = task.sign * state.best_score
@@ -139,7 +149,7 @@ def _chosen(
 
 
 def is_feasible(
-    task: Task, table: Float[np.ndarray, "T C A"], policy: Policy, hidden: Opacity, expected_return: float
+    task: Task, table: Float[np.ndarray, "T C A"], policy: Policy, hidden: Bits, expected_return: float
 ) -> bool:
     """Whether the answer, a table and its policy, evaluated by itself, is proven to meet every constraint; no tolerance.
 
@@ -149,9 +159,9 @@ def is_feasible(
     problem = task.space.problem
     if task.further and not all(one.met for one in proven_constraints(problem, policy)):
         return False
-    if task.pairs.bounds and not all(one.met for one in pair_values(problem, policy, "exact")):
+    if not all(one.met for one in hidden.pairs):
         return False
-    if task.min_opacity is not None and hidden.bits < task.min_opacity:
+    if task.min_opacity is not None and hidden.own.bits < task.min_opacity:
         return False
     slack = task.constraints(table[None])[2] if task.num_kept else task.slacks(table[None])
     if np.any(slack[:, : task.num_returns] < 0):
@@ -193,7 +203,7 @@ def _first_order(task: Task, table: np.ndarray, values: Values, multiplier: np.n
 
 
 def _least_promise(
-    gain: Callable[[np.ndarray], float], multiplier: np.ndarray, slack: np.ndarray, num_least: int = 0
+    gain: Callable[[np.ndarray], float], multiplier: np.ndarray, slack: np.ndarray, num_least: int
 ) -> tuple[float, np.ndarray]:
     """The multipliers of several constraints at which a first-order change promises least, one after the other.
 
@@ -249,10 +259,10 @@ def _candidates(task: Task, method: Iteration[S], state: S, closing: Clock) -> t
     return best, Values(np.array([state.best_score]), no_slope, slack, no_slope, np.array([unknown]), returns)
 
 
-def _closing_opacity(
+def _closing_bits(
     task: Task, table: np.ndarray, options: SolveOptions, closing: Clock
-) -> tuple[Opacity, Float[np.ndarray, "T C A"]]:
-    """The opacity of the answer, as it was searched or by what fits the time that is left, and the answer.
+) -> tuple[Bits, Float[np.ndarray, "T C A"]]:
+    """What the answer hides, as it was searched or by what fits the time that is left, and the answer.
 
     A search on samples ends with an estimate of the bits of its answer and of those of the policy it began from; the answer
     is the better one of the two.
@@ -262,28 +272,78 @@ def _closing_opacity(
     left = max(closing.left - afterwards, 0.5 * CLOSING_SECONDS)
     if secrecy.kind == "sampled":
         return _best_on_samples(task, table, options, left)
-    cost = {"exact": secrecy.cost_seconds / 3, "bracket": 20.0}[secrecy.kind]
+    policy, cost = space.policy(table), {"exact": secrecy.cost_seconds / 3, "bracket": 20.0}[secrecy.kind]
     if cost <= left:
-        return final_opacity(space, table, secrecy, options.seed), table
-    return opacity(space.problem, space.policy(table), time_limit=left, seed=options.seed + 1), table
+        own = final_opacity(space, table, secrecy, options.seed)
+    else:
+        own = opacity(space.problem, policy, time_limit=left, seed=options.seed + 1)
+    if task.pairs:  # as exact as they were searched
+        return Bits(own, _exact_pairs(task, policy, options, left)), table
+    return Bits(own, pair_values(space.problem, policy, seed=options.seed, time_limit=left)), table
+
+
+def _exact_pairs(task: Task, policy: Policy, options: SolveOptions, left: float) -> tuple[PairValue, ...]:
+    """What is hidden in each pair, exactly; as far as the time allows where a pair does not count."""
+    problem, counted = task.space.problem, task.pairs.secrecies
+    return tuple(
+        pair_value(problem, pair, policy, seed=options.seed, time_limit=left)
+        if secrecy is None
+        else pair_value(problem, pair, policy, "exact")
+        for pair, secrecy in zip(problem.pairs, counted, strict=True)
+    )
 
 
 def _best_on_samples(
     task: Task, table: np.ndarray, options: SolveOptions, left: float
-) -> tuple[Opacity, Float[np.ndarray, "T C A"]]:
+) -> tuple[Bits, Float[np.ndarray, "T C A"]]:
     tables = [table]
     if options.start is not None and task.min_opacity is None:
         begun = task.space.table_of(options.start)
-        tables += [begun] if np.all(task.slacks(begun[None]) >= 0) and np.any(begun != table) else []
+        tables += [begun] if _meets_linear(task, begun) and np.any(begun != table) else []
     count = max(10 * options.sequences, 20_000)
-    found = [sampled_answer(task.space, one, count, options.seed, left / len(tables)) for one in tables]
-    charged = options.objective == "leakage"
-    scores = [task.sign * (one.bits - charged * one.prior_bits) for one in found]
+    found = [_sampled_bits(task, one, count, options, left / len(tables)) for one in tables]
+    earned = np.zeros(len(tables))
     if task.terms:
         _, _, slack, slack_slope = task.constraints(np.stack(tables))
-        scores = np.array(scores) + task.earned(slack, slack_slope)[0]
+        earned = task.earned(slack, slack_slope)[0]
+    scores = [_score(task, one, more, options) for one, more in zip(found, earned.tolist(), strict=True)]
     chosen = int(np.argmax(scores))
     return found[chosen], tables[chosen]
+
+
+def _sampled_bits(task: Task, table: np.ndarray, count: int, options: SolveOptions, left: float) -> Bits:
+    """The bits of a table that was searched on samples, the time shared out to all pairs."""
+    problem, seconds = task.space.problem, left / (1 + len(task.space.problem.pairs))
+    own = sampled_answer(task.space, table, count, options.seed, seconds)
+    found = list[PairValue]()
+    for pair, secrecy in zip(problem.pairs, task.pairs.sampled or [None] * len(problem.pairs), strict=True):
+        made = sampled_column(task.space, pair, options) if secrecy is None else secrecy
+        first = seconds if pair.belief is None else seconds / 2
+        hidden = sampled_answer(made.space, table, count, options.seed, first)
+        value = PairValue(pair.name, hidden, pair.min, pair.max)
+        if pair.belief is not None:
+            drawn = hidden.num_sequences if hidden.method == "sampled" else options.sequences
+            loss = made.estimate(table, drawn, options.seed + 1, UNLIMITED)
+            value = replace(value, loss_bits=loss.bits, loss_std_error=loss.std_error)
+        found.append(value)
+    return Bits(own, tuple(found))
+
+
+def _score(task: Task, found: Bits, earned: float, options: SolveOptions) -> float:
+    """What is maximised, of bits that were evaluated, and of what a task earns; below all else where a bound is missed."""
+    columns = [found.own.bits, *(one.bits for one in found.pairs)]
+    hidden = columns[0] - (found.own.prior_bits if options.objective == "leakage" else 0.0)
+    if task.pairs.least:
+        hidden = min(columns[one.column] for one in task.pairs.least)
+    score = task.sign * hidden + earned + sum(factor * columns[place] for factor, place in task.pairs.terms)
+    return score if all(one.met for one in found.pairs) else score - 1e6
+
+
+def _meets_linear(task: Task, table: Float[np.ndarray, "T C A"]) -> bool:
+    """Whether a table meets all constraints but those on bits."""
+    if not task.num_kept:
+        return bool(np.all(task.slacks(table[None]) >= 0))
+    return bool(np.all(task.constraints(table[None])[2] >= 0))
 
 
 def unsearched(task: Task, safe: np.ndarray, options: SolveOptions, clock: Clock, status: Status) -> Solution:
@@ -291,8 +351,8 @@ def unsearched(task: Task, safe: np.ndarray, options: SolveOptions, clock: Clock
     space = task.space
     if options.start is not None and task.min_opacity is None:
         begun = space.table_of(options.start)
-        safe = begun if np.all(task.slacks(begun[None]) >= 0) else safe
-    hidden, safe = _closing_opacity(task, safe, options, _closing_clock(status, clock))
+        safe = begun if _meets_linear(task, begun) else safe
+    hidden, safe = _closing_bits(task, safe, options, _closing_clock(status, clock))
     policy = space.policy(safe)
     value = expected_return(space.problem, policy)
     missed = not is_feasible(task, safe, policy, hidden, value)
@@ -304,7 +364,8 @@ def unsearched(task: Task, safe: np.ndarray, options: SolveOptions, clock: Clock
     return Solution(
         policy=policy,
         policy_class=space.describe,
-        opacity=hidden,
+        opacity=hidden.own,
+        pairs=hidden.pairs,
         expected_return=value,
         threshold=task.threshold,
         feasible=not missed,
@@ -312,17 +373,17 @@ def unsearched(task: Task, safe: np.ndarray, options: SolveOptions, clock: Clock
         method=options.method,
         goal=options.goal,
         objective=options.objective,
-        detail=_why_infeasible(task, safe) if missed else task.secrecy.reason,
+        detail=_why_infeasible(task, safe, hidden) if missed else task.secrecy.reason,
         seconds=clock.spent,
         seed=options.seed,
         needs_observations=space.needs_observations,
     )
 
 
-def _why_infeasible(task: Task, table: np.ndarray) -> str:
+def _why_infeasible(task: Task, table: np.ndarray, hidden: Bits) -> str:
     """Which constraint is missed, by how much, and which class of policies can meet it."""
     if task.further or task.pairs.bounds:
-        return _missed_constraints(task, table)
+        return _missed_constraints(task, table, hidden)
     if task.min_opacity is not None:
         return f"no policy was found that hides {task.min_opacity:g} bits: ask for less, or allow more memory"
     space, wanted, best = task.space, task.threshold, float(task.returns_by_start(table).min())
@@ -346,12 +407,11 @@ def _why_infeasible(task: Task, table: np.ndarray) -> str:
     return f"{text}; no policy reaches more than {reached:.6g} from every start state"
 
 
-def _missed_constraints(task: Task, table: np.ndarray) -> str:
+def _missed_constraints(task: Task, table: np.ndarray, hidden: Bits) -> str:
     """Which of several constraints the best table that was found misses."""
     values = constraint_values(task.space.problem, task.space.policy(table))
     missed = [f"{one.text} (reached {one.value:.6g})" for one in values if not one.met]
-    bounded = pair_values(task.space.problem, task.space.policy(table), "exact") if task.pairs.bounds else ()
-    missed += [f"{one.text} (reached {one.bits:.6g})" for one in bounded if not one.met]
+    missed += [f"{one.text} (reached {one.reached})" for one in hidden.pairs if not one.met]
     kept = "" if task.min_opacity is None else f" and hides {task.min_opacity:g} bits"
     remedy = ": use memory='timed'" if task.space.stationary else ": relax a constraint, or allow more memory"
     return f"no policy was found that meets all constraints{kept}; missed: {', '.join(missed) or 'the bits'}{remedy}"

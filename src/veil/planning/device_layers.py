@@ -314,7 +314,7 @@ def _soft_table(
         if mask is not None:
             sums = by_cell(fixed, scores * mask[:, None], available.shape[0])
             counts = by_cell(fixed, mask[:, None], available.shape[0])
-            scores = jnp.where(mask[:, None] > 0, by_state(fixed, divided(sums, counts)), scores)
+            scores = by_state(fixed, divided(sums, counts))  # of states that are not reachable no other one depends
         scores = jnp.where(open_actions, scores, -jnp.inf)
         top = scores.max(axis=1, keepdims=True)
         weights = jnp.exp(scores - top)

@@ -11,6 +11,7 @@ from ..common.errors import InputError, TooLargeError
 from ..engine.device import accelerator, device_memory, is_padded_short
 from ..engine.hidden import Hidden
 from ..engine.kernel import SparseKernel
+from ..problem.pairs import OWN
 from .options import SolveOptions
 
 if TYPE_CHECKING:
@@ -145,8 +146,9 @@ def _unsuitable(space: "Space", options: SolveOptions, *, asked: bool) -> str:
     if not asked and options.time_limit is not None and options.time_limit < 2 * COMPILE_SECONDS:
         return "takes longer to compile than is left"
     more = options.min_opacity is not None or options.task is not None or options.per_start or hidden.further
-    if options.objective != "entropy" or more:
-        return "maximises the entropy under one constraint on the expected return"
+    more = more or options.hide != OWN or any(one.bounds for one in space.problem.pairs)
+    if options.objective != "entropy" or more or hidden.path is not None:
+        return "maximises the entropy of one secret at one time under one constraint on the expected return"
     if hidden.horizon == 0 or (space.problem.return_over == "infinite" and space.stationary):
         return "needs decisions over a horizon and the return over it"
     if not is_padded_short(hidden):

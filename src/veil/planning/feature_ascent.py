@@ -21,11 +21,12 @@ from ..policy.feature_maps import RowNetwork
 from ..policy.features import FeaturePolicy
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
-from .answer import is_feasible
+from .answer import Bits, is_feasible
 from .ascent import make_ascent
 from .feasible_start import feasible_table
 from .options import SolveOptions
 from .policy_class import Space, make_space
+from .sampled_values import make_sampled
 from .search import search, within_reach
 from .solution import History, Solution, Status
 from .starts import richest_table
@@ -33,7 +34,7 @@ from .stochastic import CHECKED, StochasticAscent
 from .stochastic_state import State
 from .task import Task, make_task
 from .terms import hidden_terms, terms_of
-from .values import SampleSecrecy, sampled_answer
+from .values import sampled_answer
 
 SHARE_OF_TABLE = 0.4  # of a time limit, for the table that the policy is fitted to
 _SHARE_OF_SAFE = 0.1  # of what is left then, for the table of largest return
@@ -231,7 +232,7 @@ def _prepared(problem: Problem, options: SolveOptions) -> tuple[Space, Task]:
         objective=options.objective,
         per_start=options.per_start,
         terms=terms_of(problem, options.task),
-        secrecy=SampleSecrecy(space, options.objective, options.sequences, options.seed, "feature policies"),
+        secrecy=make_sampled(space, options.objective, options.sequences, options.seed, "feature policies"),
     )
     return space, task
 
@@ -266,7 +267,7 @@ def _answer(
     expanded = space.table_of(policy)
     hidden = sampled_answer(space, expanded, 20_000, table.seed, max(1.0, clock.left))
     value = expected_return(problem, policy)
-    feasible = is_feasible(task, expanded, policy, hidden, value)
+    feasible = is_feasible(task, expanded, policy, Bits(hidden), value)
     detail = f"fitted to a table that hides {table.opacity.bits:.4f} bits, then trained on samples"
     if not feasible:
         status, detail = (
@@ -279,6 +280,7 @@ def _answer(
         policy=policy,
         policy_class=f"feature policies ({table.policy_class})",
         opacity=hidden,
+        pairs=(),
         expected_return=value,
         feasible=feasible,
         status=status,

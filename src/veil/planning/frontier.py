@@ -154,8 +154,7 @@ def frontier(problem: Problem, options: FrontierOptions) -> Frontier:
     with team_of(options.workers) as team:
         sweep = _Sweep(moved, replace(SolveOptions(method="ascent", **common), workers=team), clock)
         found = sweep.run(options.points, options.thresholds, _file_of(options, moved, sweep.space))
-        if options.proof_seconds > 0 and sweep.status is not Status.INTERRUPTED:
-            found = sweep.bounded(found, options.proof_seconds)
+        found = sweep.bounded(found, options.proof_seconds)
     relation = "≥" if moved.sign > 0 else "≤"
     return Frontier(tuple(found), sweep.policy_class, sweep.status, clock.spent, moved.name, relation)
 
@@ -276,12 +275,12 @@ class _Sweep:
 
 
 def _cleaned(found: dict[int, Kept], thresholds: np.ndarray, is_last: np.ndarray) -> Iterator[FrontierPoint]:
-    """The points in order; where a point of a stricter bound hides more, its policy serves the freer one too."""
+    """The points in order; where a point of a stricter bound hides as much, its policy serves the freer one too."""
     best: Kept | None = None
     points: list[FrontierPoint] = []
     for index in sorted(found, reverse=True):
         solution = found[index]
-        if best is None or solution.opacity.bits >= best.opacity.bits:
+        if best is None or solution.opacity.bits > best.opacity.bits:
             best = solution
         price = math.inf if is_last[index] else solution.price_bits if best is solution else 0.0
         points.append(

@@ -6,14 +6,15 @@ from dataclasses import replace
 import numpy as np
 
 from ..common.clock import Clock, ProgressOption
-from ..common.errors import InputError, TooLargeError, VeilError
+from ..common.errors import TooLargeError, VeilError
 from ..common.logs import entropy_bits
 from ..common.rounding import lower_text, upper_text
 from ..engine.chain import make_chain
 from ..engine.feasibility import check_constraints
-from ..engine.return_range import best_action_values, max_return
+from ..engine.return_range import best_action_values
 from ..engine.return_range import threshold as wanted_return
 from ..game.path_windows import enclose_path_game
+from ..game.records import RecordsResult
 from ..game.refine import EnclosedGame, RefinedGameResult, enclose_game
 from ..game.responses import AgentProblem
 from ..game.several import enclose_constrained_game
@@ -23,11 +24,12 @@ from ..measure.exact import Budget
 from ..measure.result import Opacity
 from ..measure.trajectory import path_bits
 from ..policy.history import Decisions, HistoryPolicy
+from ..problem.pairs import OWN, hidden_names
 from ..problem.problem import Problem
-from ..problem.return_rounding import return_rounding
 from ..proof.feasibility import meets_constraints, stated_return
 from .methods import METHODS, options_of
 from .options import SolveOptions
+from .pairs_game import aimed_return, least_hidden, pair_prices, played_pairs, solve_pairs, watching
 from .solution import History, Solution, Status
 
 _STATUS = {
@@ -37,6 +39,7 @@ _STATUS = {
     "interrupted": Status.INTERRUPTED,
 }
 _TREE = "all policies that remember the start and every event"
+_PAIRS = "all policies that remember the start and every event of each observer"
 _LONG = "policies with finite memory of the events"
 _LONG_SECONDS = (
     600.0  # of the search by finite memory, where no limit is given: more and more memory always gains a little
@@ -46,7 +49,7 @@ _PRIOR_SECONDS = 2.0  # for the entropy of a whole path before anything is seen,
 _ASCENT_SHARE = 0.25  # of the time, for the search of time-dependent policies that the answer is compared with
 
 
-_Bound = tuple[float, str, GameResult | RefinedGameResult | EnclosedGame]
+_Bound = tuple[float, str, GameResult | RefinedGameResult | EnclosedGame | RecordsResult]
 """An upper bound over all policies, why its search ended, and the games that prove it."""
 
 
@@ -66,13 +69,20 @@ class GameMethod:
         a limit a game that reaches its gap ends there: no policy hides more than that gap above its answer.
         """
         limit, clock = options.time_limit, Clock(options.time_limit)
-        found = search_game(
-            problem,
-            gap=options.gap,
-            time_limit=None if limit is None else (1 - _ASCENT_SHARE) * limit,
-            iterations=options.iterations,
-            progress=options.progress,
-        )
+        hide = hidden_names(problem.pairs, options.hide)
+        try:
+            found = search_game(
+                problem,
+                hide=hide,
+                gap=options.gap,
+                time_limit=None if limit is None else (1 - _ASCENT_SHARE) * limit,
+                iterations=options.iterations,
+                progress=options.progress,
+            )
+        except TooLargeError as error:
+            if len(played_pairs(problem, hide)) == 1:
+                raise
+            return _instead(problem, replace(options, time_limit=None if limit is None else clock.left), error)
         proven = limit is None and found.status is Status.CONVERGED
         if proven or found.status is Status.INTERRUPTED:
             return found
@@ -81,12 +91,13 @@ class GameMethod:
             other = _by_ascent(problem, options, seconds)
         except KeyboardInterrupt:
             return replace(found, status=Status.INTERRUPTED)
-        return found if other is None else replace(_better(problem, found, other), seconds=clock.spent)
+        return found if other is None else replace(_better(problem, hide, found, other), seconds=clock.spent)
 
 
 def search_game(
     problem: Problem,
     *,
+    hide: tuple[str, ...] = (OWN,),
     gap: float | None = None,
     time_limit: float | None = None,
     iterations: int | None = None,
@@ -94,21 +105,32 @@ def search_game(
 ) -> Solution:
     """The globally best opacity over all policies, between two proven bounds, on the full tree or by finite memory.
 
-    **Arguments:** `gap`: bits between the bounds at which the search ends, by default 0.001 on the tree and 0.05 where
+    With pairs it is the largest least of those in `hide`, under the lower bounds of others, on the tree of what their observers
+    see together.
+
+    **Arguments:** `hide`; `gap`: bits between the bounds at which the search ends, by default 0.001 on the tree and 0.05 where
     the tree does not fit and automata take its place; `time_limit`, seconds, by default none and 600 there.
 
-    **Raises:** `InfeasibleError` where no policy reaches the threshold.
+    **Raises:** `InfeasibleError` where no policy reaches the threshold; `InputError` where there is no game of the pairs;
+    `TooLargeError` where the tree of several observers does not fit.
     """
-    if problem.pairs:
-        remedy = "use method='ascent', whose certificate bounds all policies, or the game of problem.pair(name) alone"
-        raise InputError("pairs", [f"method='game' is about one pair: {remedy}"])
+    names = played_pairs(problem, hide)
     check_constraints(problem)
     clock = Clock(time_limit, iterations=iterations, progress=progress)
-    wanted = wanted_return(problem)
-    aim = wanted  # with further constraints the rounds keep a distance from all of them
-    if wanted is not None and not problem.further:
-        aim = max(wanted, min(wanted + return_rounding(problem), max_return(problem)))
     steps = 10_000 if iterations is None else iterations
+    if len(names) > 1:
+        with clock:
+            game, policy = solve_pairs(problem, hide, gap=gap or 1e-3, iterations=steps, clock=clock)
+            return _from_pairs(problem, game, policy, clock)
+    name = hide[0]  # the one pair that is played is hidden
+    if name != OWN:
+        found = search_game(
+            problem.pair(name), gap=gap, time_limit=time_limit, iterations=iterations, progress=progress
+        )
+        assert isinstance(found.policy, HistoryPolicy)
+        policy = watching(problem, found.policy, name)
+        return replace(found, policy=policy, opacity=_own_opacity(problem, policy, clock))
+    aim = aimed_return(problem)
     with clock:
         try:
             result = solve_game(problem, threshold=aim, gap=gap or 1e-3, iterations=steps, clock=clock)
@@ -136,13 +158,22 @@ def _by_ascent(problem: Problem, options: SolveOptions, seconds: float) -> Solut
     return found if found.feasible else None
 
 
-def _better(problem: Problem, game: Solution, ascent: Solution) -> Solution:
+def _instead(problem: Problem, options: SolveOptions, error: TooLargeError) -> Solution:
+    """The best time-dependent policy of a search, on samples if need be, where the tree of several observers does not fit."""
+    own = replace(options, method="ascent", memory="timed", gap=None)
+    found = METHODS.get("ascent")().solve(problem, own)
+    words = f"{found.policy_class}, found by ascent: the game of all observers together does not fit"
+    return replace(found, policy_class=words, method="game", detail=str(error))
+
+
+def _better(problem: Problem, hide: tuple[str, ...], game: Solution, ascent: Solution) -> Solution:
     """Of two answers the feasible one, or the one that is known to hide more; the bound is the game's in any case."""
     met = game.feasible
     stopped = ascent.status if not met or ascent.status is Status.INTERRUPTED else game.status
-    if met and game.opacity.interval()[0] >= ascent.opacity.interval()[0]:
+    known = least_hidden(problem, game, hide)
+    if met and known >= least_hidden(problem, ascent, hide):
         return replace(game, status=stopped)
-    own = f"hides {lower_text(game.opacity.lower, 6)} bits" if met else "does not meet the constraints"
+    own = f"hides {lower_text(known, 6)} bits" if met else "does not meet the constraints"
     return replace(
         ascent,
         policy_class=f"{game.policy_class}; the best known is one of {ascent.policy_class}, found by ascent",
@@ -173,14 +204,22 @@ def _from_tree(problem: Problem, result: GameResult, clock: Clock) -> Solution:
     return _solution(problem, result, result.policy(problem), found, bound, _TREE, clock)
 
 
+def _from_pairs(problem: Problem, game: RecordsResult, policy: HistoryPolicy, clock: Clock) -> Solution:
+    """The answer of a game of several pairs; `opacity` is that of the problem's own pair."""
+    bound = game.upper, game.game.stopped, game
+    found = _solution(problem, game.game, policy, _own_opacity(problem, policy, clock), bound, _PAIRS, clock)
+    return replace(found, pair_prices=pair_prices(problem, game))
+
+
+def _own_opacity(problem: Problem, policy: HistoryPolicy, clock: Clock) -> Opacity:
+    return opacity(problem, policy, time_limit=max(_PRIOR_SECONDS, min(clock.left, _MEASURE_SECONDS)))
+
+
 def _measured(problem: Problem, result: GameResult, bound: _Bound, words: str, clock: Clock) -> Solution:
-    """The policy of a game whose value is only a bound on what it hides: exact where that fits, else estimated."""
-    policy, seconds = result.policy(problem), max(_PRIOR_SECONDS, min(clock.left, _MEASURE_SECONDS))
+    """The policy of a game whose value is only a bound on what it hides: exact, between bounds, or estimated."""
+    policy = result.policy(problem)
     try:
-        method = (
-            "auto" if isinstance(bound[2], GameResult) else "sampled"
-        )  # a tree that does not fit is not tried again
-        found = opacity(problem, policy, method, time_limit=seconds)
+        found = _own_opacity(problem, policy, clock)
     except TooLargeError:
         prior = _prior_bits(problem, result)
         found = Opacity(0.0, 0.0, min(prior, bound[0]), prior, "bracket", 0, reason="there was no time to measure it")

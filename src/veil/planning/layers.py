@@ -19,9 +19,13 @@ from ..engine.chain import Chain, sum_by_cell
 from ..engine.columns import ColumnPass
 from ..engine.hidden import Hidden
 from ..engine.sampling import Emissions, RowDraws
+from ..engine.sequences import Posteriors
 from .best_returns import time_average
 
 R = TypeVar("R")
+
+Measure = Callable[[Posteriors, Int[np.ndarray, "k T+1"]], tuple[np.ndarray, Float[np.ndarray, "k Z"]]]
+"""From what a pass finds along sequences, and these: some numbers for each of them, and the cotangents of a gradient."""
 
 _MESSAGE_BYTES = 2**30  # of messages kept for the adjoint; more sequences are worked on one part after the other
 # Parts are smaller where so many sequences or bytes of messages are left to each: several workers can share them then.
@@ -92,8 +96,19 @@ class Layers:
         team: Team = ALONE,
     ) -> Float[np.ndarray, "k Z"]:
         """`P(z|y)` of sequences, in parts that a team shares."""
-        parts = np.array_split(events, -(-len(events) // _VALUED))
-        return np.concatenate(list(self._shares(_posteriors, table, parts, clock, team)))
+        return self.measured(table, events, _posterior, clock, team)
+
+    def measured(
+        self,
+        table: Float[np.ndarray, "T C A"],
+        events: Int[np.ndarray, "k T+1"],
+        measure: Measure,
+        clock: Clock = UNLIMITED,
+        team: Team = ALONE,
+    ) -> Float[np.ndarray, "k *shape"]:
+        """What a measure finds for each sequence, in parts that a team shares."""
+        parts = [(part, measure) for part in np.array_split(events, -(-len(events) // _VALUED))]
+        return np.concatenate(list(self._shares(_measured, table, parts, clock, team)))
 
     def _shares(
         self,
@@ -113,22 +128,22 @@ class Layers:
         self,
         table: Float[np.ndarray, "T C A"],
         events: Int[np.ndarray, "k T+1"],
-        cotangent: Callable[[Float[np.ndarray, "k Z"]], Float[np.ndarray, "k Z"]],
+        measure: Measure,
         clock: Clock = UNLIMITED,
         team: Team = ALONE,
-    ) -> tuple[Float[np.ndarray, "k Z"], Float[np.ndarray, "T C A"]]:
-        """Posteriors of sequences, and the gradient in the table whose cotangents are `cotangent(posterior)`, `(k, Z)`.
+    ) -> tuple[Float[np.ndarray, "k *shape"], Float[np.ndarray, "T C A"]]:
+        """What a measure finds for each sequence, and the gradient in the table whose cotangents it gives.
 
         A cotangent is `P(y) ∂/∂P(z,y)` of the function of interest. Sequences are worked on in parts that fit the memory and
         that a team shares; the parts do not depend on the team.
         """
         bytes_each = 8 * (self.num_places + 6 * max(map(len, self._reached)))
         room = max(2, min(_MESSAGE_BYTES // bytes_each, max(_PART, _PART_BYTES // bytes_each)))
-        parts = [(part, cotangent, len(events)) for part in np.array_split(events, -(-len(events) // room))]
+        parts = [(part, measure, len(events)) for part in np.array_split(events, -(-len(events) // room))]
         found, total = list[np.ndarray](), np.zeros(0)
-        for posterior, slope in self._shares(_gradient, table, parts, clock, team):
+        for values, slope in self._shares(_gradient, table, parts, clock, team):
             total = total + slope if found else slope
-            found.append(posterior)
+            found.append(values)
         return np.concatenate(found), total
 
     def passed(self, table: np.ndarray, events: np.ndarray, clock: Clock, *, gradient: bool) -> ColumnPass:
@@ -258,19 +273,24 @@ class Layers:
         return total, slope if self._whole else sum_by_cell(hidden, slope), occupied
 
 
-def _posteriors(layers: Layers, item: tuple[np.ndarray, np.ndarray], clock: Clock) -> Float[np.ndarray, "k Z"]:
-    table, events = item
-    return layers.passed(table, events, clock, gradient=False).result.posterior
+def _posterior(found: Posteriors, events: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The measure that finds `P(z|y)`."""
+    return found.posterior, found.posterior
+
+
+def _measured(layers: Layers, item: tuple[np.ndarray, tuple[np.ndarray, Measure]], clock: Clock) -> np.ndarray:
+    table, (events, measure) = item
+    return measure(layers.passed(table, events, clock, gradient=False).result, events)[0]
 
 
 def _gradient(
-    layers: Layers, item: tuple[np.ndarray, tuple[np.ndarray, Callable, int]], clock: Clock
-) -> tuple[Float[np.ndarray, "k Z"], Float[np.ndarray, "T C A"]]:
-    """The posteriors of a part, and what it adds to the gradient."""
-    table, (events, cotangent, count) = item
+    layers: Layers, item: tuple[np.ndarray, tuple[np.ndarray, Measure, int]], clock: Clock
+) -> tuple[np.ndarray, Float[np.ndarray, "T C A"]]:
+    """What is found for a part, and what it adds to the gradient."""
+    table, (events, measure, count) = item
     run = layers.passed(table, events, clock, gradient=True)
-    posterior = run.result.posterior
-    return posterior, run.pull_back(cotangent(posterior) * (len(events) / count))
+    found, cotangent = measure(run.result, events)
+    return found, run.pull_back(cotangent * (len(events) / count))
 
 
 def _row(table: np.ndarray, time: int) -> int:

@@ -8,12 +8,13 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from ..common.clock import Clock
-from ..common.errors import InputError, TooLargeError
+from ..common.errors import TooLargeError
 from ..engine.batch import BatchTree
 from ..engine.size import tree_size
 from ..measure.loss import Rule
 from ..problem.belief import Belief
 from .policy_class import Space, any_table
+from .sampled_values import ruled_out
 
 _BATCH_NUMBERS = 2**24  # of the joint table of one policy: 128 MiB
 
@@ -30,23 +31,19 @@ class LossSecrecy:
     kind = "exact"
 
     def __init__(self, space: Space, belief: Belief):
-        hidden, size = space.hidden, tree_size(space.chain(any_table(space)))
-        if hidden.kernel.is_sparse or not size.exact or size.num_sequences * hidden.label.shape[1] > _BATCH_NUMBERS:
+        hidden = space.hidden
+        size = None if hidden.kernel.is_sparse else tree_size(space.chain(any_table(space)))
+        if size is None or not size.exact or size.num_sequences * hidden.label.shape[1] > _BATCH_NUMBERS:
+            count = "those" if size is None else size.text()
             raise TooLargeError(
-                f"the loss of an observer who may be wrong is evaluated on all sequences, and {size.text()} over"
-                f" {hidden.num_states:,} hidden states are too many: shorten the horizon"
+                f"the loss of an observer who may be wrong is evaluated on all sequences, and {count} over"
+                f" {hidden.num_states:,} hidden states are too many: use evaluation='sampled', or shorten the horizon"
             )
         self._tree = BatchTree(hidden, space.available, stationary=space.stationary)
         costs = Rule(space.problem, belief).costs_bits(self._tree.events())
         possible = self._possible(any_table(space))
         if np.isinf(costs[possible]).any():
-            raise InputError(
-                "belief",
-                [
-                    "the observer rules out what some policy brings about, where its loss is infinite: give it a doubt, as in"
-                    " veil.Belief(…, doubt=0.01)"
-                ],
-            )
+            raise ruled_out()
         self._costs = np.where(possible, costs, 0.0)
         self.reason = f"all {self._tree.num_sequences:,.0f} possible sequences, policies side by side"
         self.at_once, self.cost_seconds = self._tree.at_once, 4e-4 + 6e-8 * self._tree.places.size

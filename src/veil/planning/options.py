@@ -186,7 +186,7 @@ class SolveOptions(SearchOptions):
         About(
             "The pairs whose least hidden bits are maximised, by name, separated by commas: own is that of the problem's secret"
             " and observer.",
-            methods=("ascent",),
+            methods=("ascent", "game"),
         ),
     ] = "own"
     start: Annotated[
@@ -313,7 +313,7 @@ class SolveOptions(SearchOptions):
 def _are_thresholds(value: object) -> bool:
     from numbers import Real
 
-    if isinstance(value, str) or not (isinstance(value, Sequence) or hasattr(value, "__array__")):
+    if isinstance(value, str) or not (isinstance(value, Sequence) or getattr(value, "ndim", 0) == 1):
         return False
     listed = list(cast("Sequence[object]", value))
     return bool(listed) and all(isinstance(one, Real) and math.isfinite(one) for one in listed)

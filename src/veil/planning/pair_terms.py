@@ -1,10 +1,10 @@
 """What the pairs (secret, observer) of a problem ask of a search: bounds, terms of the score, and the least of several.
 
 Bits are columns: 0 is the problem's own pair, whose values the search evaluates anyway, the others follow in the order of
-`problem.pairs`. All are exact, with exact gradients in the one table that acts against all observers.
+`problem.pairs`. All are exact, or all are sampled, with gradients in the one table that acts against all observers.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,16 +13,18 @@ from jaxtyping import Float
 from ..common.clock import Clock
 from ..common.errors import InputError, TooLargeError
 from ..common.workers import ALONE, Team
-from ..measure.pairs import check_observations
-from ..problem.pairs import OWN, find_pair, hidden_names
+from ..problem.pairs import OWN, Pair, hidden_names, refuse_other_observer
 from .loss_values import LossSecrecy
 from .options import SolveOptions
 from .policy_class import Space, make_space
+from .sampled_values import SampledLoss, SampleSecrecy, make_sampled
 from .terms import hidden_terms
 from .values import Secrecy, evaluated, make_secrecy
 
 # A tree summed in another order differs by less than this; who must keep some bits keeps as many more.
 SUMMED_BITS = 2e-12
+
+_TOGETHER = "the sequences of one of the pairs are too many to enumerate"
 
 Tables = Float[np.ndarray, "B T C A"]
 
@@ -41,11 +43,11 @@ class PairBits:
     """One evaluation of B tables: the least, the slacks of the least and of the bounds, the sum of the terms; with slopes."""
 
     least: Float[np.ndarray, " B"]
-    least_slope: Tables
+    least_slope: Float[np.ndarray, "B *shape"]
     slack: Float[np.ndarray, "B K"]
-    slack_slope: Float[np.ndarray, "B K T C A"]
+    slack_slope: Float[np.ndarray, "B K *shape"]
     earned: Float[np.ndarray, " B"]
-    earned_slope: Tables
+    earned_slope: Float[np.ndarray, "B *shape"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +82,23 @@ class PairTask:
         """The forecast of one evaluation of the columns after the first."""
         return sum(one.cost_seconds for one in self.secrecies if one is not None)
 
+    @property
+    def sampled(self) -> tuple[SampleSecrecy | None, ...]:
+        """How the columns after the first are evaluated in a search on samples."""
+        return tuple(one if isinstance(one, SampleSecrecy) else None for one in self.secrecies)
+
+    @property
+    def raised(self) -> tuple[int, ...]:
+        """The columns of which more bits are wanted, that of the problem's own pair where there is none: what starts hide."""
+        more = [one.column for one in self._wanted if one.sign > 0]
+        more += [column for factor, column in self.terms if factor > 0]
+        return tuple(dict.fromkeys(more if self.least and more else [0, *more]))
+
+    @property
+    def has_friends(self) -> bool:
+        """Whether fewer bits of some column are wanted."""
+        return any(one.sign < 0 for one in self._wanted) or any(factor < 0 for factor, _ in self.terms)
+
     def inward(self, kept: Iterable[Wanted]) -> "PairTask":
         """The task that maximises the least slack of all bounds and of further ones, to find a table that meets them."""
         return replace(self, bounds=(), terms=(), least=(*self.bounds, *kept))
@@ -90,19 +109,28 @@ class PairTask:
         """Values and slopes for each table, from those of the problem's own pair."""
         found = [(own, own_slope)]
         found += [(own, own_slope) if one is None else evaluated(one, tables, clock, team) for one in self.secrecies]
-        aimed = [
-            (one.sign * (found[one.column][0] - one.bits), one.sign * found[one.column][1]) for one in self._wanted
-        ]
-        slack, slope = np.zeros((len(tables), 0)), np.zeros((len(tables), 0, *tables.shape[1:]))
+        return self.joined([one for one, _ in found], [one for _, one in found])
+
+    def joined(
+        self,
+        bits: Sequence[Float[np.ndarray, " B"]],
+        slopes: Sequence[Float[np.ndarray, "B *shape"]],
+        margins: Sequence[float] = (),
+    ) -> PairBits:
+        """From the bits of each column and their slopes; bounds are kept with a margin for each column, if any."""
+        shape, count = slopes[0].shape, len(self.least)
+        aimed = [(one.sign * (bits[one.column] - one.bits), one.sign * slopes[one.column]) for one in self._wanted]
+        slack, slope = np.zeros((len(bits[0]), 0)), np.zeros((len(bits[0]), 0, *shape[1:]))
         if aimed:
             slack, slope = np.stack([one for one, _ in aimed], axis=1), np.stack([one for _, one in aimed], axis=1)
-        count = len(self.least)
-        least = slack[:, :count].min(axis=1) if count else np.zeros(len(tables))
+        least = slack[:, :count].min(axis=1) if count else np.zeros(len(bits[0]))
         slack[:, :count] -= least[:, None]
-        earned, earned_slope = np.zeros(len(tables)), np.zeros(tables.shape)
+        if margins:
+            slack[:, count:] -= [margins[one.column] for one in self.bounds]
+        earned, earned_slope = np.zeros(len(bits[0])), np.zeros(shape)
         for factor, column in self.terms:
-            earned, earned_slope = earned + factor * found[column][0], earned_slope + factor * found[column][1]
-        return PairBits(least, np.zeros(tables.shape), slack, slope, earned, earned_slope)
+            earned, earned_slope = earned + factor * bits[column], earned_slope + factor * slopes[column]
+        return PairBits(least, np.zeros(shape), slack, slope, earned, earned_slope)
 
     @property
     def _wanted(self) -> tuple[Wanted, ...]:
@@ -114,15 +142,18 @@ def no_pairs() -> PairTask:
     return PairTask()
 
 
-def make_pair_task(space: Space, options: SolveOptions, own: Secrecy, time_limit: float | None) -> PairTask:
-    """What a search must know of the pairs of a problem.
+def make_pair_task(
+    space: Space, options: SolveOptions, own: Secrecy, time_limit: float | None, team: Team = ALONE
+) -> tuple[Secrecy, PairTask]:
+    """What a search must know of the pairs of a problem, and how it evaluates the problem's own one.
 
-    **Raises:** `InputError` where an option names no pair or does not go with others; `TooLargeError` where the sequences of
-    one of them are too many to enumerate.
+    Where one of them is sampled all are: a search is on samples or is not.
+
+    **Raises:** `InputError` where an option names no pair or does not go with others.
     """
     problem = space.problem
-    for pair in problem.pairs:
-        check_observations(pair, needed=space.needs_observations)
+    for pair in problem.pairs if space.needs_observations else ():
+        refuse_other_observer(pair)
     columns = {OWN: 0} | {one.name: 1 + number for number, one in enumerate(problem.pairs)}
     hidden = hidden_names(problem.pairs, options.hide)
     least = () if hidden == (OWN,) else tuple(Wanted(columns[name], 1.0, 0.0) for name in hidden)
@@ -135,16 +166,17 @@ def make_pair_task(space: Space, options: SolveOptions, own: Secrecy, time_limit
     terms = tuple((factor, columns[name]) for factor, name in hidden_terms(problem, options.task))
     found = PairTask((), bounds, terms, least)
     if not found:
-        return found
+        return own, found
     _check(found, options, own)
     used = {one.column for one in (*least, *bounds)} | {column for _, column in terms}
-    return replace(
-        found,
-        secrecies=tuple(
-            _secrecy(space, pair.name, options, time_limit) if columns[pair.name] in used else None
-            for pair in problem.pairs
-        ),
-    )
+    asked = [pair if columns[pair.name] in used else None for pair in problem.pairs]
+    if own.kind == "exact":
+        exact = [None if pair is None else _exact_column(space, pair, options, time_limit) for pair in asked]
+        if all(pair is None or one is not None for pair, one in zip(asked, exact, strict=True)):
+            return own, replace(found, secrecies=tuple(exact))
+        own = make_sampled(space, "entropy", options.sequences, options.seed, _TOGETHER, team)
+    sampled = (None if pair is None else sampled_column(space, pair, options, team) for pair in asked)
+    return own, replace(found, secrecies=tuple(sampled))
 
 
 def _check(found: PairTask, options: SolveOptions, own: Secrecy) -> None:
@@ -156,21 +188,30 @@ def _check(found: PairTask, options: SolveOptions, own: Secrecy) -> None:
         raise InputError(
             "hide", ["min_opacity keeps the bits of the problem's own pair, and hide maximises others: use one"]
         )
-    _check_exact(own, OWN)
+    if own.kind == "bracket":
+        raise InputError("evaluation", ["'bracket' is not available with pairs: use 'exact' or 'sampled'"])
 
 
-def _secrecy(space: Space, name: str, options: SolveOptions, time_limit: float | None) -> Secrecy:
-    alone, belief = make_space(space.problem.pair(name), options.memory), find_pair(name, space.problem.pairs).belief
-    if belief is not None:
-        return LossSecrecy(alone, belief)
-    found = make_secrecy(alone, "entropy", options.evaluation, time_limit=time_limit)
-    _check_exact(found, name)
-    return found
+def _exact_column(space: Space, pair: Pair, options: SolveOptions, time_limit: float | None) -> Secrecy | None:
+    """How one pair is evaluated on all sequences; None where these are too many.
+
+    **Raises:** `TooLargeError` where they are, and exact values were asked for.
+    """
+    alone = make_space(space.problem.pair(pair.name), options.memory)
+    try:
+        if pair.belief is not None:
+            return LossSecrecy(alone, pair.belief)
+        found = make_secrecy(alone, "entropy", options.evaluation, time_limit=time_limit)
+    except TooLargeError as error:
+        if options.evaluation == "exact":
+            raise TooLargeError(f"pair {pair.name!r}: {error}") from error
+        return None
+    return found if found.kind == "exact" else None
 
 
-def _check_exact(secrecy: Secrecy, name: str) -> None:
-    if secrecy.kind != "exact":
-        raise TooLargeError(
-            f"pair {name!r}: a search with bounds on pairs, terms H(pair) or hide evaluates all sequences exactly, and this one"
-            f" would take {secrecy.reason}: shorten the horizon, or set evaluation='exact'"
-        )
+def sampled_column(space: Space, pair: Pair, options: SolveOptions, team: Team = ALONE) -> SampleSecrecy:
+    """How one pair of a problem is evaluated on drawn sequences, by the policies of a class."""
+    alone = make_space(space.problem.pair(pair.name), options.memory)
+    if pair.belief is not None:
+        return SampledLoss(alone, pair.belief, options.sequences, options.seed, _TOGETHER, team)
+    return make_sampled(alone, "entropy", options.sequences, options.seed, _TOGETHER, team)

@@ -24,10 +24,10 @@ from ..engine.sampling import draw_runs
 from ..policy.tables import softmax_pull_back
 from .ascent import best_known, repair
 from .options import Optimizer, SolveOptions
+from .sampled_values import make_sampled
 from .soft_starts import soft_starts
 from .starts import logits
 from .task import Task, Values
-from .values import SampleSecrecy
 
 # The steps where none are given. η of the plain step grows with the rows of the policy's table, among which the gradient is
 # shared out: 10.8 for the 36 states of the paper, whose problems begin to oscillate at about 50. Optax's optimizers set
@@ -182,7 +182,7 @@ class PrimalDual:
     def _sampled(self, table: np.ndarray, iteration: int) -> Values:
         """Opacity, returns and their gradients from fresh runs, a stream of random numbers for each iteration."""
         task, space, sequences = self.task, self.task.space, self._options.sequences
-        secrecy = SampleSecrecy(
+        secrecy = make_sampled(
             space, self._options.objective, sequences, _stream(self._options.seed, iteration), "", task.team
         )
         bits, slope = secrecy(table[None], task.clock)

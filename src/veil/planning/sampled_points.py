@@ -3,7 +3,9 @@
 Bits are estimated on sequences drawn for the purpose; the return and the further constraints are exact.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -11,12 +13,19 @@ from jaxtyping import Float, Int
 from ..common.clock import Clock
 from ..policy.tables import softmax_pull_back
 from .options import SolveOptions
+from .pair_terms import PairBits
+from .sampled_values import Estimate, SampleSecrecy
 from .soft_starts import terminal_values
 from .starts import LEAST_SHARE, logits
 from .task import Task
-from .values import SampleSecrecy
+
+R = TypeVar("R")
 
 LOWEST = -40.0  # logits below the largest by this much are zero but for rounding
+_SECANTS, _BEYOND = (
+    3,
+    0.03,
+)  # so many that all fall short are followed by steps of this share of the rest, or longer ones
 _MARGIN = 1e-9  # slack that a candidate keeps, so that sums in another order keep the threshold too
 
 
@@ -39,7 +48,12 @@ class SampledPoints:
     def __init__(self, task: Task, safe: Float[np.ndarray, "T C A"], options: SolveOptions):
         assert isinstance(task.secrecy, SampleSecrecy)
         self.task, self._secrecy, self._safe, self._options = task, task.secrecy, safe, options
-        space = task.space
+        space, columns = task.space, [task.secrecy, *task.pairs.sampled]
+        self._evaluated = [one for one in columns if one is not None]
+        raised = [columns[number] for number in task.pairs.raised]
+        self._raised = [one.space for one in raised if one is not None]
+        hidden = [columns[one.column] for one in task.pairs.least] or [task.secrecy]
+        self._most_bits = min(one.most_bits for one in hidden if one is not None)
         self._rows: Int[np.ndarray, " R"] = space.layers.rows(space.shape[0])
         self._open = space.available[self._rows % space.shape[1]]
         self._base = np.ascontiguousarray(safe)
@@ -69,21 +83,36 @@ class SampledPoints:
     def _evaluate(self, table: np.ndarray, sequences: int, seed: int) -> tuple[Point, np.ndarray, np.ndarray]:
         """A point, with the gradients of its score and of its slacks in the rows that can be used."""
         task = self.task
-        estimate, slope = self._secrecy.fresh(table, sequences, seed, task.clock)
-        secrecy_slope = self._used(slope)
+        columns = self._columns(lambda one: one.fresh(table, sequences, seed, task.clock))
+        estimates, slopes = [one for one, _ in columns], [self._used(slope)[None] for _, slope in columns]
         returns, slack, slack_slope = self._constraints(table)
         more, more_slope = self._further(table)
         earned, earned_slope = (one[0] for one in task.earned(more[None], more_slope[None]))
-        score = task.score(np.array(estimate.bits), np.array(returns), earned)
+        pairs = self._pair_bits(estimates, slopes, 1.0)
+        hidden, hidden_slope = np.array(estimates[0].bits), slopes[0][0]
+        if task.pairs.least:
+            hidden, hidden_slope = pairs.least[0], pairs.least_slope[0]
+        earned, earned_slope = earned + pairs.earned[0], earned_slope + pairs.earned_slope[0]
+        score = task.score(hidden, np.array(returns), earned)
         return_slope = slack_slope[0] * task.unit if task.is_return_maximised else np.zeros(0)
-        score_slope = task.score(secrecy_slope, return_slope, earned_slope)
+        score_slope = task.score(hidden_slope, return_slope, earned_slope)
         if task.is_return_maximised:
             slack, slack_slope = slack[:0], slack_slope[:0]
+        kept, kept_slope = np.zeros(0), slopes[0][:0]
         if task.min_opacity is not None:
-            slack = np.concatenate([[estimate.bits - estimate.std_error - task.bits_kept], slack])
-            slack_slope = np.concatenate([secrecy_slope[None], slack_slope])
-        point = Point(estimate.bits, returns, float(score), np.concatenate([slack, more]))
-        return point, score_slope, np.concatenate([slack_slope, more_slope])
+            kept, kept_slope = np.array([estimates[0].bits - estimates[0].std_error - task.bits_kept]), slopes[0]
+        point = Point(estimates[0].bits, returns, float(score), np.concatenate([pairs.slack[0], kept, slack, more]))
+        return point, score_slope, np.concatenate([pairs.slack_slope[0], kept_slope, slack_slope, more_slope])
+
+    def _columns(self, ask: Callable[[SampleSecrecy], R]) -> list[R]:
+        """What each pair is found to hide, the problem's own first; its own again where a pair does not count."""
+        own = ask(self._secrecy)
+        return [own, *(own if one is None else ask(one) for one in self.task.pairs.sampled)]
+
+    def _pair_bits(self, estimates: list[Estimate], slopes: list[np.ndarray], errors: float) -> PairBits:
+        """What the pairs add to a point; their bounds are kept by so many standard errors."""
+        bits = [np.array([one.bits]) for one in estimates]
+        return self.task.pairs.joined(bits, slopes, [errors * one.std_error for one in estimates])
 
     def _used(self, slope: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "R A"]:
         return slope.reshape(-1, slope.shape[2])[self._rows]
@@ -130,11 +159,17 @@ class SampledPoints:
         returns, slack = self._returns(table)
         if np.any(slack < 0):
             return -np.inf
-        bits = self._secrecy.estimate(table, sequences, self._options.seed + 1, self._checking_clock())
+        seed, clock = self._options.seed + 1, self._checking_clock()
+        estimates = self._columns(lambda one: one.estimate(table, sequences, seed, clock))
+        bits = estimates[0]
         if task.min_opacity is not None and bits.bits - 2 * bits.std_error < task.bits_kept:
             return -np.inf
-        earned = task.earned(slack[None], np.zeros((1, len(slack), 0)))[0][0]
-        return float(task.score(np.array(bits.bits), np.array(returns), earned))
+        pairs = self._pair_bits(estimates, [np.zeros((1, 0))] * len(estimates), 2.0)
+        if np.any(pairs.slack < 0):
+            return -np.inf
+        earned = task.earned(slack[None], np.zeros((1, len(slack), 0)))[0][0] + pairs.earned[0]
+        hidden = pairs.least[0] if task.pairs.least else np.array(bits.bits)
+        return float(task.score(hidden, np.array(returns), earned))
 
     def _steeper(self, table: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "T C A"]:
         """The table with the action in each row that raises the slacks below 0 fastest, in total, instead."""
@@ -153,9 +188,10 @@ class SampledPoints:
     def _mended(
         self, table: Float[np.ndarray, "T C A"], towards: Float[np.ndarray, "T C A"] | None = None
     ) -> Float[np.ndarray, "T C A"]:
-        """The table with the least share of the safe one, or of another, that makes its return suffice, by a few secants.
+        """The table with about the least share of the safe one, or of another, that makes its return suffice.
 
-        It is the safe one where no share of the other suffices.
+        It is found by a few secants; where these fall short, as they do where the return curves upward, by longer steps. It is
+        the safe one where no share of the other suffices.
         """
         if self.task.min_opacity is not None or self.task.num_constraints == 0:
             return table
@@ -167,8 +203,11 @@ class SampledPoints:
         low, at_low, high, at_high = 0.0, slack(0.0), 1.0, slack(1.0)
         if at_low >= 0 or at_high < 0:
             return table if at_low >= 0 else self._safe
-        for _ in range(6):
-            share = low + min(0.95, 1.05 * at_low / (at_low - at_high)) * (high - low)
+        for number in range(6):
+            part = 1.05 * at_low / (at_low - at_high)
+            if number >= _SECANTS and high == 1.0:
+                part = max(2 * part, _BEYOND)
+            share = low + min(0.95, part) * (high - low)
             found = slack(share)
             if found >= 0:
                 high, at_high = share, found

@@ -16,11 +16,10 @@ from ..common.settings import settings
 from ..common.workers import Team, team_of
 from ..engine.feasibility import check_constraints
 from ..measure.evaluate import expected_return
-from ..measure.result import Opacity
 from ..policy.policy import Policy
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
-from .answer import CLOSING_SECONDS, best_candidate, in_class, is_feasible, make_answer, unsearched
+from .answer import CLOSING_SECONDS, Bits, best_candidate, in_class, is_feasible, make_answer, unsearched
 from .ascent import make_ascent
 from .checkpoint import Checkpoint, read_checkpoint
 from .device_plan import chosen_plan, memory_errors
@@ -38,6 +37,7 @@ from .terms import terms_of
 from .values import make_secrecy
 
 _SHARE_OF_SMALLER = 0.2  # of the time that is left, for each smaller class
+_SHARE_OF_KEPT = 0.25  # of the time that is left, for a first table that keeps bits, on samples
 _CLASS = "class."  # begins the names of the arrays of a checkpoint that are about the classes
 
 Start = Callable[[Task, Float[np.ndarray, "T C A"], SolveOptions], Iteration[S]]
@@ -85,7 +85,7 @@ def _search_classes(problem: Problem, space: Space, options: SolveOptions, make:
             if state is None:
                 return in_class(space, unsearched(task, safe, part, clock, status))
             found = make_answer(task, method, state, status, part, clock, before.past)
-            if not found.feasible and task.threshold is not None and _reaches(task, safe, found.opacity):
+            if not found.feasible and task.threshold is not None and _reaches(task, safe, found):
                 # Where the threshold is the largest return, evaluated returns do not tell who reaches it: this table does.
                 found = unsearched(task, safe, replace(part, start=None), clock, status)
             return in_class(space, found)
@@ -123,6 +123,7 @@ def _make_task(problem: Problem, options: SolveOptions, clock: Clock) -> tuple[T
         time_limit=limit,
         team=team,
     )
+    secrecy, pairs = make_pair_task(space, options, secrecy, limit, team)
     task = make_task(
         space,
         goal=options.goal,
@@ -131,7 +132,7 @@ def _make_task(problem: Problem, options: SolveOptions, clock: Clock) -> tuple[T
         min_opacity=options.min_opacity,
         terms=terms_of(problem, options.task),
         secrecy=secrecy,
-        pairs=make_pair_task(space, options, secrecy, limit),
+        pairs=pairs,
         team=team,
     )
     safe = richest_table(space, clock)
@@ -220,10 +221,11 @@ def within_reach(task: Task, safe: np.ndarray) -> Task:
     return replace(task, aim=reached) if within else task
 
 
-def _reaches(task: Task, safe: Float[np.ndarray, "T C A"], hidden: Opacity) -> bool:
-    """Whether the table of largest return meets every constraint."""
+def _reaches(task: Task, safe: Float[np.ndarray, "T C A"], found: Solution) -> bool:
+    """Whether the table of largest return meets every constraint, where none of them is on the bits of pairs."""
     policy = task.space.policy(safe)
-    return is_feasible(task, safe, policy, hidden, expected_return(task.space.problem, policy))
+    earned = expected_return(task.space.problem, policy)
+    return not task.pairs.bounds and is_feasible(task, safe, policy, Bits(found.opacity), earned)
 
 
 def _is_hopeless(task: Task, safe: np.ndarray) -> bool:
@@ -264,14 +266,31 @@ def _most_hidden(task: Task, safe: np.ndarray, options: SolveOptions) -> Float[n
     if task.pairs.bounds:
         kept = [] if task.min_opacity is None else [Wanted(0, 1.0, task.bits_kept)]
         free = replace(free, pairs=task.pairs.inward(kept))
-    method = make_ascent(free, safe, options)
-    state = method.begin()
-    while not method.is_done(state) and task.clock.allows(state.iteration):
-        if np.all(task.slacks(state.best[None]) >= 0):
-            break
-        state = method.advance(state)
     uniform = task.space.softmax(np.zeros(task.space.shape))
-    return np.stack([uniform, *method.candidates(state)])
+    if task.secrecy.kind == "sampled":
+        free = replace(free, clock=free.clock.share(_SHARE_OF_KEPT))
+        with contextlib.suppress(OutOfTime):  # the search that comes after can do without
+            return np.stack([uniform, _first_kept(task, make_ascent(free, safe, options)).best])
+        return uniform[None]
+    method = make_ascent(free, safe, options)
+    return np.stack([uniform, *method.candidates(_first_kept(task, method))])
+
+
+def _first_kept(task: Task, method: Iteration[S]) -> S:
+    """The first state whose best table meets all constraints of a task, or the last one."""
+    state, seen = method.begin(), None
+    while not method.is_done(state) and task.clock.allows(state.iteration):
+        if state.best is not seen:
+            seen = state.best
+            if np.all(task.slacks(seen[None]) >= 0):
+                break
+        try:
+            state = method.advance(state)
+        except OutOfTime:
+            if task.secrecy.kind == "sampled":
+                break
+            raise
+    return state
 
 
 def _run(

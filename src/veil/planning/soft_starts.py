@@ -81,7 +81,7 @@ def soft_starts(task: Task, clock: Clock, avoided: Avoided | None = None) -> Ite
     wishes = _Wishes(
         max(_LEAST_WEIGHT, weight), np.zeros(hidden.num_values), np.zeros((hidden.horizon + 1, hidden.num_events))
     )
-    alike = hidden.num_values <= _MOST_VALUES
+    alike = 1 < hidden.num_values <= _MOST_VALUES  # of one value, as with whole paths, no event tells anything
     for factor in FACTORS if alike else (0.0,):
         best, uncertain = _starts_of(task, wishes, factor, clock, avoided)
         wishes = best.wishes

@@ -12,6 +12,7 @@ from ..common.rounding import lower_text, upper_text
 from ..common.text import aligned
 from ..common.values import Value
 from ..common.writers import writer
+from ..game.records import RecordsResult
 from ..game.refine import SolvedGame
 from ..measure.constrained import ConstraintValue
 from ..measure.pairs import PairValue
@@ -98,8 +99,8 @@ class Solution(Value):
     - `stationarity_bits`: what the best first-order change of the policy promises; near 0 at a local optimum.
     - `history`, `iterations`, `seconds`, `method`, `goal`, `objective`, `seed`, `settings`.
     - `certificate`: the proof that comes with the answer; `certificate_note`: why there is none.
-    - `task`: the sum that was maximised beside the objective or under `min_opacity`, as text, and `task_value`, its exact
-      value; empty and NaN where there was none.
+    - `task`: the sum that was maximised beside the objective or under `min_opacity`, as text, and `task_value`, its
+      value, exact but for bits in it that are sampled; empty and NaN where there was none.
     - `upper_bits`: the upper bound over all policies with this return, where the method proves one; `proof`: the game that
       proves it, for `certify`.
     - `problem`: what was solved; None where the solution was not made by `veil.solve`.
@@ -134,7 +135,7 @@ class Solution(Value):
     hide: str = "own"
     task: str = ""
     task_value: float = float("nan")
-    proof: SolvedGame | None = field(default=None, repr=False)
+    proof: SolvedGame | RecordsResult | None = field(default=None, repr=False)
     problem: Problem | None = field(default=None, repr=False)
 
     def summary(self) -> str:

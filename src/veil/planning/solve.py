@@ -8,9 +8,7 @@ from ..common.errors import InputError, VeilError
 from ..common.settings import checked, settings, takes
 from ..common.workers import team_of
 from ..measure.constrained import ConstraintValue, further_constraints
-from ..measure.evaluate import opacity
 from ..measure.pairs import PairValue, pair_values
-from ..policy.policy import Policy
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from ..proof.certify import certify
@@ -23,6 +21,7 @@ from .terms import hidden_terms, terms_of, with_task
 # The part of a time limit that is kept for the proof, and what it may take where nothing is said.
 _SHARE_OF_PROOF = 0.25
 _PROOF_SECONDS = 20.0
+_PAIR_SECONDS = 1.0  # at least, in which pairs that a method did not measure are
 
 
 @takes(SolveOptions)
@@ -64,9 +63,10 @@ def solve(problem: Problem, options: SolveOptions) -> Solution:
     solution = replace(solution, problem=problem)
     if options.min_opacity is not None and solution.threshold is not None:  # multipliers are then no bits
         solution = replace(solution, price_bits=float("nan"), further_prices=())
-    solution = _with_constraints(problem, _with_pairs(problem, replace(solution, hide=options.hide)))
+    left = None if limit is None else max(clock.left - limit * (1 - share), _PAIR_SECONDS)
+    solution = _with_constraints(problem, _with_pairs(problem, replace(solution, hide=options.hide), left))
     if options.task is not None:
-        solution = replace(solution, task=options.task, task_value=task_value(asked, solution.policy, options.task))
+        solution = replace(solution, task=options.task, task_value=task_value(asked, solution, options.task))
     if not options.certificate:
         return replace(solution, certificate_note="it was not asked for")
     return _with_proof(problem, solution, options, min(_proof_seconds(solution, options), clock.left))
@@ -95,9 +95,11 @@ def _with_constraints(problem: Problem, solution: Solution) -> Solution:
     return replace(solution, feasible=False, status=Status.INFEASIBLE, detail=detail)
 
 
-def _with_pairs(problem: Problem, solution: Solution) -> Solution:
-    """The answer with what is hidden in each pair, and the price of its bounds."""
-    values, prices = pair_values(problem, solution.policy, seed=solution.seed), list(solution.pair_prices)
+def _with_pairs(problem: Problem, solution: Solution, time_limit: float | None) -> Solution:
+    """The answer with what is hidden in each pair, measured where the method did not, and the price of its bounds."""
+    values, prices = solution.pairs, list(solution.pair_prices)
+    if not values:
+        values = pair_values(problem, solution.policy, seed=solution.seed, time_limit=time_limit)
     found: list[PairValue] = []
     for pair, value in zip(problem.pairs, values, strict=True):
         own = [prices.pop(0) for sign, bits in pair.bounds if (sign < 0 or bits > 0) and prices]
@@ -105,10 +107,10 @@ def _with_pairs(problem: Problem, solution: Solution) -> Solution:
     return replace(solution, pairs=tuple(found))
 
 
-def task_value(problem: Problem, policy: Policy, task: str) -> float:
-    """The sum that a task names, under a policy of a problem that `with_task` made; exact."""
-    values = further_constraints(problem, policy)
-    hidden = {one.name: one.bits for one in pair_values(problem, policy)} | {OWN: opacity(problem, policy).bits}
+def task_value(problem: Problem, solution: Solution, task: str) -> float:
+    """The sum that a task names, of an answer to a problem that `with_task` made; its bits are those of the answer."""
+    values = further_constraints(problem, solution.policy)
+    hidden = {one.name: one.bits for one in solution.pairs} | {OWN: solution.opacity.bits}
     total = sum(factor * values[place].value for factor, place in terms_of(problem, task))
     return total + sum(factor * hidden[name] for factor, name in hidden_terms(problem, task))
 

@@ -11,21 +11,20 @@ nothing better while much of a time limit is left, the search begins again at st
 import contextlib
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from ..common.clock import OutOfTime, Progress
-from ..common.logs import log2_of_count
+from ..common.clock import Clock, OutOfTime, Progress
 from .avoided import Avoided, nothing_avoided
 from .options import SolveOptions
 from .sampled_points import Point, SampledPoints
 from .soft_starts import FACTORS, soft_starts
 from .stochastic_state import DECAYS, Moved, Pace, State
-from .task import Task
+from .task import Task, possible_multipliers
 
 ITERATIONS = 5000
 """The most iterations where no number is asked for; a search ends earlier where its checks find nothing better."""
@@ -52,6 +51,7 @@ _LOST_BITS = 5e-3  # below the best answer by more, a search goes back to it
 # answer is within so many bits of the most that can be hidden.
 _RISING_BITS, _RISING_SHARE = 5e-3, 0.25
 _RESTARTED, _MOST_RESTARTS, _SHARES_OF_RESTARTS, _NEAR_MOST_BITS = 2, 3, (0.15, 0.6), 0.02
+_STARTS_OF_PAIR = 2  # for each pair after the first of which more bits are wanted
 _SHARE_OF_CLOSING = 0.06  # of a time limit, for the last candidate and its estimate
 # Seconds for each transition and sequence of a gradient, and for each decision (measured: 3.6e-9 to 3.8e-9, 2e-4).
 _PER_ENTRY, _PER_STEP = 4e-9, 4e-4
@@ -75,9 +75,11 @@ class StochasticAscent(SampledPoints):
         self._most_starts, self._share_of_checks, self._lost_bits = 10**9, _SHARE_OF_CHECKS, _LOST_BITS
         self._length = ITERATIONS if options.iterations is None else options.iterations
 
-        per_sequence = _PER_ENTRY * space.layers.num_entries
+        per_sequence = _PER_ENTRY * sum(one.space.layers.num_entries for one in self._evaluated)
         self._first_batch = self._batch_of(per_sequence, _LEAST_BATCH)
-        self._seconds = per_sequence * self._first_batch + _PER_STEP * space.hidden.horizon  # of one gradient, forecast
+        self._seconds = per_sequence * self._first_batch + _PER_STEP * space.hidden.horizon * len(
+            self._evaluated
+        )  # of one gradient
 
     @staticmethod
     def _batch_of(seconds: float, least: int) -> int:
@@ -114,7 +116,7 @@ class StochasticAscent(SampledPoints):
         return np.array([[0.0, task.sign * score, returns, 0.0, 0.0, task.clock.spent]])
 
     def _first_state(self, theta: list[Any], best: Float[np.ndarray, "T C A"], score: float) -> State:
-        count = self.task.num_constraints
+        first = self._pull(np.zeros(self.task.num_constraints), np.zeros(self.task.num_constraints))
         return State(
             iteration=0,
             begun=0,
@@ -128,11 +130,11 @@ class StochasticAscent(SampledPoints):
             mean=[0 * one for one in theta],
             square=[0 * one for one in theta],
             average=theta,
-            multiplier=np.zeros((len(theta), count)),
+            multiplier=np.tile(first, (len(theta), 1)),
             worth=np.zeros(len(theta)),
             best=best,
             best_score=score,
-            best_multiplier=np.zeros(count),
+            best_multiplier=first,
             restarts=0,
             exploring=0,
             lacking=np.inf,
@@ -143,17 +145,32 @@ class StochasticAscent(SampledPoints):
 
     def _starts(self, given: list[np.ndarray]) -> list[np.ndarray]:
         """The tables given, then soft ones, as far as their share of the time goes; the safe one where there is no other."""
-        count = min(self._options.starts or len(FACTORS) + len(given), self._most_starts)
+        if self.task.pairs.has_friends:  # soft starts hide from all
+            given = [*given, self._safe]
+        usual = len(FACTORS) + _STARTS_OF_PAIR * (len(self._raised) - 1)
+        count = min(self._options.starts or usual + len(given), self._most_starts)
         return given[:count] + self._soft_starts(count - len(given)) or [self._safe]
 
     def _soft_starts(self, count: int, avoided: Avoided | None = None) -> list[np.ndarray]:
         """So many, or fewer where their share of the time runs out."""
         result, clock = [], self.task.clock.share(_SHARE_OF_STARTS)
         with contextlib.suppress(OutOfTime):
-            for table in itertools.islice(soft_starts(self.task, clock, avoided), max(0, count)):
+            for table in itertools.islice(self._soft_tables(clock, avoided), max(0, count)):
                 result.append(table)
         self._seconds_of_start = clock.spent / max(1, len(result))
         return result
+
+    def _soft_tables(self, clock: Clock, avoided: Avoided | None) -> Iterator[np.ndarray]:
+        """Soft starts for each pair of which more bits are wanted, in turn; with `avoided` for the problem's own."""
+        tasks = [replace(self.task, space=space) for space in self._raised] if avoided is None else [self.task]
+        waiting = [soft_starts(task, clock, avoided) for task in tasks]
+        while waiting:
+            for source in list(waiting):
+                table = next(source, None)
+                if table is None:
+                    waiting.remove(source)
+                else:
+                    yield table
 
     def _round(self, starts: int) -> int:
         """Iterations of the first round, so that all rounds take their share of the time."""
@@ -186,7 +203,7 @@ class StochasticAscent(SampledPoints):
         """One start after a step."""
         table, theta = self._table(state.theta[number]), state.theta[number]
         point, score_slope, slack_slope = self._evaluate(table, state.batch, self._seed(pace, number))
-        pull = np.maximum(0.0, state.multiplier[number] - PENALTY * point.slack)
+        pull = self._pull(state.multiplier[number], PENALTY * point.slack)
         slope = score_slope + np.einsum("k,kra->ra", pull, slack_slope)
         gradient = self._pull_back(theta, table, slope)
         moments = state.mean[number], state.square[number]
@@ -217,10 +234,14 @@ class StochasticAscent(SampledPoints):
     def _priced(self, state: State, number: int, point: Point) -> tuple[Float[np.ndarray, " K"], float]:
         """The multipliers after a step, and what the start is worth, smoothed over iterations."""
         before = state.multiplier[number]
-        multiplier = np.maximum(0.0, before - _MULTIPLIER_SHARE * PENALTY * point.slack)
-        pull = np.maximum(0.0, before - PENALTY * point.slack)
+        multiplier = self._pull(before, _MULTIPLIER_SHARE * PENALTY * point.slack)
+        pull = self._pull(before, PENALTY * point.slack)
         worth = point.score + float(np.minimum(point.slack, 0.0) @ (1 + 2 * pull))
         return multiplier, worth if state.iteration == state.begun else 0.7 * state.worth[number] + 0.3 * worth
+
+    def _pull(self, multiplier: Float[np.ndarray, " K"], charge: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"]:
+        """The possible multipliers nearest to those less a charge."""
+        return possible_multipliers((multiplier - charge)[None], len(self.task.pairs.least))[0]
 
     def _louder(self, state: State) -> State:
         """The batch doubled where noise has taken over; the next check comes after as many sequences as before."""
@@ -293,7 +314,7 @@ class StochasticAscent(SampledPoints):
         is_noisy = state.exploring or state.batch > self._first_batch
         if state.restarts >= self._most_restarts or not is_noisy:
             return False
-        most = log2_of_count(task.space.hidden.num_values) if task.sign > 0 else 0.0
+        most = self._most_bits if task.sign > 0 else 0.0
         needed = _RESTARTED * (self._seconds_of_start + _ROUND * self._seconds)
         near = not task.has_terms and state.best_score > most - _NEAR_MOST_BITS
         first, last = (share * clock.time_limit for share in _SHARES_OF_RESTARTS)

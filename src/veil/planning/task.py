@@ -45,11 +45,7 @@ class Values:
 
     def pulls(self, multiplier: Float[np.ndarray, "B K"], penalty: float) -> Float[np.ndarray, "B K"]:
         """The multipliers that the augmented Lagrangian takes over: `max(0, μ − ρ s)`, or the weights nearest to `μ − ρ s`."""
-        moved = multiplier - penalty * self.slack
-        found = np.maximum(0.0, moved)
-        if self.num_least:
-            found[:, : self.num_least] = nearest_weights(moved[:, : self.num_least])
-        return found
+        return possible_multipliers(multiplier - penalty * self.slack, self.num_least)
 
     def merit(self, multiplier: Float[np.ndarray, "B K"], penalty: float) -> Float[np.ndarray, " B"]:
         """The augmented Lagrangian: `score + min_p Σ_k p_k s_k + (p_k − μ_k)² / 2ρ` over possible multipliers p."""
@@ -81,6 +77,14 @@ class Values:
 
 
 _ARRAYS = ("score", "score_slope", "slack", "slack_slope", "secrecy", "returns")
+
+
+def possible_multipliers(moved: Float[np.ndarray, "B K"], num_least: int) -> Float[np.ndarray, "B K"]:
+    """The nearest possible multipliers: 0 or more, the first `num_least` weights that sum to one."""
+    found = np.maximum(0.0, moved)
+    if num_least:
+        found[:, :num_least] = nearest_weights(moved[:, :num_least])
+    return found
 
 
 def nearest_weights(points: Float[np.ndarray, "B n"]) -> Float[np.ndarray, "B n"]:

@@ -3,7 +3,7 @@
 import math
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -11,11 +11,10 @@ from jaxtyping import Float
 
 from ..common.clock import UNLIMITED, Clock, OutOfTime
 from ..common.errors import InputError, TooLargeError
-from ..common.logs import entropy_bits, log2_or_zero, surprisal_bits
+from ..common.logs import log2_or_zero, surprisal_bits
 from ..common.workers import ALONE, Team
 from ..engine.batch import BatchTree
 from ..engine.chain import Chain
-from ..engine.device import on_accelerator
 from ..engine.joint import DEFAULT_MEMORY, JointWalk, Walk
 from ..engine.size import TreeSize, tree_size
 from ..engine.sparse_walk import SparseWalk
@@ -24,11 +23,11 @@ from ..measure.bracket import end_gradient
 from ..measure.evaluate import opacity
 from ..measure.exact import COUNTED_STATES, Budget, refuse_if_too_large, try_sparse
 from ..measure.result import Opacity
-from ..measure.sampled import opacity_of_posteriors, sampled_gradient
-from .layers import Layers
+from ..measure.sampled import opacity_of_posteriors
 from .options import Evaluation, Objective
 from .path_values import make_path_secrecy
 from .policy_class import Space, any_table
+from .sampled_values import LANE, SampledPath, in_lanes, make_sampled
 
 # An exact ascent makes about this many gradients. `auto` enumerates all sequences where they are forecast to take at most
 # this many seconds, or the time limit where that is shorter; else it samples.
@@ -43,7 +42,6 @@ _WINDOW_SECONDS = 0.3
 _WINDOW_STATES = 2000
 _BATCH_NUMBERS = 2**24
 _ANSWER_SECONDS = 5.0  # forecast, up to which the answer of a sampled search is evaluated exactly
-_LANE = 64  # sequences of a large sample that are drawn together
 # The sharpness of the smooth maximum that stands for the best guess: within Z^(1/p) of it.
 SHARPNESS = 64.0
 
@@ -207,96 +205,6 @@ class WindowSecrecy:
         return values, slopes
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """A sampled value in bits, its standard error, and how many sequences it is from."""
-
-    bits: float
-    std_error: float
-    sequences: int
-
-
-class SampleSecrecy:
-    """A sample average. As a `Secrecy` it has common random numbers: the same draws for every table, so that they compare."""
-
-    kind, at_once = "sampled", 1
-
-    def __init__(self, space: Space, objective: Objective, sequences: int, seed: int, reason: str, team: Team = ALONE):
-        if space.hidden.path is not None:
-            raise InputError(
-                "secret", ["a whole path cannot be searched on samples: use gradients='exact', without features"]
-            )
-        self._space, self._sequences, self.seed, self._team = space, sequences, seed, team
-        self._objective: Objective = objective
-        self.reason = f"sampled sequences: {reason}"
-        hidden = space.hidden
-        entries = hidden.kernel.num_entries if hidden.kernel.is_sparse else hidden.num_states**2
-        self.cost_seconds = 3e-9 * hidden.horizon * sequences * entries
-
-    def __call__(self, tables: Slopes, clock: Clock) -> tuple[np.ndarray, Slopes]:
-        """See `Secrecy`."""
-        values, slopes = np.empty(len(tables)), np.empty(tables.shape)
-        for number, table in enumerate(tables):
-            clock.check()
-            found, slopes[number] = self.fresh(table, self._sequences, self.seed, clock)
-            values[number] = found.bits
-        return values, slopes
-
-    def fresh(
-        self, table: Float[np.ndarray, "T C A"], sequences: int, seed: int, clock: Clock
-    ) -> tuple[Estimate, Float[np.ndarray, "T C A"]]:
-        """The objective and its unbiased gradient from sequences of a seed of their own."""
-        space, chain = self._space, self._space.chain(table)
-        layers = space.layers if space.hidden.kernel.is_sparse and not on_accelerator(chain) else None
-        if isinstance(layers, Layers):
-            events = layers.draw(table, sequences, np.random.default_rng(seed))
-            posterior, slope = layers.gradient(table, events, _advantages, clock, self._team)
-            estimate = _estimate(posterior)
-        else:
-            found, slope = sampled_gradient(chain, sequences=sequences, seed=seed, clock=clock, workers=self._team)
-            estimate = Estimate(found.bits, found.std_error, sequences)
-        if self._objective != "leakage":
-            return estimate, slope
-        prior, prior_slope = _prior_slope(chain)
-        return replace(estimate, bits=estimate.bits - prior), slope - prior_slope
-
-    def estimate(self, table: Float[np.ndarray, "T C A"], sequences: int, seed: int, clock: Clock) -> Estimate:
-        """The objective alone."""
-        layers = self._space.layers
-        events = layers.draw(table, sequences, np.random.default_rng(seed))
-        if isinstance(layers, Layers):
-            found = _estimate(layers.posteriors(table, events, clock, self._team))
-        else:
-            found = _estimate(layers.posteriors(table, events, clock))
-        if self._objective != "leakage":
-            return found
-        return replace(found, bits=found.bits - float(entropy_bits(self._space.chain(table).prior)))
-
-
-def _advantages(posterior: Float[np.ndarray, "k Z"]) -> Float[np.ndarray, "k Z"]:
-    """The cotangents of the sampled gradient: `−log2 P(z|y) − b` over k, with b the mean entropy of the other sequences."""
-    bits, count = entropy_bits(posterior), len(posterior)
-    baseline = (bits.sum() - bits) / max(1, count - 1)
-    return np.where(posterior > 0, (-log2_or_zero(posterior) - baseline[:, None]) / count, 0.0)
-
-
-def _estimate(posterior: Float[np.ndarray, "k Z"]) -> Estimate:
-    bits = entropy_bits(posterior)
-    return Estimate(float(bits.mean()), float(bits.std(ddof=1) / len(bits) ** 0.5), len(bits))
-
-
-def _prior_slope(chain: Chain) -> tuple[float, np.ndarray]:
-    """`H(Z)` and its slope in the table, exact: the slope of the prior's entropy in `P(z)` is `−log2 P(z)`."""
-    hidden, prior = chain.hidden, chain.prior
-    value = hidden.label @ -log2_or_zero(prior)
-    result = np.zeros(chain.table.shape)
-    for time in range(hidden.split_time - 1, -1, -1):
-        ahead = (hidden.kernel.stacked @ value).reshape(hidden.num_states, -1)
-        np.add.at(result[0 if chain.stationary else time], hidden.cell, chain.occupancies[time][:, None] * ahead)
-        value = chain.pull(value, time)
-    return float(entropy_bits(prior)), result
-
-
 def make_secrecy(
     space: Space,
     objective: Objective = "entropy",
@@ -312,11 +220,12 @@ def make_secrecy(
     **Raises:** `InputError` where the evaluation asked for cannot serve the objective; `TooLargeError` where `"exact"`
     would take more than five minutes a gradient.
     """
+    fits = _exact_seconds(objective, time_limit)
     if space.hidden.path is not None:
-        return make_path_secrecy(space, objective, evaluation)
+        sample = partial(make_sampled, space, objective, sequences, seed, team=team)
+        return make_path_secrecy(space, objective, evaluation, sample, fits, time_limit)
     hidden, chain = space.hidden, space.chain(any_table(space))
     enumerates = evaluation in ("auto", "exact")
-    fits = _exact_seconds(objective, time_limit)
     if enumerates and hidden.num_states > (_COUNTED_STATES if evaluation == "auto" else COUNTED_STATES):
         limit, begin = fits if evaluation == "auto" else _MOST_SECONDS, Clock()
         # The prior of a large chain takes seconds, and only a leakage depends on it.
@@ -356,7 +265,7 @@ def make_secrecy(
             "too many to enumerate" if math.isinf(seconds) else f"an exact gradient is forecast to take {seconds:.2g} s"
         )
         why = f"{cost}, and exact ascent is used up to {fits:.2g} s"
-    return SampleSecrecy(space, objective, sequences, seed, why, team)
+    return make_sampled(space, objective, sequences, seed, why, team)
 
 
 def _counted(chain: Chain, time_limit: float | None) -> TreeSize | None:
@@ -409,10 +318,11 @@ def sampled_answer(
     forecast = size.seconds(chain, gradient=False) if size is not None and size.exact else math.inf
     if forecast <= min(_ANSWER_SECONDS, 0.5 * seconds):
         return opacity(space.problem, space.policy(table), "exact")
-    generator, clock = np.random.default_rng([seed, 1]), Clock(0.8 * seconds)
-    parts: list[np.ndarray] = []
-    lane = min(sequences, _LANE if space.on_device is None else space.on_device.chunk)
-    while not parts or (sum(map(len, parts)) < sequences and clock.left > clock.spent / len(parts)):
-        events = space.layers.draw(table, lane, generator)
-        parts.append(space.layers.posteriors(table, events))
-    return opacity_of_posteriors(space.layers.prior(table), np.concatenate(parts))
+    if hidden.path is not None:
+        return SampledPath(space, "entropy", sequences, seed, "").answer(table, sequences, seconds)
+    lane = LANE if space.on_device is None else space.on_device.chunk
+    found = in_lanes(
+        lambda count, generator: space.layers.posteriors(table, space.layers.draw(table, count, generator)),
+        sequences, lane, seed, seconds,
+    )  # fmt: skip
+    return opacity_of_posteriors(space.layers.prior(table), found)

@@ -1,0 +1,102 @@
+"""The game against the observers of several pairs: what it covers, and its answer as a policy on what all of them see."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ..common.checks import Defects
+from ..common.clock import Clock
+from ..common.errors import InputError
+from ..engine.return_range import max_return
+from ..engine.return_range import threshold as wanted_return
+from ..game.records import RecordsResult, solve_records_game
+from ..measure.evaluate import opacity
+from ..policy.history import HistoryPolicy
+from ..problem.apart import alike, apart
+from ..problem.pairs import OWN, find_pair
+from ..problem.problem import Problem
+from ..problem.return_rounding import return_rounding
+from .solution import Solution
+
+# Of the tree, 12 bytes for each move: its policy is measured in each pair and then proven, at some microseconds for each move.
+_MOST_BYTES, _BYTES_A_SECOND = 2**29, 2**21
+_REMEDY = "use method='ascent', whose certificate bounds all policies, or leave the pair out"
+
+
+def played_pairs(problem: Problem, hide: tuple[str, ...]) -> tuple[str, ...]:
+    """The pairs of the game: those that are hidden, then those that must keep bits.
+
+    **Raises:** `InputError` where there is no game of them, or what its policy hides in another pair could not be told.
+    """
+    names = (*hide, *(one.name for one in problem.pairs if one.min and one.name not in hide))
+    defects, known = Defects("method='game'"), alike(problem, names)
+    for name in (*names, *(one.name for one in problem.pairs if one.name not in names)):
+        part = defects.under(where=f"pair {name!r}")
+        if name != OWN and (bound := find_pair(name, problem.pairs).max) is not None:
+            part.add(f"H({name}) ≤ {bound:g} is not convex, and there is no bound for it: {_REMEDY}")
+        elif name in names and name not in known:
+            part.add(f"it has a belief, or another secret than {names[0]!r}: {_REMEDY}")
+        elif name not in names:
+            try:
+                apart(problem, (*known, name), secret_of=name)
+            except InputError:
+                part.add(f"what a policy that acts on observations hides in it cannot be told: {_REMEDY}")
+    defects.raise_if_any()
+    return names
+
+
+def aimed_return(problem: Problem) -> float | None:
+    """The return that a game is played for: the threshold, and what rounding may take of it where policies earn that.
+
+    With further constraints the rounds of games keep a distance from all of them.
+    """
+    wanted = wanted_return(problem)
+    if wanted is None or problem.further:
+        return wanted
+    return max(wanted, min(wanted + return_rounding(problem), max_return(problem)))
+
+
+def solve_pairs(
+    problem: Problem, hide: tuple[str, ...], *, gap: float, iterations: int, clock: Clock
+) -> tuple[RecordsResult, HistoryPolicy]:
+    """The game of several pairs, and its policy; the tree may be as large as the time allows to measure and prove.
+
+    **Raises:** `TooLargeError`; `InfeasibleError`.
+    """
+    game = solve_records_game(
+        problem,
+        hide,
+        threshold=aimed_return(problem),
+        gap=gap,
+        iterations=iterations,
+        memory_bytes=int(min(_MOST_BYTES, max(1.0, clock.left) * _BYTES_A_SECOND)),
+        clock=clock,
+    )
+    return game, game.policy()
+
+
+def pair_prices(problem: Problem, game: RecordsResult) -> tuple[float, ...]:
+    """The prices of the bits that pairs must keep, in the order of the pairs."""
+    weights = {one.name: one.weight for one in game.rules}
+    return tuple(weights.get(one.name, 0.0) for one in problem.pairs if one.min)
+
+
+def watching(problem: Problem, policy: HistoryPolicy, name: str) -> HistoryPolicy:
+    """A policy of `problem.pair(name)` as one of the problem, which acts on what the observer of that pair sees."""
+    events = policy.following[0].shape[1] if policy.following else 0
+    views: Mapping[str, tuple[np.ndarray, np.ndarray]] = {name: (np.arange(len(policy.first)), np.arange(events))}
+    return HistoryPolicy(
+        policy.first,
+        policy.following,
+        policy.decisions,
+        executable=policy.executable,
+        told_at=policy.told_at,
+        told=policy.told,
+        views=views,
+    )
+
+
+def least_hidden(problem: Problem, solution: Solution, hide: tuple[str, ...]) -> float:
+    """A lower bound, or a cautious estimate, of the least that a policy hides in some pairs."""
+    found = [solution.opacity if name == OWN else opacity(problem, solution.policy, pair=name) for name in hide]
+    return min(one.interval()[0] for one in found)

@@ -1,0 +1,241 @@
+"""The functions of a search on JAX's devices on tiny problems: the numbers of NumPy, and one step of Adam by hand."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import veil
+from tests.engine.chains import on_sparse_kernel
+from tests.planning.small_problems import drawn, tiny_problem
+from tests.planning.test_device_ascent import PLAN, assert_layers_agree
+from veil.common.clock import UNLIMITED, Clock
+from veil.planning.device_plan import COMPILE_SECONDS
+from veil.planning.layers import Layers
+from veil.planning.options import SolveOptions
+from veil.planning.policy_class import Space, make_space
+from veil.planning.sampled_points import Point
+from veil.planning.sampled_values import entropy_measure
+from veil.planning.starts import richest_table
+from veil.planning.stochastic_state import Pace
+from veil.planning.task import Task, make_task
+from veil.planning.values import make_secrecy
+
+jax = pytest.importorskip("jax")
+
+
+def tiny(secret: Any, horizon: int, **observer: Any) -> veil.Problem:
+    """Three states, two actions, a discount and terminal rewards: numbers of times, cells and actions that differ."""
+    plain = tiny_problem(3, states=3)
+    model = veil.Model(
+        plain.model.transitions,
+        plain.model.rewards,
+        plain.model.initial,
+        0.8,
+        terminal_rewards=np.array([0.5, -1.0, 0.25]),
+    )
+    return veil.Problem(model, veil.Observer(plain.observer.matrices[0].toarray(), **observer), secret, horizon, "60%")
+
+
+def timed() -> Space:
+    """A table for each time; the observer sees the actions, and the secret is in the middle."""
+    return make_space(tiny(veil.StateAt(1, {0}), 4, sees_actions=True), "timed")
+
+
+def formula() -> Space:
+    """A stationary class whose rows are shared by several hidden states; transitions are held sparsely."""
+    space = make_space(tiny(veil.Holds("G s0"), 4))
+    assert space.hidden.num_states > space.hidden.num_cells
+    return replace(space, hidden=on_sparse_kernel(space.chain(drawn(space, 1)[0])).hidden)
+
+
+@pytest.mark.parametrize("make", [timed, formula])
+def test_layers_are_those_of_numpy(make: Any):
+    assert_layers_agree(make())
+
+
+def on_device(space: Space, **settings: Any) -> Task:
+    space = replace(space, on_device=replace(PLAN, every=2))
+    return make_task(space, secrecy=make_secrecy(space, evaluation="sampled"), **settings)
+
+
+@pytest.mark.parametrize("goal", ["opaque", "transparent"])
+def test_a_step_is_that_of_adam_on_the_lagrangian(goal: str):
+    """Bits and gradient are those of NumPy on the sequences that the key draws; the rest is by hand."""
+    from veil.planning.device_ascent import DeviceAscent
+
+    task = on_device(timed(), goal=goal)
+    method = DeviceAscent(task, richest_table(task.space), SolveOptions())
+    layers, space = Layers(task.space.hidden), task.space
+    table, rng = drawn(space, 1)[0], np.random.default_rng(2)
+    theta = np.log(table).reshape(-1, table.shape[2]).astype(np.float32)
+    mean, square = (0.1 * rng.uniform(size=theta.shape).astype(np.float32) for _ in range(2))
+    pace = Pace(3, 0.05, 0.3, 0.04, 0.25)
+    given = theta, mean, square, theta + 1
+    moved, bits, value = method._move(given, np.array([2.5]), 11, 13, pace)
+    parts = []
+    for number in range(2):  # of 8 sequences each
+        events = _events(method, table, 11, number)
+        parts.append(layers.gradient(table, events, entropy_measure))
+    assert bits == pytest.approx(np.mean([found for found, _ in parts]), abs=1e-5)
+    returns, earned, _ = layers.returns(table, method._terminal)
+    assert value == pytest.approx(returns, abs=1e-5)
+    price = max(0.0, 2.5 - 20.0 * (returns - task.aim) / task.unit)
+    assert price > 0
+    slope = task.sign * (parts[0][1] + parts[1][1]) / 2 + price / task.unit * earned
+    gradient = (table * (slope - np.sum(table * slope, axis=2, keepdims=True))).reshape(theta.shape)
+    mean, square = 0.9 * mean + 0.1 * gradient, 0.99 * square + 0.01 * gradient**2
+    stepped = theta + 0.05 * (mean / 0.3) / np.sqrt(square / 0.04)
+    stepped = stepped - stepped.max(axis=1, keepdims=True)
+    average = theta + 1 + 0.25 * (stepped - theta - 1)
+    for found, wanted in zip(moved, (stepped, mean, square, average), strict=True):
+        np.testing.assert_allclose(np.asarray(found), wanted, atol=2e-4)
+    rows = np.asarray(method._table(moved[0]))
+    np.testing.assert_allclose(rows.sum(axis=2), 1.0)
+    np.testing.assert_allclose(
+        np.log(rows).reshape(theta.shape) - np.log(rows).max(axis=2).reshape(-1, 1), stepped, atol=2e-4
+    )
+
+
+def _events(method: Any, table: np.ndarray, seed: int, number: int) -> np.ndarray:
+    from veil.planning.device_layers import _draw
+
+    layers, setting = method._layers, method._setting
+    key = jax.random.key(seed)
+    given = table.astype(np.float32)
+    found = _draw(
+        method._given.fixed, method._given.sums, given, key, number, setting.chunk, setting.num_first, layers.span
+    )
+    return np.asarray(found).T
+
+
+def test_a_start_after_a_step_has_its_multiplier_and_its_worth():
+    from veil.planning.device_ascent import DeviceAscent
+
+    task = on_device(timed())
+    method = DeviceAscent(task, richest_table(task.space), SolveOptions())
+    theta = method._parameters(method._safe)
+    state = method._first_state([theta, theta], np.asarray(method._safe), 0.0)
+    state = replace(state, multiplier=np.array([[0.3], [2.5]]), batch=8)
+    pace = Pace.of(state)
+    found = method._step(state, 1, pace)
+    slack = np.array([(found.point.returns - task.aim) / task.unit])
+    np.testing.assert_array_equal(found.point.slack, slack)
+    assert found.point.score == task.sign * found.point.bits
+    multiplier, worth = method._priced(state, 1, Point(found.point.bits, found.point.returns, found.point.bits, slack))
+    np.testing.assert_array_equal(found.multiplier, multiplier)
+    assert found.worth == worth
+    written = method.unpack(replace(state, theta=[found.theta] * 2).arrays())
+    assert written.theta[0].dtype == np.float32
+    np.testing.assert_array_equal(written.theta[1], found.theta)
+
+
+def test_parameters_on_the_device_are_those_of_numpy():
+    from veil.planning.device_ascent import DeviceAscent
+    from veil.planning.stochastic import StochasticAscent
+
+    task = on_device(timed())
+    method = DeviceAscent(task, richest_table(task.space), SolveOptions())
+    plain = StochasticAscent(
+        replace(task, space=replace(task.space, on_device=None)), richest_table(task.space), SolveOptions()
+    )
+    table = drawn(task.space, 1, 3)[0]
+    for share in (0.02, 0.5):
+        theta = method._parameters(table, share)
+        np.testing.assert_allclose(np.asarray(theta), plain._parameters(table, share), atol=1e-6)
+        np.testing.assert_allclose(
+            np.asarray(method._table(theta)), plain._table(plain._parameters(table, share)), atol=1e-6
+        )
+
+
+def test_a_search_on_the_device_keeps_time_to_compile_and_to_answer(monkeypatch: pytest.MonkeyPatch):
+    from veil.planning import device_ascent
+    from veil.planning.device_ascent import DeviceAscent
+
+    monkeypatch.setattr(device_ascent, "_PER_NUMBER", 0.01)
+    task = on_device(timed())
+    hidden = task.space.hidden
+    for limit in (None, 100.0):
+        limited = replace(task, clock=Clock(limit, now=lambda: 0.0))
+        method = DeviceAscent(limited, richest_table(task.space), SolveOptions())
+        answering = 0.01 * hidden.horizon * hidden.reward.size
+        closing = 0.0 if limit is None else 6.0 + answering
+        assert (method._closing, method._reserved) == (pytest.approx(closing), pytest.approx(closing))
+        left = method._checking_clock().left
+        assert left == (np.inf if limit is None else pytest.approx(100.0 - closing))
+        fixed = method._first_state([method._parameters(method._safe)], np.asarray(method._safe), 0.0)
+        assert method.candidates(fixed).shape == (1, *task.space.shape)
+        assert method._reserved == pytest.approx(0.0 if limit is None else answering)
+        assert (method._most_starts, method._most_restarts) == (PLAN.starts, 0)
+        assert method._first_batch == 512  # the most, since a sequence takes next to no time
+    late = replace(task, clock=Clock(COMPILE_SECONDS - 0.1, now=lambda: 0.0))
+    with pytest.raises(veil.common.clock.OutOfTime):
+        DeviceAscent(late, richest_table(task.space), SolveOptions()).begin()
+
+
+def test_a_drawn_index_is_that_of_the_running_sum():
+    from veil.planning.device_layers import pick
+
+    weights = np.array([[0.25, 0.5, 0.0, 0.25], [0.0, 2.0, 2.0, 0.0]], dtype=np.float32)
+    for uniform, wanted in (
+        (0.0, [0, 1]),
+        (0.24, [0, 1]),
+        (0.25, [1, 1]),
+        (0.74, [1, 2]),
+        (0.75, [3, 2]),
+        (0.999, [3, 2]),
+    ):
+        assert pick(weights, np.full(2, uniform)).tolist() == wanted
+
+
+def test_first_events_have_their_law_and_rows_that_are_never_met_are_the_first_ones():
+    """4,096 draws against the exact law of the first event, four standard errors, one fixed seed."""
+    space = replace(timed(), on_device=replace(PLAN, chunk=4096))
+    layers: Any = space.layers
+    hidden = space.hidden
+    events = layers.draw(drawn(space, 1)[0], 4096, np.random.default_rng(0))
+    law = np.asarray(hidden.first.sum(axis=0)).ravel()
+    found = np.bincount(events[:, 0], minlength=len(law)) / len(events)
+    np.testing.assert_array_less(np.abs(found - law), 4 * np.sqrt(law / len(events)) + 1e-12)
+    from veil.planning.device_layers import _time_average
+
+    fixed, table = layers.fixed, drawn(space, 1)[0]
+    occupied = np.array([[0.25, 0.0, 0.5]] * 4)
+    average = np.asarray(_time_average(fixed, table, occupied))[0]
+    np.testing.assert_allclose(average[0], table[:, 0].mean(axis=0))
+    np.testing.assert_allclose(average[1], table[0, 1])
+
+
+@pytest.mark.parametrize("make", [timed, formula])
+@pytest.mark.parametrize("on_device", [False, True])
+def test_whole_sequences_are_drawn_by_their_law(make: Any, on_device: bool):
+    """4,096 draws against the exact law of all events at once, five standard errors, one fixed seed."""
+    space = make()
+    plain, table = Layers(space.hidden), drawn(space, 1)[0]
+    layers: Any = replace(space, on_device=replace(PLAN, chunk=4096)).layers if on_device else plain
+    events, first = space.hidden.num_events, space.hidden.first.shape[1]
+    sizes = (first, *[events] * space.hidden.horizon)
+    every = np.indices(sizes).reshape(len(sizes), -1).T
+    law = np.exp(plain.passed(table, every, UNLIMITED, gradient=False).result.log_likelihood)
+    assert law.sum() == pytest.approx(1.0)
+    drawn_events = np.asarray(layers.draw(table, 4096, np.random.default_rng(0)))
+    found = np.bincount(np.ravel_multi_index(tuple(drawn_events.T), sizes), minlength=len(every)) / 4096
+    np.testing.assert_array_less(np.abs(found - law), 5 * np.sqrt(law / 4096) + 2 / 4096)
+    # In sum the squares are those of a multinomial distribution: a dependence that single sequences do not show is seen here.
+    seen = law > 0
+    square = 4096 * np.sum((found - law)[seen] ** 2 / law[seen])
+    assert square < seen.sum() + 5 * np.sqrt(np.sum(1 / law[seen]) / 4096 + 2 * seen.sum())
+
+
+@pytest.mark.parametrize(("count", "used"), [(1, 1), (2, 2), (3, 2), (4, 4), (7, 4)])
+def test_chunks_are_shared_by_as_many_devices_as_a_power_of_two(count: int, used: int, monkeypatch: pytest.MonkeyPatch):
+    from veil.planning import device_ascent
+
+    task, device = on_device(timed()), jax.devices()[0]
+    monkeypatch.setattr(jax, "devices", lambda: [device] * count)
+    monkeypatch.setattr(device_ascent, "Mesh", lambda devices, axes: (len(devices), axes))
+    method = device_ascent.DeviceAscent(task, richest_table(task.space), SolveOptions())
+    assert method._setting.mesh == (None if used == 1 else (used, (device_ascent._AXIS,)))
+    where = f"{device.device_kind} (JAX, float32)" if count == 1 else f"{count} × {device.device_kind}"
+    assert method.describe()["device"] == where
