@@ -62,10 +62,8 @@ def read_safetensors(path):
 
 def nested(shape, flat):
     """A flat list as lists of lists."""
-    if len(shape) <= 1:
-        return list(flat)
-    step = len(flat) // max(1, shape[0])
-    return [nested(shape[1:], flat[row * step : (row + 1) * step]) for row in range(shape[0])]
+    size = len(flat) // max(1, *shape[:1], 0)
+    return [nested(shape[1:], flat[row * size :][:size]) for row in range(shape[0])] if shape[1:] else list(flat)
 
 
 class Fields(BytesIO):
@@ -97,9 +95,8 @@ class Fields(BytesIO):
 
 
 class Problem:
-    """Some pairs of one secret, x = (k · M + m) · S + s: model, memory of the secret, state. An event is a tuple of what the
-    observer of each receives, independently given the state; with a delay a move shows what it leaves. The bits of the first
-    count where a policy is `acting` on what the others see: secrets of time T may then differ by their values alone."""
+    """Some pairs, x = (k · M + m) · S + s: model, memory of the first secret, state. An event is a tuple of what each observer
+    receives, independently given x; late, a move shows what it leaves. Where a policy is `acting`, bits of the first count."""
 
     def __init__(self, content, delay=0, names=("own",), acting=False):
         fields = Fields(content)
@@ -124,13 +121,15 @@ class Problem:
             (name,), *bounds = fields.all("pair, pair: min, pair: max")
             self.pairs[name] = *fields.pair(self.pairs["own"][0]), [None if one == [] else one for one in bounds]
         observers, secrets, _ = zip(*[self.pairs[name] for name in names], strict=True)
-        self.time, values, label, start, step, _, weights, self.agent_knows, path = secret = secrets[0]
-        for one in secrets:
-            late = acting and one[0] == self.time == self.horizon and (*one[3:5], one[6]) == (start, step, weights)
-            require(one == secret or (late and not path and not one[8]), "pairs: they have several secrets")
+        self.time, _, _, start, step, _, weights, self.agent_knows, path = secret = secrets[0]
+        for one in [one for one in secrets if one != secret]:
+            require(not (path or one[8] or models[1:]), "pairs: several secrets, and whole paths or models")
+            late = not acting or (one[0] == self.time == self.horizon and one[3:5] == (start, step))
+            require(late, "the policy acts on what several secrets remember", NotCovered)
         require(not path or all(one is observers[0] for one in observers), "pairs: several, and a whole path")
         require(secret == self.pairs["own"][1] or len(given) == 1, "another secret, and constraints", NotCovered)
-        count = (max(path) + 1) ** (self.horizon + 1) if path else len(values)
+        asked = secrets[:1] if acting else secrets
+        count = (max(path) + 1) ** (self.horizon + 1) if path else max(len(one[1]) for one in asked)
         self.most = log2_bounds(count)[1] if count & (count - 1) else (count.bit_length() - 1) * ONE
         self.path = path * (len(models) * len(step))  # what the secret shows of each x, where it is a whole path
 
@@ -148,7 +147,7 @@ class Problem:
             return [(tuple(one[id(own[0])][0] for own in observers), prod(p for _, p in one.values())) for one in every]
 
         self.delay, self.shown, self.events = delay, shown, max(len(one[0]) for one in observers) * len(models[0][0])
-        self.states, self.moves, self.label, self.starts = len(start), [], [], []
+        self.secrets, self.states, self.moves, self.starts, self.paid = asked, len(start), [], [], []
         weights = dict(distribution(weights or [1.0]))
         for k, (transitions, _, _, initial, _) in enumerate(models):
             for m, s in product(range(len(step)), range(self.states)):
@@ -157,11 +156,9 @@ class Problem:
                     for after, chance in rows[s]:
                         x, there = (k * len(step) + step[m][after]) * self.states + after, s if delay else after
                         self.moves[-1][action] += [(x, event, chance * part) for event, part in shown(there, action)]
-                self.label.append(label[k if len(label) > 1 else 0][m][s])
             for s, chance in distribution(initial) if k in weights else ():
                 x = (k * len(step) + start[s]) * self.states + s
                 self.starts += [(x, event, weights[k] * chance * part) for event, part in shown(s, begin=True)]
-        self.paid = []
         for (name,), sign, bound, rewards, last, discount in given:
             rewards = [[sign * Fraction(reward) for reward in row] for table in rewards for row in table * len(step)]
             last = last or [[one[2]] * len(step) for one in models]
@@ -175,9 +172,13 @@ class Problem:
         self.tells = bool(path) and all(known.setdefault((x, event, self.path[y]), y) == y for x, y, event, _ in steps)
         self.codes = list(range(len(self.moves))) if self.tells else self.path  # what a rule for a path tells apart
 
-    def settled(self, time, x, z):
-        require(time != self.time or self.label[x] >= 0, "problem: the secret has no value in a state that can occur")
-        return self.label[x] if time == self.time else z
+    def settled(self, time, x, before):
+        (rest, s), found = divmod(x, self.states), []  # each secret's memory, then its value
+        for (when, _, label, start, step, *_), z in zip(self.secrets, before or self.secrets, strict=True):
+            z = z if time > when else step[z][s] if time else start[s]
+            found.append(label[rest // len(step) if len(label) > 1 else 0][z][s] if time == when else z)
+            require(found[-1] >= 0, "problem: a secret has no value in a state that can occur")
+        return tuple(found)
 
 
 class Policy:
@@ -231,7 +232,7 @@ class Policy:
 
     def choices(self, time, node, x, z):
         problem, rows = self.problem, self.rows[0 if self.stationary else time]
-        known = (node, x, z if time >= problem.time else -1) if self.history else x
+        known = (node, x, z[0] if time >= problem.time else -1) if self.history else x
         found = distribution(rows[known if self.history or problem.agent_knows else x % problem.states])
         require(all(problem.moves[x][action] for action, _ in found), "policy: an action is not available")
         return found
@@ -252,14 +253,13 @@ def follow(problem, policy):
                 for target, event, chance in problem.moves[x][action]:
                     there = history * problem.events + event[0], policy.node(time + 1, node, event, target), target
                     moved = mass * share.numerator * chance.numerator // (share.denominator * chance.denominator)
-                    value = (*z, problem.path[target]) if path else problem.settled(time + 1, target, z)
-                    layer[*there, value] += moved
+                    layer[*there, (*z, problem.path[target]) if path else problem.settled(time + 1, target, z)] += moved
                     if problem.tells:
                         arrived[there, (node, x)] += moved
         found += entropy(arrived)
         require(len(layer) <= MOST_ENTRIES, "the policy has too many histories for this program", NotCovered)
     for (history, node, x, z), mass in layer.items():
-        joint[history, (node, x) if problem.tells else z] += mass
+        joint[history, (node, x) if problem.tells else z if path else z[0]] += mass
     require(ONE - sum(joint.values()) < ONE >> 130, "the policy has histories that are too improbable", NotCovered)
     return (found := found + entropy(joint)), min(found + (ONE >> 60), problem.most)
 
@@ -310,8 +310,7 @@ def check_upper(content, claim, delay, arrays, limits, kept):
     for place, (name, one) in enumerate(zip(names, given, strict=True)):
         own, weight = f"{under}others.{place - 1}." if place else under, Fraction(one.get("weight", 1))
         hidden, limit = hidden + weight * (name in hide), limit + weight * kept.get(name, 0)
-        tables = [[[0]]] * delay + [[arrays[own + "first"] * problem.events]]
-        tables += [arrays[f"{own}following.{step}"] for step in one["steps"]]
+        tables = [[arrays[own + "first"] * problem.events], *(arrays[f"{own}following.{n}"] for n in one["steps"])]
         rules = [{(node, 0, z): cost for node, row in enumerate(arrays[own + "costs"]) for z, cost in enumerate(row)}]
         if problem.path:
             parts = [[arrays[f"{own}path_{what}.{time}"] for what in ("keys", "costs")] for time in range(len(tables))]
@@ -320,7 +319,7 @@ def check_upper(content, claim, delay, arrays, limits, kept):
         for row in [[cost for _, cost in entries] for rows in grouped for _, entries in rows]:
             total = sum(Fraction(PRECISE.power(2, Decimal(-cost))) for cost in row if cost != inf)
             require(min(row) >= 0 and total * (1 + Fraction(1, 10**50)) <= 1, "rule: a node's probabilities exceed one")
-        observers.append((weight, tables, rules))
+        observers.append((weight, [[[0]]] * delay + tables, rules))
 
     def ahead(time, nodes, event, _):
         found = [tables[time][node][seen] for (_, tables, _), node, seen in zip(observers, nodes, event, strict=True)]
@@ -328,8 +327,9 @@ def check_upper(content, claim, delay, arrays, limits, kept):
         return tuple(found)
 
     def charged(time, nodes, x, before):
-        key = (codes[x], codes[before]) if time >= 0 else (0, codes[x] if codes else before)
-        costs = [rules[time].get((node, *key), inf) for node, (_, _, rules) in zip(nodes, observers, strict=True)]
+        first, rest = (codes[x], [codes[before]]) if time >= 0 else (0, [codes[x]] if codes else before)
+        found = zip(nodes, rest, observers, strict=True)
+        costs = [rules[time].get((node, first, z), inf) for node, z, (_, _, rules) in found]
         require(inf not in costs, "rule: it excludes something that a policy can reach")
         return ONE * sum(Fraction(cost) * weight for cost, (weight, _, _) in zip(costs, observers, strict=True))
 

@@ -9,7 +9,7 @@ import pytest
 import veil
 from tests.formats.test_policies import comes_back
 from tests.game.all_paths import hidden_bits
-from tests.game.test_records import random_pairs
+from tests.game.test_records import random_pairs, random_secrets
 from tests.problem.test_masks import distributions
 from tests.problem.test_together import random_case
 from tests.proof.test_second_verifier import code, saved
@@ -50,11 +50,22 @@ def test_each_pair_hides_what_all_paths_say(seed: int) -> None:
             assert one.lower - 1e-12 <= wanted[name] <= one.upper + 1e-12
 
 
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_several_secrets_are_hidden_as_all_paths_say(seed: int) -> None:
+    """Where each pair asks something else, of an earlier time or with a memory."""
+    problem = random_secrets(seed)
+    policy = solve_records_game(problem, ("own", *(one.name for one in problem.pairs)), gap=0.05).policy()
+    wanted = hidden_bits(problem, policy)
+    for method in ("exact", "bracket"):
+        for name, one in measured(problem, policy, method).items():
+            assert one.lower - 1e-12 <= wanted[name] <= one.upper + 1e-12
+
+
 @pytest.mark.slow
 def test_each_pair_hides_what_all_paths_say_on_many_problems() -> None:
-    """The same for the games of sixty problems with two or three observers."""
-    for seed in range(60):
-        problem = random_pairs(seed)
+    """The same for the games of sixty problems with two or three observers, of one secret and of several."""
+    for seed in range(120):
+        problem = random_pairs(seed // 2) if seed % 2 else random_secrets(seed // 2)
         policy = solve_records_game(problem, ("own", *(one.name for one in problem.pairs)), gap=0.05).policy()
         wanted = hidden_bits(problem, policy)
         for name, one in measured(problem, policy).items():
@@ -75,9 +86,9 @@ def test_one_certificate_for_pairs_that_are_watched_or_not(tmp_path: Path) -> No
         assert one.met
 
 
-def test_files_and_runs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("problem", [random_pairs(5), random_secrets(11), random_secrets(17)])
+def test_files_and_runs(problem: veil.Problem, tmp_path: Path) -> None:
     """Both kinds of files bring the policy back; a run takes what the observers see together."""
-    problem = random_pairs(5)
     policy = solve_records_game(problem, ("own", "p0"), gap=0.1).policy()
     policy.save(tmp_path / "policy.safetensors")
     assert veil.HistoryPolicy.load(tmp_path / "policy.safetensors") == policy

@@ -151,7 +151,6 @@ def test_a_certificate_says_which_bounds_it_leaves_out(changes: dict[str, Any], 
         ({"hide": "other", "method": "primal-dual"}, "hide: method='primal-dual' does not have this option"),
         ({"task": "H(other", "method": "ascent"}, "never closed"),
         ({"method": "game", "memory": "history"}, "pair 'start'.* cannot be told: use method='ascent'"),
-        ({"method": "game", "hide": "own, start"}, "another secret than 'own'"),
         ({"features": "one-hot"}, "trained on samples"),
         ({"method": "primal-dual", "gradients": "sampled"}, "bounds on pairs need"),
     ],
@@ -160,6 +159,12 @@ def test_what_is_refused(options: dict[str, object], words: str) -> None:
     """Options that do not go together are refused before any work, with the remedy."""
     with pytest.raises(veil.VeilError, match=words):
         veil.solve(two_sensors(0, min=0.1), **options)  # type: ignore[arg-type]
+
+
+def test_the_game_refuses_paths_beside_other_secrets() -> None:
+    problem = two_sensors().replace(pairs=[veil.Pair("path", secret=veil.Trajectory())])
+    with pytest.raises(veil.InputError, match=r"pair 'path'.*a whole path or several models and another secret"):
+        veil.solve(problem, "game", hide="own, path", progress=False)
 
 
 def test_primal_dual_keeps_bounds_on_pairs() -> None:

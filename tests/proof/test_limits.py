@@ -467,12 +467,12 @@ def test_the_probabilities_of_a_rule_stay_below_one_by_its_margin():
 
 
 def test_what_is_known_of_one_pair_is_not_said_of_several():
-    """Pairs of two secrets have no game together: one alone has the bound, and what a policy hides in it is its own."""
+    """A path and another secret have no game together: one alone has the bound, and what a policy hides in it is its own."""
     problem = veil.gallery.load("two-rooms").replace(horizon=3)
-    problem = problem.replace(min_return=None, pairs=[veil.Pair("start", secret=veil.InitialState())])
+    problem = problem.replace(min_return=None, pairs=[veil.Pair("path", secret=veil.Trajectory())])
     policy = veil.MarkovPolicy.uniform(problem)
-    one = certify(problem, policy, hide="start", progress=False)
-    both = certify(problem, policy, hide="own, start", progress=False)
+    one = certify(problem, policy, hide="path", progress=False)
+    both = certify(problem, policy, hide="own, path", progress=False)
     assert one.best_known is not None
     assert both.best_known is None
     assert both.upper <= one.upper + 1e-9

@@ -38,16 +38,16 @@ def watched() -> veil.Problem:
     [
         (("own", "two"), True),
         (("own",), False),
-        (("own", "start"), False),
+        (("own", "start"), True),
         (("own", "path"), False),
         (("path", "own"), False),
         (("own", "two", "path"), True),
         (("own", "path", "two"), True),
-        (("start", "own", "two"), False),
+        (("path", "start", "two"), False),
     ],
 )
 def test_which_pairs_have_a_game(names: tuple[str, ...], expected: bool):
-    """Two or more of the first one's secret, which is no path."""
+    """Two or more whose secrets are no paths."""
     assert _is_played(watched(), names) == expected
 
 

@@ -5,7 +5,7 @@ of the secret once it is settled, newest event); only those are kept that the po
 all times they are the states of one chain, in which the newest event tells what was emitted and one table serves all times.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -169,6 +169,7 @@ class _Follower:
         first, later = num_columns(self.hidden.first), self.hidden.num_events
         self.heard = self.seen = np.arange(first), np.arange(later)
         self.num_first, self.num_events = first, later
+        self.view = None if together is None else together.view(pair)
         if together is not None:
             view, self.heard = together.view(pair), policy.heard(together)
             self.seen, self.num_first, self.num_events = (view.first, view.event), view.num_first, view.num_events
@@ -188,7 +189,12 @@ class _Follower:
             step, layer = self._step(time, layer)
             steps.append(step)
             layers.append(layer)
-        return Followed(self.hidden, start, tuple(layers), tuple(steps), self.num_first, self.num_events)
+        hidden = self.hidden
+        if self.view is not None:  # from here on the value is that of the pair
+            value = np.append(self.view.value, -1)
+            hidden = replace(hidden, labels=sp.csr_array(hidden.labels @ one_hot(value[:-1], self.view.num_values)))
+            layers = [replace(layer, z=value[layer.z]) for layer in layers]
+        return Followed(hidden, start, tuple(layers), tuple(steps), self.num_first, self.num_events)
 
     def _step(self, time: int, layer: Situations) -> tuple[Step, Situations]:
         moves, actions, here, taken = self.moves, [], [], []

@@ -31,7 +31,7 @@ from ..problem.problem import Problem
 from .multiplier import FlowPoint, MultiplierSearch
 from .pairs import DEFAULT_MEMORY, LastEvents, ObserverMemory, Pairs, PublicGraph, make_pairs
 from .responses import AgentProblem, Outcome, Tables
-from .rule_tables import RuleTable
+from .rule_tables import RuleTable, ValueTable
 from .rules import complete, covering_rule, rule_costs, simple_rules, upper_bound
 
 # These decide how fast the bounds converge; they are valid for any values.
@@ -312,7 +312,9 @@ class _Ascent:
                 )
             self.blind = blind
             if blind is not None:
-                self._offer(np.repeat(np.exp2(-blind.costs), len(self.best.costs), axis=0), blind.multiplier)
+                assert isinstance(self.agent.table, ValueTable)
+                row = np.where(blind.pairs.reachable[0], np.exp2(-blind.costs[0]), 0.0)
+                self._offer(self.agent.table.everywhere(row), blind.multiplier)
                 if blind.stopped == Stop.INTERRUPTED:
                     raise KeyboardInterrupt
 

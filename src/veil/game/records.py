@@ -1,11 +1,13 @@
 """The game against several observers who do not share what they see: the largest least of what they lack.
 
 The agent acts on the hidden state and the histories of all observers: the tree of the observer who shares all of them. What
-observer j holds at the end, its record, is a function of that history. For weights `w_j ≥ 0` the sum `Σ_j w_j H(Z|Y_j)` is a
-game on this tree, whose rule has a row for each record of each observer; `rounds.py` finds the weights.
+observer j holds at the end, its record, is a function of that history. For weights `w_j ≥ 0` the sum `Σ_j w_j H(Z_j|Y_j)` is a
+game on this tree, whose rule has a row for each record of each observer; `rounds.py` finds the weights. Where the secrets
+differ, that of the tree is their tuple, of which each Z_j is a function.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,7 +18,7 @@ from ..common.logs import conditional_entropy_bits
 from ..engine.return_range import threshold as threshold_of
 from ..engine.threads import one_blas_thread
 from ..policy.history import HistoryPolicy
-from ..problem.apart import Apart, View, alike, apart
+from ..problem.apart import Apart, View, apart, joinable
 from ..problem.pairs import OWN, find_pair
 from ..problem.problem import Problem
 from .ascent import GameResult, made_pairs
@@ -29,13 +31,19 @@ from .rule_tables import ValueTable
 class Records:
     """What one observer holds of each history of all observers.
 
-    **Attributes:** `first`, `following`: its own tree, as in `PublicGraph`; `gathered (records, nodes)`: which nodes of the
-    last layer leave it each record.
+    **Attributes:** `first`, `following`: its own tree, as in `PublicGraph`; `view`: what it sees and asks; `gathered`
+    `(records · W, nodes · Z)`: which nodes of the last layer, with a value of the joint secret, leave it each record, with a
+    value of its own, W being the same for all observers; `count` of the records.
     """
 
     first: Int[np.ndarray, " F"]
     following: tuple[Int[np.ndarray, "n E"], ...]
+    view: View
     gathered: sp.csr_array
+    count: int
+
+    def __len__(self) -> int:
+        return self.count
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,28 +79,35 @@ class RecordsResult:
     def policy(self) -> HistoryPolicy:
         """The best policy found, which acts on what the observers of all pairs of the game see."""
         views = dict(zip(self.together.names, self.together.views, strict=True))
-        return self.game.policy(self.together.joint, {} if tuple(views) == (OWN,) else views)
+        game = replace(self.game, executable=self.together.executable)
+        return game.policy(self.together.joint, {} if tuple(views) == (OWN,) else views)
 
 
 class RecordTable(ValueTable):
-    """A rule over the values of the secret with a row for each record of each observer, of which each has a weight."""
+    """A rule over the values of each secret with a row for each record of each observer, of which each has a weight."""
 
     by_node = False
 
-    def __init__(self, pairs: Pairs, gathered: sp.csr_array):
+    def __init__(self, pairs: Pairs, records: Sequence[Records], weights: Sequence[float], width: int):
         super().__init__(pairs)
-        self._nodes, self._gathered = pairs.reachable.shape, gathered
-        self.reachable = (gathered @ pairs.reachable.astype(float)) > 0
+        gathered = sp.csr_array(
+            sp.vstack([weight * one.gathered for weight, one in zip(weights, records, strict=True)])
+        )
+        self._gathered, self._width, self._records = sp.csr_array(gathered[:, pairs.leaf]), width, records
+        self.reachable = self.joint(np.ones(len(pairs.leaf)), None) > 0
 
-    def joint(self, last: Float[np.ndarray, " n"], arrived: object) -> Float[np.ndarray, "r Z"]:
-        """`w_j P(Y_j = y, Z = z)` from the masses of the last pairs."""
-        size, values = self._nodes
-        found = np.bincount(self._pairs.leaf, weights=last, minlength=size * values)
-        return self._gathered @ found.reshape(size, values)
+    def everywhere(self, row: Float[np.ndarray, " Z"]) -> Float[np.ndarray, "r W"]:
+        """The rule of observers who hold the values of the joint secret for as likely as this, whatever they have seen."""
+        rows = [np.bincount(one.view.value, row, self._width) for one in self._records]
+        return np.repeat(rows, [len(one) for one in self._records], axis=0)
 
-    def at_the_end(self, costs: Float[np.ndarray, "r Z"]) -> Float[np.ndarray, " n"]:
+    def joint(self, last: Float[np.ndarray, " n"], arrived: object) -> Float[np.ndarray, "r W"]:
+        """`w_j P(Y_j = y, Z_j = z)` from the masses of the last pairs."""
+        return (self._gathered @ last).reshape(-1, self._width)
+
+    def at_the_end(self, costs: Float[np.ndarray, "r W"]) -> Float[np.ndarray, " n"]:
         """The weighted sum of the costs of all records, read at each pair of the last layer."""
-        return (self._gathered.T @ costs).ravel()[self._pairs.leaf]
+        return self._gathered.T @ costs.ravel()
 
 
 class RecordBits:
@@ -100,15 +115,17 @@ class RecordBits:
 
     def __init__(self, pairs: Pairs, records: list[Records], kept: Float[np.ndarray, " K"]):
         self.pairs, self.records, self.kept, self.num_hidden = pairs, records, kept, len(records) - len(kept)
+        self.width = max(one.view.num_values for one in records)
 
     def bits(self, joint: Float[np.ndarray, "n Z"]) -> Float[np.ndarray, " J"]:
-        """`H(Z|Y_j)` of each."""
-        return np.array([conditional_entropy_bits(one.gathered @ joint) for one in self.records])
+        """`H(Z_j|Y_j)` of each."""
+        found = [(one.gathered @ joint.ravel()).reshape(-1, self.width) for one in self.records]
+        return np.array(list(map(conditional_entropy_bits, found)))
 
     def table(self, weights: Float[np.ndarray, " J"]) -> RecordTable:
         """A row for each record of each observer with a weight."""
-        used = [weight * one.gathered for weight, one in zip(weights.tolist(), self.records, strict=True) if weight]
-        return RecordTable(self.pairs, sp.csr_array(sp.vstack(used)))
+        used = np.flatnonzero(weights).tolist()
+        return RecordTable(self.pairs, [self.records[one] for one in used], weights[used].tolist(), self.width)
 
 
 @one_blas_thread
@@ -122,10 +139,10 @@ def solve_records_game(
     memory_bytes: int = DEFAULT_MEMORY,
     clock: Clock | None = None,
 ) -> RecordsResult:
-    """`max_π min_j H(Z|Y_j)` over the pairs of these names, under all constraints, between two bounds.
+    """`max_π min_j H(Z_j|Y_j)` over the pairs of these names, under all constraints, between two bounds.
 
-    Pairs with another secret than the first, or a belief, are left out, and so are upper bounds of pairs: the upper bound
-    holds all the same.
+    Pairs with a belief, or with a secret that does not go with that of the first (`joinable`), are left out, and so are upper
+    bounds of pairs: the upper bound holds all the same.
 
     **Arguments:** `hide`; `threshold`: δ, that of the problem by default; `gap`: the search ends where the bounds are this
     close, or where the `clock` says so.
@@ -136,10 +153,11 @@ def solve_records_game(
     """
     clock = clock or Clock()
     least = {one.name: one.min for one in problem.pairs if one.min and one.name not in hide}
-    names = alike(problem, (*hide, *least))
+    names = joinable(problem, (*hide, *least))
     together = apart(problem, names)
     pairs = made_pairs(together.joint, FullHistory(), memory_bytes, clock)
-    records = [records_of(pairs, view) for view in together.views]
+    width = max(view.num_values for view in together.views)
+    records = [records_of(pairs, view, width) for view in together.views]
     kept = np.array([find_pair(name, problem.pairs).min for name in names if name in least], dtype=float)
     threshold = threshold_of(together.joint) if threshold is None else threshold
     rounds = Rounds(together.joint, pairs, RecordBits(pairs, records, kept), threshold, gap)
@@ -148,16 +166,18 @@ def solve_records_game(
     used = [
         (name, weight, one) for name, weight, one in zip(names, rounds.proving.tolist(), records, strict=True) if weight
     ]
-    ends = np.cumsum([len(one.gathered.indptr) - 1 for _, _, one in used])
+    ends = np.cumsum([len(one) for _, _, one in used])
     for (name, weight, one), costs in zip(used, np.split(game.costs, ends[:-1]), strict=True):
-        rules.append(PairRule(name, weight, one, np.where(_reachable(pairs, one), costs, np.inf)))
+        possible = RecordTable(pairs, [one], [1.0], width).reachable
+        rules.append(PairRule(name, weight, one, np.where(possible, costs, np.inf)[:, : one.view.num_values]))
     return RecordsResult(rounds.lower, rounds.upper, tuple(rules), game, rounds.games, together)
 
 
-def records_of(pairs: Pairs, view: View) -> Records:
-    """The records of one observer at the histories of all, from what it sees of each event.
+def records_of(pairs: Pairs, view: View, width: int) -> Records:
+    """The records of one observer at the histories of all, from what it sees of each event and what its secret is.
 
-    Histories are numbered in the order of (history before, event), as `FullHistory` numbers them.
+    Histories are numbered in the order of (history before, event), as `FullHistory` numbers them. **Arguments:** `width`: the
+    most values of a secret of these observers.
     """
     graph, tables = pairs.graph, list[np.ndarray]()
     first, record = _numbered(view.first[graph.first >= 0], view.num_first)
@@ -168,10 +188,9 @@ def records_of(pairs: Pairs, view: View) -> Records:
         own, record = _numbered(keys, count * view.num_events)
         tables.append(own.reshape(count, view.num_events))
         count = int(own.max()) + 1
-    nodes = np.arange(len(record))
-    return Records(
-        first, tuple(tables), sp.csr_array((np.ones(len(record)), (record, nodes)), shape=(count, len(record)))
-    )
+    rows = (record[:, None] * width + view.value).ravel()
+    gathered = sp.csr_array((np.ones(len(rows)), (rows, np.arange(len(rows)))), shape=(count * width, len(rows)))
+    return Records(first, tuple(tables), view, gathered, count)
 
 
 def _numbered(keys: Int[np.ndarray, " n"], size: int) -> tuple[Int[np.ndarray, " k"], Int[np.ndarray, " n"]]:
@@ -180,8 +199,3 @@ def _numbered(keys: Int[np.ndarray, " n"], size: int) -> tuple[Int[np.ndarray, "
     table = np.full(size, -1, dtype=np.int32)
     table[found] = np.arange(len(found))
     return table, number.ravel()
-
-
-def _reachable(pairs: Pairs, records: Records) -> np.ndarray:
-    """Which values of the secret some policy leaves possible at each record."""
-    return (records.gathered @ pairs.reachable.astype(float)) > 0

@@ -44,6 +44,10 @@ class ValueTable:
         """The sum of each row."""
         return table.sum(axis=1, keepdims=True)
 
+    def everywhere(self, row: Float[np.ndarray, " Z"]) -> Float[np.ndarray, "n Z"]:
+        """The rule of an observer who holds the values for as likely as this at every node."""
+        return np.repeat(row[None], len(self.reachable), axis=0)
+
     def even_odds(self) -> Float[np.ndarray, "n Z"]:
         """The rule that holds all that can be reached for equally likely."""
         return self.reachable / np.maximum(1, self.reachable.sum(axis=1, keepdims=True))

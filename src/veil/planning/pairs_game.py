@@ -12,7 +12,7 @@ from ..engine.return_range import threshold as wanted_return
 from ..game.records import RecordsResult, solve_records_game
 from ..measure.evaluate import opacity
 from ..policy.history import HistoryPolicy
-from ..problem.apart import alike, apart
+from ..problem.apart import apart_for, joinable
 from ..problem.pairs import OWN, find_pair
 from ..problem.problem import Problem
 from ..problem.return_rounding import return_rounding
@@ -29,16 +29,18 @@ def played_pairs(problem: Problem, hide: tuple[str, ...]) -> tuple[str, ...]:
     **Raises:** `InputError` where there is no game of them, or what its policy hides in another pair could not be told.
     """
     names = (*hide, *(one.name for one in problem.pairs if one.min and one.name not in hide))
-    defects, known = Defects("method='game'"), alike(problem, names)
+    defects, known = Defects("method='game'"), joinable(problem, names)
     for name in (*names, *(one.name for one in problem.pairs if one.name not in names)):
         part = defects.under(where=f"pair {name!r}")
         if name != OWN and (bound := find_pair(name, problem.pairs).max) is not None:
             part.add(f"H({name}) ≤ {bound:g} is not convex, and there is no bound for it: {_REMEDY}")
         elif name in names and name not in known:
-            part.add(f"it has a belief, or another secret than {names[0]!r}: {_REMEDY}")
+            part.add(
+                f"it has a belief, or a whole path or several models and another secret than {names[0]!r}: {_REMEDY}"
+            )
         elif name not in names:
             try:
-                apart(problem, (*known, name), secret_of=name)
+                apart_for(problem, known, name)
             except InputError:
                 part.add(f"what a policy that acts on observations hides in it cannot be told: {_REMEDY}")
     defects.raise_if_any()

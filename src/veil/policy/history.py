@@ -23,7 +23,7 @@ from ..common.checks import SUM_TOLERANCE, Defects
 from ..common.errors import InputError, PolicyFileError
 from ..common.text import parse_json
 from ..common.values import Value
-from ..problem.apart import Apart, apart
+from ..problem.apart import Apart, apart, apart_for
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from .files import read_table, save_table
@@ -145,7 +145,7 @@ class HistoryPolicy(Policy):
         if not self.views and pair == OWN:
             return None
         try:
-            return apart(problem, tuple(dict.fromkeys((*self.sees, pair))), secret_of=pair)
+            return apart_for(problem, self.sees, pair)
         except InputError as error:
             known = "what it hides in this pair cannot be told of a policy that acts on observations"
             raise InputError(f"pair {pair!r}", [f"{known}: {'; '.join(map(str, error.defects))}"]) from error
@@ -176,7 +176,7 @@ class HistoryPolicy(Policy):
 
         That it has a row for all that it reaches, and takes available actions only, is found where it is followed.
         """
-        defects, first = Defects(_SUBJECT), problem.pair(self.sees[0]) if self.views else problem
+        defects, first = Defects(_SUBJECT), apart(problem, self.sees).joint if self.views else problem
         table, observer = first.secret_table, first.observer
         if self.horizon != problem.horizon:
             defects.add(f"it makes {self.horizon} decisions, and the horizon is {problem.horizon}")

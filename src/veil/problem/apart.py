@@ -1,4 +1,4 @@
-"""Pairs of one secret whose observers do not share what they see, as one problem, and what each of them sees in it.
+"""Pairs whose observers do not share what they see, as one problem, and what each of them sees and asks in it.
 
 Measures and proofs work on such a problem where an agent acts on what some observers see and the bits of one of them count.
 """
@@ -10,79 +10,93 @@ import numpy as np
 from jaxtyping import Int
 
 from ..common.errors import InputError
+from .joined import Joined
 from .observer import Observer
 from .pairs import OWN, find_pair
 from .problem import Problem
+from .secrets.secret import SecretTable
 from .together import Together, shared_parts
 
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """What one observer receives of each event of all observers together.
+    """What the observer of one pair receives of each event of all observers together, and what its secret is.
 
     **Attributes:** `first (F)`: its first event at each of theirs; `event (E)`: the same of each later one; `num_first`,
-    `num_events`: how many it can receive.
+    `num_events`: how many it can receive. `value (Z)`: the value of its secret at each value of the joint one, `num_values`.
     """
 
     first: Int[np.ndarray, " F"]
     event: Int[np.ndarray, " E"]
     num_first: int
     num_events: int
+    value: Int[np.ndarray, " Z"]
+    num_values: int
 
 
 @dataclass(frozen=True, eq=False)
 class Apart:
-    """Some pairs of a problem: `joint` has the observer who receives what all of theirs do, each independently given the state.
+    """Some pairs of a problem: `joint` has the observer who receives what all of theirs do, each independently given the state,
+    and their secret; where they have several, all of them as one of time T.
 
     **Attributes:** `names` of the pairs; `joint`, without pairs; `observers` of the pairs, each once; `places`: which of them
-    the observer of each pair is.
+    the observer of each pair is; `values`: for each pair the value of its secret at each value of the joint one;
+    `nums_values`: how many each has; `executable`: whether an agent knows all that its secrets remember.
     """
 
     names: tuple[str, ...]
     joint: Problem
     observers: tuple[Observer, ...]
     places: tuple[int, ...]
+    values: tuple[Int[np.ndarray, " Z"], ...]
+    nums_values: tuple[int, ...]
+    executable: bool
 
     @cached_property
     def views(self) -> tuple[View, ...]:
-        """What the observer of each pair sees."""
+        """What the observer of each pair sees, and its secret."""
         joint, parts = self.joint.observer, np.array(shared_parts(*self.observers))
         events = joint.num_observations * (self.joint.num_actions if joint.sees_actions else 1)
         action, seen = np.divmod(np.arange(events), joint.num_observations)
-        found = []
+        found = list[tuple[np.ndarray, np.ndarray, int, int]]()
         for number, own in enumerate(self.observers):
             size = own.num_observations
             shown = parts[seen, number] + (size * action if own.sees_actions else 0)
             first = (parts[:, number], size) if joint.sees_first else (np.zeros(1, dtype=np.int64), 1)
-            found.append(View(first[0], shown, first[1], size * (self.joint.num_actions if own.sees_actions else 1)))
-        return tuple(found[place] for place in self.places)
+            found.append((first[0], shown, first[1], size * (self.joint.num_actions if own.sees_actions else 1)))
+        asked = zip(self.places, self.values, self.nums_values, strict=True)
+        return tuple(View(*found[place], value, size) for place, value, size in asked)
 
     def view(self, name: str) -> View:
-        """What the observer of one of the pairs sees."""
+        """What the observer of one of the pairs sees, and its secret."""
         return self.views[self.names.index(name)]
 
 
-def apart(problem: Problem, names: tuple[str, ...], secret_of: str | None = None) -> Apart:
+def apart(problem: Problem, names: tuple[str, ...]) -> Apart:
     """The pairs of these names as one problem; of one name alone it is `problem.pair(name)`.
 
     A pair without an observer of its own has that of the problem, who receives one sequence of observations; every other
     observer receives its own.
 
-    **Arguments:** `secret_of`: the pair whose secret the problem has, the first by default.
-
-    **Raises:** `InputError` where there is no such pair, where several have different secrets or one a belief, where the secret
-    of several is a whole path, and where `Together` refuses their observers.
+    **Raises:** `InputError` where there is no such pair, where one of several has a belief or a secret that does not go with
+    that of the first (`joinable`), where their secret is a whole path, and where `Together` refuses their observers.
     """
-    alone = [problem.pair(name) for name in names]
-    joint = alone[0] if secret_of is None else problem.pair(secret_of)
-    known = alike(problem, names)
-    for name, one in zip(names, alone, strict=True):
-        if name not in known and not (name == secret_of and same_rows(one, alone[0])):
+    alone, known = [problem.pair(name) for name in names], joinable(problem, names)
+    for name in names:
+        if name not in known:
             raise InputError(
-                f"pair {name!r}", ["a bound over all policies is known for pairs of one secret, without a belief"]
+                f"pair {name!r}",
+                [
+                    "a bound over all policies is known for pairs without a belief, and not for several whole paths or models"
+                ],
             )
+    joint, values = _with_all_secrets(problem, alone)
+    nums_values = tuple(len(one.secret_values) for one in alone)
+    executable = all(
+        one.secret_table.agent_knows or len(one.models) * len(one.secret_table.memory_names) == 1 for one in alone
+    )
     if len(names) == 1:
-        return Apart(names, joint, (joint.observer,), (0,))
+        return Apart(names, joint, (joint.observer,), (0,), values, nums_values, executable)
     if joint.secret_table.path is not None:
         raise InputError(
             "pairs", ["a bound over all policies is known for a secret with one value, not for a whole path"]
@@ -91,7 +105,32 @@ def apart(problem: Problem, names: tuple[str, ...], secret_of: str | None = None
     observers = [one.replace(sensors=None) for one in watching.values()]  # sensors of one name may belong to several
     places = [list(watching).index(_observer_of(problem, name)) for name in names]
     joint = joint.replace(observer=Together(*observers), agent_sees_observations=False)
-    return Apart(names, joint, tuple(observers), tuple(places))
+    return Apart(names, joint, tuple(observers), tuple(places), values, nums_values, executable)
+
+
+def apart_for(problem: Problem, sees: tuple[str, ...], pair: str) -> Apart:
+    """The pairs whose observations a history policy acts on, and one that counts.
+
+    **Raises:** `InputError` also where the rows of such a policy do not say what it does, since the secret of the pair
+    remembers more than those of the others.
+    """
+    found = apart(problem, tuple(dict.fromkeys((*sees, pair))))
+    if pair not in sees:
+        mine, theirs = (one.joint.secret_table for one in (apart(problem, sees), found))
+        names = ["memory_start", "memory_step"]
+        # What a history policy knows is also the value from the time on at which it is settled.
+        names += [] if mine.time == theirs.time == problem.horizon else ["time", "label"]
+        if not _same_tables(mine, theirs, *names):
+            raise InputError(f"pair {pair!r}", ["its secret remembers more than those that the policy knows of"])
+    return found
+
+
+def _with_all_secrets(problem: Problem, alone: list[Problem]) -> tuple[Problem, tuple[Int[np.ndarray, " Z"], ...]]:
+    """The first of the problems of some pairs, with the secret of all of them, and the value that each has of it."""
+    if all(_same_secret(one, alone[0]) for one in alone):
+        return alone[0], (np.arange(len(alone[0].secret_values)),) * len(alone)
+    secret = Joined(tuple(one.secret for one in alone), problem.secret_table.agent_knows)
+    return alone[0].replace(secret=secret), secret.tables(problem.models, problem.horizon)[1]
 
 
 def _observer_of(problem: Problem, name: str) -> str:
@@ -99,28 +138,25 @@ def _observer_of(problem: Problem, name: str) -> str:
     return OWN if name == OWN or find_pair(name, problem.pairs).observer is None else name
 
 
-def alike(problem: Problem, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of some pairs that have the secret of the first, and no belief."""
-    first = problem.pair(names[0])
+def joinable(problem: Problem, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of some pairs that have no belief, and the secret of the first or one that goes with it: of one model, no path."""
+    first, plain = problem.pair(names[0]), len(problem.models) == 1
     beliefs = {one.name for one in problem.pairs if one.belief is not None}
-    return tuple(name for name in names if name not in beliefs and _same_secret(problem.pair(name), first))
-
-
-def same_rows(one: Problem, other: Problem) -> bool:
-    """Whether what a history policy knows of its secret is the same in two problems over one model, with other labels.
-
-    That is the value too from the time on at which it is settled, so that only secrets of time T may differ.
-    """
-    mine, theirs = one.secret_table, other.secret_table
-    late = mine.time == theirs.time == one.horizon and mine.path is None and theirs.path is None
-    return _same_secret(one, other) or (late and _same_tables(one, other, "memory_start", "memory_step", "weights"))
+    found = []
+    for name in names:
+        one = problem.pair(name)
+        joins = plain and one.secret_table.path is None and first.secret_table.path is None
+        if name not in beliefs and (joins or _same_secret(one, first)):
+            found.append(name)
+    return tuple(found)
 
 
 def _same_secret(one: Problem, other: Problem) -> bool:
     """Whether two problems over one model have the same secret, whatever it is called."""
-    same = one.secret_table.time == other.secret_table.time
-    return same and _same_tables(one, other, "label", "memory_start", "memory_step", "path", "weights")
+    return one is other or _same_tables(
+        one.secret_table, other.secret_table, "time", "label", "memory_start", "memory_step", "path", "weights"
+    )
 
 
-def _same_tables(one: Problem, other: Problem, *names: str) -> bool:
-    return all(np.array_equal(getattr(one.secret_table, name), getattr(other.secret_table, name)) for name in names)
+def _same_tables(one: SecretTable, other: SecretTable, *names: str) -> bool:
+    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from ..common.checks import Defects, Names, as_tuple, is_number
+from ..common.errors import TooLargeError
 from ..common.suggest import suggestion
 from ..common.values import Value
 from .formulas.formula import Formula
@@ -321,10 +322,11 @@ def resolve(
     automata = [quantity.automaton for _, quantity in found if quantity.automaton is not None]
     if defects or not _same_knowledge(table, automata, len(models), defects):
         return table, ()
-    whole, memories = with_automata(table, automata)
-    if whole.label.size > _MOST_PAIRS:
-        limit = f"{len(whole.memory_names):,} states of the secret and the formulas together"
-        defects.add(f"{limit} need too large a table: use fewer or simpler formulas", "constraints")
+    try:
+        whole, memories = with_automata(table, automata)
+    except TooLargeError as error:
+        defects.add(f"the secret and the formulas together: {error}: use fewer or simpler formulas", "constraints")
+        return table, ()
     linear: list[LinearConstraint] = []
     for one, quantity in found:
         shape = (len(models), len(whole.memory_names), models[0].num_states)
@@ -362,6 +364,8 @@ def with_automata(
 
     Returned with it: for each automaton, its state in each memory of the product. Only tuples that some sequence of states
     reaches are kept.
+
+    **Raises:** `TooLargeError` where they need too large a table.
     """
     if not automata:
         return table, []
@@ -385,14 +389,11 @@ def with_automata(
                 found.append(kind)
             row.append(numbers[kind])
         step.append(np.array(row)[inverse.ravel()])
+        if table.label[:, 0].size * len(found) > _MOST_PAIRS:
+            raise TooLargeError(f"{len(found):,} states or more need too large a table")
     places = np.array(found)
-    plain = len(table.memory_names) == 1
     names = [
-        "/".join(
-            str(one.memory_names[place])
-            for one, place in zip(parts, memory, strict=True)
-            if one is not table or not plain
-        )
+        "/".join(filter(None, (str(one.memory_names[place]) for one, place in zip(parts, memory, strict=True))))
         for memory in found
     ]
     whole = replace(

@@ -42,7 +42,7 @@ def rule_bound(
     With `problem.delay` the maximum is over agents that learn each observation one step late: m is then the node before the
     observation of x, and `W_T(m,x,z) = Σ_o b(o|x) w(m',z) + …`.
 
-    Where the witness has observers of several pairs, `Σ_j w_j cost_j(m_j,z)` takes the place of w, over the tuples of their
+    Where the witness has observers of several pairs, `Σ_j w_j cost_j(m_j,z_j)` takes the place of w, over the tuples of their
     nodes: `problem` is then that of these pairs (`checked_pairs`). The weights of pairs that are hidden sum to one or more, so
     that the sum is at least the least of them; that of a pair which must keep `h_j` bits has any weight, and `w_j h_j` is
     subtracted.
@@ -179,7 +179,7 @@ def _checked_graph(problem: CheckedProblem, witness: Witness, view: View | None)
         for time, (table, size) in enumerate(zip(witness.following, sizes[1:], strict=True))
     )
     events = (problem.first_events, problem.events) if view is None else (view.num_first, view.num_events)
-    fits = len(first) == events[0] and costs.shape[1] == problem.values
+    fits = len(first) == events[0] and costs.shape[1] == (problem.values if view is None else view.num_values)
     fits &= all(table.shape[1] == events[1] for table in following)
     require(fits, "rule: its shape is not the problem's")
     require((costs >= 0) & ((costs <= LARGEST) | np.isinf(costs)), "rule: a cost is negative or above 2^900")

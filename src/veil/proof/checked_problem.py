@@ -85,13 +85,13 @@ class CheckedProblem:
         require(not delay or can_delay(problem), "problem: a path, or observations that depend on actions, and a delay")
         memories, states = table.memory_step.shape
         self.delay, self.problem, self.states, self.actions = delay, problem, states, problem.num_actions
-        self.horizon, self.discount, self.values = problem.horizon, problem.discount, len(table.value_names)
-        self.secret_time, self.endless = table.time, problem.return_over == "infinite"
-        self.size = len(models) * memories * states
+        self.horizon, self.discount, self.endless = problem.horizon, problem.discount, problem.return_over == "infinite"
+        self.secret_time, self.values, self.size = table.time, len(table.value_names), len(models) * memories * states
         self.events = observer.num_observations * (self.actions if observer.sees_actions else 1)
         self.first_events = observer.num_observations if observer.sees_first else 1
         self.path = None if table.path is None else np.tile(table.path, len(models) * memories)
-        self.most_bits = _log2_rounded_up(self.values)
+        counted = [self.watched] if self.watched else self.views or ()  # none hides more than the bits of its secret
+        self.most_bits = _log2_rounded_up(max((one.num_values for one in counted), default=self.values))
         if self.path is not None:
             self.most_bits = (self.horizon + 1) * _log2_rounded_up(int(self.path.max()) + 1)
         model, memory, state = np.unravel_index(np.arange(self.size), (len(models), memories, states))

@@ -19,7 +19,7 @@ Tuples = Int[np.ndarray, "n J"]
 
 
 def joined_rule(problem: CheckedProblem, witness: Witness) -> Witness:
-    """One observer who receives all events, follows all graphs, and pays `Σ_j w_j cost_j(node_j, z)` at time T.
+    """One observer who receives all events, follows all graphs, and pays `Σ_j w_j cost_j(node_j, z_j)` at time T.
 
     Where there is one observer, whose weight is then 1, it is that one. Cost: the tuples of nodes that events lead to, times
     the events.
@@ -43,7 +43,8 @@ def joined_rule(problem: CheckedProblem, witness: Witness) -> Witness:
         ends = [len(one.following[time + 1] if time + 1 < problem.horizon else one.costs) for one in rules]
         number, nodes = _numbered(after.reshape(-1, len(rules)), ends)
         following.append(number.reshape(after.shape[:2]))
-    costs = np.sum([one.weight * one.costs[nodes[:, place]] for place, one in enumerate(rules)], axis=0)
+    last = zip(rules, problem.views, nodes.T, strict=True)
+    costs = np.sum([one.weight * one.costs[node][:, view.value] for one, view, node in last], axis=0)
     return replace(witness, first=first, following=tuple(following), costs=costs, others=())
 
 

@@ -11,7 +11,7 @@ from ..common.clock import Clock, OutOfTime, interruptible
 from ..common.errors import CertificateError, InputError, TooLargeError
 from ..game.records import PairRule, RecordsResult, solve_records_game
 from ..game.refine import SolvedGame
-from ..problem.apart import alike
+from ..problem.apart import joinable
 from ..problem.problem import Problem
 from .backward import rule_bound
 from .checked_problem import Bounds, CheckedProblem, checked_pairs
@@ -34,8 +34,8 @@ def best_observers(
 ) -> ObserverBound:
     """The observers with the smallest bound on the least of the pairs `hide` that is found in the time.
 
-    Those of the game against all pairs, of which those that must keep bits have prices; where that does not fit, or the pairs
-    have different secrets, the best observer of one of the pairs `hide` alone, whose bound holds for the least of all.
+    Those of the game against all pairs, of which those that must keep bits have prices; where that does not fit, or there is
+    none (`joinable`), the best observer of one of the pairs `hide` alone, whose bound holds for the least of all.
 
     **Arguments:** as for `best_observer`; `kept`: the bits of pairs that are not hidden and must keep some; `game`: one that
     was already solved.
@@ -66,7 +66,7 @@ def best_observers(
 
 def _is_played(problem: Problem, names: tuple[str, ...]) -> bool:
     """Whether there is a game of several of these pairs."""
-    return len(alike(problem, names)) > 1 and problem.pair(names[0]).secret_table.path is None
+    return len(joinable(problem, names)) > 1 and problem.pair(names[0]).secret_table.path is None
 
 
 def _proven(
