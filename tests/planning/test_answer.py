@@ -217,6 +217,28 @@ def test_a_smaller_class_hands_on_its_bits_as_they_were_searched():
     assert np.isnan(best_candidate(least, searched(safe[None], late=True), state_of(least, safe), PLAIN, Clock())[1])
 
 
+@pytest.mark.parametrize(("left", "seconds"), [(8.0, 8.0), (0.1, 0.5)])
+@pytest.mark.parametrize("objective", ["entropy", "leakage"])
+def test_on_samples_a_smaller_class_that_began_from_a_policy_hands_on_the_better_of_both(
+    monkeypatch: pytest.MonkeyPatch, objective: Any, left: float, seconds: float
+):
+    """The bits are what is maximised: less those of the prior for a leakage; half a second at least to estimate them."""
+    task, asked = points_of(random_problem(0)).task, list[float]()
+    safe, other = richest_table(task.space), drawn(task.space, 1)[0]
+    found = Bits(veil.Opacity(0.5, 0.5, 0.5, 0.75, "exact", 1))
+    monkeypatch.setattr(answer, "_best_on_samples", lambda *given: asked.append(given[3]) or (found, safe))
+    options = replace(PLAIN, start=task.space.policy(safe), objective=objective)
+    closing = Clock(left, now=lambda: 0.0)
+    state = state_of(task, other)
+    table, bits, returns = best_candidate(task, searched(other[None]), state, options, closing)
+    assert table is safe
+    assert asked == [seconds]
+    assert bits == pytest.approx(0.5 if objective == "entropy" else -0.25)
+    assert returns == pytest.approx(float(task.returns_by_start(safe)[0]))
+    best_candidate(task, searched(other[None]), state, replace(options, start=None), closing)
+    assert len(asked) == 1
+
+
 # What is hidden
 
 
@@ -369,6 +391,41 @@ def test_every_start_state_must_reach_the_threshold_and_the_rounding_beyond():
     moved = within_reach(near, safe)
     assert moved.aim == least
     assert not feasible(moved, safe)  # which rounding may have raised
+
+
+@pytest.mark.parametrize(("slack", "met"), [
+    ([], True), ([0.0], True), ([1.0, 0.0], True), ([1.0, -1e-12], False), ([-1e-12, 1.0], False), ([-1.0, -1.0], False),
+])  # fmt: skip
+def test_constraints_but_those_on_bits_are_met_where_no_slack_is_below_zero(slack: list[float], met: bool):
+    table, found = np.zeros((1, 1, 1)), np.array([slack])
+    unused: Any = None
+    free: Any = SimpleNamespace(num_kept=0, slacks=lambda _: found)
+    kept: Any = SimpleNamespace(num_kept=1, constraints=lambda _: (unused, unused, found, unused))
+    assert answer._meets_linear(free, table) == answer._meets_linear(kept, table) == met
+
+
+def test_where_bits_are_kept_too_the_return_must_reach_its_threshold():
+    """With a bound on a pair, and with a task under kept bits: slacks of returns come after those of bits."""
+    bounded = task_of(two_sensors(1, min=0.1).replace(min_return="90%"))
+    asked = make_task(make_space(constrained().replace(min_return="90%"), "timed"), terms=((1.0, 0),), min_opacity=0.1)
+    for task, pairs in ((bounded, (pair("other", 0.2, least=0.1),)), (asked, ())):
+        safe, low = richest_table(task.space), task.space.softmax(np.zeros(task.space.shape))
+        assert task.num_kept == task.num_returns == 1
+        task = replace(task, further=())
+        assert feasible(task, safe, pairs=pairs)
+        assert not feasible(task, low, pairs=pairs)
+
+
+def test_of_two_start_states_each_must_reach_the_threshold_and_the_rounding_beyond():
+    """The better action pays 1 or 0.5 at both times, by the start: the mean of 1.5 does not count."""
+    stay = np.zeros((2, 2, 2))
+    stay[0, :, 0] = stay[1, :, 1] = 1
+    model = veil.Model(stay, [[0.0, 1.0], [0.0, 0.5]], [0.5, 0.5])
+    problem = veil.Problem(model, veil.Observer(np.eye(2)), veil.InitialState(), 2)
+    for wanted, met in ((0.9, True), (1.0, False), (1.1, False)):
+        task = make_task(make_space(problem.replace(min_return=wanted)), per_start=True)
+        safe = richest_table(task.space)
+        assert feasible(within_reach(task, safe), safe) is met
 
 
 def test_statuses_of_an_answer():

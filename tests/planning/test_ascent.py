@@ -354,3 +354,12 @@ def test_the_first_order_gain_is_what_the_best_actions_promise():
     table, slope = drawn(task.space, 1)[0], np.random.default_rng(0).normal(size=task.space.shape)
     wanted = sum(slope[0, cell].max() - table[0, cell] @ slope[0, cell] for cell in range(task.space.shape[1]))
     assert first_order_gain(task, table, slope) == pytest.approx(wanted)
+
+
+def test_a_search_begins_without_a_memory_of_steps_and_with_no_iterations_made():
+    _, state, task = begun()
+    size = int(np.prod(task.space.shape))
+    assert state.changes.shape == state.turns.shape == (0, size)
+    assert (state.iteration, state.inside, len(state.history)) == (0, 0, 0)
+    assert not state.mean.any()
+    assert not state.square.any()

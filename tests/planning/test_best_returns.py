@@ -207,3 +207,19 @@ def test_returns_are_scaled_by_the_largest_sum_of_rewards():
     model = veil.Model(harvest().model.transitions, np.zeros((2, 2)), 0)
     free = veil.Problem(model, veil.Observer(np.eye(2)), veil.LastState({1}), 2)
     assert _Climber(free, free.models).scale == 1.0
+
+
+@pytest.mark.parametrize("size", [1.0, 1000.0])
+def test_parameters_are_those_of_the_available_actions(size: float):
+    """However large they are: weights are taken from the largest of each row."""
+    problem = masked_problem(3)
+    climber = _Climber(problem, problem.models)
+    given = np.random.default_rng(0).normal(size=int(problem.available.sum()))
+    found = climber._softmax(size * given)
+    assert not found[~problem.available].any()
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    theta = np.full(found.shape, -np.inf)
+    theta[problem.available] = size * given
+    for row, parameters in zip(found, theta, strict=True):
+        largest = parameters.argmax()
+        np.testing.assert_allclose(row, row[largest] * np.exp(parameters - parameters[largest]), atol=1e-300)

@@ -1,6 +1,7 @@
 """The functions of a search on JAX's devices on tiny problems: the numbers of NumPy, and one step of Adam by hand."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -239,3 +240,40 @@ def test_chunks_are_shared_by_as_many_devices_as_a_power_of_two(count: int, used
     assert method._setting.mesh == (None if used == 1 else (used, (device_ascent._AXIS,)))
     where = f"{device.device_kind} (JAX, float32)" if count == 1 else f"{count} × {device.device_kind}"
     assert method.describe()["device"] == where
+
+
+def test_rows_of_cells_are_those_of_their_reachable_states_and_uniform_where_there_is_none():
+    """Of three cells with two hidden states each: both are reachable, one is, and none is."""
+    from veil.planning.device_layers import _rows_of_cells
+
+    fixed: Any = SimpleNamespace(cell=np.array([0, 1, 2, 0, 1, 2]))
+    available = np.array([[True, True, False, True], [True, True, True, True], [False, True, True, True]])
+    rows = np.random.default_rng(0).dirichlet(np.ones(4), size=6)
+    rows[3] = rows[0]
+    found = np.asarray(_rows_of_cells(fixed, rows, np.array([1.0, 0.0, 0.0, 1.0, 1.0, 0.0]), available))
+    np.testing.assert_allclose(found[:2], [rows[0], rows[4]], atol=1e-15)
+    np.testing.assert_allclose(found[2], [0.0, 1 / 3, 1 / 3, 1 / 3], atol=1e-15)
+    assert _rows_of_cells(fixed, rows, None, available) is rows
+
+
+def test_parameters_are_of_the_rows_that_are_used_and_the_others_are_those_of_the_base():
+    from veil.planning.device_ascent import _filled, _rows_of
+
+    base = np.random.default_rng(0).uniform(size=(2, 3, 4))
+    jax_base, rows = jax.numpy.asarray(base), np.array([1, 2, 5])
+    given: Any = SimpleNamespace(rows=rows)
+    every: Any = SimpleNamespace(rows=None)
+    np.testing.assert_array_equal(_rows_of(jax_base, given), base.reshape(6, 4)[rows])
+    np.testing.assert_array_equal(_rows_of(jax_base, every), base.reshape(6, 4))
+    moved = base.reshape(6, 4)[rows] + 1
+    wanted = base.copy()
+    wanted.reshape(6, 4)[rows] = moved
+    np.testing.assert_array_equal(_filled(jax.numpy.asarray(moved), given, jax_base), wanted)
+    np.testing.assert_array_equal(_filled(jax_base.reshape(6, 4), every, jax_base + 1), base)
+
+
+def test_posteriors_on_the_device_check_the_clock():
+    space = replace(timed(), on_device=PLAN)
+    layers, table = space.layers, drawn(space, 1)[0]
+    with pytest.raises(veil.common.clock.OutOfTime):
+        layers.posteriors(table, np.zeros((3, space.hidden.horizon + 1), dtype=np.int32), Clock(0.0))

@@ -1,6 +1,7 @@
 """The game as a solver: a policy that can be played and evaluated, on the tree and by finite memory, never below ascent."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 import veil
 from tests.planning.small_problems import random_problem
+from tests.record.planned import constrained
 from veil.common.clock import Clock
 from veil.game.refine import EnclosedGame
 from veil.game.solve import GameResult
@@ -182,7 +184,7 @@ def test_after_the_first_steps_a_lasting_policy_earns_the_most_from_where_these_
     policy = lasting(whole, first)
     assert policy.horizon == 5
     assert veil.expected_return(whole, policy) == pytest.approx(veil.expected_return(short, first), abs=1e-12)
-    assert [len(one) for one in policy.following[2:]] == [1, 1, 1]
+    assert [one.shape for one in policy.following[2:]] == [(1, 4 if sees_actions else 2)] * 3
 
 
 class Played:
@@ -295,10 +297,10 @@ def test_an_answer_that_is_not_feasible_is_none_beside_a_game():
 
 
 def test_over_an_infinite_horizon_a_lasting_policy_takes_the_action_that_is_best_forever():
-    """Waiting pays 0.25 each time, moving nothing once and 0.5 each time after it: at the last time less, forever more."""
+    """Waiting pays 0.2 each time, moving nothing once and 0.5 each time after it: at the last time less, forever more."""
     transitions = np.zeros((2, 2, 2))
     transitions[0, 0, 0] = transitions[0, 1, 1] = transitions[1, :, 1] = 1
-    model = veil.Model(transitions, [[0.25, 0.0], [0.5, 0.5]], [0.5, 0.5], 0.9)
+    model = veil.Model(transitions, [[0.2, 0.0], [0.5, 0.5]], [0.5, 0.5], 0.9)
     observer = veil.Observer(np.array([[0.75, 0.25], [0.25, 0.75]]))
     problem = veil.Problem(model, observer, veil.StateAt(0, {0}), 3, return_over="infinite")
     first = search_game(problem.replace(horizon=1, return_over="horizon"), gap=0.1, progress=False).policy
@@ -308,6 +310,10 @@ def test_over_an_infinite_horizon_a_lasting_policy_takes_the_action_that_is_best
     for decisions in policy.decisions[1:]:
         rows = decisions.probabilities[decisions.situation % 2 == 0]
         assert rows.tolist() == [[0.0, 1.0]] * len(rows)
+    ends = lasting(problem.replace(horizon=4, return_over="horizon"), first)
+    for decisions, best in zip(ends.decisions[1:], ([0.0, 1.0], [0.0, 1.0], [1.0, 0.0]), strict=True):
+        rows = decisions.probabilities[decisions.situation % 2 == 0]
+        assert rows.tolist() == [best] * len(rows)
 
 
 @pytest.mark.parametrize(("left", "given"), [(0.5, 2.0), (11.0, 11.0), (50.0, 20.0)])
@@ -339,3 +345,85 @@ def test_a_policy_that_there_is_no_time_to_measure_hides_between_nothing_and_the
     hidden = found.opacity
     assert (hidden.bits, hidden.lower, hidden.upper, hidden.prior_bits) == (0.0, 0.0, min(upper, prior), prior)
     assert (hidden.method, hidden.num_sequences, found.upper_bits) == ("bracket", 0, upper)
+
+
+class Asked(Exception):
+    """Raised by a stand-in for a game, with its name and what it was given."""
+
+    def __init__(self, name: str, given: dict[str, Any]):
+        self.name, self.given = name, given
+
+
+def asked(monkeypatch: pytest.MonkeyPatch, problem: veil.Problem, fits: bool = True, **options: Any) -> Asked:
+    """The game that a search plays, and what it is given."""
+
+    def stand_in(name: str, large: bool = False) -> Any:
+        def play(*_: object, **given: Any) -> None:
+            raise veil.TooLargeError("no tree") if large else Asked(name, given)
+
+        return play
+
+    for name in ("solve_pairs", "enclose_path_game", "enclose_constrained_game", "enclose_game"):
+        monkeypatch.setattr(game_method, name, stand_in(name))
+    monkeypatch.setattr(game_method, "solve_game", stand_in("solve_game", large=not fits))
+    with pytest.raises(Asked) as found:
+        search_game(problem, progress=False, **options)
+    return found.value
+
+
+@pytest.mark.parametrize(("gap", "iterations"), [(None, None), (0.25, 7)])
+@pytest.mark.parametrize(("hide", "game"), [
+    (("own",), "solve_game"), (("own", "other"), "solve_pairs"), (("other",), "solve_game"),
+])  # fmt: skip
+def test_several_observers_play_one_game_and_a_single_one_its_own(
+    monkeypatch: pytest.MonkeyPatch, hide: tuple[str, ...], game: str, gap: float | None, iterations: int | None
+):
+    problem = random_problem(3)
+    sharp = veil.Observer(np.eye(problem.num_states))
+    found = asked(
+        monkeypatch, problem.replace(pairs=[veil.Pair("other", sharp)]), hide=hide, gap=gap, iterations=iterations
+    )
+    assert found.name == game
+    assert (found.given["gap"], found.given["iterations"]) == (gap or 1e-3, iterations or 10_000)
+
+
+@pytest.mark.parametrize(("gap", "limit"), [(None, None), (0.25, 30.0)])
+@pytest.mark.parametrize("kind", ["enclose_game", "enclose_constrained_game", "enclose_path_game"])
+def test_where_the_tree_does_not_fit_a_game_by_finite_memory_is_played_for_ten_minutes_or_the_limit(
+    monkeypatch: pytest.MonkeyPatch, kind: str, gap: float | None, limit: float | None
+):
+    problem = random_problem(3)
+    if kind == "enclose_constrained_game":
+        problem = constrained()
+    if kind == "enclose_path_game":
+        problem = problem.replace(secret=veil.Trajectory())
+    found = asked(monkeypatch, problem, fits=False, gap=gap, time_limit=limit)
+    assert found.name == kind
+    assert found.given["gap"] == (gap or 0.05)
+    assert found.given["clock"].time_limit == (limit or 600.0)
+
+
+@pytest.mark.parametrize(("windows", "refined", "chosen"), [
+    (0.3, None, 0), (None, 0.3, 1), (0.3, 0.2, 0), (0.2, 0.3, 1), (0.3, 0.3, 0),
+])  # fmt: skip
+@pytest.mark.parametrize("upper", [0.4, 9.0])
+def test_of_two_enclosures_the_policy_for_which_more_is_proven_is_taken(
+    monkeypatch: pytest.MonkeyPatch, windows: float | None, refined: float | None, chosen: int, upper: float
+):
+    problem = random_problem(3).replace(min_return=None)
+    games = [search_game(problem, gap=gap, progress=False).proof for gap in (0.5, 0.01)]
+    monkeypatch.setattr(game_method, "_solution", lambda *given: given)
+    one: Any = None if windows is None else SimpleNamespace(
+        lower=windows, upper=upper, problem=problem, revealing=games[0], stopped="a"
+    )  # fmt: skip
+    two: Any = None if refined is None else SimpleNamespace(lower=refined, upper=upper, best=games[1], stopped="b")
+    enclosed = EnclosedGame(one, two)
+    found: Any = game_method._from_enclosure(problem, enclosed, Clock())
+    _, result, policy, hidden, bound, _, _ = found
+    game: Any = games[chosen]
+    assert result is game
+    assert policy == game.policy(problem)
+    prior = game_method._prior_bits(problem, game)
+    assert (hidden.bits, hidden.lower, hidden.upper, hidden.prior_bits) == (0.3, 0.3, min(upper, prior), prior)
+    assert (hidden.method, hidden.num_sequences) == ("bracket", 0)
+    assert bound == (upper, enclosed.stopped, enclosed)

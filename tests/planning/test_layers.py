@@ -1,6 +1,7 @@
 """Sampled passes over the states that can be reached at each time, against the engine's passes over all states."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 import veil
 from tests.planning.small_problems import drawn, random_problem
 from veil.common.clock import UNLIMITED
+from veil.common.workers import Team
 from veil.engine.backends import column_steps
 from veil.engine.returns import evaluate_returns
 from veil.engine.sequences import Posteriors, SequencePass
@@ -157,3 +159,23 @@ def test_what_has_no_probability_is_never_drawn():
         assert np.all(np.isfinite(layers.posteriors(table, events)))
         likely = layers.passed(table, events, UNLIMITED, gradient=False).result.log_likelihood
         assert np.all(np.isfinite(likely))
+
+
+def test_a_team_is_asked_where_there_is_more_than_one_part(monkeypatch: pytest.MonkeyPatch):
+    space = make_space(random_problem(0), "timed")
+    layers, table, asked = Layers(space.hidden), drawn(space, 1)[0], list[int]()
+
+    class Asked(Team):
+        def shares(self, work: Any, subject: Any, items: Any, clock: Any = UNLIMITED) -> Any:
+            asked.append(len(items))
+            return (work(subject, item, clock) for item in items)
+
+    monkeypatch.setattr(module, "_VALUED", 5)
+    events = layers.draw(table, 10, np.random.default_rng(0))
+    alone = layers.measured(table, events, shared)
+    np.testing.assert_array_equal(layers.measured(table, events, shared, UNLIMITED, Asked()), alone)
+    assert asked == [2]
+    few = events[:5]
+    found = layers.measured(table, few, shared, UNLIMITED, Asked())
+    np.testing.assert_array_equal(found, layers.measured(table, few, shared))
+    assert asked == [2]

@@ -554,3 +554,38 @@ def test_where_all_time_is_spent_no_larger_class_is_searched(seconds: float, cla
     found = search._search_classes(problem, make_space(problem, "timed"), options, make, clock)
     assert begun == classes
     assert found.feasible
+
+
+@pytest.mark.parametrize(("evaluation", "late"), [("exact", False), ("sampled", False), ("sampled", True)])
+def test_on_samples_a_quarter_of_the_time_is_for_a_table_that_keeps_bits_and_it_may_be_too_short(
+    monkeypatch: pytest.MonkeyPatch, evaluation: Any, late: bool
+):
+    begun = list[Task]()
+
+    class Kept(Counting):
+        def begin(self) -> Any:
+            if late:
+                raise OutOfTime(Stop.TIME_LIMIT)
+            return self.at(10)
+
+        def is_done(self, state: Any) -> bool:
+            return True
+
+        def candidates(self, state: Any) -> np.ndarray:
+            return np.stack([state.best, state.best, state.best])
+
+    def make(task: Task, safe: np.ndarray, options: SolveOptions) -> Any:
+        begun.append(task)
+        return Kept(task, safe)
+
+    monkeypatch.setattr(search, "make_ascent", make)
+    plain, safe = task_of("60%", min_opacity=0.05)
+    secrecy = make_secrecy(plain.space, evaluation=evaluation)
+    task = replace(plain, secrecy=secrecy, clock=Clock(100.0, now=lambda: 0.0))
+    found = search._most_hidden(task, safe, SolveOptions(method="ascent"))
+    assert found is not None
+    np.testing.assert_allclose(found[0], task.space.softmax(np.zeros(task.space.shape)))
+    assert len(found) == (4 if evaluation == "exact" else 1 if late else 2)
+    assert all(np.allclose(one, safe) for one in found[1:])
+    assert begun[0].clock.time_limit == (100.0 if evaluation == "exact" else 25.0)
+    assert begun[0].min_opacity is None

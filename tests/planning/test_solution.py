@@ -175,3 +175,5 @@ def test_the_least_of_several_pairs_is_shown():
     for lower, short in ((0.2401, False), (0.2399, True)):
         assert is_short(found, lower) is short
     assert not is_short(replace(found, hide="b"), 0.7401)
+    little = replace(hidden, bits=0.01, lower=0.01, upper=0.01)
+    assert not is_short(replace(found, opacity=little, hide="own"), 0.0)  # a hundredth is not more than a hundredth

@@ -231,7 +231,7 @@ def test_bits_that_are_kept_replace_the_threshold():
 @pytest.mark.parametrize("per_start", [False, True])
 def test_returns_by_start_are_those_of_the_slacks(per_start: bool):
     for seed in range(6):
-        space = make_space(random_problem(seed))
+        space = make_space(random_problem(seed), "timed" if seed % 2 else "markov")
         task, table = make_task(space, per_start=per_start), drawn(space, 1, seed)[0]
         assert task.threshold is not None
         expected = (task.returns_by_start(table) - task.aim) / task.unit

@@ -51,13 +51,17 @@ def test_what_is_no_task_is_refused_with_its_place(text: str, words: str):
 
 def test_a_formula_that_the_agent_would_follow_must_be_a_constraint():
     followed = LIMITED.replace(secret=veil.Holds("F s1", agent_knows=True))
-    with pytest.raises(veil.InputError, match=r"add veil\.Probability"):
-        with_task(followed, "P(F s2)")
+    for problem in (
+        followed,
+        LIMITED.replace(secret=veil.Visited({"one": ["s1"]}, agent_knows=True)),
+    ):  # three states, and two
+        with pytest.raises(veil.InputError, match=r"add veil\.Probability"):
+            with_task(problem, "P(F s2)")
     given = followed.replace(constraints=[veil.Probability("F s2", min=0, agent_knows=True)])
     assert with_task(given, "P(F s2)") is given
     endless = make_problem(min_return=None).replace(return_over="horizon")
     discounted = veil.Model(endless.model.transitions, {"gain": np.ones((4, 2))}, endless.model.initial, 0.9)
-    with pytest.raises(veil.InputError, match="over the horizon"):
+    with pytest.raises(veil.InputError, match="quantities of a task are over the horizon"):
         with_task(endless.replace(model=discounted, return_over="infinite"), "return")
 
 

@@ -15,7 +15,7 @@ from veil.measure.bracket import end_gradient
 from veil.planning import values
 from veil.planning.options import Objective
 from veil.planning.policy_class import Space, make_space
-from veil.planning.sampled_values import SampleSecrecy
+from veil.planning.sampled_values import SampledPath, SampleSecrecy
 from veil.planning.values import (
     SHARPNESS,
     BatchSecrecy,
@@ -320,6 +320,8 @@ def test_a_path_on_samples_is_unbiased(objective: Objective):
     np.testing.assert_array_less(np.abs(values.mean(axis=0) - wanted), 5 * values.std(axis=0, ddof=1) / 20**0.5)
     alone = secrecy.estimate(table, 2000, 30, UNLIMITED)
     assert abs(alone.bits - bits[0]) < 5 * alone.std_error
+    assert isinstance(secrecy, SampledPath)
+    assert [secrecy.answer(table, 5000, seconds).num_sequences for seconds in (0.0, 1e9)] == [64, 5056]
     assert found[0][0].std_error == pytest.approx(values[:, 0].std(ddof=1), rel=0.6)
 
 
