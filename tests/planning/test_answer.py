@@ -118,6 +118,66 @@ def test_without_a_constraint_or_with_several_the_multipliers_of_the_search_are_
     assert np.isnan(answer._first_order(starts, table, nothing, given)[0])
 
 
+def promised(target: list[float]) -> Any:
+    """A convex function of multipliers that is least at some."""
+    return lambda price: float(np.sum((price - target) ** 2))
+
+
+@pytest.mark.parametrize(("target", "given", "slack", "wanted"), [
+    ([0.7, 0.0, 1.2], [0.2, 0.3, 0.4], [0.0, 0.0, 0.0], [0.7, 0.0, 1.2]),
+    ([0.7, 0.5, 1.2], [0.2, 0.3, 0.4], [0.0, 0.9e-3, -0.5], [0.7, 0.5, 1.2]),
+    ([0.7, 0.5, 1.2], [0.2, 0.3, 0.4], [0.0, 1.1e-3, -0.5], [0.7, 0.0, 1.2]),  # one with slack has no price
+    ([3.0], [0.0], [0.0], [3.0]),  # up to 0.5, 1.5, 3.5
+])  # fmt: skip
+def test_multipliers_of_several_constraints_are_those_at_which_least_is_promised(
+    target: list[float], given: list[float], slack: list[float], wanted: list[float]
+):
+    gain = promised(target)
+    least, found = answer._least_promise(gain, np.array(given), np.array(slack), 0)
+    np.testing.assert_allclose(found, wanted, atol=2e-3)
+    assert least == gain(found)
+
+
+@pytest.mark.parametrize(("target", "given", "slack", "wanted"), [
+    ([0.8, 0.2, 0.6], [0.5, 0.5, 0.1], [0.0, 0.0, 0.0], [0.8, 0.2, 0.6]),
+    ([0.8, 0.2, 0.6], [0.5, 0.5, 0.1], [0.0, 0.3, 0.3], [0.8, 0.2, 0.0]),  # weights of what is not least stay
+    ([0.75, 0.25, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.75, 0.25, 0.0]),
+    ([0.0, 1.0, 0.3], [0.5, 0.5, 0.0], [0.0, 0.0, 0.0], [0.0, 1.0, 0.3]),
+])  # fmt: skip
+def test_weights_of_the_least_sum_to_one(
+    target: list[float], given: list[float], slack: list[float], wanted: list[float]
+):
+    least, found = answer._least_promise(promised(target), np.array(given), np.array(slack), 2)
+    assert found[:2].sum() == pytest.approx(1.0)
+    np.testing.assert_allclose(found, wanted, atol=2e-3)
+    assert least == promised(target)(found)
+
+
+def test_where_one_weight_is_moved_the_others_keep_their_proportion():
+    slack = np.array([0.0, 1.0, 1.0])
+    _, found = answer._least_promise(lambda price: float(price[0] - 0.5) ** 2, np.array([0.2, 0.3, 0.5]), slack, 3)
+    np.testing.assert_allclose(found, [0.5, 0.1875, 0.3125], atol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["constraints", "pairs"])
+def test_several_constraints_or_pairs_have_the_prices_at_which_least_is_promised(name: str):
+    task = make_task(make_space(constrained(), "timed")) if name == "constraints" else task_of(two_sensors(1, min=0.9))
+    table = drawn(task.space, 1)[0]
+    values, given = task.evaluate(table[None]), np.full(task.num_constraints, 5.0)
+    values = replace(values, slack=np.zeros_like(values.slack))  # all of them bind
+    least, found = answer._first_order(task, table, values, given)
+
+    def gain(price: np.ndarray) -> float:
+        return first_order_gain(task, table, lagrangian_slope(values, price[None])[0])
+
+    assert least == gain(found)
+    assert least < gain(given) - 0.1
+    for number in range(len(found)):
+        for factor in (0.5, 0.9, 1.1, 2.0):
+            tried = np.where(np.arange(len(found)) == number, factor * found, found)
+            assert least <= gain(tried) + 1e-3
+
+
 # Candidates
 
 
@@ -306,7 +366,9 @@ def test_on_samples_the_better_of_the_answer_and_the_policy_it_began_from_is_tak
 
     monkeypatch.setattr(answer, "_sampled_bits", bits)
     mixed = 0.9 * safe + 0.1 * low
-    for begun, better, tables in ((safe, 0.5, 2), (mixed, 0.4, 1), (None, 0.4, 1), (low, 0.4, 1)):
+    partly = mixed.copy()
+    partly[0, 0] = safe[0, 0]
+    for begun, better, tables in ((safe, 0.5, 2), (partly, 0.4, 2), (mixed, 0.4, 1), (None, 0.4, 1), (low, 0.4, 1)):
         asked.clear()
         given = None if begun is None else space.policy(begun)
         options = replace(PLAIN, start=given, sequences=3000)
@@ -378,6 +440,13 @@ def test_an_answer_is_feasible_where_it_meets_every_constraint():
     limited = make_task(make_space(constrained(), "timed"))
     assert feasible(limited, richest_table(limited.space))
     assert not feasible(limited, spending(limited))
+    free = make_task(make_space(constrained().replace(min_return=None), "timed"))
+    tables = drawn(free.space, 30, 1, 50.0)
+    slack = free.constraints(tables)[2]
+    one = tables[np.flatnonzero((slack[:, 0] < 0) & (slack[:, 1] > 0))[0]]
+    other = tables[np.flatnonzero((slack[:, 0] > 0) & (slack[:, 1] < 0))[0]]
+    assert not feasible(free, one)
+    assert not feasible(free, other)
 
 
 def test_every_start_state_must_reach_the_threshold_and_the_rounding_beyond():

@@ -43,6 +43,7 @@ def test_the_search_ends_where_the_largest_return_or_enough_is_reached(monkeypat
     assert climbed(monkeypatch, harvest(), starts=3) == (pytest.approx(3.125, abs=1e-9), 3)
     assert climbed(monkeypatch, harvest(), starts=1)[1] == 1
     assert climbed(monkeypatch, harvest(), enough=2.5)[1] == 0  # a start has 3
+    assert climbed(monkeypatch, harvest(), enough=3.0)[1] == 0
     assert climbed(monkeypatch, harvest(), enough=3.12499999)[1] == 1
     assert climbed(monkeypatch, harvest().replace(horizon=1))[1] == 0  # where the largest return is stationary
     assert climbed(monkeypatch, endless())[1] == 0
@@ -196,9 +197,10 @@ def test_a_climb_reaches_the_largest_return_whatever_the_unit_of_rewards(scale: 
     )
     problem = plain.replace(model=scaled)
     climber = _Climber(problem, problem.models)
-    climbed = climber.climb(np.array([[0.9, 0.1], [0.5, 0.5]]), 200)
-    assert climber.value_and_slope(climbed)[0] == pytest.approx(3.125 * scale, rel=1e-8)
-    assert climbed[0, 1] == pytest.approx(0.75, abs=1e-4)
+    for begin in ([[0.9, 0.1], [0.5, 0.5]], [[1.0, 0.0], [1.0, 0.0]]):
+        climbed = climber.climb(np.array(begin), 200)
+        assert climber.value_and_slope(climbed)[0] == pytest.approx(3.125 * scale, rel=1e-8)
+        assert climbed[0, 1] == pytest.approx(0.75, abs=1e-4)
 
 
 def test_returns_are_scaled_by_the_largest_sum_of_rewards():
@@ -223,3 +225,14 @@ def test_parameters_are_those_of_the_available_actions(size: float):
     for row, parameters in zip(found, theta, strict=True):
         largest = parameters.argmax()
         np.testing.assert_allclose(row, row[largest] * np.exp(parameters - parameters[largest]), atol=1e-300)
+
+
+def test_over_an_infinite_horizon_the_smallest_return_of_unknown_models_is_that_of_all_turned_rewards():
+    unknown = two_models(3, return_over="infinite")
+    turned = [
+        veil.Model(m.transitions, -m.rewards, m.initial, m.discount, terminal_rewards=-m.terminal_rewards)
+        for m in unknown.models
+    ]
+    assert len(turned) == 2
+    found = greedy_table(unknown, smallest=True)
+    np.testing.assert_allclose(found, greedy_table(unknown.replace(model=turned)), atol=1e-9)

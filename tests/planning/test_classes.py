@@ -94,3 +94,10 @@ def test_where_the_time_ends_in_a_smaller_class_its_policy_is_the_answer():
     assert found.feasible
     assert isinstance(found.policy, veil.TimedPolicy)
     assert found.policy_class == "time-dependent policies"
+
+
+def test_on_samples_the_history_has_what_each_class_knows_before_its_first_iteration():
+    """That of largest return in the smaller class, the answer of that class, what the larger one knows; then iterations."""
+    found = solve(random_problem(1), memory="timed", evaluation="sampled", sequences=20, **QUICK)
+    np.testing.assert_array_equal(found.history.iteration, [0, 0, 0, 1, 2, 3])
+    assert np.all(np.diff(found.history.seconds) >= 0)

@@ -12,6 +12,7 @@ from tests.engine.chains import on_sparse_kernel
 from tests.planning.small_problems import drawn, tiny_problem
 from tests.planning.test_device_ascent import PLAN, assert_layers_agree
 from veil.common.clock import UNLIMITED, Clock
+from veil.planning.best_returns import time_average
 from veil.planning.device_plan import COMPILE_SECONDS
 from veil.planning.layers import Layers
 from veil.planning.options import SolveOptions
@@ -277,3 +278,17 @@ def test_posteriors_on_the_device_check_the_clock():
     layers, table = space.layers, drawn(space, 1)[0]
     with pytest.raises(veil.common.clock.OutOfTime):
         layers.posteriors(table, np.zeros((3, space.hidden.horizon + 1), dtype=np.int32), Clock(0.0))
+
+
+def test_a_time_average_on_the_device_is_that_of_numpy():
+    """With three actions, a row that two hidden states share, and a cell that is never met."""
+    from veil.engine.device_steps import Fixed
+    from veil.planning.device_layers import _time_average
+
+    rng = np.random.default_rng(0)
+    hidden: Any = SimpleNamespace(cell=np.array([0, 1, 0, 2]), num_cells=3)
+    given, occupied = rng.dirichlet(np.ones(3), size=(2, 3)), rng.dirichlet(np.ones(4), size=2)
+    occupied[:, 3] = 0.0
+    unused: Any = None
+    found = np.asarray(_time_average(Fixed(unused, unused, unused, unused, unused, hidden.cell), given, occupied))
+    np.testing.assert_allclose(found[0], time_average(hidden, given, occupied), atol=1e-15)

@@ -26,6 +26,8 @@ def test_on_the_tree(name):
     assert solution.status is Status.CONVERGED
     assert isinstance(solution.proof, GameResult)
     assert solution.opacity.method == "exact"
+    uniform = veil.MarkovPolicy.uniform(problem)
+    assert solution.opacity.num_sequences == veil.opacity(problem, uniform, method="exact").num_sequences
     assert solution.upper_bits - solution.opacity.bits <= 5e-3
     assert veil.opacity(problem, solution.policy, method="exact").bits == pytest.approx(solution.opacity.bits, abs=1e-9)
     assert veil.expected_return(problem, solution.policy) == pytest.approx(solution.expected_return, abs=1e-9)
@@ -427,3 +429,43 @@ def test_of_two_enclosures_the_policy_for_which_more_is_proven_is_taken(
     assert (hidden.bits, hidden.lower, hidden.upper, hidden.prior_bits) == (0.3, 0.3, min(upper, prior), prior)
     assert (hidden.method, hidden.num_sequences) == ("bracket", 0)
     assert bound == (upper, enclosed.stopped, enclosed)
+
+
+def test_a_lasting_policy_forgets_what_happened_and_events_that_cannot_happen_stay_so():
+    """The observer sees the state, and a move goes one way round: of three events one cannot follow."""
+    moves = np.zeros((3, 2, 3))
+    for state in range(3):
+        moves[state, 0, state] = moves[state, 1, (state + 1) % 3] = 1
+    model = veil.Model(moves, np.zeros((3, 2)), np.full(3, 1 / 3))
+    problem = veil.Problem(model, veil.Observer(np.eye(3)), veil.StateAt(0, {0}), 4)
+    first = search_game(problem.replace(horizon=2), gap=0.5, progress=False).policy
+    assert isinstance(first, veil.HistoryPolicy)
+    policy = lasting(problem, first)
+    last = first.following[-1]
+    assert (last < 0).any()
+    assert (last > 0).any()
+    np.testing.assert_array_equal(policy.following[1], np.where(last < 0, -1, 0))
+    np.testing.assert_array_equal(policy.following[0], first.following[0])
+    for later in policy.following[2:]:
+        np.testing.assert_array_equal(later, np.zeros((1, last.shape[1])))
+
+
+@pytest.mark.parametrize("more", [-0.25, 0.0, 0.25])
+def test_a_game_that_was_played_for_more_return_bounds_policies_with_less_by_its_price(more: float):
+    problem = random_problem(3)
+    game: Any = search_game(problem, gap=0.1, progress=False).proof
+    assert isinstance(problem.min_return, float)
+    played = replace(game, threshold=problem.min_return + more, multiplier=0.5)
+    hidden = veil.Opacity(0.25, 0.25, 0.25, 1.0, "exact", 1)
+    policy = game.policy(problem)
+    found = game_method._solution(problem, played, policy, hidden, (0.5, "iterations", played), "words", Clock())
+    assert found.upper_bits == pytest.approx(0.5 + 0.5 * max(0.0, more))
+    both: Any = SimpleNamespace(bounds=lambda: [(played, 0.0), (replace(played, multiplier=0.75), 0.0)])
+    found = game_method._solution(problem, played, policy, hidden, (0.5, "iterations", both), "words", Clock())
+    assert found.upper_bits == pytest.approx(0.5 + 0.75 * max(0.0, more))
+    free = problem.replace(min_return=None)
+    found = game_method._solution(free, played, policy, hidden, (0.5, "iterations", played), "words", Clock())
+    assert (found.upper_bits, found.threshold) == (0.5, None)
+    plain = replace(played, threshold=None)
+    found = game_method._solution(problem, plain, policy, hidden, (0.5, "iterations", plain), "words", Clock())
+    assert found.upper_bits == 0.5

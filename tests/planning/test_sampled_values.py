@@ -14,7 +14,15 @@ from veil.engine.sequences import Posteriors
 from veil.planning import sampled_values
 from veil.planning.layers import Layers
 from veil.planning.policy_class import any_table, make_space
-from veil.planning.sampled_values import Estimate, SampleSecrecy, advantages, entropy_measure, in_lanes, make_sampled
+from veil.planning.sampled_values import (
+    Estimate,
+    SampledPath,
+    SampleSecrecy,
+    advantages,
+    entropy_measure,
+    in_lanes,
+    make_sampled,
+)
 
 
 @pytest.mark.parametrize(("seconds", "lanes"), [(12.5, 9), (0.0, 1), (1.0, 1), (2.6, 2), (1e6, 16)])
@@ -105,3 +113,18 @@ def test_an_estimate_alone_is_that_of_its_draws(objective: Any):
     prior = space.chain(table).prior
     less = -np.sum(prior * np.log2(prior)) if objective == "leakage" else 0.0
     assert found.bits == pytest.approx(np.mean(-np.sum(posteriors * logs, axis=1)) - less)
+
+
+def test_the_answer_of_a_path_is_on_sixty_four_sequences_at_a_time():
+    """Exact less sampled entropy, near the exact bits; the standard error is that of the sequences."""
+    space = make_space(random_problem(0).replace(secret=veil.Trajectory()), "timed")
+    table = drawn(space, 1)[0]
+    secrecy = make_sampled(space, "entropy", 50, 3, "")
+    assert isinstance(secrecy, SampledPath)
+    assert (secrecy.kind, secrecy.at_once) == ("sampled", 1)
+    exact = veil.opacity(space.problem, space.policy(table), "exact")
+    for seconds, count in ((0.0, 64), (1e9, 1024)):
+        found = secrecy.answer(table, 1000, seconds)
+        assert (found.num_sequences, found.method, found.lower) == (count, "sampled", 0.0)
+        assert abs(found.bits - exact.bits) < 5 * found.std_error
+        assert found.prior_bits == found.upper == pytest.approx(exact.prior_bits)

@@ -589,3 +589,23 @@ def test_on_samples_a_quarter_of_the_time_is_for_a_table_that_keeps_bits_and_it_
     assert all(np.allclose(one, safe) for one in found[1:])
     assert begun[0].clock.time_limit == (100.0 if evaluation == "exact" else 25.0)
     assert begun[0].min_opacity is None
+
+
+@pytest.mark.parametrize(("spent", "begun"), [(0.0, [False]), (100.0, [True])])
+def test_a_class_is_left_for_a_larger_one_where_there_was_time_to_find_its_largest_return(
+    spent: float, begun: list[bool]
+):
+    """Time-dependent policies alone reach the threshold."""
+    problem = random_problem(5).replace(min_return=None)
+    problem = problem.replace(min_return=veil.max_return(problem))
+    now, found = [0.0], list[bool]()
+
+    def make(task: Task, safe: np.ndarray, options: SolveOptions) -> Any:
+        found.append(task.space.stationary)
+        return make_ascent(task, safe, options)
+
+    clock = Clock(100.0, iterations=1, now=lambda: now[0])
+    now[0] = spent
+    options = SolveOptions(method="ascent", memory="timed", starts=1, iterations=1, workers=ALONE)
+    search._search_classes(problem, make_space(problem, "timed"), options, make, clock)
+    assert found == begun

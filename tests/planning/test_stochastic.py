@@ -9,6 +9,7 @@ import pytest
 from tests.planning.small_problems import drawn, random_problem
 from tests.planning.test_pairs import two_sensors
 from tests.planning.test_stochastic_answers import sampled_task
+from tests.policy.masked import masked_problem
 from veil.common.clock import Clock, OutOfTime, Progress
 from veil.planning import stochastic
 from veil.planning.options import SolveOptions
@@ -168,6 +169,8 @@ def test_the_history_has_the_leading_point_with_the_largest_multiplier_and_it_is
     found = method._noted(replace(state, theta=state.theta[:1]), worse, 0.25)
     assert found.history[-1, 1] == 0.5
     assert told[-1].phase == "sampling"
+    better = [replace_slack(points[1], -0.09), points[0]]
+    assert method._noted(state, better, 0.25).history[-1, 1] == 0.9
 
 
 def replace_slack(point: Point, slack: float) -> Point:
@@ -507,6 +510,10 @@ def test_the_time_of_a_start_is_the_mean_of_those_made(monkeypatch: pytest.Monke
     assert method._seconds_of_start == 3.0
     assert method._soft_starts(9) == [0, 1]  # of 44 s that are left a fifth
     assert method._seconds_of_start == 4.5
+    assert method._soft_starts(1) == [0]
+    assert method._seconds_of_start == 3.0
+    assert method._soft_starts(0) == []
+    assert method._seconds_of_start == 0.0
 
 
 def test_the_best_known_table_is_in_the_history_before_the_first_iteration():
@@ -568,3 +575,13 @@ def test_candidates_are_the_best_answer_with_the_newest_parameters_compared(monk
     assert len(checked.asked) == 3
     words = method.describe()
     assert words == {"gradients": "fresh samples", "sequences": f"{method._first_batch} to 1024 for each gradient"}
+
+
+def test_moments_are_zero_at_first_and_where_a_search_goes_back_even_in_rows_with_one_action():
+    """The one logarithm of such a row is zero."""
+    method, state, _ = searching(sampled_task(masked_problem(3)))
+    assert (state.theta[0] == 0).any()
+    for one in (state, method._taken_back(state)):
+        assert (one.theta[0] == 0).any()
+        for moment in (*one.mean, *one.square):
+            np.testing.assert_array_equal(moment, np.zeros_like(one.theta[0]))
