@@ -210,13 +210,17 @@ def test_the_optimum_of_a_convex_solver_on_many_problems(tmp_path: Path) -> None
 
 
 def test_what_is_left_out() -> None:
-    """Pairs with a belief have no part in the game, whose bound holds all the same; whole paths have none."""
+    """Pairs with a belief or an upper bound have no part in the game, whose bound holds all the same; whole paths have none."""
     problem = two_sensors(1)
     wrong = problem.replace(pairs=[*problem.pairs, veil.Pair("wrong", belief=veil.Belief("uniform"))])
     own = solve_records_game(wrong, ("own",))
     both = solve_records_game(wrong, ("own", "wrong"))
     assert [one.name for one in both.rules] == ["own"]
     assert both.upper == own.upper
+    friend = problem.replace(pairs=[replace(problem.pairs[0], max=0.1)])
+    alone = solve_records_game(friend, ("own",))
+    assert alone.upper == own.upper
+    assert alone.together.names == ("own",)
     path = problem.replace(pairs=[veil.Pair("path", secret=veil.Trajectory())])
     assert solve_records_game(path, ("own", "path")).upper == own.upper
     with pytest.raises(veil.InputError, match="whole path"):

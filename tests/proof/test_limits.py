@@ -493,6 +493,36 @@ def test_observers_of_too_many_nodes_together_are_refused(sizes: tuple[int, int]
             _numbered(tuples, list(sizes))
 
 
+@pytest.mark.parametrize("sizes", [(1, 3, 1, 2), (3, 1, 3, 1), (2, 2, 1, 4)])
+def test_observers_who_forget_are_followed_together(sizes: tuple[int, ...]):
+    """Their graphs grow and shrink; along every sequence of events the costs are those of each at its own node."""
+    own = veil.Problem(
+        veil.Model(np.full((3, 2, 3), 1 / 3), np.zeros((3, 2)), [0.2, 0.3, 0.5]),
+        veil.Observer(np.full((3, 2), 0.5)), veil.LastState([0]), 3,
+        pairs=[veil.Pair("p0", veil.Observer(np.full((3, 3), 1 / 3)), veil.LastState(groups={"b": [1], "c": [2]}))],
+    )  # fmt: skip
+    checked, rng = checked_pairs(own, ("own", "p0")), np.random.default_rng(sum(sizes))
+    views = checked.views
+    assert views is not None
+    rules = []
+    for view, layers, name, weight in zip(views, (sizes, sizes[::-1]), checked.names, (0.25, 0.75), strict=True):
+        following = [rng.integers(after, size=(here, view.num_events)) for here, after in itertools.pairwise(layers)]
+        costs = rng.uniform(1, 3, size=(layers[-1], view.num_values))
+        first = rng.integers(layers[0], size=view.num_first)
+        rules.append(Witness(first, tuple(following), costs, 0.0, "", pair=name, weight=weight))
+    joined = joined_rule(checked, replace(rules[0], others=(rules[1],)))
+    for events in itertools.product(range(checked.first_events), *[range(checked.events)] * 3):
+        node, alone = int(joined.first[events[0]]), []
+        for time, event in enumerate(events[1:]):
+            node = int(joined.following[time][node, event])
+        for rule, view in zip(rules, views, strict=True):
+            mine = int(rule.first[view.first[events[0]]])
+            for time, event in enumerate(events[1:]):
+                mine = int(rule.following[time][mine, view.event[event]])
+            alone.append(rule.weight * rule.costs[mine][view.value])
+        np.testing.assert_array_equal(joined.costs[node], alone[0] + alone[1])
+
+
 def test_edges_of_several_observers_are_limited(
     honest: tuple[veil.Problem, veil.Policy, Certificate], monkeypatch: pytest.MonkeyPatch
 ):

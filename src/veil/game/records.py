@@ -93,17 +93,18 @@ class RecordTable(ValueTable):
         gathered = sp.csr_array(
             sp.vstack([weight * one.gathered for weight, one in zip(weights, records, strict=True)])
         )
-        self._gathered, self._width, self._records = sp.csr_array(gathered[:, pairs.leaf]), width, records
+        self._gathered, self._records = sp.csr_array(gathered[:, pairs.leaf]), records
+        self._shape = sum(map(len, records)), width
         self.reachable = self.joint(np.ones(len(pairs.leaf)), None) > 0
 
     def everywhere(self, row: Float[np.ndarray, " Z"]) -> Float[np.ndarray, "r W"]:
         """The rule of observers who hold the values of the joint secret for as likely as this, whatever they have seen."""
-        rows = [np.bincount(one.view.value, row, self._width) for one in self._records]
+        rows = [np.bincount(one.view.value, row, self._shape[1]) for one in self._records]
         return np.repeat(rows, [len(one) for one in self._records], axis=0)
 
     def joint(self, last: Float[np.ndarray, " n"], arrived: object) -> Float[np.ndarray, "r W"]:
         """`w_j P(Y_j = y, Z_j = z)` from the masses of the last pairs."""
-        return (self._gathered @ last).reshape(-1, self._width)
+        return (self._gathered @ last).reshape(self._shape)
 
     def at_the_end(self, costs: Float[np.ndarray, "r W"]) -> Float[np.ndarray, " n"]:
         """The weighted sum of the costs of all records, read at each pair of the last layer."""
@@ -119,7 +120,7 @@ class RecordBits:
 
     def bits(self, joint: Float[np.ndarray, "n Z"]) -> Float[np.ndarray, " J"]:
         """`H(Z_j|Y_j)` of each."""
-        found = [(one.gathered @ joint.ravel()).reshape(-1, self.width) for one in self.records]
+        found = [(one.gathered @ joint.ravel()).reshape(len(one), self.width) for one in self.records]
         return np.array(list(map(conditional_entropy_bits, found)))
 
     def table(self, weights: Float[np.ndarray, " J"]) -> RecordTable:
