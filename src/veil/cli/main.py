@@ -10,7 +10,8 @@ from .compare import compare
 from .doctor import doctor
 from .fit import fit
 from .formula import formula
-from .measure import inspect, measure
+from .inspect import inspect
+from .measure import measure
 from .models import convert, gallery, new, schema
 from .observe import attack, observe, simulate
 from .prove import certify, verify

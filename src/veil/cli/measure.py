@@ -1,19 +1,19 @@
-"""`veil measure` and `veil inspect`: what a policy leaks, and what a scenario contains."""
+"""`veil measure`: what a policy hides and leaks, sequence by sequence where asked."""
 
 import contextlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from .changes import with_changes
 from .shared import (
+    Document,
     JsonOption,
     Opened,
     PolicyArgument,
     ReadOption,
-    ScenarioArgument,
     SeedOption,
     complete_scenario,
     guarded,
@@ -35,12 +35,9 @@ if TYPE_CHECKING:
     from ..policy.policy import Policy
     from ..problem.problem import Problem
 
-_Document = dict[str, Any]  # what --json prints: texts, numbers, lists and tables of them
 _MOST_GAIN_BYTES = 2**24
 _MOST_LISTED = 2**24  # numbers of a joint table that is listed: 128 MiB
 _MOST_VALUES = 40  # of a secret, listed one a line
-_MOST_COUNTED = 20_000  # hidden states up to which observation sequences are counted, which takes about a second
-_PRIOR_SECONDS = 5.0  # for the entropy of a whole path, under the uniform policy
 
 
 @guarded
@@ -118,7 +115,7 @@ def measure(
     earned, further = expected_return(problem, acting), proven_constraints(problem, acting)
     rest = None if time_limit is None else clock.left
     pairs = pair_values(problem, acting, method, sequences=sequences, seed=seed, time_limit=rest)
-    document: _Document = {
+    document: Document = {
         "problem": problem_document(problem, opened.source, changes),
         "policy": acting.describe(),
         "opacity": opacity_document(hidden),
@@ -180,11 +177,11 @@ def read_gain(path: Path) -> "np.ndarray":
         raise ModelFileError(path, f"{error}: expected rows of numbers separated by commas") from None
 
 
-def _details(problem: "Problem", policy: "Policy", found: "Quantities", by: str) -> _Document:
+def _details(problem: "Problem", policy: "Policy", found: "Quantities", by: str) -> Document:
     from ..common.errors import TooLargeError
     from ..measure.measures import bits_over_time, joint_table, observation_costs, sensor_costs
 
-    document: _Document = {
+    document: Document = {
         "quantities": found.document(),
         "guess_probability": found.guess_probability.posterior,
         "prior_guess_probability": found.guess_probability.prior,
@@ -218,7 +215,7 @@ def _details(problem: "Problem", policy: "Policy", found: "Quantities", by: str)
     return document
 
 
-def _recommendations(problem: "Problem", document: _Document, found: "Quantities", by: str) -> list[str]:
+def _recommendations(problem: "Problem", document: Document, found: "Quantities", by: str) -> list[str]:
     """What follows from the details, one sentence each."""
     import numpy as np
 
@@ -231,7 +228,7 @@ def _recommendations(problem: "Problem", document: _Document, found: "Quantities
     return recommendations(leaking, found.worst[by], exact=found.method == "exact")
 
 
-def _show_measured(document: _Document, hidden: "Opacity", further: list[tuple[str, str]]) -> None:
+def _show_measured(document: Document, hidden: "Opacity", further: list[tuple[str, str]]) -> None:
     wanted = document["threshold"]
     required = "" if wanted is None else f", required: at least {wanted:.6g}"
     missed = "" if document["feasible"] or further else " (not met)"
@@ -247,7 +244,7 @@ def _show_measured(document: _Document, hidden: "Opacity", further: list[tuple[s
     )
 
 
-def _show_details(document: _Document, found: "Quantities", by: str, source: str) -> None:
+def _show_details(document: Document, found: "Quantities", by: str, source: str) -> None:
     print()
     rows = [
         [name, one.prior, _with_error(one.posterior, one.std_error), "" if bits is None else _with_error(bits, error)]
@@ -291,185 +288,3 @@ def _with_error(value: float, error: float) -> str:
 def event_text(event: str | Sequence[str]) -> str:
     """An event in the form that `veil observe` reads."""
     return event if isinstance(event, str) else ",".join(event)
-
-
-@guarded
-@with_changes
-def inspect(
-    scenario: ScenarioArgument,
-    option: ReadOption = None,
-    as_json: JsonOption = False,
-    *,
-    changes: tuple[str, ...] = (),
-) -> None:
-    """Describe a scenario: its size, the range of returns, the entropy of the secret, and which methods fit.
-
-    Values that depend on a policy are those of the uniform policy. Model files are accepted too.
-
-    Example: veil inspect patrol.toml
-    """
-    from ..formats.results.document import problem_document
-    from ..policy.memory import memory_document
-
-    if is_model_file(scenario):
-        _inspect_model(scenario, option, as_json)
-        return
-    opened = open_scenario(scenario, changes)
-    problem = opened.problem
-    document = problem_document(problem, opened.source, changes) | _size(problem) | _returns(problem) | _hiding(problem)
-    if problem.pairs:
-        document["pairs"] = [{"name": one.name, "min": one.min, "max": one.max} for one in problem.pairs]
-    document["settings"] = {
-        name: memory_document(value) if name == "memory" else value for name, value in opened.settings.items()
-    }
-    if as_json:
-        print_json(document)
-        return
-    _show_inspected(document)
-
-
-def _inspect_model(path: str, options: list[str] | None, as_json: bool) -> None:
-    """The summary of an imported model, with what was dropped or changed."""
-    found = open_model(path, options)
-    if not as_json:
-        print(found.summary())
-        return
-    model, observer = found.model, found.observer
-    print_json(
-        {
-            "source": found.source,
-            "kind": found.kind,
-            "states": model.num_states,
-            "actions": model.num_actions,
-            "transitions": model.num_transitions,
-            "observations": None if observer is None else observer.num_observations,
-            "variables": list(found.valuations),
-            "labels": list(found.labels),
-            "notes": list(found.notes),
-        }
-    )
-
-
-def _size(problem: "Problem") -> _Document:
-    from ..engine.hidden import build
-
-    model, hidden = problem.model, build(problem.with_clock())
-    transitions = sum(one.num_transitions for one in problem.models)
-    return {
-        "models": len(problem.models),
-        "transitions": transitions,
-        "density": transitions / (len(problem.models) * problem.num_states**2 * problem.num_actions),
-        "hidden_states": hidden.num_states,
-        "policy_rows": problem.num_cells,
-        "available_actions": int(model.available.sum()),
-        "observer_sees_actions": problem.observer.sees_actions,
-        "observer_sees_start": problem.observer.sees_first,
-        "agent_sees_observations": problem.agent_sees_observations,
-        "secret_time": hidden.split_time,
-        "discount": problem.discount,
-        "return_over": problem.return_over,
-    }
-
-
-def _returns(problem: "Problem") -> _Document:
-    from ..engine.feasibility import feasible_mixture, targets
-    from ..engine.return_range import return_extremes, threshold
-
-    ends, wanted = return_extremes(problem), threshold(problem)
-    further = {}
-    if problem.further:
-        further = {
-            "constraints": [one.text for one in targets(problem)],
-            "feasible": not feasible_mixture(problem).is_excluded,
-        }
-    return further | {
-        "min_attainable_return": ends.smallest,
-        "max_return": ends.largest,
-        "returns_exact": ends.exact,
-        "min_return": problem.min_return,
-        "threshold": wanted,
-        "attainable": wanted is None or wanted <= ends.largest,
-    }
-
-
-def _hiding(problem: "Problem") -> _Document:
-    """The prior of the secret, the number of observation sequences, and which methods fit."""
-    from .. import MarkovPolicy
-    from ..common.logs import entropy_bits
-    from ..engine.chain import make_chain
-    from ..engine.size import tree_size
-    from ..measure.exact import Budget
-    from ..measure.trajectory import path_bits
-
-    chain = make_chain(problem, MarkovPolicy.uniform(problem), untimed=problem.secret_table.path is None, paths=True)
-    found: _Document = {
-        "prior": dict(zip(problem.secret_values, chain.prior.tolist(), strict=True)),
-        "prior_bits": float(entropy_bits(chain.prior)),
-    }
-    if problem.secret_table.path is not None:
-        found["prior_bits"] = path_bits(chain, Budget(time_limit=_PRIOR_SECONDS))
-    if chain.silent is not None:
-        why = "needs an observer with a clock"
-        exact = "fits if the strings without silent steps are few"
-        return found | {"sequences": None, "methods": {"exact": exact, "bracket": why, "sampled": why}}
-    if chain.hidden.num_states > _MOST_COUNTED:
-        why = f"{chain.hidden.num_states:,} hidden states are too many to enumerate sequences"
-        return found | {"sequences": None, "methods": {"exact": why, "bracket": why, "sampled": "fits"}}
-    size = tree_size(chain)
-    seconds = size.seconds(chain, gradient=False)
-    exact = f"fits: about {seconds:.2g} s per value, {3 * seconds:.2g} s per gradient"
-    if not size.exact or seconds > 300:
-        exact = "too many sequences to enumerate"
-    return found | {
-        "sequences": size.num_sequences,
-        "sequences_text": size.text(),
-        "methods": {
-            "exact": exact,
-            "bracket": "fits any horizon; tight if the chain mixes",
-            "sampled": "fits; gives a standard error",
-        },
-    }
-
-
-def _constraints_text(found: _Document) -> str | None:
-    if "constraints" not in found:
-        return None
-    met = "can be met together" if found["feasible"] else "cannot be met together"
-    return f"{', '.join(found['constraints'])}; {met}"
-
-
-def _pair_text(pair: _Document) -> str:
-    given = (("at least", pair["min"]), ("at most", pair["max"]))
-    bounds = " and ".join(f"{words} {bits:g}" for words, bits in given if bits is not None)
-    return f"{pair['name']} ({bounds} bits)" if bounds else pair["name"]
-
-
-def _show_inspected(found: _Document) -> None:
-    wanted = found["threshold"]
-    asked = "none"
-    if wanted is not None:
-        asked = f"{wanted:.6g}{'' if found['attainable'] else ', which no policy reaches'}"
-    sees = [word for word, does in (("actions", found["observer_sees_actions"]),
-                                    ("the start", found["observer_sees_start"])) if does]  # fmt: skip
-    print_facts(
-        [
-            ("name", found["name"]),
-            ("states", found["states"]),
-            ("actions", found["actions"]),
-            ("models", None if found["models"] == 1 else found["models"]),
-            ("transitions", f"{found['transitions']:,} ({100 * found['density']:.3g}% of all possible)"),
-            ("hidden states", found["hidden_states"]),
-            ("observations", f"{found['observations']}; the observer sees {' and '.join(sees) or 'neither actions nor start'}"),
-            ("horizon", found["horizon"]),
-            ("secret", f"{found['secret']} at time {found['secret_time']}: {', '.join(found['secret_values'][:8])}"),
-            ("prior entropy", f"{found['prior_bits']:.6f} bits, under the uniform policy"),
-            ("return", f"{found['min_attainable_return']:.6g} … {found['max_return']:.6g}"
-                       f"{'' if found['returns_exact'] else ' (bounds)'}"),
-            ("threshold", asked),
-            ("constraints", _constraints_text(found)),
-            ("pairs", ", ".join(map(_pair_text, found.get("pairs", ()))) or None),
-            ("sequences", found.get("sequences_text")),
-            *(found["methods"].items()),
-            ("fingerprint", found["fingerprint"]),
-        ]
-    )  # fmt: skip

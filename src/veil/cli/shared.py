@@ -60,6 +60,7 @@ def _paths(incomplete: str, suffixes: Sequence[str]) -> list[str]:
     )
 
 
+Document = dict[str, Any]  # what --json prints: texts, numbers, lists and tables of them
 ScenarioArgument = Annotated[
     str,
     typer.Argument(
