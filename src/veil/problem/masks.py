@@ -17,7 +17,8 @@ from ..common.suggest import suggestion
 from ..common.values import Value
 from .constraints import AtEachTime as ConstraintAtEachTime
 from .constraints import Constraint, Return
-from .model import Model, shape_of
+from .given import shape_of
+from .model import Model
 from .observer import Observer
 from .secrets.secret import Secret, SecretTable, States
 from .unrolled import AtEachTime

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, TypeGuard, cast
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,10 +22,17 @@ from ..common.checks import (
 )
 from ..common.errors import TooLargeError
 from ..common.values import Value
+from .given import (
+    Entry,
+    Tables,
+    as_matrices,
+    as_number,
+    matrices_from_entries,
+    read_entries,
+    rewards_from_mapping,
+    row_name,
+)
 
-State = str | int
-Entry = tuple[State, State, State, float]
-Tables = ArrayLike | Sequence[sp.sparray | sp.spmatrix]
 ByState = Mapping[str, float] | Mapping[int, float] | Mapping[str | int, float]
 OneReward = ArrayLike | ByState | Mapping[tuple[str, str], float] | Mapping[str | tuple[str, str], float]
 Rewards = OneReward | Mapping[str, OneReward]
@@ -75,7 +82,7 @@ class Model(Value):
         available: ArrayLike | None = None,
     ):
         defects = Defects("model")
-        matrices = _as_matrices(transitions, defects)
+        matrices = as_matrices(transitions, defects)
         defects.raise_if_any()
         self.matrices: tuple[sp.csr_array, ...] = matrices
         self.num_states = int(np.diff(matrices[0].indptr).size)
@@ -119,7 +126,7 @@ class Model(Value):
         **Raises:** `InputError`, naming the number of the entry.
         """
         defects = Defects("model entries")
-        listed = _read_entries(entries, defects)
+        listed = read_entries(entries, defects)
         defects.raise_if_any()
         if state_names is None:
             state_names = cast(list[str], list(dict.fromkeys(name for s, _, n, _ in listed for name in (s, n))))
@@ -130,10 +137,10 @@ class Model(Value):
         if not len(states) or not len(actions):
             defects.add("there are no entries, expected at least one for each state")
         defects.raise_if_any()
-        matrices, available = _matrices_from_entries(listed, states, actions, defects)
+        matrices, available = matrices_from_entries(listed, states, actions, defects)
         part = defects.under("rewards")
         given = {
-            name: _rewards_from_mapping(one, states, actions, part) if isinstance(one, Mapping) else one
+            name: rewards_from_mapping(one, states, actions, part) if isinstance(one, Mapping) else one
             for name, one in by_name(rewards).items()
         }
         defects.raise_if_any()
@@ -217,11 +224,11 @@ class Model(Value):
             off = self.available[:, action] & (np.abs(sums - 1) > SUM_TOLERANCE) & np.isfinite(sums)
             for state in np.flatnonzero(off)[:_LISTED]:
                 remedy = ": mark the action as not available there, or give its row" if sums[state] == 0 else ""
-                row = _row(self.states[state], self.actions[action])
+                row = row_name(self.states[state], self.actions[action])
                 defects.add(f"{row} sums to {sums[state]:.12g}, expected 1{remedy}")
             taken = ~self.available[:, action] & (np.diff(matrix.indptr) > 0)
             for state in np.flatnonzero(taken)[:_LISTED]:
-                row = _row(self.states[state], self.actions[action])
+                row = row_name(self.states[state], self.actions[action])
                 defects.add(f"{row} has entries, expected none: the action is not available there")
 
     def _check_named(
@@ -289,7 +296,7 @@ class Model(Value):
             part = defects.under(str(key))
             state = self.states.find_or_note(key, "", part)
             if state is not None:
-                vector[state] += _as_number(value, f"state {key!r}", part)
+                vector[state] += as_number(value, f"state {key!r}", part)
         return vector
 
 
@@ -312,18 +319,6 @@ def _is_collection(value: object) -> bool:
     return isinstance(value, (Mapping, Sequence, np.ndarray)) and not isinstance(value, str)
 
 
-def _row(state: str, action: str) -> str:
-    return f"transition row (state {state!r}, action {action!r})"
-
-
-def _as_number(value: object, what: str, defects: Defects) -> float:
-    try:
-        return float(cast(float, value))
-    except (TypeError, ValueError):
-        defects.add(f"{what} is {value!r}, expected a number")
-        return 0.0
-
-
 def _check_discount(discount: object, defects: Defects) -> float:
     try:
         value = float(cast(float, discount))
@@ -332,118 +327,6 @@ def _check_discount(discount: object, defects: Defects) -> float:
     if not 0.0 <= value <= 1.0:
         defects.add(f"discount is {discount!r}, expected a number in [0, 1]")
     return value
-
-
-def _as_matrices(transitions: Tables, defects: Defects) -> tuple[sp.csr_array, ...]:
-    """One canonical CSR matrix an action: sorted, without stored zeros, without duplicates."""
-    if is_sparse(transitions):
-        defects.add("transitions are one sparse matrix, expected a list with one sparse matrix (S, S) for each action")
-        return ()
-    if isinstance(transitions, Sequence) and any(is_sparse(matrix) for matrix in transitions):
-        return _from_sparse(transitions, defects)
-    array = as_floats(transitions, "transitions", defects)
-    if array is None or not check_shape(array, ("S", "A", "S"), "transitions", defects):
-        return ()
-    if 0 in array.shape:
-        defects.add(f"transitions have shape {array.shape}, expected at least one state and one action")
-    elif array.shape[0] != array.shape[2]:
-        defects.add(f"transitions have shape {array.shape}, expected (S, A, S) with the same S first and last")
-    return tuple(sp.csr_array(array[:, action, :]) for action in range(array.shape[1])) if not defects else ()
-
-
-def _from_sparse(transitions: Sequence[object], defects: Defects) -> tuple[sp.csr_array, ...]:
-    size = next(shape_of(matrix)[0] for matrix in transitions if is_sparse(matrix))
-    matrices = []
-    for action, given in enumerate(transitions):
-        if not is_sparse(given) or shape_of(given) != (size, size):
-            shape = getattr(given, "shape", type(given).__name__)
-            defects.add(f"transition matrix of action {action} has shape {shape}, expected a sparse ({size}, {size})")
-        else:
-            matrices.append(canonical(given))
-    if size == 0:
-        defects.add("transition matrices have no states, expected at least one")
-    return tuple(matrices)
-
-
-def is_sparse(value: object) -> TypeGuard[sp.csr_array]:
-    """Whether a value is one of SciPy's sparse matrices."""
-    return bool(sp.issparse(value))
-
-
-def shape_of(matrix: sp.csr_array) -> tuple[int, ...]:
-    """The shape of a sparse matrix, which SciPy's types leave open."""
-    return cast(tuple[int, ...], matrix.shape)
-
-
-def canonical(matrix: sp.csr_array) -> sp.csr_array:
-    """A sparse matrix as CSR: sorted, without stored zeros, without duplicates."""
-    result = sp.csr_array(matrix, dtype=np.float64, copy=True)
-    result.sum_duplicates()
-    result.eliminate_zeros()
-    return result
-
-
-def _read_entries(entries: Iterable[Entry], defects: Defects) -> list[Entry]:
-    listed: list[Entry] = []
-    if not isinstance(entries, Iterable):
-        defects.add(f"entries are {entries!r}, expected a list of (state, action, next state, probability)")
-        return listed
-    for number, entry in enumerate(entries):
-        try:
-            state, action, following, probability = entry
-            listed.append((state, action, following, float(probability)))
-        except (TypeError, ValueError):
-            defects.add(f"entry {number} is {entry!r}, expected (state, action, next state, probability)")
-    return listed
-
-
-def _matrices_from_entries(
-    listed: list[Entry], states: Names, actions: Names, defects: Defects
-) -> tuple[list[sp.csr_array], np.ndarray]:
-    rows: list[list[int]] = [[] for _ in range(len(actions))]
-    columns: list[list[int]] = [[] for _ in range(len(actions))]
-    values: list[list[float]] = [[] for _ in range(len(actions))]
-    seen: dict[tuple[int, int, int], int] = {}
-    totals: dict[tuple[int, int], tuple[int, float]] = {}  # for a pair (state, action): its first entry, and the sum
-    available = np.zeros((len(states), len(actions)), dtype=bool)
-    for number, (state, action, following, probability) in enumerate(listed):
-        part = defects.under("transitions", number, where=f"entry {number}")
-        s = states.find_or_note(state, "", part)
-        a = actions.find_or_note(action, "", part)
-        n = states.find_or_note(following, "", part)
-        if s is None or a is None or n is None:
-            continue
-        if seen.setdefault((s, a, n), number) != number:
-            found = f"(state {state!r}, action {action!r}, next state {following!r})"
-            part.add(f"{found} was given before: give one entry with the sum")
-            continue
-        rows[a].append(s)
-        columns[a].append(n)
-        values[a].append(probability)
-        first, total = totals.get((s, a), (number, 0.0))
-        totals[s, a] = (first, total + probability)
-    available[tuple(np.array(list(totals), dtype=int).reshape(-1, 2).T)] = True
-    if all(0 <= entry[3] <= 1 for entry in listed):  # else the model names the entry that is no probability
-        for (s, a), (number, total) in totals.items():
-            if abs(total - 1) > SUM_TOLERANCE:
-                defects.add(f"{_row(states[s], actions[a])} sums to {total:.12g}, expected 1", "transitions", number)
-    size = (len(states), len(states))
-    return [sp.csr_array((v, (r, c)), shape=size) for v, r, c in zip(values, rows, columns, strict=True)], available
-
-
-def _rewards_from_mapping(rewards: Mapping[Any, float], states: Names, actions: Names, defects: Defects) -> np.ndarray:
-    table = np.zeros((len(states), len(actions)))
-    for key, value in rewards.items():
-        pair = key if isinstance(key, tuple) else (key, None)
-        if len(pair) != 2:
-            defects.add(f"reward key {key!r} is not understood, expected (state, action) or state")
-            continue
-        part = defects.under(*(str(name) for name in pair if name is not None), where=f"reward {key!r}")
-        state = states.find_or_note(pair[0], "", part)
-        action = None if pair[1] is None else actions.find_or_note(pair[1], "", part)
-        if state is not None:
-            table[state, slice(None) if action is None else action] += _as_number(value, "the value", part)
-    return table
 
 
 def check_same_shape(models: Sequence[Model]) -> None:

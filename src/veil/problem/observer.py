@@ -13,7 +13,7 @@ from ..common.checks import SUM_TOLERANCE, Defects, Names, as_floats, as_tuple, 
 from ..common.errors import InputError, TooLargeError
 from ..common.suggest import suggestion
 from ..common.values import Value
-from .model import Tables, canonical, is_sparse, shape_of
+from .given import Tables, canonical, is_sparse, shape_of
 
 _DENSE_LIMIT = 2**28  # numbers in a dense view of the emissions: 2 GiB
 _LISTED = 21

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 from ..common.checks import Defects
 from ..common.errors import TooLargeError
-from .model import shape_of
+from .given import shape_of
 from .observer import Observer
 
 _MOST_PAIRS = 2**20  # of observations of two observers
