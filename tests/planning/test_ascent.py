@@ -205,6 +205,12 @@ def test_the_least_share_of_a_feasible_table_is_found(wanted: float):
     assert repair(task, met, np.ones((1, 1, 1))) is met
 
 
+def test_the_share_of_a_feasible_table_is_as_large_as_the_strictest_constraint_needs():
+    task: Any = SimpleNamespace(slacks=lambda tables: tables[:, 0, 0] - np.array([[0.2, 0.7, 0.4]]))
+    found = repair(task, np.zeros((1, 1, 1)), np.ones((1, 1, 1)))
+    assert 0.7 <= float(found[0, 0, 0]) <= 0.7 + 1e-13
+
+
 @pytest.mark.parametrize("memory", ["markov", "timed"])
 def test_the_metric_is_that_of_visits_and_probabilities(memory: str):
     _, _, task = begun(memory=memory)

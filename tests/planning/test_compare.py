@@ -1,6 +1,7 @@
 """The table of policy classes."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -157,6 +158,27 @@ def test_without_a_limit_the_proof_takes_twenty_seconds_and_without_a_feasible_r
     assert (found.upper_bits, proofs) == (float("inf"), [20.0])
     found, _ = compared(monkeypatch, [{"bits": 0.2, "feasible": False}], memories=("markov",))
     assert (found.upper_bits, proofs, found.rows[0].feasible) == (float("inf"), [20.0], False)
+
+
+def test_the_proof_is_for_the_feasible_policy_that_hides_most(monkeypatch: pytest.MonkeyPatch):
+    proven: list[str] = []
+
+    def certify(problem: veil.Problem, policy: Any, seconds: float, **_: Any) -> Any:
+        proven.append(policy)
+        return SimpleNamespace(upper=0.75)
+
+    monkeypatch.setattr(module, "certify", certify)
+    rows: Any = [
+        SimpleNamespace(policy=name, feasible=feasible, opacity=SimpleNamespace(bits=bits))
+        for name, feasible, bits in (
+            ("first", True, 0.1),
+            ("best", True, 0.5),
+            ("short", False, 0.9),
+            ("last", True, 0.3),
+        )
+    ]
+    assert module._proven(random_problem(1), rows, 1.0) == 0.75
+    assert proven == ["best"]
 
 
 def test_a_class_that_cannot_play_like_the_best_begins_without_it(monkeypatch: pytest.MonkeyPatch):

@@ -33,12 +33,12 @@ def test_the_loss_is_that_of_the_policy_and_linear_in_the_joint_table():
 
 
 def test_what_does_not_fit_and_what_is_ruled_out_is_refused(monkeypatch: pytest.MonkeyPatch):
-    problem = tiny_problem(1).replace(min_return=None, observer=veil.Observer(np.eye(2), sees_actions=True))
+    problem = tiny_problem(1, states=3).replace(min_return=None, observer=veil.Observer(np.eye(3), sees_actions=True))
     space = make_space(problem, "timed")
     sparse = replace(space, hidden=on_sparse_kernel(space.chain(any_table(space))).hidden)
-    with pytest.raises(veil.TooLargeError, match="and those over 2 hidden states are too many"):
+    with pytest.raises(veil.TooLargeError, match="and those over 3 hidden states are too many"):
         LossSecrecy(sparse, BELIEF)
-    never = veil.Belief(veil.MarkovPolicy(np.full((2, 2), [1.0, 0.0])))
+    never = veil.Belief(veil.MarkovPolicy(np.full((3, 2), [1.0, 0.0])))
     with pytest.raises(veil.InputError, match="rules out what some policy brings about"):
         LossSecrecy(space, never)
     numbers = LossSecrecy(space, BELIEF)._costs.size

@@ -91,3 +91,8 @@ def test_a_policy_of_a_pair_acts_on_what_its_observer_sees():
     assert abs(own.bits - hidden) > 1e-3
     for names, least in ((("own",), own.bits), (("other",), hidden), (("own", "other"), min(own.bits, hidden))):
         np.testing.assert_allclose(least_hidden(problem, solution, names), least, atol=1e-9)
+
+
+def test_the_least_that_is_hidden_is_the_lower_end_of_what_is_known():
+    solution: Any = SimpleNamespace(opacity=SimpleNamespace(interval=lambda: (0.25, 0.75)))
+    assert least_hidden(sensors(), solution, ("own",)) == 0.25

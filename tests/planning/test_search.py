@@ -23,6 +23,7 @@ from veil.common.clock import Clock, OutOfTime, Progress, Stop
 from veil.common.errors import CheckpointError
 from veil.common.workers import ALONE
 from veil.planning import search
+from veil.planning.answer import make_answer
 from veil.planning.ascent import make_ascent
 from veil.planning.options import SolveOptions
 from veil.planning.pair_terms import make_pair_task
@@ -338,6 +339,14 @@ def test_the_aim_is_the_largest_return_of_the_class_where_only_rounding_lies_bet
     assert within_reach(free, safe) is free
 
 
+def test_of_several_start_states_the_least_return_is_the_aim_where_only_rounding_lies_between():
+    task, safe = task_of(0.5, per_start=True)
+    returns = task.returns_by_start(safe)
+    assert returns.min() < returns.max() - 0.1
+    task, safe = task_of(float(returns.min()), per_start=True)
+    assert within_reach(task, safe).aim == returns.min() < task.aim
+
+
 def test_a_stationary_class_is_hopeless_where_its_largest_return_misses_the_one_threshold():
     task, safe = task_of("60%")
     low = task.space.softmax(np.zeros(task.space.shape))
@@ -591,7 +600,7 @@ def test_on_samples_a_quarter_of_the_time_is_for_a_table_that_keeps_bits_and_it_
     assert begun[0].min_opacity is None
 
 
-@pytest.mark.parametrize(("spent", "begun"), [(0.0, [False]), (100.0, [True])])
+@pytest.mark.parametrize(("spent", "begun"), [(0.0, [False]), (97.0, [False]), (100.0, [True])])
 def test_a_class_is_left_for_a_larger_one_where_there_was_time_to_find_its_largest_return(
     spent: float, begun: list[bool]
 ):
@@ -609,3 +618,82 @@ def test_a_class_is_left_for_a_larger_one_where_there_was_time_to_find_its_large
     options = SolveOptions(method="ascent", memory="timed", starts=1, iterations=1, workers=ALONE)
     search._search_classes(problem, make_space(problem, "timed"), options, make, clock)
     assert found == begun
+
+
+@pytest.mark.parametrize(("classes", "noted"), [(("markov",), 0), (("markov", "timed"), 4)])
+def test_what_a_class_begins_with_is_written_where_there_are_several(classes: tuple[Any, ...], noted: int):
+    records = search._Records(SolveOptions(method="ascent"), make_space(random_problem(1), classes[-1]), classes)
+    assert len(records.writer(search._Before(0, None, -1, np.zeros((0, 6)))).about) == noted
+
+
+@pytest.mark.parametrize("seconds", [99.0, 100.0])
+def test_the_time_is_looked_at_before_each_iteration(seconds: float):
+    """Of a method that does not look itself: its first iteration takes some seconds of a hundred, its second none."""
+    task, safe = task_of("60%")
+    now = [0.0]
+
+    class Blind(Counting):
+        def begin(self, given: Any = None) -> Any:
+            return self.at(0)
+
+        def advance(self, state: Any) -> Any:
+            now[0] = seconds
+            return self.at(state.iteration + 1)
+
+    limited = replace(task, clock=Clock(100.0, now=lambda: now[0]))
+    method: Any = Blind(task, safe, last=2)
+    state, status = search._run(method, limited, safe, SolveOptions(method="ascent"), search._Writer(None, {}), None)
+    assert state is not None
+    wanted = (2, veil.Status.CONVERGED) if seconds < 100.0 else (1, veil.Status.TIME_LIMIT)
+    assert (state.iteration, status) == wanted
+
+
+@pytest.mark.parametrize("error", [KeyError("theta"), TypeError("theta"), ValueError("theta")])
+def test_a_checkpoint_without_the_state_of_the_method_is_refused(error: Exception):
+    def unpack(arrays: dict[str, np.ndarray]) -> Any:
+        raise error
+
+    method: Any = SimpleNamespace(unpack=unpack)
+    with pytest.raises(CheckpointError, match=r"run does not hold the state of this method: .*theta"):
+        search._resumed(method, {}, SolveOptions(method="ascent", resume="run"))
+
+
+def test_where_the_answer_falls_short_of_the_threshold_the_table_of_largest_return_is_the_answer(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    def short(*given: Any) -> Any:
+        return replace(make_answer(*given), feasible=False)
+
+    monkeypatch.setattr(search, "make_answer", short)
+    for share, rescued in (("60%", True), (None, False)):
+        problem = random_problem(1).replace(min_return=share)
+        found = search.search(problem, SolveOptions(method="ascent", starts=1, iterations=1, workers=1), make_ascent)
+        assert found.feasible == rescued
+        space = make_space(problem, "markov")
+        assert (found.policy == space.policy(richest_table(space))) == rescued
+
+
+def test_what_a_smaller_class_knew_before_its_first_iteration_has_the_seconds_of_the_whole_search(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """Its search begins after 7 seconds, its first row is of 2 seconds later, and its answer of the tenth second."""
+    now, past = [0.0], list[np.ndarray]()
+    rows = np.array([[0.0, 0.1, 0.2, 0.3, 0.4, 2.0], [1.0, 0.0, 0.2, 0.3, 0.4, 0.0]])
+
+    def run(method: Any, task: Task, *_: Any) -> tuple[Any, veil.Status]:
+        now[0] = 10.0
+        return SimpleNamespace(history=rows, best_multiplier=np.zeros(1)), veil.Status.CONVERGED
+
+    def answer(*given: Any) -> Any:
+        past.append(given[-1])
+        raise NotImplementedError
+
+    monkeypatch.setattr(search, "_run", run)
+    monkeypatch.setattr(search, "best_candidate", lambda task, *_: (richest_table(task.space), 0.5, 1.25))
+    monkeypatch.setattr(search, "make_answer", answer)
+    problem, clock = random_problem(1), Clock(100.0, now=lambda: now[0])
+    now[0] = 7.0
+    options = SolveOptions(method="ascent", memory="timed", workers=ALONE)
+    with pytest.raises(NotImplementedError):
+        search._search_classes(problem, make_space(problem, "timed"), options, lambda *_: None, clock)  # type: ignore[arg-type, return-value]
+    np.testing.assert_allclose(past[0], [[0.0, 0.1, 0.2, 0.3, 0.4, 9.0], [0.0, 0.5, 1.25, 0.0, 0.0, 10.0]])

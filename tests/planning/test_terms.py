@@ -194,6 +194,18 @@ def test_quantities_that_a_task_names_are_added_once_with_a_bound_that_all_polic
     assert len(with_task(limited.replace(min_return="10%"), "P(F s1)").constraints) == 3
 
 
+@pytest.mark.parametrize("paid", [(1.0, 5.0), (5.0, 1.0)])
+def test_the_bound_of_an_added_quantity_is_met_in_every_model(paid: tuple[float, float]):
+    """Rewards of 1 and of 5 in each of two steps: the larger return, 10, counts."""
+    given = LIMITED.model
+    models = [
+        veil.Model(given.transitions, {"gain": given.rewards, "fuel": np.full((4, 2), one)}, given.initial)
+        for one in paid
+    ]
+    problem = veil.Problem(models, LIMITED.observer, veil.WhichModel(), 2)
+    assert make_task(make_space(with_task(problem, "fuel"), "timed")).further[0].bound == -2 * 10 - 1
+
+
 def test_a_formula_beside_a_model_that_the_agent_knows_is_refused_for_what_it_is():
     two = veil.Problem([LIMITED.model] * 2, LIMITED.observer, veil.WhichModel(agent_knows=True), 2)
     with pytest.raises(veil.InputError, match="column 1: agent_knows is True for one and False for another"):
