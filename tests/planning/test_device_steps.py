@@ -292,3 +292,41 @@ def test_a_time_average_on_the_device_is_that_of_numpy():
     unused: Any = None
     found = np.asarray(_time_average(Fixed(unused, unused, unused, unused, unused, hidden.cell), given, occupied))
     np.testing.assert_allclose(found[0], time_average(hidden, given, occupied), atol=1e-15)
+
+
+def test_sequences_on_the_device_are_those_of_the_generator():
+    """The same from one seed, others from the next one, and others again from the same generator."""
+    layers = replace(timed(), on_device=PLAN).layers
+    table, generator = drawn(timed(), 1)[0], np.random.default_rng(0)
+    first, again = (layers.draw(table, 24, generator) for _ in range(2))
+    np.testing.assert_array_equal(layers.draw(table, 24, np.random.default_rng(0)), first)
+    other = layers.draw(table, 24, np.random.default_rng(1))
+    assert (first != again).any()
+    assert (first != other).any()
+
+
+def test_a_table_of_one_time_serves_all_and_one_of_two_times_each_its_own():
+    from veil.planning.device_layers import _at
+
+    table = np.arange(12.0).reshape(2, 3, 2)
+    np.testing.assert_array_equal(_at(table, 1), table[1])
+    np.testing.assert_array_equal(_at(table, 0), table[0])
+    np.testing.assert_array_equal(_at(table[1:], 4), table[1])
+
+
+@pytest.mark.parametrize(("processes", "limit", "refused"), [
+    (1, 60.0, False), (2, 60.0, True), (3, 60.0, True), (2, None, False),
+])  # fmt: skip
+def test_several_processes_of_jax_take_no_time_limit(
+    processes: int, limit: float | None, refused: bool, monkeypatch: pytest.MonkeyPatch
+):
+    from veil.planning.device_ascent import DeviceAscent
+
+    task = replace(on_device(timed()), clock=Clock(limit))
+    monkeypatch.setattr(jax, "process_count", lambda: processes)
+    given = task, richest_table(task.space), SolveOptions()
+    if refused:
+        with pytest.raises(veil.InputError, match="set iterations instead of time_limit"):
+            DeviceAscent(*given)
+    else:
+        assert DeviceAscent(*given).task is task

@@ -161,11 +161,14 @@ def test_the_largest_return_of_any_scale_is_met_as_by_ascent(seed, scale, offset
 
 
 @pytest.mark.parametrize("sees_actions", [False, True])
-@pytest.mark.parametrize("count", [1, 2])
-def test_after_the_first_steps_a_lasting_policy_earns_the_most_from_where_these_end(sees_actions, count):
-    """Its return is that of the first steps with the largest return of the rest as their terminal rewards."""
+@pytest.mark.parametrize(("count", "constraints"), [(1, ()), (2, ()), (1, (veil.Probability("F s1", 0.1),))])
+def test_after_the_first_steps_a_lasting_policy_earns_the_most_from_where_these_end(sees_actions, count, constraints):
+    """Its return is that of the first steps with the largest return of the rest as their terminal rewards.
+
+    A formula of a constraint has a memory of its own, on which the largest return of the rest does not depend.
+    """
     moves = np.random.default_rng(1).dirichlet(np.ones(3), size=(2, 3, 2))
-    rewards, last = np.arange(6.0).reshape(3, 2) % 4, np.array([1.0, 0.0, 2.0])
+    rewards, last = np.array([[0.0, 1.0], [3.0, 2.0], [0.0, 1.0]]), np.array([1.0, 0.0, 2.0])
 
     def problem(ends: list[np.ndarray], horizon: int) -> veil.Problem:
         """With one model, or with two, of which the agent knows which runs."""
@@ -175,9 +178,11 @@ def test_after_the_first_steps_a_lasting_policy_earns_the_most_from_where_these_
             for one in range(count)
         ]
         secret = veil.StateAt(1, {0}) if count == 1 else veil.WhichModel([0.4, 0.6], agent_knows=True)
-        return veil.Problem(models[0] if count == 1 else models, observer, secret, horizon)
+        model = models[0] if count == 1 else models
+        return veil.Problem(model, observer, secret, horizon, constraints=constraints)
 
     whole, rests = problem([last] * 2, 5), [last, last]
+    assert len(whole.secret_table.memory_names) == 1 + len(constraints)
     for _ in range(3):
         rests = [np.max(rewards * (1 - 2 * one) + 0.9 * moves[one] @ rest, axis=1) for one, rest in enumerate(rests)]
     short = problem(rests, 2)
@@ -469,3 +474,28 @@ def test_a_game_that_was_played_for_more_return_bounds_policies_with_less_by_its
     plain = replace(played, threshold=None)
     found = game_method._solution(problem, plain, policy, hidden, (0.5, "iterations", plain), "words", Clock())
     assert found.upper_bits == 0.5
+
+
+@pytest.mark.parametrize(("constraints", "is_plan"), [((), True), ((veil.Probability("F s1", 0.01),), False)])
+def test_a_policy_that_acts_on_more_than_the_agent_knows_is_called_a_bound(constraints: tuple[Any, ...], is_plan: bool):
+    """The agent of a formula does not know how far the formula has come."""
+    problem = random_problem(3).replace(min_return=None, constraints=constraints)
+    found = search_game(problem, gap=0.1, progress=False)
+    assert isinstance(found.policy, veil.HistoryPolicy)
+    assert found.policy.executable == is_plan
+    assert ("it is a bound, not a plan" in found.detail) != is_plan
+
+
+def test_a_game_of_one_observer_that_does_not_fit_is_refused_and_not_left_to_ascent(monkeypatch: pytest.MonkeyPatch):
+    def search(problem: veil.Problem, **_: Any) -> Solution:
+        raise veil.TooLargeError("no automaton fits")
+
+    monkeypatch.setattr(game_method, "search_game", search)
+    monkeypatch.setattr(game_method, "_instead", lambda *given: "ascent")
+    problem = random_problem(3).replace(pairs=[veil.Pair("other", veil.Observer(np.eye(random_problem(3).num_states)))])
+    for hide in ("own", "other"):
+        options = SolveOptions(method="game", memory="history", hide=hide)
+        with pytest.raises(veil.TooLargeError, match="no automaton fits"):
+            GameMethod().solve(problem, options)
+    both: Any = GameMethod().solve(problem, SolveOptions(method="game", memory="history", hide="own, other"))
+    assert both == "ascent"

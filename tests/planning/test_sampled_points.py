@@ -9,12 +9,14 @@ import pytest
 import veil
 from tests.planning.small_problems import drawn, random_problem
 from tests.planning.test_pairs import two_sensors
+from tests.policy.masked import masked_problem
 from tests.record.planned import constrained
 from tests.record.problems import endless, problem
 from veil.planning.options import SolveOptions
 from veil.planning.pair_terms import make_pair_task
 from veil.planning.policy_class import make_space
 from veil.planning.sampled_points import SampledPoints
+from veil.planning.sampled_values import Estimate
 from veil.planning.starts import richest_table
 from veil.planning.stochastic import StochasticAscent
 from veil.planning.task import Task, make_task
@@ -234,3 +236,32 @@ def test_rows_are_those_that_some_policy_uses_and_their_open_actions():
     assert points._further(points._safe)[0].shape == (0,)
     assert points._further(points._safe)[1].shape == (0, len(points._rows), space.shape[2])
     assert moved.num_constraints == 0
+
+
+@pytest.mark.parametrize(("errors", "feasible"), [(-1.0, False), (0.5, False), (1.5, False), (2.5, True)])
+def test_an_answer_hides_what_is_to_be_kept_by_two_standard_errors(
+    monkeypatch: pytest.MonkeyPatch, errors: float, feasible: bool
+):
+    points = points_of(random_problem(1), min_opacity=0.25)
+    estimate = Estimate(bits=0.25 + errors * 0.125, std_error=0.125, sequences=50)
+    monkeypatch.setattr(points, "_returns", lambda table: (0.5, np.array([1.0])))
+    monkeypatch.setattr(points, "_columns", lambda ask: [estimate])
+    assert np.isfinite(points._score(points._safe, 50)) == feasible
+
+
+def test_rows_whose_open_actions_are_alike_are_kept_as_they_are(monkeypatch: pytest.MonkeyPatch):
+    """Of three actions one is closed in the second state and two are in the third; rows of a mask that says so."""
+    points = points_of(masked_problem(3))
+    table = drawn(points.task.space, 1)[0]
+    used = points._used(table)
+    kinds = points._open.sum(axis=1)
+    assert set(kinds) == {1, 2, 3}
+    for two, three in (([5.0, 7.0, 5.0], [2.0, 2.0, 2.0]), ([1.0, 9.0, 3.0], [2.0, 4.0, 3.0])):
+        slope = np.array([[0.5, 9.0, 9.0], two, three])[kinds - 1]
+        monkeypatch.setattr(points, "_constraints", lambda table, at=slope: (0.0, np.array([-1.0]), at[None]))
+        found = points._used(points._steeper(table))
+        alike = two[0] == two[2]
+        np.testing.assert_array_equal(found[kinds == 1], used[kinds == 1])
+        for kind, best in ((2, 2), (3, 1)):
+            rows = used[kinds == kind] if alike else np.eye(3)[[best] * int(np.sum(kinds == kind))]
+            np.testing.assert_array_equal(found[kinds == kind], rows)

@@ -1,6 +1,7 @@
 """Estimates on drawn sequences: lanes that fit the time, which pass is taken, and the cotangents of gradients."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from veil.planning.layers import Layers
 from veil.planning.policy_class import any_table, make_space
 from veil.planning.sampled_values import (
     Estimate,
+    LossMeasure,
     SampledPath,
     SampleSecrecy,
     advantages,
@@ -69,6 +71,21 @@ def test_what_a_sequence_rules_out_has_no_cotangent():
     entropy = -0.25 * np.log2(0.25) - 0.75 * np.log2(0.75)
     np.testing.assert_allclose(bits, [entropy, 0.0])
     np.testing.assert_allclose(slope, [[1.0, -np.log2(0.75) / 2, 0.0], [-entropy / 2, 0.0, 0.0]], atol=1e-15)
+
+
+def test_a_loss_counts_values_that_are_possible_alone_even_where_the_observer_rules_out_others():
+    posterior, costs = (
+        np.array([[0.25, 0.75, 0.0], [1.0, 0.0, 0.0]]),
+        np.array([[3.0, 0.5, np.inf], [2.0, np.inf, 7.0]]),
+    )
+    found = Posteriors(np.zeros(2), posterior, np.ones(2), np.arange(2))
+    rule: Any = SimpleNamespace(costs_bits=lambda events: costs)
+    bits, slope = LossMeasure(rule)(found, np.zeros((2, 1), dtype=int))
+    np.testing.assert_allclose(bits, [1.125, 2.0])
+    np.testing.assert_allclose(slope, [[0.5, -0.75, 0.0], [0.4375, 0.0, 0.0]])
+    costs[1, 0] = np.inf
+    with pytest.raises(veil.InputError, match="the observer rules out what some policy brings about"):
+        LossMeasure(rule)(found, np.zeros((2, 1), dtype=int))
 
 
 def test_sparse_chains_are_passed_over_reachable_states_unless_there_is_an_accelerator(monkeypatch: pytest.MonkeyPatch):

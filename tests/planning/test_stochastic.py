@@ -542,6 +542,15 @@ def test_of_all_tables_that_are_known_the_best_feasible_one_is_the_first_answer(
     assert same[0] is known[1]
 
 
+def test_a_search_starts_from_every_table_that_is_given():
+    method, _, _ = searching(starts=2)
+    tables = drawn(method.task.space, 2, 3, 2.0)
+    begun = method.begin(tables)
+    assert len(begun.theta) == 2
+    for theta, table in zip(begun.theta, tables, strict=True):
+        np.testing.assert_array_equal(theta, method._parameters(table))
+
+
 @pytest.mark.parametrize("seed", [1, 2, 6])
 def test_the_history_begins_with_the_best_table_that_is_known_however_few_there_are(seed: int):
     method, _, _ = searching(sampled_task(random_problem(seed)))

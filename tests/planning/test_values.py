@@ -14,7 +14,7 @@ from veil.common.clock import UNLIMITED, Clock, OutOfTime, Stop
 from veil.engine.size import tree_size
 from veil.measure.bracket import end_gradient
 from veil.planning import values
-from veil.planning.options import Objective
+from veil.planning.options import Objective, SolveOptions
 from veil.planning.policy_class import Space, make_space
 from veil.planning.sampled_values import SampleSecrecy
 from veil.planning.values import (
@@ -207,6 +207,15 @@ def test_every_evaluation_checks_the_clock():
         assert way.cost_seconds > 0
 
 
+def test_no_walk_is_begun_once_the_time_is_over(monkeypatch: pytest.MonkeyPatch):
+    space = make_space(random_problem(0))
+    begun: list[object] = []
+    monkeypatch.setattr(WalkSecrecy, "_walk", lambda *given: begun.append(given))
+    with pytest.raises(OutOfTime):
+        walk(space, "entropy")(drawn(space, 1), Clock(0.0))
+    assert not begun
+
+
 # Which way is taken
 
 
@@ -238,6 +247,9 @@ def test_the_way_that_fits_is_taken(monkeypatch: pytest.MonkeyPatch):
     asked = kind_of(monkeypatch, evaluation="sampled")
     assert isinstance(asked, SampleSecrecy)
     assert "asked for" in asked.reason
+    plain = make_secrecy(make_space(random_problem(1)), evaluation="sampled")
+    assert isinstance(plain, SampleSecrecy)
+    assert plain.seed == SolveOptions().seed
     assert isinstance(kind_of(monkeypatch, evaluation="bracket", _WINDOW_SECONDS=0), WindowSecrecy)
     assert isinstance(kind_of(monkeypatch, "leakage", **NEVER_EXACT), SampleSecrecy)
 
