@@ -565,6 +565,25 @@ def test_where_all_time_is_spent_no_larger_class_is_searched(seconds: float, cla
     assert found.feasible
 
 
+@pytest.mark.parametrize(("method", "given", "first"), [
+    ("ascent", False, "markov"), ("ascent", True, "timed"), ("primal-dual", False, "timed"),
+])  # fmt: skip
+def test_smaller_classes_are_searched_first_by_the_ascent_alone_and_where_no_policy_is_given(
+    method: Any, given: bool, first: str
+):
+    begun = list[Any]()
+
+    def make(task: Task, safe: np.ndarray, options: SolveOptions) -> Any:
+        begun.append(options.memory)
+        raise NotImplementedError
+
+    problem = random_problem(1)
+    start = veil.MarkovPolicy.uniform(problem) if given else None
+    with pytest.raises(NotImplementedError):
+        search.search(problem, SolveOptions(method=method, memory="timed", start=start), make)
+    assert begun == [first]
+
+
 @pytest.mark.parametrize(("evaluation", "late"), [("exact", False), ("sampled", False), ("sampled", True)])
 def test_on_samples_a_quarter_of_the_time_is_for_a_table_that_keeps_bits_and_it_may_be_too_short(
     monkeypatch: pytest.MonkeyPatch, evaluation: Any, late: bool

@@ -162,22 +162,29 @@ def test_states_at_the_end_are_worth_their_terminal_rewards_or_what_comes_after(
     assert terminal_values(forever).any()
 
 
-def test_bonuses_even_out_the_values_of_the_secret():
-    """From a first round far from even, each round moves the bonus by −ln P(z) less its mean, and the cost half way."""
-    task = sampled_task(random_problem(4).replace(min_return=None))
-    begin = _Wishes(30.0, np.zeros(2), np.zeros((task.space.hidden.horizon + 1, task.space.hidden.num_events)))
-    found = module._balanced(task, begin, 0.0, UNLIMITED)
+@pytest.mark.parametrize(
+    ("seed", "weight", "factor", "back"), [(4, 30.0, 0.0, 0), (2, 3.0, 100.0, 1), (10, 3.0, 100.0, 1)]
+)
+def test_bonuses_even_out_the_values_of_the_secret(seed: int, weight: float, factor: float, back: int):
+    """From a first round far from even, each round moves the bonus by −ln P(z) less its mean, and the cost half way.
+
+    Where a cost lets a round go too far, the steps back are shorter.
+    """
+    task = sampled_task(random_problem(seed).replace(min_return=None))
+    begin = _Wishes(weight, np.zeros(2), np.zeros((task.space.hidden.horizon + 1, task.space.hidden.num_events)))
+    found = module._balanced(task, begin, factor, UNLIMITED)
     layers, terminal = task.space.layers, terminal_values(task)
     bonus, before, pace, cost = np.zeros(2), np.zeros(2), np.ones(2), begin.cost
-    evens = []
+    evens, turned = [], 0
     for _ in range(3):
         table = layers.soft_table(
-            30.0 / task.unit, task.space.hidden.label @ bonus, 0 * cost, terminal, task.space.available
+            weight / task.unit, task.space.hidden.label @ bonus, factor * cost, terminal, task.space.available
         )
         prior, seen = layers.seen(table)
         evens.append(float(-np.sum(prior * np.log2(prior))))
         wanted = -np.log(prior)
         wanted -= wanted.mean()
+        turned += int(np.any(wanted * before < 0))
         pace = np.where(wanted * before < 0, 0.4 * pace, pace)
         before, bonus = wanted, bonus + pace * wanted
         bonus = bonus - bonus.mean()
@@ -186,7 +193,8 @@ def test_bonuses_even_out_the_values_of_the_secret():
     np.testing.assert_allclose(found.wishes.bonus, bonus)
     np.testing.assert_allclose(found.wishes.cost, cost)
     assert found.slack == np.inf
-    assert found.wishes.weight == 30.0
+    assert found.wishes.weight == weight
+    assert turned == back
 
 
 class Checked(Clock):
