@@ -200,6 +200,21 @@ def test_the_optimum_of_several_secrets(seed: int, tmp_path: Path) -> None:
     check_optimum(problem, tmp_path / "result", covered=is_covered(problem))
 
 
+def test_several_secrets_without_a_decision() -> None:
+    """Over horizon 0 there is one policy, and what it hides is the bound."""
+    problem = random_secrets(11).replace(horizon=0, min_return=None)
+    groups = veil.LastState(groups={"a": [0], "b": [1]})
+    problem = problem.replace(
+        pairs=[replace(problem.pairs[0], secret=groups), veil.Pair("start", secret=veil.InitialState())]
+    )
+    names = ("own", "p0", "start")
+    even = veil.MarkovPolicy.uniform(problem)
+    found = solve_records_game(problem, names)
+    bits = [veil.opacity(problem, even, "exact", pair=name).bits for name in names]
+    assert found.lower == pytest.approx(min(bits), abs=1e-9)
+    assert found.upper == pytest.approx(min(bits), abs=2e-3)
+
+
 @pytest.mark.slow
 def test_the_optimum_of_a_convex_solver_on_many_problems(tmp_path: Path) -> None:
     """The same on a hundred problems of each kind."""

@@ -161,10 +161,13 @@ def test_what_is_refused(options: dict[str, object], words: str) -> None:
         veil.solve(two_sensors(0, min=0.1), **options)  # type: ignore[arg-type]
 
 
-def test_the_game_refuses_paths_beside_other_secrets() -> None:
+def test_the_game_refuses_paths_beside_other_secrets_and_what_it_could_not_tell() -> None:
     problem = two_sensors().replace(pairs=[veil.Pair("path", secret=veil.Trajectory())])
     with pytest.raises(veil.InputError, match=r"pair 'path'.*a whole path or several models and another secret"):
         veil.solve(problem, "game", hide="own, path", progress=False)
+    start = problem.replace(pairs=[veil.Pair("start", secret=veil.InitialState())])
+    with pytest.raises(veil.InputError, match=r"pair 'own': .* cannot be told: use method='ascent'"):
+        veil.solve(start, "game", hide="start", progress=False)
 
 
 def test_primal_dual_keeps_bounds_on_pairs() -> None:

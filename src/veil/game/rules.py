@@ -105,8 +105,7 @@ def simple_rules(agent: AgentProblem) -> Iterator[Rule]:
     size, values = agent.table.reachable.shape
     yield np.full((size, values), 1.0 / values)
     if pairs.hidden.split_time == 0:
-        prior = (pairs.hidden.start @ pairs.hidden.label)[None]
-        yield np.repeat(prior, size, axis=0)
+        yield agent.table.everywhere(pairs.hidden.start @ pairs.hidden.label)
         if pairs.graph.is_tree and agent.table.by_node:
             yield _first_event_rule(pairs)
 

@@ -30,7 +30,7 @@ def played_pairs(problem: Problem, hide: tuple[str, ...]) -> tuple[str, ...]:
     """
     names = (*hide, *(one.name for one in problem.pairs if one.min and one.name not in hide))
     defects, known = Defects("method='game'"), joinable(problem, names)
-    for name in (*names, *(one.name for one in problem.pairs if one.name not in names)):
+    for name in dict.fromkeys((*names, OWN, *(one.name for one in problem.pairs))):
         part = defects.under(where=f"pair {name!r}")
         if name != OWN and (bound := find_pair(name, problem.pairs).max) is not None:
             part.add(f"H({name}) ≤ {bound:g} is not convex, and there is no bound for it: {_REMEDY}")
