@@ -96,3 +96,27 @@ def test_a_policy_of_a_pair_acts_on_what_its_observer_sees():
 def test_the_least_that_is_hidden_is_the_lower_end_of_what_is_known():
     solution: Any = SimpleNamespace(opacity=SimpleNamespace(interval=lambda: (0.25, 0.75)))
     assert least_hidden(sensors(), solution, ("own",)) == 0.25
+
+
+def test_a_pair_that_is_not_played_is_refused_where_what_is_hidden_in_it_cannot_be_told(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    def refuse(problem: veil.Problem, known: Any, name: str) -> None:
+        raise veil.InputError("pair", [name])
+
+    monkeypatch.setattr(pairs_game, "apart_for", refuse)
+    assert played_pairs(sensors(), ("own", "other")) == ("own", "other")
+    with pytest.raises(veil.InputError, match=r"pair 'other'.*hides in it cannot be told"):
+        played_pairs(sensors(), ("own",))
+
+
+@pytest.mark.parametrize(("times", "events"), [(0, 0), (1, 5), (2, 5)])
+def test_a_policy_of_a_pair_watches_all_of_its_events(monkeypatch: pytest.MonkeyPatch, times: int, events: int):
+    """It watches none where there is one decision, before anything is seen."""
+    monkeypatch.setattr(pairs_game, "HistoryPolicy", lambda *_, **given: given["views"])
+    policy: Any = SimpleNamespace(
+        first=np.zeros(3), following=[np.zeros((2, 5))] * times, decisions=(), executable=True, told_at=None, told=None
+    )
+    views: Any = watching(sensors(), policy, "other")
+    first, after = views["other"]
+    assert (first.tolist(), after.tolist()) == ([0, 1, 2], list(range(events)))

@@ -353,6 +353,7 @@ def test_a_stationary_class_is_hopeless_where_its_largest_return_misses_the_one_
     assert not search._is_hopeless(task, safe)
     short = replace(task, aim=float(task.returns_by_start(safe)[0]) + 1e-3)
     assert search._is_hopeless(short, safe)
+    assert not search._is_hopeless(replace(task, aim=float(task.returns_by_start(safe)[0])), safe)
     assert not search._is_hopeless(
         replace(short, space=make_space(short.space.problem, "timed")),
         np.tile(low, (short.space.problem.horizon, 1, 1)),

@@ -1,6 +1,7 @@
 """Soft starts: the weight of the return by bisection, which of the tables that are tried begin a search, and their bonuses."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -221,3 +222,41 @@ def test_rounds_go_on_while_the_secret_keeps_less_than_half_of_its_bits(chances:
     begin = _Wishes(30.0, np.zeros(values), np.zeros((hidden.horizon + 1, hidden.num_events)))
     module._balanced(task, begin, 0.0, clock)
     assert clock.count == rounds
+
+
+def test_rounds_end_where_a_bonus_is_as_large_as_it_may_be(monkeypatch: pytest.MonkeyPatch):
+    """No policy evens out what is likely of the initial state: bonuses grow until they are cut off, in the second round."""
+    monkeypatch.setattr(module, "_LARGEST_BONUS", 2.0)
+    given = random_problem(4)
+    model = veil.Model(given.model.transitions, given.model.rewards, np.pad([0.1, 0.9], (0, given.num_states - 2)))
+    task = sampled_task(given.replace(model=model, secret=veil.InitialState(), min_return=None))
+    hidden = task.space.hidden
+    begin = _Wishes(1.0, np.zeros(2), np.zeros((hidden.horizon + 1, hidden.num_events)))
+    clock = Checked()
+    found = module._balanced(task, begin, 0.0, clock)
+    assert clock.count == 3
+    np.testing.assert_array_equal(np.abs(found.wishes.bonus), 2.0)
+
+
+def test_a_table_that_is_more_than_twice_as_uncertain_is_the_other_start_though_it_misses_more(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    tried = Tried(monkeypatch, lambda weight: -weight / 100, lambda weight: 0.3 if weight < 50 else 0.7, most=3)
+    assert tried.run() == (270.0, 90.0)
+
+
+@pytest.mark.parametrize(("values", "factors"), [(1, [0.0]), (2, list(FACTORS))])
+def test_events_that_tell_nothing_cost_nothing(monkeypatch: pytest.MonkeyPatch, values: int, factors: list[float]):
+    """Those of a secret with one value, as whole paths have it."""
+    tried = list[float]()
+
+    def found(task: Task, wishes: _Wishes, factor: float, clock: Clock, avoided: Any) -> tuple[_Soft, _Soft]:
+        tried.append(factor)
+        soft = _Soft(np.zeros((1, 1, 1)), wishes, 0.0, 1.0)
+        return soft, soft
+
+    monkeypatch.setattr(module, "_starts_of", found)
+    hidden = SimpleNamespace(horizon=2, num_values=values, num_events=2)
+    task: Any = SimpleNamespace(space=SimpleNamespace(hidden=hidden, shape=(2, 1, 2)))
+    assert len(list(soft_starts(task, UNLIMITED))) == len(factors)
+    assert tried == factors
