@@ -330,3 +330,13 @@ def test_several_processes_of_jax_take_no_time_limit(
             DeviceAscent(*given)
     else:
         assert DeviceAscent(*given).task is task
+
+
+def test_actions_on_the_device_are_drawn_from_the_rows_of_their_time():
+    """One state, whose first action is taken at time 0 and the second at time 1; the observer sees them and nothing else."""
+    model = veil.Model(np.ones((1, 2, 1)), np.zeros((1, 2)), [1.0])
+    observer = veil.Observer(np.ones((1, 1)), sees_actions=True, sees_initial=False)
+    space = make_space(veil.Problem(model, observer, veil.InitialState(), 2), "timed")
+    assert space.shape == (2, 1, 2)
+    events = replace(space, on_device=PLAN).layers.draw(np.eye(2)[:, None], 8, np.random.default_rng(0))
+    np.testing.assert_array_equal(events[:, 1:], [[0, 1]] * 8)
