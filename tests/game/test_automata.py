@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 import veil
-from tests.game.cases import agent_of, first_or_last
+from tests.game.cases import agent_of, counted_blind_games, first_or_last
 from tests.game.plain_game import play_history
 from tests.seeds import seeds
 from veil.common.clock import Clock, OutOfTime, Progress
 from veil.engine.hidden import build
-from veil.game import ascent
 from veil.game.arrivals import make_arrivals
 from veil.game.ascent import game_of_policy
 from veil.game.clusters import cluster_beliefs, clustered_graph, first_messages, opacity_lower_bound
@@ -77,14 +76,7 @@ def test_a_clock_that_ends_at_once_still_gives_both_bounds(limit: float, reason:
 
 
 def test_the_game_without_memory_is_solved_once(monkeypatch: pytest.MonkeyPatch):
-    solved = []
-
-    def counted(*arguments, **named):
-        solved.append(1)
-        return blind(*arguments, **named)
-
-    blind = ascent.solve_blind_game
-    monkeypatch.setattr(ascent, "solve_blind_game", counted)
+    solved = counted_blind_games(monkeypatch)
     problem = veil.gallery.load("paper-last-state").replace(horizon=6, min_return="80%")
     enclose_game(problem, gap=1e-6, nodes=2, clock=Clock(2.0, now=time.process_time))
     assert len(solved) == 1

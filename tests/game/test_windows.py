@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import veil
-from tests.game.cases import first_or_last
+from tests.game.cases import counted_blind_games, first_or_last
 from tests.policy.test_history import play
 from tests.seeds import seeds
 from veil.common.clock import Clock, Progress
 from veil.engine.hidden import build
-from veil.game import ascent, windows
+from veil.game import windows
 from veil.game.pairs import TailEvents, make_pairs
 from veil.game.solve import solve_game
 from veil.game.windows import solve_window_game
@@ -49,14 +49,7 @@ def test_sixty_steps_on_the_papers_grid():
 
 
 def test_the_game_without_memory_is_solved_once(monkeypatch: pytest.MonkeyPatch):
-    solved = []
-
-    def counted(*arguments, **named):
-        solved.append(1)
-        return blind(*arguments, **named)
-
-    blind = ascent.solve_blind_game
-    monkeypatch.setattr(ascent, "solve_blind_game", counted)
+    solved = counted_blind_games(monkeypatch)
     problem = veil.gallery.load("paper-last-state").replace(horizon=6, min_return="80%")
     first = solve_window_game(problem, gap=2e-2, clock=Clock(60.0))
     assert first.revealing_steps > 2

@@ -71,12 +71,16 @@ def margins(task: Task, points: SampledPoints, table: np.ndarray) -> np.ndarray:
     return np.array([0.0] * len(task.pairs.least) + bounds + kept + [0.0] * (task.num_constraints - task.num_kept))
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_a_point_is_what_the_task_finds_on_the_same_sequences(name: str):
+def case(name: str) -> tuple[SampledPoints, Task, np.ndarray]:
+    """The points of a case, its task, and a table that is drawn."""
     of, settings = CASES[name]
     points = points_of(of, **settings)
-    task = points.task
-    table = drawn(task.space, 1, 2)[0]
+    return points, points.task, drawn(points.task.space, 1, 2)[0]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_point_is_what_the_task_finds_on_the_same_sequences(name: str):
+    points, task, table = case(name)
     values = task.evaluate(table[None])
     point, score_slope, slack_slope = points._evaluate(table, SEQUENCES, SEED)
     assert point.bits == values.secrecy[0]
@@ -90,10 +94,7 @@ def test_a_point_is_what_the_task_finds_on_the_same_sequences(name: str):
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_return_and_the_slacks_beside_bits_are_those_of_the_task(name: str):
-    of, settings = CASES[name]
-    points = points_of(of, **settings)
-    task = points.task
-    table = drawn(task.space, 1, 2)[0]
+    points, task, table = case(name)
     returns, slack = points._returns(table)
     values = task.constraints(table[None])
     assert returns == pytest.approx(values[0][0])

@@ -169,9 +169,9 @@ class _Follower:
         first, later = num_columns(self.hidden.first), self.hidden.num_events
         self.heard = self.seen = np.arange(first), np.arange(later)
         self.num_first, self.num_events = first, later
-        self.view = None if together is None else together.view(pair)
-        if together is not None:
-            view, self.heard = together.view(pair), policy.heard(together)
+        self.view = view = None if together is None else together.view(pair)
+        if together is not None and view is not None:
+            self.heard = policy.heard(together)
             self.seen, self.num_first, self.num_events = (view.first, view.event), view.num_first, view.num_events
         self.moves = Moves.of(self.hidden)
         self.situation = situations(problem, self.hidden)

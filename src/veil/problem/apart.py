@@ -10,11 +10,10 @@ import numpy as np
 from jaxtyping import Int
 
 from ..common.errors import InputError
-from .joined import Joined
+from .joined import MEMORY, Joined, same_tables
 from .observer import Observer
 from .pairs import OWN, find_pair
 from .problem import Problem
-from .secrets.secret import SecretTable
 from .together import Together, shared_parts
 
 
@@ -81,7 +80,8 @@ def apart(problem: Problem, names: tuple[str, ...]) -> Apart:
     **Raises:** `InputError` where there is no such pair, where one of several has a belief or a secret that does not go with
     that of the first (`joinable`), where their secret is a whole path, and where `Together` refuses their observers.
     """
-    alone, known = [problem.pair(name) for name in names], joinable(problem, names)
+    alone = [problem.pair(name) for name in names]
+    known = _joinable(problem, names, alone)
     for name in names:
         if name not in known:
             raise InputError(
@@ -117,10 +117,9 @@ def apart_for(problem: Problem, sees: tuple[str, ...], pair: str) -> Apart:
     found = apart(problem, tuple(dict.fromkeys((*sees, pair))))
     if pair not in sees:
         mine, theirs = (one.joint.secret_table for one in (apart(problem, sees), found))
-        names = ["memory_start", "memory_step"]
         # What a history policy knows is also the value from the time on at which it is settled.
-        names += [] if mine.time == theirs.time == problem.horizon else ["time", "label"]
-        if not _same_tables(mine, theirs, *names):
+        more = () if mine.time == theirs.time == problem.horizon else ("time", "label")
+        if not same_tables(mine, theirs, *MEMORY, *more):
             raise InputError(f"pair {pair!r}", ["its secret remembers more than those that the policy knows of"])
     return found
 
@@ -140,23 +139,21 @@ def _observer_of(problem: Problem, name: str) -> str:
 
 def joinable(problem: Problem, names: tuple[str, ...]) -> tuple[str, ...]:
     """Those of some pairs that have no belief, and the secret of the first or one that goes with it: of one model, no path."""
-    first, plain = problem.pair(names[0]), len(problem.models) == 1
+    return _joinable(problem, names, [problem.pair(name) for name in names])
+
+
+def _joinable(problem: Problem, names: tuple[str, ...], alone: list[Problem]) -> tuple[str, ...]:
+    first, plain = alone[0], len(problem.models) == 1 and alone[0].secret_table.path is None
     beliefs = {one.name for one in problem.pairs if one.belief is not None}
-    found = []
-    for name in names:
-        one = problem.pair(name)
-        joins = plain and one.secret_table.path is None and first.secret_table.path is None
-        if name not in beliefs and (joins or _same_secret(one, first)):
-            found.append(name)
-    return tuple(found)
+    return tuple(
+        name
+        for name, one in zip(names, alone, strict=True)
+        if name not in beliefs and ((plain and one.secret_table.path is None) or _same_secret(one, first))
+    )
 
 
 def _same_secret(one: Problem, other: Problem) -> bool:
     """Whether two problems over one model have the same secret, whatever it is called."""
-    return one is other or _same_tables(
-        one.secret_table, other.secret_table, "time", "label", "memory_start", "memory_step", "path", "weights"
+    return one is other or same_tables(
+        one.secret_table, other.secret_table, "time", "label", *MEMORY, "path", "weights"
     )
-
-
-def _same_tables(one: SecretTable, other: SecretTable, *names: str) -> bool:
-    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)

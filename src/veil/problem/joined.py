@@ -16,6 +16,9 @@ from .secrets.secret import Secret, SecretTable
 if TYPE_CHECKING:
     from .problem import Problem
 
+MEMORY = "memory_start", "memory_step"
+"""The entries of a secret's table that say what it remembers."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Joined(Secret):
@@ -57,7 +60,7 @@ def join_secrets(tables: Sequence[SecretTable], horizon: int) -> tuple[SecretTab
     """
     late = [_at_the_end(one, horizon) for one in tables]
     whole, labels = late[0], [one.label[0] for one in late]
-    if not all(_same_memory(one, whole) for one in late):
+    if not all(same_tables(one, whole, *MEMORY) for one in late):
         try:
             whole, places = with_automata(whole, late[1:])
         except TooLargeError as error:
@@ -74,8 +77,9 @@ def join_secrets(tables: Sequence[SecretTable], horizon: int) -> tuple[SecretTab
     return replace(whole, value_names=tuple(names), label=label[None]), tuple(found.T)
 
 
-def _same_memory(one: SecretTable, other: SecretTable) -> bool:
-    return np.array_equal(one.memory_start, other.memory_start) and np.array_equal(one.memory_step, other.memory_step)
+def same_tables(one: SecretTable, other: SecretTable, *names: str) -> bool:
+    """Whether two secrets have the same entries of these names."""
+    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
 
 
 def _at_the_end(table: SecretTable, horizon: int) -> SecretTable:

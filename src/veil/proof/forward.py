@@ -159,8 +159,9 @@ class ForwardPass:
     def bits(self) -> tuple[float, float]:
         """Proven lower and upper bounds on `H(Z | history)`, or on the entropy of the path."""
         problem = self.problem
-        values = problem.watched.value if problem.watched else np.arange(problem.values)
-        value = group(self.memory, self.x)[1] if self.tells else self.z if problem.path is not None else values[self.z]
+        value = group(self.memory, self.x)[1] if self.tells else self.z
+        if problem.watched is not None and problem.path is None:
+            value = problem.watched.value[self.z]
         most = problem.values if problem.path is None else None
         terms = [*self.terms, conditional_entropy(self.mass, value, self.history, most=most)]
         self.roundings += max(one.together for one in terms) - 1
