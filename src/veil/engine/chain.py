@@ -146,7 +146,7 @@ def make_chain(
         raise InputError(
             "observer", ["it has no clock (untimed=True), and a history policy reads one: use problem.with_clock()"]
         )
-    chain.silent = problem.observer.silent
+    chain.silent = alone.observer.silent
     return chain
 
 

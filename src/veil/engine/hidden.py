@@ -12,6 +12,7 @@ from ..common.checks import Defects
 from ..common.errors import InputError, TooLargeError
 from ..policy.player import Observation
 from ..problem.observer import Observer
+from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from ..problem.unrolled import unroll
 from .kernel import ALWAYS_DENSE_STATES, Kernel, make_kernel, num_columns, num_rows
@@ -191,7 +192,7 @@ def build(problem: Problem) -> Hidden:
 
 def _build_at_times(problem: Problem) -> Hidden:
     """The chain of a problem whose observer depends on time: its states carry the time, the policy's rows do not."""
-    unrolled, state = unroll(problem)
+    unrolled, state = unroll(problem.pair(OWN) if problem.pairs else problem)
     found = _build(unrolled)
     shown = state[found.state]
     known = found.cell // unrolled.num_states  # what the agent knows beside the state
