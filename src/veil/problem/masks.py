@@ -4,15 +4,15 @@
 # Users without a type checker are told at run time what is wrong with an argument.
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float
 
 from ..common.checks import Defects, as_tuple, is_number
-from ..common.errors import TooLargeError
+from ..common.errors import InputError, TooLargeError
 from ..common.suggest import suggestion
 from ..common.values import Value
 from .constraints import AtEachTime as ConstraintAtEachTime
@@ -20,7 +20,7 @@ from .constraints import Constraint, Return
 from .given import shape_of
 from .model import Model
 from .observer import Observer
-from .secrets.secret import Secret, SecretTable, States
+from .secrets.secret import SECRET_CELLS, Secret, SecretTable, States
 from .unrolled import AtEachTime
 
 if TYPE_CHECKING:
@@ -194,30 +194,39 @@ def _lifted(
     """Secret and constraints of a problem, over larger states: of the same kind where that means the same, as files need it."""
     given = list(problem.constraints[0 if problem.min_return is None else 1 :])
     whole = AtEachTime(problem.secret, problem.secret_table, state, problem)
+    noted = Defects("masks")
+    secret = None
     if all(isinstance(one, Return) for one in given):
-        secret = _same_kind(problem.secret, problem.model, state)
-        noted = Defects("masks")
+        secret = _same_kind(problem.secret, problem.model, models[0], state, noted)
+    if secret is not None:
         table, wanted = secret.resolve(models, problem.horizon, noted), whole.resolve(models, problem.horizon, noted)
         if not noted and table is not None and wanted is not None and _is_equal(table, wanted):
             return secret, given
     return whole, [ConstraintAtEachTime(one, state, action) for one in problem.further]
 
 
-def _same_kind(secret: Secret, model: Model, state: np.ndarray) -> Secret:
-    """The secret whose sets of states hold all larger states of each state."""
+def _same_kind(secret: Secret, model: Model, larger: Model, state: np.ndarray, noted: Defects) -> Secret | None:
+    """The secret whose sets of states hold all larger states of each state, by its table in scenario files."""
+    if secret.several_models:
+        return secret  # it asks for the model, not for states
+    try:
+        given = secret.to_table(model.states)
+    except InputError:  # it has no form in files
+        return None
+    default = {key.name: None if key.default is SECRET_CELLS else key.default for key in secret.keys}
+    table = {
+        key.name: _lifted_sets(given.get(key.name, default[key.name]), key.form, model, state) for key in secret.keys
+    }
+    return type(secret).from_table(table, larger, noted)
 
-    def larger(value: Any) -> list[int]:
-        members = {model.states.find(one) for one in value}
-        return np.flatnonzero(np.isin(state, list(members))).tolist()
 
-    changes: dict[str, Any] = {}
-    for key in secret.keys:
-        value: Any = getattr(secret, key.name, None)
-        if value is not None and key.form == States:
-            changes[key.name] = larger(value)
-        elif value is not None and key.form == dict[str, States]:
-            changes[key.name] = {name: larger(members) for name, members in value.items()}
-    return replace(secret, **changes)  # pyright: ignore[reportArgumentType, reportType]
+def _lifted_sets(value: Any, form: object, model: Model, state: np.ndarray) -> object:
+    """A value of a secret's table with every set of states replaced by all larger states of its members."""
+    if value is not None and form == States:
+        return np.flatnonzero(np.isin(state, [model.states.find(one) for one in value])).tolist()
+    if isinstance(value, Mapping) and get_origin(form) is dict:
+        return {name: _lifted_sets(item, get_args(form)[1], model, state) for name, item in value.items()}
+    return value
 
 
 def _is_equal(one: SecretTable, two: SecretTable) -> bool:
