@@ -17,7 +17,7 @@ from ..policy.policy import Policy
 from ..problem.problem import Problem
 from .attack_result import Attack, CalibrationBin, Estimate, Mistake, Trace, fano_error
 from .evaluate import opacity
-from .loss import at_once, posteriors
+from .loss import at_once, or_prior, posteriors
 from .measures import JointTable, joint_table
 from .result import Opacity
 
@@ -40,7 +40,7 @@ def attack(
     The observer computes its exact posterior `P(z|y)` and guesses the most probable value (maximum a posteriori; values
     that tie are drawn uniformly). No observer who knows the policy guesses right more often. With `observer_believes` its
     posterior comes from another policy than the one that acts; after an observation that is impossible under that policy
-    it guesses from the prior.
+    it goes by its prior, as a `veil.Belief` with doubt does; without doubt such a run costs it infinitely many bits.
 
     **Arguments:**
 
@@ -121,7 +121,7 @@ class _Observer:
 
     def rule(self, posterior: Float[np.ndarray, "n Z"]) -> Float[np.ndarray, "n Z"]:
         """What it goes by when it guesses: its posterior, or its prior after what it held impossible."""
-        return np.where(posterior.any(axis=1, keepdims=True), posterior, self.prior)
+        return or_prior(posterior, self.prior)
 
 
 def guess_chances(posterior: Float[np.ndarray, "*n Z"]) -> Float[np.ndarray, "*n Z"]:

@@ -40,8 +40,15 @@ def posteriors(chain: Chain, events: Int[np.ndarray, "n L"]) -> Float[np.ndarray
     return np.concatenate(parts)
 
 
+def or_prior(posterior: Float[np.ndarray, "n Z"], prior: Float[np.ndarray, " Z"]) -> Float[np.ndarray, "n Z"]:
+    """What an observer goes by: its posterior, or its prior after a sequence that it held impossible (a row of zeros)."""
+    return np.where(posterior.any(axis=1, keepdims=True), posterior, prior)
+
+
 class Rule:
-    """The rule of an observer, from what it assumes: `(1 − ε) q(z|y) + ε / Z`, with the uniform q for what it held impossible.
+    """The rule of an observer, from what it assumes: `(1 − ε) q(z|y) + ε / Z`, with its prior as q for what it held impossible.
+
+    Without doubt (ε = 0) what it held impossible costs infinitely many bits.
 
     **Raises:** `InputError` where the belief does not fit the problem.
     """
@@ -54,9 +61,8 @@ class Rule:
     def costs_bits(self, events: Int[np.ndarray, "n L"]) -> Float[np.ndarray, "n Z"]:
         """`−log2` of the rule for each sequence and value; infinite where the value was ruled out."""
         found = posteriors(self._chain, events)
-        if self._doubt:
-            found = (1 - self._doubt) * found
-            found = found + (1 - found.sum(axis=1, keepdims=True)) / found.shape[1]
+        if self._doubt:  # added as it is: a difference from one would round a small doubt away
+            found = (1 - self._doubt) * or_prior(found, self._chain.prior) + self._doubt / found.shape[1]
         return code_lengths_bits(found)
 
 

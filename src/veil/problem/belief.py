@@ -44,8 +44,8 @@ class Belief(Value):
     - `policy`: the policy that it assumes; `"uniform"`, the default, is that of equally likely available actions.
     - `model`: the model that it assumes, with the same states and actions; the problem's by default.
     - `observer`: the sensors that it assumes, with the same observations; those that it has by default.
-    - `doubt`: ε from 0 to 1, with which it hedges: its rule is `(1 − ε) q(z|y) + ε / Z`. At 0 the loss is infinite where it
-      rules out what happens.
+    - `doubt`: ε from 0 to 1, with which it hedges: its rule is `(1 − ε) q(z|y) + ε / Z`. After observations that it held
+      impossible, q is its prior. At 0 the loss is infinite if it rules out what happens.
 
     **Raises:** `InputError` listing every defect.
     """
