@@ -119,6 +119,7 @@ class Problem:
         require(not (rest := content[fields.tell() :]) or rest[8:12] == b"pair", "problem.bin has more at its end")
         while {*names} - {"own"} and fields.tell() < len(content):  # other pairs are read where they matter
             (name,), *bounds = fields.all("pair, pair: min, pair: max")
+            require(name not in self.pairs, "problem.bin has two pairs of one name")
             self.pairs[name] = *fields.pair(self.pairs["own"][0]), [None if one == [] else one for one in bounds]
         observers, secrets, _ = zip(*[self.pairs[name] for name in names], strict=True)
         self.time, _, _, start, step, _, weights, self.agent_knows, path = secret = secrets[0]
@@ -126,6 +127,11 @@ class Problem:
             require(not (path or one[8] or models[1:]), "pairs: several secrets, and whole paths or models")
             late = not acting or (one[0] == self.time == self.horizon and one[3:5] == (start, step))
             require(late, "the policy acts on what several secrets remember", NotCovered)
+        _, _, _, *mine, _, prior, known, _ = self.pairs["own"][1]
+        for one in secrets:  # one policy acts, in one model that runs
+            require(one[6] == prior, "pairs: a secret gives the models other weights than the problem's own")
+            rows = one[7] == known and (not known or [*one[3:5]] == mine)
+            require(rows or not acting, "pairs: the rows of the policy are for another memory than that of a secret")
         require(not path or all(one is observers[0] for one in observers), "pairs: several, and a whole path")
         require(secret == self.pairs["own"][1] or len(given) == 1, "another secret, and constraints", NotCovered)
         asked = secrets[:1] if acting else secrets

@@ -12,9 +12,9 @@ import pytest
 import veil
 from tests.formats.policies import policies, watched
 from tests.random_problems import random_case
+from veil.common.checks import distinct
 from veil.common.errors import InputError, PolicyFileError, VeilError
 from veil.engine.hidden import build
-from veil.formats.policies.tables import distinct
 from veil.formats.policies.text import policy_document, policy_to_csv, policy_to_json
 from veil.game.pairs import make_pairs
 from veil.game.public_graph import FullHistory
@@ -205,6 +205,7 @@ def test_lines_in_another_order_are_the_same_policy(tmp_path: Path):
 
 def test_names_that_are_alike_are_told_apart():
     assert distinct(["a", "b", "a"]) == ["a [0]", "b", "a [2]"]
+    assert len(set(distinct(["a", "a", "a [0]", "a [1]"]))) == 4
 
 
 HEAD = '# {"format": "veil-policy-table-2", "problem": "p", "kind": "markov", "horizon": 2, "actions": ["stay", "go"], "rows": ["hall", "vault"]}\n'  # noqa: E501

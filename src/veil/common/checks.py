@@ -149,6 +149,15 @@ def as_tuple(value: object) -> object:
     return (value,) if is_one else tuple(value) if isinstance(value, Iterable) else value
 
 
+def distinct(names: Sequence[str]) -> list[str]:
+    """The names, with the number of the place added to those that occur more than once: no two are equal."""
+    found = list(names)
+    while len(set(found)) < len(found):  # `a [0]` may itself be one of the names
+        times = Counter(found)
+        found = [name if times[name] == 1 else f"{name} [{place}]" for place, name in enumerate(found)]
+    return found
+
+
 class Names(Sequence[str]):
     """The names of the states, actions or observations of a model: a sequence of strings that also finds their indices.
 

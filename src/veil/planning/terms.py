@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from ..common.errors import InputError
 from ..common.suggest import suggestion
 from ..problem.constraints import Constraint, Probability, Rebound, Return
@@ -111,9 +113,13 @@ def with_task(problem: Problem, text: str | None) -> Problem:
     constraint of the problem.
     """
     added: dict[str, Constraint] = {}
-    known = {one.name for one in problem.further}
+    known = [one.name for one in problem.further]
     for term in _linear(text):
         name = _quantity(problem, term)
+        if known.count(name) > 1 and not _one_quantity(problem, name):
+            raise InputError(
+                "task", [f"column {term.column}: several quantities are called {name!r}: bound one of them"]
+            )
         if name not in known and name not in added:
             added[name] = _probability(problem, term) if term.formula is not None else _reward(problem, term)
     if not added:
@@ -122,6 +128,12 @@ def with_task(problem: Problem, text: str | None) -> Problem:
         raise InputError("task", ["quantities of a task are over the horizon, and return_over is 'infinite'"])
     own = problem.constraints[problem.min_return is not None :]
     return problem.replace(constraints=[*own, *added.values()])
+
+
+def _one_quantity(problem: Problem, name: str) -> bool:
+    """Whether all constraints on a quantity of this name are on the same one: formulas may read alike over other labels."""
+    first, *rest = [one for one in problem.further if one.name == name]
+    return all(np.array_equal(one.paid, first.paid) and np.array_equal(one.terminal, first.terminal) for one in rest)
 
 
 def _quantity(problem: Problem, term: Term) -> str:

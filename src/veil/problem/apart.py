@@ -54,7 +54,7 @@ class Apart:
     @cached_property
     def views(self) -> tuple[View, ...]:
         """What the observer of each pair sees, and its secret."""
-        joint, parts = self.joint.observer, np.array(shared_parts(*self.observers))
+        joint, parts = self.joint.observer, shared_parts(*self.observers)
         events = joint.num_observations * (self.joint.num_actions if joint.sees_actions else 1)
         action, seen = np.divmod(np.arange(events), joint.num_observations)
         found = list[tuple[np.ndarray, np.ndarray, int, int]]()

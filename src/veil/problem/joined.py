@@ -82,6 +82,17 @@ def same_tables(one: SecretTable, other: SecretTable, *names: str) -> bool:
     return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
 
 
+def same_rows(one: "Problem", other: "Problem") -> bool:
+    """Whether each row of a policy's table stands for the same situation in two problems over the same states and models.
+
+    Names do not tell: the memories of two formulas have the same ones.
+    """
+    tables = one.secret_table, other.secret_table
+    if one.num_cells == other.num_cells == one.num_states:  # what the agent knows beside the state is one thing
+        return True
+    return all(table.agent_knows for table in tables) and same_tables(*tables, *MEMORY)
+
+
 def _at_the_end(table: SecretTable, horizon: int) -> SecretTable:
     """The same secret of one model, read at time T: the memory counts the time until it is settled, then holds its value."""
     time, (memories, states) = table.time, table.memory_step.shape

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float
 
-from ..common.checks import Defects, as_tuple, is_number
+from ..common.checks import Defects, as_tuple, distinct, is_number
 from ..common.errors import InputError, TooLargeError
 from ..common.suggest import suggestion
 from ..common.values import Value
@@ -150,8 +150,8 @@ class Masks(Value):
             initial,
             model.discount,
             terminal_rewards={name: np.repeat(one, count) for name, one in model.all_terminal_rewards.items()},
-            state_names=[f"{state}/{mask}" for state in model.states.all() for mask in names],
-            action_names=names if alone else [f"{one}/{mask}" for one in model.actions.all() for mask in names],
+            state_names=_joined(model.states, names),
+            action_names=names if alone else _joined(model.actions, names),
             available=np.repeat(np.repeat(model.available, count, 0), count, 1),
         )
 
@@ -174,8 +174,7 @@ class Masks(Value):
                 places = (entries.row, entries.col * count + entries.row % count)
                 rows = sp.csr_array((entries.data, places), shape=(states * count, size * count))
             tables += [rows] * (count if observer.on_actions else 1)
-        seen = observer.observations.all()
-        shown = [f"{one}/{mask}" for one in seen for mask in names] if self.visible else seen
+        shown = _joined(observer.observations, names) if self.visible else observer.observations.all()
         silent = observer.silent
         if silent is not None and self.visible:
             silent = silent * count
@@ -186,6 +185,11 @@ class Masks(Value):
             observer.sees_initial,
             silent=silent,
         )
+
+
+def _joined(names: Sequence[str], masks: tuple[str, ...]) -> list[str]:
+    """The name of each pair of something and a mask, no two alike."""
+    return distinct([f"{name}/{mask}" for name in names for mask in masks])
 
 
 def _lifted(

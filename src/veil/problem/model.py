@@ -240,6 +240,8 @@ class Model(Value):
         for name in [*given, *ends]:
             if not isinstance(name, str) or not name.strip():
                 defects.add(f"reward name {name!r} is not understood, expected a text", "rewards")
+            elif name == "return" and name in list(given)[1:]:
+                defects.add("a further reward is called 'return', which means the first one: rename it", "rewards")
             elif name not in given:
                 known = ", ".join(map(repr, given))
                 defects.add(f"terminal rewards of {name!r}: the rewards are {known}", "terminal_rewards")

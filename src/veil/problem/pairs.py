@@ -14,6 +14,7 @@ from ..common.errors import InputError
 from ..common.suggest import suggestion
 from ..common.values import Value
 from .belief import Belief
+from .joined import same_rows
 from .observer import Observer
 from .secrets.secret import Secret
 
@@ -102,8 +103,8 @@ def read_pairs(given: object, defects: Defects) -> tuple[Pair, ...]:
 def problems_of(whole: "Problem", parts: dict[str, Any], defects: Defects) -> dict[str, "Problem"]:
     """For each pair the problem of that pair alone; what does not fit is noted.
 
-    The rows of a policy's table must be the same for all, since one policy acts against all observers. The agent sees the
-    observations of the problem's own observer, if any.
+    One policy acts against all observers, so the rows of its table must be the same for all (`same_rows`), and which model
+    runs is one event. The agent sees the observations of the problem's own observer, if any.
     """
     found: dict[str, Problem] = {}
     for number, pair in enumerate(parts["pairs"]):
@@ -117,10 +118,14 @@ def problems_of(whole: "Problem", parts: dict[str, Any], defects: Defects) -> di
         except InputError as error:
             part.take(error)
             continue
-        if alone.cell_names != whole.cell_names:
+        if not same_rows(alone, whole):
             part.add(
                 "the rows of a policy's table differ from those of the problem's own secret, since the agent knows a memory of"
                 " one of the secrets: expected the same rows for all, as with agent_knows=False"
+            )
+        if not np.array_equal(alone.secret_table.weights, whole.secret_table.weights):
+            part.add(
+                "its secret gives the models other weights than the problem's own secret, expected the same: one model runs"
             )
         if pair.belief is not None and not defects:
             try:

@@ -1,11 +1,12 @@
 """Observers who share what they see: one observer, whose observation is the tuple of theirs."""
 
-from functools import reduce
+from collections.abc import Sequence
 
 import numpy as np
 import scipy.sparse as sp
+from jaxtyping import Int
 
-from ..common.checks import Defects
+from ..common.checks import Defects, distinct
 from ..common.errors import TooLargeError
 from .given import shape_of
 from .observer import Observer
@@ -17,9 +18,9 @@ _BETWEEN = " & "
 def Together(*observers: Observer) -> Observer:
     """Observers who share what they see (collusion): in each state they emit independently, and all know all of it.
 
-    An observation is the tuple of theirs, `one & other`; of all tuples those are kept that some state emits, or that remain
-    of them when sensors are muted. It has the sensors of all, and the silent observation where each has one. Sharing never
-    raises `H(Z|Y)` for any policy, hence neither for the best one.
+    An observation is the tuple of theirs, `one & other`, with a number behind it if two tuples read alike. Of all tuples
+    those are kept that some state emits, or that remain of them when sensors are muted. It has the sensors of all, and the
+    silent observation where each has one. Sharing never raises `H(Z|Y)` for any policy, hence neither for the best one.
 
     **Arguments:** `observers`, one or more, for the same states and actions. Where one of them sees actions, all know them.
 
@@ -39,24 +40,25 @@ def Together(*observers: Observer) -> Observer:
                 f"observer {number} depends on time or has no clock, expected one that is the same at all times"
             )
     defects.raise_if_any()
-    return reduce(_pair, observers)
+    return _shared(observers)[0]
 
 
-def shared_parts(*observers: Observer) -> list[list[int]]:
+def shared_parts(*observers: Observer) -> Int[np.ndarray, "O J"]:
     """For each observation of `Together(*observers)` the number of each observer's own observation in it."""
-    known = {name: (number,) for number, name in enumerate(observers[0].observations.all())}
-    for count, other in enumerate(observers[1:], 2):
-        kept = set(Together(*observers[:count]).observations.all())
-        known = {
-            together: (*parts, number)
-            for name, parts in known.items()
-            for number, own in enumerate(other.observations.all())
-            if (together := f"{name}{_BETWEEN}{own}") in kept
-        }
-    return [list(known[name]) for name in Together(*observers).observations.all()]
+    return _shared(observers)[1]
 
 
-def _pair(one: Observer, two: Observer) -> Observer:
+def _shared(observers: Sequence[Observer]) -> tuple[Observer, Int[np.ndarray, "O J"]]:
+    """The observer of all, and what each of its observations is made of: by number, since names may be read in two ways."""
+    found, parts = observers[0], np.arange(observers[0].num_observations)[:, None]
+    for other in observers[1:]:
+        found, first, second = _pair(found, other)
+        parts = np.column_stack([parts[first], second])
+    return found, parts
+
+
+def _pair(one: Observer, two: Observer) -> tuple[Observer, Int[np.ndarray, " O"], Int[np.ndarray, " O"]]:
+    """Two observers as one, and the number of the observation of each in each observation of both."""
     _check(one, two)
     on_actions, columns = one.on_actions or two.on_actions, two.num_observations
     if one.num_observations * columns > _MOST_PAIRS:
@@ -83,9 +85,11 @@ def _pair(one: Observer, two: Observer) -> Observer:
     kept = _kept(tables, sensors, silent)
     place = {int(pair): number for number, pair in enumerate(kept)}
     emissions = [sp.csr_array(table[:, kept]) for table in tables]
-    return Observer(
+    first, second = np.divmod(kept, columns)
+    shown = zip(first.tolist(), second.tolist(), strict=True)
+    observer = Observer(
         emissions if on_actions else emissions[0],
-        [f"{one.observations[pair // columns]}{_BETWEEN}{two.observations[pair % columns]}" for pair in kept.tolist()],
+        distinct([f"{one.observations[a]}{_BETWEEN}{two.observations[b]}" for a, b in shown]),
         one.sees_actions or two.sees_actions,
         one.sees_initial and two.sees_initial,
         silent=None if silent is None else place[silent],
@@ -94,6 +98,7 @@ def _pair(one: Observer, two: Observer) -> Observer:
             for name, muting in sensors.items()
         },
     )
+    return observer, first, second
 
 
 def _product(first: sp.csr_array, second: sp.csr_array) -> sp.csr_array:

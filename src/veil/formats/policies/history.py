@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Int
 from pydantic import Field
 
+from ...common.checks import distinct
 from ...common.errors import InputError, PolicyFileError
 from ...engine.followed import follow
 from ...engine.hidden import event_name
@@ -15,7 +16,7 @@ from ...policy.history import Decisions, HistoryPolicy
 from ...problem.apart import Apart, apart
 from ...problem.problem import Problem
 from ..documents import Part
-from .tables import FORM, MOST_NUMBERS, Count, NamedTable, Names, Row, distinct, filled_tables
+from .tables import FORM, MOST_NUMBERS, Count, NamedTable, Names, Row, filled_tables
 
 Event = str | list[str] | None  # an observation, a pair (action, observation), or None where the start is not seen
 

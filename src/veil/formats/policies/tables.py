@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from pydantic import Field
 
-from ...common.checks import Defects, check_distributions
+from ...common.checks import Defects, check_distributions, distinct
 from ...common.errors import PolicyFileError
 from ...common.suggest import suggestion
 from ...policy.markov import MarkovPolicy
@@ -167,14 +167,6 @@ def filled_tables(
         )
     defects.raise_if_any()
     return tables
-
-
-def distinct(names: Sequence[str]) -> Names:
-    """The names, with the number of the place added to those that occur more than once."""
-    counts: dict[str, int] = {}
-    for name in names:
-        counts[name] = counts.get(name, 0) + 1
-    return [name if counts[name] == 1 else f"{name} [{number}]" for number, name in enumerate(names)]
 
 
 def _names(problem: Problem | None, memory: Memory | None) -> tuple[Names, Names]:

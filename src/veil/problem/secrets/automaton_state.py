@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from jaxtyping import Bool
 
-from ...common.checks import Defects, Names
+from ...common.checks import Defects, Names, distinct
 from ..model import Model
 from .automaton import Automaton
 from .secret import Secret, SecretTable, State
@@ -54,7 +54,7 @@ class AutomatonState(Secret):
         if table is None:
             return None
         label = np.broadcast_to(np.arange(len(table.memory_names))[None, :, None], table.label.shape).copy()
-        return replace(table, value_names=tuple(map(str, table.memory_names)), label=label)
+        return replace(table, value_names=tuple(distinct([str(name) for name in table.memory_names])), label=label)
 
     def describe(self, problem: "Problem") -> str:
         """The question."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from jaxtyping import Bool, Int
 
-from ...common.checks import Defects, as_tuple
+from ...common.checks import Defects, as_tuple, distinct
 from ..model import Model
 from .secret import Key, Secret, SecretTable, State, States, membership
 
@@ -46,6 +46,7 @@ class _Zones(Secret):
         if len(defects) > before:
             return None
         names, step = self._memory(inside)
+        names = tuple(distinct(names))  # zones may be called "none", or "a and b" beside "a" and "b"
         return SecretTable(
             time=horizon,
             value_names=names,
