@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-import pytest
-
 import veil
 
 
@@ -43,11 +41,11 @@ def parameters(thing: Any) -> list[str]:
     return [name for name in found if name not in ("self", "cls")]
 
 
-@pytest.mark.parametrize("path", PUBLIC)
-def test_everything_public_is_described(path: str):
-    text = inspect.getdoc(PUBLIC[path])
-    assert text
-    assert not text.startswith(f"{path.rsplit('.', 1)[-1]}("), "the docstring that dataclass makes"
+def test_everything_public_is_described():
+    texts = {path: inspect.getdoc(thing) or "" for path, thing in PUBLIC.items()}
+    assert len(texts) > 300
+    # A text that begins as the call does is the one that dataclass makes.
+    assert not [path for path, text in texts.items() if not text or text.startswith(f"{path.rsplit('.', 1)[-1]}(")]
 
 
 # A parameter whose meaning its name and type say already.
@@ -62,8 +60,10 @@ CALLED = [
 ]
 
 
-@pytest.mark.parametrize("path", CALLED)
-def test_every_parameter_is_described(path: str):
-    named = set(re.findall(r"\w+", " ".join(re.findall(r"`+([^`]+)`+", inspect.getdoc(PUBLIC[path]) or ""))))
-    missing = [name for name in parameters(PUBLIC[path]) if name not in named and name not in PLAIN]
-    assert not missing, f"{path} does not describe {', '.join(missing)}"
+def test_every_parameter_is_described():
+    missing = []
+    for path in CALLED:
+        named = set(re.findall(r"\w+", " ".join(re.findall(r"`+([^`]+)`+", inspect.getdoc(PUBLIC[path]) or ""))))
+        missing += [(path, name) for name in parameters(PUBLIC[path]) if name not in named and name not in PLAIN]
+    assert len(CALLED) > 80
+    assert not missing

@@ -21,12 +21,12 @@ def test_python_blocks_run_in_order(name: str, tmp_path: Path, monkeypatch: pyte
     assert space
 
 
-@pytest.mark.parametrize(
-    "link", [(d, t) for d in DOCUMENTS for t in re.findall(r"\]\(([^)#:]+)\)", (ROOT / d).read_text())]
-)
-def test_links_lead_somewhere(link: tuple[str, str]):
-    document, target = link
-    assert ((ROOT / document).parent / target).exists(), f"{document} links to {target}, which is not there"
+def test_links_lead_somewhere():
+    links = [
+        (name, to) for name in DOCUMENTS for to in re.findall(r"\]\(([^)#:]+)\)", (ROOT / name).read_text("utf-8"))
+    ]
+    assert len(links) > 100
+    assert not [(name, to) for name, to in links if not ((ROOT / name).parent / to).exists()]
 
 
 def test_first_steps_hides_more_than_the_paper_reports():
