@@ -1,5 +1,8 @@
 """Seeds of a repeated check: the first few in every run, all of them in `make test-all`."""
 
+import functools
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,3 +23,24 @@ def blocks(quick: int, total: int, size: int = 20) -> list[Any]:
         for first, end, marks in ((0, quick, ()), (quick, total, pytest.mark.slow))
         for begin in range(first, end, size)
     ]
+
+
+def in_blocks(quick: int, total: int, size: int = 20) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Turn a test of one `seed` into one case for each block of them; a failure says which seed it was."""
+
+    def decorate(test: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(test)
+        def run(block: range, **others: Any) -> None:
+            for seed in block:
+                try:
+                    test(seed=seed, **others)
+                except Exception as error:
+                    error.add_note(f"seed {seed}")
+                    raise
+
+        given = inspect.signature(test)
+        renamed = [one.replace(name="block") if name == "seed" else one for name, one in given.parameters.items()]
+        run.__signature__ = given.replace(parameters=renamed)  # type: ignore[attr-defined]
+        return pytest.mark.parametrize("block", blocks(quick, total, size))(run)
+
+    return decorate

@@ -1,6 +1,6 @@
 """A type checker of arrays: the shapes and dtypes that jaxtyping annotations state, checked while tests run.
 
-`VEIL_CHECK_SHAPES=1 pytest …` (or `make test-shapes`) installs it for the whole package: see `conftest.py`. Every argument
+`VEIL_CHECK_SHAPES=1 pytest …` installs it for the whole package: see `conftest.py`. Every argument
 and result annotated with `Float[np.ndarray, "T C A"]` and the like is compared with the annotation, and a dimension
 letter has one size throughout a call; in a list each array has sizes of its own. Other annotations are for pyright.
 """

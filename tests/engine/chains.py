@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 
+import veil
 from tests.random_problems import Case, random_spec, to_policy, to_problem
 from veil.engine.chain import Chain, make_chain
 from veil.engine.joint import Walk
@@ -30,6 +31,17 @@ def small_cases(count: int, kind: str | None = None, *, work: int = 5_000, **fix
 def chain_of(case: Case) -> Chain:
     """The hidden chain of a case under its policy."""
     return make_chain(case.problem, case.policy)
+
+
+def mixing_chain(horizon: int, split: int, *, timed: bool = False) -> Chain:
+    """Three states, two actions, two observations, nothing impossible, and a secret at any time."""
+    rng = np.random.default_rng(0)
+    model = veil.Model(rng.dirichlet(np.ones(3), size=(3, 2)), np.zeros((3, 2)), rng.dirichlet(np.ones(3)))
+    observer = veil.Observer(rng.dirichlet(np.ones(2), size=3))
+    problem = veil.Problem(model, observer, veil.StateAt(split, {0}), horizon)
+    if timed:
+        return make_chain(problem, veil.TimedPolicy(rng.dirichlet(np.ones(2), size=(horizon, 3))))
+    return make_chain(problem, veil.MarkovPolicy(rng.dirichlet(np.ones(2), size=3)))
 
 
 def sparse_matrices(kernel: DenseKernel) -> list[sp.csr_array]:

@@ -43,14 +43,6 @@ def by_columns(chain: Chain, events: np.ndarray, memory_bytes: int = PLENTY) -> 
     return ColumnPass(on_sparse_kernel(chain), events, gradient=True, memory_bytes=memory_bytes)
 
 
-def by_device(chain: Chain, events: np.ndarray) -> DevicePass:
-    return DevicePass(chain, events)
-
-
-def by_sparse_device(chain: Chain, events: np.ndarray) -> DevicePass:
-    return DevicePass(on_sparse_kernel(chain), events)
-
-
 def log_likelihoods(run: AnyPass) -> np.ndarray:
     """`log P(y)` of each sequence, in the order given."""
     return run.result.log_likelihood[run.result.index]

@@ -8,8 +8,6 @@ from tests.engine.chains import small_case
 from tests.engine.passes import joint_of
 from tests.policy.masked import knowing_problem, masked_problem
 from tests.random_problems import KINDS
-from veil.common.clock import Clock, OutOfTime
-from veil.engine import batch
 from veil.engine.batch import BatchTree
 from veil.engine.size import tree_size
 from veil.measure.exact import Budget, exact_gradient
@@ -76,15 +74,6 @@ def test_every_horizon_with_actions_in_the_events(horizon: int, fixed: dict[str,
             hold_alone(space, drawn(space, 3, horizon))
 
 
-@pytest.mark.parametrize("memory", ["markov", "timed"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_exact_zeros_in_the_tables(kind: str, memory: str):
-    for seed in range(12):
-        problem = small_case(seed, kind).problem
-        space = make_space(problem, memory if problem.horizon else "markov")
-        hold_alone(space, drawn(space, 4, seed, zeros=0.6))
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_clock_without_decisions(kind: str):
     problem = small_case(f"none {kind}", kind, work=500).problem
@@ -103,44 +92,6 @@ def test_policies_with_memory(memory: Memory):
     for problem in (masked_problem(3), knowing_problem(3), small_case(2, "automaton").problem, small_case(4).problem):
         space = make_space(problem.replace(agent_sees_observations=True), memory)
         hold_alone(space, drawn(space, 3, 1))
-
-
-@pytest.mark.parametrize("objective", ["entropy", "leakage", "guess"])
-def test_threads_and_parts_change_no_bit(objective, monkeypatch: pytest.MonkeyPatch):
-    for seed in range(8):
-        problem = small_case(seed, KINDS[seed % 5]).problem
-        space = make_space(problem, "timed" if problem.horizon else "markov")
-        tree, tables, checked = tree_of(space), drawn(space, 7, seed), []
-        with monkeypatch.context() as patched:
-            patched.setattr(batch, "_AT_ONCE", 1)  # one policy at a time, as the threads have it
-            values, slopes = tree.evaluate(tables, row_measure(objective))
-            patched.setattr(batch, "_WORTH_A_THREAD", -1)
-            found = tree.evaluate(tables, row_measure(objective), Clock(stop=lambda seen=checked: bool(seen.append(1))))
-        np.testing.assert_array_equal(found[0], values)
-        np.testing.assert_array_equal(found[1], slopes)
-        assert len(checked) == 7
-        together = tree.evaluate(tables, row_measure(objective))
-        np.testing.assert_allclose(together[0], values, atol=1e-13)
-        np.testing.assert_allclose(together[1], slopes, atol=1e-12)
-
-
-@pytest.mark.parametrize("workers", [False, True])
-def test_a_deadline_stops_the_work(workers: bool, monkeypatch: pytest.MonkeyPatch):
-    if workers:
-        monkeypatch.setattr(batch, "_AT_ONCE", 1)
-        monkeypatch.setattr(batch, "_WORTH_A_THREAD", -1)
-    space = make_space(masked_problem(3))
-    with pytest.raises(OutOfTime):
-        tree_of(space).evaluate(drawn(space, 3), MEASURE, Clock(0.0))
-
-
-def test_the_tree_has_the_sequences_of_the_uniform_policy():
-    for seed in range(20):
-        case = small_case(seed)
-        space, uniform = make_space(case.problem), veil.MarkovPolicy.uniform(case.problem)
-        tree = tree_of(space)
-        assert len(tree.places) == tree.num_sequences == veil.opacity(case.problem, uniform, "exact").num_sequences
-        assert tree.places.max() < tree.numbers
 
 
 def test_one_policy_of_many_does_not_touch_the_others():

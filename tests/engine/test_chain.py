@@ -6,13 +6,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-import veil
 from tests.engine.chains import central_differences, chain_of, on_sparse_kernel, small_case, small_cases, with_table
 from tests.oracle import evaluate
-from veil.engine import chain as chain_module
-from veil.engine.chain import Chain, Slopes, make_chain, sum_over
-
-SEEDS = range(20)
+from tests.seeds import in_blocks
+from veil.engine.chain import Chain, Slopes
 
 
 def as_array(matrix: np.ndarray | sp.csr_array) -> np.ndarray:
@@ -31,25 +28,7 @@ def occupied_by_paths(chain: Chain, time: int) -> np.ndarray:
     return totals
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_weights_are_the_policy_of_what_the_agent_can_tell(seed: int):
-    case = small_case(seed)
-    chain = chain_of(case)
-    for time in range(case.spec.horizon):
-        weights = chain.weights(time)
-        for x, cell in enumerate(chain.hidden.cell):
-            np.testing.assert_array_equal(weights[x], case.policy.table[time if case.spec.timed else 0][cell])
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_channels_add_up_to_the_chain(seed: int):
-    chain = chain_of(small_case(seed))
-    for time in range(chain.hidden.horizon):
-        total = sum(as_array(matrix) for matrix in chain.matrices(time))
-        np.testing.assert_allclose(total, as_array(chain.hidden.kernel.mix(chain.weights(time))), atol=1e-15)
-
-
-@pytest.mark.parametrize("seed", SEEDS)
+@in_blocks(20, 40, 20)
 def test_push_and_pull_are_adjoint_and_conserve_probability(seed: int):
     for chain in (chain_of(small_case(seed)), on_sparse_kernel(chain_of(small_case(seed)))):
         rng = np.random.default_rng(seed)
@@ -74,7 +53,7 @@ def test_occupancies_are_the_sums_over_paths():
     assert checked >= 5
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@in_blocks(20, 40, 20)
 def test_the_prior_is_that_of_the_oracle(seed: int):
     case = small_case(seed)
     answer = evaluate(case.spec)
@@ -83,7 +62,7 @@ def test_the_prior_is_that_of_the_oracle(seed: int):
     np.testing.assert_allclose(chain_of(case).prior, expected, atol=1e-13)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@in_blocks(20, 40, 20)
 def test_a_forecast_of_the_label_agrees_with_the_prior_at_every_time(seed: int):
     chain = chain_of(small_case(seed, "last"))
     for time in range(chain.hidden.split_time + 1):
@@ -93,29 +72,8 @@ def test_a_forecast_of_the_label_agrees_with_the_prior_at_every_time(seed: int):
     np.testing.assert_array_equal(chain.forecasts[chain.hidden.split_time], chain.hidden.label)
 
 
-def test_matrices_are_made_once_and_shared_by_a_stationary_policy():
-    stationary = chain_of(small_case(0, "last", timed=False, sees_actions=True, work=50_000))
-    assert stationary.matrices(0) is stationary.matrices(1)
-    assert len(stationary.matrices(0)) == len(stationary.hidden.channels)
-
-
 @pytest.mark.parametrize("sparse", [False, True])
-def test_a_long_clock_does_not_hoard_matrices(sparse: bool, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(chain_module, "_MOST_NUMBERS", 9 * 20)  # twenty matrices of three states
-    rng = np.random.default_rng(0)
-    model = veil.Model(rng.dirichlet(np.ones(3), size=(3, 2)), np.zeros((3, 2)), 0)
-    problem = veil.Problem(model, veil.Observer(np.ones((3, 1))), veil.LastState({1}), horizon=200)
-    policy = veil.TimedPolicy(rng.dirichlet(np.ones(2), size=(200, 3)))
-    chain = on_sparse_kernel(make_chain(problem, policy)) if sparse else make_chain(problem, policy)
-    for time in [*range(200), 0, 199, 70]:
-        expected = np.einsum("xa,xay->xy", policy.table[time], model.transitions)
-        np.testing.assert_allclose(as_array(chain.matrices(time)[0]), expected, atol=1e-15)
-        assert len(chain._matrices) <= 22
-    np.testing.assert_allclose(chain.occupancies.sum(axis=1), 1, atol=1e-12)
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("seed", SEEDS)
+@in_blocks(10, 40, 20)
 def test_slopes_are_those_of_the_matrices_in_the_table(seed: int, sparse: bool):
     """`Σ_t Σ_c left_t K_t^c right_tc` is linear in the table: its slope is what central differences say."""
     chain = chain_of(small_case(seed, work=500))
@@ -140,10 +98,3 @@ def test_slopes_are_those_of_the_matrices_in_the_table(seed: int, sparse: bool):
             slopes.add(time, channel, left[time], right[time, channel])
     assert slopes.table().shape == chain.table.shape
     np.testing.assert_allclose(slopes.table(), central_differences(value, chain.table, 1e-3), atol=1e-10)
-
-
-def test_sum_over_adds_without_a_zero_to_begin_with():
-    first = np.ones(2)
-    assert sum_over(iter([first])) is first
-    np.testing.assert_array_equal(sum_over(iter([first, first, first])), [3, 3])
-    np.testing.assert_array_equal(first, [1, 1])

@@ -9,9 +9,9 @@ from scipy.optimize import linprog
 
 import veil
 from tests.problem.test_constraints import ALL, make_problem
+from tests.seeds import in_blocks
 from veil.engine.feasibility import (
     Target,
-    _outward,
     best_mixture,
     check_constraints,
     further_targets,
@@ -20,7 +20,6 @@ from veil.engine.feasibility import (
     targets,
 )
 from veil.engine.hidden import build
-from veil.engine.return_range import ReturnRange
 
 
 def worst_slack_by_linear_program(problem: veil.Problem) -> float:
@@ -63,7 +62,7 @@ def random_problem(seed: int) -> veil.Problem:
     return make_problem(limits[: 2 + seed % 2], seed, min_return=f"{shares[2]}%")
 
 
-@pytest.mark.parametrize("seed", range(20))
+@in_blocks(10, 40, 10)
 def test_the_largest_worst_slack_against_one_linear_program(seed: int):
     problem = random_problem(seed)
     expected, found = worst_slack_by_linear_program(problem), best_mixture(problem)
@@ -76,11 +75,6 @@ def test_the_largest_worst_slack_against_one_linear_program(seed: int):
         assert found.upper < 0
         with pytest.raises(veil.InfeasibleError):
             check_constraints(problem)
-
-
-def test_some_of_these_are_feasible_and_some_are_not():
-    signs = [best_mixture(random_problem(seed)).is_excluded for seed in range(20)]
-    assert 3 <= sum(signs) <= 17
 
 
 def test_an_infeasible_set_is_explained_and_its_relaxation_can_be_met():
@@ -130,13 +124,6 @@ def test_percentages_are_shares_of_the_way_from_the_smallest_to_the_largest():
     assert further_targets(make_problem()) == ()
     (_, energy) = targets(make_problem(ALL[:1]))
     assert further_targets(make_problem(ALL[:1]))[0].bound == energy.bound
-
-
-def test_a_quantity_that_no_policy_changes_is_measured_in_its_own_unit():
-    one = targets(make_problem(ALL[:1]))[1]
-    for spread, unit in ((0.0, 1.0), (1e-10, 1.0), (1e-2, 1e-2)):
-        same = replace(one, range=ReturnRange(3.0, 3.0 + spread, exact=True))
-        assert same.unit == pytest.approx(unit)
 
 
 def brute_values(problem: veil.Problem, target: Target) -> list[float]:
@@ -195,15 +182,6 @@ def test_a_mixture_is_a_flow_that_meets_its_slacks():
     np.testing.assert_allclose(slacks, found.slack, atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("sign", "slack", "bound"), [(1.0, -0.5, 1.5), (-1.0, -0.5, 2.5), (1.0, -1e-9, 1.99999), (-1.0, -1e-9, 2.00001)]
-)
-def test_a_relaxed_bound_is_rounded_to_the_side_where_it_is_met(sign: float, slack: float, bound: float):
-    one = replace(targets(make_problem(ALL[:1]))[1], sign=sign, bound=2.0, range=ReturnRange(0.0, 1.0, exact=True))
-    assert _outward(one, slack) == pytest.approx(bound, abs=1e-9)
-    assert sign * (_outward(one, slack) - (2.0 + sign * slack)) <= 0
-
-
 def least_missing_by_linear_program(problem: veil.Problem) -> float:
     """The smallest sum of missing slacks over all mixtures of deterministic policies, each a column."""
     wanted = targets(problem)
@@ -220,7 +198,7 @@ def least_missing_by_linear_program(problem: veil.Problem) -> float:
     return float(found.fun)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@in_blocks(4, 4, 4)
 def test_a_relaxation_misses_as_little_as_can_be(seed: int):
     limits = [veil.Return(max="20%", reward="energy"), veil.Return(min="70%", reward="gain")]
     problem = make_problem(limits, seed, horizon=2, min_return=None)
@@ -228,18 +206,6 @@ def test_a_relaxation_misses_as_little_as_can_be(seed: int):
     found = best_mixture(problem, relax=True)
     assert -np.minimum(found.slack, 0.0).sum() == pytest.approx(expected, abs=1e-8)
     assert -found.upper <= expected + 1e-8
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_both_sides_of_a_mixture_are_bounds(seed: int):
-    """No policy's worst slack exceeds `upper`: neither that of the mixture, nor the largest, by a linear program."""
-    problem = random_problem(seed)
-    found = best_mixture(problem)
-    largest = worst_slack_by_linear_program(problem)
-    assert found.slack.min() <= largest + 1e-9
-    assert largest <= found.upper + 1e-9
-    assert found.weights.sum() == pytest.approx(1.0)
-    assert (found.weights > 0).all()
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])

@@ -65,13 +65,6 @@ def test_by_hand():
     assert watcher.time == 1
 
 
-def test_certainty_is_exact():
-    problem, policy = two_rooms()
-    watcher = veil.ObserverFilter(problem, policy)
-    watcher.update("0")
-    assert watcher.update("beep").tolist() == [0, 1]
-
-
 def test_before_anything_is_seen_the_posterior_is_the_prior():
     for case in small_cases(30):
         watcher = veil.ObserverFilter(case.problem, case.policy)
@@ -79,14 +72,6 @@ def test_before_anything_is_seen_the_posterior_is_the_prior():
         np.testing.assert_allclose(watcher.posterior, prior, atol=1e-12)
         assert watcher.time == (None if case.spec.sees_first else 0)
         assert watcher.belief.sum() == pytest.approx(1, abs=1e-12)
-
-
-def test_a_forecast_follows_the_policy():
-    """Sure of `office` at time 0, the observer expects the vault with the probability that the policy goes there."""
-    problem = veil.gallery.load("two-rooms")
-    for chance in (0.0, 0.3, 1.0):
-        watcher = veil.ObserverFilter(problem, veil.MarkovPolicy([[1 - chance, chance], [0.5, 0.5]]))
-        np.testing.assert_allclose(watcher.update("0"), [1 - chance, chance], atol=1e-15)
 
 
 def test_a_value_already_fixed_is_kept_while_the_state_moves_on():
@@ -175,15 +160,6 @@ def test_the_first_observation_comes_alone():
     problem, policy = seeing_actions()
     with pytest.raises(veil.InputError, match="time 0"):
         veil.ObserverFilter(problem, policy).update(("stay", "l"))
-
-
-def test_who_does_not_see_the_first_observation_begins_at_time_one():
-    problem, policy = seeing_actions(horizon=1, sees_initial=False)
-    watcher = veil.ObserverFilter(problem, policy)
-    assert watcher.time == 0
-    np.testing.assert_allclose(watcher.belief, [0.5, 0.5])
-    watcher.update(("stay", "l"))
-    assert watcher.time == 1
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ import veil
 from tests.engine.passes import joint_of
 from tests.paths import all_runs
 from tests.problem.test_constraints import make_problem
-from veil.engine import followed as module
 from veil.engine.chain import make_chain
 from veil.engine.followed import follow
 from veil.engine.hidden import build
@@ -25,37 +23,6 @@ from veil.policy.history import Decisions, HistoryPolicy
 def history_case() -> tuple[veil.Problem, HistoryPolicy]:
     problem = make_problem(min_return=None, horizon=2)
     return problem, solve_game(problem, FullHistory(), gap=0.05, iterations=3).policy(problem)
-
-
-def test_situations_of_each_time_are_distinct_and_their_steps_are_distributions():
-    problem, policy = history_case()
-    found, hidden = follow(problem, policy), build(problem)
-    assert follow(problem, policy) is found
-    assert len(found.layers) == problem.horizon + 1 == len(found.steps) + 1
-    assert found.start.sum() == pytest.approx(1)
-    for time, (layer, occupied) in enumerate(zip(found.layers, found.occupancies(), strict=True)):
-        keys = list(zip(layer.node.tolist(), layer.x.tolist(), layer.z.tolist(), layer.event.tolist(), strict=True))
-        assert len(set(keys)) == len(keys) == len(layer)
-        assert sorted(keys) == keys
-        assert occupied.sum() == pytest.approx(1)
-        settled = time >= hidden.split_time
-        np.testing.assert_array_equal(layer.z, hidden.value[layer.x] if settled else np.full(len(layer), -1))
-        np.testing.assert_allclose(layer.choice.sum(axis=1), 0.0 if time == problem.horizon else 1.0)
-    for matrix in found.matrices():
-        np.testing.assert_allclose(matrix.sum(axis=1), 1.0)
-    np.testing.assert_allclose(np.bincount(found.layers[0].x, found.start, hidden.num_states), hidden.start)
-
-
-def test_what_is_earned_is_discounted_and_ends_with_what_the_last_state_is_worth():
-    problem, policy = history_case()
-    found = follow(problem, policy)
-    terminal = np.arange(found.hidden.num_states, dtype=float)
-    total = 0.0
-    for time, (layer, occupied) in enumerate(zip(found.layers, found.occupancies(), strict=True)):
-        for chance, x, choice in zip(occupied, layer.x, layer.choice, strict=True):
-            paid = terminal[x] if time == problem.horizon else choice @ found.hidden.reward[x]
-            total += problem.discount**time * chance * paid
-    assert found.earned(terminal) == pytest.approx(total)
 
 
 def test_a_graph_that_holds_impossible_what_happens_is_refused():
@@ -81,19 +48,6 @@ def test_a_state_without_a_row_is_named():
     name = problem.model.states[int(chosen.situation[0])]
     with pytest.raises(veil.InputError, match=f"time 0: it has no row for state '{name}' in node"):
         follow(problem, wrong)
-
-
-def test_as_many_transitions_as_are_allowed(monkeypatch: pytest.MonkeyPatch):
-    problem, policy = history_case()
-    total = sum(len(step.here) for step in follow(problem, policy).steps)
-    for most in (total, total - 1):
-        monkeypatch.setattr(module, "_FOLLOWED", WeakKeyDictionary())  # nothing is known of the policy
-        monkeypatch.setattr(module, "_MOST_NUMBERS", most)
-        if most == total:
-            assert follow(problem, policy).start.sum() == pytest.approx(1)
-            continue
-        with pytest.raises(veil.TooLargeError, match=rf"more than {most:,} transitions by time 2 of 2"):
-            follow(problem, policy)
 
 
 SECRETS = {
@@ -197,19 +151,6 @@ def test_an_action_that_is_not_available_is_named():
     policy = full_history(problem, np.random.default_rng(0))
     with pytest.raises(veil.InputError, match="time 1: state 's1' takes action 'a0', which is not available there"):
         follow(problem, policy)
-
-
-def test_of_several_states_without_a_row_the_first_is_named():
-    problem = veil.Problem(
-        veil.Model(np.full((3, 1, 3), 1 / 3), np.zeros((3, 1)), [0.0, 0.5, 0.5]),
-        veil.Observer(np.ones((3, 1))), veil.LastState({0}), 1, agent_sees_observations=True,
-    )  # fmt: skip
-    policy = full_history(problem, np.random.default_rng(0))
-    rows = policy.decisions[0]
-    fewer = Decisions(*(part[:1] for part in (rows.node, rows.situation, rows.value, rows.probabilities)))
-    wrong = HistoryPolicy(policy.first, policy.following, [fewer])
-    with pytest.raises(veil.InputError, match="time 0: it has no row for state 's1' in node 0, which it reaches"):
-        follow(problem, wrong)
 
 
 @pytest.mark.parametrize("told_at", [0, 1])

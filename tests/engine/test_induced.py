@@ -8,10 +8,10 @@ import scipy.sparse as sp
 
 import veil
 from tests.random_problems import random_case, random_spec, to_policy, to_problem
+from tests.seeds import in_blocks
 from veil.common.errors import TooLargeError
 from veil.engine.induced import InducedHMM, induced_hmm
 from veil.formats import gallery
-from veil.game.solve import solve_game
 
 
 def likelihood(hmm: InducedHMM, symbols: list[int]) -> float:
@@ -42,7 +42,7 @@ def check(problem: veil.Problem, policy: object, hmm: InducedHMM) -> None:
         assert total == pytest.approx(veil.expected_return(problem, policy), abs=1e-9)  # pyright: ignore[reportArgumentType]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@in_blocks(20, 60, 20)
 def test_random_problems(seed: int):
     case = random_case(seed)
     check(case.problem, case.policy, induced_hmm(case.problem, case.policy))
@@ -71,14 +71,6 @@ def test_policies_that_remember(memory: object):
     check(problem, policy, induced_hmm(problem, policy))
 
 
-@pytest.mark.parametrize("name", ["two-rooms", "network-probe"])
-def test_policies_on_the_history(name: str):
-    problem = gallery.load(name)
-    problem = veil.Problem(problem.models, problem.observer, problem.secret, 2, agent_sees_observations=True)
-    policy = solve_game(problem, gap=0.2).policy(problem)
-    check(problem, policy, induced_hmm(problem, policy))
-
-
 def test_what_hmmlearn_calls_them():
     problem = gallery.load("two-rooms")
     hmm = induced_hmm(problem, veil.MarkovPolicy.uniform(problem))
@@ -88,41 +80,6 @@ def test_what_hmmlearn_calls_them():
     states, symbols = len(hmm.states), len(hmm.symbols)
     assert (arrays["startprob_"].shape, arrays["emissionprob_"].shape) == ((states,), (states, symbols))
     assert len(set(hmm.states)) == states
-
-
-def test_what_is_too_large(monkeypatch: pytest.MonkeyPatch):
-    problem = gallery.load("two-rooms")
-    hmm = induced_hmm(problem, veil.MarkovPolicy.uniform(problem))
-    monkeypatch.setattr("veil.engine.induced._MOST_DENSE", 1)
-    with pytest.raises(TooLargeError, match=r"use \.transitions"):
-        hmm.hmmlearn()
-    monkeypatch.setattr("veil.engine.induced.MOST_STATES", 1)
-    with pytest.raises(TooLargeError, match="expected at most 1"):
-        induced_hmm(problem, veil.MarkovPolicy.uniform(problem))
-
-
-@pytest.mark.parametrize("timed", [False, True])
-@pytest.mark.parametrize("watcher", [{}, {"sees_initial": False}, {"sees_actions": True}])
-def test_as_many_states_as_are_allowed(timed: bool, watcher: dict[str, bool], monkeypatch: pytest.MonkeyPatch):
-    """Two states: time 0 apart where it emits otherwise, then a layer for each kind of action (and each time)."""
-    problem = gallery.load("two-rooms").replace(horizon=3)
-    problem = problem.replace(observer=problem.observer.replace(**watcher))
-    plain = veil.MarkovPolicy.uniform(problem)
-    policy = veil.TimedPolicy(np.stack([plain.probabilities] * 3)) if timed else plain
-    kinds = 2 if "sees_actions" in watcher else 1
-    states = 2 * (int(timed or bool(watcher)) + kinds * (3 if timed else 1))
-    monkeypatch.setattr("veil.engine.induced.MOST_STATES", states)
-    hmm = induced_hmm(problem, policy)
-    assert hmm.num_states == len(set(hmm.states)) == states
-    assert hmm.transitions.shape == (states, states)
-    assert [name for name in hmm.states if name.endswith("@0")] == list(hmm.states[:2] if timed or watcher else ())
-    if timed:
-        assert all(name.endswith("@3") for name in hmm.states[-2 * kinds :])
-        np.testing.assert_array_equal(hmm.transitions.diagonal()[-2 * kinds :], 1.0)  # after the horizon nothing moves
-        assert not hmm.rewards[-2 * kinds :].any()
-    monkeypatch.setattr("veil.engine.induced.MOST_STATES", states - 1)
-    with pytest.raises(TooLargeError, match=f"would have {states} states, expected at most {states - 1}"):
-        induced_hmm(problem, policy)
 
 
 def test_two_million_states_are_allowed_and_half_a_gibibyte_of_dense_transitions():

@@ -1,6 +1,5 @@
 """The joint table: histories meet continuations at the split, from whichever side it is walked."""
 
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -9,16 +8,13 @@ import pytest
 import scipy.sparse as sp
 
 import veil
-from tests.engine.chains import chain_of, on_sparse_kernel, small_case, small_cases, total_and_slope, total_of
+from tests.engine.chains import chain_of, on_sparse_kernel, small_cases, total_and_slope, total_of
 from tests.oracle import evaluate
 from tests.random_problems import KINDS, Case
-from veil.common.clock import Clock, OutOfTime
 from veil.common.logs import log2_of_count
-from veil.engine import joint as joint_module
 from veil.engine.chain import Chain, make_chain
 from veil.engine.joint import JointWalk
-from veil.engine.tree import Merging, Prefixes, Suffixes
-from veil.measure.exact import EntropyObjective
+from veil.engine.tree import Merging
 
 
 def at_every_time(case: Case) -> list[Chain]:
@@ -120,20 +116,6 @@ def test_the_table_is_that_of_the_oracle_wherever_the_sides_meet():
             np.testing.assert_allclose(row, expected, rtol=1e-12, atol=0)
 
 
-@pytest.mark.parametrize(("outer", "kept"), [("prefixes", Suffixes), ("suffixes", Prefixes)])
-def test_the_side_that_is_not_walked_is_kept(outer: str, kept: type, monkeypatch: pytest.MonkeyPatch):
-    seen = []
-    plain = JointWalk._collect
-
-    def watched(walked: JointWalk, direction):
-        seen.append(type(direction))
-        return plain(walked, direction)
-
-    monkeypatch.setattr(JointWalk, "_collect", watched)
-    total_of(JointWalk(chain_of(small_case(3, "last")), outer=outer))
-    assert seen == [kept]
-
-
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_slope_obeys_eulers_identity(kind: str, sparse: bool):
@@ -168,54 +150,6 @@ def test_the_slope_in_the_root_is_that_of_central_differences(kind: str):
             change[x, possible[column]] = step
             expected = (value(root + change) - value(root - change)) / (2 * step)
             assert slope[x, column] == pytest.approx(expected, abs=1e-6)
-
-
-def test_an_objective_without_slopes_is_only_fed():
-    case = small_case(5, "at")
-    collected = Table()
-    walked = JointWalk(chain_of(case), keep_events=True)
-    assert walked.run(collected) is None
-    assert sum(map(len, collected.rows)) == walked.num_sequences
-    assert all((rows.sum(axis=1) > 0).all() for rows in collected.rows)
-
-
-def test_a_walk_can_be_run_again():
-    walked = JointWalk(chain_of(small_case(5, "at")))
-    first, second = EntropyObjective(), EntropyObjective()
-    walked.run(first)
-    number = walked.num_sequences
-    walked.run(second)
-    assert first.bits == second.bits
-    assert walked.num_sequences == number
-
-
-def test_a_deadline_stops_the_join_of_many_pairs(monkeypatch: pytest.MonkeyPatch):
-    """Two sides that are small may have a great many pairs: a join must stop in time as well."""
-    monkeypatch.setattr(joint_module, "_AT_ONCE", 1)
-    calls = 0
-
-    def slow(joint: np.ndarray, events) -> None:
-        nonlocal calls
-        calls += 1
-        time.sleep(0.002)
-
-    model = veil.Model(np.full((2, 1, 2), 0.5), np.zeros((2, 1)), 0)
-    problem = veil.Problem(model, veil.Observer(np.full((2, 2), 0.5)), veil.LastState({0}), horizon=8)
-    chain = make_chain(problem, veil.MarkovPolicy.uniform(problem))
-    with pytest.raises(OutOfTime):
-        JointWalk(chain, meet=7, clock=Clock(0.05)).run(slow)
-    assert calls < 128
-
-
-@pytest.mark.parametrize("at_once", [1, 7])
-def test_parts_of_any_size_have_the_same_sum_and_gradient(at_once: int, monkeypatch: pytest.MonkeyPatch):
-    chain = next(chain for chain in map(chain_of, small_cases(40, "at", work=400)) if chain.hidden.horizon == 3)
-    expected = [total_and_slope(walk) for walk in everywhere(chain)]
-    monkeypatch.setattr(joint_module, "_AT_ONCE", at_once)
-    for walk, (bits, slope) in zip(everywhere(chain), expected, strict=True):
-        found, other = total_and_slope(walk)
-        assert found == pytest.approx(bits, abs=1e-13)
-        np.testing.assert_allclose(other, slope, atol=1e-12)
 
 
 @pytest.mark.parametrize("outer", SIDES)

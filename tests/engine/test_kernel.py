@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from veil.engine import kernel
+from tests.seeds import in_blocks
 from veil.engine.kernel import DenseKernel, SparseKernel, make_kernel, num_rows
 
 
@@ -26,10 +26,7 @@ def as_array(matrix: np.ndarray | sp.csr_array) -> np.ndarray:
     return matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
 
 
-SEEDS = range(10)
-
-
-@pytest.mark.parametrize("seed", SEEDS)
+@in_blocks(10, 10, 10)
 def test_mixing_is_the_weighted_sum_of_the_actions(seed: int):
     matrices = random_matrices(seed)
     weights = np.random.default_rng(seed).random((7, 3))
@@ -39,7 +36,7 @@ def test_mixing_is_the_weighted_sum_of_the_actions(seed: int):
         np.testing.assert_allclose(as_array(kind(matrices).mix(weights)), expected, rtol=1e-15, atol=1e-16)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@in_blocks(10, 10, 10)
 def test_outer_products_agree_where_there_is_a_transition(seed: int):
     dense, sparse = both(seed)
     left, right = np.random.default_rng(seed).normal(size=(2, 11, 7))
@@ -49,7 +46,7 @@ def test_outer_products_agree_where_there_is_a_transition(seed: int):
     assert len(sparse.rows) < 49  # the pattern is not everything
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@in_blocks(10, 10, 10)
 def test_contracting_agrees_and_is_the_adjoint_of_mixing(seed: int):
     dense, sparse = both(seed)
     rng = np.random.default_rng(seed)
@@ -61,23 +58,6 @@ def test_contracting_agrees_and_is_the_adjoint_of_mixing(seed: int):
     assert np.sum(slopes[0] * weights) == pytest.approx(value, abs=1e-13)
 
 
-def test_outer_products_in_pieces_are_the_same(monkeypatch: pytest.MonkeyPatch):
-    _, sparse = both(3)
-    left, right = np.random.default_rng(0).random((2, 100, 7))
-    whole = sparse.outer(left, right)
-    for numbers in (1, 7 * len(sparse.rows), 10**9):
-        monkeypatch.setattr(SparseKernel, "_chunk", numbers)
-        np.testing.assert_allclose(sparse.outer(left, right), whole, rtol=1e-14)
-
-
-def test_no_rows_give_zeros():
-    dense, sparse = both(1)
-    nothing = np.zeros((0, 7))
-    assert not dense.outer(nothing, nothing).any()
-    assert not sparse.outer(nothing, nothing).any()
-    assert sparse.contract(sparse.outer(nothing, nothing)).shape == (7, 3)
-
-
 def test_unsorted_indices_are_understood():
     matrix = sp.csr_array((np.array([0.25, 0.75, 1.0]), np.array([1, 0, 1]), np.array([0, 2, 3])), shape=(2, 2))
     other = sp.csr_array((np.array([1.0, 1.0]), np.array([0, 0]), np.array([0, 1, 2])), shape=(2, 2))
@@ -85,15 +65,6 @@ def test_unsorted_indices_are_understood():
     weights = np.array([[0.5, 0.5], [1.0, 0.0]])
     np.testing.assert_array_equal(sparse.mix(weights).toarray(), [[0.875, 0.125], [0, 1]])
     np.testing.assert_array_equal(SparseKernel([matrix]).mix(np.ones((2, 1))).toarray(), [[0.75, 0.25], [0, 1]])
-
-
-def test_one_state_and_one_action():
-    matrices = [sp.csr_array(np.ones((1, 1)))]
-    for kind in (DenseKernel, SparseKernel):
-        made = kind(matrices)
-        assert (made.num_states, made.num_actions) == (1, 1)
-        np.testing.assert_array_equal(as_array(made.mix(np.array([[0.5]]))), [[0.5]])
-        np.testing.assert_array_equal(made.contract(made.outer(np.array([[2.0]]), np.array([[3.0]]))), [[6.0]])
 
 
 # The choice
@@ -105,28 +76,10 @@ def ring(states: int) -> list[sp.csr_array]:
     return [ahead, sp.csr_array(ahead.T)]
 
 
-def test_small_chains_are_dense_whatever_their_fill():
-    assert isinstance(make_kernel(ring(100)), DenseKernel)
-    assert isinstance(make_kernel(random_matrices(0)), DenseKernel)
-
-
 def test_large_chains_are_sparse_unless_they_are_well_filled():
     assert isinstance(make_kernel(ring(300)), SparseKernel)
     assert isinstance(make_kernel(random_matrices(0, states=150, fill=0.5)), DenseKernel)
     assert isinstance(make_kernel(random_matrices(0, states=150, fill=0.01)), SparseKernel)
-
-
-def test_the_fullest_action_decides():
-    full = random_matrices(0, states=150, actions=1, fill=0.5)
-    assert isinstance(make_kernel([*ring(150), *full]), DenseKernel)
-
-
-def test_what_would_not_fit_is_sparse(monkeypatch: pytest.MonkeyPatch):
-    matrices = random_matrices(0, states=150, fill=0.5)
-    monkeypatch.setattr(kernel, "_DENSE_NUMBERS", 150**2 * 3 - 1)
-    assert isinstance(make_kernel(matrices), SparseKernel)
-    monkeypatch.setattr(kernel, "_DENSE_NUMBERS", 150**2 * 3)
-    assert isinstance(make_kernel(matrices), DenseKernel)
 
 
 def test_a_large_ring_never_becomes_a_square_array():

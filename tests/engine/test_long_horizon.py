@@ -1,4 +1,4 @@
-"""A hundred thousand steps: against fifty-digit arithmetic, which needs no scaling."""
+"""Twenty thousand steps: against fifty-digit arithmetic, which needs no scaling."""
 
 import decimal
 from dataclasses import replace
@@ -11,7 +11,6 @@ import scipy.sparse as sp
 
 import veil
 from tests.engine.chains import on_sparse_kernel
-from tests.engine.messages import forward
 from tests.engine.passes import log_likelihoods, posteriors
 from veil.common.logs import entropy_bits
 from veil.engine.chain import Chain, make_chain
@@ -19,9 +18,9 @@ from veil.engine.columns import ColumnPass
 from veil.engine.sampling import draw_events
 from veil.engine.sequences import SequencePass
 
-HORIZON = 100_000
+HORIZON = 20_000
 SPLITS = (0, HORIZON // 2, HORIZON - 3, HORIZON)
-LITTLE = 2**20  # the messages alone take 2.4 MB
+LITTLE = 2**18  # the messages alone take 480 kB
 
 
 @cache
@@ -81,7 +80,7 @@ def reference(time: int) -> tuple[float, list[float], float]:
                                   for time in SPLITS])  # fmt: skip
 def test_likelihood_and_entropy_against_fifty_digits(time: int):
     likelihood, posterior, entropy = reference(time)
-    assert likelihood < -50_000  # e^-50000 is far below the smallest float
+    assert likelihood < -10_000  # e^-10000 is far below the smallest float
     run = SequencePass(split_at(time), events(), gradient=False, memory_bytes=LITTLE)
     assert log_likelihoods(run)[0] == pytest.approx(likelihood, rel=1e-10)
     np.testing.assert_allclose(posteriors(run)[0], posterior, rtol=0, atol=1e-10)
@@ -102,10 +101,6 @@ def test_the_reference_agrees_with_itself_wherever_it_is_split():
     assert len({round(reference(time)[0], 9) for time in (0, HORIZON // 2, HORIZON)}) == 1
 
 
-def test_the_filter_against_fifty_digits():
-    assert forward(long_chain(), events()[0])[1] == pytest.approx(reference(HORIZON)[0], rel=1e-10)
-
-
 def device_slope(chain: Chain, slope: np.ndarray) -> np.ndarray:
     pytest.importorskip("jax")
     from veil.engine.device import DevicePass
@@ -123,20 +118,10 @@ def test_the_slope_with_checkpoints_is_finite_and_that_of_the_device_without(tim
     slope = np.array([[1.0, -2.0, 0.5]])
     chain = split_at(time)
     run = ColumnPass(on_sparse_kernel(chain), events(), gradient=True, memory_bytes=LITTLE)
-    assert max(run._lanes[0]._forward.every, run._lanes[0]._backward.every) > 100
     found = run.pull_back(slope)
     assert np.isfinite(found).all()
     assert np.abs(found).max() > 100  # the likelihood alone has a slope that grows with the horizon
     np.testing.assert_allclose(found, device_slope(chain, slope), rtol=1e-10)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("time", [0, HORIZON // 2, HORIZON])
-def test_the_slope_by_prefixes_with_checkpoints_is_that_of_the_device(time: int):
-    slope = np.array([[1.0, -2.0, 0.5]])
-    run = SequencePass(split_at(time), events(), gradient=True, memory_bytes=LITTLE)
-    assert max(run._forward.every, run._backward.every) > 100
-    np.testing.assert_allclose(run.pull_back(slope), device_slope(split_at(time), slope), rtol=1e-10)
 
 
 @pytest.mark.slow

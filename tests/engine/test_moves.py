@@ -8,9 +8,8 @@ import pytest
 
 import veil
 from tests.engine.chains import chain_of, on_sparse_kernel, small_case
-from veil.engine import moves as module
 from veil.engine.hidden import Hidden, build, one_hot
-from veil.engine.moves import Layer, Moves, labelled, number_keys, number_true, situations, transitions
+from veil.engine.moves import Layer, Moves, situations, transitions
 
 CASES = [(kind, seed, fixed)
          for kind in ("last", "at", "initial", "automaton", "model")
@@ -103,41 +102,6 @@ def test_the_step_from_a_layer(kind: str, seed: int, fixed: dict[str, bool]):
         assert step.nnz == np.count_nonzero(expected)
 
 
-def test_the_value_is_read_off_at_the_secrets_time():
-    hidden = replace(hidden_of("last", 0, {}), split_time=2)
-    hidden = replace(hidden, labels=one_hot(np.arange(hidden.num_states) % 2, 2))
-    layer = layer_of(hidden, settled=True)
-    assert set(labelled(hidden, 1, layer).z.tolist()) == {-1}
-    np.testing.assert_array_equal(labelled(hidden, 2, layer).z, layer.x % 2)
-    assert labelled(hidden, 3, layer) is layer
-    nowhere = replace(hidden, labels=one_hot(np.full(hidden.num_states, -1), 2))
-    with pytest.raises(AssertionError, match="without a value"):
-        labelled(nowhere, 2, layer)
-    some = replace(hidden, labels=one_hot(np.where(np.arange(hidden.num_states) == layer.x[0], -1, 0), 2))
-    with pytest.raises(AssertionError, match="without a value"):
-        labelled(some, 2, layer)
-
-
-def test_layers_are_equal_where_all_pairs_are():
-    one = Layer(np.array([0, 1]), np.array([2, 3]), np.array([-1, -1]))
-    assert one.equals(Layer(one.node.copy(), one.x.copy(), one.z.copy()))
-    assert not one.equals(Layer(one.node[:1], one.x[:1], one.z[:1]))
-    for changed in ("node", "x", "z"):
-        parts = {name: getattr(one, name) + (name == changed) for name in ("node", "x", "z")}
-        assert not one.equals(Layer(**parts))
-
-
-@pytest.mark.parametrize("table", [True, False])
-def test_numbers_of_keys(table: bool, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(module, "_TABLE_NUMBERS", 10 if table else 9)
-    found, number = number_keys(np.array([7, 0, 9, 7, 0]), 10)
-    assert (found.tolist(), number.tolist()) == ([0, 7, 9], [1, 0, 2, 1, 0])
-
-
-def test_numbers_of_what_is_true():
-    assert number_true(np.array([[True, False], [True, True]])).tolist() == [[0, -1], [1, 2]]
-
-
 @pytest.mark.parametrize("kind", ["automaton", "model", "last", "at"])
 def test_the_situation_behind_a_hidden_state(kind: str):
     """Where the agent knows model and memory, its cells are the situations; else both follow from the way to a state."""
@@ -154,16 +118,3 @@ def test_the_situation_behind_a_hidden_state(kind: str):
             hidden = build(problem)
             np.testing.assert_array_equal(situations(problem, hidden), hidden.state)
     assert len(seen) > 4 or kind in ("last", "at")
-
-
-@pytest.mark.parametrize("actions", [1, 2, 3])
-def test_the_last_pair_of_action_and_state_may_have_no_move(actions: int):
-    """An action that is not available in the last of four states, and in a problem of one action no such pair."""
-    moves, available = np.full((4, actions, 4), 0.25), np.ones((4, actions), dtype=bool)
-    if actions > 1:
-        moves[3, -1], available[3, -1] = 0.0, False
-    model = veil.Model(moves, np.zeros((4, actions)), 0, available=available)
-    hidden = build(veil.Problem(model, veil.Observer(np.ones((4, 1))), veil.LastState({0}), 1))
-    found = Moves.of(hidden)
-    np.testing.assert_array_equal(found.degree, 4 * available.T)
-    assert found.begin[-1, -1] == 16 * actions - 4

@@ -6,7 +6,6 @@ import pytest
 import veil
 from tests.engine.chains import chain_of, on_sparse_kernel, small_case, small_cases
 from tests.engine.passes import any_sequences, by_prefixes, posteriors
-from tests.engine.runs import MEMORIES, random_policy, remembering_cases
 from tests.random_problems import KINDS
 from veil.engine.chain import make_chain
 from veil.engine.over_time import posteriors_over_time
@@ -52,15 +51,6 @@ def test_nothing_is_believed_from_the_first_impossible_event_on():
     found = np.array(list(posteriors_over_time(chain, np.array([[0, 0, 1, 0], [0, 2, 0, 0]]))))
     np.testing.assert_allclose(found[:, 0], [[2 / 3, 1 / 3], [4 / 5, 1 / 5], [0, 1], [0, 1]], atol=1e-15)
     np.testing.assert_allclose(found[:, 1], [[2 / 3, 1 / 3], [0, 0], [0, 0], [0, 0]], atol=1e-15)
-
-
-@pytest.mark.parametrize("name", list(MEMORIES))
-def test_memory_changes_nothing_of_the_rest(name: str):
-    for seed, case in enumerate(remembering_cases(3, "at")):
-        chain = make_chain(case.problem, random_policy(case.problem, MEMORIES[name], seed))
-        events = draw_events(chain, 60, np.random.default_rng(seed))
-        *_, last = posteriors_over_time(chain, events)
-        np.testing.assert_allclose(last, posteriors(by_prefixes(chain, events)), atol=1e-12)
 
 
 def test_a_long_horizon_does_not_underflow():

@@ -2,7 +2,6 @@
 
 import itertools
 import random
-import re
 from collections.abc import Iterator
 from fractions import Fraction
 
@@ -15,16 +14,12 @@ from tests.random_problems import KINDS, random_spec, to_problem
 from veil.common.errors import InfeasibleError
 from veil.common.rounding import rounded_down
 from veil.engine.chain import Chain
-from veil.engine.hidden import Hidden, build
+from veil.engine.hidden import build
 from veil.engine.return_range import (
-    ReturnRange,
-    _occupancies,
-    best_blind_actions,
     check_feasible,
     max_return,
     reaches,
     return_extremes,
-    return_slack,
     threshold,
 )
 from veil.engine.returns import evaluate_return
@@ -196,19 +191,6 @@ def test_no_decisions_leave_the_terminal_rewards():
     check_feasible(problem)
 
 
-def test_of_equal_actions_the_first_available_is_taken():
-    mask = [[False, True, True]]
-    model = veil.Model(np.array([[[0.0], [1.0], [1.0]]]), [[9.0, 1.0, 1.0]], 0, available=mask)
-    problem = veil.Problem(model, veil.Observer(np.ones((1, 1))), veil.LastState({0}), 2)
-    assert greedy_table(problem).tolist() == [[[0, 1, 0]], [[0, 1, 0]]]
-    assert max_return(problem) == 2
-
-
-@pytest.mark.parametrize(("name", "largest"), [("paper-last-state", 0.451), ("paper-initial-state", 0.555)])
-def test_the_known_largest_returns(name: str, largest: float):
-    assert round(max_return(veil.gallery.load(name)), 3) == largest
-
-
 # Thresholds
 
 
@@ -232,18 +214,6 @@ def test_percentages_are_shares_of_the_range():
     assert threshold(harvest("100%")) == 4
     assert threshold(harvest(3.3)) == 3.3
     assert threshold(harvest()) is None
-
-
-def test_the_ends_of_a_range_are_its_ends():
-    """However they round: `s + 1 · (l − s)` is not l for a third of these pairs."""
-    off = 0
-    for low, high in np.random.default_rng(0).normal(size=(200, 2)):
-        found = ReturnRange(low, high, True)
-        assert found.at(1) == high
-        assert found.at(0) == low
-        assert found.at(0.25) == pytest.approx(0.75 * low + 0.25 * high)
-        off += low + (high - low) != high
-    assert off > 50
 
 
 @pytest.mark.parametrize("name", veil.gallery.names())
@@ -270,18 +240,6 @@ def test_an_infeasible_threshold_is_refused_with_the_largest_return():
     paper = veil.gallery.load("paper-last-state", min_return=0.6)
     with pytest.raises(veil.VeilError, match=r"min_return is 0\.6, but no policy reaches more than 0\.4507:"):
         check_feasible(paper)
-
-
-def test_the_message_tells_close_numbers_apart():
-    close = max_return(veil.gallery.load("paper-last-state")) + 1e-8
-    with pytest.raises(InfeasibleError, match=r"is 0\.45074983, but no policy reaches more than 0\.45074982:"):
-        check_feasible(veil.gallery.load("paper-last-state", min_return=close))
-
-
-def test_the_slack_follows_the_rewards():
-    assert return_slack(harvest()) == pytest.approx(1e-10 * (2 * 1 + 3))
-    assert return_slack(two_models(2)) == pytest.approx(1e-10 * 1.5)
-    assert return_slack(two_models(2, return_over="infinite")) == pytest.approx(1e-10 * 2)
 
 
 # Stationary policies
@@ -388,7 +346,7 @@ def test_the_rounding_error_is_on_the_safe_side():
 
 
 @pytest.mark.parametrize("rewards", [(0.1, 0.7), (1e9 + 0.1, 1e9)])
-def test_the_largest_return_is_never_above_the_exact_one(rewards: tuple[float, float], monkeypatch: pytest.MonkeyPatch):
+def test_the_largest_return_is_never_above_the_exact_one(rewards: tuple[float, float]):
     """Over an infinite horizon, and over a long one whether found in exact arithmetic or rounded down by a bound."""
     model = veil.Model(np.ones((1, 2, 1)), [list(rewards)], 0, discount=0.9)
     observer, secret = veil.Observer(np.ones((1, 1))), veil.LastState({0})
@@ -396,12 +354,12 @@ def test_the_largest_return_is_never_above_the_exact_one(rewards: tuple[float, f
     forever = veil.Problem(model, observer, secret, 3, return_over="infinite")
     exact = best / (1 - discount)
     assert exact - 2 * Fraction(return_rounding(forever)) <= Fraction(max_return(forever)) <= exact
-    for horizon, moves in ((7, 100_000), (7, 0)):
-        monkeypatch.setattr("veil.engine.return_range._MOST_EXACT_MOVES", moves)
-        problem = veil.Problem(model, observer, secret, horizon)
-        exact = best * sum(discount**time for time in range(horizon))
+    exact = best * sum(discount**time for time in range(7))
+    for size in (1, 128):  # in exact arithmetic, and where that would take too long
+        model = veil.Model(np.full((size, 2, size), 1 / size), [list(rewards)] * size, 0, discount=0.9)
+        problem = veil.Problem(model, veil.Observer(np.ones((size, 1))), secret, 7)
         found = max_return(problem)
-        if moves:
+        if size == 1:
             assert found == rounded_down(exact)
         assert exact - 2 * Fraction(return_rounding(problem)) <= Fraction(found) <= exact
 
@@ -420,53 +378,3 @@ def test_one_decision_of_an_agent_who_does_not_know_the_model():
     endless = [veil.Model(np.ones((1, 2, 1)), [pays], 0, discount=0.5) for pays in ([0.3, 0.1], [0.1, 0.9])]
     problem = veil.Problem(endless, observer, veil.WhichModel([0.5, 0.5]), 1, return_over="infinite")
     assert not return_extremes(problem).exact
-
-
-def test_as_many_digits_as_tell_the_threshold_from_the_largest_return():
-    model = veil.Model(np.ones((1, 1, 1)), [[1 / 3]], 0)
-    problem = veil.Problem(model, veil.Observer(np.ones((1, 1))), veil.LastState({0}), 1)
-    for wanted, text in ((2 / 3, "is 0.666667, but no policy reaches more than 0.3333:"),
-                         (0.33334, "is 0.33334, but no policy reaches more than 0.33333:"),
-                         (0.3333334, "is 0.3333334, but no policy reaches more than 0.3333333:")):  # fmt: skip
-        with pytest.raises(InfeasibleError, match=re.escape(text)):
-            check_feasible(problem.replace(min_return=wanted))
-
-
-def test_where_a_table_leads_in_each_model():
-    """`P(k, s_t = s)` by pushing a distribution through the transitions of the actions taken."""
-    for seed in range(6):
-        problem = small_case(seed, "model", work=300).problem
-        rng = np.random.default_rng(seed)
-        actions = np.zeros((problem.horizon, problem.num_states), dtype=int)
-        for time, state in np.ndindex(actions.shape):
-            actions[time, state] = rng.choice(np.flatnonzero(problem.model.available[state]))
-        found = _occupancies(problem, problem.models, actions)
-        weights = problem.secret_table.weights
-        assert weights is not None
-        law = [weight * model.initial for weight, model in zip(weights, problem.models, strict=True)]
-        assert len(found) == problem.horizon
-        for time, here in enumerate(found):
-            np.testing.assert_allclose(here, law, atol=1e-15)
-            chosen = actions[time]
-            law = [
-                np.einsum("s,st->t", part, model.transitions[np.arange(len(chosen)), chosen])
-                for part, model in zip(law, problem.models, strict=True)
-            ]
-
-
-def test_sweeps_reach_the_best_table_of_an_agent_who_does_not_know_the_model():
-    """Against every deterministic table of two decisions in two states."""
-    for seed in range(8):
-        rng = np.random.default_rng(seed)
-        models = [
-            veil.Model(rng.dirichlet(np.ones(2), size=(2, 2)), rng.normal(size=(2, 2)), rng.dirichlet(np.ones(2)))
-            for _ in range(2)
-        ]
-        problem = veil.Problem(models, veil.Observer(np.eye(2)), veil.WhichModel([0.3, 0.7]), 2)
-        hidden = build(problem)
-
-        def earned(actions: np.ndarray, problem: veil.Problem = problem, hidden: Hidden = hidden) -> float:
-            return evaluate_return(problem, Chain(hidden, np.eye(2)[actions], stationary=False))[0]
-
-        best = max(earned(np.reshape(one, (2, 2))) for one in itertools.product(range(2), repeat=4))
-        assert earned(best_blind_actions(problem, models)) == pytest.approx(best, abs=1e-12)

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import random
 from fractions import Fraction
 from typing import Any
 
@@ -12,7 +11,8 @@ import pytest
 import veil
 from tests.engine.chains import central_differences, chain_of, on_sparse_kernel, small_cases, with_table
 from tests.oracle import Spec, evaluate
-from tests.random_problems import KINDS, random_spec, to_policy, to_problem
+from tests.random_problems import KINDS
+from tests.seeds import in_blocks
 from veil.engine.chain import Chain, make_chain
 from veil.engine.returns import evaluate_return, evaluate_returns, optimal_values, return_of_actions, returns_from
 from veil.planning.policy_class import Space, make_space
@@ -82,16 +82,6 @@ def test_the_return_is_that_of_the_oracle(kind: str):
             assert evaluate_return(case.problem, chain)[0] == pytest.approx(expected, abs=1e-13)
 
 
-def test_rewards_are_paid_for_decisions_and_the_last_state_by_its_own():
-    """`0 → 1 → 2 → 2`, discount 1/2: 1 + 2/2 + 4/4, and 8 · 1/8 for the end."""
-    transitions = np.zeros((3, 1, 3))
-    transitions[[0, 1, 2], 0, [1, 2, 2]] = 1
-    model = veil.Model(transitions, [[1], [2], [4]], 0, 0.5, terminal_rewards=[0, 0, 8])
-    for horizon, expected in [(0, 0.0), (1, 1.0), (2, 1 + 1 + 2), (3, 1 + 1 + 1 + 1)]:
-        problem = veil.Problem(model, veil.Observer(np.ones((3, 1))), veil.LastState({0}), horizon)
-        assert veil.expected_return(problem, veil.MarkovPolicy(np.ones((3, 1)))) == expected
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_slope_of_the_return_is_that_of_central_differences(kind: str):
     """In each entry of the table, which need not stay a distribution: the return is a polynomial in them."""
@@ -109,7 +99,7 @@ def test_the_slope_of_the_return_is_that_of_central_differences(kind: str):
 
 
 @pytest.mark.parametrize("discount", [0.0, 0.5, 0.9])
-@pytest.mark.parametrize("seed", range(5))
+@in_blocks(5, 5, 5)
 def test_for_ever_is_the_limit_of_long_horizons(seed: int, discount: float):
     model = random_model(seed, discount)
     problem = infinite(model, horizon=3)
@@ -128,7 +118,7 @@ def test_for_ever_is_the_limit_of_long_horizons(seed: int, discount: float):
 
 
 @pytest.mark.parametrize("timed", [False, True])
-@pytest.mark.parametrize("seed", range(5))
+@in_blocks(5, 5, 5)
 def test_the_slope_for_ever_is_that_of_central_differences(seed: int, timed: bool):
     problem = infinite(random_model(seed, 0.8), horizon=2)
     shape = (2, 4, 3) if timed else (4, 3)
@@ -142,14 +132,6 @@ def test_the_slope_for_ever_is_that_of_central_differences(seed: int, timed: boo
     assert value == at(theta)
     np.testing.assert_allclose(gradient, central_differences(at, theta, 1e-5), atol=1e-8)
     assert np.abs(gradient).max() > 1e-3
-
-
-def test_with_seen_actions_for_ever_is_the_same():
-    model = random_model(3, 0.7)
-    problem = infinite(model, horizon=2)
-    policy = random_policy(problem, 3)
-    seen = problem.replace(observer=veil.Observer(np.ones((4, 1)), sees_actions=True))
-    assert veil.expected_return(seen, policy) == pytest.approx(veil.expected_return(problem, policy), abs=1e-13)
 
 
 @pytest.mark.parametrize("agent_knows", [False, True])
@@ -174,17 +156,11 @@ def value_iteration(model: veil.Model) -> np.ndarray:
 
 
 @pytest.mark.parametrize("discount", [0.0, 0.3, 0.9, 0.99])
-@pytest.mark.parametrize("seed", range(8))
+@in_blocks(8, 8, 8)
 def test_the_best_values_are_those_of_value_iteration(seed: int, discount: float):
     model = random_model(seed, discount, states=6)
     assert not model.available.all()
     np.testing.assert_allclose(optimal_values(model), value_iteration(model), atol=1e-10)
-
-
-def test_the_best_values_of_equal_actions_are_found():
-    """Ties everywhere: nothing to improve, and no endless loop."""
-    model = veil.Model(np.full((3, 2, 3), 1 / 3), np.ones((3, 2)), 0, 0.5)
-    np.testing.assert_allclose(optimal_values(model), 2, rtol=1e-14)
 
 
 def test_an_action_that_is_not_available_does_not_count():
@@ -193,7 +169,7 @@ def test_an_action_that_is_not_available_does_not_count():
     assert optimal_values(model).tolist() == [-2]
 
 
-@pytest.mark.parametrize("seed", range(5))
+@in_blocks(5, 5, 5)
 def test_a_policy_with_a_clock_plays_on_for_the_return(seed: int):
     """T steps by its tables, then what is best: the same as T steps with V* as the terminal reward."""
     model = random_model(seed, 0.8)
@@ -230,22 +206,6 @@ def test_a_clock_over_models_needs_an_agent_who_knows_which():
     assert veil.expected_return(knowing, policy) == pytest.approx(sum(single) / 2, abs=1e-12)
 
 
-@pytest.mark.parametrize("kind", ["automaton", "initial", "at"])
-def test_the_secret_does_not_change_the_return_over_an_infinite_horizon(kind: str):
-    checked = 0
-    for seed in range(30):
-        rng = random.Random(f"infinite {seed}")
-        spec = random_spec(rng, kind, work=2_000)
-        if spec.discount == 1 or any(spec.models[0].terminal) or spec.secret.agent_knows:
-            continue
-        problem = to_problem(spec, rng, return_over="infinite")
-        policy = to_policy(spec, problem)
-        plain = problem.replace(secret=veil.LastState({0}))
-        assert veil.expected_return(problem, policy) == pytest.approx(veil.expected_return(plain, policy), abs=1e-12)
-        checked += 1
-    assert checked >= 3
-
-
 # Many tables at once
 
 
@@ -254,18 +214,6 @@ def several_tables(problem: veil.Problem, memory: str, count: int, seed: int) ->
     weights = rng.exponential(size=(count, *space.shape)) * space.available
     weights *= (rng.random(weights.shape) < 0.7) | (weights == weights.max(axis=-1, keepdims=True))
     return space, weights / weights.sum(axis=-1, keepdims=True)
-
-
-@pytest.mark.parametrize("memory", ["markov", "timed"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_many_tables_are_each_what_they_are_alone(kind: str, memory: str):
-    for seed, case in enumerate(small_cases(15, kind)):
-        space, tables = several_tables(case.problem, memory, 5, seed)
-        values, slopes = evaluate_returns(case.problem, space.hidden, tables, stationary=space.stationary)
-        assert slopes.shape == tables.shape
-        for table, value, slope in zip(tables, values, slopes, strict=True):
-            assert value == pytest.approx(veil.expected_return(case.problem, space.policy(table)), abs=1e-12)
-            np.testing.assert_allclose(slope, evaluate_return(case.problem, space.chain(table))[1], atol=1e-12)
 
 
 @pytest.mark.parametrize("memory", ["markov", "timed"])
@@ -307,16 +255,6 @@ def test_each_table_may_begin_in_a_distribution_of_its_own(memory, forever: bool
         assert mean[0][0] == pytest.approx(model.initial @ parts[0], abs=1e-12)
         np.testing.assert_allclose(mean[1][0], np.tensordot(model.initial, parts[1], 1), atol=1e-12)
         assert slopes.shape == tables.shape
-
-
-def test_slopes_on_sparse_transitions_are_those_on_dense_ones():
-    for seed, case in enumerate(small_cases(12)):
-        space, tables = several_tables(case.problem, "markov", 3, seed)
-        sparse = on_sparse_kernel(space.chain(tables[0])).hidden
-        plain = evaluate_returns(case.problem, space.hidden, tables, stationary=True)
-        held = evaluate_returns(case.problem, sparse, tables, stationary=True)
-        np.testing.assert_allclose(held[0], plain[0], atol=1e-12)
-        np.testing.assert_allclose(held[1], plain[1], atol=1e-12)
 
 
 # Many tables at once

@@ -97,16 +97,6 @@ def test_the_value_is_right_within_its_error():
     assert 0.7 < np.std(found) < 1.35
 
 
-def test_the_paper_grid():
-    problem = veil.gallery.load("paper-last-state")
-    chain = make_chain(problem, veil.MarkovPolicy.uniform(problem))
-    runs = draw_runs(chain, 50_000, np.random.default_rng(0))
-    found = softmax_pull_back(chain.table, sampled_return_gradient(problem, chain, runs)[2])
-    exact = softmax_pull_back(chain.table, evaluate_return(problem, chain)[1])
-    assert np.linalg.norm(found - exact) < 0.1 * np.linalg.norm(exact)
-    scores(problem, chain, 1)
-
-
 def test_an_action_never_taken_has_no_slope_and_no_decision_none_at_all():
     problem = veil.gallery.load("two-rooms")
     chain = make_chain(problem, veil.MarkovPolicy([[1.0, 0.0], [0.5, 0.5]]))

@@ -67,24 +67,6 @@ def test_sequences_are_drawn_by_their_law_whatever_the_watcher_sees(sees_actions
     assert_plausible(p_values([chain_of(case) for case in cases]))
 
 
-def test_the_sparse_kernel_draws_the_very_same_sequences():
-    for number, case in enumerate(small_cases(20)):
-        chain = chain_of(case)
-        dense = draw_events(chain, 200, np.random.default_rng(number))
-        sparse = draw_events(on_sparse_kernel(chain), 200, np.random.default_rng(number))
-        np.testing.assert_array_equal(dense, sparse)
-
-
-def test_the_test_of_the_law_would_notice_a_wrong_one():
-    """A policy that differs by some hundredths is told apart with the same number of draws."""
-    problem = veil.gallery.load("two-rooms")
-    chain = make_chain(problem, veil.MarkovPolicy([[0.5, 0.5], [0.5, 0.5]]))
-    other = make_chain(problem, veil.MarkovPolicy([[0.55, 0.45], [0.5, 0.5]]))
-    possible, joint = joint_of(chain)
-    events = draw_events(other, 20_000, np.random.default_rng(0))
-    assert chi_square(counted(events, possible), joint.sum(axis=1))[0] < 1e-6
-
-
 def test_the_same_seed_gives_the_same_sequences_and_another_others():
     problem = veil.gallery.load("paper-last-state")
     chain = make_chain(problem, veil.MarkovPolicy.uniform(problem))
@@ -171,13 +153,6 @@ def test_runs_are_drawn_by_their_law(kind: str, timed: bool):
     assert_plausible(p_values_of_runs([chain_of(case) for case in cases]))
 
 
-@pytest.mark.parametrize("sees_actions", [False, True], ids=["blind", "sees-actions"])
-@pytest.mark.parametrize("on_actions", [False, True], ids=["on-states", "on-actions"])
-def test_runs_are_drawn_by_their_law_whatever_the_watcher_sees(sees_actions: bool, on_actions: bool):
-    cases = small_cases(25, work=250, sees_actions=sees_actions, on_actions=on_actions)
-    assert_plausible(p_values_of_runs([chain_of(case) for case in cases]))
-
-
 def test_runs_with_memory_are_drawn_by_their_law():
     """Also the secret with what is seen, against the table that the tree gives."""
     whole, secret = [], []
@@ -194,26 +169,6 @@ def test_runs_with_memory_are_drawn_by_their_law():
             secret += [value] if cells > 1 else []
     assert_plausible(whole)
     assert_plausible(secret)
-
-
-def test_every_step_of_a_run_is_one_of_the_model():
-    """Looked up in the model itself, whatever product the chain is."""
-    for seed, case in enumerate(remembering_cases(6, "model", sees_actions=True)):
-        problem, observer = case.problem, case.problem.observer
-        for memory in (MEMORIES["controller"], MEMORIES["observation"], MEMORIES["state"]):
-            chain = make_chain(problem, random_policy(problem, memory, seed))
-            nodes = chain.hidden.kernel.num_actions // problem.num_actions
-            runs = draw_runs(chain, 200, np.random.default_rng(seed))
-            for states, actions, events in paths(runs):
-                (model,) = {int(chain.hidden.model_index[x]) for x in states}
-                shown = [int(chain.hidden.state[x]) for x in states]
-                for time, entry in enumerate(actions):
-                    action, (seen, observation) = entry // nodes, divmod(events[time + 1], observer.num_observations)
-                    before, after = shown[time], shown[time + 1]
-                    emitted = observer.emissions[action] if observer.on_actions else observer.emissions
-                    assert seen == action
-                    assert problem.models[model].transitions[before, action, after] > 0
-                    assert emitted[after, observation] > 0
 
 
 def test_the_test_of_runs_would_notice_a_wrong_law():
@@ -280,12 +235,3 @@ def test_every_entry_of_a_row_gets_its_share():
     for number, law in enumerate(table):
         drawn = rows.draw(np.full(10_000, number), uniform)
         np.testing.assert_allclose(np.bincount(drawn, minlength=4) / 10_000, law, atol=2e-4)
-
-
-def test_rows_need_not_sum_to_one():
-    """Of the row (3, 1) the first three quarters of all numbers draw the first entry; the second row has its own sum."""
-    rows = RowDraws(sp.csr_array(np.array([[3.0, 1.0], [0.0, 8.0], [0.1, 0.1]])))
-    uniform = np.array([0.0, 0.7, 0.8, 0.99])
-    assert rows.draw(np.zeros(4, dtype=int), uniform).tolist() == [0, 0, 1, 1]
-    assert rows.draw(np.ones(4, dtype=int), uniform).tolist() == [1, 1, 1, 1]
-    assert rows.draw(np.full(4, 2), uniform).tolist() == [0, 1, 1, 1]

@@ -9,9 +9,10 @@ import pytest
 import veil
 from tests.measure.test_trajectory import random_problem, random_table
 from tests.paths import all_runs
+from tests.seeds import in_blocks
 
 
-@pytest.mark.parametrize("seed", range(25))
+@in_blocks(25, 100, 25)
 def test_all_runs(seed: int) -> None:
     """Every possible sequence: its probability, every state at every time, and a path as likely as the likeliest."""
     problem, _ = random_problem(seed)

@@ -24,7 +24,6 @@ from tests.engine.test_joint import Table, at_every_time
 from tests.oracle import evaluate
 from tests.random_problems import KINDS
 from veil.common.clock import Clock, OutOfTime
-from veil.engine.backends import sparse_rows
 from veil.engine.backends.sparse_rows import SparseBlock, proportional_rows
 from veil.engine.chain import Chain, make_chain
 from veil.engine.joint import JointWalk
@@ -131,18 +130,6 @@ def test_no_step_for_an_observer_who_is_told_the_state():
             np.testing.assert_allclose(one[met], two[met], rtol=1e-9, atol=1e-12)
 
 
-def test_products_are_counted():
-    """One state and two events: of 2 first events 4 histories of length two, and 8 of length three; merged, one each time."""
-    model = veil.Model(np.ones((1, 1, 1)), np.zeros((1, 1)), 0)
-    problem = veil.Problem(model, veil.Observer([[0.25, 0.75]]), veil.LastState({0}), 2)
-    chain = make_chain(problem, veil.MarkovPolicy.uniform(problem))
-    for keep, products in ((True, 2 * 2 + 4 * 2), (False, 2 * 2 + 1 * 2)):
-        walk = SparseWalk(chain, keep_events=keep)
-        walk.run(Table() if keep else EntropyObjective())
-        assert walk.products == products
-        assert walk.num_sequences == 8
-
-
 def test_windows_with_their_slopes():
     for case in small_cases(20, "at", work=2_000):
         chain = chain_of(case)
@@ -167,22 +154,6 @@ def test_pruning_is_accounted_for():
         pruned_any += walk.lost_mass > 0
         assert lower - 1e-12 <= exact <= lower + walk.lost_mass * math.log2(chain.hidden.num_values) + 1e-12
     assert pruned_any > 5
-
-
-@pytest.mark.parametrize("gradient", [False, True])
-def test_little_memory_and_small_slices_change_nothing(gradient: bool, monkeypatch: pytest.MonkeyPatch):
-    for case in small_cases(15):
-        chain = chain_of(case)
-        bits, slope = total_and_slope(SparseWalk(chain))
-        monkeypatch.setattr(sparse_rows, "_AT_ONCE", 7)
-        walk = SparseWalk(chain, memory_bytes=2_000)
-        if gradient:
-            found, other = total_and_slope(walk)
-            np.testing.assert_allclose(other, slope, atol=1e-12)
-        else:
-            found = total_of(walk)
-        assert found == pytest.approx(bits, abs=1e-13)
-        monkeypatch.undo()
 
 
 # Merging
@@ -250,18 +221,3 @@ def test_the_deadline_and_the_number_of_products_end_a_walk():
     assert total_of(SparseWalk(votes, most_products=needed)) == pytest.approx(total_of(walk))
     with pytest.raises(veil.TooLargeError, match=f"need more than {needed - 1:,} products of messages and transitions"):
         total_of(SparseWalk(votes, most_products=needed - 1))
-
-
-@pytest.mark.parametrize("reveal", [False, True])
-@pytest.mark.parametrize("kind", ["last", "at", "initial"])
-def test_windows_are_those_of_dense_messages(kind: str, reveal: bool):
-    """Also the narrowest, of no step, whose last state may be told."""
-    for case in small_cases(6, kind, work=1_000):
-        chain = chain_of(case)
-        for radius in (0, 1):
-            cut = Cut(chain, Window.around(chain, radius), reveal=reveal).chain
-            value, slope = total_and_slope(SparseWalk(cut))
-            expected, wanted = total_and_slope(JointWalk(cut))
-            assert value == pytest.approx(expected, abs=1e-12)
-            taken = cut.table > 0
-            np.testing.assert_allclose(slope[taken], wanted[taken], rtol=1e-11, atol=1e-12)

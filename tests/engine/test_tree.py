@@ -1,8 +1,5 @@
 """The observation tree: its rows, chunks, sparse products, merging and pruning."""
 
-import itertools
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -82,14 +79,6 @@ def test_a_row_of_the_backward_tree_is_the_chance_of_its_continuation():
     assert met > 500
 
 
-def test_continuations_after_the_secret_carry_one_message():
-    chain = chain_of(small_case(3, "initial"))
-    assert chain.hidden.horizon >= 2
-    (block,) = leaves(Suffixes(chain, 1))
-    assert block.message.shape[1] == 1
-    assert chain.hidden.label.shape[1] > 1
-
-
 def test_a_history_of_probability_zero_never_branches():
     model = veil.Model(np.array([[[0, 1.0]], [[1.0, 0]]]), np.zeros((2, 1)), 0)
     problem = veil.Problem(model, veil.Observer(np.eye(2)), veil.LastState({1}), horizon=1_000)
@@ -105,8 +94,7 @@ def test_a_history_of_probability_zero_never_branches():
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 def test_chunks_change_nothing(kind: str, sparse: bool):
-    chunked = 0
-    for case in small_cases(10, kind):
+    for case in small_cases(6, kind):
         whole = JointWalk(chain_of(case))
         bits, slope = total_and_slope(whole)
         chain = on_sparse_kernel(whole.chain) if sparse else whole.chain
@@ -119,32 +107,6 @@ def test_chunks_change_nothing(kind: str, sparse: bool):
             assert parts.root_slope is not None
             assert whole.root_slope is not None
             np.testing.assert_allclose(parts.root_slope, whole.root_slope, atol=1e-12)
-            chunked += parts._rows_at_once(whole.chain.hidden.horizon) < whole.num_sequences
-    assert chunked > 10
-
-
-@pytest.mark.parametrize("rows_at_once", [1, 2, 5])
-def test_chunks_have_the_same_leaves_in_a_bounded_number_of_rows(rows_at_once: int):
-    for case in small_cases(10, "last"):
-        chain = chain_of(case)
-        (whole,) = leaves(Prefixes(chain, case.spec.horizon, keep_events=True))
-        parts = leaves(Prefixes(chain, case.spec.horizon, keep_events=True), rows_at_once)
-        assert whole.events is not None
-        if case.spec.horizon:
-            assert max(map(len, parts)) <= rows_at_once * chain.hidden.num_events
-        found = np.concatenate([part.events for part in parts if part.events is not None])
-        order, expected = np.lexsort(found.T), np.lexsort(whole.events.T)
-        np.testing.assert_array_equal(found[order], whole.events[expected])
-        np.testing.assert_allclose(
-            np.concatenate([part.true for part in parts])[order], whole.true[expected], rtol=1e-12, atol=0
-        )
-
-
-def test_the_same_walk_gives_the_same_bits_to_the_last():
-    case = small_case(4, "at", work=50_000)
-    first, second = (total_and_slope(JointWalk(chain_of(case), memory_bytes=10_000)) for _ in range(2))
-    assert first[0] == second[0]
-    np.testing.assert_array_equal(first[1], second[1])
 
 
 def test_a_deadline_stops_the_walk():
@@ -188,24 +150,13 @@ def test_proportional_histories_become_one_row_of_the_same_value(kind: str):
     assert smaller >= 5
 
 
-def test_merging_is_off_by_default():
-    case = small_case(1, "last", work=300)
-    chain = make_chain(split_in_two(case.problem), case.policy)
-    rows = Rows()
-    walked = JointWalk(chain)
-    walked.run(rows)
-    assert rows.number == walked.num_sequences
-    assert walked.merge_error_bits == 0
-    assert exact_opacity(chain, Budget()).method == "exact"
-
-
-TOLERANCES = (1e-12, 1e-9, 1e-6, 1e-3, 0.01, 0.05, 0.1, 0.3)
+TOLERANCES = (1e-12, 1e-3, 0.05, 0.3)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_bracket_of_merging_holds_the_exact_value(kind: str):
     merged = 0
-    for case in small_cases(40, kind, work=2_000):
+    for case in small_cases(20, kind, work=1_000):
         chain = chain_of(case)
         exact = total_of(JointWalk(chain))
         widths = []
@@ -219,7 +170,7 @@ def test_the_bracket_of_merging_holds_the_exact_value(kind: str):
             assert (again.lower, again.upper) == (found.lower, found.upper)
         assert widths[0] < 1e-9
         merged += widths[-1] > 0.01
-    assert merged >= 4
+    assert merged >= 1
 
 
 def test_the_bracket_of_merging_holds_in_small_chunks():
@@ -255,34 +206,6 @@ def test_merging_by_hand():
     assert merging.error_bits == pytest.approx(2 * expected, rel=1e-6)  # it adds up over the levels
 
 
-def test_merging_of_backward_messages_weighs_them_with_the_prior():
-    """Messages that differ only where the state cannot be are the same to the observer."""
-    block = rows_of([1.0, 1.0], [[1.0, 0.5, 0.0], [1.0, 0.5, 0.0]])
-    merged, place = Merging(1e-6).apply(block, np.array([0.5, 0.5, 0.0]), 0)
-    assert place is not None
-    np.testing.assert_array_equal(place, [0, 0])
-    np.testing.assert_array_equal(merged.true, [[[2.0, 1.0, 0.0]]])
-    assert merged.message.max() == 1
-
-
-def test_what_merged_backward_messages_may_cost_is_weighed_with_the_prior():
-    """Continuations of probability 0.28 and 0.46 that leave beliefs of 0.357 and 0.217 in the first state."""
-    block = rows_of([0.4, 1.0], [[0.5, 0.75], [0.2, 0.9]])
-    block = Block(block.weight, block.message / block.message.max(axis=2, keepdims=True), block.count, None)
-    prior = np.array([0.2, 0.8])
-    merging = Merging(0.9)
-    merged, place = merging.apply(block, prior, 0)
-    assert place is not None
-    np.testing.assert_array_equal(place, [0, 0])
-    np.testing.assert_allclose(merged.true, [block.true.sum(axis=0)])
-    joint = block.true[:, 0] * prior
-    mass = joint.sum(axis=1)
-    beliefs, mean = joint / mass[:, None], joint.sum(axis=0) / mass.sum()
-    expected = float(mass @ divergence_bits(beliefs, np.tile(mean, (2, 1))))
-    assert merging.error_bits == pytest.approx(expected, rel=1e-12)
-    assert expected > 1e-3
-
-
 def test_histories_of_the_same_state_but_another_secret_are_kept_apart():
     """Two messages a node, one for each value: the same belief in the state, the opposite one in the secret."""
     message = np.array([[[0.5, 0.5], [0.0, 0.0]], [[0.0, 0.0], [0.5, 0.5]], [[0.0, 0.0], [0.5, 0.5]]])
@@ -298,40 +221,24 @@ def test_histories_of_the_same_state_but_another_secret_are_kept_apart():
     assert coarse.error_bits > 0.1
 
 
-def test_nothing_to_merge_leaves_the_block_alone():
-    block = rows_of([0.5, 0.5], [[0.5, 0.5], [0.25, 0.75]])
-    for merging in (Merging(0.0), Merging(1e-3)):
-        assert merging.apply(block, None, 0) == (block, None)
-        assert merging.error_bits == 0
-
-
 # Pruning
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_pruning_leaves_out_is_bounded(kind: str):
     pruned = 0
-    for case in small_cases(40, kind, work=2_000):
+    for case in small_cases(20, kind, work=1_000):
         chain = chain_of(case)
         exact = total_of(JointWalk(chain))
         most = log2_of_count(chain.hidden.label.shape[1])
-        for below in (1e-6, 1e-3, 0.01, 0.05, 0.2, 0.6, 1.0):
+        for below in (1e-3, 0.05, 0.2, 1.0):
             for side in ("prefixes", "suffixes"):
                 walked = JointWalk(chain, prune_below=below, outer=side)
                 bits = total_of(walked)
                 assert bits <= exact + 1e-12
                 assert exact <= bits + walked.lost_mass * most + 1e-12
                 pruned += 0 < walked.lost_mass < 0.5
-    assert pruned > 20
-
-
-def test_pruning_by_hand():
-    pruning = Pruning(0.1)
-    np.testing.assert_array_equal(pruning.keep(np.array([0.5, 0.05, 0.1, 0.01])), [0, 2])
-    assert pruning.lost_mass == pytest.approx(0.06)
-    off = Pruning()
-    assert off.keep(np.array([0.0, 1e-300])) == slice(None)
-    assert off.lost_mass == 0
+    assert pruned > 5
 
 
 def test_pruning_everything_loses_everything():
@@ -357,65 +264,3 @@ def test_continuations_are_pruned_by_their_probability():
             children, _ = suffixes.expand(suffixes.root(), 0)
             assert len(children) == np.count_nonzero(chance >= below)
             assert pruning.lost_mass == pytest.approx(chance[chance < below].sum(), abs=1e-15)
-
-
-# Ends and times
-
-
-def test_an_observer_who_is_told_the_last_state_learns_nothing_from_what_it_emits():
-    """One continuation for each last state that can be met; with actions in the events, one for each pair."""
-    for seed, fixed in itertools.product(range(6), ({}, {"sees_actions": True})):
-        plain = chain_of(small_case(seed, "last", work=300, on_actions=False, **fixed))
-        if plain.hidden.horizon < 2:
-            continue
-        chain = Chain(replace(plain.hidden, reveals_last=True), plain.table, stationary=plain.stationary)
-        hidden, time = chain.hidden, plain.hidden.horizon - 1
-        (block,) = leaves(Suffixes(chain, time))
-        expected = set()
-        for matrix, (number, channel) in zip(chain.matrices(time), enumerate(hidden.channels), strict=True):
-            flow = chain.occupancies[time][:, None] * np.asarray(matrix)
-            for last in np.flatnonzero(flow.sum(axis=0) > 0):
-                told = [(last, event) for event in np.flatnonzero(channel.emission[last] > 0)]
-                expected |= {(last, None)} if len(hidden.channels) == 1 else set(told)
-            assert number < len(hidden.channels)
-        assert len(block) == len(expected)
-        assert block.true.sum() == pytest.approx(np.count_nonzero(chain.occupancies[time]))
-
-
-class Times:
-    """A merger that merges nothing, and notes when it is asked and with which prior."""
-
-    def __init__(self) -> None:
-        self.error_bits = 0.0
-        self.asked: list[tuple[int, np.ndarray | None]] = []
-
-    def apply(self, block: Block, prior: np.ndarray | None, time: int) -> tuple[Block, None]:
-        self.asked.append((time, prior))
-        return block, None
-
-
-def test_mergers_are_asked_at_the_time_of_their_rows():
-    chain = next(chain for chain in map(chain_of, small_cases(40, "at")) if chain.hidden.horizon == 4)
-    forward, backward = Times(), Times()
-    leaves(Prefixes(chain, 3, forward))
-    leaves(Suffixes(chain, 1, backward))
-    assert [(time, prior) for time, prior in forward.asked] == [(1, None), (2, None), (3, None)]
-    assert [time for time, _ in backward.asked] == [3, 2, 1]
-    for time, prior in backward.asked:
-        np.testing.assert_array_equal(prior, chain.occupancies[time])
-
-
-def test_the_gradient_in_the_root_sums_over_the_values_where_the_root_carries_them():
-    """A secret of the first state lifts the root, unless the walk ends there; a later one does not."""
-    rng = np.random.default_rng(0)
-    for kind, lifted in (("initial", True), ("last", False)):
-        chains = (chain_of(small_case(seed, kind, work=300)) for seed in range(40))
-        chain = next(one for one in chains if one.hidden.horizon > 1 and one.hidden.num_values > 1)
-        label = chain.hidden.label
-        for end in (0, 2):
-            root = Prefixes(chain, end).root()
-            values = label.shape[1] if lifted and end else 1
-            assert root.message.shape[1] == values
-            slope = rng.normal(size=root.message.shape)
-            expected = np.einsum("fzx,xz->fx", slope, label) if values > 1 else slope[:, 0]
-            np.testing.assert_allclose(Prefixes(chain, end).root_slope(slope), expected)

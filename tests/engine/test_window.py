@@ -8,47 +8,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-import veil
 from tests.engine.chains import chain_of, on_sparse_kernel, small_cases, total_and_slope, total_of, with_table
 from tests.random_problems import KINDS
-from veil.engine.chain import Chain, make_chain
+from veil.engine.chain import Chain
 from veil.engine.joint import JointWalk
 from veil.engine.window import Cut, Window
 from veil.measure.exact import EntropyObjective
 
 Path = tuple[tuple[int, ...], tuple[int, ...]]  # hidden states x_0 … x_T and events e_0 … e_T
-
-
-def chain_at(time: int, horizon: int) -> Chain:
-    model = veil.Model(np.full((2, 1, 2), 0.5), np.zeros((2, 1)), 0)
-    problem = veil.Problem(model, veil.Observer(np.eye(2)), veil.StateAt(time, {0}), horizon)
-    return make_chain(problem, veil.MarkovPolicy.uniform(problem))
-
-
-@pytest.mark.parametrize(
-    ("time", "horizon", "radius", "begin", "end", "whole", "steps"),
-    [
-        (5, 9, 0, 5, 5, False, 0),
-        (5, 9, 2, 3, 7, False, 4),
-        (5, 9, 4, 1, 9, False, 8),
-        (5, 9, 5, 0, 10, False, 9),
-        (5, 9, 6, -1, 10, True, 9),
-        (9, 9, 0, 9, 10, False, 0),
-        (9, 9, 3, 6, 10, False, 3),
-        (9, 9, 9, 0, 10, False, 9),
-        (9, 9, 10, -1, 10, True, 9),
-        (0, 9, 0, -1, 0, False, 0),
-        (0, 9, 4, -1, 4, False, 4),
-        (0, 9, 10, -1, 10, True, 9),
-        (0, 0, 0, -1, 1, True, 0),
-    ],
-)
-def test_the_window_around_a_time(time, horizon, radius, begin, end, whole, steps):
-    chain = chain_at(time, horizon)
-    window = Window.around(chain, radius)
-    assert (window.begin, window.end) == (begin, end)
-    assert window.is_whole(chain) == whole
-    assert window.steps(chain) == steps
 
 
 def dense(matrix: np.ndarray | sp.csr_array) -> np.ndarray:
@@ -134,20 +101,6 @@ def test_a_whole_window_cuts_nothing_off(kind: str):
             found = cut.run(JointWalk(cut.chain), objective)
             assert objective.bits == pytest.approx(exact, abs=1e-13)
             np.testing.assert_allclose(found, slope, atol=1e-13)
-
-
-def test_a_cut_chain_is_short_and_starts_where_the_long_one_is_then():
-    for case in small_cases(20, "last", timed=True):
-        chain = chain_of(case)
-        for radius in range(case.spec.horizon + 1):
-            for reveal in (False, True):
-                cut = Cut(chain, Window.around(chain, radius), reveal=reveal).chain
-                assert cut.hidden.horizon == radius
-                assert cut.hidden.split_time == radius
-                begin = case.spec.horizon - radius
-                np.testing.assert_array_equal(cut.hidden.start, chain.occupancies[begin])
-                np.testing.assert_allclose(cut.hidden.root.sum(axis=1), chain.occupancies[begin], atol=1e-14)
-                np.testing.assert_array_equal(cut.table, chain.table[begin:])
 
 
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
