@@ -1,25 +1,24 @@
-"""Work shared by a team: the same results for any team, regardless of which workers are lost."""
+"""Work shared by a team: the same results for any team, regardless of which workers are lost, and reached by nobody else."""
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
-import reproduction.run
-from reproduction.store import Settings
 
 import veil
-from tests.planning.test_layers import corridor
 from veil.common.clock import UNLIMITED, Clock, OutOfTime
+from veil.common.processes import Processes, WorkerLost
 from veil.common.workers import ALONE, Team, is_team
-from veil.engine import kernel
-from veil.measure import bracket
-from veil.planning import frontier, layers, values
-from veil.planning.frontier import Frontier
-from veil.planning.solution import Solution
+
+ROOT = Path(__file__).parents[2]
 
 
 def doubled(subject: int, item: int, clock: Clock) -> tuple[int, bool]:
@@ -39,9 +38,26 @@ def endless(subject: None, item: int, clock: Clock) -> int:
         clock.check()
 
 
+def greedy(megabytes: int) -> int:
+    """Uses memory for longer than it is looked at."""
+    taken = np.ones(megabytes * 2**17)
+    time.sleep(20)
+    return int(taken[0])
+
+
+class Counting(Team):
+    """Counts what is handed out."""
+
+    asked = 0
+
+    def shares(self, work: Any, subject: Any, items: Iterable[Any], clock: Clock = UNLIMITED) -> Iterator[Any]:
+        self.asked += 1
+        return super().shares(work, subject, items, clock)
+
+
 @pytest.fixture(scope="module")
-def team() -> Iterator[Team]:
-    with Team(2) as made:
+def team() -> Iterator[Counting]:
+    with Counting(2) as made:
         yield made
 
 
@@ -76,21 +92,27 @@ def test_a_team_keeps_the_time(team: Team):
         list(team.shares(endless, None, [1], Clock(2.0, stop=lambda: True)))
 
 
-def test_no_result_depends_on_the_team(team: Team, monkeypatch: pytest.MonkeyPatch):
-    """Samples, gradients, brackets, searches and frontiers, with everything shared that can be."""
-    for module, name, value in (
-        (values, "_SPREAD_SECONDS", 0.0),
-        (bracket, "_SPREAD_SECONDS", 0.0),
-        (values, "_BATCH_NUMBERS", 1),
-        (layers, "_PART", 128),
-        (layers, "_PART_BYTES", 1),
-        (layers, "_VALUED", 128),
-        (frontier, "_ITERATIONS", 2),
-    ):
-        monkeypatch.setattr(module, name, value)
+def test_no_other_user_can_reach_the_workers(team: Team):
+    """Nothing listens, neither at a port nor at a socket with a name: there is nothing to connect to."""
+    assert len(list(team.shares(doubled, 1, range(8)))) == 8
+    own = psutil.Process()
+    everyone = [own, *own.children(recursive=True)]
+    assert len(everyone) >= 3
+    listening = [
+        (one.pid, open_socket.laddr)
+        for one in everyone
+        for open_socket in one.net_connections("all")
+        if open_socket.status == psutil.CONN_LISTEN or (isinstance(open_socket.laddr, str) and open_socket.laddr)
+    ]
+    assert listening == []
+
+
+def test_no_result_depends_on_the_team(team: Counting):
+    """Samples, gradients and searches that are shared."""
     doors, path = veil.gallery.load("badge-doors"), veil.gallery.load("night-round")
     uniform = veil.MarkovPolicy.uniform(doors)
     theta = np.random.default_rng(0).normal(size=uniform.probabilities.shape)
+    lane = veil.gallery.load("paper-last-state")
     few: dict[str, Any] = {"starts": 3, "iterations": 2, "certificate": False, "progress": False}
     calls: dict[str, Callable[[Team], tuple[Any, ...]]] = {
         "sample": lambda who: (veil.opacity(doors, uniform, "sampled", sequences=10_000, workers=who),),
@@ -99,46 +121,59 @@ def test_no_result_depends_on_the_team(team: Team, monkeypatch: pytest.MonkeyPat
         "path": lambda who: (
             veil.opacity(path, veil.MarkovPolicy.uniform(path), "sampled", sequences=9000, workers=who),
         ),
-        "bracket": lambda who: (veil.opacity(doors, uniform, "bracket", width=1e-9, workers=who),),
-        "search": lambda who: _answer(veil.solve(doors, evaluation="exact", workers=who, **few)),
-        "frontier": lambda who: _curve(veil.frontier(doors, 2, starts=2, iterations=2, workers=who)),
+        "search": lambda who: answer(veil.solve(lane, evaluation="sampled", workers=who, **few)),
     }
     for name, call in calls.items():
-        _assert_same(name, call(ALONE), call(team))
-    monkeypatch.setattr(kernel, "ALWAYS_DENSE_STATES", 0)
-    monkeypatch.setattr(kernel, "_DENSE_FILL", 2.0)
-    lane = corridor(veil.LastState(["r0c3"]))
-    sampled = [_answer(veil.solve(lane, evaluation="sampled", workers=who, **few)) for who in (ALONE, team)]
-    _assert_same("sampled search", *sampled)
+        team.asked = 0
+        assert_same(name, call(ALONE), call(team))
+        assert team.asked, f"{name}: nothing was shared"
 
 
-def _answer(solution: Solution) -> tuple[Any, ...]:
+@pytest.mark.slow
+def test_no_exact_search_depends_on_the_team(team: Counting):
+    doors = veil.gallery.load("badge-doors", horizon=12)
+    few: dict[str, Any] = {"starts": 3, "iterations": 1, "certificate": False, "progress": False}
+    team.asked = 0
+    assert_same("exact", *(answer(veil.solve(doors, evaluation="exact", workers=who, **few)) for who in (ALONE, team)))
+    assert team.asked
+
+
+def answer(solution: veil.Solution) -> tuple[Any, ...]:
     assert isinstance(solution.policy, veil.MarkovPolicy)
     return solution.opacity, solution.expected_return, solution.policy.probabilities
 
 
-def _curve(found: Frontier) -> tuple[Any, ...]:
-    return tuple(part for point in found.points for part in (point.opacity, point.price_bits, point.policy.table))
-
-
-def _assert_same(name: str, one: tuple[Any, ...], other: tuple[Any, ...]) -> None:
+def assert_same(name: str, one: tuple[Any, ...], other: tuple[Any, ...]) -> None:
     assert len(one) == len(other), name
     for left, right in zip(one, other, strict=True):
         assert np.array_equal(left, right) if isinstance(left, np.ndarray) else left == right, name
 
 
 @pytest.mark.slow
-def test_parts_of_the_reproduction_are_shared(team: Team):
-    asked = [(piece.name, {}) for piece in reproduction.run.pieces(Settings(quick=True)) if piece.name == "layouts"]
-    alone, shared = (
-        [result for result, _ in who.shares(reproduction.run._worked, Settings(quick=True), asked)]
-        for who in (ALONE, team)
-    )
-    assert alone == shared
-    assert alone[0]["layouts"]
-
-
-@pytest.mark.slow
 def test_shares_of_lost_workers_are_computed_again(tmp_path: Path):
     with Team(2) as own:
         assert list(own.shares(lethal, tmp_path, range(4), UNLIMITED)) == [0, 1, 2, 3]
+
+
+def test_a_worker_over_its_memory_is_ended_and_says_so():
+    processes = Processes(1, memory=600 * 2**20)
+    try:
+        assert processes.submit(max, 2, 3).result(timeout=60) == 3
+        with pytest.raises(WorkerLost, match=r"expected at most 0\.59"):
+            processes.submit(greedy, 900).result(timeout=60)
+        assert processes.submit(max, 4, 3).result(timeout=60) == 4
+    finally:
+        processes.close()
+
+
+@pytest.mark.slow
+def test_a_script_without_a_guard_is_told_what_to_do(tmp_path: Path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import veil\np = veil.gallery.load('badge-doors')\n"
+        "veil.opacity(p, veil.MarkovPolicy.uniform(p), 'sampled', sequences=10_000, workers=2)\n"
+    )
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert "if __name__ == '__main__':" in done.stderr.splitlines()[-1]

@@ -33,14 +33,14 @@ def started(*arguments: str, folder: Path) -> subprocess.Popen[bytes]:
     )
 
 
-def scheduler(port: int, folder: Path) -> subprocess.Popen[bytes]:
-    options = ["--host", "127.0.0.1", "--port", str(port), "--no-dashboard", "--no-jupyter"]
+def scheduler(port: int, folder: Path, protocol: str = "tcp") -> subprocess.Popen[bytes]:
+    options = ["--protocol", protocol, "--host", "127.0.0.1", "--port", str(port), "--no-dashboard", "--no-jupyter"]
     return started("distributed.cli.dask_scheduler", *options, folder=folder)
 
 
-def worker(port: int, folder: Path) -> subprocess.Popen[bytes]:
+def worker(port: int, folder: Path, protocol: str = "tcp") -> subprocess.Popen[bytes]:
     options = ["--nthreads", "1", "--no-dashboard", "--local-directory", str(folder), "--death-timeout", "20"]
-    return started("distributed.cli.dask_worker", f"tcp://127.0.0.1:{port}", *options, folder=folder)
+    return started("distributed.cli.dask_worker", f"{protocol}://127.0.0.1:{port}", *options, folder=folder)
 
 
 def end(process: subprocess.Popen[bytes]) -> None:

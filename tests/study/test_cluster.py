@@ -28,7 +28,7 @@ def worker_processes() -> list[psutil.Process]:
     found: list[psutil.Process] = []
     for one in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):
-            if "spawn_main" in " ".join(one.cmdline()):
+            if "spawn_main" in " ".join(one.cmdline()):  # and not the process that multiprocessing starts for itself
                 found.append(one)
     return found
 
@@ -67,12 +67,41 @@ def test_a_run_over_its_limit_is_ended_and_the_others_go_on(tmp_path: Path):
 
 
 def test_no_scheduler_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("veil.common.workers.CONNECT_SECONDS", 0.5)
     with pytest.raises(veil.InputError, match="no Dask scheduler answers there"):
-        study(1).run(tmp_path / "study", scheduler=f"tcp://127.0.0.1:{free_port()}")
+        study(1).run(tmp_path / "study", scheduler="pigeon://127.0.0.1:1")
+    with pytest.raises(veil.InputError, match="resources are those of the workers of a scheduler"):
+        study(1).run(tmp_path / "study", workers=2, resources={"GPU": 1})
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(veil.InputError, match=r"pip install 'veil\[cluster\]'"):
-        study(1).run(tmp_path / "study", workers=2)
+        study(1).run(tmp_path / "study", scheduler="tcp://127.0.0.1:1")
+
+
+@pytest.mark.slow
+def test_a_scheduler_with_a_certificate_refuses_whoever_has_not_got_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """As the page about clusters sets it up."""
+    wanted = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30", "-subj", "/CN=veil"]
+    subprocess.run([*wanted, "-keyout", "key.pem", "-out", "certificate.pem"], cwd=tmp_path, check=True)
+    with monkeypatch.context() as own:
+        own.setenv("DASK_DISTRIBUTED__COMM__TLS__CA_FILE", str(tmp_path / "certificate.pem"))
+        for part in ("SCHEDULER", "WORKER", "CLIENT"):
+            own.setenv(f"DASK_DISTRIBUTED__COMM__TLS__{part}__CERT", str(tmp_path / "certificate.pem"))
+            own.setenv(f"DASK_DISTRIBUTED__COMM__TLS__{part}__KEY", str(tmp_path / "key.pem"))
+        port = free_port()
+        processes = [scheduler(port, tmp_path, "tls"), worker(port, tmp_path, "tls")]
+        (tmp_path / "study.toml").write_text("scenarios = ['gallery:two-rooms']\n[set]\nsolve.iterations = 2\n")
+        command = [sys.executable, "-m", "veil", "study", "study.toml", "--scheduler", f"tls://127.0.0.1:{port}"]
+        paths = {"PYTHONPATH": str(ROOT / "src")}
+        known = os.environ | paths
+    try:
+        told = subprocess.run([*command, "-o", "known"], cwd=tmp_path, env=known, capture_output=True, timeout=120)
+        assert told.returncode == 0, told.stderr
+        unknown = os.environ | paths
+        told = subprocess.run([*command, "-o", "unknown"], cwd=tmp_path, env=unknown, capture_output=True, timeout=120)
+        assert told.returncode == 2
+        assert b"no Dask scheduler answers there" in told.stderr
+    finally:
+        for process in processes:
+            end(process)
 
 
 @pytest.mark.slow
@@ -168,7 +197,8 @@ def test_a_driver_that_is_killed_goes_on_and_leaves_no_process(tmp_path: Path):
         "[vary]\nsolve.seed = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]\n"
     )
     command = [sys.executable, "-m", "veil", "study", "study.toml", "-o", "study", "--workers", "2", "-q"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    (tmp_path / "temporary").mkdir()
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "TMPDIR": str(tmp_path / "temporary")}
     for seconds in (3.0, 5.0, 7.0):
         process = subprocess.Popen(command, cwd=tmp_path, env=environment)
         time.sleep(seconds)
@@ -177,6 +207,7 @@ def test_a_driver_that_is_killed_goes_on_and_leaves_no_process(tmp_path: Path):
         process.wait()
         _, alive = psutil.wait_procs(children, timeout=60)
         assert not alive, [one.cmdline() for one in alive]
+    assert list((tmp_path / "temporary").iterdir()) == []
     subprocess.run(command, cwd=tmp_path, env=environment, check=True, timeout=300)
     assert veil.StudyResult(tmp_path / "study").counts() == {"done": 10, "failed": 0, "to_do": 0}
 

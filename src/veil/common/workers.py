@@ -1,17 +1,18 @@
-"""Work spread over processes: shares of it by the workers of a Dask cluster, in the same order for any number of them."""
+"""Work spread over processes of this machine or the workers of a Dask cluster, in the same order for any number of them."""
 
-import os
-import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from .clock import UNLIMITED, Clock, OutOfTime, Stop
 from .errors import InputError
+from .processes import MOST_SUBJECTS, Processes, Subject, WorkerLost
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from distributed import Client
 
 S = TypeVar("S")
@@ -19,11 +20,10 @@ I = TypeVar("I")  # noqa: E741
 R = TypeVar("R")
 
 CONNECT_SECONDS = 10.0
-_THREADS: dict[str, str] = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 _AHEAD = 2  # shares handed to each worker: one to do, one that waits there
 _ATTEMPTS = 5  # at a share whose worker is lost
+_REMEDY = "give each of them more memory, or take fewer workers"
 _WAIT_SECONDS = 0.5  # between two looks at the clock while workers compute
-_MOST_SUBJECTS = 4  # what several shares are about and workers keep; the oldest is dropped for one more
 
 
 class Team:
@@ -43,7 +43,7 @@ class Team:
         if not is_team(workers):
             raise InputError("workers", [f"workers is {workers!r}, expected {EXPECTED}"])
         self._workers, self._closing = workers, ExitStack()
-        self._client: Any = None
+        self._backend: _Backend | None = None
         self._known: dict[int, tuple[object, Any]] = {}
 
     @property
@@ -65,36 +65,38 @@ class Team:
             for item in items:
                 yield work(subject, item, clock)
             return
-        with _told_where_lost(str(self._workers)):
-            client, known = self._connected(), self._sent(subject)
-            threads = max(1, sum(client.nthreads().values()))
-            pending: deque[Any] = deque()
+        backend = self._connected()
+        with backend.guarded():
+            known = self._sent(backend, subject)
+            pending: deque[_Share] = deque()
             remaining = iter(items)
             try:
                 while True:
-                    while len(pending) < _AHEAD * threads and (item := next(remaining, None)) is not None:
-                        pending.append(_Share(client, work, known, item, clock))
+                    while len(pending) < _AHEAD * backend.threads() and (item := next(remaining, None)) is not None:
+                        pending.append(_Share(backend, work, known, item, clock))
                     if not pending:
                         return
                     yield pending[0].result(clock)
                     pending.popleft()
             finally:
                 with suppress(OSError, TimeoutError):
-                    client.cancel([one.future for one in pending])
+                    for share in pending:
+                        share.future.cancel()
 
-    def _connected(self) -> Any:
-        if self._client is None:
+    def _connected(self) -> "_Backend":
+        if self._backend is None:
             given = self._workers
-            make = connected if isinstance(given, str) else local
-            self._client = make(given, self._closing)  # pyright: ignore[reportArgumentType]
-        return self._client
+            self._backend = (
+                _Cluster(given, self._closing) if isinstance(given, str) else _Local(int(given), self._closing)
+            )
+        return self._backend
 
-    def _sent(self, subject: object) -> Any:
+    def _sent(self, backend: "_Backend", subject: object) -> Any:
         """What stands for the subject in shares."""
         if id(subject) not in self._known:
-            while len(self._known) >= _MOST_SUBJECTS:
+            while len(self._known) >= MOST_SUBJECTS:
                 self._known.pop(next(iter(self._known)))
-            self._known[id(subject)] = subject, self._client.scatter(subject, broadcast=True, hash=False)
+            self._known[id(subject)] = subject, backend.send(subject)
         return self._known[id(subject)][1]
 
     def __reduce__(self) -> "tuple[type[Team], tuple[()]]":
@@ -106,7 +108,7 @@ class Team:
 
     def __exit__(self, *_: object) -> None:
         self._known.clear()
-        self._client = None
+        self._backend = None
         self._closing.close()
 
 
@@ -139,24 +141,102 @@ def team_of(workers: Workers) -> Iterator[Team]:
         yield team
 
 
-class _Share:
-    """A share of some work at a cluster."""
+class _Backend(Protocol):
+    """Who computes shares: `lost` are the errors after which a share is computed again."""
 
-    def __init__(self, client: Any, work: Callable[..., Any], known: Any, item: object, clock: Clock):
-        self._submit = lambda: client.submit(_timed, work, known, item, clock.left, pure=False)
+    lost: tuple[type[BaseException], ...]
+
+    def threads(self) -> int:
+        """How many shares are computed at a time."""
+        ...
+
+    def send(self, subject: object) -> Any:
+        """Make a subject known; returns what stands for it."""
+        ...
+
+    def submit(self, work: Callable[..., Any], known: Any, item: object, seconds: float) -> Any:
+        """A future of `_timed`."""
+        ...
+
+    def guarded(self) -> AbstractContextManager[None]:
+        """Turn the loss of all workers into `InputError`."""
+        ...
+
+
+class _Local:
+    """Processes on this machine."""
+
+    lost: tuple[type[BaseException], ...] = (WorkerLost,)
+
+    def __init__(self, workers: int, closing: ExitStack):
+        self._processes = Processes(workers)
+        closing.callback(self._processes.close)
+
+    def threads(self) -> int:
+        return self._processes.number
+
+    def send(self, subject: object) -> Subject:
+        return Subject(subject)
+
+    def submit(self, work: Callable[..., Any], known: Subject, item: object, seconds: float) -> "Future[Any]":
+        return self._processes.submit(_timed, work, item, seconds, subject=known)
+
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        try:
+            yield
+        except WorkerLost as error:
+            raise InputError(
+                "workers", [f"a share of the work ended {_ATTEMPTS} workers ({error}): {_REMEDY}"]
+            ) from None
+
+
+class _Cluster:
+    """The workers of a Dask cluster."""
+
+    def __init__(self, address: str, closing: ExitStack):
+        self._distributed, self._address = _distributed(), address
+        self.lost: tuple[type[BaseException], ...] = (self._distributed.KilledWorker,)
+        self._client: Any = connected(address, closing)
+
+    def threads(self) -> int:
+        return max(1, sum(self._client.nthreads().values()))
+
+    def send(self, subject: object) -> Any:
+        return self._client.scatter(subject, broadcast=True, hash=False)
+
+    def submit(self, work: Callable[..., Any], known: Any, item: object, seconds: float) -> Any:
+        return self._client.submit(_timed, known, work, item, seconds, pure=False)
+
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        try:
+            yield
+        except self._distributed.KilledWorker:
+            raise InputError("workers", [f"a share of the work ended {_ATTEMPTS} workers: {_REMEDY}"]) from None
+        except (self._distributed.CancelledError, OSError) as error:
+            raise InputError("workers", [f"{self._address} was lost: {str(error) or type(error).__name__}"]) from None
+
+
+class _Share:
+    """A share of some work."""
+
+    def __init__(self, backend: _Backend, work: Callable[..., Any], known: Any, item: object, clock: Clock):
+        self._submit = lambda: backend.submit(work, known, item, clock.left)
+        self._lost = backend.lost
         self.future, self._attempts = self._submit(), 1
 
     def result(self, clock: Clock) -> Any:
         """Its result; begun again where its worker is lost. Raises `OutOfTime`."""
-        from distributed import KilledWorker
-
         while True:
             clock.check()
             try:
                 found = self.future.result(timeout=_WAIT_SECONDS)
             except TimeoutError:
+                if self.future.done():
+                    raise
                 continue
-            except KilledWorker:
+            except self._lost:
                 if self._attempts >= _ATTEMPTS:
                     raise
                 self.future, self._attempts = self._submit(), self._attempts + 1
@@ -167,20 +247,7 @@ class _Share:
             return found[0]
 
 
-@contextmanager
-def _told_where_lost(where: str) -> Iterator[None]:
-    """Turn what Dask raises where workers or their scheduler are lost into `InputError`."""
-    distributed = _distributed()
-    try:
-        yield
-    except distributed.KilledWorker:
-        remedy = "give each of them more memory, or take fewer workers"
-        raise InputError("workers", [f"a share of the work ended {_ATTEMPTS} workers: {remedy}"]) from None
-    except (distributed.CancelledError, OSError) as error:
-        raise InputError("workers", [f"{where} was lost: {str(error) or type(error).__name__}"]) from None
-
-
-def _timed(work: Callable[[S, I, Clock], R], subject: S, item: I, seconds: float) -> tuple[R] | None:
+def _timed(subject: S, work: Callable[[S, I, Clock], R], item: I, seconds: float) -> tuple[R] | None:
     """A share of the work on a worker; None where the time was over."""
     from threadpoolctl import threadpool_limits
 
@@ -195,52 +262,16 @@ def connected(address: str, closing: ExitStack) -> "Client":
     """A client of a running scheduler; raises `InputError` where none answers."""
     try:
         client = _distributed().Client(address, timeout=CONNECT_SECONDS)
-    except (OSError, TimeoutError, ValueError) as error:
+    except (OSError, TimeoutError, ValueError, TypeError) as error:  # TypeError: tls:// without a certificate
         message = f"no Dask scheduler answers there: {str(error) or type(error).__name__}"
         raise InputError(address, [message]) from None
     return closing.enter_context(client)
-
-
-def local(workers: int, closing: ExitStack, memory: int | None = None) -> "Client":
-    """A client of a cluster on this machine that is started here, with processes of one thread; `memory`: bytes of each."""
-    distributed = _distributed()
-    from dask import config
-
-    folder = closing.enter_context(tempfile.TemporaryDirectory(prefix="veil-", ignore_cleanup_errors=True))
-    # A worker that dies is told at once: who handed the work over counts the attempts.
-    closing.enter_context(config.set({"distributed.scheduler.allowed-failures": 0}))
-    before = {name: os.environ.get(name) for name in _THREADS}
-    os.environ.update(_THREADS)
-    closing.callback(_restore, before)
-    try:
-        cluster = distributed.LocalCluster(
-            n_workers=workers,
-            threads_per_worker=1,
-            memory_limit="auto" if memory is None else memory,
-            local_directory=folder,
-            host="127.0.0.1",
-            dashboard_address="127.0.0.1:0",
-            silence_logs=50,
-        )
-    except RuntimeError as error:
-        remedy = "in a script, call it below if __name__ == '__main__':, since each worker reads the script again"
-        raise InputError("workers", [f"the workers did not start ({error}): {remedy}"]) from None
-    closing.enter_context(cluster)
-    return closing.enter_context(distributed.Client(cluster))
-
-
-def _restore(before: dict[str, str | None]) -> None:
-    for name, value in before.items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
 
 
 def _distributed() -> Any:
     try:
         import distributed
     except ImportError:
-        remedy = "pip install 'veil[cluster]', or give workers=1"
-        raise InputError("workers", [f"several workers need Dask, which is not installed: {remedy}"]) from None
+        remedy = "pip install 'veil[cluster]', or give a number of processes on this machine"
+        raise InputError("workers", [f"a scheduler needs Dask, which is not installed: {remedy}"]) from None
     return distributed

@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ..common.checks import Defects
-from ..common.errors import InputError, ScenarioError
+from ..common.errors import InputError
 from ..common.suggest import suggestion
 from ..common.values import Value
-from ..formats.gallery import GALLERY, scenario_text
-from ..formats.scenario.text import Source, read_scenario_text
+from ..formats.gallery import GALLERY
 from ..formats.scenario.toml import value_of
 from .columns import COLUMNS
+from .content import Files, files_of_changes, hashed, text_and_files
 from .derived import Derived
 
 if TYPE_CHECKING:
@@ -34,14 +34,16 @@ class Run:
     """One run of a study: `veil solve` of a scenario with changes.
 
     **Attributes:** `scenario`: `gallery:NAME` or a path; `changes`: texts `KEY=VALUE`, as `--set` takes them; `factors`:
-    what distinguishes it from the other runs, by name; `key`: a hash of the scenario's content and the changes, which
-    names its folder.
+    what distinguishes it from the other runs, by name; `key`: a hash of the scenario's text, the files that it names and
+    the changes, which names its folder; `text` and `files`: what was hashed, empty for a run that is read from a folder.
     """
 
     scenario: str
     changes: tuple[str, ...]
     factors: dict[str, Any]
     key: str
+    text: str = field(default="", repr=False)
+    files: Files = field(default=(), repr=False)
 
     @property
     def label(self) -> str:
@@ -140,13 +142,21 @@ class Study(Value):
         names = list(self.vary)
         several = len(self.cases) > 0
         for scenario in self._found_scenarios():
-            content = _content(scenario)
+            text, names_of_files = text_and_files(scenario)
+            content, named = (
+                _hash(text),
+                dict[tuple[str, ...], Files](),
+            )  # many runs name the same files, which are read once
             for case, own in self.cases.items() if several else [("", {})]:
                 for values in itertools.product(*self.vary.values()):
                     varied = dict(zip(names, values, strict=True))
                     changes = _changes({**self.set, **own, **varied})
                     factors = {"scenario": _short(scenario), **({"case": case} if several else {}), **varied}
-                    yield Run(scenario, changes, factors, _hash(content, *changes, *_named_files(changes, scenario)))
+                    wanted = (*names_of_files, *files_of_changes(changes))
+                    if wanted not in named:
+                        named[wanted] = hashed(scenario, wanted)
+                    key = _hash(content, *changes, *(known for _, known in named[wanted]))
+                    yield Run(scenario, changes, factors, key, text, named[wanted])
 
     def _found_scenarios(self) -> list[str]:
         """The scenarios with patterns resolved, in order, each once."""
@@ -182,10 +192,11 @@ class Study(Value):
 
         - `folder`: the study's folder, made where there is none.
         - `workers`: processes on this machine, as many as it has cores by default; 1 runs one after the other in this
-          process. More need the extra `veil[cluster]`, and in a script a call below `if __name__ == "__main__":`.
+          process. Several need, in a script, a call below `if __name__ == "__main__":`.
         - `memory`: bytes for each of them.
-        - `scheduler`: address of a Dask scheduler, `tcp://…`, instead; its workers see the folder under the same path.
-        - `resources`: what a run needs of a worker, such as `{"GPU": 1}`.
+        - `scheduler`: address of a Dask scheduler, `tcp://…` or `tls://…`, instead; its workers see the folder under the
+          same path. Needs the extra `veil[cluster]`.
+        - `resources`: what a run needs of a worker of the scheduler, such as `{"GPU": 1}`.
         - `retry_failed`: whether runs that failed before are begun again.
         - `repair`: whether finished runs are checked against their hashes first; damaged ones are set aside and made again.
         - `tell`: called with every event, as it is appended to `events.jsonl`.
@@ -195,15 +206,20 @@ class Study(Value):
         **Raises:** `InputError` where the study or the folder is not in order, or the scheduler cannot be reached.
         """
         from .drive import run_study
-        from .executors import Cluster, Serial
+        from .executors import Cluster, Executor, Local, Serial
 
         count = (os.cpu_count() or 1) if workers is None else workers
         if count < 1:
             raise InputError("study", [f"workers is {workers}, expected 1 or more"])
-        alone = scheduler is None and count == 1 and self.limit is None and not resources
+        if resources and scheduler is None:
+            words = "resources are those of the workers of a scheduler, and none is given: give its address"
+            raise InputError("study", [words])
 
-        def start() -> "Serial | Cluster":
-            return Serial() if alone else Cluster(count, memory=memory, scheduler=scheduler, resources=resources)
+        def start() -> Executor:
+            if scheduler is not None:
+                return Cluster(scheduler, resources)
+            alone = count == 1 and memory is None and self.limit is None
+            return Serial() if alone else Local(count, memory)
 
         return run_study(self, folder, start, tell, retry_failed=retry_failed, repair=repair)
 
@@ -218,39 +234,6 @@ def _short(scenario: str) -> str:
 def _changes(values: Values) -> tuple[str, ...]:
     """Values by key as the texts that `--set` takes; None removes a key."""
     return tuple(f"{key}={'' if value is None else value_of(value)}" for key, value in values.items())
-
-
-def _content(scenario: str) -> str:
-    """A hash of the text of a scenario and of the model files that it names."""
-    if scenario.startswith(GALLERY):
-        return _hash(scenario_text(scenario.removeprefix(GALLERY)))
-    text = read_scenario_text(Path(scenario))
-    try:
-        data = cast(dict[str, Any], Source(scenario, text).data)
-    except ScenarioError:
-        return _hash(text)  # the run itself tells what is wrong
-    tables = [data.get("file"), *(one.get("file") for one in _tables(data.get("models")))]
-    paths = [table["path"] for table in tables if isinstance(table, dict) and isinstance(table.get("path"), str)]
-    return _hash(text, *(_file_hash(Path(scenario).parent / path) for path in paths))
-
-
-def _tables(value: object) -> list[dict[str, Any]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
-
-
-def _named_files(changes: Sequence[str], scenario: str) -> list[str]:
-    """Hashes of the model files that changes name."""
-    named = [text.partition("=") for text in changes]
-    parent = Path() if scenario.startswith(GALLERY) else Path(scenario).parent
-    return [_file_hash(parent / value.strip('"')) for key, _, value in named if key.endswith("file.path")]
-
-
-def _file_hash(path: Path) -> str:
-    try:
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
-        return "missing"
 
 
 def _hash(*parts: str) -> str:

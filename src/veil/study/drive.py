@@ -34,8 +34,10 @@ def run_study(
 ) -> StudyResult:
     """Run what is not done yet, as `Study.run` says; `start` makes an executor, and another one where it is lost."""
     kept = StudyFolder(folder)
-    kept.prepare(study)
+    _ = study.runs  # what is wrong with them is told before there is a folder
+    kept.make()
     with kept.locked():
+        kept.prepare(study)
         _Driver(study, kept, start, tell or (lambda event: None)).run(retry_failed, repair)
     return StudyResult(kept.path)
 
@@ -126,7 +128,7 @@ class _Driver:
     def _hand_over(self, executor: Executor, run: Run) -> None:
         limit = self.study.limit
         scenario = run.scenario if run.scenario.startswith(GALLERY) else os.path.abspath(run.scenario)
-        executor.submit(Job(run.key, scenario, run.changes, str(self.kept.path), limit))
+        executor.submit(Job(run.key, scenario, run.text, run.files, run.changes, str(self.kept.path), limit))
 
     def _take(self, outcome: Outcome, pending: dict[str, Run], forecast: Forecast) -> Run | None:
         """Note how an attempt ended; returns the run where it is begun again."""

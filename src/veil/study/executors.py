@@ -1,23 +1,25 @@
-"""Where runs are executed: in this process one after the other, or by the workers of a Dask cluster."""
+"""Where runs are executed: in this process one after the other, by processes of this machine, or by a Dask cluster."""
 
 import os
 import time
 from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, wait
 from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..common.workers import CONNECT_SECONDS, connected, local
+from ..common.errors import InputError
+from ..common.processes import Processes, WorkerLost
+from ..common.workers import CONNECT_SECONDS, connected
 from .job import Job, perform
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future as LocalFuture
+
     from distributed import Future
 
-_AHEAD = 2  # runs handed to each worker: one to do, one that waits there
-# A worker that dies is started again within seconds; one that dies while it starts is given up by Dask. After so many seconds
-# with fewer workers than asked for, a cluster on this machine is started anew.
-_MISSING_SECONDS = 30.0
+_AHEAD = 2  # runs handed to each worker of a cluster: one to do, one that waits there
 
 
 @dataclass(frozen=True)
@@ -86,48 +88,69 @@ class Serial:
         """Nothing was started."""
 
 
+class Local:
+    """Runs by processes of this machine, each of which has one run at a time.
+
+    **Arguments:** `workers`: processes, with one thread each; `memory`: bytes for each of them.
+    """
+
+    dashboard = ""
+
+    def __init__(self, workers: int, memory: int | None = None):
+        self._processes = Processes(workers, memory)
+        self._futures: dict[LocalFuture[str], Job] = {}
+        self.words = f"{workers} worker process{'es' if workers != 1 else ''} on this machine"
+
+    def room(self) -> int:
+        """One for each process that has none."""
+        return self._processes.number - len(self._futures)
+
+    def submit(self, job: Job) -> None:
+        """Hand a run to a process."""
+        self._futures[self._processes.submit(perform, job)] = job
+
+    def finished(self, seconds: float) -> list[Outcome]:
+        """The attempts that ended since the last call; raises `InputError` where the processes cannot be started."""
+        ended = wait(self._futures, timeout=seconds, return_when=FIRST_COMPLETED).done
+        return [self._outcome(future) for future in ended]
+
+    def _outcome(self, future: "LocalFuture[str]") -> Outcome:
+        job = self._futures.pop(future)
+        error = future.exception()
+        if error is None:
+            return Outcome(job, future.result())
+        if isinstance(error, InputError):
+            raise error
+        return Outcome(
+            job, str(error) if isinstance(error, WorkerLost) else f"{type(error).__name__}: {error}", lost=True
+        )
+
+    def close(self) -> None:
+        """End the processes."""
+        self._processes.close()
+
+
 class Cluster:
     """Runs by the workers of a Dask cluster.
 
-    **Arguments:** `workers`: processes of a cluster on this machine, with one thread each; `memory`: bytes for each of
-    them; `scheduler`: the address of a running scheduler instead, whose workers see the study's folder under the same
-    path; `resources`: what a run needs of a worker, such as `{"GPU": 1}`.
+    **Arguments:** `scheduler`: the address of a running scheduler, whose workers see the study's folder under the same path;
+    `resources`: what a run needs of a worker, such as `{"GPU": 1}`.
 
     **Raises:** `InputError` where Dask is missing or the scheduler cannot be reached.
     """
 
-    def __init__(
-        self,
-        workers: int = 0,
-        *,
-        memory: int | None = None,
-        scheduler: str | None = None,
-        resources: dict[str, float] | None = None,
-    ):
+    def __init__(self, scheduler: str, resources: dict[str, float] | None = None):
         self._resources = resources or None
         self._futures: dict[Future, Job] = {}
         self._tries = 0
-        self._wanted, self._complete_at = 0 if scheduler else workers, time.monotonic()
         self._closing = ExitStack()
-        try:
-            self._client = connected(scheduler, self._closing) if scheduler else local(workers, self._closing, memory)
-        except BaseException:
-            self._closing.close()
-            raise
-        several = "es" if workers != 1 else ""
-        self.words = (
-            f"the Dask cluster {scheduler}" if scheduler else f"{workers} worker process{several} on this machine"
-        )
+        self._client = connected(scheduler, self._closing)
+        self.words = f"the Dask cluster {scheduler}"
         self.dashboard = str(self._client.dashboard_link or "") if find_spec("bokeh") else ""
 
     def room(self) -> int:
         """As many as keep every worker busy, and one more for each."""
-        threads = sum(self._nthreads().values())
-        if threads >= self._wanted:
-            self._complete_at = time.monotonic()
-        elif time.monotonic() - self._complete_at > _MISSING_SECONDS:
-            raise SchedulerLost
-        return max(0, _AHEAD * threads - len(self._futures))
+        return max(0, _AHEAD * sum(self._nthreads().values()) - len(self._futures))
 
     def _nthreads(self) -> dict[str, int]:
         return self._guarded(lambda: self._client.nthreads())
@@ -183,7 +206,7 @@ class Cluster:
             raise SchedulerLost from None
 
     def close(self) -> None:
-        """Leave the cluster; one that was started here ends."""
+        """Leave the cluster."""
         for future in self._futures:
             future.release()
         self._futures.clear()

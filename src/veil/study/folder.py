@@ -83,13 +83,23 @@ class StudyFolder:
             if _CHECKPOINT.fullmatch(entry.name) and self.is_done(entry.name.strip(".").partition(".")[0]):
                 os.unlink(entry.path)
 
+    def make(self) -> None:
+        """Make the folder where there is none.
+
+        **Raises:** `InputError` where that cannot be.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(str(self.path), [f"the study cannot be written: {error.strerror or error}"]) from None
+
     def prepare(self, study: Study) -> None:
-        """Make the folder and write the manifest.
+        """Write the manifest; only the driver that holds the lock may.
 
         **Raises:** `InputError` where that cannot be, or the folder holds something else.
         """
         try:
-            if self.path.is_dir() and any(self.path.iterdir()) and not (self.path / MANIFEST).is_file():
+            if any(self.path.iterdir()) and not (self.path / MANIFEST).is_file():
                 raise InputError(str(self.path), ["it holds something else than a study: choose another folder"])
             for name in (_RUNS, _CHECKPOINTS):
                 (self.path / name).mkdir(parents=True, exist_ok=True)

@@ -5,12 +5,16 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from ..common.errors import InfeasibleError, VeilError
 from ..engine.threads import one_blas_thread
-from ..formats.gallery import open_scenario
+from ..formats.gallery import GALLERY
 from ..formats.results.folder import write_result
+from ..formats.scenario.load import Scenario, read_scenario
+from ..planning.solution import Status
 from ..planning.solve import solve
+from .content import Files, unchanged
 from .folder import StudyFolder
 
 _WITH_CHECKPOINTS = ("auto", "ascent", "primal-dual")
@@ -19,10 +23,15 @@ _LATE = 75  # exit status of a worker that ended a run over its limit
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker needs to know; `limit` ends the process after so many seconds."""
+    """What a worker needs to know.
+
+    **Attributes:** `text` and `files`: the scenario as it was hashed; `limit`: seconds after which the process is ended.
+    """
 
     key: str
     scenario: str
+    text: str
+    files: Files
     changes: tuple[str, ...]
     folder: str
     limit: float | None = None
@@ -33,7 +42,8 @@ def perform(job: Job) -> str:
     """Execute a run; its result folder is there afterwards.
 
     **Returns:** an empty text, or why there is no result: a defect of the scenario, an infeasible threshold. Anything else
-    that goes wrong is raised, since it may go better elsewhere.
+    that goes wrong is raised, since it may go better elsewhere; `KeyboardInterrupt` where the search was interrupted, which
+    then has no result.
     """
     folder = StudyFolder(job.folder)
     if not folder.path.is_dir():
@@ -53,7 +63,8 @@ def perform(job: Job) -> str:
 
 
 def _solve(job: Job, folder: StudyFolder) -> None:
-    scenario = open_scenario(job.scenario, job.changes)
+    with unchanged(job.files):
+        scenario = _opened(job)
     settings = dict(scenario.settings)
     checkpoint = folder.checkpoint(job.key)
     if settings.get("method", "auto") in _WITH_CHECKPOINTS:
@@ -67,8 +78,19 @@ def _solve(job: Job, folder: StudyFolder) -> None:
             raise
         checkpoint.unlink(missing_ok=True)  # of an older version, or cut off with its machine
         return _solve(job, folder)
+    if solution.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
     write_result(folder.result(job.key), scenario.problem, solution, scenario=job.scenario, changes=job.changes)
     checkpoint.unlink(missing_ok=True)
+
+
+def _opened(job: Job) -> Scenario:
+    """The scenario of the text that was hashed, not of what its file has become."""
+    if job.scenario.startswith(GALLERY):
+        name = job.scenario.removeprefix(GALLERY)
+        return read_scenario(job.text, source=f"gallery problem {name!r}", name=name, changes=job.changes)
+    path = Path(job.scenario)
+    return read_scenario(job.text, source=job.scenario, name=path.stem[:200], folder=path.parent, changes=job.changes)
 
 
 @contextmanager
