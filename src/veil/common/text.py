@@ -1,5 +1,6 @@
 """Text for people and for other programs: columns, names without control characters, cells that are no formulas, JSON."""
 
+import errno
 import json
 import re
 from collections.abc import Callable, Iterable
@@ -7,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from .files import read_whole
 
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _JSON_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
@@ -65,8 +68,12 @@ def parse_json(text: str | bytes, pairs: Callable[[list[tuple[str, object]]], ob
 def read_json(path: Path, most_bytes: int) -> Any:
     """The value that a JSON file of at most so many bytes holds.
 
-    **Raises:** `OSError` where it cannot be read; `ValueError` as `parse_json`, or where it is larger.
+    **Raises:** `OSError` where it cannot be read; `ValueError` as `parse_json`, or where it is larger or no ordinary file.
     """
-    if path.stat().st_size > most_bytes:
-        raise ValueError(f"it has more than {most_bytes:,} bytes")
-    return parse_json(path.read_bytes())
+    try:
+        content = read_whole(path, most_bytes)
+    except OSError as error:
+        if error.errno in (errno.EFBIG, errno.EINVAL):  # what is there is no such file
+            raise ValueError(error.strerror) from None
+        raise
+    return parse_json(content)

@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from ..common.errors import CheckpointError
-from ..common.files import write_whole
+from ..common.files import check_ordinary, write_whole
 from ..common.text import parse_json
 
 _FORMAT = "veil-checkpoint-1"
@@ -87,6 +87,7 @@ def read_checkpoint(path: str | Path, identity: dict[str, object]) -> tuple[dict
     other settings; the message names each that differs.
     """
     try:
+        check_ordinary(path)
         with safe_open(path, framework="numpy") as file:
             note = parse_json((file.metadata() or {}).get("search", "{}"))
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118

@@ -9,7 +9,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from ..common.errors import PolicyFileError
-from ..common.files import write_whole
+from ..common.files import check_ordinary, write_whole
 
 _FORMAT = "veil-policy-1"
 
@@ -32,6 +32,7 @@ def read_table(path: str | Path) -> tuple[str, np.ndarray]:
     **Raises:** `PolicyFileError` on anything else.
     """
     try:
+        check_ordinary(path)
         with safe_open(path, framework="numpy") as file:
             found = (file.metadata() or {}).get("veil", "")
             form, _, kind = found.partition(" ")

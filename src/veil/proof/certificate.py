@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from ..common.errors import CertificateError
-from ..common.files import check_replaceable, write_whole
+from ..common.files import check_replaceable, read_whole, write_whole
 from ..common.rounding import lower_text, upper_text
 from ..common.text import parse_json
 from ..common.values import Value
@@ -43,6 +43,7 @@ DELAYED_CLASS = (
     "policies whose choice does not depend on the current observation, given the states and the earlier observations"
     " (among them all that do not see the observations)"
 )
+_MOST_BYTES = 2**24  # of the JSON file, which holds no arrays
 HISTORY = "a history policy"  # how `HistoryPolicy.describe` begins
 
 
@@ -286,7 +287,7 @@ class Certificate(Value):
         head, form = _read_head(path)
         try:
             place = path.parent / Path(head.pop("arrays")).name
-            content = place.read_bytes()
+            content = read_whole(place)
             if _hash(content) != head.pop("arrays_sha256"):
                 raise CertificateError(
                     f"{place} is damaged or belongs to another certificate: its hash is not that in {path}"
@@ -317,7 +318,7 @@ def _named_arrays(path: Path) -> str | None:
     """The name of the arrays of the certificate that is there already, if they are such as `save` writes."""
     try:
         name = str(_read_head(path)[0]["arrays"])
-        content = (path.parent / name).read_bytes()
+        content = read_whole(path.parent / name)
     except (CertificateError, KeyError, OSError, ValueError):
         return None
     is_ours = _MARKER in content and name == f"{path.stem}.{_hash(content)[:12]}.safetensors"
@@ -327,7 +328,7 @@ def _named_arrays(path: Path) -> str | None:
 def _read_head(path: Path) -> tuple[dict[str, Any], str]:
     """The fields of a certificate's JSON file and its form."""
     try:
-        head = parse_json(path.read_text(encoding="utf-8"))
+        head = parse_json(read_whole(path, _MOST_BYTES))
     except FileNotFoundError:
         raise CertificateError(f"there is no certificate {path}") from None
     except (OSError, ValueError) as error:
