@@ -1,6 +1,6 @@
 """The model: a finite Markov decision process, checked when it is built and immutable afterwards."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, cast
@@ -42,6 +42,7 @@ FIRST_REWARD = "reward"
 """The name of the rewards of a model that gives them without names."""
 
 _DENSE_LIMIT = 2**28  # numbers in a dense view of the transitions: 2 GiB
+_LARGEST_REWARD = 2.0**900  # as in certificates: sums over any horizon stay finite
 _LISTED = 21
 
 
@@ -263,7 +264,7 @@ class Model(Value):
         if not check_shape(array, (self.num_states, self.num_actions), "rewards", defects):
             return array
         array = np.where(self.available, array, 0.0)
-        check_finite(array, lambda s, a: f"reward (state {self.states[s]!r}, action {self.actions[a]!r})", defects)
+        _check_size(array, lambda s, a: f"reward (state {self.states[s]!r}, action {self.actions[a]!r})", defects)
         return frozen(array)
 
     def _check_terminal(self, terminal_rewards: ArrayLike | ByState | None, defects: Defects) -> np.ndarray:
@@ -275,7 +276,7 @@ class Model(Value):
         array = as_floats(terminal_rewards, "terminal rewards", defects)
         if array is None or not check_shape(array, (self.num_states,), "terminal rewards", defects):
             return np.zeros(0)
-        check_finite(array, lambda s: f"terminal reward (state {self.states[s]!r})", defects)
+        _check_size(array, lambda s: f"terminal reward (state {self.states[s]!r})", defects)
         return frozen(array)
 
     def _check_initial(self, initial: ArrayLike | ByState, defects: Defects) -> np.ndarray:
@@ -319,6 +320,15 @@ def by_name(given: Any, first: str = FIRST_REWARD) -> dict[str, Any]:
 
 def _is_collection(value: object) -> bool:
     return isinstance(value, (Mapping, Sequence, np.ndarray)) and not isinstance(value, str)
+
+
+def _check_size(rewards: np.ndarray, place: Callable[..., str], defects: Defects) -> None:
+    """Note every reward that is not finite, or so large that returns could overflow."""
+    if not check_finite(rewards, place, defects) or np.abs(rewards).max(initial=0.0) <= _LARGEST_REWARD:
+        return
+    for index in np.argwhere(np.abs(rewards) > _LARGEST_REWARD)[:_LISTED]:
+        found = f"{place(*index)} is {rewards[tuple(index)]:.3g}"
+        defects.add(f"{found}, expected at most {_LARGEST_REWARD:.2g} in size: use a larger unit")
 
 
 def _check_discount(discount: object, defects: Defects) -> float:

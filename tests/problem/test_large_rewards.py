@@ -1,0 +1,38 @@
+"""Rewards of any size: a right answer or a clear refusal, without warnings of NumPy."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import veil
+
+
+def paying(size: float, horizon: int = 4) -> veil.Problem:
+    rng = np.random.default_rng(0)
+    model = veil.Model(rng.dirichlet(np.ones(3), size=(3, 2)), size * rng.uniform(-1, 1, size=(3, 2)), [0.5, 0.3, 0.2])
+    observer = veil.Observer(rng.dirichlet(np.ones(2), size=3))
+    return veil.Problem(model, observer, veil.LastState({1}), horizon, min_return="50%")
+
+
+@pytest.mark.parametrize("size", [1e300, 1e308])
+@pytest.mark.parametrize("where", ["rewards", "terminal"])
+def test_rewards_that_overflow_are_refused_where_they_are_given(size: float, where: str):
+    paid = {"rewards": np.zeros((2, 1)), "terminal": np.zeros(2)}
+    paid[where][1] = -size
+    with pytest.raises(veil.InputError, match=r"'s1'.*larger unit"):
+        veil.Model(np.full((2, 1, 2), 0.5), paid["rewards"], [1, 0], terminal_rewards=paid["terminal"])
+
+
+def test_large_rewards_give_the_answer_of_small_ones():
+    small, large = paying(1.0), paying(1e270)
+    policy = veil.MarkovPolicy.uniform(small)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert veil.expected_return(large, policy) == pytest.approx(1e270 * veil.expected_return(small, policy))
+        assert veil.max_return(large) == pytest.approx(1e270 * veil.max_return(small))
+        found, wanted = (veil.solve(one, starts=2, iterations=60, certificate=False) for one in (large, small))
+        assert found.opacity.bits == pytest.approx(wanted.opacity.bits, abs=1e-3)
+        assert found.expected_return >= found.threshold
+        with pytest.raises(veil.InputError, match="larger unit"):
+            veil.solve(large, method="primal-dual")
