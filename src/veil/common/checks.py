@@ -7,7 +7,7 @@ from typing import SupportsIndex, TypeGuard, TypeVar, overload
 
 import numpy as np
 
-from .errors import Defect, InputError, Place, VeilError
+from .errors import REST, Defect, InputError, Place, VeilError
 from .suggest import suggestion
 
 T = TypeVar("T")
@@ -15,6 +15,7 @@ T = TypeVar("T")
 # A row of probabilities may miss 1 by what a few roundings leave; it is used as given, never renormalised.
 SUM_TOLERANCE = 1e-9
 MOST_LISTED = 20
+_SINGLE_PRECISION = 1e-4  # by how much a row may miss 1 that was normalised in 32 bits
 _MOST_SHOWN = 4  # names in a repr
 
 
@@ -37,6 +38,15 @@ class Defects:
         else:
             self._more += 1
 
+    def add_each(self, places: Sequence[T] | np.ndarray, message: Callable[[T], str], *at: str | int) -> None:
+        """Note a defect at each of some places; messages are made for those that are listed, the others are counted."""
+        for place in places[:MOST_LISTED]:
+            self.add(message(place), *at)
+        self._count(max(0, len(places) - MOST_LISTED))
+
+    def _count(self, number: int) -> None:
+        self._more += number
+
     def take(self, error: VeilError, *at: str | int, where: str = "") -> None:
         """Note every defect of an error that a part of the subject raised."""
         part = self.under(*at, where=where)
@@ -56,7 +66,7 @@ class Defects:
     def raise_if_any(self) -> None:
         """Raise `InputError` with all defects noted so far, if there are any."""
         if self._found:
-            rest = [f"… and {self._more} more of the same kinds"] if self._more else []
+            rest = [f"{REST}{self._more:,} more of the same kinds"] if self._more else []
             raise InputError(self.subject, [*self._found, *rest])
 
 
@@ -70,6 +80,9 @@ class _Part(Defects):
     def add(self, message: str, *at: str | int, where: str = "") -> None:
         words = ", ".join(part for part in (self._where, where) if part)
         self._whole.add(message, *self._at, *at, where=words)
+
+    def _count(self, number: int) -> None:
+        self._whole._count(number)
 
     def __len__(self) -> int:
         return len(self._whole)
@@ -88,11 +101,13 @@ def frozen(array: np.ndarray) -> np.ndarray:
 def as_floats(value: object, what: str, defects: Defects) -> np.ndarray | None:
     """A contiguous float64 copy of `value`, or None with the defect noted."""
     try:
+        if np.ma.is_masked(value):
+            raise TypeError("some entries are masked: fill them first, as in array.filled(0)")
         array = np.asarray(value)
         if array.dtype.kind in "cSU":
             raise TypeError("complex numbers" if array.dtype.kind == "c" else "text")
         return np.array(array, dtype=np.float64, order="C")
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RuntimeError) as error:  # RuntimeError: a tensor that requires a gradient
         defects.add(f"{what} is not an array of real numbers ({error}); give nested lists or a NumPy array of floats")
         return None
 
@@ -112,9 +127,10 @@ def check_finite(array: np.ndarray, place: Callable[..., str], defects: Defects)
     """Whether all entries are finite; `place(*index)` names the place of an entry."""
     if array.size == 0 or (np.isfinite(array.min()) and np.isfinite(array.max())):  # NaN is the least and the largest
         return True
-    bad = np.argwhere(~np.isfinite(array))
-    for index in bad[: MOST_LISTED + 1]:
-        defects.add(f"{place(*index)} is {array[tuple(index)]}, expected a finite number")
+    defects.add_each(
+        np.argwhere(~np.isfinite(array)),
+        lambda index: f"{place(*index)} is {array[tuple(index)]}, expected a finite number",
+    )
     return False
 
 
@@ -125,13 +141,21 @@ def check_distributions(
     if not check_finite(rows, entry_name, defects):
         return
     if rows.size and (rows.min() < 0 or rows.max() > 1 + SUM_TOLERANCE):
-        for index in np.argwhere((rows < 0) | (rows > 1 + SUM_TOLERANCE))[: MOST_LISTED + 1]:
-            defects.add(f"{entry_name(*index)} is {rows[tuple(index)]:.17g}, expected a probability in [0, 1]")
+        defects.add_each(
+            np.argwhere((rows < 0) | (rows > 1 + SUM_TOLERANCE)),
+            lambda index: f"{entry_name(*index)} is {rows[tuple(index)]:.17g}, expected a probability in [0, 1]",
+        )
     sums = rows @ np.ones(rows.shape[-1])
-    off = np.abs(sums - 1) > SUM_TOLERANCE
-    for index in np.argwhere(off)[: MOST_LISTED + 1] if off.any() else ():
-        found = sums[tuple(index)]
-        defects.add(f"{row_name(*index)} sums to {found:.12g}, expected 1: divide it by its sum if that is meant")
+    off = np.argwhere(np.abs(sums - 1) > SUM_TOLERANCE)
+    defects.add_each(off, lambda index: f"{row_name(*index)} {sum_defect(sums[tuple(index)])}")
+
+
+def sum_defect(total: float) -> str:
+    """What is wrong with a row of probabilities of this sum, and the remedy, which depends on how far it is from one."""
+    found = f"sums to {total:.12g}, expected 1"
+    if abs(total - 1) < _SINGLE_PRECISION:
+        return f"{found} within {SUM_TOLERANCE:g}: numbers of 32 bits? Convert to float64 first, then divide by the sum"
+    return f"{found}: divide it by its sum if that is meant"
 
 
 def is_number(value: object) -> TypeGuard[float]:

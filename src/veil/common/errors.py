@@ -5,6 +5,9 @@ from typing import NamedTuple
 
 Place = tuple[str | int, ...]
 
+REST = "… and "
+"""How a defect begins that says how many more there are than those listed."""
+
 
 class Defect(NamedTuple):
     """One thing that is wrong: the `message`, names and indices that lead to the value (`at`), the place in words (`where`)."""
@@ -35,8 +38,11 @@ class InputError(VeilError, ValueError):
         if len(self.defects) == 1:
             text = f"{subject}: {self.defects[0]}"
         else:
-            lines = "".join(f"\n  {number}. {defect}" for number, defect in enumerate(self.defects, 1))
-            text = f"{subject}: {len(self.defects)} defects{lines}"
+            listed = [defect for defect in self.defects if not defect.startswith(REST)]
+            rest = [defect for defect in self.defects if defect.startswith(REST)]
+            lines = [f"{number}. {defect}" for number, defect in enumerate(listed, 1)]
+            count = f"more than {len(listed)}" if rest else f"{len(listed)}"
+            text = "\n  ".join([f"{subject}: {count} defects", *lines, *rest])
         super().__init__(text)
 
 

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from ..common.errors import InputError
 from ..policy.features import FeaturePolicy
 from ..policy.history import HistoryPolicy
-from ..policy.policy import Policy
+from ..policy.policy import Policy, check_call
 from ..policy.tabular import TablePolicy
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
@@ -131,14 +131,14 @@ def make_chain(
     **Raises:** `InputError` where the policy does not fit the problem, the observer has no clock and needs one, or the
     secret is a whole path and may not be one.
     """
+    check_call(problem, policy)
     keep_pages()
     alone = problem if pair == OWN else problem.pair(pair)
     if not paths:
         refuse_path(alone.secret_table)
     if isinstance(policy, HistoryPolicy) and not alone.observer.untimed:
         return FollowedChain(follow(problem, policy, pair))
-    if isinstance(policy, Policy):  # pyright: ignore[reportUnnecessaryIsInstance]
-        policy.acting_in(problem, pair)  # refuses a policy that acts on what another observer sees
+    policy.acting_in(problem, pair)  # refuses a policy that acts on what another observer sees
     if not (untimed and alone.observer.untimed):
         return _chain_of(policy, alone)
     chain = _chain_of(policy, alone.with_clock())

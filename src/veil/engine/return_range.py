@@ -13,7 +13,7 @@ from ..common.errors import InfeasibleError
 from ..common.exact import Interval, bits_for, discounted, mean, scaled, whole_numbers
 from ..common.rounding import rounded_down
 from ..problem.model import Model
-from ..problem.problem import Problem
+from ..problem.problem import Problem, check_problem
 from ..problem.return_rounding import return_rounding
 from .chain import Chain
 from .hidden import build
@@ -61,6 +61,7 @@ def return_extremes(problem: Problem) -> ReturnRange:
 
     Cost: `O(T · nnz(P))`, once for each problem.
     """
+    check_problem(problem)
     found = _RANGES.get(problem)
     if found is None:
         largest = _largest(problem)

@@ -20,12 +20,12 @@ from ..engine.size import TreeSize, tree_size
 from ..policy.markov import MarkovPolicy
 from ..policy.memories import Memory
 from ..policy.memory import MemoryPolicy
-from ..policy.policy import Policy
+from ..policy.policy import Policy, check_call
 from ..policy.tables import softmax_pull_back
 from ..policy.tabular import TablePolicy
 from ..policy.timed import TimedPolicy
 from ..problem.pairs import OWN
-from ..problem.problem import Problem
+from ..problem.problem import Problem, check_problem
 from .bracket import bracket_gradient, bracket_opacity, bracket_result, bracket_slope, deepen, deepest, window_text
 from .exact import (
     COUNTED_STATES,
@@ -124,6 +124,7 @@ def opacity(
 
 
 def _opacity(problem: Problem, policy: Policy, settings: _Settings, pair: str) -> Opacity:
+    check_call(problem, policy)
     method, budget = settings.method, settings.budget
     alone = problem if pair == OWN else problem.pair(pair)
     chain = make_chain(problem, policy, pair=pair, **_covered(alone, method))
@@ -169,6 +170,7 @@ def opacity_gradient(
 
     **Returns:** an `Opacity` and the gradient in bits, of theta's shape. Actions that are not available have gradient 0.
     """
+    check_problem(problem)
     seconds = _SECONDS.get(method, 1.0) if time_limit is None else time_limit
     with team_of(workers) as team:
         budget = Budget(memory_bytes, seconds, merge_tolerance, team)
@@ -215,6 +217,7 @@ def return_gradient(
     problem: Problem, theta: ArrayLike, *, memory: Memory | None = None
 ) -> tuple[float, Float[np.ndarray, "*T C A"]]:
     """The expected return of a softmax policy and its exact gradient in the parameters; see `opacity_gradient`."""
+    check_problem(problem)
     policy, chain = _softmax_chain(problem, theta, memory, untimed=True, paths=True)
     value, slope = evaluate_return(problem, chain)
     return value, _in_theta(policy, slope)

@@ -22,7 +22,7 @@ from ..common.values import Value
 from ..engine.chain import Chain, make_chain
 from ..engine.joint import DEFAULT_MEMORY
 from ..engine.over_time import posteriors_over_time
-from ..policy.policy import Policy
+from ..policy.policy import Policy, check_call
 from ..problem.observer import Observer
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
@@ -235,6 +235,7 @@ def observation_costs(
     - `silent`: the observation that means "nothing seen"; the observer's own by default.
     - `memory_bytes`, `time_limit`, `merge_tolerance`: as for `opacity(method="exact")`.
     """
+    check_call(problem, policy)
     observer = problem.observer
     target = observer.silent if silent is None else observer.find(silent)
     others = [o for o in range(observer.num_observations) if o != target]
@@ -256,6 +257,7 @@ def sensor_costs(
 
     **Arguments:** `memory_bytes`, `time_limit`, `merge_tolerance`: as for `opacity(method="exact")`.
     """
+    check_call(problem, policy)
     observer = problem.observer
     if not observer.sensors:
         raise InputError(

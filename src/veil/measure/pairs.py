@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from ..common.clock import Clock
 from ..common.errors import TooLargeError
 from ..common.values import Value
-from ..policy.policy import Policy
+from ..policy.policy import Policy, check_call
 from ..problem.belief import Belief
 from ..problem.pairs import Pair
 from ..problem.problem import Problem
@@ -104,6 +104,7 @@ def pair_values(
     **Raises:** `InputError` where the policy does not fit the problem, or acts on observations so that what it hides in a pair
     cannot be told; `TooLargeError`.
     """
+    check_call(problem, policy)
     found, clock = list[PairValue](), Clock(time_limit)
     for pair in problem.pairs:
         limit = None if time_limit is None else clock.left / (len(problem.pairs) - len(found))

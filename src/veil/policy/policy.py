@@ -6,14 +6,30 @@ from pathlib import Path
 
 import numpy as np
 
-from ..common.errors import VeilError
+from ..common.errors import InputError, VeilError
 from ..common.values import Value
 from ..problem.apart import Apart
 from ..problem.pairs import OWN, find_pair, refuse_other_observer
-from ..problem.problem import Problem
+from ..problem.problem import Problem, check_problem
 from .files import content_hash
 from .memories import PolicyMemory
 from .player import Observation, Player
+
+
+def check_call(problem: object, policy: object) -> None:
+    """Raise `InputError` unless the arguments of a measuring call are a problem and a policy; names the remedy."""
+    if isinstance(problem, Policy) and isinstance(policy, Problem):
+        raise InputError("arguments", ["the policy comes before the problem: swap them, the problem comes first"])
+    check_problem(problem)
+    if isinstance(policy, Policy):
+        return
+    found = f"it is a {type(policy).__name__}, expected a policy"
+    remedy = ": veil.MarkovPolicy(probabilities) makes one from a table"
+    if isinstance(policy, str | Path):
+        remedy = f": read the file with veil.load_policy({str(policy)!r})"
+    elif isinstance(getattr(policy, "policy", None), Policy):
+        remedy = ": pass its attribute policy"
+    raise InputError("policy", [found + remedy])
 
 
 class Policy(Value, ABC):

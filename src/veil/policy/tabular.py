@@ -22,8 +22,6 @@ from .recall import Recall, recall
 from .records import span
 from .tables import MARKOV, TIMED, check_table
 
-_LISTED = 21
-
 
 class TablePolicy(Policy):
     """A policy with one table over (row, choice), or one for each decision.
@@ -77,12 +75,17 @@ class TablePolicy(Policy):
         defects.raise_if_any()
         if rows.available.all():  # which spares large tables a comparison
             return
-        for time, cell, action in np.argwhere((table > 0) & ~rows.available)[:_LISTED]:
+        cells, names = rows.cell_names, self.choice_names(problem)
+
+        def taken(index: np.ndarray) -> str:
+            time, cell, action = index.tolist()
             when = f" at time {time}" if self.timed else ""
-            defects.add(
-                f"state {rows.cell_names[cell]!r}{when} takes action {self.choice_names(problem)[action]!r} with"
-                f" probability {table[time, cell, action]:.6g}, expected 0: the action is not available there"
+            return (
+                f"state {cells[cell]!r}{when} takes action {names[action]!r} with probability"
+                f" {table[time, cell, action]:.6g}, expected 0: the action is not available there"
             )
+
+        defects.add_each(np.argwhere((table > 0) & ~rows.available), taken)
         defects.raise_if_any()
 
     def choice_names(self, problem: Problem) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from ..common.checks import (
     check_finite,
     check_shape,
     frozen,
+    sum_defect,
 )
 from ..common.errors import TooLargeError
 from ..common.values import Value
@@ -43,7 +44,6 @@ FIRST_REWARD = "reward"
 
 _DENSE_LIMIT = 2**28  # numbers in a dense view of the transitions: 2 GiB
 _LARGEST_REWARD = 2.0**900  # as in certificates: sums over any horizon stay finite
-_LISTED = 21
 
 
 class Model(Value):
@@ -203,34 +203,45 @@ class Model(Value):
             mask = mask.astype(bool)
             if not check_shape(mask, (self.num_states, self.num_actions), "available", defects):
                 defects.raise_if_any()
-        for state in np.flatnonzero(~mask.any(axis=1))[:_LISTED]:
-            found = f"state {self.states[state]!r} has no available action"
-            defects.add(f"{found}, expected at least one: add a stay action", "transitions")
+        defects.add_each(
+            np.flatnonzero(~mask.any(axis=1)),
+            lambda s: f"state {self.states[s]!r} has no available action, expected at least one: add a stay action",
+            "transitions",
+        )
         mask.flags.writeable = False
         return mask
 
     def _check_transitions(self, defects: Defects) -> None:
         for action, matrix in enumerate(self.matrices):
-            wrong = ~np.isfinite(matrix.data) | (matrix.data < 0) | (matrix.data > 1 + SUM_TOLERANCE)
-            for entry in np.flatnonzero(wrong)[:_LISTED]:
-                row = np.searchsorted(matrix.indptr, entry, side="right") - 1
-                defects.add(
-                    f"transition (state {self.states[row]!r}, action {self.actions[action]!r}, next state"
-                    f" {self.states[int(matrix.indices[entry])]!r}) is {matrix.data[entry]:.17g},"
-                    " expected a probability in [0, 1]"
-                )
-            with np.errstate(invalid="ignore"):
-                sums = np.asarray(matrix.sum(axis=1)).ravel()
-            # A sum that is not finite was named above, entry by entry.
-            off = self.available[:, action] & (np.abs(sums - 1) > SUM_TOLERANCE) & np.isfinite(sums)
-            for state in np.flatnonzero(off)[:_LISTED]:
-                remedy = ": mark the action as not available there, or give its row" if sums[state] == 0 else ""
-                row = row_name(self.states[state], self.actions[action])
-                defects.add(f"{row} sums to {sums[state]:.12g}, expected 1{remedy}")
-            taken = ~self.available[:, action] & (np.diff(matrix.indptr) > 0)
-            for state in np.flatnonzero(taken)[:_LISTED]:
-                row = row_name(self.states[state], self.actions[action])
-                defects.add(f"{row} has entries, expected none: the action is not available there")
+            self._check_matrix(action, matrix, defects)
+
+    def _check_matrix(self, action: int, matrix: sp.csr_array, defects: Defects) -> None:
+        def entry_defect(entry: int) -> str:
+            row = int(np.searchsorted(matrix.indptr, entry, side="right")) - 1
+            return (
+                f"transition (state {self.states[row]!r}, action {self.actions[action]!r}, next state"
+                f" {self.states[int(matrix.indices[entry])]!r}) is {matrix.data[entry]:.17g},"
+                " expected a probability in [0, 1]"
+            )
+
+        def row_defect(state: int) -> str:
+            missing = "sums to 0, expected 1: mark the action as not available there, or give its row"
+            wrong = sum_defect(sums[state]) if sums[state] else missing
+            return f"{row_name(self.states[state], self.actions[action])} {wrong}"
+
+        def taken_defect(state: int) -> str:
+            row = row_name(self.states[state], self.actions[action])
+            return f"{row} has entries, expected none: the action is not available there"
+
+        outside = ~np.isfinite(matrix.data) | (matrix.data < 0) | (matrix.data > 1 + SUM_TOLERANCE)
+        defects.add_each(np.flatnonzero(outside), entry_defect)
+        with np.errstate(invalid="ignore"):
+            sums = np.asarray(matrix.sum(axis=1)).ravel()
+        # A sum that is not finite was named above, entry by entry.
+        off = self.available[:, action] & (np.abs(sums - 1) > SUM_TOLERANCE) & np.isfinite(sums)
+        defects.add_each(np.flatnonzero(off), row_defect)
+        taken = ~self.available[:, action] & (np.diff(matrix.indptr) > 0)
+        defects.add_each(np.flatnonzero(taken), taken_defect)
 
     def _check_named(
         self, rewards: ArrayLike | Mapping[str, ArrayLike], terminal: Terminal | None, defects: Defects
@@ -326,9 +337,11 @@ def _check_size(rewards: np.ndarray, place: Callable[..., str], defects: Defects
     """Note every reward that is not finite, or so large that returns could overflow."""
     if not check_finite(rewards, place, defects) or np.abs(rewards).max(initial=0.0) <= _LARGEST_REWARD:
         return
-    for index in np.argwhere(np.abs(rewards) > _LARGEST_REWARD)[:_LISTED]:
-        found = f"{place(*index)} is {rewards[tuple(index)]:.3g}"
-        defects.add(f"{found}, expected at most {_LARGEST_REWARD:.2g} in size: use a larger unit")
+    wanted = f"expected at most {_LARGEST_REWARD:.2g} in size: use a larger unit"
+    defects.add_each(
+        np.argwhere(np.abs(rewards) > _LARGEST_REWARD),
+        lambda index: f"{place(*index)} is {rewards[tuple(index)]:.3g}, {wanted}",
+    )
 
 
 def _check_discount(discount: object, defects: Defects) -> float:

@@ -9,14 +9,23 @@ import scipy.sparse as sp
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from ..common.checks import SUM_TOLERANCE, Defects, Names, as_floats, as_tuple, check_distributions, check_shape, frozen
+from ..common.checks import (
+    SUM_TOLERANCE,
+    Defects,
+    Names,
+    as_floats,
+    as_tuple,
+    check_distributions,
+    check_shape,
+    frozen,
+    sum_defect,
+)
 from ..common.errors import InputError, TooLargeError
 from ..common.suggest import suggestion
 from ..common.values import Value
 from .given import Tables, canonical, is_sparse, shape_of
 
 _DENSE_LIMIT = 2**28  # numbers in a dense view of the emissions: 2 GiB
-_LISTED = 21
 UNOBSERVED = "unobserved"
 NO_CLOCK = (
     "it has no clock (untimed=True), which this does not cover: measure with veil.opacity (method='exact'),"
@@ -179,21 +188,19 @@ class Observer(Value):
     def _check_matrix(self, matrix: sp.csr_array, place: Callable[[int], str], defects: Defects) -> None:
         """Note every entry that is not a probability and every row that does not sum to one."""
         data = matrix.data
-        wrong = np.flatnonzero(~np.isfinite(data) | (data < 0) | (data > 1 + SUM_TOLERANCE))[:_LISTED]
-        for entry, row in zip(wrong, np.searchsorted(matrix.indptr, wrong, side="right") - 1, strict=True):
-            found = data[entry]
+
+        def wrong(entry: int) -> str:
+            row, found = int(np.searchsorted(matrix.indptr, entry, side="right")) - 1, data[entry]
             wanted = "a probability in [0, 1]" if np.isfinite(found) else "a finite number"
-            defects.add(
-                f"emission ({place(row)}, observation {self.observations[matrix.indices[entry]]!r}) is {found:.17g},"
-                f" expected {wanted}"
-            )
+            name = self.observations[matrix.indices[entry]]
+            return f"emission ({place(row)}, observation {name!r}) is {found:.17g}, expected {wanted}"
+
+        defects.add_each(np.flatnonzero(~np.isfinite(data) | (data < 0) | (data > 1 + SUM_TOLERANCE)), wrong)
         if not np.isfinite(data).all():
             return
         sums = np.asarray(matrix.sum(axis=1)).ravel()
-        for row in np.flatnonzero(np.abs(sums - 1) > SUM_TOLERANCE)[:_LISTED]:
-            defects.add(
-                f"emission row ({place(row)}) sums to {sums[row]:.12g}, expected 1: divide it by its sum if that is meant"
-            )
+        off = np.flatnonzero(np.abs(sums - 1) > SUM_TOLERANCE)
+        defects.add_each(off, lambda row: f"emission row ({place(row)}) {sum_defect(sums[row])}")
 
     def garbled(self, channel: ArrayLike, observation_names: Sequence[str] | None = None) -> "Observer":
         """The observer behind a noisy channel: observation o is received as o' with probability `channel[o, o']`.

@@ -290,6 +290,14 @@ class Problem(Value):
         return self.secret.resolve(self.models, self.horizon, part)
 
 
+def check_problem(problem: object) -> None:
+    """Raise `InputError` unless an argument is a problem; names the remedy."""
+    if not isinstance(problem, Problem):
+        found = f"it is a {type(problem).__name__}, expected a veil.Problem"
+        remedy = f": read the file with veil.load({str(problem)!r})" if isinstance(problem, str | Path) else ""
+        raise InputError("problem", [found + remedy])
+
+
 def _check_models(model: object, defects: Defects) -> tuple[Model, ...]:
     found = type(model).__name__
     given = list(cast(Sequence[object], model)) if isinstance(model, Sequence) else [model]

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from ...common.checks import MOST_LISTED, SUM_TOLERANCE, Defects
+from ...common.checks import SUM_TOLERANCE, Defects
 from ...common.errors import TooLargeError
 from ..observer import Observer
 
@@ -90,12 +90,15 @@ def check_single(
 
     **Arguments:** `covered`, as for `sensor_observer`; `place`, the words for a state.
     """
-    for state in np.flatnonzero(covered.sum(axis=1) > 1)[: MOST_LISTED + 1].tolist():
+
+    def overlap(state: int) -> str:
         first, second = (sensors[number].name for number in np.flatnonzero(covered[state])[:2])
-        defects.add(
-            f"{place(state)} is in range of sensors {first!r} and {second!r}, expected one with readings='single':"
+        return (
+            f"{place(int(state))} is in range of sensors {first!r} and {second!r}, expected one with readings='single':"
             " separate the ranges, or use readings='independent'"
         )
+
+    defects.add_each(np.flatnonzero(covered.sum(axis=1) > 1), overlap)
     alarms = sum(sensor.false_alarm for sensor in sensors)
     totals = {"a state in no range": alarms} if not covered.any(axis=1).all() else {}
     for sensor in (sensors[number] for number in np.flatnonzero(covered.any(axis=0)).tolist()):

@@ -1,0 +1,62 @@
+"""Arguments of the wrong kind: every measuring call says which one it is and what to do."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import veil
+
+PROBLEM = veil.Problem(
+    veil.Model(np.full((2, 2, 2), 0.5), np.zeros((2, 2)), [1, 0]),
+    veil.Observer(np.eye(2), silent=0, sensors={"eye": {"o1": "o0"}}),
+    veil.LastState({1}),
+    2,
+)
+POLICY = veil.MarkovPolicy.uniform(PROBLEM)
+
+CALLS: dict[str, Callable[[Any, Any], object]] = {
+    "opacity": veil.opacity,
+    "expected_return": veil.expected_return,
+    "quantities": veil.measures.quantities,
+    "joint_table": veil.measures.joint_table,
+    "bits_over_time": veil.measures.bits_over_time,
+    "observation_costs": veil.measures.observation_costs,
+    "sensor_costs": veil.measures.sensor_costs,
+    "pair_values": veil.pair_values,
+    "constraint_values": veil.constraint_values,
+    "attack": veil.attack,
+    "ObserverFilter": veil.ObserverFilter,
+    "smoother": veil.smoother,
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_wrong_argument_is_named_with_its_remedy(name: str):
+    call = CALLS[name]
+    call(PROBLEM, POLICY)
+    wrong = [
+        (POLICY, PROBLEM, "swap"),
+        ("taxi.toml", POLICY, r"problem: .*veil\.load\('taxi\.toml'\)"),
+        (PROBLEM.model, POLICY, "problem: it is a Model"),
+        (None, POLICY, "problem: it is a NoneType"),
+        (PROBLEM, "best.safetensors", r"policy: .*veil\.load_policy\('best\.safetensors'\)"),
+        (PROBLEM, POLICY.probabilities, "policy: .*veil.MarkovPolicy"),
+        (PROBLEM, None, "policy: it is a NoneType"),
+    ]
+    for problem, policy, words in wrong:
+        with pytest.raises(veil.InputError, match=words):
+            call(problem, policy)
+
+
+def test_calls_of_a_problem_alone():
+    for call in (veil.max_return, lambda problem: veil.opacity_gradient(problem, np.zeros((2, 2)))):
+        with pytest.raises(veil.InputError, match=r"problem: .*veil\.load"):
+            call("taxi.toml")  # type: ignore[arg-type]
+
+
+def test_a_solution_in_place_of_its_policy():
+    solution = veil.solve(PROBLEM, starts=1, iterations=2, certificate=False)
+    with pytest.raises(veil.InputError, match="its attribute policy"):
+        veil.opacity(PROBLEM, solution)  # type: ignore[arg-type]
