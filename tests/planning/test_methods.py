@@ -13,10 +13,7 @@ from veil.formats.scenario.load import read_scenario
 from veil.planning.methods import METHODS, unsupported
 
 UNIFORM = """
-from dataclasses import replace
-from veil import MarkovPolicy
-from veil.planning.ascent import make_ascent
-from veil.planning.search import search
+import veil
 
 class Uniform:
     summary = "the uniform policy"
@@ -26,8 +23,9 @@ class Uniform:
     options = frozenset({"starts"})
 
     def solve(self, problem, options):
-        options = replace(options, start=MarkovPolicy.uniform(problem), iterations=0)
-        return replace(search(problem, options, make_ascent), method="uniform")
+        policy = veil.MarkovPolicy.uniform(problem)
+        hidden, earned = veil.opacity(problem, policy), veil.expected_return(problem, policy)
+        return veil.Solution(policy, "uniform policies", hidden, earned, None, True, veil.Status.CONVERGED, "uniform")
 """
 SCENARIO = """
 horizon = 2
@@ -88,15 +86,18 @@ def test_a_scenario_and_the_command_line_choose_it(plugin, tmp_path: Path, monke
     assert done.json["answer"]["method"] == "uniform"
 
 
-def test_a_checkpoint_belongs_to_the_options_of_the_method(plugin, tmp_path: Path):
-    plugin(code=UNIFORM.replace('{"starts"}', '{"starts", "checkpoint", "checkpoint_every", "resume"}'))
-    problem, run = veil.gallery.load("two-rooms"), tmp_path / "run"
-    known: dict[str, Any] = {"method": "uniform", "certificate": False, "starts": 2}
-    veil.solve(problem, **known, checkpoint=run)
-    assert veil.solve(problem, **known, resume=run).method == "uniform"
-    other: dict[str, Any] = known | {"starts": 3}
-    with pytest.raises(veil.VeilError, match="starts: 2 there, 3 here"):
-        veil.solve(problem, **other, resume=run)
+def test_an_answer_that_misses_a_constraint_which_its_method_does_not_know_is_not_feasible(plugin):
+    plugin()
+    plain = veil.gallery.load("two-rooms", min_return=None)
+    strict = plain.replace(constraints=[veil.Return(max=0.1)])
+    watched = plain.replace(pairs=[veil.Pair("other", plain.observer, min=1.5)])
+    for problem, words in ((strict, "return ≤ 0.1"), (watched, "H(other) ≥ 1.5")):
+        found = veil.solve(problem, "uniform")
+        assert (found.feasible, found.status) == (False, veil.Status.INFEASIBLE)
+        assert found.detail.startswith("method 'uniform' returned a policy that misses")
+        assert words in found.detail
+        assert found.certificate_note == "no feasible policy was found"
+    assert veil.solve(plain, "uniform").certificate is not None
 
 
 def test_an_unknown_method_lists_what_there_is(plugin):

@@ -40,7 +40,7 @@ class Optimizer(Protocol):
 def _is_memory(value: object) -> bool:
     from ..policy.memories import Memory
 
-    return isinstance(value, Memory) or value in ("markov", "timed", "history")
+    return isinstance(value, Memory) or (isinstance(value, str) and value in ("markov", "timed", "history"))
 
 
 def _is_progress(value: object) -> bool:
