@@ -143,7 +143,7 @@ def _chosen(
         for one in range(len(tables))
     ]
     # Of those that are as good as the best, the one that is nearest to an optimum.
-    close = np.flatnonzero(values.order >= values.order.max() - _AS_GOOD_BITS)
+    close = values.as_good(_AS_GOOD_BITS)
     chosen = close[-1] if len(close) == 1 else min(close[::-1].tolist(), key=lambda one: found[one][0])
     return tables[chosen], values.part(np.array([chosen])), *found[chosen]
 
@@ -306,8 +306,8 @@ def _best_on_samples(
     if task.terms:
         _, _, slack, slack_slope = task.constraints(np.stack(tables))
         earned = task.earned(slack, slack_slope)[0]
-    scores = [_score(task, one, more, options) for one, more in zip(found, earned.tolist(), strict=True)]
-    chosen = int(np.argmax(scores))
+    merits = [_merit(task, one, more, options) for one, more in zip(found, earned.tolist(), strict=True)]
+    chosen = merits.index(max(merits))
     return found[chosen], tables[chosen]
 
 
@@ -329,14 +329,14 @@ def _sampled_bits(task: Task, table: np.ndarray, count: int, options: SolveOptio
     return Bits(own, tuple(found))
 
 
-def _score(task: Task, found: Bits, earned: float, options: SolveOptions) -> float:
-    """What is maximised, of bits that were evaluated, and of what a task earns; below all else where a bound is missed."""
+def _merit(task: Task, found: Bits, earned: float, options: SolveOptions) -> tuple[bool, float]:
+    """By which answers are compared: whether every bound on pairs is met, then what is maximised, of bits and the task."""
     columns = [found.own.bits, *(one.bits for one in found.pairs)]
     hidden = columns[0] - (found.own.prior_bits if options.objective == "leakage" else 0.0)
     if task.pairs.least:
         hidden = min(columns[one.column] for one in task.pairs.least)
     score = task.sign * hidden + earned + sum(factor * columns[place] for factor, place in task.pairs.terms)
-    return score if all(one.met for one in found.pairs) else score - 1e6
+    return all(one.met for one in found.pairs), score
 
 
 def _meets_linear(task: Task, table: Float[np.ndarray, "T C A"]) -> bool:

@@ -33,7 +33,8 @@ _PENALTY = 6.0
 _DRAWN_INSIDE = 1.0  # the multiplier at which starts begin that come from the feasible side
 _UNUSED = 1e-6  # slack at a constraint that has a price, up to which a search goes on
 _ROUNDED_SLACK = 1e-9  # of the range of returns, up to which a policy misses the aim by rounding errors
-_ALIKE = 1e-3  # starts whose bits and returns differ by less have found the same optimum
+_STILL = 1e-9  # gain of a step, beyond rounding errors of the return, below which a search stands still
+_ALIKE = 1e-3  # starts whose bits, and returns in units of their range, differ by less have found the same optimum
 _MULTIPLIER_EVERY = 20
 _LOWEST = -40.0  # logits below the largest by this much are zero but for rounding
 # Seconds of one evaluation times starts; more starts where evaluations are cheap.
@@ -154,7 +155,7 @@ class Ascent:
 def best_known(task: Task, tables: Float[np.ndarray, "n T C A"]) -> tuple[Float[np.ndarray, "T C A"], float]:
     """The best feasible table and its score; where none is feasible, the nearest to it and -inf."""
     values = task.evaluate(tables)
-    chosen = int(np.argmax(values.order))
+    chosen = values.best
     return tables[chosen], float(values.score[chosen]) if values.feasible[chosen] else -np.inf
 
 
@@ -187,7 +188,7 @@ def _next_phase(task: Task, state: State) -> State:
     if phase == DONE:
         return replace(state, phase=DONE)
     values = task.evaluate(task.space.softmax(state.theta))
-    kept = _distinct(values, state.multiplier, _SETTLED if phase == SETTLE else 1)
+    kept = _distinct(values, state.multiplier, task.unit, _SETTLED if phase == SETTLE else 1)
     theta = state.theta[kept]
     after = replace(
         state,
@@ -215,15 +216,16 @@ def _first_multipliers(task: Task, starts: int) -> Float[np.ndarray, "B K"]:
     return result
 
 
-def _distinct(values: Values, multiplier: np.ndarray, count: int) -> Int[np.ndarray, " n"]:
+def _distinct(values: Values, multiplier: np.ndarray, unit: float, count: int) -> Int[np.ndarray, " n"]:
     """The best tables, by what they are worth once feasible; of those that are as good as one, only the first.
 
-    A violation is charged at the largest price that any start has found, so that those of different prices compare.
+    A violation is charged at the largest price that any start has found, so that those of different prices compare. Returns
+    are compared in units of their range.
     """
     price = 1.0 + 2 * multiplier.max(axis=0, initial=0.0)
     worth = values.score + np.minimum(values.slack, 0.0) @ price
     order = np.argsort(-worth, kind="stable")
-    marks = np.column_stack([values.secrecy, values.returns])
+    marks = np.column_stack([values.secrecy, values.returns / unit])
     kept: list[int] = []
     for index in order:
         if all(np.abs(marks[index] - marks[other]).max() > _ALIKE for other in kept):
@@ -265,7 +267,7 @@ def _climb(task: Task, state: State, length: int) -> State:
 
 def _noted(task: Task, state: State, tables: np.ndarray, values: Values, pull: np.ndarray, rate: float) -> State:
     """With the best feasible table so far and one more line of history, that of the table that leads."""
-    leader = int(np.argmax(values.order))
+    leader = values.best
     if values.feasible[leader] and values.score[leader] > state.best_score:
         state = replace(
             state, best=tables[leader], best_score=float(values.score[leader]), best_multiplier=pull[leader]
@@ -330,8 +332,9 @@ def _polish(task: Task, state: State) -> State:
         changes, turns = np.vstack([changes, change])[-_PAIRS:], np.vstack([turns, turn])[-_PAIRS:]
     gained = float(new_values.merit(multiplier, penalty)[0]) - merit
     moved = replace(moved, theta=theta, changes=changes, turns=turns)
-    if gained < 1e-9 or moved.inside % _MULTIPLIER_EVERY == 0:
-        return _next_multiplier(task, moved, new_pull, new_values, done=gained < 1e-9)
+    done = gained < _STILL + task.rounding / task.unit
+    if done or moved.inside % _MULTIPLIER_EVERY == 0:
+        return _next_multiplier(task, moved, new_pull, new_values, done=done)
     return moved
 
 
@@ -353,7 +356,8 @@ def _next_multiplier(task: Task, state: State, pull: np.ndarray, values: Values,
     violated = float(np.max(-values.slack, initial=0.0))
     # Of a constraint with a price nothing is left unused; one without has a slack of any size.
     unused = float(np.max(np.abs(pull - state.multiplier), initial=0.0)) / state.penalty
-    if done and unused < _UNUSED and violated < _UNUSED and state.gap < 10 * GAP_BITS:
+    within = _UNUSED + task.rounding / task.unit
+    if done and unused < within and violated < within and state.gap < 10 * GAP_BITS:
         return replace(state, multiplier=pull, phase=DONE)
     penalty = min(1e4, 2 * state.penalty) if violated > 1e-4 else state.penalty
     after = replace(state, multiplier=pull, penalty=penalty)

@@ -157,7 +157,7 @@ def _largest(
         values = task.evaluate(tables)
     except OutOfTime:
         return None
-    chosen = int(np.argmax(values.order))
+    chosen = values.best
     if not values.feasible[chosen]:
         return None
     return float(values.score[chosen]) * task.score_unit, space.policy(tables[chosen])

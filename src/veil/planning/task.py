@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from ..common.clock import UNLIMITED, Clock
 from ..common.errors import InputError
@@ -61,10 +61,21 @@ class Values:
         """Which tables meet every constraint, `(B,)`; no tolerance."""
         return np.all(self.slack >= 0, axis=1)
 
+    def as_good(self, tolerance: float = 0.0) -> Int[np.ndarray, " n"]:
+        """The tables that are as good as the best, but for `tolerance`.
+
+        Feasible tables come first and are compared by score; without any, tables are compared by their worst slack.
+        """
+        feasible = np.flatnonzero(self.feasible)
+        if len(feasible):
+            return feasible[self.score[feasible] >= self.score[feasible].max() - tolerance]
+        worst = self.slack.min(axis=1)
+        return np.flatnonzero(worst >= worst.max() - tolerance)
+
     @property
-    def order(self) -> Float[np.ndarray, " B"]:
-        """By which to choose: what is feasible by its score, and before what is not, which goes by its worst slack."""
-        return np.where(self.feasible, self.score, -1e6 + np.min(self.slack, axis=1, initial=0.0))
+    def best(self) -> int:
+        """The first of the best tables."""
+        return int(self.as_good()[0])
 
     def part(self, chosen: np.ndarray) -> "Values":
         """Some of the tables."""
@@ -103,7 +114,8 @@ class Task:
     return at which slacks are 0: δ and the bound on rounding errors, or the largest return known for the class where
     that is less; `starts`, `(K, N)`: the distributions from which the return must reach δ, one of them unless each start
     state has a constraint of its own; `min_opacity`: where given, the return is maximised and the secrecy kept at this many
-    bits; `unit`: the range of returns, by which slacks are scaled; `is_free`: every policy earns δ, which is then no
+    bits; `unit`: the range of returns, by which slacks are scaled; `rounding`: a bound on the
+    rounding errors of a return; `is_free`: every policy earns δ, which is then no
     constraint; `further`: the constraints beside that on the return, whose slacks come after it; `terms`: factors of
     quantities of `further` whose sum is maximised too, or, where bits are kept, in place of the return; `pairs`: the pairs
     beside the problem's own, their bounds, what they add to the score, and which of them the least is maximised of; `clock`:
@@ -118,6 +130,7 @@ class Task:
     starts: Float[np.ndarray, "K N"]
     min_opacity: float | None
     unit: float
+    rounding: float = 0.0
     is_free: bool = False
     further: tuple[Target, ...] = ()
     terms: tuple[tuple[float, int], ...] = ()
@@ -324,6 +337,7 @@ def make_task(
         starts=start_points(hidden.start, hidden.state) if per_start else hidden.start[None],
         min_opacity=min_opacity,
         unit=spread if spread > rounding else 1.0,
+        rounding=rounding,
         is_free=wanted is not None and not per_start and wanted <= extremes.smallest - rounding,
         further=tuple(
             _aimed(one, error) for one, error in zip(further_targets(problem), further_rounding(problem), strict=True)
