@@ -211,6 +211,8 @@ def search_features(problem: Problem, options: SolveOptions) -> Solution:
     table = search(problem, replace(options, time_limit=part), make_ascent)
     if not table.feasible or table.status is Status.INTERRUPTED:
         return table
+    if not space.hidden.horizon:  # there is nothing to decide
+        return _answer(task, table, policy, None, Status.CONVERGED, clock)
     return _trained(replace(task, clock=clock), policy, table, options)
 
 

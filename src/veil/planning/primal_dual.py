@@ -37,6 +37,7 @@ _STEP_PER_ROW, _LONGEST_STEP = 0.3, 30.0
 _OPTAX_STEP = 0.05
 _LARGEST_UNIT = 1e150  # of returns, whose squares the steps of multipliers are made of
 _MULTIPLIER_STEP = 0.2
+_LARGEST_UNIT = 1e150  # its square is finite
 _ITERATIONS = 1500
 # Exact values to follow a sampled search by are made where one takes no longer than this.
 _FOLLOWED_SECONDS = 0.05
@@ -78,7 +79,8 @@ class PrimalDual:
     which it uses `step` (η), `multiplier_step` (κ), `iterations`, `gradients`, `sequences` (M, for each sampled gradient, and
     as many again for that of the return), `optimizer`, `seed`, `start` and `objective`.
 
-    **Raises:** `InputError` where sampled gradients cannot serve the task, or the optimizer cannot be made.
+    **Raises:** `InputError` where sampled gradients cannot serve the task, the optimizer cannot be made, or rewards are too
+    large for a multiplier in bits for one unit of return.
     """
 
     def __init__(self, task: Task, safe: Float[np.ndarray, "T C A"], options: SolveOptions):
@@ -99,6 +101,9 @@ class PrimalDual:
         self._optimizer = None if options.optimizer is None else _Optax(options.optimizer, self.step)
 
     def _check(self) -> None:
+        if self._options.multiplier_step is None and self.task.units.max(initial=0.0) > _LARGEST_UNIT:
+            found = f"the returns of policies differ by up to {self.task.units.max():.3g}"
+            raise InputError("primal-dual", [f"{found}, expected {_LARGEST_UNIT:g} or less: scale the rewards"])
         if self._options.gradients != "sampled":
             return
         defects = Defects("primal-dual with sampled gradients")

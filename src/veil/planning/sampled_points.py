@@ -193,7 +193,7 @@ class SampledPoints:
         It is found by a few secants; where these fall short, as they do where the return curves upward, by longer steps. It is
         the safe one where no share of the other suffices.
         """
-        if self.task.min_opacity is not None or self.task.num_constraints == 0:
+        if self.task.min_opacity is not None or self.task.num_constraints == self.task.num_kept:
             return table
         other = self._safe if towards is None else towards
 

@@ -63,6 +63,11 @@ def search(problem: Problem, options: SolveOptions, make: Start[Any]) -> Solutio
 
 def _search_classes(problem: Problem, space: Space, options: SolveOptions, make: Start[Any], clock: Clock) -> Solution:
     """See `search`."""
+    if problem.horizon == 0:  # one observation at most, all of which are evaluated
+        options = replace(options, evaluation="auto")
+        if problem.return_over != "infinite":  # there is nothing to decide
+            task, safe = _make_task(problem, options, clock)
+            return unsearched(task, safe, options, clock, Status.CONVERGED)
     smaller = () if options.method != "ascent" or options.start is not None else smaller_classes(space.memory)
     classes = (*smaller, options.memory)
     records = _Records(options, space, classes)

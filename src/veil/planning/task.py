@@ -302,7 +302,7 @@ class Task:
             np.repeat(tables, count, axis=0),
             stationary=space.stationary,
         )
-        values, slopes = values.reshape(-1, count), slopes.reshape(-1, count, *space.shape)
+        values, slopes = values.reshape(-1, count), slopes.reshape(len(tables), count, *space.shape)
         return (values - self.aim) / self.unit, slopes / self.unit
 
 
