@@ -98,7 +98,7 @@ def make_answer(
         seed=options.seed,
         needs_observations=space.needs_observations,
         history=History.of(np.vstack([past, state.history]) if len(past) else state.history),
-        settings={"memory": memory_document(space.memory), "evaluation": task.secrecy.kind} | method.describe(),
+        settings=_class_settings(space) | {"evaluation": task.secrecy.kind} | method.describe(),
     )
 
 
@@ -130,7 +130,13 @@ def in_class(space: Space, solution: Solution) -> Solution:
         policy_class=space.describe,
         detail=f"the search ended while it searched {solution.policy_class}, from which this class is searched",
         needs_observations=space.needs_observations,
+        settings=solution.settings | _class_settings(space),
     )
+
+
+def _class_settings(space: Space) -> dict[str, object]:
+    """How the class of an answer is asked for."""
+    return {"memory": memory_document(space.memory)}
 
 
 def _chosen(
@@ -377,6 +383,7 @@ def unsearched(task: Task, safe: np.ndarray, options: SolveOptions, clock: Clock
         seconds=clock.spent,
         seed=options.seed,
         needs_observations=space.needs_observations,
+        settings=_class_settings(space) | {"evaluation": task.secrecy.kind},
     )
 
 
