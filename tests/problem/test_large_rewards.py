@@ -36,3 +36,9 @@ def test_large_rewards_give_the_answer_of_small_ones():
         assert found.expected_return >= found.threshold
         with pytest.raises(veil.InputError, match="larger unit"):
             veil.solve(large, method="primal-dual")
+
+
+def test_the_dense_transitions_are_made_once():
+    model = paying(1.0).model
+    assert model.transitions is model.transitions
+    assert not model.transitions.flags.writeable

@@ -99,14 +99,14 @@ def draw_events(
     return events
 
 
-def draw_runs(chain: Chain, num_runs: int, generator: np.random.Generator) -> Runs:
+def draw_runs(chain: Chain, num_runs: int, generator: np.random.Generator, clock: Clock = UNLIMITED) -> Runs:
     """Independent runs with all that is hidden in them: states, actions and events.
 
     Each step draws `a_t ~ π_t(·|cell(x_t))`, `x_{t+1} ~ P(·|x_t,a_t)` and the event from the channel of `a_t`.
 
     **Arguments:** `chain`: any, also with memory in it; `num_runs`: n; `generator`: the same state gives the same runs.
 
-    Cost: `O(T · n · log nnz)`.
+    Cost: `O(T · n · log nnz)`. `clock` is checked at each step.
     """
     hidden = chain.hidden
     states = np.empty((num_runs, hidden.horizon + 1), dtype=np.int64)
@@ -118,6 +118,7 @@ def draw_runs(chain: Chain, num_runs: int, generator: np.random.Generator) -> Ru
     channel_of = np.argmax([channel.actions for channel in hidden.channels], axis=0)
     choices: RowDraws | None = None
     for time in range(hidden.horizon):
+        clock.check()
         if choices is None or not chain.stationary:
             choices = RowDraws(chain.table[time])
         here = states[:, time]

@@ -17,6 +17,7 @@ from .tree import Pruning, walk
 
 # What one product leaves behind until its level is done: an entry, its column and its place, with rows and gradients.
 _BYTES_A_PRODUCT = 32
+_TRIAL_SECONDS = 1.0  # before the time of all is forecast
 _AT_ONCE = 2**19  # numbers of dense rows made at a time for an objective that asks for them
 
 
@@ -38,7 +39,8 @@ class SparseWalk:
 
     **Arguments:** `memory_bytes`: budget for the messages; `clock`: checked in every loop; `keep_events`: whether the
     sequences themselves are kept (nothing is merged then); `prune_below`: see `Pruning`; `most_products`: the most
-    multiplications before `TooLargeError` is raised.
+    multiplications before `TooLargeError` is raised; `forecast`: called, after the first second, with the seconds that all
+    of the work will take by what has been done so far.
 
     After `run`: `num_sequences`, `lost_mass`, `root_slope` as in `JointWalk`; `products` made.
     """
@@ -49,17 +51,20 @@ class SparseWalk:
     keep_events: bool = False
     prune_below: float = 0.0
     most_products: float = math.inf
+    forecast: Callable[[float], None] | None = None
     num_sequences: float = field(default=0.0, init=False)
     merge_error_bits: float = field(default=0.0, init=False)
     lost_mass: float = field(default=0.0, init=False)
     products: int = field(default=0, init=False)
     root_slope: np.ndarray | None = field(default=None, init=False)
+    _done: float = field(default=0.0, init=False)
+    _began: float = field(default=0.0, init=False)
 
     def run(self, objective: Objective, *, gradient: bool = False) -> Float[np.ndarray, "T C A"] | None:
         """Feed all sequences to the objective; with `gradient`, pull its gradients back to the policy's table."""
         pruning, slopes = Pruning(self.prune_below), Slopes(self.chain) if gradient else None
         prefixes = SparsePrefixes(self.chain, pruning, slopes, self.keep_events, check=lambda: self._check(prefixes))
-        self.num_sequences = 0.0
+        self.num_sequences, self._done, self._began = 0.0, 0.0, self.clock.spent
         most = self.memory_bytes / 2 / _BYTES_A_PRODUCT / (prefixes.levels + 1)
 
         def leaf(block: SparseBlock) -> np.ndarray | None:
@@ -70,7 +75,7 @@ class SparseWalk:
         def rows_at_once(block: SparseBlock, position: int, level: int) -> int:
             return prefixes.rows_within(block, position, level, most)
 
-        slope = walk(prefixes, leaf, rows_at_once=rows_at_once, with_slopes=gradient, clock=self.clock)
+        slope = walk(prefixes, leaf, rows_at_once=rows_at_once, with_slopes=gradient, clock=self.clock, done=self._note)
         self.lost_mass, self.products = pruning.lost_mass, prefixes.products
         if slopes is None:
             return None
@@ -79,9 +84,14 @@ class SparseWalk:
         prefixes.finish()
         return slopes.table()
 
+    def _note(self, share: float) -> None:
+        self._done += share
+
     def _check(self, prefixes: SparsePrefixes) -> None:
         self.clock.check()
-        self.products = prefixes.products
+        self.products, spent = prefixes.products, self.clock.spent - self._began
+        if self.forecast is not None and self._done and spent > _TRIAL_SECONDS:
+            self.forecast(spent / self._done)
         if prefixes.products > self.most_products:
             raise TooLargeError(
                 f"the possible sequences need more than {self.most_products:,.0f} products of messages and transitions"

@@ -331,6 +331,7 @@ def _through(slope: np.ndarray, merged: np.ndarray | None, label: np.ndarray | N
 class _Frame:
     block: Any
     level: int
+    share: float = 1.0  # of the whole tree, if all rows of a block had equally many leaves
     position: int = 0
     pending: tuple[int, int, PullBack] | None = None
     slope: np.ndarray | None = None
@@ -343,6 +344,7 @@ def walk(
     rows_at_once: int | Callable[[Any, int, int], int],
     with_slopes: bool = False,
     clock: Clock = UNLIMITED,
+    done: Callable[[float], None] | None = None,
 ) -> np.ndarray | None:
     """Walk a tree depth-first in blocks and hand each block of leaves to `leaf`.
 
@@ -352,7 +354,8 @@ def walk(
 
     **Arguments:** `rows_at_once`: parents extended at a time, memory being bounded by this times the levels; or a
     function of (block, first row, level).
-    `clock` is checked before each block.
+    `clock` is checked before each block; `done` is told the share of the whole that each block of leaves is, if all rows
+    of a block had equally many leaves.
     """
     stack = [_Frame(direction.root(), 0)]
     while stack:
@@ -367,11 +370,14 @@ def walk(
             part = frame.block if end - frame.position == len(frame.block) else frame.block.part(frame.position, end)
             children, pull_back = direction.expand(part, frame.level)
             frame.pending = (frame.position, end, pull_back)
+            share = frame.share * (end - frame.position) / len(frame.block)
             frame.position = end
-            stack.append(_Frame(children, frame.level + 1))
+            stack.append(_Frame(children, frame.level + 1, share))
             continue
         if frame.level == direction.levels:
             frame.slope = leaf(frame.block)
+            if done is not None:
+                done(frame.share)
         stack.pop()
         if not stack:
             return frame.slope

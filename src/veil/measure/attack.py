@@ -5,7 +5,8 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from ..common.checks import Defects
+from ..common.checks import Defects, is_number
+from ..common.clock import Clock, too_large_if_late
 from ..common.errors import ImpossibleObservationError, InputError, TooLargeError
 from ..common.logs import code_lengths_bits, row_sums
 from ..engine.chain import Chain, make_chain
@@ -17,11 +18,14 @@ from ..policy.policy import Policy
 from ..problem.problem import Problem
 from .attack_result import Attack, CalibrationBin, Estimate, Mistake, Trace, fano_error
 from .evaluate import opacity
+from .exact import EXACT_SECONDS
 from .loss import at_once, or_prior, posteriors
 from .measures import JointTable, joint_table
 from .result import Opacity
 
 _MOST_EXACT = 500_000  # sequences up to which exact values are added: that takes seconds
+_OPACITY_SECONDS = 20.0  # the limit of `opacity(method="auto")`
+_LEAST_SECONDS = 0.05
 _TIE = 1e-9  # posteriors that differ by less tie: far above their rounding, far below any difference that matters
 
 
@@ -34,6 +38,7 @@ def attack(
     seed: int = 0,
     bins: int = 10,
     traces: int = 5,
+    time_limit: float | None = None,
 ) -> Attack:
     """Run the best attack on the secret against simulated runs of a policy.
 
@@ -50,6 +55,8 @@ def attack(
     - `seed`: random seed.
     - `bins`: of the calibration table.
     - `traces`: number of runs to show in full.
+    - `time_limit`: seconds. By default the runs take the time they need, and the opacity up to 20 seconds, as in `opacity`.
+      Exact values that do not fit the time are left out.
 
     Cost: one pass forward along the runs, `O(T · episodes · nnz(P))`, after the secret's time once for each of its
     values; and that of `opacity(method="auto")`. Exact values are added where at most 500,000
@@ -57,17 +64,22 @@ def attack(
 
     **Returns:** an `Attack`; `print(result.summary())` describes it.
 
-    **Raises:** `InputError` where a policy does not fit the problem or a setting is out of range.
+    **Raises:** `InputError` where a policy does not fit the problem or a setting is out of range; `TooLargeError` if the runs
+    do not fit the time limit.
     """
-    _check(episodes, seed, bins, traces)
+    _check(episodes, seed, bins, traces, time_limit)
+    clock = Clock(time_limit)
     chain = make_chain(problem, policy)
     believed = policy if observer_believes is None else observer_believes
     observer = _Observer(chain if observer_believes is None else _believed_chain(problem, believed))
     # Runs of their own: the sample that the opacity may rest on begins with the seed itself.
-    runs = draw_runs(chain, episodes, np.random.default_rng((int(seed), 1)))
-    hidden_bits = opacity(problem, policy, seed=seed)
-    exact = _enumerated(problem, policy, hidden_bits)
-    guesses = _Guesses(observer, chain, runs)
+    with too_large_if_late(
+        f"{episodes:,} runs do not fit the time limit of {clock.time_limit:g} s: give fewer episodes or a larger time_limit"
+    ):
+        runs = draw_runs(chain, episodes, np.random.default_rng((int(seed), 1)), clock)
+        guesses = _Guesses(observer, chain, runs, clock)
+    hidden_bits = opacity(problem, policy, seed=seed, time_limit=_part(clock, _OPACITY_SECONDS))
+    exact = _enumerated(problem, policy, hidden_bits, clock)
     table = None if exact is None else _Rule(observer, exact, same=observer_believes is None)
     costs, finite = guesses.costs_bits, guesses.finite
     return Attack(
@@ -91,8 +103,15 @@ def attack(
     )
 
 
-def _check(episodes: int, seed: int, bins: int, traces: int) -> None:
+def _part(clock: Clock, seconds: float) -> float:
+    """Half of the time that is left, and no more than these seconds."""
+    return max(_LEAST_SECONDS, min(seconds, clock.left / 2))
+
+
+def _check(episodes: int, seed: int, bins: int, traces: int, time_limit: float | None) -> None:
     defects = Defects("attack")
+    if time_limit is not None and not (is_number(time_limit) and time_limit > 0):
+        defects.add(f"time_limit is {time_limit!r}, expected seconds above 0, or None")
     least = {"episodes": (episodes, 2), "seed": (seed, 0), "bins": (bins, 1), "traces": (traces, 0)}
     for name, (value, smallest) in least.items():
         if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < smallest:
@@ -134,7 +153,7 @@ def guess_chances(posterior: Float[np.ndarray, "*n Z"]) -> Float[np.ndarray, "*n
 class _Guesses:
     """What the observer makes of the runs, chunk by chunk, at every time."""
 
-    def __init__(self, observer: _Observer, chain: Chain, runs: Runs):
+    def __init__(self, observer: _Observer, chain: Chain, runs: Runs, clock: Clock):
         label, split = chain.hidden.label, chain.hidden.split_time
         self.truth: Int[np.ndarray, " n"] = np.argmax(label[runs.states[:, split]], axis=1)
         last, right, step = [], np.zeros((chain.hidden.horizon + 1, len(runs))), at_once(observer.chain)
@@ -142,6 +161,7 @@ class _Guesses:
             part = slice(begin, begin + step)
             posterior = np.empty(0)
             for time, posterior in enumerate(posteriors_over_time(observer.chain, runs.events[part])):
+                clock.check()
                 chances = guess_chances(observer.rule(posterior))
                 right[time, part] = chances[np.arange(len(chances)), self.truth[part]]
             last.append(posterior)
@@ -178,13 +198,13 @@ class _Rule:
         self.bits = np.inf if ruled_out > 0 else bits
 
 
-def _enumerated(problem: Problem, policy: Policy, found: Opacity) -> JointTable | None:
+def _enumerated(problem: Problem, policy: Policy, found: Opacity, clock: Clock) -> JointTable | None:
     """The joint table where the sequences are few enough, else None."""
     if found.method != "exact" or found.num_sequences > _MOST_EXACT:
         return None
     try:
-        return joint_table(problem, policy)
-    except TooLargeError:  # few sequences, yet too long to keep
+        return joint_table(problem, policy, time_limit=_part(clock, EXACT_SECONDS))
+    except TooLargeError:  # few sequences, yet too long to keep, or no time for them
         return None
 
 

@@ -115,7 +115,9 @@ def opacity(
 
     **Returns:** an `Opacity`.
 
-    **Raises:** `TooLargeError`, before the work starts, where an exact value does not fit the budget; `InputError`.
+    **Raises:** `TooLargeError` if an exact value does not fit the budget: before the work starts where the sequences can be
+    counted (up to 2,000 hidden states), else once its first part shows that the rest takes many times the limit, or at
+    the limit; `InputError`.
     """
     seconds = _SECONDS.get(method, 1.0) if time_limit is None else time_limit
     with team_of(workers) as team:
@@ -169,6 +171,9 @@ def opacity_gradient(
       sampled gradient is unbiased; that of a bracket is the gradient of its lower bound.
 
     **Returns:** an `Opacity` and the gradient in bits, of theta's shape. Actions that are not available have gradient 0.
+
+    **Raises:** as `opacity`; of a large problem, for which the default `method="exact"` is refused, `method="auto"` or
+    `"sampled"` gives a gradient.
     """
     check_problem(problem)
     seconds = _SECONDS.get(method, 1.0) if time_limit is None else time_limit

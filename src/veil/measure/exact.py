@@ -43,6 +43,8 @@ _MANY_EVENTS, _WIDE_SECONDS = 100, 0.1
 _TRIAL_OVERRUN = 10
 # Of rows with sparse support, on one ordinary core: 40 to 200 ns were measured.
 _PRODUCT_SECONDS = 1e-7
+# A forecast from the first part of the work, whose parts differ, ends it where it passes the limit by this factor.
+_HOPELESS = 10
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,8 @@ def walk_all(
     or of a history policy, is not counted: rows with sparse support cost about as much as the count.
 
     Cost: rows of the tree times `nnz(P)` (dense messages), or the sum over histories of the transitions out of what they
-    leave possible (rows with sparse support). Raises `TooLargeError`, for a counted chain before most of the work.
+    leave possible (rows with sparse support). Raises `TooLargeError`: for a counted chain before most of the work, for
+    another one as soon as the time of what is done says that the rest takes many times the limit.
     """
     with too_large_if_late(LATE):
         if chain.silent is not None:
@@ -136,7 +139,9 @@ def walk_all(
             return objective, strings, strings.run(objective, gradient=gradient)
         if chain.followed is not None or chain.hidden.num_states > COUNTED_STATES:
             objective = make_objective()
-            sparse = SparseWalk(chain, budget.memory_bytes, budget.clock, keep_events)
+            sparse = SparseWalk(
+                chain, budget.memory_bytes, budget.clock, keep_events, forecast=lambda s: _refuse_hopeless(s, budget)
+            )
             return objective, sparse, sparse.run(objective, gradient=gradient)
         if budget.merge_tolerance == 0 and naive_bound(chain) > _SMALL:
             if chain.hidden.num_events > _MANY_EVENTS:
@@ -207,6 +212,15 @@ def refuse_if_too_large(
         f" {hidden.horizon} steps, {need} where the budget is {limit}. {_REMEDIES}"
         f" {'time_limit' if late else 'memory_bytes'}=… to allow more"
     )
+
+
+def _refuse_hopeless(seconds: float, budget: Budget) -> None:
+    """Raise `TooLargeError` where a forecast from the first part of the work passes the time limit many times over."""
+    if seconds > _HOPELESS * budget.time_limit:
+        raise TooLargeError(
+            f"the exact value would take about {_duration(seconds)}, by the time of its first part, where the budget is"
+            f" {budget.time_limit:g} s. {_REMEDIES} time_limit=… to allow more"
+        )
 
 
 def _bytes(number: float) -> str:

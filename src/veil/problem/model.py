@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -147,9 +148,9 @@ class Model(Value):
         defects.raise_if_any()
         return cls(matrices, given, initial, discount, terminal_rewards, state_names, action_names, available=available)
 
-    @property
+    @cached_property
     def transitions(self) -> Float[np.ndarray, "S A S"]:
-        """The transitions as a dense read-only array `(S, A, S)`; refused where it would pass 2 GiB."""
+        """The transitions as a dense read-only array `(S, A, S)`, made once; refused where it would pass 2 GiB."""
         size = self.num_states**2 * self.num_actions
         if size > _DENSE_LIMIT:
             raise TooLargeError(
