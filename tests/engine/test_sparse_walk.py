@@ -13,7 +13,6 @@ import veil
 from tests.engine.chains import (
     central_differences,
     chain_of,
-    on_sparse_kernel,
     small_case,
     small_cases,
     total_and_slope,
@@ -21,8 +20,6 @@ from tests.engine.chains import (
     with_table,
 )
 from tests.engine.test_joint import Table, at_every_time
-from tests.oracle import evaluate
-from tests.random_problems import KINDS
 from veil.common.clock import Clock, OutOfTime
 from veil.engine.backends.sparse_rows import SparseBlock, proportional_rows
 from veil.engine.chain import Chain, make_chain
@@ -36,30 +33,6 @@ from veil.policy.tables import softmax_pull_back
 def told_the_end(chain: Chain) -> Chain:
     """The same chain where the observer is told the last state."""
     return Chain(replace(chain.hidden, reveals_last=True), chain.table, stationary=chain.stationary)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_value_and_count_are_those_of_the_oracle(kind: str):
-    for case in small_cases(40, kind):
-        answer, chain = evaluate(case.spec), chain_of(case)
-        for one in (chain, on_sparse_kernel(chain)):
-            walk = SparseWalk(one)
-            assert total_of(walk) == pytest.approx(answer.bits, abs=1e-12)
-            assert walk.num_sequences == answer.num_sequences
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_slopes_are_those_of_dense_messages(kind: str):
-    for case in small_cases(40, kind):
-        chain = chain_of(case)
-        bits, slope = total_and_slope(JointWalk(chain))
-        for one in (chain, on_sparse_kernel(chain)):
-            found, other = total_and_slope(SparseWalk(one))
-            assert found == pytest.approx(bits, abs=1e-12)
-            # What has probability zero has no slope that means anything.
-            np.testing.assert_allclose(
-                softmax_pull_back(chain.table, other), softmax_pull_back(chain.table, slope), atol=1e-11
-            )
 
 
 def test_slopes_are_central_differences():

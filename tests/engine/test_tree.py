@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import veil
-from tests.engine.chains import chain_of, on_sparse_kernel, small_case, small_cases, total_and_slope, total_of
+from tests.engine.chains import chain_of, small_case, small_cases, total_of
 from tests.engine.messages import backward, forward
 from tests.engine.passes import joint_of
 from tests.random_problems import KINDS, Case
@@ -89,24 +89,6 @@ def test_a_history_of_probability_zero_never_branches():
 
 
 # Chunks
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
-def test_chunks_change_nothing(kind: str, sparse: bool):
-    for case in small_cases(6, kind):
-        whole = JointWalk(chain_of(case))
-        bits, slope = total_and_slope(whole)
-        chain = on_sparse_kernel(whole.chain) if sparse else whole.chain
-        for memory in (1, 5_000, 2**30):
-            parts = JointWalk(chain, memory_bytes=memory)
-            other_bits, other_slope = total_and_slope(parts)
-            assert other_bits == pytest.approx(bits, abs=1e-13)
-            np.testing.assert_allclose(other_slope, slope, atol=1e-12)
-            assert parts.num_sequences == whole.num_sequences
-            assert parts.root_slope is not None
-            assert whole.root_slope is not None
-            np.testing.assert_allclose(parts.root_slope, whole.root_slope, atol=1e-12)
 
 
 def test_a_deadline_stops_the_walk():

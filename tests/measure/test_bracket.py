@@ -2,23 +2,18 @@
 
 import itertools
 import math
-from typing import Any, cast
 
 import numpy as np
 import pytest
 
 import veil
-from tests.engine.chains import central_differences, chain_of, on_sparse_kernel, small_cases, total_of
+from tests.engine.chains import chain_of, on_sparse_kernel, small_cases, total_of
 from tests.marks import chequered
 from tests.random_problems import Case
-from veil.common.clock import OutOfTime, Stop
-from veil.engine import clustering
 from veil.engine.chain import Chain, make_chain
 from veil.engine.joint import JointWalk
-from veil.engine.size import TreeSize
 from veil.engine.window import Cut, Window
-from veil.measure import bracket
-from veil.measure.bracket import Bounds, bracket_gradient, bracket_opacity, deepen, deepest, end_gradient
+from veil.measure.bracket import Bounds, bracket_gradient, bracket_opacity, deepen, end_gradient
 from veil.measure.exact import Budget, exact_gradient, exact_opacity
 from veil.policy.tables import softmax_pull_back
 
@@ -43,7 +38,7 @@ def ends(chain: Chain, radius: int) -> tuple[float, float]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_radius_holds_the_exact_value_and_a_larger_one_is_no_worse(kind: str):
     wide = 0
-    for case in small_cases(75, kind, work=1_000):
+    for case in small_cases(25, kind, work=1_000):
         chain = chain_of(case)
         exact = total_of(JointWalk(chain))
         before = (0.0, np.inf)
@@ -55,7 +50,7 @@ def test_every_radius_holds_the_exact_value_and_a_larger_one_is_no_worse(kind: s
             before = lower, upper
             wide += upper - lower > 0.01
         assert before == pytest.approx((exact, exact), abs=ROUNDING)  # the last window is whole
-    assert wide > 30
+    assert wide > 10
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "model"])
@@ -143,48 +138,28 @@ def test_a_cycle_from_a_known_start_keeps_half_a_bit_until_the_window_is_whole()
 # Within a budget
 
 
-def test_a_window_too_large_for_the_time_is_pruned_and_still_holds(monkeypatch: pytest.MonkeyPatch):
-    """Nothing fits and nothing is merged, so that every window is walked without its rarest histories."""
-    monkeypatch.setattr(TreeSize, "seconds", lambda *_, **__: float("inf"))
-    monkeypatch.setattr(bracket, "_merged", lambda *_: iter(()))
-    monkeypatch.setattr(bracket, "_PRUNINGS", (0.3, 0.05, 0.01))
-    pruned = 0
-    for kind in KINDS:
-        for case in small_cases(20, kind, work=1_000):
-            chain = chain_of(case)
-            exact = total_of(JointWalk(chain))
-            found = bracket_opacity(chain, Budget(time_limit=100.0), width=1e-9)
-            assert found.lower <= exact <= found.upper
-            pruned += found.upper - found.lower > 1e-6
-    assert pruned > 10
+def noisy(seed: int, secret: veil.LastState | veil.InitialState | veil.StateAt) -> veil.Problem:
+    """Six states and four observations, nothing impossible: millions of sequences."""
+    rng = np.random.default_rng(seed)
+    model = veil.Model(rng.dirichlet(np.full(6, 0.3), size=(6, 2)), np.zeros((6, 2)), np.full(6, 1 / 6))
+    return veil.Problem(model, veil.Observer(rng.dirichlet(np.ones(4), size=6)), secret, 9)
 
 
-@pytest.mark.parametrize("share", [1.0, 0.05])
-def test_windows_with_merged_histories_hold_the_exact_value(monkeypatch: pytest.MonkeyPatch, share: float):
-    monkeypatch.setattr(TreeSize, "seconds", lambda *_, **__: float("inf"))
-    monkeypatch.setattr(clustering, "_ROWS_APART", 2)
-    monkeypatch.setattr(bracket, "_CLUSTER_SHARE", share)
-    monkeypatch.setattr(bracket, "_STRIDE", 1)
-    monkeypatch.setattr(bracket, "_CHARGED_SHARE", math.inf)  # keep the clusters as they are
-    cases = [case for kind in KINDS for case in small_cases(15, kind, work=1_000)]
-    merged = 0
-    for case in cases:
-        chain, exact = chain_of(case), total_of(JointWalk(chain_of(case)))
-        steps = list(deepen(chain, Budget(time_limit=100.0), width=0.0))
-        assert all(bounds.lower <= exact <= bounds.upper and bounds.walked == 0 for bounds in steps)
-        merged += steps[-1].width > 1e-6
-    assert merged > 5
-
-
-def test_a_long_window_is_merged_instead_of_enumerated():
-    problem = veil.gallery.load("paper-last-state").replace(horizon=100)
-    chain = make_chain(problem, veil.MarkovPolicy.uniform(problem))
-    found = deepest(bracket._merged(chain, Budget(time_limit=math.inf), Bounds(0.3549, 0.3569, 13, 0), 14, 1e-3))
-    assert found.radius > 16  # enumerated, 16 steps leave 1.03e-3 bits
-    assert found.width <= 1e-3
-    assert 0.355590 <= found.upper <= 0.356620  # what those 16 steps have proven
-    assert found.lower <= 0.356620
-    assert found.merged > 0
+@pytest.mark.parametrize(
+    "secret", [veil.LastState({0}), veil.InitialState({"low": [0, 1, 2], "high": [3, 4, 5]}), veil.StateAt(5, {0})]
+)
+def test_whatever_the_time_allows_holds_the_exact_value(secret):
+    """Few windows, many, and such as merge histories or leave rare ones out: the time decides, the bounds hold."""
+    for seed in range(3):
+        problem = noisy(seed, secret)
+        policy = veil.MarkovPolicy.uniform(problem)
+        exact = veil.opacity(problem, policy, "exact", time_limit=100).bits
+        widths = []
+        for limit in (1e-9, 0.02, 0.2, 1.0):
+            found = veil.opacity(problem, policy, "bracket", width=0.0, time_limit=limit)
+            assert found.lower <= exact <= found.upper, (seed, limit, found.reason)
+            widths.append(found.width)
+        assert widths[-1] < widths[0]
 
 
 def test_no_time_at_all_gives_the_trivial_bounds_or_better():
@@ -232,26 +207,6 @@ def test_the_slope_of_either_end_is_that_of_central_differences(kind: str, revea
     assert steep >= 3
 
 
-@pytest.mark.parametrize("reveal", [True, False], ids=["lower", "upper"])
-def test_the_slope_of_either_end_is_right_in_every_coordinate(reveal: bool):
-    steep = 0
-    for case in small_cases(40, "at", work=2_000):
-        if not case.spec.secret.time == case.spec.horizon - 2 == 2:
-            continue
-        theta = np.random.default_rng(1).normal(size=case.policy.probabilities.shape)
-
-        def value(parameters: np.ndarray, case: Case = case) -> float:
-            chain = make_chain(case.problem, type(case.policy).softmax(parameters, case.problem))
-            return end_value(chain, 1, reveal)
-
-        policy = type(case.policy).softmax(theta, case.problem)
-        _, slope = end(make_chain(case.problem, policy), 1, reveal)
-        gradient = softmax_pull_back(policy.table, slope).reshape(theta.shape)
-        np.testing.assert_allclose(gradient, central_differences(value, theta, 1e-5), atol=1e-8)
-        steep += np.abs(gradient).max() > 1e-3
-    assert steep >= 1
-
-
 def test_the_slope_of_a_whole_window_is_the_exact_one():
     for case in small_cases(20):
         chain = chain_of(case)
@@ -270,169 +225,3 @@ def test_a_bracket_comes_with_the_slope_of_its_lower_end(width: float):
         found, slope = bracket_gradient(chain, NO_LIMIT, width=width)
         assert (found.lower, found.upper, found.method) == (plain.lower, plain.upper, "bracket")
         np.testing.assert_array_equal(slope, end(chain, seen[-1].radius, True)[1])
-
-
-def test_the_slope_of_a_pruned_window_keeps_to_the_time_limit(monkeypatch: pytest.MonkeyPatch):
-    limits = []
-
-    class Watched(JointWalk):
-        def run(self, *args, **kwargs):
-            limits.append(self.clock.time_limit)
-            return super().run(*args, **kwargs)
-
-    monkeypatch.setattr(bracket, "JointWalk", Watched)
-    problem = veil.gallery.load("two-rooms")
-    bracket_gradient(make_chain(problem, veil.MarkovPolicy.uniform(problem)), Budget(time_limit=100.0), width=0.0)
-    assert len(limits) > 2
-    assert all(map(math.isfinite, limits))
-
-
-# The course of windows
-
-
-def test_bounds_keep_the_better_of_either_end():
-    first = Bounds(0.25, 0.75, 3, 10, walked=3)
-    better = first.improved(0.5, 0.8, 4, 20)
-    assert (better.lower, better.upper, better.width) == (0.5, 0.75, 0.25)
-    assert (better.radius, better.num_sequences, better.walked, better.merged) == (4, 20, 4, 0.0)
-    merged = better.improved(0.4, 0.7, 8, 30, merged=1e-6)
-    assert (merged.lower, merged.upper, merged.radius, merged.walked, merged.merged) == (0.5, 0.7, 8, 4, 1e-6)
-    pruned = better.improved(0.4, 0.7, 8, 30, pruned_below=1e-6)
-    assert (pruned.walked, pruned.pruned_below) == (8, 1e-6)
-
-
-def test_windows_grow_by_half_of_what_the_pace_asks_for():
-    """Each step halves the width from 1: of the 12 steps to a 4096th, half are taken at a time."""
-    wanted = 1 / 4096 / bracket._WINDOW_SHARE
-    course = bracket._Course(wanted)
-    assert course.steps(2, 1.0) == bracket._STRIDE  # no pace is known
-    assert course.steps(6, 1 / 16) == 4  # 8 steps are left
-    assert course.steps(10, 1 / 256) == 2
-    assert course.steps(12, 1 / 1024) == 1
-    assert course.steps(13, 1 / 2048) == 1  # half of one, rounded up
-    assert course.steps(14, 1 / 4096) == 0
-    slow = bracket._Course(wanted)
-    slow.steps(1, 1.0)
-    assert slow.steps(2, 0.999) == 2 * bracket._STRIDE  # no more than that at once
-    assert slow.steps(2, 0.9) == bracket._STRIDE  # the same window again
-    assert slow.steps(3, 0.9) == bracket._STRIDE  # no narrower
-    whole = bracket._Course(0.0)
-    assert [whole.steps(radius, 0.0) for radius in (1, 2)] == [bracket._STRIDE] * 2  # nothing is narrow enough
-    assert [whole.steps(radius, width) for radius, width in ((3, 0.5), (7, 0.25))] == [bracket._STRIDE] * 2
-
-
-def test_an_outlook_is_the_pace_of_the_last_windows():
-    outlook = bracket._Outlook(1e-3, 20)
-    assert outlook.next_seconds == outlook.seconds(0) == 0
-    outlook.add(0.4, 1.0)
-    assert outlook.next_seconds == 0
-    outlook.add(0.2, 2.0)
-    assert outlook.next_seconds == 4.0
-    assert outlook.seconds(2) == 0
-    outlook.add(0.1, 4.0)
-    assert outlook.next_seconds == 8.0
-    assert outlook.seconds(2) == pytest.approx(4.0 * 2**7)  # seven halvings to a thousandth
-    assert outlook.seconds(18) == pytest.approx(4.0 * 2**2)  # the horizon ends two steps on
-    assert outlook.seconds(20) == 4.0
-    outlook.add(0.1, 1.0)  # quicker than before: no cheaper is expected
-    assert outlook.next_seconds == 1.0
-    assert bracket._Outlook(1.0, 20).seconds(0) == 0
-    done = bracket._Outlook(0.1, 20)
-    for seconds in (1.0, 2.0, 4.0):
-        done.add(0.1, seconds)
-    assert done.seconds(3) == 4.0  # the width is reached
-    endless = bracket._Outlook(0.0, 10**6)
-    for width, seconds in ((0.4, 1.0), (0.4, 1e3), (0.4, 1e6)):
-        endless.add(width, seconds)
-    assert 1e9 < endless.seconds(0) <= 1e12  # no further than any time limit
-    quick = bracket._Outlook(1e-3, 20)
-    quick.add(0.4, 0.001)
-    quick.add(0.2, 0.04)
-    assert quick.next_seconds == pytest.approx(0.04 * 2)  # what took no time tells nothing
-
-
-def test_the_words_of_a_window():
-    assert bracket.window_text(Bounds(0, 1, 3, 5)) == "windows of 3 steps around the secret's time"
-    assert bracket.window_text(Bounds(0, 1, 3, 5, merged=1e-9)).endswith(
-        "time, with histories merged that nearly agree"
-    )
-
-
-@pytest.mark.parametrize(("walked", "radius", "late"), [(5, 5, 0), (5, 2, 1), (2, 0, 1), (5, 0, 2)])
-def test_a_gradient_that_is_late_is_that_of_a_window_three_steps_narrower(
-    walked: int, radius: int, late: int, monkeypatch: pytest.MonkeyPatch
-):
-    chain, asked = chain_of(next(iter(small_cases(1, "last")))), []
-
-    def gradient(_: Chain, **given: Any) -> tuple[float, np.ndarray]:
-        asked.append(given)
-        if len(asked) <= late:
-            raise OutOfTime(Stop.TIME_LIMIT)
-        return 0.0, np.full(2, float(given["radius"]))
-
-    monkeypatch.setattr(bracket, "end_gradient", gradient)
-    best = Bounds(0.1, 0.2, walked, 7, pruned_below=1e-8, walked=walked)
-    if late == 2:
-        with pytest.raises(veil.TooLargeError, match="outgrew its time limit"):
-            bracket.bracket_slope(chain, best, NO_LIMIT)
-        return
-    found, slope = bracket.bracket_slope(chain, best, NO_LIMIT)
-    assert slope.tolist() == [radius, radius]
-    assert ("the gradient is that of" in found.reason) == (radius < walked)
-    assert all(one["prune_below"] == 1e-8 and one["reveal"] for one in asked)
-    assert (found.lower, found.upper, found.num_sequences) == (0.1, 0.2, 7)
-
-
-@pytest.mark.parametrize(("lost", "walks"), [(0.0, 1), (1e-6, 1), (2e-5, 2), (0.1, 2), (0.2, 1)])
-def test_pruning_ends_where_it_is_reached_or_hopeless(lost: float, walks: int):
-    """What is left out counts little below a tenth of the width, and too much above a tenth of a bit."""
-    asked: list[float] = []
-
-    class Pair:
-        def evaluate(self, budget: Budget, below: float, *, spread: bool) -> tuple[float, float, float, int]:
-            asked.append(below)
-            return 0.4, 0.6, lost if len(asked) == 1 else 0.0, 9
-
-    found = list(bracket._pruned(cast(Any, Pair()), NO_LIMIT, Bounds(0.3, 0.7, 2, 5), 3, 1e-4))
-    assert asked == list(bracket._PRUNINGS[:walks])
-    assert (found[0].lower, found[0].upper, found[0].pruned_below) == (0.4, 0.6, bracket._PRUNINGS[0])
-    assert len(found) == 1  # the second is no better
-    assert not list(bracket._pruned(cast(Any, Pair()), NO_LIMIT, Bounds(0.4, 0.6, 2, 5), 3, 1e-4))
-
-
-@pytest.mark.parametrize(("charged", "finer"), [(0.2, (0.8 * 0.6 * 0.2 / 0.2) ** 2), (100.0, 0.05), (0.1, None)])
-def test_clusters_are_finer_where_they_charge_more_than_their_share_of_the_width(
-    charged: float, finer: float | None, monkeypatch: pytest.MonkeyPatch
-):
-    """The bounds are 0.2 bits apart, of which merging may cost 0.6: beyond, by the square of what is too much."""
-    asked: list[float] = []
-
-    class Whole:
-        def is_whole(self, chain: Chain) -> bool:
-            return True
-
-    class Pair:
-        window = Whole()
-
-        def evaluate(self, budget: Budget, *, clusters: Any, spread: bool) -> tuple[float, float, float, int]:
-            asked.append(clusters.threshold)
-            return 0.4, 0.6, charged if len(asked) == 1 else 0.0, 9
-
-    chain = chain_of(next(iter(small_cases(1, "last"))))
-    monkeypatch.setattr(bracket.Stakes, "of", lambda *_: None)
-    monkeypatch.setattr(bracket._Pair, "around", lambda *_: Pair())
-    (found,) = bracket._merged(chain, NO_LIMIT, Bounds(0.0, 1.0, 2, 5), 3, 1e-9)  # the second walk is no better
-    assert (found.lower, found.upper, found.merged) == (0.4, 0.6, bracket._CLUSTER_SHARE)
-    assert asked[1:] == ([] if finer is None else [pytest.approx(bracket._CLUSTER_SHARE * finer * found.width)])
-
-
-def test_an_upper_bound_without_rare_histories_counts_what_they_may_hide():
-    """A window of the whole horizon forgets nothing: what is left out is all that its upper end lacks."""
-    left_out = 0.0
-    for case in small_cases(10, "last", work=1_000):
-        chain = chain_of(case)
-        pair = bracket._Pair.around(chain, chain.hidden.horizon + 1, NO_LIMIT.clock)
-        lower, upper, lost, _ = pair.evaluate(NO_LIMIT, 0.05)
-        assert lower <= total_of(JointWalk(chain)) <= upper
-        left_out += lost
-    assert left_out > 0.1

@@ -6,6 +6,7 @@ import pytest
 import veil
 from tests.formats.storm import stormpy, value
 from tests.problem.test_constraints import make_problem
+from tests.seeds import in_blocks
 
 FORMULAS = ("G !bad", "F (bad & X F good)", "good U bad", "F bad & G (bad -> X !bad)", "G F good", "O bad & !good")
 LABELS = {"bad": ["s2"], "good": ["s1", "s3"]}
@@ -48,7 +49,7 @@ def product_drn(problem: veil.Problem, table: np.ndarray, formula: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-@pytest.mark.parametrize("seed", range(50))
+@in_blocks(12, 48, 12)
 def test_probabilities_of_formulas_against_storm(tmp_path, seed: int):
     formula = FORMULAS[seed % len(FORMULAS)]
     problem = make_problem([veil.Probability(formula, max=1.0, labels=LABELS)], seed, 2 + seed % 4, min_return=None)

@@ -12,6 +12,7 @@ import veil
 from tests.oracle import ModelSpec, Spec, policy_row, read
 from tests.paper_recursion import all_sequences, paper_gradient
 from tests.random_problems import KINDS, floats, random_spec, to_policy, to_problem
+from tests.seeds import in_blocks
 
 # The truncation error of a central difference is about 1e-10 here, its rounding error about 1e-11.
 STEP = 1e-5
@@ -87,7 +88,7 @@ def test_the_paper_recursion_is_the_derivative_of_its_entropy(secret):
 
 @pytest.mark.parametrize("secret", ["last", "initial"])
 @pytest.mark.parametrize("horizon", [0, 1, 2, 4])
-@pytest.mark.parametrize("seed", range(12))
+@in_blocks(6, 12, 6)
 def test_equals_the_paper_recursion(seed: int, horizon: int, secret: str):
     arrays = random_arrays(100 * horizon + seed)
     inside = "initial" if secret == "initial" else {0, len(arrays["initial"]) // 2}
@@ -259,7 +260,7 @@ def best_values(spec: Spec, model: ModelSpec) -> np.ndarray:
     return values
 
 
-@pytest.mark.parametrize("seed", range(60))
+@in_blocks(30, 120, 30)
 def test_infinite_return(seed: int):
     rng = random.Random(seed)
     spec = forever(random_spec(rng, work=2_000))
@@ -290,7 +291,7 @@ def assert_finite(problem: veil.Problem, theta: np.ndarray) -> tuple[veil.Opacit
     return value, gradient
 
 
-@pytest.mark.parametrize("seed", range(60))
+@in_blocks(30, 120, 30)
 def test_deterministic_policies(seed: int):
     """θ of -inf keeps an action at zero: its own slope is zero, and nothing becomes NaN on the way."""
     rng = random.Random(seed)
@@ -309,7 +310,7 @@ def test_deterministic_policies(seed: int):
     assert not gradient.any()  # a softmax row with one entry left has nowhere to move to
 
 
-@pytest.mark.parametrize("seed", range(60))
+@in_blocks(30, 120, 30)
 def test_policies_with_some_zeros(seed: int):
     """Zeros that stay zero contribute nothing; the other coordinates agree with central differences."""
     rng = random.Random(1_000 + seed)

@@ -1,18 +1,15 @@
 """history policies measured: the same numbers as plain enumeration and as the game, and files that open again."""
 
-import importlib
 import random
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 import veil
 from tests.game.plain_game import play_history
 from tests.policy.test_history import play
 from tests.random_problems import random_spec, to_policy, to_problem
-from veil.common.clock import Clock
+from tests.seeds import in_blocks
 from veil.engine.chain import make_chain
 from veil.engine.hidden import build, event_name
 from veil.engine.moves import situations
@@ -36,7 +33,7 @@ def case(seed: int):
     return spec, problem, result, result.policy(problem)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@in_blocks(20, 60, 20)
 def test_opacity_and_return_are_those_of_plain_enumeration(seed):
     _, problem, result, policy = case(seed)
     bits, gained = play_history(problem, policy)
@@ -50,7 +47,7 @@ def test_opacity_and_return_are_those_of_plain_enumeration(seed):
     assert found.bits <= result.upper + 1e-9
 
 
-@pytest.mark.parametrize("seed", range(40))
+@in_blocks(12, 40, 14)
 def test_a_bracket_holds_the_exact_value(seed):
     _, problem, _, policy = case(seed)
     exact = veil.opacity(problem, policy, method="exact")
@@ -59,18 +56,7 @@ def test_a_bracket_holds_the_exact_value(seed):
     assert found.prior_bits == pytest.approx(exact.prior_bits, abs=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_few_histories_kept_apart_still_give_bounds(seed, monkeypatch):
-    module = importlib.import_module("veil.measure.merged")
-    monkeypatch.setattr(module, "_FIRST_MOST", 2)
-    monkeypatch.setattr(module, "_LARGEST_MOST", 2)
-    _, problem, _, policy = case(seed)
-    exact = veil.opacity(problem, policy, method="exact").bits
-    found = veil.opacity(problem, policy, method="bracket")
-    assert found.lower - 1e-9 <= exact <= found.upper + 1e-9
-
-
-@pytest.mark.parametrize("seed", range(40))
+@in_blocks(12, 40, 14)
 def test_the_chain_of_situations_agrees(seed):
     """Every measure that works on chains works on the product: the table, the filter, an exact walk, the sample."""
     _, problem, _, policy = case(seed)
@@ -92,7 +78,7 @@ def test_the_chain_of_situations_agrees(seed):
     assert abs(sampled.bits - exact) <= 6 * sampled.std_error + 1e-6
 
 
-@pytest.mark.parametrize("seed", range(8))
+@in_blocks(4, 8, 4)
 def test_an_attack_on_a_policy_on_the_history(seed):
     _, problem, _, policy = case(seed)
     found = veil.attack(problem, policy, 400, seed=seed, traces=2)
@@ -101,7 +87,7 @@ def test_an_attack_on_a_policy_on_the_history(seed):
     assert found.opacity.bits == pytest.approx(veil.opacity(problem, policy).bits, abs=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@in_blocks(15, 30, 15)
 def test_a_policy_of_a_table_plays_alike_on_a_graph(seed):
     """A timed policy written as a policy on the observer's blind graph: another way to the same numbers."""
     rng = random.Random(seed)
@@ -119,7 +105,7 @@ def test_a_policy_of_a_table_plays_alike_on_a_graph(seed):
     assert veil.expected_return(problem, policy) == pytest.approx(veil.expected_return(problem, timed), abs=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@in_blocks(6, 12, 6)
 def test_a_policy_that_was_told_is_measured(seed):
     rng = random.Random(seed)
     while True:
@@ -172,17 +158,6 @@ def test_over_an_infinite_horizon_it_plays_on_optimally():
     assert veil.expected_return(forever, result.policy(forever)) == pytest.approx(result.expected_return, abs=1e-10)
 
 
-def test_histories_by_each_event_have_a_mass():
-    """Two histories, three situations after them, the last two of one event; a product that is rounded to 0 is left out."""
-    module = importlib.import_module("veil.measure.history")
-    messages = sp.csr_array(np.array([[0.5, 1e-200], [0.25, 0.25]]))
-    matrix = sp.csr_array(np.array([[0.5, 0.5, 0.0], [0.0, 0.5, 1e-200]]))
-    followed = SimpleNamespace(layers=[None, SimpleNamespace(event=np.array([0, 2, 2]))], num_events=3)
-    row, column, mass = module._extended(followed, messages, matrix, 0)
-    entries = dict(zip(zip(row.tolist(), column.tolist(), strict=True), mass.tolist(), strict=True))
-    assert entries == {(0, 0): 0.25, (2, 1): 0.25, (3, 0): 0.125, (5, 1): 0.25, (5, 2): pytest.approx(2.5e-201)}
-
-
 def test_histories_of_no_decisions_are_the_first_events():
     problem = veil.gallery.load("paper-initial-state", horizon=0).replace(min_return=None)
     policy = solve_game(problem).policy(problem)
@@ -191,16 +166,3 @@ def test_histories_of_no_decisions_are_the_first_events():
     assert found.num_sequences == exact.num_sequences == int(build(problem).root.any(axis=0).sum())
     assert found.lower == pytest.approx(exact.bits, abs=1e-12)
     assert found.upper == pytest.approx(exact.bits, abs=1e-12)
-
-
-def test_without_time_nothing_is_merged_and_the_prior_bounds_it():
-    _, problem, _, policy = case(0)
-    budget = Budget()
-    object.__setattr__(budget, "clock", Clock(0.0))
-    followed = make_chain(problem, policy).followed
-    assert followed is not None
-    found = importlib.import_module("veil.measure.history").history_bracket(followed, budget, 0.0)
-    prior = veil.opacity(problem, policy, "exact").prior_bits
-    assert (found.lower, found.num_sequences) == (0.0, 0)
-    assert (found.upper, found.prior_bits) == (pytest.approx(prior, abs=1e-12), pytest.approx(prior, abs=1e-12))
-    assert prior > 0.1

@@ -1,5 +1,6 @@
 """The loss of an observer who may be wrong: equal to H where it is right, never below it, and exact gradients."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -8,9 +9,10 @@ import pytest
 import veil
 from tests.problem.test_masks import distributions
 from tests.problem.test_together import random_case
+from tests.seeds import in_blocks
 from veil.formats.scenario.load import load, read_scenario
 from veil.formats.scenario.toml import to_toml
-from veil.measure.loss import loss_bits
+from veil.measure.loss import Rule, loss_bits, sampled_loss
 from veil.planning.loss_values import LossSecrecy
 from veil.planning.policy_class import make_space
 from veil.problem.fingerprint import fingerprint
@@ -34,7 +36,7 @@ def beliefs(problem: veil.Problem, other: veil.Policy, seed: int) -> list[veil.B
     ]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@in_blocks(8, 8, 8)
 def test_the_loss_is_never_below_what_is_hidden(seed: int) -> None:
     """With the right assumptions it is `H(Z|Y)`; with others, and with doubt, at least that, as brute force says."""
     problem = random_case(seed, sees_actions=seed % 2 == 1)[0]
@@ -143,3 +145,36 @@ def test_files(tmp_path: Any) -> None:
         (tmp_path / "it.toml").write_text(text.replace("believed.safetensors", wrong))
         with pytest.raises(veil.VeilError, match=words):
             load(tmp_path / "it.toml")
+
+
+def test_doubt_spreads_a_share_over_all_values():
+    """`(1 − ε) q + ε / Z`."""
+    problem = random_case(2)[0]
+    acting, other = policies(2)
+    events = veil.measures.joint_table(problem, acting).events
+    certain = np.exp2(-Rule(problem, veil.Belief(other)).costs_bits(events))
+    doubting = np.exp2(-Rule(problem, veil.Belief(other, doubt=0.2)).costs_bits(events))
+    size = certain.shape[1]
+    np.testing.assert_allclose(doubting, 0.8 * certain + 0.2 / size, atol=1e-12)
+
+
+@in_blocks(4, 4, 4)
+def test_a_sampled_loss_is_right_within_its_error(seed: int):
+    problem = random_case(seed)[0]
+    acting, other = policies(seed)
+    for belief in beliefs(problem, other, seed):
+        mean, error = sampled_loss(problem, acting, belief, sequences=1500, seed=seed)
+        assert abs(mean - loss_bits(problem, acting, belief)) <= 5 * error + 1e-9
+        assert 0 <= error < 0.1
+
+
+def test_a_sampled_loss_is_infinite_where_the_truth_is_ruled_out():
+    """The observer assumes that the second state is never reached, which it is."""
+    model = veil.Model(np.full((2, 1, 2), 0.5), np.zeros((2, 1)), 0)
+    problem = veil.Problem(model, veil.Observer(np.eye(2)), veil.LastState([1]), 2)
+    policy = veil.MarkovPolicy.uniform(problem)
+    stays = veil.Model(np.array([[[1.0, 0.0]], [[0.0, 1.0]]]), np.zeros((2, 1)), 0)
+    assert sampled_loss(problem, policy, veil.Belief(policy, stays), sequences=50) == (math.inf, 0.0)
+    assert loss_bits(problem, policy, veil.Belief(policy, stays)) == math.inf
+    mean, _ = sampled_loss(problem, policy, veil.Belief(policy), sequences=50)
+    assert mean == 0.0

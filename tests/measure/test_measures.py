@@ -319,16 +319,3 @@ def test_every_value_of_the_secret_by_name_and_by_number():
     for level in (-0.01, 1.01):
         with pytest.raises(veil.InputError, match=r"expected a probability in \[0, 1\]"):
             table.probability_surer(level)
-
-
-def test_ten_sequences_are_listed_by_default():
-    case = next(case for seed in range(99) if (case := small_case(seed, "last")).problem.horizon > 3)
-    table = veil.measures.joint_table(case.problem, case.policy)
-    assert table.num_sequences > 10
-    assert len(table.revealing()) == 10
-    found = veil.measures.quantities(case.problem, case.policy)
-    assert {len(listed) for listed in found.worst.values()} == {10}
-    plain = table.quantities()
-    assert not any(plain.worst.values())
-    assert (plain.method, plain.num_sequences, table.draws) == ("exact", table.num_sequences, 0)
-    assert {len(listed) for listed in table.quantities(top=3).worst.values()} == {3}

@@ -1,118 +1,47 @@
 """Histories merged by their beliefs: how many are kept apart, and that the bounds hold whatever is merged."""
 
-import importlib
-
 import numpy as np
 import pytest
 
 import veil
 from tests.measure.test_trajectory import random_case
 from tests.paths import entropy, hidden_bits, merged
-from veil.common.clock import Clock, OutOfTime, Stop
+from tests.seeds import in_blocks
 from veil.engine.beliefs import merge_beliefs
 from veil.engine.chain import make_chain
 from veil.engine.event_entropy import show_path
 from veil.engine.kernel import num_columns
 from veil.measure.event_bounds import event_bounds
 from veil.measure.exact import Budget
-from veil.measure.merged import Merged, keep_apart
-from veil.measure.trajectory import path_bits
-
-module = importlib.import_module("veil.measure.merged")
-
-
-@pytest.mark.parametrize(
-    ("width", "same", "late", "kept"),
-    [
-        (0.0, 99, False, [2, 4, 8]),  # as many as may be kept apart
-        (0.125, 99, False, [2, 4]),  # narrow enough
-        (0.0, 4, False, [2, 4]),  # those that were merged are the same
-        (0.0, 99, True, [2]),  # twice as many would take too long
-    ],
-)
-def test_histories_are_kept_apart_until_it_is_enough(
-    width: float, same: int, late: bool, kept: list[int], monkeypatch: pytest.MonkeyPatch
-):
-    """Bounds of 1/most around a half: the better of either end is kept, and the most rows that were met."""
-    monkeypatch.setattr(module, "_FIRST_MOST", 2)
-    monkeypatch.setattr(module, "_LARGEST_MOST", 8)
-    seconds = iter(range(0, 10**6, 1000 if late else 1))
-    budget = Budget(time_limit=2500.0)
-    object.__setattr__(budget, "clock", Clock(2500.0, now=lambda: next(seconds)))
-    asked = []
-
-    def bounds(most: int) -> Merged:
-        asked.append(most)
-        return Merged(0.5 - 0.25 / most, 0.5 + (0.25 if most < same else -0.25) / most, most)
-
-    found = keep_apart(bounds, Merged(0.0, 1.0, 0), budget, width)
-    assert asked == kept
-    last = kept[-1]
-    assert found == Merged(0.5 - 0.25 / last, 0.5 + (0.25 if last < same else -0.25) / last, last)
-    assert found.text.endswith(f"at most {last} kept apart")
-
-
-@pytest.mark.parametrize(("limit", "kept"), [(40.5, [2]), (41.0, [2, 4]), (100.0, [2, 4, 8])])
-def test_twice_as_many_must_fit_three_times_the_time(limit: float, kept: list[int], monkeypatch: pytest.MonkeyPatch):
-    """The clock stands at 5 at first, and each turn takes 9 seconds: after the first, at 14, there must be 27 left."""
-    monkeypatch.setattr(module, "_FIRST_MOST", 2)
-    monkeypatch.setattr(module, "_LARGEST_MOST", 8)
-    now, asked, budget = [0.0], [], Budget(time_limit=limit)
-    object.__setattr__(budget, "clock", Clock(limit, now=lambda: now[0]))
-    now[0] = 5.0
-
-    def bounds(most: int) -> Merged:
-        asked.append(most)
-        now[0] += 9.0
-        return Merged(0.0, 1.0, most)
-
-    keep_apart(bounds, Merged(0.0, 1.0, 0), budget, 0.0)
-    assert asked == kept
-
-
-@pytest.mark.parametrize("error", [OutOfTime(Stop.TIME_LIMIT), veil.TooLargeError("a step does not fit")])
-def test_what_was_known_stays_where_nothing_ends(error: Exception):
-    def bounds(most: int) -> Merged:
-        raise error
-
-    known = Merged(0.25, 1.5, 3)
-    assert keep_apart(bounds, known, Budget(), 0.0) == known
-    assert known.width == 1.25
 
 
 def check_bounds(seed: int, most: int) -> float:
     """The bounds hold what all runs give, for the opacity and for the entropy of the path; their width."""
     problem, group, policy, runs = random_case(seed)
-    found = veil.opacity(problem, policy, "bracket", width=0.0)
-    assert found.method == "bracket"
-    assert found.lower <= hidden_bits(runs, group) <= found.upper
-    assert found.bits == found.lower
     chain = make_chain(problem, policy, paths=True)
-    alone = show_path(chain.hidden, alone=True).chain(chain)
-    law = event_bounds(alone, most, Budget())
+    seen = event_bounds(chain, most, Budget())
+    both = event_bounds(show_path(chain.hidden).chain(chain), most, Budget())
+    lower, upper = both.lower - seen.upper, both.upper - seen.lower
+    assert lower - 1e-12 <= hidden_bits(runs, group) <= upper + 1e-12
+    law = event_bounds(show_path(chain.hidden, alone=True).chain(chain), most, Budget())
     shown = entropy(merged(runs, lambda path, _: path if group is None else tuple(group[list(path)])))
     assert law.lower - 1e-12 <= shown <= law.upper + 1e-12
-    return found.width
+    return upper - lower
 
 
-@pytest.mark.parametrize("block", range(5))
-def test_bounds_of_a_path_hold_what_all_runs_give(block: int, monkeypatch: pytest.MonkeyPatch):
-    """However few histories are kept apart; where all are, the bounds meet."""
-    for seed in range(20 * block, 20 * block + 20):
-        assert check_bounds(seed, 512) < 1e-10
-    monkeypatch.setattr(module, "_FIRST_MOST", 2)
-    monkeypatch.setattr(module, "_LARGEST_MOST", 2)
-    widths = [check_bounds(seed, 2) for seed in range(20 * block, 20 * block + 20)]
-    assert max(widths) > 1e-4
+@in_blocks(60, 1_000)
+def test_bounds_of_a_path_hold_what_all_runs_give(seed: int):
+    """However few histories are kept apart; where all are, the bounds meet, and `opacity` gives them."""
+    assert check_bounds(seed, 2) >= -1e-12
+    assert check_bounds(seed, 512) < 1e-10
+    problem, group, policy, runs = random_case(seed)
+    found = veil.opacity(problem, policy, "bracket", width=0.0)
+    assert (found.method, found.bits) == ("bracket", found.lower)
+    assert found.lower <= hidden_bits(runs, group) <= found.upper < found.lower + 1e-9
 
 
-@pytest.mark.slow
-def test_bounds_of_many_paths(monkeypatch: pytest.MonkeyPatch):
-    """The same for 1,000 problems."""
-    monkeypatch.setattr(module, "_FIRST_MOST", 1)
-    monkeypatch.setattr(module, "_LARGEST_MOST", 4)
-    for seed in range(1000, 2000):
-        check_bounds(seed, 3)
+def test_few_histories_leave_a_gap():
+    assert max(check_bounds(seed, 2) for seed in range(20)) > 1e-4
 
 
 def test_a_path_that_is_not_enumerated():
@@ -127,19 +56,6 @@ def test_a_path_that_is_not_enumerated():
     assert found.method == "bracket"
     assert found.reason.startswith("bracket: the possible sequences are too many to enumerate within the budget; ")
     assert 16.6 < found.lower < 16.6323 < found.upper < 16.7  # 16.63223 … 16.63267 with 8,192 histories
-
-
-def test_bounds_that_do_not_close_stand_beside_a_sample(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(module, "_FIRST_MOST", 8)
-    monkeypatch.setattr(module, "_LARGEST_MOST", 8)
-    problem = veil.gallery.load("paper-false-alarms").replace(secret=veil.Trajectory())
-    policy = veil.MarkovPolicy.uniform(problem)
-    found = veil.opacity(problem, policy, sequences=2000)
-    assert found.method == "sampled"
-    assert found.lower < 16.6323 < found.upper < found.prior_bits
-    assert f"kept as lower and upper, are {found.width:.2g} bits apart" in found.reason
-    near = veil.opacity(problem, policy, sequences=2)  # whose error is larger than the bounds are wide
-    assert (near.method, near.lower, near.upper) == ("bracket", found.lower, found.upper)
 
 
 def test_a_step_that_does_not_fit_the_memory_is_not_taken():
@@ -164,38 +80,6 @@ def test_nothing_is_merged_before_there_is_need():
     assert first <= few.rows < all_.rows
     assert few.lower < all_.lower <= all_.upper < few.upper
     assert all_.width < 1e-12
-
-
-@pytest.mark.parametrize("ahead", [False, True])
-def test_an_expired_clock_leaves_what_is_known(ahead: bool, monkeypatch: pytest.MonkeyPatch):
-    """Where the time is over, and where the next step is forecast to take longer than what is left."""
-    problem = veil.gallery.load("paper-last-state").replace(secret=veil.Trajectory())
-    chain = make_chain(problem, veil.MarkovPolicy.uniform(problem), paths=True)
-    now, budget = [0.0], Budget(time_limit=1.0)
-    object.__setattr__(budget, "clock", Clock(1.0, now=lambda: now[0]))
-    if ahead:
-        monkeypatch.setattr("veil.measure.event_bounds._ENTRY_SECONDS", 1.0)
-    else:
-        now[0] = 2.0
-    with pytest.raises(OutOfTime):
-        event_bounds(chain, 512, budget)
-
-
-def test_the_law_of_a_path_that_is_not_enumerated_is_bounded(monkeypatch: pytest.MonkeyPatch):
-    """Groups of rooms: the path alone does not tell the state."""
-    problem = veil.gallery.load("paper-last-state", horizon=6)
-    halves = {"west": list(range(18)), "east": list(range(18, 36))}
-    problem = problem.replace(secret=veil.Trajectory(halves))
-    chain = make_chain(problem, veil.MarkovPolicy.uniform(problem), paths=True)
-    exact = path_bits(chain, Budget())
-
-    def too_large(*_: object, **__: object) -> None:
-        raise veil.TooLargeError("too large")
-
-    monkeypatch.setattr("veil.measure.trajectory.shown_entropy", too_large)
-    assert exact - 1e-9 <= path_bits(chain, Budget()) <= exact + 1e-3
-    monkeypatch.setattr("veil.measure.trajectory.event_bounds", too_large)
-    assert path_bits(chain, Budget()) == 7.0
 
 
 def test_what_is_merged_first():

@@ -11,7 +11,6 @@ import veil
 from tests.engine.chains import central_differences, small_case
 from tests.oracle import Answer, Event, Spec, evaluate
 from tests.random_problems import KINDS, Case, _emissions, floats
-from veil.measure import exact
 from veil.proof.checked_problem import CheckedProblem
 
 COUNT = 25
@@ -61,13 +60,8 @@ def check(problem: veil.Problem, policy: veil.Policy, answer: Answer) -> None:
     assert veil.expected_return(problem, policy) == pytest.approx(float(answer.expected_return), abs=1e-10)
 
 
-@pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_observer_that_depends_on_time_is_that_of_the_fractions(
-    kind: str, sparse: bool, monkeypatch: pytest.MonkeyPatch
-):
-    if sparse:
-        monkeypatch.setattr(exact, "COUNTED_STATES", 0)
+def test_an_observer_that_depends_on_time_is_that_of_the_fractions(kind: str):
     for seed in range(COUNT):
         case = small_case(f"times {seed}", kind, work=2_000)
         spec, problem = scheduled(case, random.Random(seed))

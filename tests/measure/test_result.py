@@ -27,12 +27,6 @@ def test_a_bracket_shows_both_ends():
         assert part in text
 
 
-def test_an_answer_cannot_be_changed():
-    found = Opacity(bits=0.25, lower=0.25, upper=0.25, prior_bits=1.0, method="exact", num_sequences=7)
-    with pytest.raises(AttributeError):
-        found.bits = 1.0  # type: ignore[misc]
-
-
 def test_what_leaks_below_zero_by_more_than_rounding_is_shown():
     found = Opacity(1 + 1e-9, 0.0, 1.0, prior_bits=1.0, method="sampled", num_sequences=10, std_error=0.5)
     assert found.leakage_bits == pytest.approx(-1e-9)

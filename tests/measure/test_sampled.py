@@ -1,6 +1,5 @@
 """Estimates from samples: no bias, errors that are what they say, a gradient that is right on average, bounded work."""
 
-import itertools
 import math
 import tracemalloc
 from functools import cache
@@ -12,14 +11,12 @@ import pytest
 import veil
 from tests.engine.chains import chain_of, on_sparse_kernel, small_cases
 from tests.random_problems import KINDS
-from veil.common.clock import Clock
-from veil.common.logs import entropy_bits, log2_or_zero
+from veil.common.logs import entropy_bits
 from veil.engine.chain import Chain, make_chain
 from veil.engine.sampling import draw_events
 from veil.engine.sequences import SequencePass
-from veil.measure import sampled
 from veil.measure.exact import Budget, exact_gradient
-from veil.measure.sampled import Tally, late, sampled_gradient, sampled_opacity
+from veil.measure.sampled import Tally, sampled_gradient, sampled_opacity
 
 
 @cache
@@ -121,14 +118,6 @@ def test_an_error_that_is_reached_at_once_asks_for_no_more():
     assert found.num_sequences == 500
 
 
-def test_an_error_out_of_reach_ends_at_the_most_that_is_drawn(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(sampled, "_MOST", 3_000)
-    problem, _, _ = paper()
-    found = veil.opacity(problem, veil.MarkovPolicy.uniform(problem), "sampled", sequences=500, std_error=1e-9)
-    assert 3_000 <= found.num_sequences <= 3_500
-    assert found.std_error > 1e-9
-
-
 def test_a_target_is_not_reached_by_too_small_a_sample():
     problem, _, exact = paper()
     found = [
@@ -143,39 +132,6 @@ def test_as_many_sequences_as_asked_for_are_drawn(count: int):
     _, chain, _ = paper()
     assert sampled_opacity(chain, sequences=count).num_sequences == count
     assert sampled_gradient(chain, sequences=count)[0].num_sequences == count
-
-
-def chunks(chain: Chain, sequences: int, memory_bytes: int) -> list[int]:
-    """The sizes that the sequences are drawn in."""
-    return sampled.chunk_sizes(chain, sequences, memory_bytes)
-
-
-def test_chunks_are_alike_and_none_is_a_single_sequence():
-    _, chain, _ = paper()
-    for memory in (2**20, 2**30):
-        for count in (2, 3, 100, 101, 4_096, 4_097, 8_193, 100_001, *range(190, 220)):
-            sizes = chunks(chain, count, memory)
-            assert sum(sizes) == count
-            assert min(sizes) > 1
-            assert max(sizes) <= sampled._CHUNK + 1
-
-
-def test_chunks_of_two_or_three_leave_none_alone():
-    _, chain, _ = paper()
-    for room in (2, 3):
-        memory = int(8 * 36 * (2 * 10**0.5 + 8)) * room + 8
-        assert all(min(chunks(chain, count, memory)) > 1 for count in range(2, 60))
-
-
-def test_less_memory_draws_other_chunks_of_the_same_law():
-    _, chain, exact = paper()
-    for memory in (2**20, 2**22, 2**30):
-        found, slope = sampled_gradient(chain, sequences=6_000, seed=1, memory_bytes=memory)
-        assert found.num_sequences == 6_000
-        assert abs(found.bits - exact) < 4 * found.std_error
-        assert np.isfinite(slope).all()
-    small, large = (chunks(chain, 6_000, memory) for memory in (2**20, 2**30))
-    assert len(small) > len(large) == 2
 
 
 def test_memory_does_not_grow_with_the_number_of_sequences():
@@ -227,34 +183,6 @@ def test_the_gradient_is_unbiased_for_every_secret(kind: str, timed: bool):
     assert (np.abs(batches.mean(axis=0) - exact) <= 4.5 * error + 1e-10).all()
 
 
-def slope_of(chain: Chain, sequences: int, seed: int, *, baseline: bool) -> np.ndarray:
-    """The estimator of the slope, from its formula, with the leave-one-out baseline or with none."""
-    events = draw_events(chain, sequences, np.random.default_rng(seed))
-    run = SequencePass(chain, events, gradient=True, memory_bytes=2**30)
-    posterior, count = run.result.posterior, run.result.count
-    bits = entropy_bits(posterior)
-    others = (count @ bits - bits) / (sequences - 1) if baseline else np.zeros_like(bits)
-    # The entropy's own slope, then that of `(h - b) log P(y)`, both times P(y).
-    own = -log2_or_zero(posterior) - bits[:, None]
-    slope = (own + (bits - others)[:, None]) * count[:, None] / sequences
-    return run.pull_back(np.where(posterior > 0, slope, 0.0))
-
-
-def test_the_baseline_is_the_mean_of_the_others():
-    _, chain, _ = paper()
-    found = sampled_gradient(chain, sequences=700, seed=9)[1]
-    np.testing.assert_allclose(found, slope_of(chain, 700, 9, baseline=True), rtol=0, atol=1e-12)
-
-
-def test_the_baseline_lowers_the_variance_on_the_paper_s_grid():
-    _, chain, _ = paper()
-    variance = {
-        baseline: np.stack([slope_of(chain, 300, seed, baseline=baseline) for seed in range(200)]).var(axis=0).sum()
-        for baseline in (True, False)
-    }
-    assert variance[True] < 0.9 * variance[False]
-
-
 # Settings
 
 
@@ -280,11 +208,6 @@ def test_settings_that_make_no_sense_are_refused(setting: str, value: Any, says:
         veil.opacity(problem, veil.MarkovPolicy.uniform(problem), "sampled", **{setting: value})
 
 
-def test_the_smallest_settings_are_good():
-    sampled.check_settings(2, 1e-300, 0)
-    sampled.check_settings(None, None, 0)
-
-
 def test_all_that_is_wrong_is_said_at_once():
     problem, _, _ = paper()
     with pytest.raises(veil.InputError) as caught:
@@ -294,14 +217,6 @@ def test_all_that_is_wrong_is_said_at_once():
 
 
 # Sizes and sums
-
-
-def test_the_defaults_are_those_that_the_documents_state():
-    problem = veil.gallery.load("two-rooms")
-    policy = veil.MarkovPolicy.uniform(problem)
-    chain = make_chain(problem, policy)
-    assert sampled_opacity(chain).num_sequences == 2000
-    assert sampled_gradient(chain)[0].num_sequences == 2000
 
 
 def test_sums_of_chunks_are_the_sums_of_all():
@@ -318,73 +233,3 @@ def test_sums_of_chunks_are_the_sums_of_all():
     assert (result.method, result.num_sequences, result.std_error) == ("sampled", 6, whole.std_error)
     alike = Tally.of(np.array([3.0]), np.array([0.1]))
     assert alike.std_error == 0  # rounding may make the variance negative
-
-
-@pytest.mark.parametrize(("count", "target", "enough"), [(200, 0.5, True), (199, 0.5, False), (200, 0.4, False)])
-def test_a_target_is_reached_at_equality_by_no_fewer_than_two_hundred(count: int, target: float, enough: bool):
-    spread = 0.5**2 * (count - 1)  # of one sequence, for a standard error of a half
-    tally = Tally(count, 0.0, spread * count)
-    assert tally.std_error == pytest.approx(0.5)
-    assert tally.is_enough(target + 1e-9) == enough
-    assert tally.is_enough(None)
-
-
-def test_ten_million_sequences_are_enough_for_any_target():
-    assert Tally(10_000_000, 0.0, 1e12).is_enough(1e-9)
-    assert not Tally(9_999_999, 0.0, 1e12).is_enough(1e-9)
-
-
-def test_two_sequences_are_an_estimate_and_one_is_not():
-    assert late(Tally(2), "9", "") == "2 sequences instead of 9: the time limit allowed no more"
-    assert (
-        late(Tally(2000), "9,000", "sampled")
-        == "sampled; 2,000 sequences instead of 9,000: the time limit allowed no more"
-    )
-    with pytest.raises(veil.TooLargeError, match="before the first sequences were evaluated"):
-        late(Tally(1), "9", "")
-
-
-def test_chunks_by_the_memory_that_messages_take():
-    """Every message of each step, or where fewer than 128 sequences fit, checkpoints of twice the root of the steps."""
-    _, chain, _ = paper()
-    states, horizon = chain.hidden.num_states, chain.hidden.horizon
-    each, fewer = 8 * states * (horizon + 8), int(8 * states * (2 * horizon**0.5 + 8))
-    assert chunks(chain, 1000, 500 * each) == [500, 500]
-    assert chunks(chain, 1000, 500 * each - 1) == [334, 333, 333]
-    assert len(chunks(chain, 1000, 128 * each)) == 8
-    assert len(chunks(chain, 1000, 128 * each - 1)) == -(-1000 // ((128 * each - 1) // fewer))
-    assert chunks(chain, 7, 1) == [3, 2, 2]
-    assert chunks(chain, 2 * sampled._CHUNK, 2**40) == [sampled._CHUNK] * 2
-
-
-def test_chunks_are_smaller_where_the_time_is_short():
-    _, chain, _ = paper()
-    for gradient in (False, True):
-        each = sampled.sequence_seconds(chain, gradient=gradient)
-        enough, short = Clock(2000 * each * 2.01, now=lambda: 0.0), Clock(2000 * each, now=lambda: 0.0)
-        assert sampled.timely_sizes(chain, 2000, 2**30, enough, gradient=gradient) == [2000]
-        assert sampled.timely_sizes(chain, 2000, 2**30, short, gradient=gradient) == [100] * 20
-        none = Clock(each, now=lambda: 0.0)
-        assert sampled.timely_sizes(chain, 2000, 2**30, none, gradient=gradient) == [2] * 1000
-
-
-def test_the_forecast_of_a_sequence_grows_with_steps_channels_and_transitions():
-    _, chain, _ = paper()
-    horizon = chain.hidden.horizon
-    sparse = on_sparse_kernel(chain)
-    entries = sparse.hidden.kernel.num_entries
-    for gradient in (False, True):
-        dense_rate, sparse_rate = sampled._DENSE_RATES[gradient], sampled._SPARSE_RATES[gradient]
-        expected = pytest.approx(dense_rate * horizon * chain.hidden.kernel.num_entries)
-        assert sampled.sequence_seconds(chain, gradient=gradient) == expected
-        assert sampled.sequence_seconds(sparse, gradient=gradient) == pytest.approx(sparse_rate * horizon * entries)
-
-
-def test_each_chunk_has_its_own_random_numbers():
-    found = list(itertools.islice(sampled.chunks_of([3, 2], 5, 7, 2**20), 4))
-    assert [one.size for one in found] == [3, 2, 3, 3]
-    assert [one.stream for one in found] == [(7, 0), (7, 1), (7, 2), (7, 3)]
-    assert {(one.pad_to, one.of, one.memory_bytes) for one in found} == {(3, 5, 2**20)}
-    first, second = (one.generator().random(4) for one in found[:2])
-    np.testing.assert_array_equal(first, np.random.default_rng(7).random(4))
-    np.testing.assert_array_equal(second, np.random.default_rng([7, 1]).random(4))

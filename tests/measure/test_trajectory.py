@@ -1,9 +1,6 @@
 """Whole paths as secrets: values against all runs one by one, gradients by differences, samples, memories, and refusals."""
 
 import itertools
-import math
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,12 +8,7 @@ import scipy.sparse as sp
 
 import veil
 from tests.paths import all_runs, entropy, hidden_bits, merged, sum_over_times
-from veil.common.clock import Clock, OutOfTime, Stop
-from veil.engine.chain import make_chain
-from veil.measure import trajectory
-from veil.measure.exact import Budget
-from veil.measure.sampled import Chunk, Tally
-from veil.measure.trajectory import sampled_path
+from tests.seeds import in_blocks
 from veil.problem.fingerprint import fingerprint
 
 
@@ -87,7 +79,7 @@ def test_all_runs_of_many_problems(block: int) -> None:
         check_against_all_runs(seed)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@in_blocks(20, 40, 20)
 def test_gradient(seed: int) -> None:
     """The gradient in a random direction, by central differences."""
     problem, _ = random_problem(seed)
@@ -289,16 +281,6 @@ def test_too_large_to_enumerate() -> None:
         veil.solve(problem, evaluation="exact")
 
 
-def test_histories_of_a_path_are_not_merged() -> None:
-    problem = veil.gallery.load("two-rooms").replace(secret=veil.Trajectory())
-    policy = veil.MarkovPolicy.uniform(problem)
-    exact = veil.opacity(problem, policy, "exact", merge_tolerance=0.0)
-    assert exact.lower == exact.bits == exact.upper <= exact.prior_bits
-    assert exact.reason == "entropy of path and observations less that of the observations, over all possible sequences"
-    with pytest.raises(veil.InputError, match="histories of a whole path cannot be merged"):
-        veil.opacity(problem, policy, "exact", merge_tolerance=1e-9)
-
-
 def test_files(tmp_path) -> None:
     """A problem with groups is written and read to the same numbers."""
     problem = veil.gallery.load("night-round").replace(
@@ -309,55 +291,3 @@ def test_files(tmp_path) -> None:
     assert fingerprint(again) == fingerprint(problem)
     policy = veil.MarkovPolicy.uniform(problem)
     assert veil.opacity(again, policy).bits == veil.opacity(problem, policy).bits
-
-
-@pytest.mark.parametrize("gradient", [True, False])
-def test_a_sample_of_a_path_that_is_cut_short_is_weighted_by_its_number(
-    monkeypatch: pytest.MonkeyPatch, gradient: bool
-) -> None:
-    """Each chunk brings its share of a gradient of ones: what two of three bring is still a gradient of ones."""
-    problem = veil.gallery.load("two-rooms").replace(secret=veil.Trajectory(), horizon=2)
-    chain = make_chain(problem, veil.MarkovPolicy.uniform(problem), paths=True)
-    seen: list[int] = []
-
-    def chunk_of_pairs(pairs: Any, chunk: Chunk, clock: Clock) -> Any:
-        seen.append(chunk.size)
-        if len(seen) == 3:
-            raise OutOfTime(Stop.TIME_LIMIT)
-        part = np.full(chain.table.shape, chunk.size / chunk.of) if gradient else None
-        return Tally.of(np.ones(chunk.size), np.full(chunk.size, 0.5)), part
-
-    monkeypatch.setattr(trajectory, "_chunk_of_pairs", chunk_of_pairs)
-    found, slope = sampled_path(chain, Budget(), sequences=10_000, seed=0, gradient=gradient)
-    assert found.num_sequences == seen[0] + seen[1] < 10_000
-    assert found.reason == f"{found.num_sequences:,} sequences instead of 10,000: the time limit allowed no more"
-    if gradient:
-        assert slope is not None
-        np.testing.assert_allclose(slope, 1.0)
-    else:
-        assert slope is None
-    seen.clear()
-    targeted, _ = sampled_path(chain, Budget(), sequences=2, std_error=1e-9, seed=0, gradient=False, reason="asked")
-    assert "instead of a standard error of 1e-09" in targeted.reason
-    assert targeted.reason.startswith("asked; ")
-
-
-def test_each_pair_of_a_chunk_is_compared_with_the_mean_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`−log2 P(r|y)` of 1, 2 and 4 bits, the second pair drawn twice: weights of bits less the mean of the other three."""
-    found = [math.log(2) * one for one in (-1.0, -2.0, -4.0)]
-    kept: list[np.ndarray] = []
-
-    def passed(chain: Any, events: Any, *, gradient: bool, **_: Any) -> Any:
-        logs, index = (np.array(found), np.array([0, 1, 1, 2])) if gradient else (np.zeros(1), np.zeros(4, dtype=int))
-        result = SimpleNamespace(log_likelihood=logs, index=index, count=np.ones(3))
-        return SimpleNamespace(result=result, pull_back=lambda weight: kept.append(weight) or "slope")
-
-    monkeypatch.setattr(trajectory, "draw_events", lambda *_: None)
-    monkeypatch.setattr(trajectory, "sequence_pass", passed)
-    pairs: Any = SimpleNamespace(
-        gradient=True, chain=None, path_chain=None, shown=SimpleNamespace(before=lambda events: None)
-    )
-    tally, slope = trajectory._chunk_of_pairs(pairs, Chunk(4, (0, 0), 2**20, 4, 10), Clock())
-    assert (tally.count, tally.mean, slope) == (4, pytest.approx(2.25), "slope")
-    expected = [1 - 8 / 3, 2 * (2 - 7 / 3), 4 - 5 / 3]
-    np.testing.assert_allclose(kept[0][:, 0], np.array(expected) / 10)

@@ -249,7 +249,8 @@ class Tally:
 def timely_sizes(chain: Chain, sequences: int, memory_bytes: int, clock: Clock, *, gradient: bool) -> list[int]:
     """`chunk_sizes`; smaller ones where all sequences are forecast to take most of the time, so that some get done."""
     each = sequence_seconds(chain, gradient=gradient)
-    most = _CHUNK if sequences * each <= clock.left / 2 else max(2, int(clock.left / each / _TIMELY_CHUNKS))
+    enough = sequences * each <= clock.left / 2
+    most = _CHUNK if enough else max(2, min(_CHUNK, int(clock.left / each / _TIMELY_CHUNKS)))
     return chunk_sizes(chain, sequences, memory_bytes, most)
 
 
