@@ -51,7 +51,9 @@ def paying(largest: float) -> veil.Problem:
 
 
 @pytest.mark.parametrize("largest", [1e160, 1e270])
-@pytest.mark.parametrize("options", [{}, {"evaluation": "sampled"}, {"method": "primal-dual"}, {"method": "game"}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"evaluation": "sampled"}, {"method": "primal-dual"}, {"method": "game"}], ids=str
+)
 def test_huge_rewards_give_an_answer_or_a_clear_error(largest: float, options: dict[str, Any]):
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -1,15 +1,22 @@
 """`veil.design_sensors`: which sensors to mute, or to place, so that the best of all policies hides most, or least."""
 
+import contextlib
 import itertools
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
+
+import numpy as np
 
 from ..common.checks import Defects, as_tuple, is_number
 from ..common.clock import Clock
+from ..common.errors import InfeasibleError
 from ..common.rounding import lower_text, upper_text
 from ..common.suggest import suggestion
 from ..common.values import Value
+from ..engine.feasibility import check_constraints
+from ..measure.pairs import pair_values
 from ..problem.observer import Observer
 from ..problem.problem import Problem
 from .game_method import search_game
@@ -18,6 +25,8 @@ from .solution import Solution
 DesignGoal = Literal["opaque", "transparent"]
 _MOST_SETS = 64  # designs up to which all are evaluated
 _DIGITS = 9  # after the point, to which bounds of two designs are compared: beyond, they differ by rounding
+_NEGATIVE_BITS = -1e-6  # an upper bound on bits below this one proves that no policy meets the constraints
+_PAIR_SECONDS = 5.0  # at least, to measure what a policy hides in pairs that have bounds
 _MOST_EXAMINED = 2**16  # sets of sensors looked through for those that cannot be extended within the budget
 
 
@@ -36,8 +45,9 @@ class SensorDesign(Value):
 
     **Attributes:** `muted` and `kept` sensors; `cost` of what was chosen; `goal`; `lower_bits`, `upper_bits`: bounds of what
     the best of all policies hides under it; `bound_bits`: the proven bound over all designs within the budget, an upper one
-    for `"opaque"` and a lower one for `"transparent"`; `exhaustive`: whether all designs were evaluated; `solution`: the
-    best policy under the design; `tried`: every design that was evaluated.
+    for `"opaque"` and a lower one for `"transparent"`; `exhaustive`: whether all designs were evaluated; `decided`: whether
+    the bounds prove that no other design is better by more than the games' gaps; `solution`: the best policy under the
+    design; `tried`: every design that was evaluated and leaves a policy.
     """
 
     muted: tuple[str, ...]
@@ -48,6 +58,7 @@ class SensorDesign(Value):
     upper_bits: float
     bound_bits: float
     exhaustive: bool
+    decided: bool
     solution: Solution
     tried: tuple[TriedDesign, ...]
 
@@ -57,8 +68,15 @@ class SensorDesign(Value):
         bound = upper_text(self.bound_bits, 6) if opaque else lower_text(self.bound_bits, 6)
         words = "at most" if opaque else "at least"
         how = "all designs evaluated" if self.exhaustive else "found by a greedy search"
+        other = "more" if opaque else "less"
+        doubt = f"undecided: the best policy may hide {other} under another design; raise time_limit to decide"
+        if not self.solution.feasible:
+            doubt = (
+                "undecided: no policy is known that meets the constraints under this design; raise time_limit to decide"
+            )
         return "\n".join(
             [
+                *([] if self.decided else [doubt]),
                 f"muted   {', '.join(self.muted) or 'none'}",
                 f"kept    {', '.join(self.kept) or 'none'}",
                 f"cost    {self.cost:g}",
@@ -83,7 +101,8 @@ def design_sensors(
     For every fixed policy muting a sensor never lowers `H(Z|Y)`, so neither does it for the best of all policies: only designs
     that the budget does not allow to extend are compared, each between the bounds of the game. Where there are more than
     64 of them, sensors are chosen one after the other, each time the best next one, and the bound over all designs is that
-    of muting (or placing) all sensors.
+    of muting (or placing) all sensors. Designs under which no policy meets the constraints are left out. Where the bounds do
+    not tell which design is best, for example after a short `time_limit`, `decided` is False and the summary says so.
 
     **Arguments:**
 
@@ -95,9 +114,11 @@ def design_sensors(
 
     Cost: one game for each design that is compared.
 
-    **Raises:** `InputError`; `InfeasibleError` where no policy meets the constraints; `TooLargeError` where a game is.
+    **Raises:** `InputError`, also where the order in which two sensors are muted matters; `InfeasibleError` if no policy meets
+    the constraints under any design; `TooLargeError` where a game is.
     """
     chosen = _checked(problem, budget, costs, goal, sensors, gap)
+    check_constraints(problem)
     names, price = tuple(chosen), chosen
     search = _Search(problem, names, goal, gap, Clock(time_limit))
     candidates = _maximal(names, price, budget)
@@ -112,24 +133,37 @@ class _Search:
     def __init__(self, problem: Problem, names: tuple[str, ...], goal: DesignGoal, gap: float, clock: Clock):
         self.problem, self.names, self.gap, self.clock = problem, names, gap, clock
         self.goal: DesignGoal = goal
-        self._found: dict[tuple[str, ...], Solution] = {}
+        self._found: dict[tuple[str, ...], Solution | None] = {}  # by what is muted; None where no policy is feasible
 
     def best(self, candidates: list[tuple[str, ...]], price: Mapping[str, float]) -> SensorDesign:
-        """The best of all candidates."""
-        for number, one in enumerate(candidates):
-            self.value(one, len(candidates) - number)
-        tried = [self._bounds(one) for one in candidates]
+        """The best of all candidates; with sensors to place, of smaller sets where a candidate leaves no policy."""
+        waiting, possible = list(candidates), list[tuple[str, ...]]()
+        tried, exhaustive = set(waiting), True
+        while waiting:
+            choice = waiting.pop(0)
+            self.value(choice, 1 + len(waiting))
+            if not self._is_impossible(choice):
+                possible.append(choice)
+            elif self.goal == "transparent":
+                smaller = [tuple(one for one in choice if one != name) for name in choice]
+                new = [one for one in smaller if one not in tried]
+                exhaustive = exhaustive and len(tried) + len(new) <= _MOST_SETS
+                waiting += new if exhaustive else []
+                tried |= set(new if exhaustive else [])
+        if not possible:
+            raise _no_policy()
         sign = 1 if self.goal == "opaque" else -1
-        chosen = max(candidates, key=self._merit)
-        bound = sign * max(sign * (upper if sign > 0 else lower) for lower, upper in tried)
-        return self._design(chosen, price, bound, exhaustive=True)
+        chosen = max(possible, key=self._merit)
+        bound = sign * max(sign * self._outer(one) for one in possible)
+        others = [sign * self._outer(one) for one in possible if one != chosen]
+        return self._design(chosen, price, bound, max(others, default=-math.inf), exhaustive=exhaustive)
 
     def greedy(self, price: Mapping[str, float], budget: float) -> SensorDesign:
         """The best next sensor again and again, while the budget allows one."""
         chosen: tuple[str, ...] = ()
         left = (len(self.names) * (len(self.names) + 1)) // 2 + 1
-        everything = self.value(self.names, left)
-        bound = everything.upper_bits if self.goal == "opaque" else everything.opacity.lower
+        self.value(self.names, left)
+        bound = self._outer(self.names)
         while True:
             spent = sum(price[name] for name in chosen)
             options = [
@@ -137,25 +171,50 @@ class _Search:
                 for name in self.names
                 if name not in chosen and spent + price[name] <= budget
             ]
-            if not options:
-                break
             for one in options:
                 left -= 1
                 self.value(one, max(1, left))
+            options = [one for one in options if self.goal == "opaque" or not self._is_impossible(one)]
+            if not options:
+                break
             chosen = max(options, key=self._merit)
         self.value(chosen, 1)
-        return self._design(chosen, price, bound, exhaustive=False)
+        if self._is_impossible(chosen):
+            raise _no_policy()
+        return self._design(chosen, price, bound, bound if self.goal == "opaque" else -bound, exhaustive=False)
 
-    def value(self, choice: tuple[str, ...], left: int) -> Solution:
-        """The game of a choice, with its share of the time where so many are left."""
+    def value(self, choice: tuple[str, ...], left: int) -> None:
+        """Play the game of a choice, with its share of the time where so many are left."""
         muted = self._muted(choice)
-        if muted not in self._found:
-            observer: Observer = self.problem.observer
-            for name in muted:
-                observer = observer.without_sensor(name)
-            limit = None if self.clock.left == float("inf") else self.clock.left / left
-            self._found[muted] = search_game(self.problem.replace(observer=observer), gap=self.gap, time_limit=limit)
-        return self._found[muted]
+        if muted in self._found:
+            return
+        observer: Observer = self.problem.observer
+        for name in muted:
+            observer = observer.without_sensor(name)
+        problem = self.problem.replace(observer=observer)
+        limit = None if self.clock.left == float("inf") else self.clock.left / left
+        self._found[muted] = None
+        with contextlib.suppress(InfeasibleError):
+            found = search_game(problem, gap=self.gap, time_limit=limit)
+            if found.upper_bits >= _NEGATIVE_BITS:
+                self._found[muted] = self._with_pairs(problem, found, limit)
+
+    def _with_pairs(self, problem: Problem, found: Solution, limit: float | None) -> Solution:
+        """The answer of a game; not feasible where it misses a bound on a pair."""
+        if any(one.bounds for one in problem.pairs):
+            seconds = None if limit is None else max(limit, _PAIR_SECONDS)
+            pairs = pair_values(problem, found.policy, time_limit=seconds)
+            return replace(found, pairs=pairs, feasible=found.feasible and all(one.met for one in pairs))
+        return found
+
+    def _is_impossible(self, choice: tuple[str, ...]) -> bool:
+        """Whether it is proven that no policy meets the constraints."""
+        return self._found[self._muted(choice)] is None
+
+    def _outer(self, choice: tuple[str, ...]) -> float:
+        """The bound that no policy passes in favour of the goal: the upper one to hide, the lower one to reveal."""
+        lower, upper = self._bounds(choice)
+        return upper if self.goal == "opaque" else lower
 
     def _merit(self, choice: tuple[str, ...]) -> tuple[float, float]:
         """What is maximised: what the best policy hides at least, or minus what it hides at most; then the other bound."""
@@ -164,7 +223,12 @@ class _Search:
 
     def _bounds(self, choice: tuple[str, ...]) -> tuple[float, float]:
         found = self._found[self._muted(choice)]
-        return found.opacity.lower, found.upper_bits
+        return (0.0, -math.inf) if found is None else self._bounds_of(found)
+
+    @staticmethod
+    def _bounds_of(found: Solution) -> tuple[float, float]:
+        """Of what the best policy hides; without a policy that is known to be feasible, 0 at least."""
+        return found.opacity.lower if found.feasible else 0.0, found.upper_bits
 
     def _muted(self, choice: tuple[str, ...]) -> tuple[str, ...]:
         return choice if self.goal == "opaque" else self._ordered(set(self.names) - set(choice))
@@ -173,10 +237,14 @@ class _Search:
         return tuple(name for name in self.names if name in names)
 
     def _design(
-        self, chosen: tuple[str, ...], price: Mapping[str, float], bound: float, *, exhaustive: bool
+        self, chosen: tuple[str, ...], price: Mapping[str, float], bound: float, rival: float, *, exhaustive: bool
     ) -> SensorDesign:
+        """The answer; `rival`: what another design may reach, times −1 where less is better."""
         lower, upper = self._bounds(chosen)
         muted = self._muted(chosen)
+        solution = self._found[muted]
+        assert solution is not None
+        reached = lower if self.goal == "opaque" else -upper
         return SensorDesign(
             muted=muted,
             kept=tuple(name for name in self.problem.observer.sensors if name not in muted),
@@ -186,9 +254,15 @@ class _Search:
             upper_bits=upper,
             bound_bits=bound,
             exhaustive=exhaustive,
-            solution=self._found[muted],
-            tried=tuple(TriedDesign(one, two.opacity.lower, two.upper_bits) for one, two in self._found.items()),
+            decided=solution.feasible and rival <= reached + 2 * self.gap,
+            solution=solution,
+            tried=tuple(TriedDesign(one, *self._bounds_of(two)) for one, two in self._found.items() if two is not None),
         )
+
+
+def _no_policy() -> InfeasibleError:
+    words = "no policy meets the constraints under any design within the budget"
+    return InfeasibleError(f"design_sensors: {words}: relax a bound of a pair, or change the budget")
 
 
 def _maximal(names: tuple[str, ...], price: Mapping[str, float], budget: float) -> list[tuple[str, ...]] | None:
@@ -203,6 +277,20 @@ def _maximal(names: tuple[str, ...], price: Mapping[str, float], budget: float) 
             if cost <= budget and not any(cost + more <= budget for more in rest):
                 found.append(one)
     return found
+
+
+def _out_of_order(observer: Observer, names: Sequence[str]) -> list[str]:
+    """The pairs of sensors for which it matters which of them is muted first, in words."""
+    shown = {name: np.arange(observer.num_observations) for name in names}
+    for name, column in shown.items():
+        for reading, instead in observer.sensors[name].items():
+            column[reading] = instead
+    return [
+        f"muting {one!r} and then {other!r} differs from the other order, expected the same: a reading without a sensor has to"
+        " keep the reports of all others"
+        for one, other in itertools.combinations(names, 2)
+        if np.any(shown[one][shown[other]] != shown[other][shown[one]])
+    ]
 
 
 def _checked(
@@ -220,6 +308,7 @@ def _checked(
     for name in names:
         if name not in known:
             defects.add(f"unknown sensor {name!r}: {suggestion(str(name), known)}")
+    defects.add_each(_out_of_order(problem.observer, [name for name in names if name in known]), str)
     if not (is_number(budget) and budget >= 0):  # pyright: ignore[reportOperatorIssue]
         defects.add(f"budget is {budget!r}, expected a number, 0 or more")
     if not (is_number(gap) and gap > 0):  # pyright: ignore[reportOperatorIssue]
