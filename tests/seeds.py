@@ -2,7 +2,8 @@
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -25,6 +26,36 @@ def blocks(quick: int, total: int, size: int = 20) -> list[Any]:
     ]
 
 
+def looped(names: str | tuple[str, ...], values: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """As `pytest.mark.parametrize`, but all values are one case; a failure says which of them it was."""
+    listed = (names,) if isinstance(names, str) else names
+
+    def decorate(test: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(test)
+        def run(**others: Any) -> None:
+            for value in values:
+                given = (value,) if isinstance(names, str) else value
+                with noted(f"{', '.join(listed)}: {value!r}"):
+                    test(**dict(zip(listed, given, strict=True)), **others)
+
+        signature = inspect.signature(test)
+        kept = [one for name, one in signature.parameters.items() if name not in listed]
+        run.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
+        return run
+
+    return decorate
+
+
+@contextmanager
+def noted(note: str) -> Iterator[None]:
+    """Add a note to whatever is raised inside."""
+    try:
+        yield
+    except BaseException as error:
+        error.add_note(note)
+        raise
+
+
 def in_blocks(quick: int, total: int, size: int = 20) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Turn a test of one `seed` into one case for each block of them; a failure says which seed it was."""
 
@@ -32,11 +63,8 @@ def in_blocks(quick: int, total: int, size: int = 20) -> Callable[[Callable[...,
         @functools.wraps(test)
         def run(block: range, **others: Any) -> None:
             for seed in block:
-                try:
+                with noted(f"seed {seed}"):
                     test(seed=seed, **others)
-                except Exception as error:
-                    error.add_note(f"seed {seed}")
-                    raise
 
         given = inspect.signature(test)
         renamed = [one.replace(name="block") if name == "seed" else one for name, one in given.parameters.items()]

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from tests.seeds import in_blocks
 from veil.common import logs
 
 SMALLEST = 5e-324  # the smallest positive float64, 2^-1074
@@ -55,14 +56,14 @@ def test_conditional_entropy_by_hand():
     assert logs.conditional_entropy_bits(np.zeros((3, 2))) == 0
 
 
-@pytest.mark.parametrize("seed", range(10))
+@in_blocks(10, 10, 10)
 def test_conditional_entropy_is_joint_entropy_less_that_of_the_observations(seed: int):
     joint = random_joint(seed)
     by_chain_rule = logs.entropy_bits(joint.reshape(-1)) - logs.entropy_bits(joint.sum(axis=1))
     assert logs.conditional_entropy_bits(joint) == pytest.approx(float(by_chain_rule), abs=1e-14)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@in_blocks(10, 10, 10)
 def test_conditional_entropy_is_homogeneous_concave_and_never_falls_in_an_entry(seed: int):
     first, second = random_joint(seed), random_joint(seed + 100)
     bits = logs.conditional_entropy_bits

@@ -3,10 +3,10 @@
 import math
 from fractions import Fraction
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.seeds import looped
 from veil.common.rounding import lower_text, upper_text
 
 
@@ -18,7 +18,7 @@ def test_texts_enclose_the_number_by_one_unit_at_most(value: float, digits: int)
     assert Fraction(high) - Fraction(low) <= Fraction(1, 10**digits)
 
 
-@pytest.mark.parametrize(
+@looped(
     ("value", "low", "high"),
     [
         (0.5, "0.5000", "0.5000"),

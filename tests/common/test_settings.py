@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import pytest
 
+from tests.seeds import looped
 from veil.common.errors import InputError
 from veil.common.settings import About, checked, settings, takes
 
@@ -77,12 +78,12 @@ BAD: list[tuple[str, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value"), GOOD)
+@looped(("name", "value"), GOOD)
 def test_a_good_value_is_accepted(name: str, value: Any):
     assert checked(Some(**{name: value}))[1] == {}
 
 
-@pytest.mark.parametrize(("name", "value", "said"), BAD)
+@looped(("name", "value", "said"), BAD)
 def test_a_bad_value_is_named_with_what_was_expected(name: str, value: Any, said: str):
     found = checked(Some(**{name: value}))[1]
     assert list(found) == [name]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import veil
+from tests.seeds import looped
 from veil.cli.main import app
 from veil.common.text import csv_cell, csv_name, parse_json, printable
 from veil.formats.policies.text import policy_from_csv, policy_to_csv
@@ -47,7 +48,7 @@ def test_policies_are_written_without_formulas_and_read_again(tmp_path: Path):
     assert np.array_equal(np.asarray(policy_from_csv(tmp_path / "policy.csv", problem)), np.ones((2, 1)))
 
 
-@pytest.mark.parametrize("arguments", [["inspect"], ["measure", "uniform"], ["simulate", "uniform"]])
+@looped("arguments", [["inspect"], ["measure", "uniform"], ["simulate", "uniform"]])
 def test_commands_print_names_without_escapes(arguments: list[str], tmp_path: Path):
     path = tmp_path / "dangerous.toml"
     dangerous().save(path)
@@ -69,9 +70,7 @@ def test_json_is_read_as_the_standard_library_reads_it(value: object):
     assert parse_json(json.dumps(value).encode()) == value
 
 
-@pytest.mark.parametrize(
-    "deep", ["[" * 100_000, '{"a":' * 100_000, '["' + "]" * 200 + '",' + "[" * 101, '"\\"' + "[" * 101]
-)
+@looped("deep", ["[" * 100_000, '{"a":' * 100_000, '["' + "]" * 200 + '",' + "[" * 101, '"\\"' + "[" * 101])
 def test_deep_json_is_refused_before_a_parser_recurses(deep: str):
     with pytest.raises(ValueError, match=r"nested [\d,]+ levels deep, expected at most 100|Invalid|Unterminated"):
         parse_json(deep)

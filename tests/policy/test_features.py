@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import veil
+from tests.seeds import looped
 from veil.common.errors import PolicyFileError
 from veil.policy.feature_maps import RowNetwork
 from veil.policy.files import save_table
@@ -30,8 +31,8 @@ def trained(seed: int = 3, *, timed: bool = False, hidden: int = 4) -> veil.Feat
     return found.with_weights([generator.normal(size=one.shape) for one in found.weights])
 
 
-@pytest.mark.parametrize("timed", [False, True])
-@pytest.mark.parametrize("hidden", [0, 4])
+@looped("timed", [False, True])
+@looped("hidden", [0, 4])
 def test_the_table_is_the_softmax_of_what_the_class_says(hidden: int, timed: bool):
     problem, policy = corridor(), trained(timed=timed, hidden=hidden)
     table = policy.on(problem)
@@ -51,9 +52,9 @@ def test_the_table_is_the_softmax_of_what_the_class_says(hidden: int, timed: boo
             np.testing.assert_allclose(table.table[time, state], wanted, atol=1e-12)
 
 
-@pytest.mark.parametrize("timed", [False, True])
-@pytest.mark.parametrize("hidden", [0, 4])
-@pytest.mark.parametrize("features", ["coordinates", "one-hot"])
+@looped("timed", [False, True])
+@looped("hidden", [0, 4])
+@looped("features", ["coordinates", "one-hot"])
 def test_the_gradient_is_that_of_finite_differences(features: str, hidden: int, timed: bool):
     problem, generator = corridor(), np.random.default_rng(0)
     policy = veil.FeaturePolicy.initial(problem, features, timed=timed, hidden=hidden, waves=3)
@@ -100,7 +101,7 @@ def test_other_uses_of_a_policy_take_it_too(tmp_path: Path):
     assert veil.opacity(problem, lifted, "exact").bits == pytest.approx(veil.opacity(problem, policy, "exact").bits)
 
 
-@pytest.mark.parametrize("timed", [False, True])
+@looped("timed", [False, True])
 def test_a_file_holds_all_of_it(timed: bool, tmp_path: Path):
     policy, path = trained(timed=timed), tmp_path / "policy.safetensors"
     policy.save(path)
@@ -171,7 +172,7 @@ def test_what_does_not_fit_is_refused_with_the_reason():
         veil.FeaturePolicy("one-hot", [np.zeros((5, 1))], ["a", "b"])
 
 
-@pytest.mark.parametrize(
+@looped(
     "head",
     ["", "{}", "[]", '{"features": "one-hot", "actions": ["a"], "timed": false, "arrays": [[0], [0], [0, 1], [9, 9]]}',
      '{"features": "one-hot", "actions": [1], "timed": false, "arrays": [[0], [0], [0, 1], [3, 1]]}',

@@ -8,6 +8,7 @@ import pytest
 
 import veil
 from tests.random_problems import random_spec, to_problem
+from tests.seeds import in_blocks, looped
 from veil.game.pairs import FullHistory, LastEvents
 from veil.game.solve import solve_game
 from veil.policy.history import Decisions, HistoryPolicy
@@ -43,7 +44,7 @@ def play(problem: veil.Problem, policy: HistoryPolicy, rng, seed: int) -> float:
     return gained + model.discount**problem.horizon * model.terminal_rewards[state]
 
 
-@pytest.mark.parametrize("seed", range(25))
+@in_blocks(10, 25, 10)
 def test_runs_earn_what_the_game_says(seed):
     problem, result = solved(seed, LastEvents(2) if seed % 3 == 0 else None)
     policy = result.policy(problem)
@@ -134,7 +135,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("case", WRONG)
+@looped("case", WRONG)
 def test_what_is_no_policy_is_refused_when_it_is_built(case: str):
     changes, message = WRONG[case]
     with pytest.raises(veil.InputError, match=message):
@@ -164,7 +165,7 @@ def test_rows_are_found_by_their_keys():
     assert found.tolist() == [-1 if row is None else row for row in expected]
 
 
-@pytest.mark.parametrize(
+@looped(
     ("change", "message"),
     [
         ({"situation": 10**6}, "situation 1000000 does not exist"),

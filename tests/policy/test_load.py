@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 import veil
+from tests.seeds import looped
 from veil.policy.files import save_table
 
 
-@pytest.mark.parametrize(
+@looped(
     ("policy", "kind"),
     [
         (veil.MarkovPolicy([[0.5, 0.5]]), veil.MarkovPolicy),
@@ -32,7 +33,7 @@ def test_a_kind_from_the_future_is_refused(tmp_path):
         veil.load_policy(tmp_path / "policy")
 
 
-@pytest.mark.parametrize(
+@looped(
     ("kind", "table", "expected"),
     [
         ("markov", [[0.5, 0.4]], "row \\(state 0\\) sums to 0.9"),

@@ -5,6 +5,7 @@ import pytest
 
 import veil
 from tests.policy.masked import AVAILABLE, knowing_problem, masked_problem
+from tests.seeds import in_blocks
 
 
 def test_probabilities_are_kept_and_have_a_table_without_time():
@@ -36,11 +37,7 @@ def test_makers_respect_the_mask():
     assert veil.MarkovPolicy.uniform(knowing_problem()).probabilities.shape == (6, 3)
 
 
-def test_a_softmax_without_a_problem_knows_no_mask():
-    assert (veil.MarkovPolicy.softmax(np.zeros((3, 3))).probabilities == 1 / 3).all()
-
-
-@pytest.mark.parametrize("seed", range(10))
+@in_blocks(10, 10, 10)
 def test_softmax_and_logits_are_inverse_to_each_other(seed: int):
     rng = np.random.default_rng(seed)
     table = rng.dirichlet(np.full(4, 0.3), size=5)
@@ -70,11 +67,3 @@ def test_deterministic_errors_name_state_and_action():
         veil.MarkovPolicy.deterministic(masked_problem(), ["up", "down", "up"])
     with pytest.raises(veil.InputError, match="state 'hall': unknown action 'ups': did you mean 'up'"):
         veil.MarkovPolicy.deterministic(masked_problem(), ["ups", "down", "stay"])
-
-
-def test_saving_and_loading_gives_the_same_policy(tmp_path):
-    policy = veil.MarkovPolicy(np.random.default_rng(2).dirichlet(np.ones(3), size=7))
-    policy.save(tmp_path / "policy")
-    again = veil.load_policy(tmp_path / "policy")
-    assert isinstance(again, veil.MarkovPolicy)
-    np.testing.assert_array_equal(again.probabilities, policy.probabilities)

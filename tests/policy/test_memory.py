@@ -1,16 +1,15 @@
 """Policies with a finite memory: what is remembered, files, lifting, playing, and what is refused."""
 
-import json
-
 import numpy as np
 import pytest
 
 import veil
 from tests.engine.runs import MEMORIES, random_policy, remembering_cases
 from tests.policy.masked import knowing_problem, masked_problem
+from tests.seeds import looped
 from veil.policy.files import save_table
 from veil.policy.memories import Controller, Memory, ObservationMemory, StateMemory, ZoneMemory
-from veil.policy.memory import MemoryPolicy, memory_from_text, memory_to_text
+from veil.policy.memory import MemoryPolicy, memory_to_text
 
 
 def watched(horizon: int = 3, **changes) -> veil.Problem:
@@ -20,7 +19,7 @@ def watched(horizon: int = 3, **changes) -> veil.Problem:
 # Kinds of memory
 
 
-@pytest.mark.parametrize(
+@looped(
     ("memory", "words"),
     [
         (ObservationMemory(), "memory of the last observation, time-dependent"),
@@ -45,7 +44,7 @@ def test_memories_are_values():
         StateMemory(1).k = 2  # type: ignore[misc]
 
 
-@pytest.mark.parametrize(
+@looped(
     ("make", "message"),
     [
         (lambda: ObservationMemory(0), "ObservationMemory: k is 0, expected a whole number, 1 or more"),
@@ -76,11 +75,6 @@ def test_zones_must_exist():
         MemoryPolicy.uniform(watched(), ZoneMemory([[0], [3]]))
 
 
-def test_an_agent_who_does_not_see_the_observations_cannot_remember_them():
-    with pytest.raises(veil.InputError, match=r"use StateMemory\(k\).*Problem\(..., agent_sees_observations=True\)"):
-        MemoryPolicy.uniform(masked_problem(), ObservationMemory(1))
-
-
 # Tables
 
 
@@ -108,7 +102,7 @@ def test_the_uniform_policy_takes_what_is_available():
     np.testing.assert_allclose(controller.probabilities[pit], [0.5, 0.5, 0, 0, 0, 0])
 
 
-@pytest.mark.parametrize("name", MEMORIES)
+@looped("name", MEMORIES)
 def test_softmax_and_logits_are_inverse(name: str):
     for case in remembering_cases(2, "automaton"):
         policy = random_policy(case.problem, MEMORIES[name], sparse=True)
@@ -119,7 +113,7 @@ def test_softmax_and_logits_are_inverse(name: str):
         assert not policy.probabilities.flags.writeable
 
 
-@pytest.mark.parametrize(
+@looped(
     ("theta", "message"),
     [
         (np.zeros((2, 3)), "theta has shape \\(2, 3\\), expected \\(7, 3\\)"),
@@ -133,7 +127,7 @@ def test_parameters_that_make_no_policy_are_refused(theta, message: str):
         MemoryPolicy.softmax(theta, watched(2), StateMemory(1, clock=False))
 
 
-@pytest.mark.parametrize(
+@looped(
     ("memory", "table", "message"),
     [
         (StateMemory(1), [[0.5, 0.5]], "expected \\(time, state, action\\)"),
@@ -165,7 +159,7 @@ def test_a_policy_must_fit_the_problem():
 # Lifting (what it plays like is tested with the engine)
 
 
-@pytest.mark.parametrize(
+@looped(
     ("smaller", "larger", "message"),
     [
         (ObservationMemory(2), ObservationMemory(1), "memory of the last 2 observations, which memory of the last obs"),
@@ -204,7 +198,7 @@ SAVED: list[Memory] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("memory", SAVED, ids=lambda memory: memory.describe())
+@looped("memory", SAVED)
 def test_a_saved_policy_comes_back_the_same(memory: Memory, tmp_path):
     problem = watched(2)
     policy = random_policy(problem, memory)
@@ -219,19 +213,7 @@ def test_a_saved_policy_comes_back_the_same(memory: Memory, tmp_path):
     assert (tmp_path / "again").read_bytes() == content
 
 
-def test_zones_are_stored_as_sorted_indices(tmp_path):
-    policy = MemoryPolicy.uniform(watched(2), ZoneMemory([["shaft", "hall"], {"pit"}]))
-    assert policy.memory == ZoneMemory([[0, 1], [2]])
-    assert json.loads(memory_to_text(policy.memory)) == {"kind": "zones", "zones": [[0, 1], [2]], "clock": True}
-
-
-def test_names_of_zones_are_kept_where_no_problem_says_what_they_are(tmp_path):
-    policy = MemoryPolicy(ZoneMemory([["shaft"]], clock=False), [[1.0]])
-    policy.save(tmp_path / "policy")
-    assert veil.load_policy(tmp_path / "policy").memory == policy.memory  # type: ignore[union-attr]
-
-
-@pytest.mark.parametrize(
+@looped(
     "text",
     [
         "", "null", "[]", "{", '{"kind":"states"}', '{"kind":"dreams","k":1,"clock":true}',
@@ -269,14 +251,3 @@ def test_a_damaged_file_is_refused_or_still_a_policy(tmp_path):
             assert isinstance(policy, veil.MemoryPolicy)
             np.testing.assert_allclose(policy.probabilities.sum(axis=-1), 1, atol=1e-9)
     assert refused > len(content) / 2
-
-
-def test_the_text_of_a_memory_is_the_same_for_the_same_memory():
-    assert memory_to_text(ZoneMemory([[2, "b", 1, "a"]])) == memory_to_text(ZoneMemory([{"a", 1, "b", 2}]))
-    for memory in SAVED:
-        assert memory_from_text(memory_to_text(memory), "here") == memory
-
-
-def test_a_policy_shows_what_it_is():
-    text = repr(MemoryPolicy.uniform(watched(2), StateMemory(1)))
-    assert text == "MemoryPolicy(memory of the last state, time-dependent: 7 rows, 3 entries each)"

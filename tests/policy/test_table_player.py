@@ -5,11 +5,12 @@ import pytest
 
 import veil
 from tests.formats.policies import policies, watched
+from tests.seeds import looped
 from veil.common.errors import InputError, VeilError
 from veil.formats import gallery
 
 
-@pytest.mark.parametrize("kind", ["markov", "timed"])
+@looped("kind", ["markov", "timed"])
 def test_a_player_chooses_as_the_policy_says(kind: str):
     problem = watched()
     policy = policies(problem)[kind]
@@ -42,7 +43,7 @@ def test_a_player_ends_with_the_horizon():
         policies(problem)["markov"].player(problem).act("nowhere")
 
 
-@pytest.mark.parametrize("name", ["badge-doors", "network-probe"])
+@looped("name", ["badge-doors", "network-probe"])
 def test_agents_that_know_more_than_the_state_earn_what_is_expected(name: str):
     problem = gallery.load(name)
     rng = np.random.default_rng(2)

@@ -6,6 +6,7 @@ import pytest
 import veil
 from tests.engine.chains import central_differences
 from tests.policy.masked import AVAILABLE, knowing_problem, masked_problem
+from tests.seeds import in_blocks, looped
 from veil.policy.tables import (
     MARKOV,
     TIMED,
@@ -49,7 +50,7 @@ def test_a_row_that_is_no_distribution_is_named_and_not_mended():
     assert "row (time 2, state 1) sums to 0.5" in defect
 
 
-@pytest.mark.parametrize("wrong", [-0.5, np.nan, np.inf, 1.5])
+@looped("wrong", [-0.5, np.nan, np.inf, 1.5])
 def test_an_entry_that_is_no_probability_is_named(wrong: float):
     timed = np.full((3, 2, 2), 0.5)
     timed[1, 0, 1] = wrong
@@ -57,7 +58,7 @@ def test_an_entry_that_is_no_probability_is_named(wrong: float):
     assert any("entry (time 1, state 0, action 1)" in defect and str(wrong) in defect for defect in defects)
 
 
-@pytest.mark.parametrize(
+@looped(
     ("given", "axes", "expected"),
     [
         (np.full((2, 2, 2), 0.5), MARKOV, "shape (2, 2, 2), expected (state, action)"),
@@ -73,10 +74,6 @@ def test_a_table_of_the_wrong_form_is_refused(given, axes, expected: str):
     assert expected in defects_of(check_table, given, axes, "policy")[0]
 
 
-def test_no_tables_at_all_are_a_timed_policy_of_horizon_zero():
-    assert check_table(np.zeros((0, 2, 3)), TIMED, "policy").shape == (0, 2, 3)
-
-
 def test_every_defect_is_listed_up_to_twenty():
     defects = defects_of(check_table, np.full((30, 2), 0.75), MARKOV, "policy")
     assert len(defects) == 21
@@ -89,18 +86,6 @@ def test_every_defect_is_listed_up_to_twenty():
 
 def check(policy: veil.Policy, problem: veil.Problem) -> None:
     table_policy(policy).check(problem)
-
-
-def test_a_policy_that_fits_has_one_table_or_one_for_each_time():
-    problem = masked_problem()
-    policy = veil.MarkovPolicy.uniform(problem)
-    check(policy, problem)
-    assert policy.table.shape == (1, 3, 3)
-    assert not policy.timed
-    timed = veil.TimedPolicy.uniform(problem)
-    check(timed, problem)
-    assert timed.table is timed.probabilities
-    assert timed.timed
 
 
 def test_an_action_that_is_not_available_is_named_with_state_and_time():
@@ -164,7 +149,7 @@ def test_softmax_respects_the_mask():
     np.testing.assert_array_equal(timed, [table, table])
 
 
-@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+@looped("wrong", [np.nan, np.inf])
 def test_a_parameter_that_is_no_number_is_named(wrong: float):
     theta = np.zeros((2, 3, 3))
     theta[1, 2, 0] = wrong
@@ -180,13 +165,13 @@ def test_a_row_without_a_finite_parameter_among_the_available_is_named():
     assert softmax_table(theta[:, :2], None, MARKOV)[2].tolist() == [0, 1]
 
 
-@pytest.mark.parametrize("shape", [(3, 2), (2, 3), (3,), (3, 3, 3, 3)])
+@looped("shape", [(3, 2), (2, 3), (3,), (3, 3, 3, 3)])
 def test_parameters_of_another_shape_are_refused(shape: tuple[int, ...]):
     (defect,) = defects_of(softmax_table, np.zeros(shape), masked_problem(), MARKOV)
     assert f"theta has shape {shape}, expected (3, 3)" in defect
 
 
-@pytest.mark.parametrize("seed", range(5))
+@in_blocks(5, 5, 5)
 def test_the_pull_back_is_the_adjoint_of_the_softmax(seed: int):
     rng = np.random.default_rng(seed)
     theta, cost = rng.normal(size=(2, 4, 3)), rng.normal(size=(2, 4, 3))
@@ -231,10 +216,3 @@ def test_a_deterministic_choice_that_is_wrong_is_named():
     assert "actions has shape (2,), expected (3,)" in defect
     (defect,) = defects_of(deterministic_table, ["stay", "stay", None], masked_problem(), MARKOV)
     assert "state 'pit'" in defect
-
-
-def test_a_deterministic_choice_that_is_wrong_at_some_time_is_named_with_the_time():
-    actions = [["stay", "stay", "stay"], ["stay", "up", "stay"]]
-    (defect,) = defects_of(deterministic_table, actions, masked_problem(), TIMED)
-    assert "time 1" in defect
-    assert "state 'shaft'" in defect

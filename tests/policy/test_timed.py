@@ -5,6 +5,7 @@ import pytest
 
 import veil
 from tests.policy.masked import AVAILABLE, knowing_problem, masked_problem
+from tests.seeds import looped
 
 
 def test_probabilities_are_kept_and_are_the_table():
@@ -25,7 +26,7 @@ def test_a_bad_row_is_refused_with_time_and_state():
         veil.TimedPolicy([[1.0, 0.0]])
 
 
-@pytest.mark.parametrize("horizon", [0, 1, 4])
+@looped("horizon", [0, 1, 4])
 def test_makers_respect_mask_and_horizon(horizon: int):
     problem = masked_problem(horizon)
     actions = np.tile(np.array(["up", "down", "stay"], dtype=object), (horizon, 1))
@@ -55,20 +56,3 @@ def test_each_time_has_its_own_table():
     policy = veil.TimedPolicy.deterministic(problem, [["up", "stay", "stay"], ["stay", "down", "stay"]])
     table = veil.measures.joint_table(problem, policy)
     assert table.sequences == [("o0", "o1", "o0")]
-
-
-def test_softmax_errors_name_the_time():
-    theta = np.zeros((2, 3, 3))
-    theta[1, 2] = -np.inf
-    with pytest.raises(veil.InputError, match=r"theta row \(time 1, state 2\) is -inf"):
-        veil.TimedPolicy.softmax(theta, masked_problem())
-    with pytest.raises(veil.InputError, match="theta has shape"):
-        veil.TimedPolicy.softmax(np.zeros((3, 3)), masked_problem())
-
-
-def test_saving_and_loading_gives_the_same_policy(tmp_path):
-    policy = veil.TimedPolicy(np.random.default_rng(2).dirichlet(np.ones(3), size=(4, 7)))
-    policy.save(str(tmp_path / "policy"))
-    again = veil.load_policy(str(tmp_path / "policy"))
-    assert isinstance(again, veil.TimedPolicy)
-    np.testing.assert_array_equal(again.probabilities, policy.probabilities)

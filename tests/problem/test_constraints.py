@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import veil
+from tests.seeds import in_blocks, looped
 from veil.problem.fingerprint import fingerprint
 
 
@@ -58,7 +59,7 @@ def test_named_rewards_of_a_model():
     assert made.named_rewards["energy"].paid.tolist() == [[0.0], [2.0]]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@in_blocks(3, 3, 3)
 @pytest.mark.parametrize("formula", ["G !bad", "F (bad & X good)", "good U bad", "O bad | last"])
 def test_values_against_a_sum_over_all_paths(seed: int, formula: str):
     labels = {"bad": ["s2"], "good": ["s1", "s3"]}
@@ -94,7 +95,7 @@ def test_the_rows_of_a_policy_are_what_the_agent_knows():
     assert both.num_cells == 4 * len(both.secret_table.memory_names)
 
 
-@pytest.mark.parametrize("observer_times", [None, [1, 3]])
+@looped("observer_times", [None, [1, 3]])
 def test_files_and_copies_keep_constraints(tmp_path, observer_times: list[int] | None):
     problem = make_problem(ALL)
     emissions = problem.observer.matrices[0].toarray()
@@ -127,7 +128,7 @@ def test_every_part_of_a_constraint_is_in_the_fingerprint():
     assert len({fingerprint(make_problem(one)) for one in limits}) == len(limits)
 
 
-@pytest.mark.parametrize(
+@looped(
     ("make", "message"),
     [
         (lambda: veil.Return(), "neither min nor max"),
@@ -158,7 +159,7 @@ BAD_FILES = {
 }
 
 
-@pytest.mark.parametrize("text", BAD_FILES)
+@looped("text", BAD_FILES)
 def test_bad_tables_name_their_line(tmp_path, text: str):
     make_problem(ALL[:1]).save(tmp_path / "problem.toml")
     whole = (tmp_path / "problem.toml").read_text().replace('reward = "energy"\nmax = "60%"', text)

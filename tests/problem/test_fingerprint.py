@@ -1,18 +1,16 @@
 """The fingerprint: the same for the same problem however and wherever it is built, another for every other one."""
 
 import os
-import struct
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 import scipy.sparse as sp
 
 import veil
-from veil.problem.fingerprint import _Writer, fingerprint
+from veil.problem.fingerprint import fingerprint
 
 TRANSITIONS = np.array([
     [[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]],
@@ -194,21 +192,6 @@ def test_it_is_the_same_on_every_machine():
     assert fingerprint(build()) == "ada8e8b56ce97b544adf78dc35caebdfbab5976e4813e6d4d1da79cedcfb693e"
 
 
-def test_numbers_are_written_little_endian_with_their_sizes_first():
-    def size(number: int) -> bytes:
-        return struct.pack("<Q", number)
-
-    written = bytearray()
-    writer = _Writer(written.extend)
-    writer.floats("x", np.array([[0.5], [-0.0]], dtype=">f8"))
-    writer.integers("n", np.array([-1], dtype=">i2"))
-    writer.texts("é", ["ab"])
-    expected = size(1) + b"xf" + size(2) + size(2) + size(1) + struct.pack("<dd", 0.5, 0.0)
-    expected += size(1) + b"ni" + size(1) + size(1) + struct.pack("<q", -1)
-    expected += size(2) + "és".encode() + size(1) + size(2) + b"ab"
-    assert written == expected
-
-
 def test_it_is_the_same_in_every_process():
     code = (
         "import veil, sys\n"
@@ -223,24 +206,3 @@ def test_it_is_the_same_in_every_process():
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
         found.add(done.stdout)
     assert len(found) == 1
-
-
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        (lambda w: w.texts("t", ["ab", "c"]), lambda w: w.texts("t", ["a", "bc"])),
-        (lambda w: w.texts("t", []), lambda w: w.texts("t", [""])),
-        (lambda w: w.texts("t", ["\udc80"]), lambda w: w.texts("t", ["\udc81"])),
-        (lambda w: w.nothing("t"), lambda w: w.texts("t", [])),
-        (lambda w: w.integers("t", np.zeros(2)), lambda w: w.floats("t", np.zeros(2))),
-        (lambda w: w.floats("t", np.zeros((2, 3))), lambda w: w.floats("t", np.zeros((3, 2)))),
-        (lambda w: w.floats("t", np.zeros(1)), lambda w: w.floats("t", 0.0)),
-        (lambda w: w.floats("t", 0.0), lambda w: w.floats("u", 0.0)),
-        (lambda w: w.matrix("t", sp.csr_array(np.eye(2))), lambda w: w.matrix("t", sp.csr_array(np.eye(2)[::-1]))),
-    ],
-)  # fmt: skip
-def test_no_two_contents_are_written_alike(first: Any, second: Any):
-    written = bytearray(), bytearray()
-    first(_Writer(written[0].extend))
-    second(_Writer(written[1].extend))
-    assert written[0] != written[1]

@@ -7,6 +7,7 @@ import pytest
 
 import veil
 from tests.problem.test_formulas import random_text
+from tests.seeds import in_blocks
 from veil.problem.formulas.drawing import conditions, to_svg
 
 
@@ -18,7 +19,7 @@ def true_of(condition: str, letter: frozenset[str]) -> bool:
     )
 
 
-@pytest.mark.parametrize("seed", range(40))
+@in_blocks(40, 40, 40)
 def test_conditions_are_those_of_the_arrows(seed: int):
     rng = random.Random(seed)
     automaton = veil.Formula(random_text(rng, 3, ("a", "b", "c"))).automaton()

@@ -13,6 +13,7 @@ import pytest
 
 import veil
 from tests.random_problems import random_spec, to_problem
+from tests.seeds import looped
 from veil.problem.formulas.automaton import FormulaAutomaton
 from veil.problem.formulas.formula import Formula
 
@@ -81,7 +82,7 @@ def test_automata_of_five_thousand_formulas():
         check_formula(seed)
 
 
-@pytest.mark.parametrize(
+@looped(
     ("text", "run", "holds"),
     [
         ("F (badge & X F vault) & G !alarm", [[], ["badge"], [], ["vault"]], True),
@@ -105,7 +106,7 @@ def test_what_formulas_mean(text: str, run: list[list[str]], holds: bool):
     assert formula.automaton().accepts([frozenset(letter) for letter in run]) is holds
 
 
-@pytest.mark.parametrize(
+@looped(
     ("short", "long"),
     [
         ("a U b U c", "a U (b U c)"),
@@ -122,7 +123,7 @@ def test_what_binds_more_strongly(short: str, long: str):
     assert Formula(short).root == Formula(long).root
 
 
-@pytest.mark.parametrize("text", ["a U b", "!(a & F b) | G (c -> O d)", 'F "r0 c1" & x>=2', "last R true"])
+@looped("text", ["a U b", "!(a & F b) | G (c -> O d)", 'F "r0 c1" & x>=2', "last R true"])
 def test_a_tree_is_written_as_it_is_read(text: str):
     root = Formula(text).root
     assert Formula(str(root)).root == root
@@ -138,7 +139,7 @@ BAD = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "column"), BAD.items())
+@looped(("text", "column"), BAD.items())
 def test_bad_formulas_name_the_column(text: str, column: int):
     with pytest.raises(veil.InputError, match=rf"column {column}: .*(expected|not closed)"):
         Formula(text)
@@ -157,7 +158,7 @@ def test_formulas_of_unreasonable_size_are_refused():
         Formula(" & ".join(f"F p{number}" for number in range(14))).automaton()
 
 
-@pytest.mark.parametrize(
+@looped(
     "text",
     [
         "F (a & F (b & F (c & F (a & F (b & F (c & F (a & F b)))))))",
@@ -274,7 +275,7 @@ def test_a_scenario_with_a_formula(tmp_path: Path):
         veil.load(path)
 
 
-@pytest.mark.parametrize(
+@looped(
     ("secret", "words"),
     [
         (veil.Holds("F valut", {"vault": [0]}), "did you mean 'vault'"),

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.seeds import in_blocks, looped
 from veil.common.errors import InputError, TooLargeError
 from veil.problem.grid.world import GridWorld, Sensor
 from veil.problem.secrets.initial_state import InitialState
@@ -50,10 +51,6 @@ def test_a_move_slips_to_both_sides():
     assert row(world, (1, 1), EAST) == {"r1c2": 0.7, "r0c1": 0.15, "r2c1": 0.15}
 
 
-def test_stay_does_not_slip():
-    assert row(GridWorld(3, 3, starts=(1, 1)), (1, 1), STAY) == {"r1c1": 1.0}
-
-
 def test_off_the_grid_means_staying():
     world = GridWorld(2, 2, starts=(0, 0))
     assert row(world, (0, 0), NORTH) == {"r0c0": 0.9, "r0c1": 0.1}
@@ -77,11 +74,7 @@ def test_absorbing_cells_keep_under_any_action():
     assert row(world, (0, 1), SOUTH) == {"r1c1": 0.4, "r0c0": 0.3, "r0c2": 0.3}
 
 
-def test_without_slip_moves_are_certain():
-    assert row(GridWorld(2, 2, starts=(0, 0), slip=0), (0, 0), EAST) == {"r0c1": 1.0}
-
-
-@pytest.mark.parametrize("seed", range(5))
+@in_blocks(5, 5, 5)
 def test_moves_against_a_cell_by_cell_reading(seed: int):
     random = np.random.default_rng(seed)
     rows, columns, slip = 4, 5, 0.05 * (seed + 1)
@@ -152,14 +145,6 @@ def test_one_sensor_without_false_alarms():
     assert shown(world, (0, 1)) == pytest.approx({"0": 0.1, "a": 0.9})
 
 
-def test_no_sensor_shows_silence_only():
-    observer = GridWorld(1, 3, starts=(0, 0)).observer()
-    assert observer.observations.all() == ("0",)
-    assert observer.emissions.tolist() == [[1.0]] * 3
-    assert observer.silent == 0
-    assert not observer.sensors
-
-
 def test_overlapping_sensors_read_independently():
     world = GridWorld(
         1, 4, starts=(0, 0), sensors=[Sensor("a", [(0, 0), (0, 1)], 0.9), Sensor("b", [(0, 1), (0, 2)], 0.8)]
@@ -194,12 +179,6 @@ def test_single_readings():
     assert shown(world, (0, 0)) == pytest.approx({"0": 0.08, "a": 0.9, "b": 0.02})
     assert shown(world, (0, 1)) == pytest.approx({"0": 0.19, "a": 0.01, "b": 0.8})
     assert shown(world, (0, 2)) == pytest.approx({"0": 0.97, "a": 0.01, "b": 0.02})
-
-
-def test_single_readings_that_fill_one_leave_no_silence():
-    sensors = [Sensor("a", [(0, 0)], 0.7, 0.1), Sensor("b", [], 0.5, 0.1), Sensor("c", [], 0.5, 0.2)]
-    world = GridWorld(1, 2, starts=(0, 0), sensors=sensors, readings="single")
-    assert set(shown(world, (0, 0))) == {"a", "b", "c"}
 
 
 def test_a_muted_sensor_is_left_out_of_every_reading():
@@ -237,13 +216,6 @@ def test_too_many_combinations_are_refused():
     world = GridWorld(1, 20, starts=(0, 0), sensors=sensors)
     with pytest.raises(TooLargeError, match=r"17 of them may report or not .* readings='single'"):
         world.observer()
-
-
-def test_a_sensor_keeps_its_cells():
-    sensor = Sensor("a", ((0, column) for column in range(2)))
-    assert sensor.cells == ((0, 0), (0, 1))
-    assert Sensor("a", []).detection == 0.9
-    assert Sensor("a", []).false_alarm == 0.0
 
 
 # ---------------------------------------------------------------- drawings
@@ -371,7 +343,7 @@ BAD_WORLDS = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "message"), BAD_WORLDS, ids=[message[:40] for _, message in BAD_WORLDS])
+@looped(("changes", "message"), BAD_WORLDS)
 def test_a_bad_world_is_refused(changes: dict, message: str):
     settings: dict[str, Any] = {"rows": 2, "columns": 3, "starts": (0, 0)} | changes
     with pytest.raises(InputError) as caught:
@@ -421,14 +393,14 @@ BAD_DRAWINGS = [
 ]
 
 
-@pytest.mark.parametrize(("drawing", "options", "message"), BAD_DRAWINGS, ids=[m[:40] for _, _, m in BAD_DRAWINGS])
+@looped(("drawing", "options", "message"), BAD_DRAWINGS)
 def test_a_bad_drawing_is_refused(drawing: str, options: dict, message: str):
     with pytest.raises(InputError) as caught:
         GridWorld.from_ascii(drawing, **options)
     assert any(message in defect for defect in caught.value.defects), caught.value.defects
 
 
-@pytest.mark.parametrize("cell", [(0, 1), (3, 0), (-1, 0)])
+@looped("cell", [(0, 1), (3, 0), (-1, 0)])
 def test_a_cell_without_a_state_is_refused(cell: tuple[int, int]):
     world = GridWorld(2, 2, walls=[(0, 1)], starts=(0, 0))
     with pytest.raises(InputError, match=r"is a wall|lies off the grid"):

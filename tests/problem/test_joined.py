@@ -7,8 +7,8 @@ import pytest
 
 import veil
 from tests.problem.test_masks import distributions
+from tests.seeds import looped
 from veil.common.checks import Defects
-from veil.problem import constraints
 from veil.problem.apart import apart, apart_for, joinable
 from veil.problem.joined import Joined, join_secrets
 from veil.problem.secrets.secret import Secret, SecretTable
@@ -49,7 +49,7 @@ def problem(*names: str) -> veil.Problem:
     return veil.Problem(model(), veil.Observer(np.eye(3)), SECRETS[names[0]], HORIZON, pairs=pairs)
 
 
-@pytest.mark.parametrize("names", [("last", "other"), ("last", "start"), ("start", "early"), tuple(SECRETS)])
+@looped("names", [("last", "other"), ("last", "start"), ("start", "early"), tuple(SECRETS)])
 def test_the_value_of_each_secret_along_every_path(names: tuple[str, ...]) -> None:
     tables = [table_of(SECRETS[name]) for name in names]
     whole, values = join_secrets(tables, HORIZON)
@@ -115,7 +115,7 @@ def test_which_secrets_go_together() -> None:
     assert joinable(models, ("own", "two")) == ("own", "two")
 
 
-@pytest.mark.parametrize(
+@looped(
     ("sees", "pair", "known"),
     [("last", "other", True), ("last", "start", False), ("start", "last", False), ("visited", "last", True)],
 )
@@ -128,10 +128,3 @@ def test_what_a_policy_on_histories_knows(sees: str, pair: str, known: bool) -> 
         with pytest.raises(veil.InputError, match="remembers more"):
             apart_for(asked, ("own",), pair)
     assert apart_for(asked, ("own", pair), pair).names == ("own", pair)
-
-
-def test_too_many_memories_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(constraints, "_MOST_PAIRS", 20)
-    tables = [table_of(SECRETS[name]) for name in ("start", "visited", "early")]
-    with pytest.raises(veil.InputError, match=r"memories of their secrets together: .* too large a table"):
-        join_secrets(tables, HORIZON)

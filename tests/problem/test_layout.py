@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import veil
+from tests.seeds import looped
 from veil.formats.gallery import scenario_text
 from veil.formats.scenario.load import load, read_scenario
 from veil.problem.fingerprint import fingerprint
@@ -43,7 +44,7 @@ def test_it_is_no_part_of_the_fingerprint():
     assert fingerprint(problem(SQUARE)) == fingerprint(problem(None))
 
 
-@pytest.mark.parametrize(
+@looped(
     ("layout", "said"),
     [
         (Layout(2, 2, ((0, 0), (0, 1))), "2 cells, expected one for each of the 3 states"),

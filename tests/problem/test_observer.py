@@ -6,6 +6,7 @@ import scipy.sparse as sp
 
 import veil
 from tests.engine.chains import small_cases
+from tests.seeds import looped
 from veil.problem.fingerprint import fingerprint
 
 
@@ -33,7 +34,7 @@ def test_a_channel_and_muted_observations_keep_emissions_sparse():
     np.testing.assert_array_equal(sparse.without({1}).emissions, [[1.0, 0, 0], [0.25, 0, 0.75]])
 
 
-@pytest.mark.parametrize(
+@looped(
     ("emissions", "expected"),
     [
         (sp.csr_array([[0.5, 0.4], [0.0, 1.0]]), r"emission row \(state 's0'\) sums to 0.9, expected 1"),
@@ -48,7 +49,7 @@ def test_what_is_wrong_with_sparse_emissions_is_named(emissions: sp.csr_array, e
         veil.Problem(model, veil.Observer(emissions), veil.LastState({0}), 2)
 
 
-@pytest.mark.parametrize(
+@looped(
     "emissions",
     [
         sp.csr_array((0, 3)),

@@ -8,6 +8,7 @@ import pytest
 import veil
 from tests.problem.test_masks import distributions
 from tests.problem.test_together import random_case
+from tests.seeds import in_blocks
 from veil.formats.scenario.load import read_scenario
 from veil.formats.scenario.toml import to_toml
 from veil.problem.fingerprint import fingerprint
@@ -21,7 +22,7 @@ def with_pairs(seed: int) -> veil.Problem:
     return problem.replace(pairs=pairs)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@in_blocks(4, 4, 4)
 def test_each_pair_is_worth_what_it_is_alone(seed: int) -> None:
     """The value of a pair is that of a problem with its secret and its observer, and the own pair is not touched by others."""
     problem = with_pairs(seed)
@@ -38,7 +39,7 @@ def test_each_pair_is_worth_what_it_is_alone(seed: int) -> None:
     assert problem.pair("own") == own
 
 
-@pytest.mark.parametrize("seed", range(3))
+@in_blocks(3, 3, 3)
 def test_files_and_fingerprints(seed: int) -> None:
     """A scenario file reads back to the same numbers; every part of a pair is part of the fingerprint."""
     problem = with_pairs(seed)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import veil
+from tests.seeds import looped
 
 
 def problem(min_return: Any) -> veil.Problem:
@@ -13,7 +14,7 @@ def problem(min_return: Any) -> veil.Problem:
     return veil.Problem(model, veil.Observer(np.eye(2)), veil.LastState({1}), 3, min_return)
 
 
-@pytest.mark.parametrize(
+@looped(
     ("given", "kept"),
     [
         ("80%", "80%"),
@@ -39,7 +40,7 @@ def test_a_threshold_is_kept_in_one_form(given: Any, kept: Any):
     assert found.replace(horizon=2).min_return == kept  # what is kept is accepted again
 
 
-@pytest.mark.parametrize("given", ["120%", "-1%", "100.0001%"])
+@looped("given", ["120%", "-1%", "100.0001%"])
 def test_a_percentage_outside_the_range_is_refused(given: str):
     with pytest.raises(veil.InputError, match="expected a percentage from 0% to 100%") as caught:
         problem(given)
@@ -47,14 +48,14 @@ def test_a_percentage_outside_the_range_is_refused(given: str):
     assert "smallest to the largest attainable return" in str(caught.value)
 
 
-@pytest.mark.parametrize("given", ["80", "0.3", "%", "nan%", "inf%", "1e1%", "8_0%", "80%%", "most", "", "80 percent"])
+@looped("given", ["80", "0.3", "%", "nan%", "inf%", "1e1%", "8_0%", "80%%", "most", "", "80 percent"])
 def test_other_words_are_refused(given: str):
     with pytest.raises(veil.InputError, match="a percentage such as '80%'") as caught:
         problem(given)
     assert f"min_return is {given!r}" in str(caught.value)
 
 
-@pytest.mark.parametrize("given", [True, [0.3], b"80%", float("nan"), float("inf")])
+@looped("given", [True, [0.3], b"80%", float("nan"), float("inf")])
 def test_other_things_are_refused(given: Any):
     with pytest.raises(veil.InputError, match=r"number or None, or a percentage such as '80%'"):
         problem(given)

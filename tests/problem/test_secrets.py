@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import veil
+from tests.seeds import looped
 from veil.common.checks import Defects
 from veil.formats.scenario.load import read_scenario
 from veil.formats.scenario.toml import to_toml
@@ -47,14 +48,14 @@ def test_each_kind_has_its_own_name():
     assert all(SECRETS.get(kind).kind == kind for kind in SECRETS.builtin)
 
 
-@pytest.mark.parametrize(("secret", "question", "marked"), CASES)
+@looped(("secret", "question", "marked"), CASES)
 def test_what_a_secret_says_of_itself(secret: Secret, question: str, marked: list[bool]):
     problem = problem_of(secret)
     assert secret.describe(problem) == question
     assert secret.marked_states(problem).tolist() == marked
 
 
-@pytest.mark.parametrize("secret", [case[0] for case in CASES])
+@looped("secret", [case[0] for case in CASES])
 def test_the_table_of_a_secret_reads_back_as_an_equal_one(secret: Secret):
     problem = problem_of(secret)
     found = read_scenario(to_toml(problem)).problem
@@ -63,7 +64,7 @@ def test_the_table_of_a_secret_reads_back_as_an_equal_one(secret: Secret):
     assert set(secret.to_table(MODEL.states)) <= {key.name for key in secret.keys}
 
 
-@pytest.mark.parametrize(
+@looped(
     ("secret", "places"),
     [
         (veil.LastState(["d"]), [("secret", "states")]),

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 import veil
 from tests.problem.test_masks import distributions
+from tests.seeds import in_blocks
 from veil.formats.scenario.load import read_scenario
 
 
@@ -23,7 +24,7 @@ def random_case(seed: int, sees_actions: bool = False, on_actions: bool = False)
     return veil.Problem(model, one, veil.LastState([0]), 3), two
 
 
-@pytest.mark.parametrize("seed", range(6))
+@in_blocks(6, 6, 6)
 def test_the_product_of_the_channels(seed: int) -> None:
     """Each pair has the product of both probabilities, on states and on actions."""
     problem, two = random_case(seed, on_actions=seed >= 3)
