@@ -24,7 +24,7 @@ class Client:
         self.own = {
             "Host": f"127.0.0.1:{server.port}",
             "Origin": f"http://127.0.0.1:{server.port}",
-            "Cookie": f"{server.cookie}={server.session}",
+            "Authorization": f"Bearer {server.session}",
             "Content-Type": "application/json",
         }
 
@@ -101,7 +101,9 @@ def open_studio(chromium: Browser, server: StudioServer) -> Iterator[Callable[..
 
     def open_page(*, pane: str = "", width: int = 1280, dark: bool = False, refused: bool = False) -> Page:
         def complain(said: ConsoleMessage) -> None:
-            if said.type in ("error", "warning") and not (refused and "status of 400" in said.text):
+            if said.type in ("error", "warning") and not (
+                refused and "the server responded with a status of 4" in said.text
+            ):
                 complaints.append(said.text)
 
         context = window(chromium, width, dark=dark)

@@ -82,6 +82,7 @@ def test_a_world_is_drawn(open_studio: OpenStudio):
     assert np.array_equal(made.model.rewards, world.model().rewards)
     assert made.model.num_transitions == world.model().num_transitions
     assert made.observer.sensors.keys() >= {"a"}
+    assert made.horizon >= 2 + 3  # the secret in the far corner can be reached
     text = text_of(page)
     page.reload()
     expect(page.locator("#pane-draw textarea")).to_have_value(text)  # it was kept

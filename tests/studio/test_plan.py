@@ -38,7 +38,8 @@ def test_a_world_is_planned_by_keyboard_alone(open_studio: OpenStudio, studio: S
     assert number(page, "1", "bits") == known.opacity.bits
     assert number(page, "1", "return") == known.expected_return
     assert number(page, "1", "upper") == known.certificate.upper
-    assert number(page, "1", "gap") == pytest.approx(known.certificate.gap, abs=1e-12)
+    shown = [run.locator(f"[data-number={name}]").inner_text().split()[0] for name in ("upper", "bits", "gap")]
+    assert float(shown[0]) - float(shown[1]) == pytest.approx(float(shown[2]), abs=1e-9)  # the tiles subtract
     expect(run.locator("[data-number=bits]")).to_have_text(f"{known.opacity.bits:.4f} bits")
     page.reload()
     expect(run.locator("[data-number=bits]")).to_have_text(f"{known.opacity.bits:.4f} bits")
@@ -67,3 +68,38 @@ def test_stop_resume_and_remove(open_studio: OpenStudio, studio: Studio):
     expect(run).to_have_count(0, timeout=WAIT)
     assert studio.runs.summaries() == []
     assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_a_share_typed_into_the_form_is_planned(open_studio: OpenStudio, studio: Studio):
+    studio.set_scenario(studio.scenario + "\n[solve]\nstarts = 1\niterations = 2\n")
+    page = open_studio(pane="plan")
+    page.locator("#plan-min_return").fill("80%")
+    page.locator("#plan-certificate").uncheck()
+    page.locator("#pane-plan button[type=submit]").click()
+    run = page.locator("[data-run='1']")
+    expect(run).to_have_attribute("data-state", "done", timeout=WAIT)
+    expect(run.locator(".told")).to_contain_text("Threshold on the return: 0.8")
+
+
+def test_a_frontier_cut_off_by_its_limit_says_what_is_missing(open_studio: OpenStudio, studio: Studio):
+    studio.open("gallery:paper-last-state")
+    page = open_studio(pane="plan")
+    page.locator("#plan-kind").select_option("frontier")
+    page.locator("#plan-time_limit").fill("0.2")
+    page.locator("#pane-plan button[type=submit]").click()
+    run = page.locator("[data-run='1']")
+    expect(run).to_have_attribute("data-state", "done", timeout=WAIT)
+    found = len(studio.runs.get("1").summary()["points"])
+    assert found < 10, "the curve was complete before its limit"
+    expect(run.locator(".note").first).to_contain_text(f"{found} of 10 points")
+    expect(run.locator(".told")).to_contain_text(f"{10 - found} of 10 points are missing: give it more time")
+
+
+def test_a_failed_run_shows_its_reason_instead_of_numbers(open_studio: OpenStudio):
+    page = open_studio(pane="plan")
+    page.locator("#plan-min_return").fill("1.5")
+    page.locator("#pane-plan button[type=submit]").click()
+    run = page.locator("[data-run='1']")
+    expect(run).to_have_attribute("data-state", "failed", timeout=WAIT)
+    expect(run.locator(".told")).to_contain_text("1.5")
+    expect(run.locator(".tiles")).to_be_hidden()

@@ -75,29 +75,49 @@ def test_a_frontier_grows_to_what_the_library_finds(studio: Studio):
     assert run.record.points[0][1] == curve.bits[0]
 
 
+WRONG_SETTINGS: list[tuple[dict[str, object], str]] = [
+    ({"method": "magic"}, "magic"),
+    ({"method": "ascent", "gap": 0.1}, "gap"),
+    ({"no_such": 1}, "no setting 'no_such'"),
+    ({"starts": [1]}, "starts is"),
+    ({"starts": 0}, "starts"),
+    ({"time_limit": float("1e400")}, "time_limit is"),
+    ({"memory": {"states": "x"}}, "memory is"),
+    ({"memory": {"elephants": 1}}, "memory is"),
+    ({"kind": "dream"}, "kind is 'dream'"),
+    ({"kind": "frontier", "points": 1}, "points"),
+    ({"kind": "frontier", "points": True}, "points is True"),
+    ({"min_return": 'x"\nhorizon = 3'}, "min_return"),
+    ({"horizon": -1}, "horizon"),
+]
+
+
+def test_wrong_settings_are_told_and_begin_nothing(client: Client):
+    for settings, words in WRONG_SETTINGS:
+        answer = client("POST", "/api/runs", {"settings": settings}, 400)
+        assert words in answer["error"], settings
+    assert client("GET", "/api/state")["runs"] == []
+
+
 @pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"method": "magic"}, "magic"),
-        ({"method": "ascent", "gap": 0.1}, "gap"),
-        ({"no_such": 1}, "no setting 'no_such'"),
-        ({"starts": [1]}, "starts is"),
-        ({"starts": 0}, "starts"),
-        ({"time_limit": float("1e400")}, "time_limit is"),
-        ({"memory": {"states": "x"}}, "memory is"),
-        ({"memory": {"elephants": 1}}, "memory is"),
-        ({"kind": "dream"}, "kind is 'dream'"),
-        ({"kind": "frontier", "points": 1}, "points"),
-        ({"kind": "frontier", "points": True}, "points is True"),
-        ({"min_return": 'x"\nhorizon = 3'}, "min_return"),
-        ({"horizon": -1}, "horizon"),
-    ],
-    ids=str,
+    ("scenario", "settings"), [(None, {}), ("gallery:two-rooms", {"min_return": "80%"})], ids=["as drawn", "as asked"]
 )
-def test_wrong_settings_are_told_and_begin_nothing(client: Client, studio: Studio, settings: object, words: str):
-    answer = client("POST", "/api/runs", {"settings": settings}, 400)
-    assert words in answer["error"]
-    assert studio.runs.summaries() == []
+def test_a_run_with_a_share_of_the_return_ends_and_outlives_the_server(
+    client: Client, studio: Studio, scenario: str | None, settings: dict[str, str]
+):
+    """A new grid asks for 70% of the way to the largest return."""
+    if scenario is None:
+        client("POST", "/api/open", {"gallery": ""})
+    few = {"starts": 1, "iterations": 2, "certificate": False, "time_limit": 60}
+    name = client("POST", "/api/runs", {"settings": few | settings})["id"]
+    ended(studio.runs.get(name))
+    found = client("GET", f"/api/runs/{name}")
+    assert (found["state"], found["error"]) == ("done", "")
+    assert isinstance(found["threshold"], float)
+    assert [run["state"] for run in Studio(studio.folder).runs.summaries()] == ["done"]
+    for policy in (name, "uniform"):
+        facts = client("GET", f"/api/runs/{policy}/look")["facts"]
+        assert isinstance(facts["threshold"], float | None), policy
 
 
 def test_another_method_does_without_what_it_does_not_have():
@@ -186,16 +206,16 @@ def test_a_server_that_is_killed_leaves_no_process_and_loses_nothing(tmp_path: P
     assert server.stdout is not None
     told = "".join(iter(server.stdout.readline, "}\n")) + "}"
     address = json.loads(told)["address"]
-    with urllib.request.urlopen(address, timeout=60) as answer:
-        cookie = answer.headers["Set-Cookie"].partition(";")[0]
-    origin = address.partition("/?")[0]
-    request = urllib.request.Request(
-        f"{origin}/api/runs",
-        data=json.dumps({"settings": ENDLESS}).encode(),
-        headers={"Cookie": cookie, "Origin": origin, "Content-Type": "application/json"},
-    )
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        name = json.load(answer)["id"]
+    origin, token = address.split("/#token=")
+
+    def send(path: str, body: object, **headers: str) -> Any:
+        sent = {"Origin": origin, "Content-Type": "application/json", **headers}
+        request = urllib.request.Request(f"{origin}{path}", data=json.dumps(body).encode(), headers=sent)
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.load(answer)
+
+    session = send("/api/enter", {"token": token})["session"]
+    name = send("/api/runs", {"settings": ENDLESS}, Authorization=f"Bearer {session}")["id"]
     events = folder / "runs" / name / "events.jsonl"
     until(lambda: events.is_file() and b"progress" in events.read_bytes(), "the run to search")
     until(lambda: len(processes_of(folder / "runs")) == 1, "its process")

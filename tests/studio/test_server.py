@@ -2,13 +2,25 @@
 
 import http.client
 import json
+import os
 import random
+import re
+import signal
 import socket
+import stat
+import subprocess
+import sys
+import threading
+import time
+from contextlib import ExitStack, suppress
+from pathlib import Path
 
 import pytest
 
 from tests.studio.conftest import Client
+from tests.studio.processes import until
 from veil.studio.server import MOST_BYTES, StudioServer
+from veil.studio.state import Studio
 
 
 def test_the_page_and_every_file_of_it(client: Client):
@@ -25,39 +37,58 @@ def test_the_page_and_every_file_of_it(client: Client):
 
 
 def test_a_link_lets_one_browser_in_once(server: StudioServer, client: Client):
-    path = server.address.partition(str(server.port))[2]
-    status, headers, _ = client.raw("GET", path, Cookie=None, Origin=None)
+    token = server.address.partition("#token=")[2]
+    for wrong in ("", "x" * len(token)):
+        assert client.raw("POST", "/api/enter", json.dumps({"token": wrong}).encode(), Authorization=None)[0] == 403
+    status, headers, content = client.raw(
+        "POST", "/api/enter", json.dumps({"token": token}).encode(), Authorization=None
+    )
     assert status == 200
-    cookie = headers["set-cookie"]
-    assert "HttpOnly" in cookie
-    assert "SameSite=Strict" in cookie
-    assert client.raw("GET", "/api/state", Cookie=cookie.partition(";")[0])[0] == 200
-    assert client.raw("GET", path, Cookie=None, Origin=None)[0] == 403
-    assert server.address.partition(str(server.port))[2] != path
+    assert "set-cookie" not in headers  # which a browser would send to every port of this machine
+    session = json.loads(content)["session"]
+    assert client.raw("GET", "/api/state", Authorization=f"Bearer {session}")[0] == 200
+    assert client.raw("POST", "/api/enter", json.dumps({"token": token}).encode(), Authorization=None)[0] == 403
+    assert token not in server.address
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"Cookie": None},
-        {"Cookie": "veil-studio=x"},
-        {"Cookie": "é=ü"},
-        {"Host": "evil.example"},
-        {"Host": "127.0.0.1"},
-        {"Host": "127.0.0.1:1"},
-        {"Origin": "http://evil.example"},
-        {"Origin": "null"},
-        {"Sec_Fetch_Site": "cross-site"},
-        {"Sec_Fetch_Site": "same-site"},
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("asked", ["GET /api/state", "GET /studio/studio.js", "PUT /api/scenario", "GET /api/events"])
-def test_others_are_refused(client: Client, headers: dict[str, str | None], asked: str):
-    method, path = asked.split()
-    status, _, content = client.raw(method, path, b'{"text": ""}' if method == "PUT" else None, **headers)
-    assert status == 403
-    assert set(json.loads(content)) == {"error"}
+def test_what_an_earlier_server_gave_is_worth_nothing(studio: Studio, server: StudioServer, client: Client):
+    """Whoever takes its port hears the secret of an open page; the next server has another, and the folder holds none."""
+    again = StudioServer(studio)
+    thread = threading.Thread(target=again.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        later = Client(again)
+        assert later.raw("GET", "/api/state", Authorization=client.own["Authorization"])[0] == 403
+        assert later.raw("GET", "/api/state")[0] == 200
+    finally:
+        again.shutdown()
+        again.server_close()
+        thread.join()
+    assert all(server.session.encode() not in path.read_bytes() for path in studio.folder.rglob("*") if path.is_file())
+
+
+OTHERS: list[dict[str, str | None]] = [
+    {"Authorization": None},
+    {"Authorization": "Bearer x"},
+    {"Authorization": "Basic é"},
+    {"Host": "evil.example"},
+    {"Host": "127.0.0.1"},
+    {"Host": "127.0.0.1:1"},
+    {"Origin": "http://evil.example"},
+    {"Origin": "null"},
+    {"Sec_Fetch_Site": "cross-site"},
+    {"Sec_Fetch_Site": "same-site"},
+]
+
+
+def test_others_are_refused(client: Client):
+    for headers in OTHERS:
+        for asked in ("GET /api/state", "PUT /api/scenario", "GET /api/events", "POST /api/open"):
+            method, path = asked.split()
+            status, _, content = client.raw(method, path, None if method == "GET" else b'{"text": ""}', **headers)
+            assert (status, set(json.loads(content))) == (403, {"error"}), (headers, asked)
+        if "Authorization" not in headers:
+            assert client.raw("GET", "/studio/studio.js", None, **headers)[0] == 403, headers
 
 
 def test_a_change_needs_an_origin(client: Client):
@@ -65,32 +96,31 @@ def test_a_change_needs_an_origin(client: Client):
     assert client.raw("GET", "/api/state", Host=None)[0] == 400
 
 
-@pytest.mark.parametrize(
-    ("body", "headers", "status"),
-    [
-        (b"", {"Content_Length": str(MOST_BYTES + 1)}, 413),
-        (b"", {"Content_Length": "-1"}, 411),
-        (b"", {"Content_Length": "9" * 5000}, 411),
-        (b"", {"Transfer_Encoding": "chunked"}, 411),
-        (b"{", {}, 400),
-        (b"[1]", {}, 400),
-        (b'"x"', {}, 400),
-        (b"\xff\xfe", {}, 400),
-        (b"[" * 100_000, {}, 400),
-        (b'{"text": ' + b"[" * 5000 + b"]" * 5000 + b"}", {}, 400),
-        (b'{"text": 3}', {}, 400),
-        (b"{}", {}, 400),
-        (b'{"text": "\\ud800"}', {}, 400),
-        (b'{"text": "x"}', {"Content_Type": "text/plain"}, 415),
-        (b'{"text": "' + b"x" * (2**20 + 1) + b'"}', {}, 413),
-    ],
-    ids=range(15),
-)
-def test_wrong_bodies_are_refused(client: Client, body: bytes, headers: dict[str, str], status: int):
-    found, _, content = client.raw("PUT", "/api/scenario", body, **headers)
-    assert found == status
-    assert json.loads(content)["error"]
-    assert "Traceback" not in content.decode()
+WRONG_BODIES: list[tuple[bytes, dict[str, str], int]] = [
+    (b"", {"Content_Length": str(MOST_BYTES + 1)}, 413),
+    (b"", {"Content_Length": "-1"}, 411),
+    (b"", {"Content_Length": "9" * 5000}, 411),
+    (b"", {"Transfer_Encoding": "chunked"}, 411),
+    (b"{", {}, 400),
+    (b"[1]", {}, 400),
+    (b'"x"', {}, 400),
+    (b"\xff\xfe", {}, 400),
+    (b"[" * 100_000, {}, 400),
+    (b'{"text": ' + b"[" * 5000 + b"]" * 5000 + b"}", {}, 400),
+    (b'{"text": 3}', {}, 400),
+    (b"{}", {}, 400),
+    (b'{"text": "\\ud800"}', {}, 400),
+    (b'{"text": "x"}', {"Content_Type": "text/plain"}, 415),
+    (b'{"text": "' + b"x" * (2**20 + 1) + b'"}', {}, 413),
+]
+
+
+def test_wrong_bodies_are_refused(client: Client):
+    for number, (body, headers, status) in enumerate(WRONG_BODIES):
+        found, _, content = client.raw("PUT", "/api/scenario", body, **headers)
+        assert found == status, number
+        assert json.loads(content)["error"], number
+        assert "Traceback" not in content.decode(), number
     assert client("GET", "/api/state")["name"] == "two-rooms"
 
 
@@ -103,8 +133,9 @@ def test_other_methods_and_addresses_are_refused(client: Client):
 
 PIECES = (b"GET", b"PUT", b"POST", b"DELETE", b" ", b"/", b"/api/state", b"/api/scenario", b"/api/runs", b"/api/runs/1/stop",
           b"/api/events?", b"?token=", b"%00", b"%2e%2e/", b" HTTP/1.1", b" HTTP/9.9", b"\r\n", b"\n", b"\r\n\r\n", b"Host: ",
-          b"Cookie: ", b"Origin: null", b"Content-Length: ", b"5", b"-1", b"99999999999", b"Transfer-Encoding: chunked",
-          b"Content-Type: application/json", b"{", b'{"text": ', b'"', b"[" * 300, b"\x00", b"\xff\xfe", b"A" * 70_000,
+          b"Authorization: Bearer ", b"Origin: null", b"Content-Length: ", b"5", b"-1", b"99999999999",
+          b"Transfer-Encoding: chunked", b"Content-Type: application/json", b"{",
+          b'{"text": ', b'"', b"[" * 300, b"\x00", b"\xff\xfe", b"A" * 70_000,
           b"Expect: 100-continue", b"Range: bytes=0-1", b"Upgrade: h2c", b"Connection: keep-alive")  # fmt: skip
 
 
@@ -123,7 +154,7 @@ def send(server: StudioServer, content: bytes) -> bytes:
 
 def fuzz(server: StudioServer, client: Client, count: int, seed: int) -> None:
     draw = random.Random(seed)
-    known = "".join(f"{name}: {client.own[name]}\r\n" for name in ("Host", "Origin", "Cookie")).encode()
+    known = "".join(f"{name}: {client.own[name]}\r\n" for name in ("Host", "Origin", "Authorization")).encode()
     for _ in range(count):
         noise = b"".join(draw.choices(PIECES, k=draw.randrange(1, 12)))
         begun = draw.choice(
@@ -181,7 +212,7 @@ def test_connections_that_break_off_are_no_errors(
     server: StudioServer, client: Client, capsys: pytest.CaptureFixture[str]
 ):
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
-    connection.request("GET", "/api/events", headers={name: client.own[name] for name in ("Host", "Cookie")})
+    connection.request("GET", "/api/events", headers={name: client.own[name] for name in ("Host", "Authorization")})
     answer = connection.getresponse()
     assert answer.headers["Content-Type"] == "text/event-stream; charset=utf-8"
     assert answer.readline() == b": connected\n"
@@ -192,3 +223,91 @@ def test_connections_that_break_off_are_no_errors(
         half.sendall(b"PUT /api/scenario HTTP/1.1\r\nContent-Length: 50\r\n\r\n{")
     assert client("GET", "/api/state")["scenario"] == "changed = 1"
     assert capsys.readouterr().err == ""
+
+
+def test_slow_strangers_do_not_lock_the_owner_out(server: StudioServer, client: Client):
+    """More connections than the server has threads, none of which ever completes a request."""
+    with ExitStack() as closing:
+        for _ in range(80):
+            stranger = closing.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=20))
+            stranger.sendall(b"GET /api/state HTTP/1.1\r\nHost: ")
+        for _ in range(5):
+            assert client("GET", "/api/state")["name"] == "two-rooms"
+
+
+def test_a_request_that_drips_in_is_ended(studio: Studio):
+    """Each byte comes in time, and the request does not."""
+    server = StudioServer(studio, seconds=1.0)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        seconds = seconds_of_a_drip(server.port)
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+    assert seconds < 15
+
+
+def seconds_of_a_drip(port: int) -> float:
+    """How long a server listens to a request that never ends."""
+    begin = time.monotonic()
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as stranger, suppress(OSError):
+        stranger.sendall(b"GET /api/state HTTP/1.1\r\n")
+        while time.monotonic() - begin < 20:
+            stranger.sendall(b"X-Header: 1\r\n")
+            time.sleep(0.2)
+    return time.monotonic() - begin
+
+
+def studio_command(folder: Path, *options: str) -> list[str]:
+    return [sys.executable, "-m", "veil", "studio", "gallery:two-rooms", "--folder", str(folder), *options]
+
+
+def test_a_taken_port_is_told_and_another_one_is_taken(tmp_path: Path):
+    folder = tmp_path / "studio"
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        asked = subprocess.run(
+            studio_command(folder, "--no-browser", "--port", str(port)), capture_output=True, text=True, timeout=120
+        )
+        assert asked.returncode == 2, asked.stderr
+        assert "leave --port out" in asked.stderr
+        remembered = Studio(folder)
+        remembered.open("gallery:two-rooms")
+        remembered.keep_port(port)
+        process = subprocess.Popen(studio_command(folder, "--no-browser"), stderr=subprocess.PIPE, text=True)
+        assert process.stderr is not None
+        told = [process.stderr.readline(), process.stderr.readline()]
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    assert f":{port} cannot be used" in told[0]
+    found = re.search(r"http://127\.0\.0\.1:(\d+)/", told[1])
+    assert found is not None, told
+    assert int(found[1]) != port
+
+
+def test_no_token_is_on_the_command_line_of_the_browser(tmp_path: Path):
+    """Every user of a machine can read the command lines of all processes."""
+    folder, record = tmp_path / "studio", tmp_path / "arguments"
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {record}.new\nmv {record}.new {record}\n')
+    browser.chmod(0o700)
+    environment = os.environ | {"BROWSER": str(browser)}
+    process = subprocess.Popen(studio_command(folder), stderr=subprocess.PIPE, text=True, env=environment)
+    try:
+        assert process.stderr is not None
+        token = re.search(r"token=(\S+)", process.stderr.readline())
+        assert token is not None
+        until(record.exists, "the browser to be opened")
+        opened = record.read_text().strip()
+        assert token[1] not in opened
+        page = Path(opened.removeprefix("file://"))
+        assert f"#token={token[1]}" in page.read_text()
+        assert stat.S_IMODE(page.stat().st_mode) == 0o600
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    assert not page.exists()

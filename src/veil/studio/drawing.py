@@ -212,8 +212,10 @@ def _is_token(given: object) -> bool:
 
 def _put(studio: "Studio", text: str, name: str, base: Path | None = None) -> dict[str, Any]:
     """Make a text the scenario of the page."""
-    studio.set_scenario(text, name=name[:200], base=base)
-    return {"text": text, "name": studio.name, "notes": [], **checked(text, studio.name, base)}
+    with studio.lock:
+        studio.set_scenario(text, name=name[:200], base=base)
+        known = {"text": text, "name": studio.name, "edition": studio.edition, "notes": []}
+    return {**known, **checked(text, known["name"], base)}
 
 
 def _opened_model(request: Request, studio: "Studio", path: Path, shown: str) -> dict[str, Any]:

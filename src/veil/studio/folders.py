@@ -30,7 +30,6 @@ class RunDocument(Part):
     base: str | None
     changes: list[str]
     points: int = Field(20, ge=2, le=200)
-    threshold: float | None = None
     settings: dict[str, Any]
     created: float
     error: str = ""
@@ -63,8 +62,8 @@ def asked(text: str, name: str, base: Path | None, settings: Mapping[str, Any]) 
         document = RunDocument(**known, base=None if base is None else str(base), created=time.time())
     except ValidationError as error:
         refuse_document("settings", error)
-    problem = open_text(text, name, base, changes).problem
-    return document.model_copy(update={"threshold": None if kind == "frontier" else problem.min_return})
+    open_text(text, name, base, changes)
+    return document
 
 
 def read_run(folder: Path) -> RunDocument:

@@ -40,11 +40,11 @@ _PART = re.compile(r"\{(\w+)\}")
 
 
 class Refused(Exception):
-    """A request that is not answered: the HTTP status and a sentence why."""
+    """A request that is not answered: the HTTP status, a sentence why, and what else the page needs to know."""
 
-    def __init__(self, status: int, message: str):
+    def __init__(self, status: int, message: str, **further: Any):
         super().__init__(message)
-        self.status = status
+        self.status, self.further = status, further
 
 
 def find(method: str, path: str) -> tuple[Answer, dict[str, str]]:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from ..common.errors import InputError
 from ..common.text import parse_json
 from .events import Events
 from .folders import CHECKPOINT, CURVE, EVENTS, RESULT, SCENARIO, RunDocument, asked, read_run
+from .own import open_own
 from .record import Record
 from .routes import Refused
 from .work import END_SECONDS
@@ -105,7 +106,6 @@ class Run:
             "continues": (self.folder / CHECKPOINT).is_file(),
             "has_result": (self.result / "result.json").is_file(),
             "points": self.record.points,
-            "threshold": self.document.threshold,
             **(self.answer if ended else self.record.latest),
         }
 
@@ -166,10 +166,14 @@ class Runs:
                 number += 1
             folder = self._folder / str(number)
             folder.mkdir(parents=True)
-            (folder / SCENARIO).write_text(text, encoding="utf-8")
-            document.write(folder)
             run = self._runs[folder.name] = Run(folder, document)
-            self._begin(run)
+            try:
+                (folder / SCENARIO).write_text(text, encoding="utf-8")
+                self._begin(run)
+            except BaseException:  # a full disk
+                del self._runs[run.id]
+                shutil.rmtree(folder, ignore_errors=True)
+                raise
             return run
 
     def resume(self, name: str) -> Run:
@@ -234,7 +238,8 @@ class Runs:
         run.document = run.document.model_copy(update={"error": ""})
         run.document.write(run.folder)
         threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # runs side by side share the cores
-        with open(run.folder / _ERRORS, "wb") as errors:
+        (run.folder / _ERRORS).unlink(missing_ok=True)
+        with open_own(run.folder / _ERRORS, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as errors:
             run.process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "veil.studio.work", str(run.folder)],
                 stdin=subprocess.PIPE,
@@ -252,13 +257,18 @@ class Runs:
         """Take in what a process reports, until it ends."""
         failure = ""
         assert process.stdout is not None
-        with open(run.folder / EVENTS, "ab") as kept:
+        with ExitStack() as closing:
+            kept = None
+            with suppress(OSError):  # what cannot be kept is still shown
+                kept = closing.enter_context(open_own(run.folder / EVENTS, os.O_WRONLY | os.O_CREAT | os.O_APPEND))
             while line := process.stdout.readline(_LINE):
                 with self._lock:
                     if self._runs.get(run.id) is not run:
                         continue
-                    kept.write(line)
-                    kept.flush()
+                    if kept is not None:
+                        with suppress(OSError):
+                            kept.write(line)
+                            kept.flush()
                     failure = run.record.take(line) or failure
                     self._tell(run)
         process.stdout.close()

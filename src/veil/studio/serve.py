@@ -1,6 +1,8 @@
 """From the command to a running studio, and its orderly end."""
 
+import os
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -8,8 +10,11 @@ from types import FrameType
 from typing import Protocol
 
 from ..common.errors import InputError
+from .own import open_own
 from .server import HOST, StudioServer
 from .state import Studio, read_source
+
+_OPENER = "open.html"
 
 
 class Tell(Protocol):
@@ -30,14 +35,26 @@ def serve(folder: Path, scenario: str | None, *, port: int, opens: bool, tell: T
         read_source(scenario)  # before a folder is made for it
     studio = Studio(folder)
     with studio.working():
-        studio.open(scenario)
-        server = _bound(studio, port, lambda address: tell(address, first=False))
-        studio.keep_port(server.port)
+        page = studio.folder / _OPENER
+
+        def told(address: str) -> None:
+            page.unlink(missing_ok=True)  # its link was used
+            tell(address, first=False)
+
+        try:
+            studio.open(scenario)
+            server = _bound(studio, port, told)
+            studio.keep_port(server.port)
+        except OSError as error:
+            raise InputError(str(folder), [f"it cannot be written: {error.strerror or error}"]) from None
         tell(server.address, first=True)
-        if opens:
-            _open_browser(server.address)
-        threading.Thread(target=_prepare, daemon=True).start()
-        _until_ended(server)
+        try:
+            if opens:
+                _open_browser(server.address, page)
+            threading.Thread(target=_prepare, daemon=True).start()
+            _until_ended(server)
+        finally:
+            page.unlink(missing_ok=True)
 
 
 def _bound(studio: Studio, port: int, told: Callable[[str], None]) -> StudioServer:
@@ -45,17 +62,30 @@ def _bound(studio: Studio, port: int, told: Callable[[str], None]) -> StudioServ
         try:
             return StudioServer(studio, wanted, told)
         except OSError as error:
+            words = f"{HOST}:{wanted} cannot be used: {error.strerror or error}"
             if port:
-                words = f"{HOST}:{port} cannot be used: {error.strerror or error}"
-                raise InputError("--port", [words]) from None
+                raise InputError("--port", [f"{words}; leave --port out for a free one"]) from None
+            if wanted:
+                note = "pages that are still open do not find this one"
+                print(f"veil: {words}; the studio takes another port, and {note}", file=sys.stderr, flush=True)
     raise InputError("--port", [f"there is no free port on {HOST}"])
 
 
-def _open_browser(address: str) -> None:
-    """Without waiting: some browsers do not return."""
-    import webbrowser
+def _open_browser(address: str, page: Path) -> None:
+    """Open a file that leads to the address, without waiting, since some browsers do not return.
 
-    threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+    Everybody on this machine can read the command line of a browser, and nobody else can read the file.
+    """
+    import webbrowser
+    from html import escape
+
+    page.unlink(missing_ok=True)
+    with open_own(page, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600) as file:
+        link = escape(address)
+        begin = '<!doctype html><meta charset="utf-8"><title>veil studio</title>'
+        lead = f'<meta http-equiv="refresh" content="0; url={link}"><p><a href="{link}">Open the studio</a></p>'
+        file.write((begin + lead).encode())
+    threading.Thread(target=webbrowser.open, args=(page.as_uri(),), daemon=True).start()
 
 
 def _prepare() -> None:

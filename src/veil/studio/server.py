@@ -1,28 +1,34 @@
 """The server of the studio: on this machine only, for browsers that were let in, and for its own page alone."""
 
 import hmac
+import io
 import json
 import secrets
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from socketserver import TCPServer
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
 from ..common.errors import VeilError
 from ..report.assets import figures_script
-from .routes import Refused, find
+from .routes import Refused, find, text_of
 from .state import Studio
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 HOST = "127.0.0.1"
 MOST_BYTES = 2**23  # of the body of a request: a model file that is opened, or a scenario
 _MOST_CONNECTIONS = 64
-_SECONDS = 20.0  # in which a request has to arrive
+_SECONDS = 20.0  # in which a whole request has to arrive
 _KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
@@ -33,18 +39,16 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-_BEGIN = '<!doctype html><meta charset="utf-8"><title>veil studio</title><link rel="icon" href="data:,">'
-_LET_IN = _BEGIN + '<meta http-equiv="refresh" content="0; url=/"><p><a href="/">Open the studio</a></p>'
-_CLOSED = _BEGIN + (
-    "<p>This browser has not been let in, or its link was used already. Open the newest link that"
-    " <code>veil studio</code> printed in the terminal.</p>"
-)
 
 
 class StudioServer(ThreadingHTTPServer):
     """Serves one studio; `address` is the link that lets one browser in.
 
-    **Arguments:** `studio`; `port`: 0 for a free one; `told`: called with a new link after one was used.
+    A browser that was let in gets the secret `session`, which its page sends with every request. It is another one at each
+    start, and nothing on disk holds it.
+
+    **Arguments:** `studio`; `port`: 0 for a free one; `told`: called with a new link after one was used; `seconds`: in which
+    a request has to arrive.
 
     **Raises:** `OSError` where the port is taken.
     """
@@ -52,14 +56,22 @@ class StudioServer(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, studio: Studio, port: int = 0, told: Callable[[str], None] = lambda address: None):
-        super().__init__((HOST, port), _Handler)
-        self.studio, self._told = studio, told
-        self.port = int(self.server_address[1])
-        self.hosts = {f"{HOST}:{self.port}", f"localhost:{self.port}"}
-        self.cookie, self.session = f"veil-studio-{self.port}", studio.session()
+    def __init__(
+        self,
+        studio: Studio,
+        port: int = 0,
+        told: Callable[[str], None] = lambda address: None,
+        *,
+        seconds: float = _SECONDS,
+    ):
+        self.studio, self.seconds, self._told = studio, seconds, told
+        self.session = secrets.token_urlsafe(32)
         self._token, self._lock = secrets.token_urlsafe(32), threading.Lock()
         self._places = threading.BoundedSemaphore(_MOST_CONNECTIONS)
+        self._strangers: dict[socket.socket, None] = {}  # connections that have not shown the secret, the oldest first
+        super().__init__((HOST, port), _Handler)
+        self.port = int(self.server_address[1])
+        self.hosts = {f"{HOST}:{self.port}", f"localhost:{self.port}"}
 
     def server_bind(self) -> None:
         """Bind without asking a name server who we are, as the base class does."""
@@ -68,7 +80,7 @@ class StudioServer(ThreadingHTTPServer):
     @property
     def address(self) -> str:
         """The newest link, which lets one browser in, once."""
-        return f"http://{HOST}:{self.port}/?token={self._token}"
+        return f"http://{HOST}:{self.port}/#token={self._token}"
 
     def lets_in(self, token: str) -> bool:
         """Whether a token is the one of the newest link, which is then used up."""
@@ -80,17 +92,39 @@ class StudioServer(ThreadingHTTPServer):
         return True
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread of its own, or not at all where too many are busy."""
+        """Answer in a thread of its own; where too many are busy, in place of the stranger that has taken longest."""
         if not self._places.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
+            self._end_a_stranger()
+            if not self._places.acquire(timeout=1.0):
+                self.shutdown_request(request)
+                return
         super().process_request(request, client_address)
+
+    def begin_request(self, connection: socket.socket) -> None:
+        """Note that a connection is a stranger's until its next request has shown the secret."""
+        with self._lock:
+            self._strangers.pop(connection, None)
+            self._strangers[connection] = None
+
+    def end_stranger(self, connection: socket.socket) -> None:
+        """Note that a connection has shown the secret, or has ended."""
+        with self._lock:
+            self._strangers.pop(connection, None)
+
+    def _end_a_stranger(self) -> None:
+        with self._lock:
+            found = next(iter(self._strangers), None)
+            if found is not None:
+                del self._strangers[found]
+                with suppress(OSError):
+                    found.shutdown(socket.SHUT_RDWR)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Answer the requests of one connection."""
         try:
             super().process_request_thread(request, client_address)
         finally:
+            self.end_stranger(request)
             self._places.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -105,15 +139,49 @@ class StudioServer(ThreadingHTTPServer):
         super().server_close()
 
 
+class _Arriving(io.RawIOBase):
+    """The bytes of a connection; each request has to be complete by a deadline, however slowly they come."""
+
+    def __init__(self, connection: socket.socket, seconds: float):
+        self._connection, self._seconds = connection, seconds
+        self.begin()
+
+    def begin(self) -> None:
+        """Another request begins."""
+        self._deadline = time.monotonic() + self._seconds
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: "WriteableBuffer") -> int:
+        """Read what there is; raises `TimeoutError` where the request is late."""
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._connection.settimeout(left)
+        try:
+            return self._connection.recv_into(buffer)
+        finally:
+            self._connection.settimeout(self._seconds)
+
+
 class _Handler(BaseHTTPRequestHandler):
     server: StudioServer  # pyright: ignore[reportIncompatibleVariableOverride]
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "veil", ""
-    timeout = _SECONDS
 
     def setup(self) -> None:
         super().setup()
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
+        self.connection.settimeout(self.server.seconds)
+        self._arriving = _Arriving(self.connection, self.server.seconds)
+        self.rfile = io.BufferedReader(self._arriving)
+
+    def handle_one_request(self) -> None:
+        self._arriving.begin()
+        self.server.begin_request(self.connection)
+        super().handle_one_request()
 
     def do_GET(self) -> None:
         self._answer()
@@ -129,21 +197,25 @@ class _Handler(BaseHTTPRequestHandler):
             parts = urlsplit(self.path)
             self._check_origin()
             query = dict(parse_qsl(parts.query, max_num_fields=32))
-            if self.command == "GET" and parts.path == "/" and "token" in query and self._let_in(query["token"]):
+            if not parts.path.startswith("/api/"):
+                self._send_file(parts.path)  # the same for everybody: parts of the package
                 return
-            self._check_cookie()
+            if (self.command, parts.path) == ("POST", "/api/enter"):
+                self._let_in()
+                return
+            self._check_session()
             if self.command == "GET" and parts.path == "/api/events":
                 self._stream()
-            elif parts.path.startswith("/api/"):
-                self._call(parts.path, query)
             else:
-                self._send_file(parts.path)
+                self._call(parts.path, query)
         except Refused as refused:
-            self._refuse(refused.status, str(refused))
+            self._refuse(refused.status, str(refused), **refused.further)
         except VeilError as error:
             self._refuse(400, str(error), defects=list(getattr(error, "defects", ())))
         except (ConnectionError, TimeoutError):
             self.close_connection = True
+        except OSError as error:
+            self._refuse(507, f"the studio's folder cannot be written: {error.strerror or error}")
         except Exception as error:  # a defect of veil's: the page says so, and the server goes on
             print(f"veil: {self.command} {self.path}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
             self._refuse(500, f"veil failed at this: {type(error).__name__}: {error}")
@@ -165,23 +237,18 @@ class _Handler(BaseHTTPRequestHandler):
         if site not in ("same-origin", "none") and not opens:
             raise Refused(403, "another site's page sent this request")
 
-    def _let_in(self, token: str) -> bool:
-        if not self.server.lets_in(token):
-            return False
-        # A page that leads on, not a redirection: the cookie is strict, and a link from elsewhere would not carry it.
-        self._send(200, "text/html", _LET_IN.encode(), {"Set-Cookie": self._cookie()})
-        return True
+    def _let_in(self) -> None:
+        """Exchange the token of a link, once, for the secret of this server."""
+        if not self.server.lets_in(text_of(self._body(), "token")):
+            raise Refused(403, "this link was used already: open the newest link that veil studio printed")
+        self._send_json(200, {"session": self.server.session})
 
-    def _cookie(self) -> str:
-        lasting = 30 * 24 * 3600
-        return f"{self.server.cookie}={self.server.session}; HttpOnly; SameSite=Strict; Path=/; Max-Age={lasting}"
-
-    def _check_cookie(self) -> None:
-        for part in self.headers.get("Cookie", "").split(";"):
-            name, _, value = part.strip().partition("=")
-            if name == self.server.cookie and hmac.compare_digest(value.encode(), self.server.session.encode()):
-                return
-        raise Refused(403, "this browser has not been let in: open the link that veil studio printed")
+    def _check_session(self) -> None:
+        """A header, not a cookie: browsers send cookies to every port of this machine, and so to other users' servers."""
+        kind, _, value = self.headers.get("Authorization", "").partition(" ")
+        if kind != "Bearer" or not hmac.compare_digest(value.encode(), self.server.session.encode()):
+            raise Refused(403, "this page has not been let in: open the newest link that veil studio printed")
+        self.server.end_stranger(self.connection)
 
     def _call(self, path: str, query: dict[str, str]) -> None:
         body = self._body()
@@ -241,12 +308,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _refuse(self, status: int, message: str, **further: Any) -> None:
         if status != 404:
             self.close_connection = True  # what is left of the request is not read
-        page = status == 403 and self.command == "GET" and "text/html" in self.headers.get("Accept", "")
         try:
-            if page:
-                self._send(status, "text/html", _CLOSED.encode())
-            else:
-                self._send_json(status, {"error": message, **further})
+            self._send_json(status, {"error": message, **further})
         except OSError:
             self.close_connection = True
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import secrets
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,11 +12,12 @@ from ..common.errors import InputError
 from ..common.files import locked, write_whole
 from ..common.text import read_json
 from .events import Events
+from .own import check_own
 from .routes import Refused, Request, text_of
 from .runs import Runs
 
 FORMAT = "veil-studio-1"
-_STATE, _SESSION, _RUNS = "studio.json", "session", "runs"
+_STATE, _RUNS = "studio.json", "runs"
 _MOST_BYTES = 2**23
 MOST_CHARACTERS = 2**20  # of a scenario, as in its file
 
@@ -51,9 +51,9 @@ class Studio:
 
     **Attributes:** `scenario`, the TOML text; `name`, of the problem unless the text gives one; `base`, the folder in which
     the scenario's model files lie, None for none; `runs`; `port`, of the last server, 0 for none; `edition`, which counts
-    the changes of the scenario; `lock`, held by who reads and changes several of these.
+    the changes of the scenario, across restarts too; `lock`, held by who reads and changes several of these.
 
-    **Raises:** `InputError` where the folder cannot be used or holds something else.
+    **Raises:** `InputError` where the folder cannot be used, holds something else, or leads elsewhere.
     """
 
     def __init__(self, folder: str | Path):
@@ -66,7 +66,8 @@ class Studio:
         self.edition = 0
         self._source: dict[str, str] = {}
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            check_own(self.folder)
             if not (self.folder / _STATE).exists() and any(self.folder.iterdir()):
                 raise InputError(str(self.folder), ["it holds something else than a studio: choose another folder"])
             self._read()
@@ -87,6 +88,7 @@ class Studio:
             self.base = None if base is None else Path(str(base))
             self._source = {str(key): str(value) for key, value in source.items()}
             self.port = int(found["port"]) if 0 <= int(found["port"]) < 2**16 else 0
+            self.edition = int(found["edition"])
         except (ValueError, KeyError, AttributeError, TypeError) as error:
             words = f"it is not the state of a studio ({error}): remove it, or choose another folder"
             raise InputError(str(path), [words]) from None
@@ -113,16 +115,22 @@ class Studio:
     def set_scenario(self, text: str, *, name: str | None = None, base: Path | None = None) -> None:
         """Put another scenario on the page, and keep it; without a name it is the same one, edited.
 
-        **Raises:** `Refused` where it is too long.
+        **Raises:** `Refused` where it is too long; `OSError` where it cannot be kept, and the old one stays.
         """
         if len(text) > MOST_CHARACTERS:
             raise Refused(413, f"the scenario has {len(text):,} characters, expected at most {MOST_CHARACTERS:,}")
         with self.lock:
+            before = self.scenario, self.name, self.base
             self.scenario = text
-            self.edition += 1
             if name is not None:
                 self.name, self.base = name, base
-            self._write()
+            self.edition += 1
+            try:
+                self._write()
+            except BaseException:
+                self.scenario, self.name, self.base = before
+                self.edition -= 1
+                raise
             self.events.publish("scenario", {"scenario": text, "name": self.name, "edition": self.edition})
 
     def keep_port(self, port: int) -> None:
@@ -136,6 +144,7 @@ class Studio:
             "format": FORMAT,
             "name": self.name,
             "port": self.port,
+            "edition": self.edition,
             "base": None if self.base is None else str(self.base),
             "source": self._source,
             "scenario": self.scenario,
@@ -144,22 +153,6 @@ class Studio:
 
         content = json_text(document).encode()
         write_whole(self.folder / _STATE, content, marker=b"veil-studio-")
-
-    def session(self) -> str:
-        """The secret of the browsers that were let in; the same after a restart, readable by its owner alone."""
-        path = self.folder / _SESSION
-        try:
-            found = path.read_text("ascii").strip()
-            if len(found) >= 32:
-                return found
-        except (OSError, ValueError):
-            pass
-        made = secrets.token_urlsafe(32)
-        path.unlink(missing_ok=True)
-        (self.folder / ".gitignore").write_text(f"{_SESSION}\n", encoding="ascii")
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(made)
-        return made
 
     @contextmanager
     def working(self) -> Iterator[None]:
@@ -182,7 +175,14 @@ def show(request: Request, studio: Studio) -> dict[str, Any]:
 
 
 def put_scenario(request: Request, studio: Studio) -> dict[str, Any]:
-    """Keep the text that is edited; its defects are no reason not to."""
+    """Keep the text that is edited; its defects are no reason not to.
+
+    `edition` is the one that was edited. Where the scenario has changed since, nothing is replaced, and the page asks.
+    """
+    text, edition = text_of(request, "text"), request.get("edition")
     with studio.lock:
-        studio.set_scenario(text_of(request, "text"))
+        if edition is not None and edition != studio.edition and text != studio.scenario:
+            now = {"scenario": studio.scenario, "name": studio.name, "edition": studio.edition}
+            raise Refused(409, "the scenario was changed elsewhere meanwhile", **now)
+        studio.set_scenario(text)
         return {"name": studio.name, "edition": studio.edition}

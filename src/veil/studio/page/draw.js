@@ -4,6 +4,7 @@ import { makeOpener } from "./opener.js";
 import { makeEditor } from "./editor.js";
 
 const CHECK_MS = 250; // after the last key, the text is checked
+const FAR = 15; // cells between start, goal and secret of a new grid, at most
 const FLUSH_MS = 150; // after a stroke, the text follows
 const WORDS = { floor: "Floor", wall: "Wall", start: "Start", goal: "Goal", secret: "Secret", absorbing: "Absorbing" };
 const TINTS = { start: "blue", goal: "green", secret: "vermilion", absorbing: "muted" };
@@ -237,11 +238,14 @@ export function start(root, studio) {
     }
   });
 
-  function opened(answer) { setText(answer.text); show(answer); if (answer.drawing?.kind === "grid") board.fit(); }
+  function opened(answer) { studio.adopt(answer); show(answer); if (answer.drawing?.kind === "grid") board.fit(); }
+  // Goal and secret are near enough to be reached, and there are decisions enough to reach both.
   function fresh(rows, wide) {
     const cells = Array.from({ length: rows }, () => Array.from({ length: wide }, () => "."));
-    cells[0][0] = "S"; cells[rows - 1][0] += "G"; cells[rows - 1][wide - 1] += "?";
-    change([], cells.map((row) => row.map((token) => token.replace(/^\.(.)/, "$1")))).then(() => board.fit());
+    const [down, right] = [Math.min(rows - 1, FAR), Math.min(wide - 1, FAR)];
+    cells[0][0] = "S"; cells[down][0] += "G"; cells[down][right] += "?";
+    const horizon = Math.max(6, down + right + 2);
+    change([{ at: ["horizon"], value: horizon }], cells.map((row) => row.map((token) => token.replace(/^\.(.)/, "$1")))).then(() => board.fit());
   }
   studio.on("scenario", (changed) => { if (changed !== text) { setText(changed, { remember: text !== "" }); check(); } });
   studio.on("resize", () => board.resize());

@@ -17,6 +17,8 @@ const colourOf = (run) => COLOURS[(Number(run.id) - 1) % COLOURS.length];
 const shown = (value, digits = 4) => (typeof value === "number" ? value.toFixed(digits) : "–");
 // Proven numbers are rounded outward.
 const above = (value) => (typeof value === "number" ? (Math.ceil(value * 1e4 - 1e-9) / 1e4).toFixed(4) : "–");
+const below = (value) => (typeof value === "number" ? (Math.floor(value * 1e4 + 1e-9) / 1e4).toFixed(4) : "–");
+const isNumber = (value) => typeof value === "number";
 const short6 = (value) => String(Number(value.toPrecision(5)));
 
 export function start(root, studio) {
@@ -184,10 +186,10 @@ function makeCard(list, first, studio, form) {
   make("span", {}, head, `Run ${first.id}`);
   const state = make("span", { class: "state" }, head);
   const about = make("p", { class: "note" }, card);
-  const tiles = make("dl", { class: "tiles" }, card), cells = {};
+  const tiles = make("dl", { class: "tiles" }, card), cells = {}, labels = {};
   for (const [name, label] of [["bits", "hidden"], ["return", "return"], ["upper", "proven at most"], ["gap", "gap"]]) {
     const tile = make("div", {}, tiles);
-    make("dt", {}, tile, first.kind === "frontier" && name === "bits" ? "most hidden" : label);
+    labels[name] = make("dt", {}, tile, first.kind === "frontier" && name === "bits" ? "most hidden" : label);
     cells[name] = make("dd", { "data-number": name }, tile, "–");
   }
   const bar = make("progress", { "aria-label": `Progress of run ${first.id}` }, card);
@@ -216,15 +218,20 @@ function makeCard(list, first, studio, form) {
     const busy = run.state === "running" || run.state === "stopping", frontier = run.kind === "frontier";
     state.textContent = STATES[run.state];
     card.dataset.state = run.state;
-    const parts = [run.name, frontier ? `frontier, ${run.points.length && !busy ? run.points.length : run.wanted} points` : run.method || run.settings.method, words(run)];
+    const parts = [run.name, frontier ? `frontier, ${busy ? "" : `${run.points.length} of `}${run.wanted} points` : run.method || run.settings.method, words(run)];
     about.textContent = parts.filter(Boolean).join(" · ");
     const best = frontier && run.points.length ? run.points.reduce((a, b) => (b[1] > a[1] ? b : a)) : null;
     const bits = best && !busy ? best[1] : run.bits, earned = best && !busy ? best[0] : run.return;
     put("bits", bits, typeof bits === "number" ? `${shown(bits)} bits` : "–");
     put("return", earned, shown(earned));
-    const gap = run.gap ?? (typeof run.upper === "number" && typeof run.bits === "number" ? Math.max(0, run.upper - run.bits) : null);
-    put("upper", run.upper, above(run.upper));
-    put("gap", gap, above(gap));
+    // Hidden, bound and gap subtract as they are shown. Whoever reveals has a bound from below.
+    const reveals = (run.goal ?? run.settings.goal) === "transparent", bound = reveals ? run.lower : run.upper;
+    const shownBound = reveals ? below(bound) : above(bound);
+    const gap = isNumber(bound) && isNumber(bits) ? Math.max(0, (reveals ? -1 : 1) * (Number(shownBound) - Number(shown(bits)))) : null;
+    labels.upper.textContent = reveals ? "proven at least" : "proven at most";
+    put("upper", bound, shownBound);
+    put("gap", gap, shown(gap));
+    tiles.hidden = run.state === "failed" && !isNumber(bits);
     cells.upper.parentNode.hidden = cells.gap.parentNode.hidden = frontier;
     bar.hidden = !(busy && run.of > 0 && run.of < 1e8); // beyond that there is no end to speak of
     if (!bar.hidden) { bar.max = run.of; bar.value = Math.min(run.iteration, run.of); }
@@ -251,7 +258,10 @@ function message(run, busy, frontier) {
   const threshold = typeof run.threshold === "number" ? `Threshold on the return: ${short6(run.threshold)}${run.feasible === false ? ", not met" : ""}. ` : "";
   const ended = run.message ? `${run.message[0].toUpperCase()}${run.message.slice(1)}. ` : run.status === "TIME_LIMIT" ? "Time limit reached. " : "";
   const late = typeof run.delayed_upper === "number" ? `Proven without seeing the current observation: at most ${above(run.delayed_upper)}. ` : "";
-  return `${ended}${threshold}${late}${seconds}${run.note ? `No proof: ${run.note}.` : ""}`;
+  const proven = isNumber(run.lower) && isNumber(run.upper) ? `Proven of this policy: at least ${below(run.lower)} bits. ` : "";
+  const own = (run.goal ?? run.settings.goal) === "transparent" ? "" : proven;
+  const missing = frontier && run.points.length < run.wanted ? `${run.wanted - run.points.length} of ${run.wanted} points are missing${run.status === "TIME_LIMIT" ? ": give it more time" : ""}. ` : "";
+  return `${ended}${missing}${threshold}${own}${late}${seconds}${run.note ? `No proof: ${run.note}.` : ""}`;
 }
 
 function makeCharts(parent) {

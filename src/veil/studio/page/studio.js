@@ -1,4 +1,6 @@
 // The shell of the page: tabs, requests, the shared state, and the events that the server sends.
+import { authorization, enter, onSession } from "./session.js";
+import { follow } from "./events.js";
 import * as draw from "./draw.js";
 import * as plan from "./plan.js";
 import * as look from "./look.js";
@@ -17,12 +19,13 @@ export class ApiError extends Error {
   constructor(status, answer) {
     super(answer.error || `the server answered ${status}`);
     this.status = status;
+    this.answer = answer;
     this.defects = answer.defects || [];
   }
 }
 
 async function api(method, path, body) {
-  const options = { method, headers: {} };
+  const options = { method, headers: authorization() };
   if (body !== undefined) {
     options.headers["Content-Type"] = "application/json";
     options.body = JSON.stringify(body);
@@ -39,8 +42,9 @@ async function api(method, path, body) {
   return answer;
 }
 
-let text = "", name = "", timer = null;
+let text = "", name = "", timer = null, saving = Promise.resolve();
 let unsaved = false, edition = 0; // the newest text of the server that the page knows; what is older comes late, and is left out
+let theirs = null; // what another tab wrote while this one was typing, until the user has decided
 const runs = new Map();
 
 // What a pane gets. Events: "scenario" (text), "runs" (list), "run" (one run), "gone" (id), "pane" (name), "look" (id of a run), "resize".
@@ -60,39 +64,86 @@ const studio = {
   get runs() { return [...runs.values()]; },
   get pane() { return document.querySelector('[role="tab"][aria-selected="true"]')?.id.slice(4); },
   save,
+  adopt,
   notice,
   show,
   look(run) { emit("look", run); },
   refresh,
 };
 
-// Keep the text now; resolves once the server has it.
-async function save() {
+// Keep the text now; resolves once the server has it. One request follows the other, since each names the edition it changes.
+function save() {
   clearTimeout(timer);
   timer = null;
+  return (saving = saving.then(put));
+}
+
+async function put() {
+  if (!unsaved || theirs) return;
   const sent = text;
   try {
-    const answer = await api("PUT", "/api/scenario", { text });
+    const answer = await api("PUT", "/api/scenario", { text, edition });
     edition = Math.max(edition, answer.edition);
     if (sent === text) unsaved = false;
   } catch (error) {
-    notice(error.message);
+    if (error.status !== 409) return notice(error.message);
+    if (error.answer.scenario === text) return adopt({ ...error.answer, text });
+    showConflict(error.answer);
   }
+}
+
+// Another tab has changed the scenario that was edited here: neither text is lost before the user has chosen.
+const conflict = document.getElementById("conflict");
+function showConflict(answer) {
+  theirs = answer;
+  conflict.hidden = false;
+}
+function decide(mine) {
+  const found = theirs;
+  theirs = null;
+  conflict.hidden = true;
+  if (mine) {
+    edition = Math.max(edition, found.edition);
+    unsaved = true;
+    save();
+  } else {
+    adopt({ ...found, text: found.scenario });
+    refresh().catch((error) => notice(error.message));
+  }
+}
+document.getElementById("keep-mine").addEventListener("click", () => decide(true));
+document.getElementById("take-theirs").addEventListener("click", () => decide(false));
+
+// Take a text that the server has: nothing is left to save.
+function adopt(answer) {
+  clearTimeout(timer);
+  timer = null;
+  unsaved = false;
+  edition = answer.edition;
+  named(answer.name);
+  if (answer.text === text) return;
+  text = answer.text;
+  emit("scenario", text);
 }
 
 function notice(words) { document.getElementById("notice").textContent = words; }
 
-// `begins`: the page has just connected; what it did not save while the server was away goes first.
-function receive(state, begins) {
-  name = state.name;
+function named(given) {
+  name = given;
   document.getElementById("name").textContent = name;
   document.title = `${name} – veil studio`;
+}
+
+// `begins`: the page has just connected; what it did not save while the server was away goes first.
+function receive(state, begins) {
+  if (theirs) {
+    if (state.edition >= theirs.edition) theirs = state;
+    return;
+  }
   if (unsaved) { if (begins) save(); return; }
+  named(state.name);
   if (!begins && state.edition <= edition) return;
-  edition = state.edition;
-  if (state.scenario === text) return;
-  text = state.scenario;
-  emit("scenario", text);
+  adopt({ ...state, text: state.scenario });
 }
 
 async function refresh() {
@@ -112,25 +163,19 @@ function connected(is) {
   offline = !is;
 }
 
+const told = {
+  scenario: (state) => receive(state),
+  run: (run) => { runs.set(run.id, run); emit("run", run); },
+  gone: ({ id }) => { runs.delete(id); emit("gone", id); },
+};
 function listen() {
-  const source = new EventSource("/api/events");
-  source.addEventListener("open", () => connected(true));
-  source.addEventListener("error", () => {
-    connected(false);
-    if (source.readyState === EventSource.CLOSED) setTimeout(listen, 2000); // the browser has given up
-  });
-  source.addEventListener("scenario", (event) => receive(JSON.parse(event.data)));
-  source.addEventListener("run", (event) => {
-    const run = JSON.parse(event.data);
-    runs.set(run.id, run);
-    emit("run", run);
-  });
-  source.addEventListener("gone", (event) => {
-    const { id } = JSON.parse(event.data);
-    runs.delete(id);
-    emit("gone", id);
+  follow({
+    opened: () => connected(true),
+    closed: (status) => (status === 403 ? notice(CLOSED) : connected(false)),
+    event: (kind, data) => told[kind]?.(data),
   });
 }
+const CLOSED = "This page has not been let in, or the studio was started again. Open the newest link that veil studio printed in the terminal; what is not saved here stays.";
 
 // Tabs: one is reached by Tab, the others by the arrow keys, Home and End.
 const tabs = [...document.querySelectorAll('[role="tab"]')];
@@ -158,11 +203,21 @@ for (const [number, tab] of tabs.entries()) {
 
 window.addEventListener("resize", () => emit("resize"));
 window.addEventListener("pagehide", () => {
-  if (unsaved) fetch("/api/scenario", { method: "PUT", keepalive: true, headers: { "Content-Type": "application/json" }, body: JSON.stringify({ text }) });
+  if (unsaved && !theirs) fetch("/api/scenario", { method: "PUT", keepalive: true, headers: { ...authorization(), "Content-Type": "application/json" }, body: JSON.stringify({ text, edition }) });
 });
 
-for (const [pane, module] of Object.entries(PANES)) module.start(document.getElementById(`pane-${pane}`), studio);
-show(location.hash.slice(1) || "draw");
-refresh()
-  .then(() => { document.body.dataset.ready = "yes"; listen(); })
-  .catch((error) => notice(error.message));
+begin();
+async function begin() {
+  try {
+    await enter();
+    show(location.hash.slice(1) || "draw");
+    for (const [pane, module] of Object.entries(PANES)) module.start(document.getElementById(`pane-${pane}`), studio);
+    emit("pane", studio.pane);
+    listen();
+    await refresh();
+    document.body.dataset.ready = "yes";
+  } catch (error) {
+    notice(error.status === 403 ? CLOSED : error.message);
+    onSession(() => location.reload());
+  }
+}
