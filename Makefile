@@ -9,9 +9,10 @@ JOBS ?= 1
 ARGS ?=
 # One BLAS thread per test worker: two workers with two threads each are slower than either.
 TEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal
+QUICK := tests/laws tests/test_contract.py tests/test_public.py tests/measure/test_against_oracle.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all check lint bench fuzz mutants validate reproduce docs browser clean
+.PHONY: help setup demo test test-quick test-all check lint bench fuzz mutants validate reproduce docs browser clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +30,9 @@ demo: $(READY)  ## Solve the paper's problem, certify the solution, compare it w
 
 test: $(READY)  ## Run the tests, except those marked slow (WORKERS=2 sets the number of processes)
 	$(TEST) -m "not slow"
+
+test-quick: $(READY)  ## Run the laws, the oracle and the contracts of all rooms in under a minute, for the inner loop
+	$(TEST) -m "not slow" $(QUICK)
 
 test-all: $(READY)  ## Run all tests, slow ones included
 	$(TEST)
@@ -52,8 +56,8 @@ browser:  ## Install Chromium, which the tests of the report need (Debian and Ub
 fuzz: $(READY)  ## Feed mutated files to every reader (INPUTS=200000 SEED=0 JOBS=1)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.formats.fuzz $(INPUTS) --seed $(SEED) --jobs $(JOBS)
 
-mutants: $(READY)  ## Change single places of a room's code and see whether its tests notice (ARGS="--room proof --count 60 --seed 0")
-	$(BIN)/python -m tests.mutants $(ARGS)
+mutants: $(READY)  ## Let mutmut change a room's code and see whether its tests notice (ARGS="--room proof --count 60 --seed 0")
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.mutation $(ARGS)
 
 bench: $(READY)  ## Run the benchmarks and write benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
