@@ -3,8 +3,6 @@
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-import numpy as np
-
 from ..common.clock import Clock, OutOfTime
 from ..common.errors import InputError
 from ..common.suggest import suggestion
