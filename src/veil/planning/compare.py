@@ -1,6 +1,7 @@
 """The policy classes side by side: what each hides and earns, how long its search took, and what is proven for all."""
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,7 +93,7 @@ def compare(problem: Problem, options: CompareOptions) -> Comparison:
         limit = None if math.isinf(clock.left) else clock.left / parts
         best = max((row for row in rows if row.feasible), key=lambda row: row.opacity.bits, default=None)
         try:
-            found = _searched(problem, memory, best, options.seed, limit)
+            found, has_best = _searched(problem, memory, best, options.seed, limit)
         except VeilError as error:
             if not rows and number == len(memories) - 1:
                 raise
@@ -106,27 +107,27 @@ def compare(problem: Problem, options: CompareOptions) -> Comparison:
             found.policy_class, found.policy, found.opacity, found.expected_return, found.feasible, found.status,
             found.seconds,
         )  # fmt: skip
-        rows.append(row if best is None else _at_least(row, best))
+        rows.append(_at_least(row, best) if best is not None and has_best else row)
     if options.certificate:
         upper = min(upper, _proven(problem, rows, _PROOF_SECONDS if math.isinf(clock.left) else clock.left))
     return Comparison(tuple(rows), upper, tuple(failed), wanted, clock.spent)
 
 
-def _searched(problem: Problem, memory: Any, best: ComparedClass | None, seed: int, limit: float | None) -> Solution:
-    """One search, begun from the best policy so far where the class can play like it."""
+def _searched(
+    problem: Problem, memory: Any, best: ComparedClass | None, seed: int, limit: float | None
+) -> tuple[Solution, bool]:
+    """One search, begun from the best policy so far if the class contains it, and whether it does."""
     plain: dict[str, Any] = {"seed": seed, "time_limit": limit, "certificate": False, "progress": False}
     if memory == "history":
-        return solve(problem, "game", "history", **plain)
-    try:
-        return solve(problem, memory=memory, start=None if best is None else best.policy, **plain)
-    except InputError:
-        if best is None:
-            raise
-        return solve(problem, memory=memory, **plain)
+        return solve(problem, "game", "history", **plain), True
+    if best is not None:
+        with suppress(InputError):
+            return solve(problem, memory=memory, start=best.policy, **plain), True
+    return solve(problem, memory=memory, **plain), False
 
 
 def _at_least(row: ComparedClass, best: ComparedClass) -> ComparedClass:
-    """The row, with the policy of a smaller class where that hides more; classes are listed smaller ones first."""
+    """The row, with the policy of a smaller class where that hides more."""
     if row.feasible and row.opacity.bits >= best.opacity.bits:
         return row
     return ComparedClass(
