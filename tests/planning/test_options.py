@@ -23,8 +23,6 @@ from veil.planning.options import CompareOptions, FrontierOptions, SolveOptions
 
 SOLVE, FRONTIER = settings(SolveOptions), settings(FrontierOptions)
 FUNCTIONS = [(veil.solve, SOLVE), (veil.frontier, FRONTIER)]
-EVERY = [pytest.param(option, id=name) for name, option in SOLVE.items()]
-IN_FILES = [pytest.param(option, id=name) for name, option in SOLVE.items() if option.about.in_file]
 
 
 def flags(command: Any) -> dict[str, Any]:
@@ -39,14 +37,13 @@ def test_the_options_are_those_of_the_contract():
     assert set(FRONTIER) - set(SOLVE) == {"points", "thresholds", "along", "proof_seconds"}
 
 
-@pytest.mark.parametrize("option", EVERY)
-def test_every_option_is_well_declared(option: Setting):
-    assert re.fullmatch(r"[A-Z].*[.]", option.about.help)
-    assert option.accepts(option.default)
-    assert set(option.about.methods) <= set(METHODS.builtin)
-    assert option.default is not None or option.optional
-    if option.about.in_file:  # what a file can say, the command line can say
-        assert option.flag
+def test_every_option_is_well_declared():
+    for name, option in SOLVE.items():
+        assert re.fullmatch(r"[A-Z].*[.]", option.about.help), name
+        assert option.accepts(option.default), name
+        assert set(option.about.methods) <= set(METHODS.builtin), name
+        assert option.default is not None or option.optional, name
+        assert option.flag or not option.about.in_file, name  # what a file can say, the command line can say
 
 
 @pytest.mark.parametrize(("function", "known"), FUNCTIONS)
@@ -58,19 +55,20 @@ def test_signature_and_docstring_have_each(function: Any, known: dict[str, Setti
         assert f"- `{name}`: {option.about.help}" in function.__doc__
 
 
-@pytest.mark.parametrize("option", IN_FILES)
-def test_scenario_files_have_each(option: Setting):
-    field = Settings.model_fields[option.name]
-    assert field.default == option.default
-    assert field.description is not None
-    assert field.description.startswith(option.about.help)
-    published = schema()["$defs"]["Settings"]["properties"][option.name]
-    ranges = [published.get("minimum"), published.get("exclusiveMinimum"), published.get("maximum")]
-    if option.name not in ("memory", "method"):
-        assert ranges == [option.about.least, option.about.above, option.about.most]
-        assert tuple(published.get("enum", ())) == option.choices
-    assert f"| `{option.name}` |" in reference()
-    assert option.about.help.replace("|", "\\|") in reference()
+def test_scenario_files_have_each():
+    text, properties = reference(), schema()["$defs"]["Settings"]["properties"]
+    for option in (one for one in SOLVE.values() if one.about.in_file):
+        field = Settings.model_fields[option.name]
+        assert field.default == option.default
+        assert field.description is not None
+        assert field.description.startswith(option.about.help)
+        published = properties[option.name]
+        ranges = [published.get("minimum"), published.get("exclusiveMinimum"), published.get("maximum")]
+        if option.name not in ("memory", "method"):
+            assert ranges == [option.about.least, option.about.above, option.about.most], option.name
+            assert tuple(published.get("enum", ())) == option.choices
+        assert f"| `{option.name}` |" in text
+        assert option.about.help.replace("|", "\\|") in text
 
 
 def test_scenario_files_have_no_others():
@@ -141,25 +139,16 @@ def test_defaults_are_those_that_are_documented():
     assert settings(CompareOptions)["seed"].default == 0
 
 
-@pytest.mark.parametrize(
-    ("value", "accepted"),
-    [
-        ([0.5], True), ((0, 1.5), True), (np.array([0.25, 0.5]), True), (range(3), True), (None, True),
-        ([], False), (np.zeros(0), False), ([0.5, math.inf], False), ([math.nan, 0.5], False), ([0.5, "1"], False),
-        ("0.5", False), ("", False), (0.5, False), (np.float64(0.5), False), (np.array(0.5), False), (np.ones((2, 2)), False),
-        ({0.5}, False), ([[0.5]], False),
-    ],
-)  # fmt: skip
-def test_thresholds_are_a_sequence_of_finite_numbers(value: Any, accepted: bool):
-    assert FRONTIER["thresholds"].accepts(value) is accepted
-
-
-@pytest.mark.parametrize(
-    ("value", "accepted"),
-    [
-        (("markov",), True), (("markov", veil.StateMemory(1)), True), (None, True), ((), False), (["markov"], False),
-        ("markov", False), (("markov", "nothing"), False), (("nothing",), False), ((1, "markov"), False),
-    ],
-)  # fmt: skip
-def test_memories_to_compare_are_a_tuple_of_memories(value: Any, accepted: bool):
-    assert settings(CompareOptions)["memories"].accepts(value) is accepted
+def test_thresholds_are_a_sequence_of_finite_numbers_and_memories_a_tuple():
+    accepted: list[Any] = [[0.5], (0, 1.5), np.array([0.25, 0.5]), range(3), None]
+    refused: list[Any] = [
+        [], np.zeros(0), [0.5, math.inf], [math.nan, 0.5], [0.5, "1"], "0.5", "", 0.5, np.float64(0.5), np.array(0.5),
+        np.ones((2, 2)), {0.5}, [[0.5]],
+    ]  # fmt: skip
+    for values, wanted in ((accepted, True), (refused, False)):
+        for value in values:
+            assert FRONTIER["thresholds"].accepts(value) is wanted, value
+    memories = settings(CompareOptions)["memories"]
+    assert all(memories.accepts(one) for one in (("markov",), ("markov", veil.StateMemory(1)), None))
+    wrong: list[Any] = [(), ["markov"], "markov", ("markov", "nothing"), ("nothing",), (1, "markov")]
+    assert not any(memories.accepts(one) for one in wrong)

@@ -160,20 +160,32 @@ def _probability(problem: Problem, term: Term) -> Constraint:
             "task", [f"column {term.column}: the rows of a policy's table would depend on {formula!r}: {remedy}"]
         )
     try:
-        made = Rebound(Probability(formula, min=0, labels=_labels(problem)), 1.0, -1.0)
+        made = Rebound(Probability(formula, min=0, labels=_labels(problem, term)), 1.0, -1.0)
         problem.replace(constraints=[made], min_return=None)
     except InputError as error:
         raise InputError("task", [f"column {term.column}: {one}" for one in error.defects]) from None
     return made
 
 
-def _labels(problem: Problem) -> Mapping[str, Iterable[State]]:
-    """The propositions that the secret and the constraints of a problem name; those of the constraints first."""
-    found = dict(problem.secret.labels) if isinstance(problem.secret, Holds) else {}
+def _labels(problem: Problem, term: Term) -> Mapping[str, Iterable[State]]:
+    """The propositions that the secret and the constraints of a problem name.
+
+    **Raises:** `InputError` where the formula of the term has one to which they give different meanings.
+    """
+    given = [problem.secret.labels] if isinstance(problem.secret, Holds) else []
     for one in problem.constraints:
         inner = one.original if isinstance(one, Rebound) else one
         if isinstance(inner, Probability):
-            found |= inner.labels or {}
+            given.append(inner.labels or {})
+    found: dict[str, set[int]] = {}
+    states = problem.models[0].states
+    for name, members in [entry for labels in given for entry in labels.items()]:
+        numbers = {states.find(one) for one in members}
+        if found.setdefault(name, numbers) != numbers and re.search(rf"\b{re.escape(name)}\b", str(term.formula)):
+            words = f"column {term.column}: the secret and the constraints have different states for {name!r}"
+            raise InputError(
+                "task", [f"{words}: rename one, or add veil.Probability({term.formula!r}, min=0, labels=…)"]
+            )
     return found
 
 
