@@ -13,7 +13,7 @@ from tests.seeds import blocks
 GAP = 1e-3
 
 
-def watched(seed: int, sensors: str = "abc", horizon: int = 2) -> veil.Problem:
+def random_problem(seed: int, sensors: str = "abc", horizon: int = 2) -> veil.Problem:
     """A state for each sensor, which reports that state with some probability."""
     rng, count = np.random.default_rng(seed), len(sensors)
     model = veil.Model(distributions(rng, count, 2, count), np.zeros((count, 2)), distributions(rng, count))
@@ -37,7 +37,7 @@ def best_hidden(problem: veil.Problem, muted: tuple[str, ...]) -> tuple[float, f
 
 def check(seed: int, goal: Any) -> None:
     """The design is as good as the best of all within the budget, up to the gaps of the games."""
-    problem, rng = watched(seed), np.random.default_rng([seed, 1])
+    problem, rng = random_problem(seed), np.random.default_rng([seed, 1])
     costs = dict(zip("abc", rng.uniform(0.2, 1, 3).tolist(), strict=True))
     budget = float(rng.uniform(0.3, 2))
     found = veil.design_sensors(problem, budget, costs=costs, goal=goal, gap=GAP)
@@ -73,7 +73,7 @@ def test_the_best_of_all_designs(block: range, goal: Any):
 @pytest.mark.parametrize("goal", ["opaque", "transparent"])
 def test_where_there_are_too_many_designs_the_search_is_greedy_within_a_bound_that_holds_for_all(goal: Any):
     """Four of eight sensors: 70 designs."""
-    problem = watched(2, "abcdefgh", horizon=1)
+    problem = random_problem(2, "abcdefgh", horizon=1)
     found = veil.design_sensors(problem, 4, goal=goal, gap=0.02)
     assert not found.exhaustive
     assert found.cost == 4
@@ -95,7 +95,9 @@ def test_where_there_are_too_many_designs_the_search_is_greedy_within_a_bound_th
 def test_only_designs_that_cannot_be_extended_within_the_budget_are_tried():
     def tried(budget: float) -> set[tuple[str, ...]]:
         costs = {"a": 1.0, "b": 2.0, "c": 2.5}
-        return {one.muted for one in veil.design_sensors(watched(0, horizon=1), budget, costs=costs, gap=0.05).tried}
+        return {
+            one.muted for one in veil.design_sensors(random_problem(0, horizon=1), budget, costs=costs, gap=0.05).tried
+        }
 
     assert tried(3.0) == {("a", "b"), ("c",)}
     assert tried(3.5) == {("a", "b"), ("a", "c")}
@@ -104,9 +106,9 @@ def test_only_designs_that_cannot_be_extended_within_the_budget_are_tried():
 
 
 def test_the_summary_says_what_is_muted_kept_paid_and_proven():
-    problem = watched(0, horizon=1)
+    problem = random_problem(0, horizon=1)
     found = veil.design_sensors(problem, 2)
-    lines = found.summary().splitlines()
+    lines = found.summary().splitlines()[-5:]
     assert [line.split()[0] for line in lines] == ["muted", "kept", "cost", "hidden", "proven"]
     assert lines[0].split(None, 1)[1] == ", ".join(found.muted)
     assert lines[2] == "cost    2"
@@ -126,12 +128,12 @@ def test_the_summary_says_what_is_muted_kept_paid_and_proven():
 
 def test_a_cost_and_a_budget_of_nothing_are_allowed():
     """What costs nothing is always muted; sensors that are not asked about stay."""
-    found = veil.design_sensors(watched(0, horizon=1), 0, costs={"a": 0}, sensors=("a", "b"))
+    found = veil.design_sensors(random_problem(0, horizon=1), 0, costs={"a": 0}, sensors=("a", "b"))
     assert (found.muted, found.kept, found.cost) == (("a",), ("b", "c"), 0.0)
 
 
 def test_a_time_limit_leaves_bounds_that_hold():
-    problem = watched(0)
+    problem = random_problem(0)
     found = veil.design_sensors(problem, 1, time_limit=0.5, gap=1e-9)
     lower, upper = best_hidden(problem, found.muted)
     assert found.lower_bits <= upper + 1e-9
@@ -139,7 +141,7 @@ def test_a_time_limit_leaves_bounds_that_hold():
 
 
 def test_every_defect_is_told_at_once_and_each_by_its_name():
-    problem = watched(0)
+    problem = random_problem(0)
     with pytest.raises(veil.InputError, match=r"budget(.|\n)*goal(.|\n)*unknown sensor 'x'"):
         veil.design_sensors(problem, -1, goal="best", costs={"x": 1})  # pyright: ignore[reportArgumentType]
     with pytest.raises(veil.InputError, match="no sensors"):

@@ -35,9 +35,8 @@ from .task import Task, Values
 # makes the search the same in every unit of reward, since λ is bits per unit of return.
 _STEP_PER_ROW, _LONGEST_STEP = 0.3, 30.0
 _OPTAX_STEP = 0.05
-_LARGEST_UNIT = 1e150  # of returns, whose squares the steps of multipliers are made of
 _MULTIPLIER_STEP = 0.2
-_LARGEST_UNIT = 1e150  # its square is finite
+_LARGEST_UNIT = 1e150  # of returns, whose squares the steps of multipliers are made of
 _ITERATIONS = 1500
 # Exact values to follow a sampled search by are made where one takes no longer than this.
 _FOLLOWED_SECONDS = 0.05

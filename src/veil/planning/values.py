@@ -221,8 +221,6 @@ def make_secrecy(
     would take more than five minutes a gradient.
     """
     fits = _exact_seconds(objective, time_limit)
-    if space.hidden.horizon == 0 and evaluation == "sampled":  # nothing is decided, and at most one event is seen
-        evaluation = "exact"
     if space.hidden.path is not None:
         sample = partial(make_sampled, space, objective, sequences, seed, team=team)
         return make_path_secrecy(space, objective, evaluation, sample, fits, time_limit)
