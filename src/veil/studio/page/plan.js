@@ -224,7 +224,7 @@ function makeCard(list, first, studio, form) {
     const bits = best && !busy ? best[1] : run.bits, earned = best && !busy ? best[0] : run.return;
     put("bits", bits, typeof bits === "number" ? `${shown(bits)} bits` : "–");
     put("return", earned, shown(earned));
-    // Hidden, bound and gap subtract as they are shown. Whoever reveals has a bound from below.
+    // Hidden, bound and gap subtract as they are shown. A policy that reveals has a bound from below.
     const reveals = (run.goal ?? run.settings.goal) === "transparent", bound = reveals ? run.lower : run.upper;
     const shownBound = reveals ? below(bound) : above(bound);
     const gap = isNumber(bound) && isNumber(bits) ? Math.max(0, (reveals ? -1 : 1) * (Number(shownBound) - Number(shown(bits)))) : null;
