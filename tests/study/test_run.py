@@ -3,6 +3,8 @@
 import csv
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +173,29 @@ def test_the_difference_of_two_studies(done: veil.StudyResult, tmp_path: Path):
     changed = [row for row in rows if "fingerprint" in row["what"]]
     assert all(row["change"] == row["bits_2"] - row["bits_1"] for row in changed)
     assert len(changed) == 2
+
+
+def test_what_a_time_limit_decides_is_told_and_is_no_difference(tmp_path: Path):
+    endless = {"solve.method": "primal-dual", "solve.iterations": 10**9, "solve.step": 1e-6, "solve.certificate": False}
+    short, long = (
+        study(vary={"solve.seed": [0, 1]}, set=endless | {"solve.time_limit": seconds}).run(tmp_path / name, workers=1)
+        for name, seconds in (("short", 0.2), ("long", 0.6))
+    )
+    assert [row["status"] for row in (*short.rows(), *long.rows())] == ["TIME_LIMIT"] * 4
+    assert "every run ended at its time limit" in short.limited()
+    assert {row["what"] for row in difference(short, long)} <= {""}
+    assert [row["what"] for row in difference(short, long, columns=["seconds"])] == ["seconds", "seconds"]
+    write_study_report(short)
+    assert "very run ended at its time limit" in (short.folder / "report.html").read_text()
+    command = [sys.executable, "-m", "veil", "study"]
+    for told, code in (
+        (["table", "short"], 0),
+        (["diff", "short", "long"], 0),
+        (["diff", "short", "long", "--columns", "seconds"], 1),
+    ):
+        done = subprocess.run([*command, *told], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        assert done.returncode == code, done
+        assert "time limit" in done.stderr or code == 1, done
 
 
 def test_the_report_shows_every_run(done: veil.StudyResult, tmp_path: Path):

@@ -135,26 +135,45 @@ def diff(
     first: Annotated[Path, typer.Argument(metavar="A", help="Folder of a study.", show_default=False)],
     second: Annotated[Path, typer.Argument(metavar="B", help="Folder of another one.", show_default=False)],
     tolerance: Annotated[float, typer.Option(min=0.0, help="Differences of numbers up to this do not count.")] = 0.0,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            help="Columns to compare, separated by commas.",
+            show_default="status,feasible,bits,expected_return,proven_upper,fingerprint",
+        ),
+    ] = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
     """Show the runs in which two studies differ, matched by scenario and factors.
 
+    What a time limit decides is shown as time_limited and is no difference for the exit code: the bounds of certificates, and
+    all numbers of runs that ended at their time limit. Columns that are asked for by --columns always count.
+
     Exit codes: 0 no difference, 1 some, 2 bad input.
 
     Example: veil study diff before-study after-study --tolerance 1e-6
     """
+    from ..common.errors import InputError
+    from ..common.suggest import suggestion
     from ..study.table import StudyResult, difference
 
     one, other = StudyResult(first), StudyResult(second)
-    rows = difference(one, other, tolerance)
+    wanted = None if columns is None else [name.strip() for name in columns.split(",")]
+    for name in wanted or ():
+        if name not in one.columns or name not in other.columns:
+            raise InputError("--columns", [f"there is no column {name!r}: {suggestion(name, one.columns)}"])
+    rows = difference(one, other, tolerance, wanted)
     if as_json:
         print_json({"runs": [len(one.runs), len(other.runs)], "differences": rows})
     elif rows:
         print_table(list(rows[0]), [["" if value is None else value for value in row.values()] for row in rows])
     else:
         print(f"no difference in {len(one.runs)} runs")
-    stop(1 if rows else 0)
+    counted = any(row["what"] for row in rows)
+    if rows and not counted and not as_json:
+        note("veil: the runs differ only in columns that a time limit decides (time_limited)")
+    stop(1 if counted else 0)
 
 
 @studies.command("table")
@@ -187,6 +206,8 @@ def table(
         print_json({"name": result.name, "rows": rows})
     else:
         print_table(shown, [["" if v is None else v for v in row.values()] for row in rows])
+        if limited := result.limited():
+            note(f"veil: {limited}")
 
 
 @studies.command("report")
@@ -267,6 +288,8 @@ def _tell_end(result: "StudyResult", as_json: bool, events: bool) -> None:
         words = f"{counts['done']} of {len(result.runs)} runs done"
         failed = f", {counts['failed']} failed" if counts["failed"] else ""
         print(f"{words}{failed}: {result.folder / 'table.csv'}")
+        if limited := result.limited():
+            note(f"veil: {limited}")
 
 
 def _found(event: dict[str, Any]) -> str:

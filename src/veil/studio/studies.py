@@ -28,6 +28,7 @@ def show_study(request: Request, studio: "Studio") -> dict[str, Any]:
         "name": result.name,
         "folder": str(result.folder),
         "counts": result.counts(),
+        "limited": result.limited(rows),
         "columns": columns,
         "rows": [[row[name] for name in columns] for row in rows[-_MOST_ROWS:]],
         "left_out": max(0, len(rows) - _MOST_ROWS),

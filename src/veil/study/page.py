@@ -68,6 +68,7 @@ def _page(result: StudyResult, rows: Sequence[Row], quantity: str, figures: list
         title=result.name,
         css=Markup(files("veil.report").joinpath("page/page.css").read_text("utf-8")),
         counts=result.counts(),
+        limited=result.limited(rows),
         factors=[(name, levels(rows, name)) for name in result.factors],
         seeds=[name for name in result.factors if is_seed(name)],
         figures=figures,

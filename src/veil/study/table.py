@@ -5,7 +5,7 @@ import io
 import math
 import os
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ TABLE = "table.csv"
 PARQUET = "table.parquet"
 _HEAD = ("key",)
 _REASON = "reason"
+_COMPARED = ("status", "feasible", "bits", "expected_return", "proven_upper", "fingerprint")
+_OF_PROOFS = ("proven_upper",)  # which always have a time limit
 Row = dict[str, Any]
 
 
@@ -89,6 +91,18 @@ class StudyResult:
             found[one.name] = one.value(found)
         return found
 
+    def limited(self, rows: Iterable[Row] | None = None) -> str:
+        """How many of the finished runs ended at their time limit, in words; empty where none did. `rows`, if they are read."""
+        known = self.rows() if rows is None else rows
+        statuses = [row["status"] for row in known if row["status"] not in ("TO_DO", "FAILED")]
+        count = statuses.count("TIME_LIMIT")
+        if not count:
+            return ""
+        if count < len(statuses):
+            return f"{count} of {len(statuses)} runs ended at their time limit"
+        remedy = "raise solve.time_limit, or limit solve.iterations instead"
+        return f"every run ended at its time limit, so differences between runs may come from the limit: {remedy}"
+
     def brief(self, key: str) -> Row:
         """The numbers of a run that a progress line shows."""
         row = self.row(key)
@@ -141,25 +155,32 @@ def seconds_of(kept: StudyFolder, key: str) -> float | None:
     return float(found) if isinstance(found, (int, float)) else None
 
 
-def difference(one: StudyResult, other: StudyResult, tolerance: float = 0.0) -> list[Row]:
+def difference(
+    one: StudyResult, other: StudyResult, tolerance: float = 0.0, columns: Sequence[str] | None = None
+) -> list[Row]:
     """The runs that two studies do not share or in which they differ, matched by scenario and factors.
 
-    **Returns:** a row for each: its factors, `bits` and `return` of both, `change` of the bits, and `what`: `only in the
-    first`, `only in the second`, or the names of what differs.
+    **Arguments:** `tolerance`: differences of numbers up to this do not count; `columns`: what is compared, all of it without
+    exception; None for status, feasibility, bits, return, upper bound and problem.
+
+    **Returns:** a row for each: its factors, `bits` and `return` of both, `change` of the bits; `what`: `only in the first`,
+    `only in the second`, or the names of what differs; and `time_limited`: the names of what differs, but depends on how far a
+    search or a proof came in its time, and so on the machine and the number of workers. These are the bounds of certificates,
+    and every number of a run that ended at its time limit.
     """
     names = [name for name in one.factors if name in other.factors]
     ours, theirs = ({_identity(row, names): row for row in study.rows()} for study in (one, other))
     found: list[Row] = []
     for identity in [*ours, *(key for key in theirs if key not in ours)]:
         first, second = ours.get(identity), theirs.get(identity)
-        what = _what_differs(first, second, tolerance)
-        if what:
+        what, timed = _what_differs(first, second, tolerance, columns)
+        if what or timed:
             given = first or second or {}
             bits = [None if row is None else row["bits"] for row in (first, second)]
             earned = [None if row is None else row["expected_return"] for row in (first, second)]
             change = None if bits[0] is None or bits[1] is None else bits[1] - bits[0]
             found.append({**{name: given[name] for name in names}, "bits_1": bits[0], "bits_2": bits[1], "change": change,
-                          "return_1": earned[0], "return_2": earned[1], "what": what})  # fmt: skip
+                          "return_1": earned[0], "return_2": earned[1], "what": what, "time_limited": timed})  # fmt: skip
     return found
 
 
@@ -167,11 +188,17 @@ def _identity(row: Row, names: Sequence[str]) -> str:
     return repr([row[name] for name in names])
 
 
-def _what_differs(first: Row | None, second: Row | None, tolerance: float) -> str:
+def _what_differs(
+    first: Row | None, second: Row | None, tolerance: float, columns: Sequence[str] | None
+) -> tuple[str, str]:
+    """The names of what differs, and of what differs but depends on time."""
     if first is None or second is None:
-        return "only in the second" if first is None else "only in the first"
-    names = ("status", "feasible", "bits", "expected_return", "proven_upper", "fingerprint")
-    return ", ".join(name for name in names if not _same(first[name], second[name], tolerance))
+        return ("only in the second" if first is None else "only in the first"), ""
+    differing = [name for name in columns or _COMPARED if not _same(first[name], second[name], tolerance)]
+    ended = columns is None and "TIME_LIMIT" in (first["status"], second["status"])
+    timed = () if columns else tuple(name for name in _COMPARED if name != "fingerprint") if ended else _OF_PROOFS
+    plain, late = ([name for name in differing if (name in timed) is wanted] for wanted in (False, True))
+    return ", ".join(plain), ", ".join(late)
 
 
 def _same(first: object, second: object, tolerance: float) -> bool:

@@ -39,7 +39,7 @@ export function start(root, studio) {
     if (text === drawn) return;
     drawn = text;
     title.textContent = found.name;
-    told.textContent = `${done} ${done === 1 ? "run" : "runs"} done${lost ? `, ${lost} failed` : ""}${left ? `, ${left} to do` : ""}.`;
+    told.textContent = `${done} ${done === 1 ? "run" : "runs"} done${lost ? `, ${lost} failed` : ""}${left ? `, ${left} to do` : ""}.${found.limited ? ` ${found.limited[0].toUpperCase()}${found.limited.slice(1)}.` : ""}`;
     bar.max = Math.max(1, done + lost + left);
     bar.value = done + lost;
     table.replaceChildren();
