@@ -51,16 +51,15 @@ def paying(largest: float) -> veil.Problem:
 
 
 @pytest.mark.parametrize("largest", [1e160, 1e270])
-@pytest.mark.parametrize(
-    "options", [{}, {"evaluation": "sampled"}, {"method": "primal-dual"}, {"method": "game"}], ids=str
-)
-def test_huge_rewards_give_an_answer_or_a_clear_error(largest: float, options: dict[str, Any]):
+@pytest.mark.parametrize("options", [{}, {"evaluation": "sampled"}, {"method": "game"}], ids=str)
+def test_huge_rewards_give_an_answer(largest: float, options: dict[str, Any]):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        if options.get("method") == "primal-dual":
-            with pytest.raises(veil.InputError, match="scale the rewards"):
-                veil.solve(paying(largest), **FAST, **options)
-            return
         solution = veil.solve(paying(largest), **FAST, **options)
-        assert solution.feasible
-        assert np.isfinite(solution.expected_return)
+    assert solution.feasible
+    assert np.isfinite(solution.expected_return)
+
+
+def test_rewards_too_large_for_a_multiplier_are_refused():
+    with pytest.raises(veil.InputError, match="scale the rewards"):
+        veil.solve(paying(1e160), method="primal-dual", **FAST)
