@@ -141,6 +141,12 @@ class Clock:
         """A clock for inner work that may take so many seconds, and no more than are left."""
         return Clock(min(seconds, self.left), stop=self._stop, progress=self.report, now=self._now)
 
+    def earlier(self, seconds: float) -> "Clock":
+        """This clock with a deadline so many seconds earlier, for work after which something is left to do."""
+        clock = copy.copy(self)
+        clock._deadline -= seconds
+        return clock
+
     def silent(self) -> "Clock":
         """This clock without progress reports."""
         clock = copy.copy(self)

@@ -1,5 +1,6 @@
 """The answer of a search: the best feasible candidate, evaluated anew as far as the time allows, as a `Solution`."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -31,7 +32,11 @@ from .values import final_opacity, sampled_answer
 # The first-order gain below which an answer is called converged, in bits.
 TOLERANCE_BITS = 1e-3
 CLOSING_SECONDS = 1.0
-"""Seconds that the answer may take after the time is up or the search was interrupted."""
+"""Seconds that the answer may take after the search was interrupted."""
+
+# Of a time limit the answer is kept this many times what one return takes, but no more than this share of what is left. Its
+# candidates are made feasible, estimated and checked, which takes about as long (measured: 13 returns, and 5 for a mixture that is feasible).
+_RETURNS_OF_ANSWER, _SHARE_OF_ANSWER = 18, 0.5
 
 # Candidates this close are as good as each other.
 _AS_GOOD_BITS = 1e-5
@@ -145,7 +150,7 @@ def _chosen(
     """The best candidate, its values, its first-order gain and the multipliers with which that is computed."""
     tables, values = _candidates(task, method, state, closing)
     found = [
-        _first_order(task, tables[one], values.part(np.array([one])), state.best_multiplier)
+        _first_order(task, tables[one], values.part(np.array([one])), state.best_multiplier, closing)
         for one in range(len(tables))
     ]
     # Of those that are as good as the best, the one that is nearest to an optimum.
@@ -179,11 +184,13 @@ def is_feasible(
     return task.min_opacity is not None or reaches_threshold(problem, policy, expected_return)
 
 
-def _first_order(task: Task, table: np.ndarray, values: Values, multiplier: np.ndarray) -> tuple[float, np.ndarray]:
+def _first_order(
+    task: Task, table: np.ndarray, values: Values, multiplier: np.ndarray, clock: Clock
+) -> tuple[float, np.ndarray]:
     """What the best first-order change promises, and the multiplier of the constraint at which it promises least.
 
-    That multiplier proves most; the promise is convex in it, so it is found by narrowing an interval. Where each start state
-    has a constraint those of the search are taken.
+    That multiplier proves most; the promise is convex in it, so it is found by narrowing an interval, as far as the time
+    allows. Where each start state has a constraint those of the search are taken.
     """
 
     def gain(price: np.ndarray) -> float:
@@ -192,13 +199,15 @@ def _first_order(task: Task, table: np.ndarray, values: Values, multiplier: np.n
     if not values.score_slope.size:
         return np.nan, multiplier
     if task.further or task.pairs:
-        return _least_promise(gain, multiplier, values.slack[0], values.num_least)
+        return _least_promise(gain, multiplier, values.slack[0], values.num_least, clock)
     if len(multiplier) != 1:
         return gain(multiplier), multiplier
     if values.slack[0, 0] > _LOOSE:  # a constraint that does not bind has no price
         return gain(np.zeros(1)), np.zeros(1)
     low, high = 0.0, 4 * float(multiplier[0]) + 4
     for _ in range(80):
+        if not clock.left:
+            break
         third = (high - low) / 3
         if gain(np.array([low + third])) <= gain(np.array([high - third])):
             high -= third
@@ -209,7 +218,7 @@ def _first_order(task: Task, table: np.ndarray, values: Values, multiplier: np.n
 
 
 def _least_promise(
-    gain: Callable[[np.ndarray], float], multiplier: np.ndarray, slack: np.ndarray, num_least: int
+    gain: Callable[[np.ndarray], float], multiplier: np.ndarray, slack: np.ndarray, num_least: int, clock: Clock
 ) -> tuple[float, np.ndarray]:
     """The multipliers of several constraints at which a first-order change promises least, one after the other.
 
@@ -231,6 +240,8 @@ def _least_promise(
                 continue
             low, high = 0.0, 1.0 if number < num_least else 2 * float(best[number]) + 0.5
             for _ in range(_THIRDS):
+                if not clock.left:
+                    break
                 third = (high - low) / 3
                 tried = [moved(number, at) for at in (low + third, high - third)]
                 low, high = (low, high - third) if gain(tried[0]) <= gain(tried[1]) else (low + third, high)
@@ -238,9 +249,18 @@ def _least_promise(
     return gain(best), best
 
 
+def answer_seconds(task: Task, safe: Float[np.ndarray, "T C A"], clock: Clock) -> float:
+    """Seconds of a time limit that are kept for the answer, by the time that one return takes now; 0 without a limit."""
+    if math.isinf(clock.time_limit):
+        return 0.0
+    measured = Clock()
+    task.returns_by_start(safe)
+    return min(_RETURNS_OF_ANSWER * measured.spent, _SHARE_OF_ANSWER * clock.left)
+
+
 def _closing_clock(status: Status, clock: Clock) -> Clock:
     """The time that the answer may take: nobody waits long for a search that was stopped."""
-    return Clock(CLOSING_SECONDS + (0.0 if status is Status.INTERRUPTED else clock.left))
+    return Clock(CLOSING_SECONDS if status is Status.INTERRUPTED else max(clock.left, 0.5 * CLOSING_SECONDS))
 
 
 def _candidates(task: Task, method: Iteration[S], state: S, closing: Clock) -> tuple[np.ndarray, Values]:

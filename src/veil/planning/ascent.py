@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..common.clock import Progress
+from ..common.clock import UNLIMITED, Clock, Progress
 from ..policy.tables import softmax_pull_back
 from .iteration import Iteration, SavedState
 from .options import SolveOptions
@@ -145,7 +145,7 @@ class Ascent:
             return state.best[None]
         polished = state.phase >= POLISH
         table = self.task.space.softmax(state.theta[:1])[0] if polished else state.leading
-        return np.stack([state.best, repair(self.task, table, state.best)])
+        return np.stack([state.best, repair(self.task, table, state.best, Clock(self.task.closing_seconds))])
 
     def describe(self) -> dict[str, object]:
         """The number of starts, without the policy that is given."""
@@ -403,12 +403,17 @@ def _line_search(
     return 0.0, None
 
 
-def repair(task: Task, table: np.ndarray, safe: np.ndarray) -> Float[np.ndarray, "T C A"]:
-    """The nearest feasible table on the way from a table to a feasible one: the least share of the latter, by bisection."""
+def repair(task: Task, table: np.ndarray, safe: np.ndarray, clock: Clock = UNLIMITED) -> Float[np.ndarray, "T C A"]:
+    """The nearest feasible table on the way from a table to a feasible one: the least share of the latter, by bisection.
+
+    When the time of `clock` is up, the nearest feasible one so far.
+    """
     if np.all(task.slacks(table[None]) >= 0):
         return table
     low, high = 0.0, 1.0
     for _ in range(50):
+        if not clock.left:
+            break
         share = high / 16 if low == 0.0 and high > 1e-12 else (low + high) / 2
         if np.all(task.slacks(((1 - share) * table + share * safe)[None]) >= 0):
             high = share

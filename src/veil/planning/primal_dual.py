@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ..common.checks import Defects
-from ..common.clock import OutOfTime, Progress
+from ..common.clock import Clock, OutOfTime, Progress
 from ..common.errors import InputError
 from ..engine.chain import Chain
 from ..engine.hidden import scaled_rows
@@ -237,7 +237,8 @@ class PrimalDual:
         """
         if not np.isfinite(state.best_score) or not state.theta.size:
             return state.best[None]
-        return np.stack([state.best, repair(self.task, self.task.space.softmax(state.theta), state.best)])
+        last, clock = self.task.space.softmax(state.theta), Clock(self.task.closing_seconds)
+        return np.stack([state.best, repair(self.task, last, state.best, clock)])
 
 
 def describe_optimizer(optimizer: str | Optimizer | None) -> str | None:

@@ -198,6 +198,7 @@ class SampledPoints:
         other = self._safe if towards is None else towards
 
         def slack(share: float) -> float:
+            self._checking_clock().check()
             return float(self._returns((1 - share) * table + share * other)[1].min()) - _MARGIN
 
         low, at_low, high, at_high = 0.0, slack(0.0), 1.0, slack(1.0)

@@ -19,7 +19,16 @@ from ..measure.evaluate import expected_return
 from ..policy.policy import Policy
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
-from .answer import CLOSING_SECONDS, Bits, best_candidate, in_class, is_feasible, make_answer, unsearched
+from .answer import (
+    CLOSING_SECONDS,
+    Bits,
+    answer_seconds,
+    best_candidate,
+    in_class,
+    is_feasible,
+    make_answer,
+    unsearched,
+)
 from .ascent import make_ascent
 from .checkpoint import Checkpoint, read_checkpoint
 from .device_plan import chosen_plan, memory_errors
@@ -37,6 +46,7 @@ from .terms import terms_of
 from .values import make_secrecy
 
 _SHARE_OF_SMALLER = 0.2  # of the time that is left, for each smaller class
+_LEAST_CLOSING = 0.2  # seconds in which the last policy of a search may be made feasible
 _SHARE_OF_KEPT = 0.25  # of the time that is left, for a first table that keeps bits, on samples
 _CLASS = "class."  # begins the names of the arrays of a checkpoint that are about the classes
 
@@ -82,10 +92,12 @@ def _search_classes(problem: Problem, space: Space, options: SolveOptions, make:
                 return unsearched(task, safe, part, clock, Status.INFEASIBLE)
             before = before.passed()
             continue
-        limited = replace(task, clock=own)
+        reserved = answer_seconds(task, safe, clock)
+        ending = own.earlier(reserved) if last else own
+        limited = replace(task, clock=ending, closing_seconds=max(reserved / 3, _LEAST_CLOSING))
         method = make(limited, safe, part)
         state, status = _run(method, limited, safe, part, records.writer(before), arrays)
-        arrays, stopped = None, status is Status.INTERRUPTED or clock.left == 0
+        arrays, stopped = None, status is Status.INTERRUPTED or clock.left <= reserved
         if last or stopped:
             if state is None:
                 return in_class(space, unsearched(task, safe, part, clock, status))
@@ -97,7 +109,9 @@ def _search_classes(problem: Problem, space: Space, options: SolveOptions, make:
         if state is None:
             before = before.passed()
             continue
-        table, bits, returns = best_candidate(task, method, state, part, own.share(more=CLOSING_SECONDS))
+        table, bits, returns = best_candidate(
+            task, method, state, part, own.share(more=min(CLOSING_SECONDS, own.time_limit / 4))
+        )
         multiplier = task.price(state.best_multiplier)
         begun = state.history[state.history[:, 0] == 0]
         begun[:, 5] += clock.spent - own.spent  # the clock of a smaller class begins with its search
@@ -318,12 +332,15 @@ def _run(
                 state = _resumed(method, arrays, options)
             else:
                 state = method.begin(_most_hidden(task, safe, options))
+            seconds = 0.0  # of the last iteration: another one is begun where it fits
             while not method.is_done(state):
                 if not clock.allows(state.iteration):
                     status = Status.ITERATION_LIMIT
                     break
-                clock.check()
+                clock.check(ahead=seconds)
+                begun = clock.spent
                 state = method.advance(state)
+                seconds = clock.spent - begun
                 writer.write(state, clock.spent, due=True)
     except OutOfTime as end:
         status = Status.INTERRUPTED if end.reason is Stop.INTERRUPTED else Status.TIME_LIMIT

@@ -95,9 +95,12 @@ class StochasticAscent(SampledPoints):
         tables += [] if given is None else [task.space.table_of(given)]
         best, score = self._best_of([self._safe, *map(self._mended, tables[1:])], self._safe, -np.inf)
         row = self._first_row(best, score)
-        starts = list(self._starts(tables[1:]))
-        best, score = self._best_of((self._mended(start) for start in starts), best, score)
-        first = self._first_state([self._parameters(table) for table in starts], best, score)
+        starts = list[np.ndarray]()
+        with contextlib.suppress(OutOfTime):  # what is known by then may be the answer
+            starts += self._starts(tables[1:])
+            for start in starts:
+                best, score = self._best_of([self._mended(start)], best, score)
+        first = self._first_state([self._parameters(table) for table in starts or [best]], best, score)
         return replace(first, history=row)
 
     def _best_of(self, tables: Iterable[np.ndarray], best: np.ndarray, score: float) -> tuple[np.ndarray, float]:
@@ -182,7 +185,10 @@ class StochasticAscent(SampledPoints):
         """One step of Adam for every start that is left; at the end of a round, the better half stays."""
         self.task.clock.check(ahead=self._closing)
         pace = Pace.of(state)
-        moved = [self._step(state, number, pace) for number in range(len(state.theta))]
+        moved = list[Moved]()
+        for number in range(len(state.theta)):
+            self.task.clock.check()
+            moved.append(self._step(state, number, pace))
         after = replace(
             state,
             iteration=state.iteration + 1,

@@ -119,7 +119,8 @@ class Task:
     constraint; `further`: the constraints beside that on the return, whose slacks come after it; `terms`: factors of
     quantities of `further` whose sum is maximised too, or, where bits are kept, in place of the return; `pairs`: the pairs
     beside the problem's own, their bounds, what they add to the score, and which of them the least is maximised of; `clock`:
-    checked by every evaluation; `team`: who shares evaluations.
+    checked by every evaluation; `closing_seconds`: what making the last table feasible may take after that; `team`: who
+    shares evaluations.
     """
 
     space: Space
@@ -136,6 +137,7 @@ class Task:
     terms: tuple[tuple[float, int], ...] = ()
     pairs: PairTask = field(default_factory=no_pairs)
     clock: Clock = UNLIMITED
+    closing_seconds: float = np.inf
     team: Team = ALONE
 
     @property
