@@ -34,8 +34,8 @@ TOLERANCE_BITS = 1e-3
 CLOSING_SECONDS = 1.0
 """Seconds that the answer may take after the search was interrupted."""
 
-# Of a time limit the answer is kept this many times what one return takes, but no more than this share of what is left. Its
-# candidates are made feasible, estimated and checked, which takes about as long (measured: 13 returns, and 5 for a mixture that is feasible).
+# Of a time limit this many times what one return takes is kept for the answer, but no more than this share of what is left:
+# to estimate and check it (measured: 13 returns), and to make the last table feasible.
 _RETURNS_OF_ANSWER, _SHARE_OF_ANSWER = 18, 0.5
 
 # Candidates this close are as good as each other.
