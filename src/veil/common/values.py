@@ -1,13 +1,14 @@
-"""Immutable objects: equal by content, hashed cheaply, copied by reference, pickled through their constructor."""
+"""Immutable objects: equal and hashed by content, copied by reference, pickled through their constructor."""
 
 import dataclasses
-from collections.abc import Hashable, Mapping, Sequence, Sized
+from collections.abc import Hashable, Mapping, Sequence
 from typing import NoReturn
 
 import numpy as np
 import scipy.sparse as sp
 
 _LONGEST_TEXT = 60  # characters of a text within a repr
+_ITEMS_READ = 64  # of a sequence, for its hash
 _MOST_ITEMS = 4  # of a short sequence within a repr
 
 
@@ -15,8 +16,8 @@ class Value:
     """An immutable object that is defined by the arguments of its constructor.
 
     Two objects of one class are equal where their arguments are: arrays number for number, NaN equal to NaN. The hash
-    reads sizes and single numbers only, so it is cheap for any array. A copy is the object itself. A pickle holds the
-    arguments, and loading it calls the constructor, which checks them.
+    reads all numbers, once. A copy is the object itself. A pickle holds the arguments, and loading it calls the constructor,
+    which checks them.
 
     A dataclass is described by its fields. Every other class defines `_arguments` and calls `_seal` at the end of its
     constructor.
@@ -54,13 +55,16 @@ class Value:
         if type(self) is not type(other):
             return NotImplemented
         assert isinstance(other, Value)
-        return hash(self) == hash(other) and same(self._arguments(), other._arguments())
+        known = self.__dict__.get("_hash"), other.__dict__.get("_hash")
+        if None not in known and known[0] != known[1]:
+            return False
+        return same(self._arguments(), other._arguments())
 
     def __hash__(self) -> int:
         found = self.__dict__.get("_hash")
         if found is None:
-            outline = tuple(_outline(value) for value in self._arguments().values())
-            found = self.__dict__["_hash"] = hash((type(self).__name__, outline))
+            content = tuple(_content(value) for value in self._arguments().values())
+            found = self.__dict__["_hash"] = hash((type(self).__name__, content))
         return found
 
     def __copy__(self):
@@ -127,17 +131,37 @@ def _same_sparse(first: sp.csr_array, second: sp.csr_array) -> bool:
     return first.shape == second.shape and (first - second).count_nonzero() == 0
 
 
-def _outline(value: object) -> Hashable:
-    """What of an argument goes into a hash: equal arguments have equal outlines, whatever their size."""
-    if isinstance(value, np.ndarray | sp.csr_array):
-        return value.shape
+def _content(value: object) -> Hashable:
+    """What of an argument goes into a hash: equal arguments (`same`) have equal contents.
+
+    Of a sequence the first items are read and the last: a model may have a million names.
+    """
     if isinstance(value, np.generic):
         value = value.item()
+    if isinstance(value, np.ndarray):
+        return _numbers(value)
+    if isinstance(value, sp.csr_array):
+        matrix = value if value.has_canonical_format else value.copy()
+        matrix.sum_duplicates()
+        kept = matrix.data != 0
+        row = np.repeat(np.arange(len(matrix.indptr) - 1), np.diff(matrix.indptr))
+        return value.shape, _numbers(row[kept]), _numbers(matrix.indices[kept]), _numbers(matrix.data[kept])
     if isinstance(value, float):
         return "nan" if value != value else value
-    if isinstance(value, str | bytes | int | Value) or value is None:
-        return value
-    return len(value) if isinstance(value, Sized) else None
+    if isinstance(value, Mapping):
+        return frozenset((key, _content(item)) for key, item in value.items())
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return len(value), *map(_content, value[:_ITEMS_READ]), *map(_content, value[-1:])
+    return value if isinstance(value, Hashable) else None
+
+
+def _numbers(array: np.ndarray) -> Hashable:
+    """The shape of an array, and a hash of its numbers that does not depend on their type."""
+    if array.dtype.kind not in "biuf":
+        return array.shape
+    numbers = array.astype(np.float64) + 0.0  # no negative zeros
+    numbers[np.isnan(numbers)] = np.nan
+    return array.shape, hash(numbers.tobytes())
 
 
 def _rebuild(kind: type[Value], arguments: dict[str, object]) -> Value:

@@ -2,10 +2,10 @@
 
 from functools import cache
 from threading import Lock
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from ..common.memo import memo
 from .hidden import Hidden
 
 _MOST_KEPT = 2**28  # numbers kept for the next pass over a chain: 2 GiB
@@ -27,7 +27,7 @@ class Buffers:
     @staticmethod
     def of(hidden: Hidden) -> "Buffers":
         """The buffers of a chain; they are freed with it."""
-        return _BUFFERS.setdefault(hidden, Buffers())
+        return memo(hidden, Buffers, Buffers)
 
     def take(self, rows: int, columns: int) -> np.ndarray:
         """An array `(rows, columns)` with arbitrary contents."""
@@ -49,9 +49,6 @@ class Buffers:
                 if owner.size + self._kept <= _MOST_KEPT:
                     self._kept += owner.size
                     self._free.append(owner.reshape(-1))
-
-
-_BUFFERS: WeakKeyDictionary[Hidden, Buffers] = WeakKeyDictionary()
 
 
 @cache

@@ -9,13 +9,13 @@ This module imports JAX: import it inside functions.
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ..common.logs import device_log
+from ..common.memo import memo
 from .chain import sum_over
 from .hidden import Hidden
 from .kernel import DenseKernel, SparseKernel
@@ -73,27 +73,25 @@ def _near(kernel: SparseKernel, precision: type) -> Near:
     )
 
 
-_PLACED: WeakKeyDictionary[Hidden, dict[type, Fixed]] = WeakKeyDictionary()
-
-
 def place(hidden: Hidden, precision: type = np.float64) -> Fixed:
     """The fixed arrays of a hidden chain, sent to the device once for each precision."""
-    placed = _PLACED.setdefault(hidden, {})
-    if precision not in placed:
-        kernel = hidden.kernel
-        assert isinstance(kernel, (DenseKernel, SparseKernel))
-        same = hidden.num_cells == hidden.num_states and np.array_equal(hidden.cell, np.arange(hidden.num_states))
-        sparse = isinstance(kernel, SparseKernel)
-        fixed = Fixed(
-            transitions=_near(kernel, precision) if sparse else kernel.array.astype(precision),
-            actions=np.stack([channel.actions for channel in hidden.channels]).astype(precision),
-            emissions=np.stack([channel.emission for channel in hidden.channels]).astype(precision),
-            label=hidden.label.astype(precision),
-            root=hidden.root.astype(precision),
-            cell=None if same else hidden.cell,
-        )
-        placed[precision] = jax.device_put(fixed)
-    return placed[precision]
+    return memo(hidden, (place, precision), lambda: _place(hidden, precision))
+
+
+def _place(hidden: Hidden, precision: type) -> Fixed:
+    kernel = hidden.kernel
+    assert isinstance(kernel, (DenseKernel, SparseKernel))
+    same = hidden.num_cells == hidden.num_states and np.array_equal(hidden.cell, np.arange(hidden.num_states))
+    sparse = isinstance(kernel, SparseKernel)
+    fixed = Fixed(
+        transitions=_near(kernel, precision) if sparse else kernel.array.astype(precision),
+        actions=np.stack([channel.actions for channel in hidden.channels]).astype(precision),
+        emissions=np.stack([channel.emission for channel in hidden.channels]).astype(precision),
+        label=hidden.label.astype(precision),
+        root=hidden.root.astype(precision),
+        cell=None if same else hidden.cell,
+    )
+    return jax.device_put(fixed)
 
 
 def by_state(fixed: Fixed, rows: Array) -> Any:

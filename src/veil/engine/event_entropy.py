@@ -7,13 +7,13 @@ the events, and `H(E_0 … E_T) = H(E_0) + Σ_t Σ_x P(x_t = x) H(E_{t+1} | x_t 
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
 
 from ..common.logs import entropy_bits, log2_or_zero
+from ..common.memo import memo
 from .chain import Chain, sum_by_cell
 from .hidden import Channel, Hidden, one_hot
 from .kernel import num_columns, num_rows
@@ -74,15 +74,9 @@ class Shown:
         return len(np.unique(triples[:, :2], axis=0)) == len(triples)
 
 
-_SHOWN: WeakKeyDictionary[Hidden, dict[bool, Shown]] = WeakKeyDictionary()
-
-
 def show_path(hidden: Hidden, *, alone: bool = False) -> Shown:
     """The chain whose observer is also shown the path; `alone`: and nothing else."""
-    known = _SHOWN.setdefault(hidden, {})
-    if alone not in known:
-        known[alone] = _show(hidden, alone)
-    return known[alone]
+    return memo(hidden, (show_path, alone), lambda: _show(hidden, alone))
 
 
 def _show(hidden: Hidden, alone: bool) -> Shown:

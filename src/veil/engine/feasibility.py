@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -18,6 +17,7 @@ from scipy.optimize import linprog
 
 from ..common.clock import UNLIMITED, Clock
 from ..common.errors import InfeasibleError
+from ..common.memo import memo
 from ..problem.constraints import LinearConstraint
 from ..problem.problem import Problem
 from .hidden import Paid, build
@@ -65,19 +65,13 @@ def constraint_text(name: str, sign: float, bound: float) -> str:
     return f"{name} {'≥' if sign > 0 else '≤'} {bound:.6g}"
 
 
-_TARGETS: WeakKeyDictionary[Problem, tuple[Target, ...]] = WeakKeyDictionary()
-
-
 def targets(problem: Problem) -> tuple[Target, ...]:
     """All constraints of a problem as numbers, percentages resolved; the threshold on the return is the first.
 
     Over an infinite horizon there is none beside the threshold, which `return_range` covers. Cost: two backward inductions
     for each constraint, once for each problem.
     """
-    found = _TARGETS.get(problem)
-    if found is None:
-        found = _TARGETS[problem] = _targets(problem)
-    return found
+    return memo(problem, targets, lambda: _targets(problem))
 
 
 def further_targets(problem: Problem) -> tuple[Target, ...]:
@@ -256,15 +250,9 @@ def _mixed(slacks: Float[np.ndarray, "n K"], *, relax: bool) -> tuple[np.ndarray
     return weights / weights.sum(), multipliers
 
 
-_MIXTURES: WeakKeyDictionary[Problem, Mixture] = WeakKeyDictionary()
-
-
 def feasible_mixture(problem: Problem) -> Mixture:
     """`best_mixture` of all constraints, found once for each problem."""
-    found = _MIXTURES.get(problem)
-    if found is None:
-        found = _MIXTURES[problem] = best_mixture(problem)
-    return found
+    return memo(problem, feasible_mixture, lambda: best_mixture(problem))
 
 
 def check_constraints(problem: Problem) -> None:

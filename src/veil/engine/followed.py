@@ -6,13 +6,13 @@ all times they are the states of one chain, in which the newest event tells what
 """
 
 from dataclasses import dataclass, replace
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
 
 from ..common.errors import InputError, TooLargeError
+from ..common.memo import memo
 from ..policy.history import HistoryPolicy
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
@@ -137,9 +137,6 @@ class Followed:
         return matrices
 
 
-_FOLLOWED: WeakKeyDictionary[HistoryPolicy, WeakKeyDictionary[Problem, dict[str, Followed]]] = WeakKeyDictionary()
-
-
 def follow(problem: Problem, policy: HistoryPolicy, pair: str = OWN) -> Followed:
     """The situations that a policy reaches in a problem; found once for each policy, problem and pair.
 
@@ -149,10 +146,7 @@ def follow(problem: Problem, policy: HistoryPolicy, pair: str = OWN) -> Followed
 
     **Raises:** `InputError` where the policy does not fit the problem; `TooLargeError` where they are too many.
     """
-    known = _FOLLOWED.setdefault(policy, WeakKeyDictionary()).setdefault(problem, {})
-    if pair not in known:
-        known[pair] = _Follower(problem, policy, pair).all()
-    return known[pair]
+    return memo(policy, (follow, problem, pair), lambda: _Follower(problem, policy, pair).all())
 
 
 class _Follower:

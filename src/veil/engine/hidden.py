@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property, cmp_to_key
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,6 +9,7 @@ from jaxtyping import Bool, Float, Int
 
 from ..common.checks import Defects
 from ..common.errors import InputError, TooLargeError
+from ..common.memo import memo
 from ..policy.player import Observation
 from ..problem.observer import Observer
 from ..problem.pairs import OWN
@@ -176,18 +176,12 @@ def _dense(table: sp.csr_array, what: str) -> np.ndarray:
     return table.toarray()
 
 
-_BUILT: WeakKeyDictionary[Problem, Hidden] = WeakKeyDictionary()
-
-
 def build(problem: Problem) -> Hidden:
     """The hidden chain of a problem: product of the models, the secret's private memory and the states.
 
     Cost: linear in the number of transitions of the product; problems are immutable, so it is built once for each.
     """
-    found = _BUILT.get(problem)  # looked up once: an equal problem that holds the entry may be gone the next moment
-    if found is None:
-        found = _BUILT[problem] = _build_at_times(problem) if problem.observer.varies else _build(problem)
-    return found
+    return memo(problem, build, lambda: _build_at_times(problem) if problem.observer.varies else _build(problem))
 
 
 def _build_at_times(problem: Problem) -> Hidden:

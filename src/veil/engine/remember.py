@@ -6,13 +6,13 @@ A controller chooses its next node with the action: its actions are the pairs (a
 """
 
 from dataclasses import dataclass, replace
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Bool, Float
 
 from ..common.errors import TooLargeError
+from ..common.memo import memo
 from ..policy.memories import Memory, PolicyMemory
 from ..policy.recall import Recall, recall
 from ..policy.records import EventRecord
@@ -47,9 +47,6 @@ class Remembering:
         return self.recall.cell_names
 
 
-_REMEMBERED: WeakKeyDictionary[Problem, dict[Memory, Remembering]] = WeakKeyDictionary()
-
-
 def remember(problem: Problem, memory: Memory) -> Remembering:
     """The product of a problem's hidden chain with a memory, as far as some policy can reach.
 
@@ -59,10 +56,11 @@ def remember(problem: Problem, memory: Memory) -> Remembering:
     allocated, where it passes two million states or 2 GiB of transition probabilities.
     """
     situations = recall(problem, memory)
-    found = _REMEMBERED.setdefault(problem, {})
-    if situations.memory not in found:
-        found[situations.memory] = Remembering(situations.memory, _product(problem, situations), situations)
-    return found[situations.memory]
+    return memo(
+        problem,
+        (remember, situations.memory),
+        lambda: Remembering(situations.memory, _product(problem, situations), situations),
+    )
 
 
 def hidden_chain(problem: Problem, memory: PolicyMemory) -> Hidden:

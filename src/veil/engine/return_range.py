@@ -4,13 +4,13 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from ..common.errors import InfeasibleError
 from ..common.exact import Interval, bits_for, discounted, mean, scaled, whole_numbers
+from ..common.memo import memo
 from ..common.rounding import rounded_down
 from ..problem.model import Model
 from ..problem.problem import Problem, check_problem
@@ -44,9 +44,6 @@ class ReturnRange:
         return rounded_down(low + Fraction(share) * (high - low))
 
 
-_RANGES: WeakKeyDictionary[Problem, ReturnRange] = WeakKeyDictionary()
-
-
 def return_extremes(problem: Problem) -> ReturnRange:
     """The smallest and the largest expected return over all policies, by backward induction over the actions available.
 
@@ -62,16 +59,16 @@ def return_extremes(problem: Problem) -> ReturnRange:
     Cost: `O(T · nnz(P))`, once for each problem.
     """
     check_problem(problem)
-    found = _RANGES.get(problem)
-    if found is None:
-        largest = _largest(problem)
-        smallest = min(_end(problem, smallest=True), largest)  # where all policies earn the same, rounding may differ
-        found = _RANGES[problem] = ReturnRange(
-            smallest=smallest,
-            largest=largest,
-            exact=not is_blind(problem) or (problem.return_over == "horizon" and problem.horizon <= 1),
-        )
-    return found
+    return memo(problem, return_extremes, lambda: _extremes(problem))
+
+
+def _extremes(problem: Problem) -> ReturnRange:
+    largest = _largest(problem)
+    return ReturnRange(
+        smallest=min(_end(problem, smallest=True), largest),  # where all policies earn the same, rounding may differ
+        largest=largest,
+        exact=not is_blind(problem) or (problem.return_over == "horizon" and problem.horizon <= 1),
+    )
 
 
 def max_return(problem: Problem) -> float:

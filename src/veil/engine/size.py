@@ -5,13 +5,12 @@ counted together, so the count is exact and costs as much as there are different
 """
 
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from ..common.clock import UNLIMITED, Clock
+from ..common.memo import memo
 from .chain import Chain
-from .hidden import Hidden
 from .kernel import num_columns
 from .supports import CountedSets, Supports
 
@@ -49,20 +48,14 @@ class TreeSize:
         return number if self.exact else f"more than {number}"
 
 
-_COUNTED: WeakKeyDictionary[Hidden, dict[bytes, TreeSize]] = WeakKeyDictionary()
-
-
 def tree_size(chain: Chain, clock: Clock = UNLIMITED) -> TreeSize:
     """Count the sequences that are possible under the chain's policy, and choose where histories and continuations meet.
 
     What is possible depends on which actions the policy takes at all; a count is kept for the next policy alike. `clock`
     is checked in every loop.
     """
-    counted = _COUNTED.setdefault(chain.hidden, {})
-    key = np.packbits(chain.table > 0).tobytes() + (b"1" if chain.stationary else b"T")
-    if key not in counted:
-        counted[key] = _count(Supports(chain, clock))
-    return counted[key]
+    taken = np.packbits(chain.table > 0).tobytes()
+    return memo(chain.hidden, (tree_size, taken, chain.stationary), lambda: _count(Supports(chain, clock)))
 
 
 def _count(supports: Supports) -> TreeSize:

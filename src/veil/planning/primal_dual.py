@@ -92,9 +92,6 @@ class PrimalDual:
         # Multipliers are for slacks in their own unit, as in the paper, and not for the scaled ones of the task.
         self._unit = task.unit if task.min_opacity is None else 1.0
         given = options.multiplier_step
-        if given is None and max(self._unit, task.units.max(initial=1.0)) > _LARGEST_UNIT:
-            found = "the rewards are so large that their squares overflow"
-            raise InputError("primal-dual", [f"{found}: use a larger unit of reward, or give multiplier_step"])
         self.multiplier_step = _MULTIPLIER_STEP / self._unit**2 if given is None else given
         self._multiplier_steps = _MULTIPLIER_STEP / task.units**2 if given is None else given
         self._optimizer = None if options.optimizer is None else _Optax(options.optimizer, self.step)

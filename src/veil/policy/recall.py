@@ -3,13 +3,13 @@
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Bool, Float, Int
 
 from ..common.errors import InputError, TooLargeError
+from ..common.memo import memo
 from ..problem.observer import Observer
 from ..problem.problem import Problem
 from .memories import CHOICES, Memory
@@ -121,9 +121,6 @@ class Recall:
         return _follow(code, self.steps, self.shape, self.secret_step, self.record)
 
 
-_RECALLED: WeakKeyDictionary[Problem, dict[Memory, Recall]] = WeakKeyDictionary()
-
-
 def recall(problem: Problem, memory: Memory) -> Recall:
     """What an agent with this memory can get into, in this problem.
 
@@ -134,10 +131,7 @@ def recall(problem: Problem, memory: Memory) -> Recall:
     if not isinstance(memory, Memory):
         raise InputError("memory", [f"it is {memory!r}, expected one of {CHOICES}"])
     memory = memory.resolve(problem)
-    found = _RECALLED.setdefault(problem, {})
-    if memory not in found:
-        found[memory] = _explore(problem, memory)
-    return found[memory]
+    return memo(problem, (recall, memory), lambda: _explore(problem, memory))
 
 
 def _explore(problem: Problem, memory: Memory) -> Recall:

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..common.checks import Defects
 from ..common.errors import InputError
+from ..common.memo import memo
 from ..common.suggest import suggestion
 from ..common.values import Value
 from ..common.writers import writer
@@ -202,7 +203,9 @@ class Problem(Value):
 
         **Raises:** `InputError` where there is no pair of this name; `"own"` is that of `secret` and `observer`.
         """
-        return self.replace(pairs=()) if name == OWN else self._alone[find_pair(name, self.pairs).name]
+        if name != OWN:
+            return self._alone[find_pair(name, self.pairs).name]
+        return memo(self, Problem.pair, lambda: self.replace(pairs=())) if self.pairs else self
 
     def with_bound(self, number: int, bound: float) -> "Problem":
         """The same problem with another bound of one of its `further` constraints, also one that every policy meets."""
@@ -210,7 +213,9 @@ class Problem(Value):
 
     def with_clock(self) -> "Problem":
         """The same problem with an observer who has a clock: itself unless the observer is `untimed`."""
-        return self.replace(observer=self.observer.with_clock()) if self.observer.untimed else self
+        if not self.observer.untimed:
+            return self
+        return memo(self, Problem.with_clock, lambda: self.replace(observer=self.observer.with_clock()))
 
     def unrolled(self) -> "Problem":
         """The same problem over states that carry the time, so that no emission depends on it.

@@ -9,13 +9,13 @@ import itertools
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
 from scipy.sparse._sparsetools import csr_matvecs
 
+from ...common.memo import memo
 from ..hidden import Hidden
 from ..kernel import Kernel, SparseKernel
 
@@ -102,15 +102,9 @@ class Pattern:
         return np.arange(len(self.row), dtype=self.indptr.dtype)
 
 
-_PATTERNS: WeakKeyDictionary[Hidden, list[Pattern]] = WeakKeyDictionary()
-
-
 def patterns(hidden: Hidden) -> list[Pattern]:
     """The transitions of each time; those of times between the same states are one object."""
-    found = _PATTERNS.get(hidden)
-    if found is None:
-        found = _PATTERNS[hidden] = _patterns(hidden)
-    return found
+    return memo(hidden, patterns, lambda: _patterns(hidden))
 
 
 def reached(hidden: Hidden, time: int) -> Int[np.ndarray, " n"]:

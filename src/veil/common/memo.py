@@ -1,0 +1,38 @@
+"""Results that are kept on the immutable object they belong to, and freed with it."""
+
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
+Made = TypeVar("Made")
+
+_NAME = "_kept"
+
+
+class _Kept(dict[Hashable, Any]):
+    """Results by their keys. A copy or a pickle of the owner begins without them."""
+
+    def __reduce__(self) -> tuple[type["_Kept"], tuple[()]]:
+        return _Kept, ()
+
+    def __copy__(self) -> "_Kept":
+        return _Kept()
+
+    def __deepcopy__(self, memo: dict[int, object]) -> "_Kept":
+        return _Kept()
+
+
+def memo(owner: object, key: Hashable, make: Callable[[], Made]) -> Made:
+    """What `make` returns, made once for each owner and key.
+
+    An object made by `replace`, equal or not, is another owner. Two threads that ask at the same time may both compute;
+    both receive the result that was stored first.
+
+    **Arguments:** `owner`: an immutable object with a `__dict__`; `key`: the function that asks, with all arguments that the
+    result depends on beside the owner.
+    """
+    kept = owner.__dict__.get(_NAME)
+    if kept is None:
+        kept = owner.__dict__.setdefault(_NAME, _Kept())
+    if key in kept:
+        return kept[key]
+    return kept.setdefault(key, make())

@@ -1,0 +1,96 @@
+"""Results kept on their owner, and hashes by content: what many problems of one shape need."""
+
+import copy
+import gc
+import pickle
+import threading
+import weakref
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+
+import veil
+from veil.common.memo import memo
+
+
+@dataclass(frozen=True, eq=False)
+class Owner:
+    number: int = 0
+
+
+def test_a_result_is_made_once_for_each_owner_and_key():
+    owner, made = Owner(), []
+
+    def make() -> list[int]:
+        made.append(1)
+        return [len(made)]
+
+    first = memo(owner, "key", make)
+    assert memo(owner, "key", make) is first
+    assert memo(owner, ("key", 2), make) == [2]
+    assert memo(Owner(), "key", make) == [3]
+    assert memo(replace(owner, number=1), "key", make) == [4]
+    assert memo(copy.deepcopy(owner), "key", make) == [5]
+    assert memo(pickle.loads(pickle.dumps(owner)), "key", make) == [6]
+    assert memo(owner, "none", lambda: None) is None
+    assert memo(owner, "none", make) is None
+
+
+def test_a_result_is_freed_with_its_owner():
+    class Result:
+        pass
+
+    owner = Owner()
+    kept = weakref.ref(memo(owner, "key", Result))
+    gc.collect()
+    assert kept() is not None
+    del owner
+    gc.collect()
+    assert kept() is None
+
+
+def test_threads_receive_one_result():
+    owner, ready, found = Owner(), threading.Barrier(8), []
+
+    def ask() -> None:
+        ready.wait()
+        found.append(memo(owner, "key", object))
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(map(id, found))) == 1
+
+
+def random_problem(rng: np.random.Generator) -> veil.Problem:
+    model = veil.Model(rng.dirichlet(np.ones(3), size=(3, 2)), np.zeros((3, 2)), [1, 0, 0])
+    return veil.Problem(model, veil.Observer(rng.dirichlet(np.ones(2), size=3)), veil.LastState({1}), 2)
+
+
+def test_problems_of_one_shape_have_different_hashes():
+    rng = np.random.default_rng(0)
+    problems = [random_problem(rng) for _ in range(100)]
+    assert len({hash(one) for one in problems}) == 100
+    assert hash(problems[0].replace(name="problem")) == hash(problems[0])
+    assert problems[0].replace(name="problem") == problems[0]
+
+
+def test_what_is_equal_has_one_hash():
+    """Whatever type the numbers had, signed zeros, and sparse matrices with zeros and duplicates or without."""
+    dense = np.array([[[0.5, 0.5]], [[0.0, 1.0]]])
+    untidy = sp.csr_array((np.array([0.25, 0.25, 0.5, -0.0, 1.0]), np.array([1, 1, 0, 0, 1]), np.array([0, 3, 5])))
+    models = [
+        veil.Model(dense, [[0], [1]], [1, 0]),
+        veil.Model(dense, [[-0.0], [1.0]], {"s0": 1.0}),
+        veil.Model([untidy], np.array([[False], [True]]), 0, state_names=["s0", "s1"]),
+    ]
+    for one in models:
+        assert one == models[0]
+        assert hash(one) == hash(models[0])
+    assert len(set(models)) == 1
+    names = tuple(f"s{number}" for number in range(100))
+    stay = sp.eye_array(100, format="csr")
+    assert hash(veil.Model([stay], np.zeros(100), 0)) == hash(veil.Model([stay], np.zeros(100), 0, state_names=names))
