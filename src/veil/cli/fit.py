@@ -51,7 +51,7 @@ def fit(
     ] = None,
     prior: Annotated[float, typer.Option(min=0, help="Pseudo-counts of each probability, above 0.")] = 0.5,
     confidence: Annotated[float, typer.Option(min=0, max=1, help="Probability of the intervals.")] = 0.95,
-    draws: Annotated[int, typer.Option(min=1, help="Draws for the interval of the opacity.")] = 50,
+    draws: Annotated[int, typer.Option(min=1, help="Draws for the interval of the opacity: 39 or more for 95%.")] = 50,
     seed: SeedOption = 0,
     time_limit: Annotated[float, typer.Option(min=0, help="Time limit in seconds.")] = 60.0,
     output: Annotated[

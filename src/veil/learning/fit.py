@@ -3,6 +3,7 @@
 # pyright: reportUnnecessaryIsInstance=false
 # Users without a type checker are told at run time what is wrong with an argument.
 
+import math
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
@@ -11,14 +12,17 @@ import numpy as np
 from ..common.checks import Defects, is_number
 from ..common.clock import Clock
 from ..common.errors import InputError
+from ..common.logs import log2_or_zero
 from ..engine.chain import make_chain
 from ..formats.scenario.load import load
+from ..formats.text import shown
 from ..measure.evaluate import opacity
 from ..measure.result import Opacity
 from ..policy.markov import MarkovPolicy
 from ..policy.policy import Policy
 from ..problem.problem import Problem
 from ..problem.secrets.secret import Secret
+from .coverage import interval_of, least_draws
 from .fitted import Fitted
 from .frame import frame
 from .hidden import expected
@@ -31,7 +35,10 @@ _MEASURE_SECONDS = 20.0  # of one opacity, as for veil.opacity
 _FIRST_SHARE = 0.5  # of the time, for the opacity of the means; the rest is for the draws
 _MOST_DRAWS = 10_000
 _MOST_PRIOR = 1e6
-_AS_IF_SEEN = "States are hidden: counts are expected ones, and intervals as narrow as if the states had been recorded."
+_LABELS = ("secret", "secrets", "label", "labels")  # columns and keys that name the secret of a run
+_HIDDEN = (
+    "States are hidden: counts are expected ones, which understate the uncertainty, so that no intervals are given."
+)
 
 
 def fit(
@@ -52,7 +59,12 @@ def fit(
     Every row of probabilities has a Dirichlet prior with `prior` pseudo-counts on each entry of its support: what the
     problem allows and what was seen. The estimate is the mean of the posterior, `(count + prior) / total`; intervals are
     those of its Beta marginals. Rows that were never seen stay as they are in the problem. Where no states were recorded,
-    emissions and policy are estimated by expectation maximisation, begun at those of the problem and of `policy`.
+    emissions and policy are estimated by expectation maximisation, begun at those of the problem and of `policy`, and no
+    intervals are given.
+
+    Noise in the estimates looks like information, so that the opacity of a fitted problem is biased, and that of a draw from
+    the posterior is biased by as much again. The interval of the opacity is therefore the estimate plus and minus the larger
+    distance to an end of the interval of the draws, which holds the truth at least as often as `confidence` says.
 
     **Arguments:**
 
@@ -64,8 +76,8 @@ def fit(
     - `policy`: that of the opacity where none is estimated; uniform by default.
     - `secret`: only without a problem; by default the state in which the run ends.
     - `prior`: above 0; 0.5 is Jeffreys' prior. `confidence` of all intervals.
-    - `draws`, `seed`: problems and policies drawn from the posterior and measured, for the interval of the opacity; an
-      interval of 95% needs 39 or more, and of fewer it is the smallest and the largest.
+    - `draws`, `seed`: problems and policies drawn from the posterior and measured, for the interval of the opacity. An
+      interval of 95% needs 39 or more; with fewer none is given.
     - `time_limit`: seconds for expectation maximisation and for measuring; fewer draws are made where it ends them.
 
     **Returns:** a `Fitted`.
@@ -76,6 +88,7 @@ def fit(
     """
     _check(prior, confidence, draws, seed, time_limit)
     recorded, clock = read_logs(logs), Clock(time_limit)
+    _check_labels(recorded, told=problem is not None or secret is not None)
     known = _problem_of(recorded, problem, what, secret)
     if policy is not None:
         make_chain(known, policy, untimed=True, paths=True)  # says what does not fit
@@ -85,24 +98,29 @@ def fit(
     )
     words = _words(what, numbered, known)
     names = {table for word in words for table in PARTS[word]}
-    if (numbered.state == UNKNOWN).all():
+    hidden = bool((numbered.state == UNKNOWN).all())
+    if hidden:
         found = expected(numbered, known, acting, names, prior, clock)
-        parts, likelihood, notes = found.parts, found.log_likelihood, [_AS_IF_SEEN]
+        parts, likelihood, notes = found.parts, found.log_likelihood, [_HIDDEN]
     else:
         parts = counted(numbered, known, acting, names, prior)
         likelihood, notes = parts.log_likelihood(), _notes(parts, given=problem is not None)
-    means, bits = _measured(parts, draws, seed, clock)
-    if len(bits) < draws:
-        notes = [*notes, f"The time limit allowed {len(bits)} of {draws} draws."]
+    if recorded.unread:
+        notes.append(f"Not read: {', '.join(map(shown, recorded.unread))}.")
+    wanted = least_draws(confidence)
+    means, bits = _measured(parts, draws if draws >= wanted and not hidden else 0, seed, clock)
+    if not hidden and len(bits) < wanted:
+        allowed = f"the time limit allowed {len(bits)}" if draws >= wanted else f"draws={draws}"
+        notes.append(f"No interval of the opacity: {100 * confidence:g}% need {wanted} draws or more, {allowed}.")
     fitted, acting = parts.assembled(parts.mean())
     return Fitted(
         problem=fitted,
         policy=acting,
         what=words,
-        intervals=tuple(parts.intervals(confidence)),
+        intervals=tuple(parts.intervals(None if hidden else confidence)),
         log_likelihood=likelihood,
         opacity=means,
-        opacity_interval=_between(bits, confidence),
+        opacity_interval=interval_of(means, bits, confidence, _most_bits(fitted)) if len(bits) >= wanted else None,
         draws=len(bits),
         confidence=float(confidence),
         num_runs=recorded.num_runs,
@@ -123,6 +141,25 @@ def _check(prior: object, confidence: object, draws: object, seed: object, time_
     if time_limit is not None and not (is_number(time_limit) and time_limit >= 0):
         defects.add(f"time_limit is {time_limit!r}, expected seconds, 0 or more, or None")
     defects.raise_if_any()
+
+
+def _check_labels(logs: Logs, *, told: bool) -> None:
+    """Raise `InputError` where runs carry labels that would decide what is measured, and are not used."""
+    labels = [name for name in logs.unread if name.strip().lower() in _LABELS]
+    if not labels:
+        return
+    found = f"{shown(labels[0])} labels the runs, and fit does not use labels"
+    if (logs.state == UNKNOWN).all():
+        raise InputError(logs.source, [f"{found}: record the states that the secret is about, or leave the labels out"])
+    if not told:
+        raise InputError(logs.source, [f"{found}: say what is secret, by secret=… or a scenario, or leave them out"])
+
+
+def _most_bits(problem: Problem) -> float:
+    """The most that an observer can leave open."""
+    if problem.secret_table.path is not None:
+        return math.inf
+    return float(log2_or_zero(np.array(float(len(problem.secret_values)))))
 
 
 def _problem_of(logs: Logs, problem: object, what: object, secret: Secret | None) -> Problem:
@@ -195,21 +232,12 @@ def _notes(parts: Parts, *, given: bool) -> list[str]:
 
 
 def _measured(parts: Parts, draws: int, seed: int, clock: Clock) -> tuple[Opacity, list[float]]:
-    """The opacity of the means, and the bits of draws from the posterior: at least one, as many as there is time for."""
+    """The opacity of the means, and the bits of draws from the posterior, as many as there is time for."""
     means = _opacity(*parts.assembled(parts.mean()), seed, _FIRST_SHARE * clock.left)
     generator, bits = np.random.default_rng(seed), []
-    while len(bits) < draws and (not bits or clock.left > 0):
+    while len(bits) < draws and clock.left > 0:
         bits.append(_opacity(*parts.assembled(parts.draw(generator)), seed, clock.left).bits)
     return means, bits
-
-
-def _between(bits: list[float], confidence: float) -> tuple[float, float]:
-    """The ends between which a further draw lies with this probability; the extremes where there are too few draws.
-
-    Order statistic `p · (n + 1)`: NumPy's default lies further inside, and of 50 draws would cover 91% in place of 95%.
-    """
-    low, high = np.quantile(bits, [(1 - confidence) / 2, (1 + confidence) / 2], method="weibull")
-    return float(low), float(high)
 
 
 def _opacity(problem: Problem, policy: Policy, seed: int, seconds: float) -> Opacity:

@@ -1,5 +1,6 @@
 """`Fitted`: what was estimated from logs, how sure that is, what it hides, and its files."""
 
+import math
 import os
 import shutil
 import tempfile
@@ -30,10 +31,10 @@ class Fitted(Value):
 
     - `problem`, `policy`: with the posterior means; what was not estimated is that of the scenario.
     - `what`: the parts that were estimated, of `"model"`, `"sensors"`, `"policy"`.
-    - `intervals`: every estimated probability with its credible interval.
+    - `intervals`: every estimated probability with its credible interval, which is NaN where states are hidden.
     - `log_likelihood`: natural logarithm of the probability of what the estimated parts explain, at the means.
-    - `opacity`: of `policy` in `problem`; `opacity_interval`: the equal-tailed interval of its bits over `draws` problems
-      and policies drawn from the posterior.
+    - `opacity`: of `policy` in `problem`; `opacity_interval`: the interval of the true bits, by `draws` problems and
+      policies from the posterior. It holds `opacity.bits`. None where states are hidden or draws were too few.
     - `confidence`: of all intervals; `num_runs`; `notes`: what a user must know of the estimates, a sentence each.
     """
 
@@ -43,16 +44,16 @@ class Fitted(Value):
     intervals: tuple[Interval, ...]
     log_likelihood: float
     opacity: Opacity
-    opacity_interval: tuple[float, float]
+    opacity_interval: tuple[float, float] | None
     draws: int
     confidence: float
     num_runs: int
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        low, high = self.opacity_interval
         found = f"{', '.join(self.what)} of {self.problem.name!r} from {self.num_runs:,} runs"
-        return f"Fitted({found}: {self.opacity.bits:.6g} bits in {low:.6g} … {high:.6g})"
+        within = "" if self.opacity_interval is None else " in {:.6g} … {:.6g}".format(*self.opacity_interval)
+        return f"Fitted({found}: {self.opacity.bits:.6g} bits{within})"
 
     def summary(self) -> str:
         """A small table, and what must be known of the estimates."""
@@ -60,7 +61,7 @@ class Fitted(Value):
 
     def document(self) -> dict[str, object]:
         """Everything but the problem and the policy, as JSON holds it."""
-        low, high = self.opacity_interval
+        low, high = (None, None) if self.opacity_interval is None else self.opacity_interval
         return {
             "format": _FORMAT,
             "what": self.what,
@@ -105,15 +106,16 @@ class Fitted(Value):
                 shutil.rmtree(staging, ignore_errors=True)
 
     def _facts(self) -> Iterator[tuple[str, str]]:
-        low, high = self.opacity_interval
         widest = max((one.high - one.low for one in self.intervals), default=0.0)
+        wide = "" if math.isnan(widest) else f", intervals at most {widest:.3g} wide"
         yield "runs", f"{self.num_runs:,}"
         yield "estimated", ", ".join(self.what)
-        yield "probabilities", f"{len(self.intervals):,}, intervals at most {widest:.3g} wide"
+        yield "probabilities", f"{len(self.intervals):,}{wide}"
         yield "log-likelihood", f"{self.log_likelihood:.6g}"
         yield "hidden", f"{self.opacity.bits:.6f} of {self.opacity.prior_bits:.6f} bits ({self.opacity.method})"
-        share = f"{100 * self.confidence:g}% of {self.draws} draws from the posterior"
-        yield "hidden, interval", f"{low:.6f} … {high:.6f} bits ({share})"
+        if self.opacity_interval is not None:
+            low, high = self.opacity_interval
+            yield "hidden, interval", f"{low:.6f} … {high:.6f} bits ({100 * self.confidence:g}%, {self.draws} draws)"
 
 
 def check_folder(folder: str | Path) -> None:

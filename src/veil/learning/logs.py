@@ -44,7 +44,7 @@ class Logs:
     **Attributes:** `names` of the states, actions and observations that occur, by kind; `state`, `action`, `observation`:
     the number of each among those names; `begins`, `ends`: whether a moment is the first or the last of its run; `line`
     of each, or its run where `unit` is "run"; `sees_actions`: whether the observations were recorded as pairs with the
-    action before them.
+    action before them; `unread`: columns of a file, or keys of runs, that mean nothing here.
     """
 
     source: str
@@ -57,6 +57,7 @@ class Logs:
     line: Int[np.ndarray, " n"]
     sees_actions: bool
     unit: str = "line"
+    unread: tuple[str, ...] = ()
 
     @property
     def num_runs(self) -> int:
@@ -95,22 +96,24 @@ class Logs:
 def read_logs(source: Source) -> Logs:
     """The runs of a file, by its extension, or of a list of mappings.
 
-    - `.csv`: columns `run`, `time`, and any of `state`, `action`, `observation`; other columns are not read. The times of a
+    - `.csv`: columns `run`, `time`, and any of `state`, `action`, `observation`; others are listed in `unread`. The times of a
       run are 0, 1, 2, … in that order; runs may alternate. An empty cell is not known.
     - `.jsonl`: a run on each line, `{"states": […], "actions": […], "observations": […]}`, null where not known.
     - `.json`: one document `{"runs": […]}`, as `veil simulate --json` prints it.
 
     **Raises:** `ModelFileError` naming the file and the line; `InputError` for runs that are no mappings.
     """
+    unread: dict[str, None] = {}
     if not isinstance(source, str | Path):
-        return replace(_flat("logs", _from_mappings(source)), unit="run")
+        return replace(_flat("logs", _from_mappings(source, unread)), unit="run", unread=tuple(unread))
     readers = {".csv": _read_csv, ".jsonl": _read_lines, ".json": _read_document}
     reader = readers.get(Path(source).suffix.lower())
     if reader is None:
         raise ModelFileError(source, f"its extension is none of {', '.join(readers)}, which fit reads")
     try:
-        found = _flat(str(source), reader(source, read_text(source, _MOST_BYTES, _REMEDY)))
-        return replace(found, unit="run") if reader is _read_document else found
+        found = _flat(str(source), reader(source, read_text(source, _MOST_BYTES, _REMEDY), unread))
+        unit = "run" if reader is _read_document else found.unit
+        return replace(found, unit=unit, unread=tuple(unread))
     except InputError as error:
         raise ModelFileError(source, "; ".join(error.defects)) from None
 
@@ -123,12 +126,13 @@ def _find(names: Names, name: str) -> int | None:
     return number if 0 <= number < len(names) else None
 
 
-def _read_csv(path: str | Path, text: str) -> Iterator[list[Step]]:
+def _read_csv(path: str | Path, text: str, unread: dict[str, None]) -> Iterator[list[Step]]:
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     runs: dict[str, list[Step]] = {}
     try:
         header = [cell.strip() for cell in next(reader, [])]
         place = _columns(path, header)
+        unread.update(dict.fromkeys(name for name in header if name not in place))
         for row in reader:
             if not row:
                 continue
@@ -162,18 +166,18 @@ def _columns(path: str | Path, header: list[str]) -> dict[str, int]:
     return place
 
 
-def _read_lines(path: str | Path, text: str) -> Iterator[list[Step]]:
+def _read_lines(path: str | Path, text: str, unread: dict[str, None]) -> Iterator[list[Step]]:
     for number, line in enumerate(text.split("\n"), 1):  # other line ends may be part of a text
         if line.strip():
-            yield _from_mapping(_parsed(path, line, number), number, f"line {number}")
+            yield _from_mapping(_parsed(path, line, number), number, f"line {number}", unread)
 
 
-def _read_document(path: str | Path, text: str) -> Iterator[list[Step]]:
+def _read_document(path: str | Path, text: str, unread: dict[str, None]) -> Iterator[list[Step]]:
     document = _parsed(path, text, None)
     runs = document.get("runs") if isinstance(document, Mapping) else None
     if not isinstance(runs, list):
         raise ModelFileError(path, 'expected a document {"runs": […]}, as veil simulate --json prints it')
-    yield from _from_mappings(runs)
+    yield from _from_mappings(runs, unread)
 
 
 def _parsed(path: str | Path, text: str, line: int | None) -> object:
@@ -183,18 +187,21 @@ def _parsed(path: str | Path, text: str, line: int | None) -> object:
         raise ModelFileError(path, f"not JSON: {error}", line) from None
 
 
-def _from_mappings(runs: object) -> Iterator[list[Step]]:
+def _from_mappings(runs: object, unread: dict[str, None]) -> Iterator[list[Step]]:
     if not isinstance(runs, Iterable):
         raise InputError("logs", [f"found {runs!r}, expected a file or a list of runs {_SHAPE}"])
     for number, run in enumerate(runs, 1):
-        yield _from_mapping(run, number, f"run {number}")
+        yield _from_mapping(run, number, f"run {number}", unread)
 
 
-def _from_mapping(run: object, line: int, where: str) -> list[Step]:
+def _from_mapping(run: object, line: int, where: str, unread: dict[str, None]) -> list[Step]:
     """The moments of one run; actions may be one fewer than states, observations too where none is received at time 0."""
     if not isinstance(run, Mapping) or not set(run) & set(_KEYS):
         raise InputError("logs", [f"{where}: found {shown(str(run))}, expected {_SHAPE}"])
+    unread.update(dict.fromkeys(str(key) for key in run if key not in _KEYS))
     columns = {kind: _entries(run.get(key), key, where) for key, kind in _KEYS.items()}
+    if not any(columns.values()):
+        raise InputError("logs", [f"{where}: nothing was recorded: leave the run out"])
     size = max(len(columns["state"]), len(columns["observation"]), len(columns["action"]) + (not columns["state"]))
     for key, kind in _KEYS.items():
         given = columns[kind]

@@ -62,8 +62,8 @@ class Parts:
             policy = MarkovPolicy(np.tile(table, (problem.num_cells // problem.num_states, 1)))
         return problem, policy
 
-    def intervals(self, confidence: float) -> Iterator[Interval]:
-        """Every estimated probability, in the order of the tables."""
+    def intervals(self, confidence: float | None) -> Iterator[Interval]:
+        """Every estimated probability, in the order of the tables; NaN as ends where the confidence is None."""
         model, observer, size = self.problem.model, self.problem.observer, self.problem.num_states
 
         def pair(row: int) -> str:

@@ -19,7 +19,8 @@ class Interval(Value):
 
     **Attributes:** `part`: `"start"`, `"transition"`, `"emission"` or `"choice"`; `given`: the state, or state and action,
     that it is for; `value`: the next state, observation or action; `count`: how often it was seen, expected where states
-    are hidden; `probability`: the mean of the posterior; `low`, `high`: the equal-tailed interval.
+    are hidden; `probability`: the mean of the posterior; `low`, `high`: the equal-tailed interval, NaN where states are
+    hidden.
     """
 
     part: str
@@ -103,10 +104,10 @@ class Table:
         return found if base is None else sp.csr_array(sp.diags_array((~self.rows).astype(float)) @ base + found)
 
     def intervals(
-        self, confidence: float, given: Callable[[int], str], value: Callable[[int], str]
+        self, confidence: float | None, given: Callable[[int], str], value: Callable[[int], str]
     ) -> Iterator[Interval]:
-        """Each entry with its names."""
-        low, high = self.ends(confidence)
+        """Each entry with its names, and its interval unless the confidence is None."""
+        low, high = np.full((2, len(self.row)), np.nan) if confidence is None else self.ends(confidence)
         for row, column, *numbers in zip(self.row, self.column, self.count, self.mean(), low, high, strict=True):
             yield Interval(self.part, given(int(row)), value(int(column)), *map(float, numbers))
 
