@@ -1,13 +1,17 @@
 """The command as a whole: help, start-up, one JSON document, exit codes, no tracebacks."""
 
 import json
+import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 
-from tests.cli.commands import QUICK, process, veil
+import veil as package
+from tests.cases import each
+from tests.cli.commands import QUICK, SCENARIO, process, veil
 from veil.cli import shared
 from veil.cli.main import app
 
@@ -21,13 +25,11 @@ def test_there_are_the_promised_commands():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_help_has_an_example_and_json(command: str):
-    done = veil(command, "--help")
-    assert done.code == 0
-    assert "Example: " in done.out
-    assert f"veil {command}" in done.out
-    assert "--json" in done.out
+def test_every_help_has_an_example_and_json():
+    for command in COMMANDS:
+        done = veil(command, "--help")
+        assert done.code == 0
+        assert not [piece for piece in ("Example: ", f"veil {command}", "--json") if piece not in done.out], command
 
 
 def test_the_help_names_every_command_and_the_exit_codes():
@@ -90,22 +92,23 @@ ANSWERS = [
     ("fit", "runs.csv", "--scenario", "rooms.toml", "--what", "policy", "--draws", "2"),
     ("observe", "rooms.toml", "uniform"),
 ]
+WRITTEN = ("layouts.toml", "fresh.toml", "two-rooms.toml", "rooms.npz")
 
 
-@pytest.mark.parametrize("arguments", ANSWERS, ids=" ".join)
-def test_json_is_one_document_and_nothing_else(arguments: tuple[str, ...]):
-    done = veil(*arguments, "--json", stdin="0\n")
-    assert done.code == 0, done.err
-    assert isinstance(done.json, dict)
-    assert done.err == ""
+def test_json_is_one_document_and_nothing_else_and_plain_text_has_no_escapes(home: Path):
+    def check(arguments: tuple[str, ...]) -> None:
+        done = veil(*arguments, "--json", stdin="0\n")
+        assert done.code == 0, done.err
+        assert isinstance(done.json, dict)
+        assert done.err == ""
+        for name in WRITTEN:
+            (home / name).unlink(missing_ok=True)
+        done = veil(*arguments, stdin="0\n")
+        assert done.code == 0, done.err
+        assert done.out.strip()
+        assert "\x1b" not in done.out
 
-
-@pytest.mark.parametrize("arguments", ANSWERS, ids=" ".join)
-def test_plain_text_has_no_escapes(arguments: tuple[str, ...]):
-    done = veil(*arguments, stdin="0\n")
-    assert done.code == 0, done.err
-    assert done.out.strip()
-    assert "\x1b" not in done.out
+    each({" ".join(arguments): arguments for arguments in ANSWERS}, check)
 
 
 BAD = [
@@ -154,24 +157,23 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize("arguments", BAD, ids=" ".join)
-def test_bad_input_has_a_message_and_code_2(arguments: tuple[str, ...], home: Path):
+def test_bad_input_has_a_message_and_code_2_and_writes_nothing(home: Path):
     (home / "broken.toml").write_text("horizon = ", encoding="utf-8")
     (home / "binary.toml").write_bytes(b"\xff\xfe\x00")
-    import veil as package
-
     other = package.gallery.load("paper-last-state")
     package.MarkovPolicy.uniform(other).save(home / "other.safetensors")
     before = sorted(home.rglob("*"))
-    done = veil(*arguments)
-    assert done.code == shared.BAD_INPUT
-    assert done.err.startswith("veil: ")
-    assert "Traceback" not in done.err
-    assert sorted(home.rglob("*")) == before
-    answer = veil(*arguments, "--json")
-    assert answer.code == shared.BAD_INPUT
-    assert answer.json["error"]["exit_code"] == shared.BAD_INPUT
-    assert answer.json["error"]["message"] in answer.err
+
+    def check(arguments: tuple[str, ...]) -> None:
+        answer = veil(*arguments, "--json")
+        assert answer.code == shared.BAD_INPUT
+        assert answer.err.startswith("veil: ")
+        assert "Traceback" not in answer.err
+        assert answer.json["error"]["exit_code"] == shared.BAD_INPUT
+        assert answer.json["error"]["message"] in answer.err
+        assert sorted(home.rglob("*")) == before
+
+    each({" ".join(arguments): arguments for arguments in BAD}, check)
 
 
 def test_a_certificate_that_does_not_hold_has_code_5(result: Path):
@@ -203,8 +205,35 @@ def test_completion_knows_the_gallery_and_the_files(home: Path):
     assert shared.complete_scenario("ro") == ["rooms.toml"]
     assert shared.complete_scenario("gal") == ["gallery:"]
     assert shared.complete_scenario("gallery:two") == ["gallery:two-rooms"]
-    assert shared._complete_policy("u") == ["uniform"]
-    assert shared._complete_policy("fol") == ["folder/"]
-    assert shared._complete_policy("none/") == []
-    done = process(cwd=home, _VEIL_COMPLETE="complete_bash", COMP_WORDS="veil sol", COMP_CWORD="1")
-    assert done.out.split() == ["solve"]
+    for words, place, found in (("veil sol", 1, "solve"), ("veil measure rooms.toml fol", 3, "folder/")):
+        done = process(cwd=home, _VEIL_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=str(place))
+        assert done.out.split() == [found]
+
+
+def test_ctrl_c_during_the_imports_is_no_traceback(tmp_path: Path):
+    """A module that the command imports first interrupts it, as a person does who is quick."""
+    (tmp_path / "typer.py").write_text("import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(10)\n")
+    done = process("--version", PYTHONPATH=f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    assert done.code == shared.INTERRUPTED
+    assert done.err == "veil: interrupted\n"
+
+
+def test_a_formula_whose_automaton_nobody_can_read_is_refused_at_once(home: Path):
+    done = veil("formula", " & ".join(f"F a{number}" for number in range(9)), "--svg", "out.svg")
+    assert done.code == shared.BAD_INPUT
+    assert "512 states" in done.err
+    assert not (home / "out.svg").exists()
+
+
+def test_rewards_at_the_end_of_the_range_give_no_warnings(home: Path):
+    text = SCENARIO.replace("vault = 1.0", "vault = 1e308").replace("min_return = 0.5", "")
+    (home / "large.toml").write_text(text)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for command in (
+            ("inspect", "large.toml"),
+            ("measure", "large.toml", "uniform"),
+            ("solve", "large.toml", *QUICK),
+        ):
+            done = veil(*command)
+            assert done.code in (shared.SOLVED, shared.BAD_INPUT, shared.LIMIT), done.err

@@ -1,10 +1,15 @@
 """`veil report` and `veil solve --report`: the page, the figures, the curve, and what is refused."""
 
 import json
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from tests.cases import each
 from tests.cli.commands import QUICK, SCENARIO, veil
 from veil.cli.report import remove_stale
 
@@ -78,9 +83,8 @@ def test_only_our_own_page_is_taken_away(tmp_path: Path):
     assert (tmp_path / "report.html").exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
+def test_what_is_refused(result: Path):
+    cases = [
         (("report", "nowhere"), "no result can be read"),
         (("report", "rooms-result", "--frontier", "nowhere.json"), "cannot be read"),
         (("report", "rooms-result", "--frontier", "rooms.toml"), "not a curve"),
@@ -89,13 +93,15 @@ def test_only_our_own_page_is_taken_away(tmp_path: Path):
         (("report", "rooms-result", "--scenario", "gone.toml"), "gone.toml"),
         (("report", "rooms-result", "-o", "nowhere/page.html"), "cannot be written"),
         (("report", "rooms-result", "-o", "page.html", "--png", "rooms.toml"), "the folder cannot be made"),
-    ],
-)
-def test_what_is_refused(result: Path, arguments: tuple[str, ...], said: str):
-    done = veil(*arguments)
-    assert done.code == 2
-    assert said in done.err
-    assert "Traceback" not in done.err
+    ]
+
+    def check(case: tuple[tuple[str, ...], str]) -> None:
+        done = veil(*case[0])
+        assert done.code == 2
+        assert case[1] in done.err
+        assert "Traceback" not in done.err
+
+    each({" ".join(arguments): (arguments, said) for arguments, said in cases}, check)
 
 
 def test_a_scenario_that_was_changed(result: Path, home: Path):
@@ -111,3 +117,69 @@ def test_a_result_that_does_not_know_its_scenario(result: Path):
     (result / "result.json").write_text(json.dumps(document), encoding="utf-8")
     assert "give --scenario" in veil("report", result).err
     assert veil("report", result, "--scenario", "rooms.toml").code == 0
+
+
+def test_a_folder_that_was_copied_alone_is_read_with_its_scenario(
+    result: Path, tmp_path_factory: pytest.TempPathFactory
+):
+    away = tmp_path_factory.mktemp("away") / "copied"
+    shutil.copytree(result, away)
+    done = veil("report", away)
+    assert done.code == 2
+    assert "--scenario" in done.err
+    assert veil("report", away, "--scenario", "rooms.toml", "-o", "page.html").code == 0
+    assert veil("verify", away, "--scenario", "rooms.toml").code == 0
+    assert veil("measure", "rooms.toml", away).code == 0
+    assert veil("solve", "rooms.toml", "--start", away, "--no-certificate", *QUICK).code in (0, 4)
+
+
+PIPES = """
+import os, shutil, sys
+from pathlib import Path
+from tests.cli.commands import veil
+for name in sys.argv[1:]:
+    for kind in ("pipe", "device"):
+        shutil.rmtree("spoilt", ignore_errors=True)
+        shutil.copytree("rooms-result", "spoilt")
+        place = Path("spoilt") / name
+        place.unlink(missing_ok=True)
+        os.mkfifo(place) if kind == "pipe" else place.symlink_to("/dev/zero")
+        for command in (["report", "spoilt"], ["measure", "rooms.toml", "spoilt"], ["verify", "spoilt"],
+                        ["solve", "rooms.toml", "-o", "spoilt", "--iterations", "1", "--starts", "1", "--no-certificate"]):
+            done = veil(*command)
+            print(name, kind, command[0], done.code, "Traceback" in done.err, flush=True)
+os.mkfifo("policy.safetensors")
+print("policy.safetensors pipe alone", veil("measure", "rooms.toml", "policy.safetensors").code, False)
+"""
+
+
+def test_pipes_and_devices_in_a_folder_are_neither_waited_for_nor_read(result: Path, home: Path):
+    """Folders come from others. Every command ends, with a code that it has for what is wrong."""
+    names = ("policy.safetensors", "history.csv", "certificate.json", "problem.bin", "result.json", "frontier.json")
+    command = [sys.executable, "-c", PIPES, *names]
+    path = f"{Path(__file__).parents[2]}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    done = subprocess.run(
+        command,
+        cwd=home,
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert len(lines) == 6 * 2 * 4 + 1
+    assert not [line for line in lines if line[-2] not in ("0", "2", "4", "5") or line[-1] != "False"]
+    needed = {line[0] for line in lines if line[2] == "report" and line[-2] != "0"}
+    assert {"policy.safetensors", "history.csv", "certificate.json", "result.json", "frontier.json"} <= needed
+
+
+def test_a_time_limit_leaves_out_what_does_not_fit(home: Path):
+    problem = "gallery:paper-false-alarms"
+    done = veil("report", problem, "uniform", "--time-limit", "0.1", "-q", "-o", "page.html")
+    assert done.code == 0, done.err
+    assert "Simulated attack" not in (home / "page.html").read_text("utf-8")
+    done = veil("attack", problem, "uniform", "--time-limit", "0.01", "--episodes", "1000000")
+    assert done.code == 2
+    assert "time limit" in done.err

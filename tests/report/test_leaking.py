@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import veil
-from veil.common.errors import TooLargeError
-from veil.report import leaking as module
+from veil.common.clock import Clock
 from veil.report.answer import audit, verdict
 from veil.report.behaviour import behave
 from veil.report.html import make_report
@@ -30,23 +29,18 @@ def test_the_numbers_are_the_library_s(paper: veil.Problem):
     assert told[-1].startswith("An observer who sees “")
 
 
-def test_what_is_too_large_is_estimated_and_says_so(paper: veil.Problem, monkeypatch: pytest.MonkeyPatch):
+def test_what_does_not_fit_the_time_is_estimated_and_says_so(paper: veil.Problem):
     small = paper.replace(horizon=4)
     behaviour = behave(small, veil.MarkovPolicy.uniform(small))
     sample = sample_runs(behaviour, 2)
     exact = find_leaking(behaviour, sample)
-
-    def refuse(*_: object, **__: object) -> None:
-        raise TooLargeError("too large")
-
-    monkeypatch.setattr(module, "bits_over_time", refuse)
-    found = find_leaking(behaviour, sample)
+    found = find_leaking(behaviour, sample, Clock(0))
     assert found.drawn == len(sample.events) == 400
     assert found.sources == {}
     assert found.errors.min() >= 0
     assert found.errors.max() > 0
     assert np.all(np.abs(found.over_time - exact.over_time) <= 5 * found.errors + 1e-9)
-    page = make_report(small, audit(small, behaviour.policy))
+    page = make_report(small, audit(small, behaviour.policy), time_limit=0)
     assert "estimated from 400 sampled runs, band: two standard errors" in page
     assert 'id="sources"' not in page
 

@@ -81,7 +81,7 @@ def veil(
 
 
 def run() -> None:
-    """Start the command line; the entry point of the command `veil`."""
+    """Start the command line."""
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # characters that cannot be encoded are escaped
             stream.reconfigure(errors="backslashreplace")  # pyright: ignore[reportAttributeAccessIssue]

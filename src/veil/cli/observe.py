@@ -303,6 +303,7 @@ def attack(
     seed: SeedOption = 0,
     bins: Annotated[int, typer.Option(min=1, help="Number of bins in the calibration table.")] = 10,
     traces: Annotated[int, typer.Option(min=0, help="Number of runs to print in full.")] = 0,
+    time_limit: Annotated[float | None, typer.Option(min=0, help="Time limit in seconds.", show_default=False)] = None,
     as_json: JsonOption = False,
     *,
     changes: tuple[str, ...] = (),
@@ -316,7 +317,16 @@ def attack(
     problem = open_scenario(scenario, changes).problem
     acting = open_policy(problem, policy)
     believed = None if believes is None else open_policy(problem, believes)
-    found = play(problem, acting, episodes, observer_believes=believed, seed=seed, bins=bins, traces=traces)
+    found = play(
+        problem,
+        acting,
+        episodes,
+        observer_believes=believed,
+        seed=seed,
+        bins=bins,
+        traces=traces,
+        time_limit=time_limit,
+    )
     if as_json:
         print_json(_attack_document(found))
         return

@@ -7,7 +7,7 @@ import typer
 
 from ..common.rounding import lower_text, upper_text
 from .changes import with_changes
-from .progress import VerboseOption, reported
+from .progress import QuietOption, VerboseOption, reported
 from .shared import (
     JsonOption,
     PolicyArgument,
@@ -44,6 +44,7 @@ def certify(
             help="Pairs whose least is proven, by name, separated by commas.", show_default="that of the scenario"
         ),
     ] = None,
+    quiet: QuietOption = False,
     verbose: VerboseOption = False,
     as_json: JsonOption = False,
     *,
@@ -62,7 +63,7 @@ def certify(
     opened = open_scenario(scenario, changes)
     acting = open_policy(opened.problem, policy)
     aim = hide or (str(opened.settings.get("hide", OWN)) if goal == "opaque" else OWN)
-    with reported(quiet=as_json and not verbose, verbose=verbose) as progress:
+    with reported(quiet=quiet or (as_json and not verbose), verbose=verbose) as progress:
         certificate = issue(opened.problem, acting, time_limit, gap, goal=goal, hide=aim, progress=progress)
     certificate.save(output)
     if as_json:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .changes import with_changes
+from .progress import QuietOption
 from .shared import (
     GALLERY,
     JsonOption,
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 REPORT = "report.html"
 CURVE = "frontier.json"
 _ENDINGS = ("pdf", "png", "svg")
+_SHARE = 0.5  # of the time that is left, for measuring and for the frontier
+_MOMENT = 0.01  # seconds that each part has at least
 
 
 def _folder(ending: str) -> object:
@@ -82,9 +85,16 @@ def report(
     runs: Annotated[int, typer.Option(min=2, max=24, help="Number of sampled runs to show.")] = 6,
     sequences: Annotated[int, typer.Option(min=1, max=200, help="Number of revealing sequences to list.")] = 12,
     seed: SeedOption = 0,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(
+            min=0, help="Time limit in seconds; what does not fit is estimated or left out.", show_default=False
+        ),
+    ] = None,
     pdf: Annotated[Path | None, _folder("pdf")] = None,
     png: Annotated[Path | None, _folder("png")] = None,
     svg: Annotated[Path | None, _folder("svg")] = None,
+    quiet: QuietOption = False,
     as_json: JsonOption = False,
     *,
     changes: tuple[str, ...] = (),
@@ -95,15 +105,21 @@ def report(
 
     Example: veil report patrol.toml uniform
     """
+    from ..common.clock import Clock
     from ..report.html import write_report
+
+    clock = Clock(time_limit)
+
+    def left(share: float = 1.0) -> float | None:
+        return None if time_limit is None else max(share * clock.left, _MOMENT)
 
     if policy is None:
         problem, answer, place, folder = _of_result(subject, scenario, changes)
     else:
-        problem, answer, place, folder = _of_policy(subject, policy, scenario, changes, seed)
+        problem, answer, place, folder = _of_policy(subject, policy, scenario, changes, seed, left(_SHARE))
     place = place if output is None else output
-    curve = _curve(folder, problem, answer.solution, frontier, points)
-    write_report(place, problem, answer, frontier=curve, runs=runs, sequences=sequences, seed=seed)
+    curve = _curve(folder, problem, answer.solution, frontier, points, left(_SHARE), quiet=quiet or as_json)
+    write_report(place, problem, answer, frontier=curve, runs=runs, sequences=sequences, seed=seed, time_limit=left())
     written = [place]
     for ending, folder in zip(_ENDINGS, (pdf, png, svg), strict=True):
         if folder is not None:
@@ -130,7 +146,9 @@ def _of_result(subject: str, scenario: str | None, changes: tuple[str, ...]) -> 
     return problem, make_answer(problem, found), found.folder / REPORT, found.folder
 
 
-def _of_policy(subject: str, policy: str, scenario: str | None, changes: tuple[str, ...], seed: int) -> "_Subject":
+def _of_policy(
+    subject: str, policy: str, scenario: str | None, changes: tuple[str, ...], seed: int, time_limit: float | None
+) -> "_Subject":
     """The answer about a policy that is measured in a scenario, and where its page goes."""
     from ..common.errors import InputError
     from ..report.answer import audit
@@ -139,7 +157,8 @@ def _of_policy(subject: str, policy: str, scenario: str | None, changes: tuple[s
         raise InputError("report", ["--scenario is for result folders: the scenario is the first argument"])
     problem = open_scenario(subject, changes).problem
     name = subject.removeprefix(GALLERY) if subject.startswith(GALLERY) else Path(subject).stem
-    return problem, audit(problem, open_policy(problem, policy), seed=seed), Path(f"{name}-{REPORT}"), None
+    measured = audit(problem, open_policy(problem, policy), seed=seed, time_limit=time_limit)
+    return problem, measured, Path(f"{name}-{REPORT}"), None
 
 
 def write_beside(folder: Path, problem: "Problem", solution: "Solution") -> Path:
@@ -153,8 +172,11 @@ def write_beside(folder: Path, problem: "Problem", solution: "Solution") -> Path
 
 def remove_stale(folder: Path) -> None:
     """Delete the page of an older result in the same folder; a file that veil did not write stays."""
+    from ..common.files import check_ordinary
+
     place = folder / REPORT
     try:
+        check_ordinary(place)
         with place.open("rb") as file:
             ours = b'name="generator" content="veil"' in file.read(400)
         if ours:
@@ -164,7 +186,14 @@ def remove_stale(folder: Path) -> None:
 
 
 def _curve(
-    folder: Path | None, problem: "Problem", solution: "Solution", frontier: Path | None, points: int | None
+    folder: Path | None,
+    problem: "Problem",
+    solution: "Solution",
+    frontier: Path | None,
+    points: int | None,
+    time_limit: float | None,
+    *,
+    quiet: bool,
 ) -> "Path | Frontier | None":
     """The frontier to show: a given file, that of the folder, or one computed now if asked for or quick."""
     from ..common.errors import InputError
@@ -178,4 +207,4 @@ def _curve(
         return None
     if points is None and folder is not None and (folder / CURVE).exists():
         return folder / CURVE
-    return sweep(problem, solution, points, progress=None if points else False)
+    return sweep(problem, solution, points, progress=None if points and not quiet else False, time_limit=time_limit)

@@ -120,6 +120,9 @@ def open_recorded(result: "Result", scenario: str | None = None, changes: Sequen
         return open_scenario(scenario, changes)
     if result.scenario is None:
         raise InputError(str(result.folder), ["the result does not record its scenario: give --scenario SCENARIO"])
+    if not result.scenario.startswith(GALLERY) and not os.path.exists(result.scenario):
+        words = f"its scenario {result.scenario} does not exist: was the folder moved or copied without it?"
+        raise InputError(str(result.folder), [f"{words} Give --scenario SCENARIO"])
     return open_scenario(result.scenario, [*result.document.problem.changes, *changes])
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..common.errors import InputError
+from ..common.files import read_whole
 from ..common.settings import Given
 from ..common.text import parse_json
 from ..formats.results.curve import FORMAT as CURVE
@@ -45,16 +46,19 @@ def sweep(
     starts: int | None = None,
     iterations: int | None = None,
     progress: bool | None = False,
+    time_limit: float | None = None,
 ) -> Frontier | None:
     """The frontier of the class that a solution is from, for its picture; None for a history policy.
 
     **Arguments:** `points`: how many; None: six where that takes about a second, otherwise no curve is computed.
-    `starts`, `iterations`, `progress`: as for `veil.frontier`, by default few where the points are not given.
+    `starts`, `iterations`, `progress`, `time_limit`: as for `veil.frontier`, by default few starts and iterations where the
+    points are not given.
     """
     policy = solution.policy
     if policy.memory == "history" or solution.goal != "opaque":
         return None
     chosen: Given = {"memory": policy.memory, "seed": solution.seed, "objective": solution.objective}
+    chosen |= {} if time_limit is None else {"time_limit": time_limit}
     asked: Given = {"points": points, "starts": starts, "iterations": iterations}
     asked = {name: value for name, value in asked.items() if value is not None}
     if points is not None:
@@ -83,9 +87,7 @@ def read_curve(problem: Problem, given: Frontier | str | Path) -> Curve:
         )
     path = Path(given)
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise InputError(str(path), [f"it has more than {_MOST_BYTES:,} bytes, too many for a curve"])
-        text = path.read_text("utf-8")
+        text = read_whole(path, _MOST_BYTES).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(str(path), [f"it cannot be read: {getattr(error, 'strerror', None) or error}"]) from None
     try:

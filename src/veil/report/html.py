@@ -1,5 +1,6 @@
 """The report: one HTML file with everything in it, which opens from disk, prints, and requests nothing from a network."""
 
+import math
 import platform
 from collections.abc import Sequence
 from functools import cache
@@ -10,14 +11,17 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ..common.errors import InputError
+from ..common.clock import Clock
+from ..common.errors import InputError, TooLargeError
 from ..common.files import write_whole
 from ..common.rounding import lower_text, upper_text
 from ..formats.results.folder import Result
 from ..measure.attack import attack
+from ..measure.attack_result import Attack
 from ..measure.measures import Event
 from ..planning.frontier import Frontier
 from ..planning.solution import Solution
+from ..policy.policy import Policy
 from ..problem.fingerprint import fingerprint
 from ..problem.problem import Problem
 from ..proof.certificate import Certificate
@@ -48,6 +52,7 @@ def write_report(
     runs: int = 6,
     sequences: int = 12,
     seed: int = 0,
+    time_limit: float | None = None,
 ) -> None:
     """Write the report on an answer, complete or not at all; the same inputs give the same bytes.
 
@@ -60,11 +65,19 @@ def write_report(
     - `runs`: how many sampled runs to show, 2 or more; two of them are the most revealing and the most misleading one of
       the runs that were drawn. `sequences`: how many of the most revealing observation sequences to list.
     - `seed`: of the sampled runs.
+    - `time_limit`: seconds; what does not fit, such as exact leakage over time, is estimated or left out.
 
     **Raises:** `InputError` where the file cannot be written, or the parts do not belong together.
     """
     text = make_report(
-        problem, answer, certificate=certificate, frontier=frontier, runs=runs, sequences=sequences, seed=seed
+        problem,
+        answer,
+        certificate=certificate,
+        frontier=frontier,
+        runs=runs,
+        sequences=sequences,
+        seed=seed,
+        time_limit=time_limit,
     )
     try:
         write_whole(path, text.encode("utf-8", "replace"), marker=_MARKER)
@@ -81,8 +94,10 @@ def make_report(
     runs: int = 6,
     sequences: int = 12,
     seed: int = 0,
+    time_limit: float | None = None,
 ) -> str:
     """The text of the report; arguments as for `write_report`."""
+    clock = Clock(time_limit)
     found = make_answer(problem, answer, certificate)
     behaviour = behave(problem, found.solution.policy)
     room = _MOST_BELIEF // ((problem.horizon + 1) * problem.num_states)
@@ -91,9 +106,10 @@ def make_report(
         (sample, leaking), revealing = smooth_runs(behaviour, shown, seed), None
     else:
         sample = sample_runs(behaviour, shown, seed)
-        leaking, revealing = find_leaking(behaviour, sample), most_revealing(behaviour, sample, sequences)
+        leaking = find_leaking(behaviour, sample, clock)
+        revealing = most_revealing(behaviour, sample, sequences, clock)
     curve = Curve([]) if frontier is None else read_curve(problem, frontier)
-    attacked = None if found.searched or paths else attack(problem, found.solution.policy, _EPISODES, seed=seed)
+    attacked = None if found.searched or paths else _attacked(problem, found.solution.policy, seed, clock)
     material = Material(make_scene(problem, behaviour.visits), behaviour, found, sample.runs, curve, leaking)
     return _pages().get_template("report.html.jinja").render(
         problem=problem,
@@ -113,6 +129,16 @@ def make_report(
         curve=curve,
         facts=_facts(problem, found, seed),
     )  # fmt: skip
+
+
+def _attacked(problem: Problem, policy: Policy, seed: int, clock: Clock) -> Attack | None:
+    """Simulated attacks on a policy, if there is time for them."""
+    if clock.left <= 0:
+        return None
+    try:
+        return attack(problem, policy, _EPISODES, seed=seed, time_limit=None if clock.left == math.inf else clock.left)
+    except TooLargeError:
+        return None
 
 
 @cache

@@ -6,15 +6,16 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from ..common.clock import Clock
 from ..common.errors import TooLargeError
 from ..common.logs import entropy_bits
 from ..engine.over_time import posteriors_over_time
 from ..measure.measures import RevealingSequence, bits_over_time, observation_costs, sensor_costs
 from .behaviour import Behaviour
-from .observing import SampledRuns, event_text
+from .observing import SampledRuns, event_text, seconds_for
 from .style import shortened
 
-_MEMORY, _SECONDS = 2**28, 4.0  # limits of each tree of sequences: a report should take seconds
+_MEMORY = 2**28  # of each tree of sequences
 _MOST_SOURCES = 12  # sensors that are switched off one after the other, a value each
 _TELLING = 0.0005  # bits: what a sensor leaks less than that rounds to nothing
 _MOST_ADVICE = 3  # sensors that are named
@@ -37,29 +38,30 @@ class Leaking:
     source: str
 
 
-def find_leaking(behaviour: Behaviour, sample: SampledRuns) -> Leaking:
+def find_leaking(behaviour: Behaviour, sample: SampledRuns, clock: Clock | None = None) -> Leaking:
     """The leakage of a policy over time and by sensor; exact where that takes seconds, else over time from sampled runs."""
     observer = behaviour.problem.observer
     source = "sensor" if observer.sensors else "observation"
     if observer.untimed:
         return Leaking(np.zeros(0), np.zeros(0), 0, {}, source)
     try:
-        bits = bits_over_time(behaviour.problem, behaviour.policy, memory_bytes=_MEMORY, time_limit=_SECONDS)
+        seconds = seconds_for(clock)
+        bits = bits_over_time(behaviour.problem, behaviour.policy, memory_bytes=_MEMORY, time_limit=seconds)
     except TooLargeError:
         each = np.array([entropy_bits(rows) for rows in posteriors_over_time(behaviour.chain, sample.events)])
         errors = each.std(axis=1, ddof=1) / np.sqrt(each.shape[1])
         return Leaking(each.mean(axis=1), errors, each.shape[1], {}, source)
-    return Leaking(bits, np.zeros(len(bits)), 0, _sources(behaviour), source)
+    return Leaking(bits, np.zeros(len(bits)), 0, _sources(behaviour, clock), source)
 
 
-def _sources(behaviour: Behaviour) -> dict[str, float]:
+def _sources(behaviour: Behaviour, clock: Clock | None) -> dict[str, float]:
     problem, observer = behaviour.problem, behaviour.problem.observer
     count = len(observer.sensors) or observer.num_observations
     if count > _MOST_SOURCES or (not observer.sensors and observer.silent is None):
         return {}
     try:
         measured = sensor_costs if observer.sensors else observation_costs
-        costs = measured(problem, behaviour.policy, memory_bytes=_MEMORY, time_limit=_SECONDS)
+        costs = measured(problem, behaviour.policy, memory_bytes=_MEMORY, time_limit=seconds_for(clock))
     except TooLargeError:
         return {}
     return dict(sorted(costs.items(), key=lambda one: -one[1]))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float, Int
 
+from ..common.clock import Clock
 from ..common.errors import InputError, TooLargeError
 from ..engine.filter import Observation, ObserverFilter
 from ..engine.hidden import event_name
@@ -14,7 +15,7 @@ from ..engine.sampling import Runs, draw_runs
 from ..measure.measures import Event, JointTable, RevealingSequence, joint_table, sampled_table
 from .behaviour import Behaviour
 
-_MEMORY, _SECONDS = 2**28, 4.0  # limits of the table of all sequences: a report should take seconds
+_MEMORY, _SECONDS, _LEAST = 2**28, 4.0, 1e-6  # limits of a table of all sequences: a report should take seconds
 _DRAWN = 400  # runs drawn, of which the extremes are shown: enough for one in a hundred to be among them
 _WORK = 1.5e8  # entries of all messages of those runs, about a second of filtering
 
@@ -133,10 +134,16 @@ class Revealing:
     exact: bool
 
 
-def most_revealing(behaviour: Behaviour, sample: SampledRuns, top: int) -> Revealing:
+def seconds_for(clock: Clock | None) -> float:
+    """How long one tree of sequences may take: above 0, where no time is left none is made."""
+    return _SECONDS if clock is None else max(min(_SECONDS, clock.left), _LEAST)
+
+
+def most_revealing(behaviour: Behaviour, sample: SampledRuns, top: int, clock: Clock | None = None) -> Revealing:
     """The sequences that contribute most to the leakage; where not all can be listed, the most telling of a sample."""
+    seconds = seconds_for(clock)
     try:
-        table = joint_table(behaviour.problem, behaviour.policy, memory_bytes=_MEMORY, time_limit=_SECONDS)
+        table = joint_table(behaviour.problem, behaviour.policy, memory_bytes=_MEMORY, time_limit=seconds)
     except TooLargeError:
         table = sampled_table(behaviour.problem, behaviour.chain, sample.events)
         # Shares of a few hundred draws are too coarse to rank by: what a sequence tells is exact.

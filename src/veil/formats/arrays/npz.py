@@ -12,6 +12,7 @@ from typing import IO
 import numpy as np
 
 from ...common.errors import ModelFileError
+from ...common.files import check_ordinary
 
 LIMIT_BYTES = 2**26  # of all arrays together, for a small file; a larger file may hold 16 times its own size
 NUMBERS, TEXT = "fiub", "U"
@@ -31,6 +32,7 @@ def read_arrays(
     **Raises:** `ModelFileError` naming the array.
     """
     try:
+        check_ordinary(path)
         left = max(limit_bytes, 16 * Path(path).stat().st_size)
         arrays: dict[str, np.ndarray] = {}
         unknown = []

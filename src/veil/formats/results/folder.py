@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from ...common.checks import Defects
 from ...common.errors import InputError
-from ...common.files import check_replaceable, locked, write_whole
+from ...common.files import check_replaceable, locked, read_whole, write_whole
 from ...planning.solution import History, Solution
 from ...policy.policy import Policy
 from ...problem.fingerprint import write_content
@@ -159,9 +159,7 @@ def read_result(path: str | Path, *, check_files: bool = True) -> Result:
     document_path = path if path.name == DOCUMENT else path / DOCUMENT
     folder, subject = document_path.parent, str(document_path)
     try:
-        if document_path.stat().st_size > _MOST_BYTES:
-            raise InputError(subject, [f"it has more than {_MOST_BYTES:,} bytes, expected fewer"])
-        document = ResultDocument.model_validate_json(document_path.read_bytes())
+        document = ResultDocument.model_validate_json(read_whole(document_path, _MOST_BYTES))
     except OSError as error:
         raise InputError(subject, [f"no result can be read: {error.strerror or error}"]) from None
     except ValidationError as error:
@@ -178,7 +176,7 @@ def _check_files(folder: Path, document: ResultDocument) -> None:
             defects.add(f"{DOCUMENT} does not list {name}")
     for name, expected in document.files.items():
         try:
-            if hashlib.sha256((folder / name).read_bytes()).hexdigest() != expected:
+            if hashlib.sha256(read_whole(folder / name)).hexdigest() != expected:
                 defects.add(f"{name} does not match its hash in {DOCUMENT}: solve again")
         except OSError as error:
             defects.add(f"{name} is listed in {DOCUMENT} and cannot be read: {error.strerror}")
@@ -240,7 +238,7 @@ def history_csv(history: History) -> bytes:
 def read_history(path: Path) -> History:
     """The history that `history_csv` wrote; raises `InputError` naming the line."""
     try:
-        lines = path.read_text("utf-8").splitlines()
+        lines = read_whole(path).decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(str(path), [f"it cannot be read: {error}"]) from None
     columns = lines[0].split(",") if lines else []

@@ -8,11 +8,12 @@ from itertools import combinations
 import numpy as np
 
 from ...common.errors import TooLargeError
-from .automaton import FormulaAutomaton, Letter
+from .automaton import FormulaAutomaton
 
 _RADIUS, _MARGIN, _SIZE = 22, 84, 12
 _MOST_DRAWN = 60  # states that can still be told apart on a page
 _MOST_TERMS = 4  # of a condition on an arrow; a longer one is cut
+_MOST_ARROWS = 2000
 
 Term = frozenset[tuple[str, bool]]  # propositions and whether they are true; all others do not matter
 Place = tuple[float, float]
@@ -58,44 +59,59 @@ text {{ stroke: var(--back); stroke-width: 4px; paint-order: stroke; }}
 
 
 def conditions(automaton: FormulaAutomaton) -> dict[tuple[int, int], str]:
-    """The condition of each arrow (from, to) in words, as `badge & !alarm`."""
-    letters = automaton.letters
-    names = sorted(frozenset[str]().union(*letters)) if letters else []
+    """The condition of each arrow (from, to) in words, as `badge & !alarm`.
+
+    **Raises:** `TooLargeError` beyond 2,000 arrows, which no reader follows.
+    """
+    count = sum(len(np.unique(row)) for row in automaton.step)
+    if count > _MOST_ARROWS:
+        size = f"{len(automaton.accepting):,} states and {count:,} arrows"
+        raise TooLargeError(
+            f"the automaton has {size}, expected at most {_MOST_ARROWS:,} arrows: show parts of the formula"
+        )
+    names = sorted(frozenset[str]().union(*automaton.letters)) if automaton.letters else []
+    letters = np.array([[name in letter for name in names] for letter in automaton.letters], dtype=bool)
+    letters = letters.reshape(len(automaton.letters), len(names))
     found: dict[tuple[int, int], str] = {}
     for here in range(len(automaton.accepting)):
         for there in np.unique(automaton.step[here]).tolist():
-            inside = [letters[number] for number in np.flatnonzero(automaton.step[here] == there)]
-            outside = [letters[number] for number in np.flatnonzero(automaton.step[here] != there)]
-            found[here, there] = _words(_terms(inside, outside, names))
+            inside = automaton.step[here] == there
+            found[here, there] = _words(_terms(letters[inside], letters[~inside], names))
     return found
 
 
-def _terms(inside: list[Letter], outside: list[Letter], names: list[str]) -> list[Term]:
-    """Few conjunctions that are true of all letters inside and of none outside; letters that do not occur may be either."""
-    left, terms = list(inside), []
-    while left:
-        term = _shortest(left[0], outside, names)
-        terms.append(term)
-        left = [letter for letter in left if not _true(term, letter)]
+def _terms(inside: np.ndarray, outside: np.ndarray, names: list[str]) -> list[Term]:
+    """Few conjunctions that are true of all letters inside and of none outside; no more than are shown, and one.
+
+    Letters, one per row, say which names are true; those that do not occur may be either.
+    """
+    terms: list[Term] = []
+    while len(inside) and len(terms) <= _MOST_TERMS:
+        letter = inside[0]
+        chosen = _shortest(letter, outside)
+        terms.append(frozenset((names[place], bool(letter[place])) for place in chosen))
+        inside = inside[_differs(letter, inside, chosen)]
     return terms
 
 
-def _shortest(letter: Letter, outside: list[Letter], names: list[str]) -> Term:
-    """The least conjunction that is true of a letter and of none outside: by size where that is quick, else by dropping."""
-    whole = frozenset((name, name in letter) for name in names)
-    if len(names) <= 8:
-        for size in range(len(names) + 1):
-            for chosen in combinations(sorted(whole), size):
-                if not any(_true(frozenset(chosen), other) for other in outside):
-                    return frozenset(chosen)
-    for part in sorted(whole):
-        if not any(_true(whole - {part}, other) for other in outside):
-            whole = whole - {part}
-    return whole
+def _shortest(letter: np.ndarray, outside: np.ndarray) -> list[int]:
+    """The fewest places whose values tell a letter from all outside: by size where that is quick, else by dropping."""
+    chosen = list(range(len(letter)))
+    if len(chosen) <= 8:
+        for size in range(len(letter) + 1):
+            for some in combinations(chosen, size):
+                if _differs(letter, outside, list(some)).all():
+                    return list(some)
+    for place in range(len(letter)):
+        rest = [other for other in chosen if other != place]
+        if _differs(letter, outside, rest).all():
+            chosen = rest
+    return chosen
 
 
-def _true(term: Term, letter: Letter) -> bool:
-    return all((name in letter) == wanted for name, wanted in term)
+def _differs(letter: np.ndarray, others: np.ndarray, places: list[int]) -> np.ndarray:
+    """Which of the other letters have another value at one of the places."""
+    return (others[:, places] != letter[places]).any(axis=1)
 
 
 def _words(terms: Iterable[Term]) -> str:
