@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.cases import each
 from tests.formats.scenarios import AUTOMATON, GRAPH, GRID, MODELS
-from veil.common.errors import InputError, ScenarioError, VeilError
+from veil.common.errors import InputError, ScenarioError
 from veil.formats.imported import Imported
 from veil.formats.scenario.load import load, load_scenario, read_scenario
 from veil.problem.model import Model
@@ -150,19 +151,19 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "pieces"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
-def test_is_refused_with_its_place(text: str, pieces: list[str]):
-    with pytest.raises(ScenarioError) as caught:
-        read_scenario(text, source="bad.toml")
-    message = str(caught.value)
-    assert message.startswith("bad.toml: ")
-    assert not [piece for piece in pieces if piece not in message], message
-    assert len(message) < 50_000
+def test_is_refused_with_its_place():
+    def check(case: tuple[str, list[str]]) -> None:
+        text, pieces = case
+        with pytest.raises(ScenarioError) as caught:
+            read_scenario(text, source="bad.toml")
+        message = str(caught.value)
+        assert message.startswith("bad.toml: ")
+        assert not [piece for piece in pieces if piece not in message], message
+        assert len(message) < 50_000
 
-
-def test_there_are_enough_cases():
-    assert len(CASES) >= 40
-    assert len({case[0] for case in CASES}) == len(CASES)
+    cases = {name: (text, pieces) for name, text, pieces in CASES}
+    assert len(cases) == len(CASES)
+    each(cases, check)
 
 
 def refused(text: str) -> ScenarioError:
@@ -219,51 +220,27 @@ def test_many_defects_are_counted():
     assert "more" in caught.value.defects[-1]
 
 
-@pytest.mark.parametrize(
-    ("content", "pieces"),
-    [
+def test_bytes_that_are_no_scenario(tmp_path: Path):
+    path = tmp_path / "bad.toml"
+    for content, pieces in (
         (b"horizon = 1\nname = '\xff'\n", ["line 2", "0xff", "UTF-8"]),
         (b"#" * (2**20 + 1), ["1,048,577 bytes", "1,048,576"]),
         (b"\x00\x00", ["not TOML"]),
-    ],
-    ids=["not text", "too large", "null bytes"],
-)
-def test_bytes_that_are_no_scenario(tmp_path: Path, content: bytes, pieces: list[str]):
-    path = tmp_path / "bad.toml"
-    path.write_bytes(content)
-    with pytest.raises(ScenarioError) as caught:
-        load(path)
-    assert not [piece for piece in [str(path), *pieces] if piece not in str(caught.value)], caught.value
+    ):
+        path.write_bytes(content)
+        with pytest.raises(ScenarioError) as caught:
+            load(path)
+        assert not [piece for piece in [str(path), *pieces] if piece not in str(caught.value)], caught.value
 
 
-@pytest.mark.parametrize("name", ["missing.toml", ".", "a\0b", "x" * 5000])
-def test_paths_that_are_no_file(tmp_path: Path, name: str):
-    with pytest.raises(ScenarioError, match=r"does not exist|is not a file|is not the name of a file|cannot be read"):
-        load_scenario(str(tmp_path / "folder" / ".." / name) if name != "." else tmp_path)
-
-
-def test_a_pipe_is_not_waited_for(tmp_path: Path):
+def test_paths_that_are_no_file(tmp_path: Path):
     os.mkfifo(tmp_path / "pipe.toml")
-    with pytest.raises(ScenarioError, match="not a file"):
-        load(tmp_path / "pipe.toml")
+    for name in ("missing.toml", "..", "a\0b", "x" * 5000, "pipe.toml"):
+        with pytest.raises(ScenarioError, match=r"does not exist|not a file|is not the name of a file|cannot be read"):
+            load_scenario(str(tmp_path / name))
 
 
-@pytest.mark.parametrize(
-    ("path", "pieces"),
-    [
-        ("../secret.pomdp", ["leaves the folder"]),
-        ("/etc/passwd", ["leaves the folder"]),
-        ("link.pomdp", ["leaves the folder"]),
-        ("inside/../../secret.pomdp", ["leaves the folder"]),
-        ("loop.pomdp", ["cannot be read"]),
-        ("missing.pomdp", ["cannot be read", "No such file"]),
-        ("model.xyz", ["'.xyz'", ".pomdp"]),
-        ("inside", ["not a file"]),
-        ("broken.pomdp", ["broken.pomdp"]),
-        ("a\\u0000b.npz", ["cannot be read"]),
-    ],
-)
-def test_model_files_that_are_refused(tmp_path: Path, path: str, pieces: list[str]):
+def test_model_files_that_are_refused(tmp_path: Path):
     home = tmp_path / "home"
     (home / "inside").mkdir(parents=True)
     (tmp_path / "secret.pomdp").write_text("discount: 0.9\n")
@@ -271,16 +248,30 @@ def test_model_files_that_are_refused(tmp_path: Path, path: str, pieces: list[st
     (home / "loop.pomdp").symlink_to(home / "loop.pomdp")
     (home / "model.xyz").write_text("")
     (home / "broken.pomdp").write_text("states: nonsense nonsense\n")
+    os.mkfifo(home / "pipe.pomdp")
     scenario = home / "scenario.toml"
-    scenario.write_text(f'horizon = 1\n[file]\npath = "{path}"\n[secret]\nkind = "last_state"\nstates = [0]\n')
-    with pytest.raises(ScenarioError) as caught:
-        load(scenario)
-    assert not [piece for piece in ["line 3, [file] path", *pieces] if piece not in str(caught.value)], caught.value
+    cases = {
+        "../secret.pomdp": ["leaves the folder"],
+        "/etc/passwd": ["leaves the folder"],
+        "link.pomdp": ["leaves the folder"],
+        "inside/../../secret.pomdp": ["leaves the folder"],
+        "loop.pomdp": ["cannot be read"],
+        "missing.pomdp": ["cannot be read", "No such file"],
+        "model.xyz": ["'.xyz'", ".pomdp"],
+        "inside": ["not a file"],
+        "pipe.pomdp": ["not a file"],
+        "broken.pomdp": ["broken.pomdp"],
+        "a\\u0000b.npz": ["cannot be read"],
+    }
 
+    def check(case: tuple[str, list[str]]) -> None:
+        path, pieces = case
+        scenario.write_text(f'horizon = 1\n[file]\npath = "{path}"\n[secret]\nkind = "last_state"\nstates = [0]\n')
+        with pytest.raises(ScenarioError) as caught:
+            load(scenario)
+        assert not [piece for piece in ["line 3, [file] path", *pieces] if piece not in str(caught.value)], caught.value
 
-def test_only_errors_of_veil_are_errors_of_scenarios():
-    assert issubclass(ScenarioError, VeilError)
-    assert issubclass(ScenarioError, ValueError)
+    each({path: (path, pieces) for path, pieces in cases.items()}, check)
 
 
 # Several models, whose sum has limits of its own, and which must agree on what the observer sees.
@@ -300,18 +291,14 @@ def graph_of(actions: int, successors: int = 1, states: int = 1) -> str:
     return f"initial = 's0'\ntransitions = [{steps}]"
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
+def test_bulk_of_several_models():
+    for text, words in (
         (several("graph", [graph_of(200)] * 3), "[[models]]: found 600 actions in all, expected at most 512"),
         (several("graph", ["discount = 1"] * 60, f"[graph]\n{graph_of(1, 45)}"), "[[models]]: found 121,500 transitions in all, expected at most 120,000"),
         ("horizon = 1\n[graph]\n" + graph_of(1, 350), "[graph] transitions: found 122,500 transitions in all"),
         (several("grid", ["rows = 200\ncolumns = 200"] * 3), "[[models]]: found about 120,000 cells in all, expected at most"),
-    ],
-    ids=["actions", "transitions", "transitions of one", "cells"],
-)  # fmt: skip
-def test_bulk_of_several_models(text: str, words: str):
-    assert words in str(refused(text))
+    ):  # fmt: skip
+        assert words in str(refused(text))
 
 
 def test_bulk_within_the_limits_is_read():
