@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 import veil
+from tests.seeds import looped
 from veil.engine.hidden import build
 from veil.measure.evaluate import Method
 
@@ -46,7 +47,7 @@ def test_a_return_over_an_infinite_horizon_carries_all_that_it_reaches():
     assert veil.expected_return(problem, stay) == pytest.approx(10.0)
 
 
-@pytest.mark.parametrize(("method", "options"), WAYS, ids=[name for name, _ in WAYS])
+@looped(("method", "options"), WAYS)
 def test_every_method_measures_the_same(pair: tuple[veil.Problem, veil.Problem], method: Method, options: dict):
     found = [veil.opacity(problem, veil.MarkovPolicy.uniform(problem), method, **options) for problem in pair]
     assert found[0].bits == pytest.approx(found[1].bits, abs=1e-12)

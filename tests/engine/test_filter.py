@@ -8,6 +8,7 @@ import pytest
 import veil
 from tests.engine.chains import small_case, small_cases
 from tests.random_problems import KINDS, Case
+from tests.seeds import looped
 
 
 def two_rooms() -> tuple[veil.Problem, veil.MarkovPolicy]:
@@ -146,7 +147,7 @@ def test_seen_actions_by_hand():
     np.testing.assert_allclose(watcher.update(("stay", "l")), [left / (left + right), right / (left + right)])
 
 
-@pytest.mark.parametrize("wrong", ["l", 0, ("stay",), ("stay", "l", "l"), ["stay", "l"], None])
+@looped("wrong", ["l", 0, ("stay",), ("stay", "l", "l"), ["stay", "l"], None])
 def test_who_sees_actions_must_be_given_pairs(wrong):
     problem, policy = seeing_actions()
     watcher = veil.ObserverFilter(problem, policy)
@@ -162,7 +163,7 @@ def test_the_first_observation_comes_alone():
         veil.ObserverFilter(problem, policy).update(("stay", "l"))
 
 
-@pytest.mark.parametrize(
+@looped(
     ("event", "expected"),
     [
         (("fly", "l"), "unknown action 'fly'"),

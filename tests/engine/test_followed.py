@@ -12,6 +12,7 @@ import veil
 from tests.engine.passes import joint_of
 from tests.paths import all_runs
 from tests.problem.test_constraints import make_problem
+from tests.seeds import looped
 from veil.engine.chain import make_chain
 from veil.engine.followed import follow
 from veil.engine.hidden import build
@@ -102,8 +103,8 @@ def chosen(problem: veil.Problem, policy: HistoryPolicy) -> Callable[[Sequence[i
     return choice
 
 
-@pytest.mark.parametrize("told_at", [None, 0, 1, 2])
-@pytest.mark.parametrize("secret", SECRETS)
+@looped("told_at", [None, 0, 1, 2])
+@looped("secret", SECRETS)
 def test_every_run_of_a_policy_on_histories(secret: str, told_at: int | None):
     """The joint table, the law of the states at each time, and the return, against all runs one by one."""
     watchers: tuple[dict[str, Any], ...] = ({}, {"sees_initial": False}, {"sees_actions": True})

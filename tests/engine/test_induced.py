@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 import veil
 from tests.random_problems import random_case, random_spec, to_policy, to_problem
-from tests.seeds import in_blocks
+from tests.seeds import in_blocks, looped
 from veil.common.errors import TooLargeError
 from veil.engine.induced import InducedHMM, induced_hmm
 from veil.formats import gallery
@@ -48,9 +48,9 @@ def test_random_problems(seed: int):
     check(case.problem, case.policy, induced_hmm(case.problem, case.policy))
 
 
-@pytest.mark.parametrize("timed", [False, True])
-@pytest.mark.parametrize("sees_actions", [False, True])
-@pytest.mark.parametrize("on_actions", [False, True])
+@looped("timed", [False, True])
+@looped("sees_actions", [False, True])
+@looped("on_actions", [False, True])
 def test_every_kind_of_watcher(timed: bool, sees_actions: bool, on_actions: bool):
     rng = random.Random(1)
     spec = random_spec(rng, "last", work=3000, timed=timed, sees_actions=sees_actions, on_actions=on_actions)
@@ -58,9 +58,7 @@ def test_every_kind_of_watcher(timed: bool, sees_actions: bool, on_actions: bool
     check(problem, to_policy(spec, problem), induced_hmm(problem, to_policy(spec, problem)))
 
 
-@pytest.mark.parametrize(
-    "memory", [veil.ObservationMemory(1), veil.ObservationMemory(2), veil.StateMemory(1), veil.Controller(2)]
-)
+@looped("memory", [veil.ObservationMemory(1), veil.ObservationMemory(2), veil.StateMemory(1), veil.Controller(2)])
 def test_policies_that_remember(memory: object):
     problem = gallery.load("two-rooms")
     problem = veil.Problem(problem.model, problem.observer, problem.secret, 3, agent_sees_observations=True)

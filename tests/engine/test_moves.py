@@ -8,6 +8,7 @@ import pytest
 
 import veil
 from tests.engine.chains import chain_of, on_sparse_kernel, small_case
+from tests.seeds import looped
 from veil.engine.hidden import Hidden, build, one_hot
 from veil.engine.moves import Layer, Moves, situations, transitions
 
@@ -45,7 +46,7 @@ def layer_of(hidden: Hidden, *, settled: bool) -> Layer:
     return Layer(node, x, z.astype(np.int32))
 
 
-@pytest.mark.parametrize(("kind", "seed", "fixed"), CASES)
+@looped(("kind", "seed", "fixed"), CASES)
 def test_every_move_with_its_event(kind: str, seed: int, fixed: dict[str, bool]):
     for sparse in (False, True):
         hidden = hidden_of(kind, seed, fixed, sparse=sparse)
@@ -66,7 +67,7 @@ def test_every_move_with_its_event(kind: str, seed: int, fixed: dict[str, bool])
         np.testing.assert_allclose(sums[found.degree > 0], 1.0)
 
 
-@pytest.mark.parametrize(("kind", "seed", "fixed"), CASES)
+@looped(("kind", "seed", "fixed"), CASES)
 def test_the_step_from_a_layer(kind: str, seed: int, fixed: dict[str, bool]):
     """Which events can follow, the next layer in order, and a row for each action and pair."""
     hidden = hidden_of(kind, seed, fixed)

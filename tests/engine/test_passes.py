@@ -22,6 +22,7 @@ from tests.engine.passes import (
     pulled_back,
 )
 from tests.random_problems import KINDS
+from tests.seeds import looped
 from veil.common.logs import surprisal_bits
 from veil.engine.chain import Chain, make_chain
 from veil.engine.columns import ColumnPass
@@ -67,9 +68,9 @@ def test_every_pass_is_the_joint_table_with_the_exact_gradient(name: str, kind: 
     assert len(horizons) > 1
 
 
-@pytest.mark.parametrize("timed", [False, True], ids=["markov", "timed"])
-@pytest.mark.parametrize("split", [0, 17, 40])
-@pytest.mark.parametrize("make", [by_prefixes, by_columns])
+@looped("timed", [False, True])
+@looped("split", [0, 17, 40])
+@looped("make", [by_prefixes, by_columns])
 def test_little_memory_changes_no_bit(make: Callable[..., AnyPass], split: int, timed: bool):
     chain = mixing_chain(40, split, timed=timed)
     events = any_sequences(chain, 50, np.random.default_rng(1))
@@ -136,8 +137,8 @@ def corridor(size: int, starts: list[int], split: int, *, timed: bool) -> Chain:
     return make_chain(problem, (veil.TimedPolicy if timed else veil.MarkovPolicy).uniform(problem))
 
 
-@pytest.mark.parametrize("timed", [False, True], ids=["markov", "timed"])
-@pytest.mark.parametrize("split", [0, 3, 6], ids=["first", "middle", "last"])
+@looped("timed", [False, True])
+@looped("split", [0, 3, 6])
 def test_columns_over_the_states_of_each_time_agree_with_all_states(split: int, timed: bool):
     chain = corridor(200, [40, 120], split, timed=timed)
     assert chain.hidden.kernel.is_sparse

@@ -11,6 +11,7 @@ from tests.engine.chains import on_sparse_kernel
 from tests.engine.runs import MEMORIES, Enumerator, random_policy, remembering_cases
 from tests.marks import chequered, halved
 from tests.random_problems import KINDS
+from tests.seeds import looped
 from veil.engine.chain import Chain, make_chain
 from veil.engine.kernel import DenseKernel, SparseKernel
 from veil.engine.remember import remember
@@ -70,7 +71,7 @@ def test_the_joint_table_and_the_return_are_those_of_all_runs(name: str, cases: 
 # Lifted policies
 
 
-@pytest.mark.parametrize("name", MEMORIES)
+@looped("name", MEMORIES)
 def test_a_lifted_policy_plays_like_the_one_it_was_lifted_from(name: str):
     memory = MEMORIES[name]
     for number, case in enumerate(itertools.chain(*(remembering_cases(2, kind) for kind in KINDS))):
@@ -101,7 +102,7 @@ LARGER: list[tuple[Memory, Memory]] = [
 ]
 
 
-@pytest.mark.parametrize(("smaller", "larger"), LARGER)
+@looped(("smaller", "larger"), LARGER)
 def test_a_policy_with_less_memory_is_lifted_to_more(smaller: Memory, larger: Memory):
     for kind, fixed in QUICK:
         for case in remembering_cases(2, kind, **fixed):
@@ -219,7 +220,7 @@ def test_filter_bits_over_time_and_draws_are_those_of_the_joint_table(name: str)
         assert (np.abs(counts / len(drawn) - expected) <= 5 * spread + 1e-3).all(), kind
 
 
-@pytest.mark.parametrize("name", ["state", "zones", "controller"])
+@looped("name", ["state", "zones", "controller"])
 def test_the_cost_of_an_observation_is_asked_of_the_same_table(name: str):
     """The rows do not depend on the observer, unless the agent remembers what it shows."""
     (case,) = remembering_cases(1, "last", sees_actions=False, on_actions=False)
@@ -242,7 +243,7 @@ def forever(case, memory: Memory) -> veil.Problem:
                         return_over="infinite", agent_sees_observations=True)  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@looped(
     "memory", [ObservationMemory(1, clock=False), StateMemory(2, clock=False), ZoneMemory([[0], [1]], clock=False),
                Controller(2)], ids=lambda memory: memory.name
 )  # fmt: skip
@@ -258,7 +259,7 @@ def test_a_policy_without_a_clock_acts_for_ever(memory: Memory):
         close(veil.expected_return(problem, lifted), veil.expected_return(problem, veil.MarkovPolicy.uniform(problem)))
 
 
-@pytest.mark.parametrize("memory", [ObservationMemory(2), StateMemory(1), ZoneMemory([[0]]), Controller(2, clock=True)])
+@looped("memory", [ObservationMemory(2), StateMemory(1), ZoneMemory([[0]]), Controller(2, clock=True)])
 def test_a_policy_with_a_clock_plays_on_optimally(memory: Memory):
     for case in remembering_cases(4, "last"):
         problem = forever(case, memory)

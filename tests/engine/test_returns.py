@@ -12,7 +12,7 @@ import veil
 from tests.engine.chains import central_differences, chain_of, on_sparse_kernel, small_cases, with_table
 from tests.oracle import Spec, evaluate
 from tests.random_problems import KINDS
-from tests.seeds import in_blocks
+from tests.seeds import in_blocks, looped
 from veil.engine.chain import Chain, make_chain
 from veil.engine.returns import evaluate_return, evaluate_returns, optimal_values, return_of_actions, returns_from
 from veil.planning.policy_class import Space, make_space
@@ -98,7 +98,7 @@ def test_the_slope_of_the_return_is_that_of_central_differences(kind: str):
 # For ever
 
 
-@pytest.mark.parametrize("discount", [0.0, 0.5, 0.9])
+@looped("discount", [0.0, 0.5, 0.9])
 @in_blocks(5, 5, 5)
 def test_for_ever_is_the_limit_of_long_horizons(seed: int, discount: float):
     model = random_model(seed, discount)
@@ -117,7 +117,7 @@ def test_for_ever_is_the_limit_of_long_horizons(seed: int, discount: float):
         np.testing.assert_allclose(found, wanted, atol=1e-11)
 
 
-@pytest.mark.parametrize("timed", [False, True])
+@looped("timed", [False, True])
 @in_blocks(5, 5, 5)
 def test_the_slope_for_ever_is_that_of_central_differences(seed: int, timed: bool):
     problem = infinite(random_model(seed, 0.8), horizon=2)
@@ -155,7 +155,7 @@ def value_iteration(model: veil.Model) -> np.ndarray:
     return values
 
 
-@pytest.mark.parametrize("discount", [0.0, 0.3, 0.9, 0.99])
+@looped("discount", [0.0, 0.3, 0.9, 0.99])
 @in_blocks(8, 8, 8)
 def test_the_best_values_are_those_of_value_iteration(seed: int, discount: float):
     model = random_model(seed, discount, states=6)
@@ -218,7 +218,7 @@ def several_tables(problem: veil.Problem, memory: str, count: int, seed: int) ->
 
 @pytest.mark.parametrize("memory", ["markov", "timed"])
 def test_many_tables_for_ever(memory: str):
-    for seed in range(6):
+    for seed in range(2):
         problem = infinite(random_model(seed, 0.8), 3)
         space, tables = several_tables(problem, memory, 4, seed)
         values, slopes = evaluate_returns(problem, space.hidden, tables, stationary=space.stationary)
@@ -231,8 +231,8 @@ def test_many_tables_for_ever(memory: str):
             np.testing.assert_allclose(slope, central_differences(alone, table), atol=1e-7)
 
 
-@pytest.mark.parametrize("memory", ["markov", "timed", veil.Controller(2)])
-@pytest.mark.parametrize("forever", [False, True])
+@looped("memory", ["markov", "timed", veil.Controller(2)])
+@looped("forever", [False, True])
 def test_each_table_may_begin_in_a_distribution_of_its_own(memory, forever: bool):
     for seed in range(4):
         model = random_model(seed, 0.8)
@@ -294,9 +294,7 @@ def test_actions_earn_to_the_last_bit_what_their_table_earns(kind: str):
         assert return_of_actions(case.problem, chain.hidden, actions) == alone
 
 
-@pytest.mark.parametrize(
-    ("discount", "over", "expected"), [(1.0, "horizon", 4.5), (0.5, "horizon", 1.90625), (0.5, "infinite", 2.0)]
-)
+@looped(("discount", "over", "expected"), [(1.0, "horizon", 4.5), (0.5, "horizon", 1.90625), (0.5, "infinite", 2.0)])
 def test_a_return_that_no_choice_moves_does_not_round(discount: float, over: Any, expected: float):
     """1 a step for four steps and 1/2 for the end, whatever the rows of the policy sum to."""
     rng = np.random.default_rng(0)

@@ -36,7 +36,7 @@ def chi_square(counts: np.ndarray, law: np.ndarray) -> tuple[float, float]:
     return float(chi2.sf(np.sum((first - second) ** 2 / second), len(second) - 1)), len(second)
 
 
-def p_values(chains: list[Chain], draws: int = 20_000) -> list[float]:
+def p_values(chains: list[Chain], draws: int = 10_000) -> list[float]:
     found = []
     for number, chain in enumerate(chains):
         possible, joint = joint_of(chain)
@@ -63,7 +63,7 @@ def test_sequences_are_drawn_by_their_law(kind: str, timed: bool):
 @pytest.mark.parametrize("sees_actions", [False, True], ids=["blind", "sees-actions"])
 @pytest.mark.parametrize("on_actions", [False, True], ids=["on-states", "on-actions"])
 def test_sequences_are_drawn_by_their_law_whatever_the_watcher_sees(sees_actions: bool, on_actions: bool):
-    cases = small_cases(20, work=1_000, sees_actions=sees_actions, on_actions=on_actions)
+    cases = small_cases(14, work=500, sees_actions=sees_actions, on_actions=on_actions)
     assert_plausible(p_values([chain_of(case) for case in cases]))
 
 
@@ -130,7 +130,7 @@ def paths(runs: Runs) -> Iterator[Path]:
         yield tuple(states.tolist()), tuple(actions.tolist()), tuple(events.tolist())
 
 
-def p_values_of_runs(chains: list[Chain], draws: int = 20_000) -> list[float]:
+def p_values_of_runs(chains: list[Chain], draws: int = 10_000) -> list[float]:
     found = []
     for number, chain in enumerate(chains):
         law = law_of_runs(chain)
@@ -149,7 +149,7 @@ def p_values_of_runs(chains: list[Chain], draws: int = 20_000) -> list[float]:
 
 @pytest.mark.parametrize(("kind", "timed"), chequered(KINDS, [False, True]))
 def test_runs_are_drawn_by_their_law(kind: str, timed: bool):
-    cases = small_cases(18, kind, work=250, timed=timed)
+    cases = small_cases(18, kind, work=150, timed=timed)
     assert_plausible(p_values_of_runs([chain_of(case) for case in cases]))
 
 
@@ -157,11 +157,11 @@ def test_runs_with_memory_are_drawn_by_their_law():
     """Also the secret with what is seen, against the table that the tree gives."""
     whole, secret = [], []
     for name, memory in MEMORIES.items():
-        for seed, case in enumerate(remembering_cases(3, "last", most_runs=3_000)):
+        for seed, case in enumerate(remembering_cases(2, "last", most_runs=1_000)):
             chain = make_chain(case.problem, random_policy(case.problem, memory, seed))
             whole += p_values_of_runs([chain])
             possible, joint = joint_of(chain)
-            runs = draw_runs(chain, 20_000, np.random.default_rng((seed, len(name))))
+            runs = draw_runs(chain, 10_000, np.random.default_rng((seed, len(name))))
             values = np.argmax(chain.hidden.label[runs.states[:, chain.hidden.split_time]], axis=1)
             pairs = np.concatenate([possible.repeat(2, axis=0), np.tile([[0], [1]], (len(possible), 1))], axis=1)
             counts = counted(np.concatenate([runs.events, values[:, None]], axis=1), pairs)

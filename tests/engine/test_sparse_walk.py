@@ -36,7 +36,7 @@ def told_the_end(chain: Chain) -> Chain:
 
 
 def test_slopes_are_central_differences():
-    for case in small_cases(15, work=1_000):
+    for case in small_cases(10, work=300):
         chain = chain_of(case)
         bits, slope = total_and_slope(SparseWalk(chain))
         assert np.sum(slope * chain.table) >= -1e-12 or bits == 0
@@ -104,7 +104,7 @@ def test_no_step_for_an_observer_who_is_told_the_state():
 
 
 def test_windows_with_their_slopes():
-    for case in small_cases(20, "at", work=2_000):
+    for case in small_cases(8, "at", work=1_000):
         chain = chain_of(case)
         for radius in range(case.spec.horizon + 1):
             for reveal in (True, False):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from tests.seeds import looped
 from veil.engine.hidden import Channel
 from veil.engine.step import Extension, Step
 
@@ -46,15 +47,15 @@ def by_hand(step: Step, messages: np.ndarray, *, forward: bool) -> np.ndarray:
 CASES = [("dense", "nodes"), ("sparse", "nodes"), ("dense", "values"), ("sparse", "values"), ("dense", "batch")]
 
 
-@pytest.mark.parametrize(("kind", "layout"), CASES)
+@looped(("kind", "layout"), CASES)
 def test_a_step_computes_its_equations(kind: str, layout: str):
     step, messages = make_step(kind, layout), np.random.default_rng(1).random(LAYOUTS[layout][0])
     np.testing.assert_allclose(step.forward(messages, LEVEL), by_hand(step, messages, forward=True), atol=1e-14)
     np.testing.assert_allclose(step.backward(messages, LEVEL), by_hand(step, messages, forward=False), atol=1e-14)
 
 
-@pytest.mark.parametrize("direction", ["forward", "backward"])
-@pytest.mark.parametrize(("kind", "layout"), CASES)
+@looped("direction", ["forward", "backward"])
+@looped(("kind", "layout"), CASES)
 def test_the_adjoint_is_adjoint_in_messages_and_in_transitions(kind: str, layout: str, direction: str):
     """`<slope, step(messages)> = <pulled slope, messages>`, and the products handed out are the slope in each matrix."""
     rng = np.random.default_rng(2)

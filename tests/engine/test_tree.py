@@ -39,7 +39,7 @@ class Rows(EntropyObjective):
 
 def test_a_row_of_the_forward_tree_is_the_belief_after_its_history():
     met = 0
-    for case in small_cases(25):
+    for case in small_cases(10):
         chain = chain_of(case)
         for end in {chain.hidden.split_time, chain.hidden.horizon}:
             (block,) = leaves(Prefixes(chain, end, keep_events=True))
@@ -53,12 +53,12 @@ def test_a_row_of_the_forward_tree_is_the_belief_after_its_history():
                 assert weight == pytest.approx(np.exp(logarithm), rel=1e-11)
                 np.testing.assert_allclose(message.sum(axis=0), beliefs[-1], atol=1e-12)
                 met += 1
-    assert met > 500
+    assert met > 100
 
 
 def test_a_row_of_the_backward_tree_is_the_chance_of_its_continuation():
     met = 0
-    for case in small_cases(25):
+    for case in small_cases(10):
         chain = chain_of(case)
         for begin in {chain.hidden.split_time, 0}:
             (block,) = leaves(Suffixes(chain, begin, keep_events=True))
@@ -76,7 +76,7 @@ def test_a_row_of_the_backward_tree_is_the_chance_of_its_continuation():
             # Summed over what may be seen, only the forecast of the secret is left.
             label = chain.forecasts[begin] * reachable[:, None]
             np.testing.assert_allclose(block.true.sum(axis=0).T, label, atol=1e-12)
-    assert met > 500
+    assert met > 100
 
 
 def test_a_history_of_probability_zero_never_branches():

@@ -64,7 +64,7 @@ def tiny_chains(count: int, kind: str) -> Iterator[Chain]:
 def test_both_ends_are_the_entropies_of_section_5(kind: str):
     """`H(Z | S_a, O_{a+1:b}, S_b)` and `H(Z | O_{a:b})`, for every radius, by brute force over runs."""
     open_ends = 0
-    for chain in tiny_chains(12, kind):
+    for chain in tiny_chains(6, kind):
         everything, time, horizon = runs(chain), chain.hidden.split_time, chain.hidden.horizon
         assert math.fsum(everything.values()) == pytest.approx(1, abs=1e-12)
         for radius in range(horizon + 2):
@@ -86,7 +86,7 @@ def test_both_ends_are_the_entropies_of_section_5(kind: str):
                 found = total_of(JointWalk(Cut(chain, window, reveal=reveal).chain))
                 assert found == pytest.approx(entropy_given(chain, everything, known), abs=1e-12)
                 open_ends += found > 0.01
-    assert open_ends > 20
+    assert open_ends > 8
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -109,7 +109,7 @@ def test_the_slope_in_each_entry_of_the_table_includes_the_way_to_the_window(rev
     """Central differences in the raw table: `H` is defined for any non-negative numbers, so entries can move alone."""
     checked, rng = 0, np.random.default_rng(0)
     for kind in KINDS:
-        for case in small_cases(6, kind, work=300):
+        for case in small_cases(3, kind, work=300):
             chain = on_sparse_kernel(chain_of(case)) if sparse else chain_of(case)
             for radius in range(case.spec.horizon + 1):
 
@@ -125,4 +125,4 @@ def test_the_slope_in_each_entry_of_the_table_includes_the_way_to_the_window(rev
                     rise = value(chain.table + 1e-6 * direction) - value(chain.table - 1e-6 * direction)
                     assert np.sum(found * direction) == pytest.approx(rise / 2e-6, abs=1e-6)
                 checked += np.abs(found[inside]).max(initial=0) > 1e-3
-    assert checked > 20
+    assert checked > 8
