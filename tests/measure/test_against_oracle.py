@@ -1,4 +1,4 @@
-"""Values against the oracle of exact fractions: 1,000 random problems in every run, 11,000 others in the long one."""
+"""Values against the oracle of exact fractions: 400 random problems in every run, 11,600 others in the long one."""
 
 import random
 from collections import Counter
@@ -11,8 +11,8 @@ from tests.oracle import Answer, Spec, evaluate
 from tests.random_problems import KINDS, Case, random_case, random_spec
 
 BATCH = 50
-QUICK = range(0, 1_000, BATCH)
-SLOW = (*range(1_000, 2_000, BATCH), *range(1_000_000, 1_010_000, BATCH))
+QUICK = range(0, 400, BATCH)
+SLOW = (*range(400, 2_000, BATCH), *range(1_000_000, 1_010_000, BATCH))
 TOLERANCE = 1e-12
 FILTERED = 5  # one seed in so many is also followed online, along this many sequences
 
@@ -83,7 +83,7 @@ def _named(event):
 def test_an_event_that_the_oracle_rules_out_is_refused():
     """After every prefix of a random problem each event that no sequence continues with raises; the others do not."""
     refused = 0
-    for seed in range(100):
+    for seed in range(40):
         case = random_case(seed)
         answer = evaluate(case.spec)
         sequence = random.Random(seed).choice(sorted(answer.weights, key=str))
@@ -99,7 +99,7 @@ def test_an_event_that_the_oracle_rules_out_is_refused():
                     refused += 1
                     with pytest.raises(veil.errors.ImpossibleObservationError):
                         watcher.update(event)
-    assert refused > 200
+    assert refused > 80
 
 
 def _alphabet(spec: Spec, position: int) -> list:
@@ -111,7 +111,7 @@ def _alphabet(spec: Spec, position: int) -> list:
 
 def test_the_random_problems_cover_what_they_should():
     seen: Counter = Counter()
-    for seed in range(QUICK.start, QUICK.stop):
+    for seed in range(1_000):
         spec = random_spec(random.Random(seed))
         kind = spec.secret.kind
         seen.update(_features(spec))

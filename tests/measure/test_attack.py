@@ -9,6 +9,7 @@ import veil
 from tests.engine.chains import small_case, small_cases
 from tests.engine.runs import MEMORIES, random_policy, remembering_cases
 from tests.random_problems import KINDS, Case
+from tests.seeds import looped
 from veil.measure.attack import attack
 from veil.measure.attack_result import Attack, CalibrationBin, Estimate, Mistake, fano_error
 from veil.measure.result import Opacity
@@ -38,7 +39,7 @@ def within(estimate: Estimate | None, exact: float | None, rare: float = 2e-3) -
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_score_is_what_the_joint_table_says(kind: str, timed: bool):
     scores = []
-    for number, case in enumerate(small_cases(10, kind, timed=timed)):
+    for number, case in enumerate(small_cases(8, kind, timed=timed, work=2_000)):
         table = veil.measures.joint_table(case.problem, case.policy)
         found = attack(case.problem, case.policy, 4_000, seed=number)
         assert found.accuracy.exact == pytest.approx(table.guess_probability, abs=1e-7)
@@ -52,12 +53,12 @@ def test_the_score_is_what_the_joint_table_says(kind: str, timed: bool):
         assert found.mistake is None
         if found.accuracy.std_error > 3e-3:
             scores.append((found.accuracy.value - table.guess_probability) / found.accuracy.std_error)
-    assert len(scores) > 3
+    assert len(scores) > 1
     assert abs(np.mean(scores)) < 4 / np.sqrt(len(scores))
 
 
 def test_no_guess_is_right_more_often_than_fano_allows():
-    for number, case in enumerate(small_cases(60)):
+    for number, case in enumerate(small_cases(25)):
         found = attack(case.problem, case.policy, 2, seed=number)
         assert found.accuracy.exact is not None
         assert found.fano_error <= 1 - found.accuracy.exact + 1e-12
@@ -68,9 +69,9 @@ def test_confidence_is_what_it_claims():
     bins = 0
     for name in ("paper-last-state", "paper-initial-state", "two-rooms"):
         problem = veil.gallery.load(name)
-        found = attack(problem, veil.MarkovPolicy.uniform(problem), 20_000, bins=8)
-        assert sum(one.count for one in found.calibration) == 20_000
-        mean = sum(one.count * one.achieved for one in found.calibration) / 20_000
+        found = attack(problem, veil.MarkovPolicy.uniform(problem), 10_000, bins=8)
+        assert sum(one.count for one in found.calibration) == 10_000
+        mean = sum(one.count * one.achieved for one in found.calibration) / 10_000
         assert mean == pytest.approx(found.accuracy.value, abs=1e-12)
         for one in found.calibration:
             assert one.low - 1e-9 <= one.claimed <= one.high + 1e-9
@@ -79,8 +80,8 @@ def test_confidence_is_what_it_claims():
                 spread = np.sqrt(one.claimed * (1 - one.claimed) / one.count)
                 assert abs(one.claimed - one.achieved) < 4.5 * spread + 1e-3
                 bins += 1
-        assert found.expected_calibration_error < 0.01
-    assert bins >= 8
+        assert found.expected_calibration_error < 0.02
+    assert bins >= 6
 
 
 def test_accuracy_over_time_is_that_of_the_beliefs_then():
@@ -100,7 +101,7 @@ def test_accuracy_over_time_is_that_of_the_beliefs_then():
         found.accuracy_over_time[0] = 1
 
 
-@pytest.mark.parametrize("name", list(MEMORIES))
+@looped("name", list(MEMORIES))
 def test_policies_with_memory(name: str):
     for seed, case in enumerate(remembering_cases(2, "last")):
         policy = random_policy(case.problem, MEMORIES[name], seed)
@@ -127,7 +128,7 @@ def test_no_decisions_and_no_first_observation():
 
 @pytest.mark.parametrize("sees_actions", [False, True], ids=["blind", "sees-actions"])
 def test_traces_follow_the_filter(sees_actions: bool):
-    for case in small_cases(12, sees_actions=sees_actions):
+    for case in small_cases(6, work=1_000, sees_actions=sees_actions):
         problem = case.problem
         found = attack(problem, case.policy, 30, traces=4)
         table = veil.measures.joint_table(problem, case.policy)
@@ -262,7 +263,7 @@ def test_what_is_rare_is_not_forgotten_where_no_run_met_it():
 
 
 def test_no_watcher_is_better_than_one_who_knows():
-    for number, case in enumerate(small_cases(40)):
+    for number, case in enumerate(small_cases(20)):
         found = attack(case.problem, case.policy, 2, observer_believes=other_policy(case, number), seed=number)
         table = veil.measures.joint_table(case.problem, case.policy)
         assert found.accuracy.exact is not None
@@ -398,7 +399,7 @@ def test_fano_at_its_ends():
     assert 0 < fano_error(1e-9, 2) < 1e-9
 
 
-@pytest.mark.parametrize(
+@looped(
     ("finite", "sampled", "exact", "words"),
     [
         (Estimate(0.25, 0.1), 0.25, 0.2, "costs the observer 0.2500 ± 0.1 bits (exact: 0.2000); one that knows"),

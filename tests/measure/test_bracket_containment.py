@@ -52,8 +52,8 @@ def check(seed: int) -> int:
     return wide
 
 
-def test_forty_problems():
-    assert sum(check(seed) for seed in range(40)) > 8
+def test_twenty_problems():
+    assert sum(check(seed) for seed in range(20)) > 4
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import pytest
 
 import veil
 from tests.engine.chains import small_cases
+from tests.seeds import looped
 
 METHODS = ("auto", "exact", "bracket", "sampled")
 
@@ -90,7 +91,7 @@ def test_auto_answers_for_false_alarms_on_every_sensor():
 
 
 def test_every_method_agrees_on_small_problems():
-    for case in small_cases(30):
+    for case in small_cases(15):
         exact = veil.opacity(case.problem, case.policy, "exact")
         assert veil.opacity(case.problem, case.policy).bits == exact.bits
         bracket = veil.opacity(case.problem, case.policy, "bracket", width=1e-6)
@@ -151,7 +152,7 @@ def test_the_gradient_of_auto_follows_the_size():
 # Settings and results
 
 
-@pytest.mark.parametrize(
+@looped(
     ("settings", "says"),
     [
         ({"method": "guess"}, "method is 'guess', expected one of 'auto', 'exact', 'bracket', 'sampled'"),
@@ -173,7 +174,7 @@ def test_settings_that_make_no_sense_are_refused_by_value_and_gradient(settings:
         veil.opacity_gradient(problem, np.zeros((2, 2)), **settings)
 
 
-@pytest.mark.parametrize("width", ["narrow", None])
+@looped("width", ["narrow", None])
 def test_a_width_that_is_no_number_is_refused(width: Any):
     problem = veil.gallery.load("two-rooms")
     with pytest.raises(veil.InputError, match="width"):

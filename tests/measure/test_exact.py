@@ -10,7 +10,7 @@ import veil
 from tests.engine.chains import chain_of, small_cases
 from tests.oracle import evaluate
 from tests.random_problems import random_case
-from tests.seeds import in_blocks
+from tests.seeds import in_blocks, looped
 from veil.measure.exact import Budget, exact_gradient, exact_opacity
 
 
@@ -68,7 +68,7 @@ def test_too_much_memory_is_refused_with_the_memory_as_remedy():
 # Budgets
 
 
-@pytest.mark.parametrize(
+@looped(
     ("options", "expected"),
     [
         ({"memory_bytes": 2**20 - 1}, "memory_bytes is 1048575, expected at least"),
@@ -129,8 +129,8 @@ def test_the_gradient_comes_with_the_same_value():
 # No decisions at all
 
 
-@pytest.mark.parametrize("sees_initial", [True, False])
-@pytest.mark.parametrize(
+@looped("sees_initial", [True, False])
+@looped(
     ("secret", "prior"),
     [(veil.LastState({0}), 1.0), (veil.StateAt(0, {1, 2}), 1.0), (veil.InitialState(), 1.5)],
 )

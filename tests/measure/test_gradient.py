@@ -1,5 +1,6 @@
 """Gradients: against the paper's own recursion and central differences, and finite where it is easy to go wrong."""
 
+import itertools
 import random
 from dataclasses import replace
 from fractions import Fraction
@@ -12,7 +13,7 @@ import veil
 from tests.oracle import ModelSpec, Spec, policy_row, read
 from tests.paper_recursion import all_sequences, paper_gradient
 from tests.random_problems import KINDS, floats, random_spec, to_policy, to_problem
-from tests.seeds import in_blocks
+from tests.seeds import in_blocks, looped
 
 # The truncation error of a central difference is about 1e-10 here, its rounding error about 1e-11.
 STEP = 1e-5
@@ -157,10 +158,17 @@ def test_equals_the_paper_recursion_on_the_grid_of_the_paper(start, secret, hori
 # Central differences
 
 
-@pytest.mark.parametrize("on_actions", BOTH, ids=["on states", "on actions"])
-@pytest.mark.parametrize("sees_actions", BOTH, ids=["", "sees actions"])
-@pytest.mark.parametrize("timed", BOTH, ids=["markov", "timed"])
-@pytest.mark.parametrize("kind", KINDS)
+def watchers() -> list[Any]:
+    """Every kind with every (timed, sees actions, emits on actions); two of the eight for each kind in every run."""
+    found = []
+    for number, kind in enumerate(KINDS):
+        for place, flags in enumerate(itertools.product(BOTH, repeat=3)):
+            marks = () if place in (number, 7 - number) else pytest.mark.slow
+            found.append(pytest.param(kind, *flags, marks=marks))
+    return found
+
+
+@pytest.mark.parametrize(("kind", "timed", "sees_actions", "on_actions"), watchers())
 def test_equals_central_differences(kind: str, timed: bool, sees_actions: bool, on_actions: bool):
     lively = 0
     for seed in range(60):
@@ -204,12 +212,12 @@ def forever(spec: Spec) -> Spec:
     return replace(spec, discount=Fraction(4, 5), models=models)
 
 
-@pytest.mark.parametrize("timed", BOTH, ids=["markov", "timed"])
+@looped("timed", BOTH)
 @pytest.mark.parametrize("over", ["horizon", "infinite"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_return_gradient(kind: str, over: str, timed: bool):
     largest = 0.0
-    for seed in range(4):
+    for seed in range(3):
         rng = random.Random(f"{kind}{over}{timed}{seed}")
         spec = random_spec(rng, kind, work=2_000, timed=timed)
         if over == "infinite":
@@ -353,8 +361,8 @@ DEGENERATE = {
 }
 
 
-@pytest.mark.parametrize("timed", BOTH, ids=["markov", "timed"])
-@pytest.mark.parametrize("name", DEGENERATE)
+@looped("timed", BOTH)
+@looped("name", DEGENERATE)
 def test_degenerate_problems(name: str, timed: bool):
     problem = DEGENERATE[name]
     theta = random_theta(problem, timed, 5)
@@ -373,8 +381,8 @@ def test_degenerate_problems(name: str, timed: bool):
         assert value.num_sequences == 1
 
 
-@pytest.mark.parametrize("size", [50.0, 800.0, 1e6])
-@pytest.mark.parametrize("name", ["never emitted", "masked", "T = 1"])
+@looped("size", [50.0, 800.0, 1e6])
+@looped("name", ["never emitted", "masked", "T = 1"])
 def test_parameters_so_large_that_the_softmax_saturates(name: str, size: float):
     problem = DEGENERATE[name]
     assert_finite(problem, random_theta(problem, False, 2, spread=size))

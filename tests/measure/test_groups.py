@@ -10,6 +10,7 @@ import veil
 from tests.engine.chains import small_case
 from tests.oracle import SecretSpec, evaluate
 from tests.random_problems import Case, _automaton
+from tests.seeds import looped
 from veil.common.errors import InputError
 
 COUNT = 30
@@ -77,7 +78,7 @@ def test_groups_are_solved_with_a_certificate():
     assert "group" in problem.secret.describe(problem)
 
 
-@pytest.mark.parametrize(
+@looped(
     ("secret", "words"),
     [
         (veil.LastState(), "neither states nor groups"),

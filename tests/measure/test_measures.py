@@ -92,7 +92,7 @@ def test_the_most_revealing_sequence_by_hand():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_measures_are_those_of_the_fractions(kind: str):
-    for case in small_cases(25, kind):
+    for case in small_cases(12, kind):
         table, answer = veil.measures.joint_table(case.problem, case.policy), evaluate(case.spec)
         rows = oracle_rows(answer)
         prior = [sum(column) for column in zip(*rows, strict=True)]
@@ -114,7 +114,7 @@ def test_measures_are_those_of_the_fractions(kind: str):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_identities(kind: str):
-    for case in small_cases(25, kind):
+    for case in small_cases(12, kind):
         table = veil.measures.joint_table(case.problem, case.policy)
         found = veil.opacity(case.problem, case.policy, method="exact")
         names = case.problem.secret_values
@@ -193,14 +193,14 @@ def bits_by_prefixes(case: Case) -> list[float]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_bits_over_time_are_those_of_brute_force(kind: str):
     falling = 0
-    for case in small_cases(20, kind, work=2_000):
+    for case in small_cases(10, kind, work=2_000):
         bits = veil.measures.bits_over_time(case.problem, case.policy)
         assert bits.shape == (case.spec.horizon + 1,)
         np.testing.assert_allclose(bits, bits_by_prefixes(case), atol=1e-11)
         assert (np.diff(bits) <= 1e-12).all()
         assert bits[-1] == pytest.approx(veil.opacity(case.problem, case.policy, method="exact").bits, abs=1e-12)
         falling += bits[0] - bits[-1] > 1e-3
-    assert falling >= 3
+    assert falling >= 1
 
 
 def test_bits_over_time_are_those_of_shorter_problems_once_the_secret_is_fixed():
@@ -244,7 +244,7 @@ def moved(emissions: np.ndarray, targets: dict[int, int]) -> np.ndarray:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_cost_of_an_observation_is_what_muting_it_by_hand_saves(kind: str):
     costly = 0
-    for seed in range(12):
+    for seed in range(6):
         problem, case = silent_case(seed, kind)
         emissions = problem.observer.emissions
         before = bits_with(case, emissions)
@@ -255,12 +255,12 @@ def test_the_cost_of_an_observation_is_what_muting_it_by_hand_saves(kind: str):
             assert cost == pytest.approx(expected, abs=1e-12)
             assert cost >= -1e-12
             costly += cost > 1e-3
-    assert costly >= 3
+    assert costly >= 1
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_cost_of_a_sensor_is_what_switching_it_off_by_hand_saves(kind: str):
-    for seed in range(12):
+    for seed in range(6):
         problem, case = silent_case(seed, kind)
         emissions, sensors = problem.observer.emissions, problem.observer.sensors
         costs = veil.measures.sensor_costs(problem, case.policy)

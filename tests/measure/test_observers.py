@@ -11,9 +11,10 @@ import veil
 from tests.engine.chains import central_differences, small_case
 from tests.oracle import Answer, Event, Spec, evaluate
 from tests.random_problems import KINDS, Case, _emissions, floats
+from tests.seeds import looped
 from veil.proof.checked_problem import CheckedProblem
 
-COUNT = 25
+COUNT = 10
 
 
 def scheduled(case: Case, rng: random.Random) -> tuple[Spec, veil.Problem]:
@@ -106,7 +107,7 @@ def test_an_observer_without_a_clock_is_that_of_the_fractions(kind: str):
 def test_the_gradient_without_a_clock_is_that_of_differences(kind: str):
     checked = 0
     for seed in range(12):
-        case = small_case(f"slope {seed}", kind, work=500, sees_actions=False)
+        case = small_case(f"slope {seed}", kind, work=250, sees_actions=False)
         problem = erasing(case)
         assert problem is not None
         rng = np.random.default_rng(seed)
@@ -126,7 +127,7 @@ def test_the_gradient_without_a_clock_is_that_of_differences(kind: str):
 
 
 def test_times_and_no_clock_together():
-    for seed in range(20):
+    for seed in range(12):
         case = small_case(f"both {seed}", sees_actions=False)
         spec, problem = scheduled(case, random.Random(seed))
         untimed = problem.observer.replace(untimed=True)
@@ -199,14 +200,14 @@ def test_a_solution_says_why_it_has_no_certificate():
     assert "unrolled()" in found.certificate_note
 
 
-@pytest.mark.parametrize("name", USES)
+@looped("name", USES)
 def test_what_does_not_cover_times_refuses_them_and_names_the_remedy(name: str):
     problem = at_the_end()
     with pytest.raises(veil.VeilError, match=r"depend on time.*unrolled\(\)"):
         USES[name](problem, veil.MarkovPolicy.uniform(problem))
 
 
-@pytest.mark.parametrize("name", [*USES, *WITHOUT_CLOCK])
+@looped("name", [*USES, *WITHOUT_CLOCK])
 def test_what_needs_a_clock_refuses_and_names_the_remedy(name: str):
     problem = without_clock()
     with pytest.raises(veil.VeilError, match=r"no clock.*with_clock\(\)"):
@@ -240,7 +241,7 @@ def test_a_certificate_of_the_unrolled_problem_verifies():
     assert found.certificate.lower <= found.opacity.bits + 1e-9
 
 
-@pytest.mark.parametrize(
+@looped(
     ("parts", "words"),
     [
         ({"times": [-1]}, "times are"),
@@ -258,7 +259,7 @@ def test_wrong_schedules_are_refused(parts: dict, words: str):
         veil.Observer(np.eye(2), **parts)
 
 
-@pytest.mark.parametrize("parts", [{"times": [3]}, {"emissions_at": {3: np.eye(2)}}])
+@looped("parts", [{"times": [3]}, {"emissions_at": {3: np.eye(2)}}])
 def test_times_beyond_the_horizon_are_refused(parts: dict):
     with pytest.raises(veil.InputError, match="the time 3, expected times from 0 to the horizon 2"):
         small().replace(observer=veil.Observer(np.eye(2), **parts))

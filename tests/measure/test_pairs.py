@@ -7,6 +7,7 @@ import pytest
 
 import veil
 from tests.problem.test_constraints import ALL, make_problem
+from tests.seeds import looped
 from veil.engine.chain import make_chain
 from veil.engine.sampling import draw_runs
 from veil.game.pairs import FullHistory
@@ -26,7 +27,7 @@ def history_policy() -> HistoryPolicy:
 HALF = Opacity(0.5, 0.5, 0.5, prior_bits=1.0, method="exact", num_sequences=4)
 
 
-@pytest.mark.parametrize(
+@looped(
     ("low", "high", "met"),
     [
         (None, None, True),
@@ -76,9 +77,7 @@ def test_each_pair_is_that_of_its_own_problem():
         pair_values(seeing, veil.MemoryPolicy.uniform(seeing, veil.ObservationMemory(1)))
 
 
-@pytest.mark.parametrize(
-    ("relation", "value", "slack"), [("≥", 3.0, 1.0), ("≥", 2.0, 0.0), ("≤", 1.5, 0.5), ("≤", 2.5, -0.5)]
-)
+@looped(("relation", "value", "slack"), [("≥", 3.0, 1.0), ("≥", 2.0, 0.0), ("≤", 1.5, 0.5), ("≤", 2.5, -0.5)])
 def test_a_constraint_is_met_up_to_its_bound(relation: str, value: float, slack: float):
     found = ConstraintValue("energy", relation, 2.0, value)
     assert found.slack == slack

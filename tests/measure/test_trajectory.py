@@ -64,19 +64,10 @@ def check_against_all_runs(seed: int) -> None:
         assert found.bits == pytest.approx(sum_over_times(runs, problem.horizon), abs=1e-12)
 
 
-@pytest.mark.parametrize("block", range(10))
-def test_all_runs(block: int) -> None:
-    """The exact value of 100 random problems, and the sum over times for paths of states."""
-    for seed in range(10 * block, 10 * block + 10):
-        check_against_all_runs(seed)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("block", range(10))
-def test_all_runs_of_many_problems(block: int) -> None:
-    """The same for 1,000."""
-    for seed in range(1000 + 100 * block, 1100 + 100 * block):
-        check_against_all_runs(seed)
+@in_blocks(60, 1_000)
+def test_all_runs(seed: int) -> None:
+    """The exact value of random problems, and the sum over times for paths of states."""
+    check_against_all_runs(seed)
 
 
 @in_blocks(20, 40, 20)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import veil
+from tests.seeds import looped
 from veil.measure.rows import Rows, best_gain, entropy, gained_bits, guesses, likeliest, norm
 from veil.measure.worst import ORDERS, Worst, event_names
 
@@ -19,9 +20,9 @@ def added(worst: Worst, mass: np.ndarray, gain: np.ndarray, certainty: np.ndarra
     worst.add(mass, gain, certainty, listed.__getitem__, lambda row: (np.arange(2), np.array([0.25, 0.75])))
 
 
-@pytest.mark.parametrize("by", ORDERS)
-@pytest.mark.parametrize("top", [1, 3, 5, 200])
-@pytest.mark.parametrize("blocks", [1, 4])
+@looped("by", ORDERS)
+@looped("top", [1, 3, 5, 200])
+@looped("blocks", [1, 4])
 def test_the_list_is_that_of_a_plain_sort(by: str, top: int, blocks: int):
     """Ties by probability, then by position; the same in one block as in several."""
     rng = np.random.default_rng(3)
