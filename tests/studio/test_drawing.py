@@ -32,20 +32,20 @@ cells = [[1, 1], [1, 2]]
 """
 
 
-@pytest.mark.parametrize("name", names())
-def test_every_problem_of_the_gallery_is_drawn(name: str):
-    found = checked(scenario_text(name), name, None)
-    assert found["defects"] == []
-    assert found["drawing"]["kind"] == ("grid" if "\n[grid]" in scenario_text(name) else "scene")
+def test_every_problem_of_the_gallery_is_drawn():
+    for name in names():
+        found = checked(scenario_text(name), name, None)
+        assert found["defects"] == [], name
+        assert found["drawing"]["kind"] == ("grid" if "\n[grid]" in scenario_text(name) else "scene"), name
 
 
-@pytest.mark.parametrize("text", [LISTS, starter("grid"), *map(scenario_text, ("office-patrol", "delivery-order"))])
-def test_painting_what_is_there_changes_no_problem(studio: Studio, text: str):
-    cells = checked(text, "x", None)["drawing"]["cells"]
-    painted = drawing.change({"text": text, "cells": cells}, studio)
-    assert painted["defects"] == []
-    assert painted["drawing"]["cells"] == cells
-    assert fingerprint(read_scenario(painted["text"]).problem) == fingerprint(read_scenario(text).problem)
+def test_painting_what_is_there_changes_no_problem(studio: Studio):
+    for text in (LISTS, starter("grid"), *map(scenario_text, ("office-patrol", "delivery-order"))):
+        cells = checked(text, "x", None)["drawing"]["cells"]
+        painted = drawing.change({"text": text, "cells": cells}, studio)
+        assert painted["defects"] == [], text
+        assert painted["drawing"]["cells"] == cells, text
+        assert fingerprint(read_scenario(painted["text"]).problem) == fingerprint(read_scenario(text).problem), text
 
 
 def test_lists_of_cells_become_characters(studio: Studio):
@@ -77,19 +77,16 @@ def test_a_line_that_is_too_short_is_drawn_with_a_hole():
     assert found["defects"][0]["cell"] == [1, 0]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "line", "words"),
-    [
+def test_a_defect_of_a_key_has_its_line():
+    for old, new, line, words in (
         ("slip = 0.1 ", "slip = 0.9 ", "slip = 0.9", "at most 0.5"),
         ('kind = "last_state"', 'kind = "last"', 'kind = "last"', "last_state"),
         ("horizon = 6", "horizon = 6 6", "horizon = 6 6", "not TOML"),
-    ],
-)
-def test_a_defect_of_a_key_has_its_line(old: str, new: str, line: str, words: str):
-    text = starter("grid").replace(old, new)
-    found = defect(text)
-    assert text.splitlines()[found["line"] - 1].startswith(line)
-    assert words in found["message"]
+    ):
+        text = starter("grid").replace(old, new)
+        found = defect(text)
+        assert text.splitlines()[found["line"] - 1].startswith(line), new
+        assert words in found["message"], new
 
 
 def test_a_defect_that_names_a_cell_is_there():
@@ -112,26 +109,26 @@ def test_sensors_are_added_set_and_removed(studio: Studio):
     assert "north camera" not in gone["text"]
 
 
-@pytest.mark.parametrize(
-    "request_",
-    [
-        {"changes": 3},
-        {"changes": [{"at": "horizon", "value": 3}]},
-        {"changes": [{"at": [], "value": 3}]},
-        {"changes": [{"at": [3], "value": 3}]},
-        {"changes": [{"at": ["x"], "value": [None]}]},
-        {"changes": [{"at": ["x"], "value": [[[[[[1]]]]]]}]},
-        {"cells": []},
-        {"cells": [["S"], ["S", "."]]},
-        {"cells": [["S G"]]},
-        {"cells": [[3]]},
-        {"text": 3},
-        {"text": "\ud800"},
-    ],
-)
-def test_wrong_requests_are_refused(studio: Studio, request_: dict[str, object]):
-    with pytest.raises((Refused, VeilError)):
-        drawing.change(request_, studio)
+WRONG_CHANGES: list[dict[str, object]] = [
+    {"changes": 3},
+    {"changes": [{"at": "horizon", "value": 3}]},
+    {"changes": [{"at": [], "value": 3}]},
+    {"changes": [{"at": [3], "value": 3}]},
+    {"changes": [{"at": ["x"], "value": [None]}]},
+    {"changes": [{"at": ["x"], "value": [[[[[[1]]]]]]}]},
+    {"cells": []},
+    {"cells": [["S"], ["S", "."]]},
+    {"cells": [["S G"]]},
+    {"cells": [[3]]},
+    {"text": 3},
+    {"text": "\ud800"},
+]
+
+
+def test_wrong_requests_are_refused(studio: Studio):
+    for request in WRONG_CHANGES:
+        with pytest.raises((Refused, VeilError)):
+            drawing.change(request, studio)
 
 
 def test_the_gallery_and_files_are_opened(studio: Studio, tmp_path: Path):
@@ -171,26 +168,26 @@ def test_a_model_file_needs_a_secret(studio: Studio):
         drawing.open_another({"name": "tiger.pomdp", "text": "states: \x00", "secret": "index=0"}, studio)
 
 
-@pytest.mark.parametrize(
-    "request_",
-    [
-        {"path": "a\0b.toml"},
-        {"path": ""},
-        {"path": "/nowhere/at/all.toml"},
-        {"path": "/dev/null.pomdp"},
-        {"name": "../../x\0.pomdp", "text": "x"},
-        {"name": "x.pomdp", "text": 3},
-        {"name": "x.pomdp", "text": TIGER, "secret": 3},
-        {"name": "x.pomdp", "text": TIGER, "secret": "index=0", "horizon": "soon"},
-        {"name": "x.pomdp", "text": TIGER, "secret": "import os"},
-        {"gallery": ["two-rooms"]},
-    ],
-)
-def test_what_cannot_be_opened_is_refused_and_leaves_the_scenario(studio: Studio, request_: dict[str, object]):
+NOT_OPENED: list[dict[str, object]] = [
+    {"path": "a\0b.toml"},
+    {"path": ""},
+    {"path": "/nowhere/at/all.toml"},
+    {"path": "/dev/null.pomdp"},
+    {"name": "../../x\0.pomdp", "text": "x"},
+    {"name": "x.pomdp", "text": 3},
+    {"name": "x.pomdp", "text": TIGER, "secret": 3},
+    {"name": "x.pomdp", "text": TIGER, "secret": "index=0", "horizon": "soon"},
+    {"name": "x.pomdp", "text": TIGER, "secret": "import os"},
+    {"gallery": ["two-rooms"]},
+]
+
+
+def test_what_cannot_be_opened_is_refused_and_leaves_the_scenario(studio: Studio):
     before = studio.scenario
-    with pytest.raises((Refused, VeilError)):
-        drawing.open_another(request_, studio)
-    assert studio.scenario == before
+    for request in NOT_OPENED:
+        with pytest.raises((Refused, VeilError)):
+            drawing.open_another(request, studio)
+        assert studio.scenario == before, request
 
 
 def test_a_text_beyond_the_limit_of_a_file_is_refused(studio: Studio):

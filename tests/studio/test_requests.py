@@ -47,15 +47,10 @@ def try_requests(answer: Answer, studio: Studio, count: int) -> int:
     return answered
 
 
-@pytest.mark.parametrize("answer", ANSWERS)
-def test_every_request_is_answered_or_refused(studio: Studio, answer: Answer):
-    assert 0 < try_requests(answer, studio, 50) < 50
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("answer", ANSWERS)
-def test_many_requests_are_answered_or_refused(studio: Studio, answer: Answer):
-    assert try_requests(answer, studio, 3000)
+@pytest.mark.parametrize("count", [50, pytest.param(3000, marks=pytest.mark.slow)])
+def test_every_request_is_answered_or_refused(studio: Studio, count: int):
+    for answer in ANSWERS:
+        assert 0 < try_requests(answer, studio, count) < count, answer
 
 
 def test_every_route_of_the_panes_is_tried():

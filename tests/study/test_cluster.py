@@ -123,15 +123,15 @@ class Killer(threading.Thread):
 
     def __init__(self, number: int, seed: int):
         super().__init__(daemon=True)
-        self.left, self._random = number, random.Random(seed)
+        self.left, self.random = number, random.Random(seed)
 
     def run(self) -> None:
         while self.left > 0:
-            time.sleep(self._random.uniform(0.1, 2.0))
+            time.sleep(self.random.uniform(0.1, 2.0))
             workers = worker_processes()
             if workers:
                 with suppress(ProcessLookupError):
-                    os.kill(self._random.choice(workers).pid, signal.SIGKILL)
+                    os.kill(self.random.choice(workers).pid, signal.SIGKILL)
                     self.left -= 1
 
 

@@ -76,11 +76,12 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("text", "words"), WRONG, ids=[words for _, words in WRONG])
-def test_what_is_wrong_is_said_with_its_place(text: str, words: str, tmp_path: Path):
-    (tmp_path / "study.toml").write_text(text)
-    with pytest.raises(veil.InputError, match=words.replace("[", r"\[")):
-        veil.Study.load(tmp_path / "study.toml")
+def test_what_is_wrong_is_said_with_its_place(tmp_path: Path):
+    for text, words in WRONG:
+        (tmp_path / "study.toml").write_text(text)
+        with pytest.raises(veil.InputError) as error:
+            veil.Study.load(tmp_path / "study.toml")
+        assert words in str(error.value), text
 
 
 def test_runs_that_cannot_be_are_refused(tmp_path: Path):

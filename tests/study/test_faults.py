@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -99,7 +100,23 @@ def test_a_second_driver_is_refused_and_changes_nothing(tmp_path: Path):
     assert veil.StudyResult(folder).counts() == {"done": 2, "failed": 0, "to_do": 0}
 
 
-@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.slow)])
+def test_an_interrupted_run_is_still_to_do(tmp_path: Path):
+    """Of two runs the second would never end."""
+    endless = {"solve.method": "primal-dual", "solve.iterations": 10**9, "solve.step": 1e-6}
+    asked = veil.Study(["gallery:two-rooms"], cases={"short": SET, "endless": endless | {"solve.certificate": False}})
+
+    def interrupt(event: dict[str, object]) -> None:
+        if event["event"] == "done" and event["left"] == 1:
+            threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+    with pytest.raises(KeyboardInterrupt):
+        asked.run(tmp_path / "study", workers=1, tell=interrupt)
+    assert veil.StudyResult(tmp_path / "study").counts() == {"done": 1, "failed": 0, "to_do": 1}
+    assert "INTERRUPTED" not in (tmp_path / "study" / "table.csv").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", ["1", "2"])
 def test_ctrl_c_stops_the_study_and_the_interrupted_run_is_still_to_do(tmp_path: Path, workers: str):
     """Of two runs the second never ends."""
     (tmp_path / "study.toml").write_text(
@@ -136,6 +153,6 @@ def test_a_killed_worker_costs_no_other_run_an_attempt(tmp_path: Path):
         "as it is": {},
         "as well": {"horizon": 2},
     }
-    asked = veil.Study(["gallery:two-rooms"], cases=cases, set=SET, attempts=1, limit=6.0)
+    asked = veil.Study(["gallery:two-rooms"], cases=cases, set=SET, attempts=1, limit=4.0)
     result = asked.run(tmp_path / "study", workers=1)
     assert [row["status"] == "FAILED" for row in result.rows()] == [True, False, False]

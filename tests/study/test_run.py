@@ -3,8 +3,6 @@
 import csv
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +10,12 @@ import pyarrow.parquet
 import pytest
 
 import veil
+from tests.cli.commands import veil as command
 from veil.common.errors import InputError
-from veil.study import executors
 from veil.study.analysis import effects, front, mean_of
 from veil.study.drive import run_study
-from veil.study.executors import Outcome, SchedulerLost, Serial
-from veil.study.job import Job
+from veil.study.executors import Outcome, SchedulerLost
+from veil.study.job import Job, perform
 from veil.study.page import write_study_report
 from veil.study.table import difference
 
@@ -103,21 +101,31 @@ def test_damaged_runs_are_set_aside_and_made_again(done: veil.StudyResult, tmp_p
     assert len(list((folder / "runs").glob(".damaged-*"))) == 1
 
 
-class Unreliable(Serial):
-    """Loses every second attempt, and its scheduler after every third."""
+class Unreliable:
+    """An executor that loses every second attempt, and its scheduler after every third."""
+
+    words, dashboard = "unreliable", ""
 
     def __init__(self, log: list[str]):
-        super().__init__()
-        self._log = log
+        self.log = log
+        self.job: Job | None = None
+
+    def room(self) -> int:
+        return int(self.job is None)
+
+    def submit(self, job: Job) -> None:
+        self.job = job
 
     def finished(self, seconds: float) -> list[Outcome]:
-        self._log.append("attempt")
-        if len(self._log) % 3 == 0:
+        self.log.append("attempt")
+        if len(self.log) % 3 == 0:
             raise SchedulerLost
-        if len(self._log) % 2 and self._job is not None:
-            job, self._job = self._job, None
-            return [Outcome(job, "lost", lost=True)]
-        return super().finished(seconds)
+        assert self.job is not None
+        job, self.job = self.job, None
+        return [Outcome(job, "lost", lost=True) if len(self.log) % 2 else Outcome(job, perform(job))]
+
+    def close(self) -> None:
+        pass
 
 
 def test_lost_workers_and_schedulers_cost_attempts_and_no_run(done: veil.StudyResult, tmp_path: Path):
@@ -128,14 +136,14 @@ def test_lost_workers_and_schedulers_cost_attempts_and_no_run(done: veil.StudyRe
     assert len(log) > 4
 
 
-def test_a_run_that_is_always_lost_fails_with_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    def lost(job: Job) -> str:
-        raise MemoryError("too much")
-
-    monkeypatch.setattr(executors, "perform", lost)
-    result = study(attempts=2).run(tmp_path / "study", workers=1)
-    assert result.counts()["failed"] == 4
-    assert {row["reason"] for row in result.rows()} == {"MemoryError: too much"}
+def test_a_run_that_is_always_lost_fails_with_its_reason(tmp_path: Path):
+    """Its workers have less memory than they need to start."""
+    asked = study(vary={"solve.seed": [0]}, attempts=2)
+    events: list[dict[str, object]] = []
+    row = next(asked.run(tmp_path / "study", workers=1, memory=2**20, tell=events.append).rows())
+    assert row["status"] == "FAILED"
+    assert "GiB of memory, expected at most 0.00" in row["reason"]
+    assert [event["event"] for event in events].count("again") == 1
 
 
 def test_an_interrupt_keeps_what_is_done(tmp_path: Path):
@@ -187,15 +195,15 @@ def test_what_a_time_limit_decides_is_told_and_is_no_difference(tmp_path: Path):
     assert [row["what"] for row in difference(short, long, columns=["seconds"])] == ["seconds", "seconds"]
     write_study_report(short)
     assert "very run ended at its time limit" in (short.folder / "report.html").read_text()
-    command = [sys.executable, "-m", "veil", "study"]
+    folders = [tmp_path / "short", tmp_path / "long"]
     for told, code in (
-        (["table", "short"], 0),
-        (["diff", "short", "long"], 0),
-        (["diff", "short", "long", "--columns", "seconds"], 1),
+        (["table", folders[0]], 0),
+        (["diff", *folders], 0),
+        (["diff", *folders, "--columns", "seconds"], 1),
     ):
-        done = subprocess.run([*command, *told], cwd=tmp_path, capture_output=True, text=True, timeout=120)
-        assert done.returncode == code, done
-        assert "time limit" in done.stderr or code == 1, done
+        done = command("study", *told)
+        assert done.code == code, done.err
+        assert "time limit" in done.err or code == 1
 
 
 def test_the_report_shows_every_run(done: veil.StudyResult, tmp_path: Path):
