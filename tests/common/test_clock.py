@@ -6,7 +6,7 @@ import pytest
 
 import veil
 from tests.seeds import looped
-from veil.common.clock import UNLIMITED, Clock, OutOfTime, Progress, Stop, interruptible, too_large_if_late
+from veil.common.clock import Clock, OutOfTime, Progress, Stop, interruptible, too_large_if_late
 
 
 def news(iteration: int = 5) -> Progress:
@@ -58,7 +58,6 @@ def test_a_deadline_that_has_already_passed(time: Time, limit: float):
     assert clock.left == 0.0
     with pytest.raises(OutOfTime):
         clock.check()
-    assert clock.or_unlimited() is UNLIMITED
     with pytest.raises(OutOfTime):
         clock.share(0.5).check()
 
@@ -83,7 +82,6 @@ def test_a_share_is_a_part_of_what_is_left(time: Time):
     part = whole.share(0.25, more=1.0)
     assert (part.time_limit, part.left, part.spent) == (3.0, 3.0, 0.0)
     assert Clock(now=time).share(0.1).left == math.inf
-    assert whole.or_unlimited() is whole
 
 
 # Stop requests, interrupts, iterations.

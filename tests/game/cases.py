@@ -3,12 +3,10 @@
 import random
 
 import numpy as np
-import pytest
 
 import veil
 from tests.random_problems import random_spec, to_problem
 from veil.engine.hidden import build
-from veil.game import ascent
 from veil.game.pairs import FullHistory, ObserverMemory, Pairs, make_pairs
 from veil.game.responses import AgentProblem
 
@@ -16,18 +14,6 @@ from veil.game.responses import AgentProblem
 def agent_of(problem: veil.Problem, memory: ObserverMemory | None = None) -> AgentProblem:
     """The agent's decision problem against an observer with a memory, everything by default."""
     return AgentProblem(problem, make_pairs(build(problem), memory or FullHistory()))
-
-
-def counted_blind_games(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """A list that grows by one with each game of an observer without memory that is solved."""
-    solved, blind = list[int](), ascent.solve_blind_game
-
-    def counted(*arguments, **named):
-        solved.append(1)
-        return blind(*arguments, **named)
-
-    monkeypatch.setattr(ascent, "solve_blind_game", counted)
-    return solved
 
 
 def binding_threshold(agent: AgentProblem, share: float) -> float:

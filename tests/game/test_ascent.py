@@ -1,16 +1,15 @@
 """The search at given prices: how fast it closes the gap, what it reports, and what its result repairs."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import veil
-from tests.game.cases import agent_of, binding_threshold
-from veil.common.clock import Clock, Stop
+from tests.game.cases import agent_of
+from veil.common.clock import Clock
 from veil.game import ascent
-from veil.game.ascent import GameResult, game_of_policy, solve_blind_game, tables_of
+from veil.game.ascent import GameResult, game_of_policy, tables_of
 from veil.game.pairs import FullHistory, LastEvents
 from veil.game.solve import solve_game
 
@@ -40,22 +39,6 @@ def test_the_gap_closes_in_few_iterations(name: str, share: str | None, horizon:
     assert 0 <= result.gap <= 1e-3
 
 
-def test_a_game_says_that_the_gap_is_reached_wherever_it_is():
-    """Also in the last iteration that is allowed, for which a bound is made; before it every fifth iteration has one."""
-    problem = veil.gallery.load("two-rooms", horizon=4)
-    reached = set()
-    for most in range(14):
-        result = solve_game(problem, gap=2e-3, iterations=most)
-        bounds = [one.iteration for one in result.history]
-        assert bounds == sorted({*range(0, result.iterations, ascent._BOUND_EVERY), result.iterations})
-        last = result.history[-1]
-        assert (result.stopped == "gap reached") == (last.upper_bits - last.opacity_bits <= 2e-3)
-        assert result.stopped == "gap reached" or result.iterations == most
-        assert last.of == most
-        reached.add(most) if result.stopped == "gap reached" else None
-    assert {one % ascent._BOUND_EVERY for one in reached} > {0}
-
-
 def test_a_gap_that_is_zero_from_the_start_is_reached_without_a_search():
     """Nothing is shown, and the two values are equally likely under every policy: both bounds are exactly 1."""
     result = solve_game(two_states(veil.InitialState(), 1, ((1.0,), (1.0,)), (0.5, 0.5)), gap=0.0)
@@ -63,39 +46,6 @@ def test_a_gap_that_is_zero_from_the_start_is_reached_without_a_search():
 
 
 # What a result says.
-
-
-@pytest.mark.parametrize("missing", [1e-6, 1e-3])
-def test_a_return_that_is_missing_is_repaired_by_as_much_again(missing: float):
-    """The policy of the largest return is mixed in until the return is above the threshold by what it was below."""
-    agent = agent_of(veil.gallery.load("paper-last-state", horizon=5), LastEvents(1))
-    threshold = binding_threshold(agent, 0.5)
-    search = ascent._Ascent(agent, threshold, Clock())
-    search.run(1e-1, 20)
-    richest = search.multipliers.max_return
-    poor = agent.outcome(tables_of(agent, search.point))
-    even = ascent.FlowPoint(*agent.flows(agent.uniform()))
-    weight = (poor.expected_return - threshold + missing) / (poor.expected_return - even.outcome.expected_return)
-    search.point = search.point.mixed(even, weight)
-    short = search.point.outcome.expected_return
-    assert threshold - short == pytest.approx(missing, rel=1e-6)
-    result = search.result("gap reached")
-    assert result.expected_return - threshold == pytest.approx(missing, rel=1e-6)
-    expected = search.point.mixed(richest, 2 * missing / (richest.outcome.expected_return - short))
-    for found, table in zip(result.tables, tables_of(agent, expected), strict=True):
-        np.testing.assert_allclose(found, table, atol=1e-12)
-    assert result.lower == pytest.approx(agent.table.entropy(agent.outcome(result.tables).joint), abs=1e-12)
-
-
-def test_a_return_that_suffices_is_left_alone():
-    """Without a threshold, with one that is met, and with one that not even the largest return meets."""
-    agent = agent_of(veil.gallery.load("paper-last-state", horizon=5), LastEvents(1))
-    largest, even = agent.max_return_response()[0], agent.outcome(agent.uniform()).expected_return
-    for threshold in (None, even, even - 0.1, largest):
-        search = ascent._Ascent(agent, threshold, Clock())
-        search.point = ascent.FlowPoint(*agent.flows(agent.uniform()))
-        for found, table in zip(search.result("x").tables, agent.uniform(), strict=True):
-            np.testing.assert_allclose(found, table, atol=1e-12)
 
 
 def test_pairs_that_a_policy_never_reaches_have_even_odds():
@@ -145,30 +95,6 @@ def test_the_game_without_memory_is_solved_where_it_can_help():
     known = veil.Observer(np.eye(2), sees_initial=True)
     first = two_states(veil.LastState([1]), 2, start=(0.5, 0.5)).replace(observer=known)
     assert blind_of(first, memory=LastEvents(0)) is None  # two first events, but one node
-
-
-def test_an_interrupt_of_the_game_without_memory_ends_the_whole(monkeypatch: pytest.MonkeyPatch):
-    problem = two_states(veil.LastState([1]), 2)
-    blind = solve_blind_game(problem, None, 1e-3, Clock())
-    assert blind is not None
-    monkeypatch.setattr(ascent, "solve_blind_game", lambda *_: replace(blind, stopped=str(Stop.INTERRUPTED)))
-    ended = solve_game(problem, gap=0.0, iterations=3)
-    assert (ended.stopped, ended.iterations) == ("interrupted", 0)
-    assert ended.upper <= blind.upper + 1e-12  # its rule counts all the same
-    monkeypatch.setattr(ascent, "solve_blind_game", lambda *_: None)  # where it does not fit
-    alone = solve_game(problem, gap=0.0, iterations=3)
-    assert (alone.blind, alone.iterations) == (None, 3)
-
-
-def test_the_game_without_memory_is_not_solved_beyond_what_it_is_for():
-    """To the gap asked for, but no closer than its own."""
-    problem = veil.gallery.load("later-last-state", horizon=4).replace(min_return="90%")
-    close, wide = (solve_blind_game(problem, veil.max_return(problem) * 0.9, gap, Clock()) for gap in (0.0, 0.3))
-    assert close is not None
-    assert wide is not None
-    assert close.stopped == wide.stopped == "gap reached"
-    assert close.gap <= ascent._BLIND_GAP < wide.gap <= 0.3
-    assert close.iterations > wide.iterations
 
 
 def test_simple_bounds_are_not_tried_after_the_deadline():

@@ -6,7 +6,7 @@ import pytest
 import veil
 from tests.game.cases import agent_of, binding_threshold, small
 from veil.common.clock import Clock, OutOfTime
-from veil.game.multiplier import MultiplierSearch, _Tried
+from veil.game.multiplier import MultiplierSearch
 from veil.game.pairs import LastEvents
 from veil.game.rules import covering_rule, rule_costs
 
@@ -109,37 +109,6 @@ def test_a_response_that_has_the_return_without_a_price_is_taken_at_once():
     assert (found.multiplier, calls) == (0.0, [])
     found = search.respond(np.zeros(agent.pairs.reachable.shape), 5.0, 1e-6, lambda: None)
     assert found.multiplier == 0.0
-
-
-def test_the_next_multiplier_lies_between_those_on_either_side():
-    """Nearer to the one whose return is nearer, but not at an end; with one side alone, beyond it."""
-    search = MultiplierSearch(agent_of(veil.gallery.load("two-rooms", horizon=2), LastEvents(1)), None)
-    low, high = _Tried(2.0, 1.0), _Tried(6.0, 3.0)
-    assert search._next(low, high, 1.5, 0) == pytest.approx(3.0)
-    for target, trial, expected in ((1.0, 0, 2.08), (3.0, 0, 5.92), (1.0, 9, 2.8), (3.0, 9, 5.2), (2.0, 9, 4.0)):
-        assert search._next(low, high, target, trial) == pytest.approx(expected)
-    assert 2.0 < search._next(low, None, 1.5, 0) <= 14.0
-    assert 0.0 <= search._next(None, high, 1.5, 0) < 6.0
-    search._learn(_Tried(3.0, 2.0), None, _Tried(3.0, 7.0), _Tried(1.0, 1.0))  # half a unit of return for each unit
-    assert search._next(low, None, 1.5, 0) == pytest.approx(3.0)
-    assert search._next(None, high, 2.5, 0) == pytest.approx(5.0)
-    assert search._next(None, high, -9.0, 0) == 0.0
-    assert search._next(low, None, 99.0, 0) == pytest.approx(14.0)  # not further than the derivative can be trusted
-    search._learn(_Tried(3.0, 2.0), _Tried(1.0, 2.5))  # by rounding alone the return falls
-    assert search._next(low, None, 1.5, 0) == pytest.approx(3.0)
-
-
-def test_a_response_with_too_little_is_lifted_by_what_is_missing():
-    agent = agent_of(veil.gallery.load("paper-last-state", horizon=6), LastEvents(1))
-    threshold = binding_threshold(agent, 0.5)
-    search = MultiplierSearch(agent, threshold)
-    poor = search._at(np.zeros(agent.pairs.reachable.shape), 0.0, None, 1.0)
-    lifted = search._lifted(poor)
-    gained, largest = poor.point.outcome.expected_return, search.max_return.outcome.expected_return
-    weight = (threshold - gained) / (largest - gained)
-    assert 0 < weight < 1
-    for found, one, two in zip(lifted.point.flows, poor.point.flows, search.max_return.flows, strict=True):
-        np.testing.assert_allclose(found, (1 - weight) * one + weight * two, atol=1e-12)
 
 
 def test_a_return_of_just_the_threshold_suffices():

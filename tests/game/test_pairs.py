@@ -1,6 +1,5 @@
 """The public graph and its pairs: the tree of the engine, windows, counts made beforehand, and steps that lose nothing."""
 
-import itertools
 import random
 
 import numpy as np
@@ -129,21 +128,6 @@ def test_situations_name_model_memory_and_state(seed):
     if problem.secret_table.agent_knows:
         reached = (make_chain(problem, veil.MarkovPolicy.uniform(problem)).occupancies > 0).any(axis=0)
         assert (found == hidden.cell)[reached].all()
-
-
-def test_the_budget_is_met_exactly():
-    """Each move counts 12 bytes, 100 of a whole path, and each (pair, action) 40; for the tree counted beforehand."""
-    last = veil.gallery.load("paper-last-state", horizon=5)
-    cases = [(last, 12), (last.replace(secret=veil.Trajectory(), horizon=3), 100)]
-    for (problem, each), memory in itertools.product(cases, (FullHistory, lambda: LastEvents(1))):
-        hidden = build(problem)
-        moves = Moves.of(hidden)
-        pairs = make_pairs(hidden, memory())
-        layers = pairs.layers[:-1] if memory is not FullHistory else pairs.layers
-        need = sum(each * moves.count(layer) + 40 * problem.num_actions * len(layer) for layer in layers)
-        assert make_pairs(hidden, memory(), need).num_pairs == pairs.num_pairs
-        with pytest.raises(veil.TooLargeError):
-            make_pairs(hidden, memory(), need - 1)
 
 
 def test_layers_are_made_until_the_deadline():

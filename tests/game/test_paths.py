@@ -1,7 +1,5 @@
 """The game of a whole path: agreement with a convex solver, and no policy of any memory above what is proven."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
@@ -10,11 +8,9 @@ from tests.game.plain_game import PlainGame
 from tests.measure.test_trajectory import random_problem
 from tests.paths import all_runs, hidden_bits
 from tests.seeds import seeds
-from veil.common.clock import Clock, Progress
+from veil.common.clock import Clock
 from veil.engine.event_entropy import show_path
 from veil.engine.hidden import build
-from veil.engine.moves import Moves
-from veil.game import path_windows
 from veil.game.pairs import FullHistory, LastEvents, make_pairs
 from veil.game.path_windows import enclose_path_game
 from veil.game.responses import AgentProblem
@@ -154,19 +150,6 @@ def test_windows_where_the_tree_does_not_fit() -> None:
     assert certificate.upper == pytest.approx(found.upper, abs=1e-6)
 
 
-def test_windows_of_which_none_fits_are_refused() -> None:
-    """And where the next one does not fit, the bound of those before it counts."""
-    problem = veil.gallery.load("night-round", horizon=3, min_return=0.1)
-    with pytest.raises(veil.TooLargeError, match="the last 0 events"):
-        enclose_path_game(problem, memory_bytes=2**10, clock=Clock())
-    need = 0
-    for layer in make_pairs(build(problem), LastEvents(0)).layers[:-1]:
-        need += 100 * Moves.of(build(problem)).count(layer) + 40 * problem.num_actions * len(layer)
-    found = enclose_path_game(problem, memory_bytes=need, clock=Clock())
-    assert found.stopped == "memory"
-    assert found.bounding.graph.kind == "the last 0 events"
-
-
 @pytest.mark.parametrize("horizon", range(3, 8))
 def test_smart_meter(horizon: int) -> None:
     """The least leakage that is known: half a bit a step."""
@@ -188,26 +171,6 @@ def test_a_path_of_one_state() -> None:
     assert found.opacity.bits == pytest.approx(1.0, abs=1e-12)
     assert found.certificate is not None
     veil.verify(found.certificate, problem, found.policy)
-
-
-@pytest.mark.parametrize(
-    ("uppers", "played"),
-    [([10.0, 9.8, 9.6, 9.5], 4), ([10.0, 9.81, 9.0], 2), ([10.0, 10.5, 9.0], 2), ([0.5, 0.488, 0.4785, 0.4], 3)],
-)
-def test_windows_end_where_one_more_event_lowers_the_bound_by_less_than_a_fiftieth(
-    monkeypatch: pytest.MonkeyPatch, uppers: list[float], played: int
-) -> None:
-    """With games whose bounds are given: the best bound counts, and the policy of the last game that was searched."""
-    games = [SimpleNamespace(upper=upper, stopped="gap reached", multiplier=0.0) for upper in uppers]
-    left = iter(games)
-    monkeypatch.setattr(path_windows, "_play", lambda *_: next(left))
-    told: list[Progress] = []
-    problem = veil.gallery.load("night-round", horizon=3)
-    found = enclose_path_game(problem, clock=Clock(progress=told.append))
-    assert [one.iteration for one in told] == list(range(played))
-    assert found.stopped == "whole horizon"
-    assert found.upper == min(uppers[:played])
-    assert found.best is games[played - 1]
 
 
 # The rule of a whole path.

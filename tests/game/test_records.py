@@ -215,6 +215,55 @@ def test_several_secrets_without_a_decision() -> None:
     assert found.upper == pytest.approx(min(bits), abs=2e-3)
 
 
+def dear_bits(kept: float, scale: float = 1.0, min_return: float = 0.0) -> veil.Problem:
+    """One decision with odds q: the own pair hides `h(0.05 + q/2)`, and its friend `h(0.4 + q/5)`, which is 1 at q = 1/2."""
+    moves = np.zeros((5, 2, 5))
+    moves[0] = [0, 0.55, 0.05, 0, 0.4], [0, 0.05, 0.35, 0.6, 0]
+    moves[range(1, 5), :, range(1, 5)] = 1.0
+    rewards = np.zeros((5, 2))
+    rewards[0, 0] = scale
+    model = veil.Model(moves, rewards, 0)
+    friend = veil.Pair("friend", secret=veil.LastState([1, 2]), min=kept)
+    observer = veil.Observer(np.ones((5, 1)))
+    return veil.Problem(model, observer, veil.LastState([1]), 1, min_return * scale, pairs=[friend])
+
+
+@pytest.mark.parametrize("kept", [0.999, 0.9999, 0.999999])
+def test_bits_that_are_kept_may_have_any_price(kept: float) -> None:
+    """The last of them cost 21, 82 and 884 bits for a bit: no policy that keeps them is missed for it."""
+    pytest.importorskip("cvxpy")
+    problem = dear_bits(kept)
+    optimum = convex_optimum(problem, kept)
+    found = solve_records_game(problem, ("own",), gap=1e-5)
+    assert found.lower - 2e-5 <= optimum <= found.upper + 2e-5
+    assert found.upper - found.lower <= 1e-5
+    own, price = (one.weight for one in found.rules)
+    assert own == 1
+    assert price > 20 * (1 + 2 * (kept > 0.9995) + 30 * (kept > 0.99995))
+    answer = veil.solve(problem, "game", "history", gap=1e-4, progress=False)
+    assert answer.feasible
+    assert answer.pairs[0].bits >= kept
+    assert answer.opacity.bits == pytest.approx(optimum, abs=1e-3)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e-6, 1e6, 1e300])
+def test_the_unit_of_rewards_does_not_change_the_answer(scale: float) -> None:
+    for kept, share in ((0.98, 0.9), (0.9999, 0.3)):
+        one, other = (solve_records_game(dear_bits(kept, by, share), ("own",), gap=1e-4) for by in (1.0, scale))
+        assert other.lower == pytest.approx(one.lower, abs=2e-4)
+        assert other.upper == pytest.approx(one.upper, abs=2e-4)
+        assert other.game.multiplier * scale == pytest.approx(one.game.multiplier, rel=0.2, abs=1e-3)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_bits_that_no_policy_keeps_are_infeasible(scale: float) -> None:
+    """At the largest return the friend keeps `h(0.6) = 0.971` bits."""
+    for kept in (0.98, 0.972):
+        with pytest.raises(veil.InfeasibleError, match="friend"):
+            solve_records_game(dear_bits(kept, scale, 1.0), ("own",))
+    assert solve_records_game(dear_bits(0.97, scale, 1.0), ("own",)).lower > 0
+
+
 @pytest.mark.slow
 def test_the_optimum_of_a_convex_solver_on_many_problems(tmp_path: Path) -> None:
     """The same on a hundred problems of each kind."""

@@ -108,7 +108,7 @@ def test_each_event_leads_to_where_the_observer_pays_least(seed: int):
         problem = problem.replace(secret=veil.StateAt(1, [0]))
     pairs = make_pairs(build(problem), LastEvents(1))
     game = drawn_game(problem, solve_game(problem, threshold=threshold, pairs=pairs, clock=Clock(0.0)), seed)
-    redirected = redirected_graph(AgentProblem(problem, pairs), game).memory._graph
+    redirected = redirected_graph(AgentProblem(problem, pairs), game).memory.graph
     plain, hidden, layers = Plain(problem, game), pairs.hidden, pairs.layers
     points, values = plain.points(), plain.last_values()
     assert redirected.sizes == (*(len(one) for one in points), pairs.graph.sizes[-1])

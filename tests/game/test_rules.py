@@ -1,6 +1,5 @@
 """The observer's side: rules as costs, the bound that each proves for every multiplier, rules that need no search."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,6 @@ import veil
 from tests.game.cases import agent_of, small
 from veil.common.clock import Clock
 from veil.common.logs import conditional_entropy_bits
-from veil.game import rules
 from veil.game.pairs import LastEvents
 from veil.game.responses import AgentProblem
 from veil.game.rule_tables import ValueTable
@@ -19,6 +17,8 @@ from veil.game.rules import complete, covering_rule, rule_costs, simple_rules, s
 
 class Counted:
     """An agent's problem that counts best responses."""
+
+    unit = 1.0
 
     def __init__(self, agent: AgentProblem):
         self.agent, self.pairs, self.multipliers = agent, agent.pairs, []
@@ -29,9 +29,9 @@ class Counted:
 
 
 def test_sums_and_even_odds_are_those_of_each_row():
-    pairs: Any = SimpleNamespace(reachable=np.array([[True, True], [True, False], [False, False]]))
-    table = ValueTable(pairs)
-    np.testing.assert_array_equal(table.even_odds(), [[0.5, 0.5], [1.0, 0.0], [0.0, 0.0]])
+    table = ValueTable(agent_of(small(3)[1]).pairs)
+    rows = table.reachable.sum(axis=1, keepdims=True)
+    np.testing.assert_array_equal(table.even_odds(), np.where(table.reachable, 1 / np.maximum(rows, 1), 0.0))
     np.testing.assert_array_equal(table.totals(np.array([[0.5, 0.25], [0.0, 0.0]])), [[0.75], [0.0]])
 
 
@@ -146,6 +146,8 @@ def test_the_rule_of_the_first_event_where_the_first_of_all_events_cannot_come_f
 class Lines:
     """An agent with a few policies: each is paid some bits and earns a return."""
 
+    unit = 1.0
+
     def __init__(self, *policies: tuple[float, float]):
         self.policies, self.tried = policies, list[float]()
 
@@ -193,18 +195,3 @@ def test_a_trial_at_the_smallest_bound_is_the_last():
     agent = Lines((1.0, 0.0), (0.0, 1.0))
     assert upper_bound(agent, np.zeros(0), 0.25, 0.0, 50)[0] == pytest.approx(0.75)
     assert all(one <= two for one, two in zip(agent.tried[:5], agent.tried[1:5], strict=False))
-
-
-def test_the_next_multiplier_is_where_two_lines_meet():
-    left, right = rules._Tangent(0.5, 0.9, -0.25), rules._Tangent(1.5, 1.1, 0.5)
-    meet = rules._next_multiplier(1.5, left, right)
-    assert left.bound + (meet - left.at) * left.derivative == pytest.approx(
-        right.bound + (meet - right.at) * right.derivative
-    )
-    assert rules._next_multiplier(0.5, left._replace(bound=9.0), right) == right.at  # no further than known multipliers
-    assert rules._next_multiplier(0.5, left, right._replace(bound=9.0)) == left.at
-    assert rules._next_multiplier(0.0, left, None) > 0
-    for multiplier in (0.5, 2.0, 50.0):
-        assert multiplier < rules._next_multiplier(multiplier, left, None) < 1.25 * multiplier
-        assert 0.9 * multiplier < rules._next_multiplier(multiplier, None, right) < multiplier
-    assert rules._next_multiplier(1e-4, None, right) == 0.0

@@ -61,13 +61,9 @@ def test_a_problem_solved_by_hand():
     ("settings", "bits"),
     [
         ({}, 0.93),
-        pytest.param({"optimizer": "adam", "iterations": 600}, 0.85, marks=pytest.mark.slow),
+        ({"optimizer": "adam", "iterations": 600}, 0.85),
         # A short run on few samples is noisy; it is far above what entropy regularisation reaches (0.4) all the same.
-        pytest.param(
-            {"gradients": "sampled", "sequences": 300, "iterations": 200, "multiplier_step": 2.0},
-            0.6,
-            marks=pytest.mark.slow,
-        ),
+        ({"gradients": "sampled", "sequences": 300, "iterations": 200, "multiplier_step": 2.0}, 0.6),
     ],
 )
 def test_the_papers_last_state_problem(settings: dict[str, Any], bits: float):

@@ -15,6 +15,7 @@ from .errors import TooLargeError
 # A progress line appears after this many seconds, and is redrawn no more often than every `_REDRAW_SECONDS`.
 _PATIENT_SECONDS, _REDRAW_SECONDS = 2.0, 0.1
 _BAR_WIDTH, _LINE_WIDTH = 24, 100
+_MEASURABLE_SECONDS = 0.01  # of a step, from which its pace is known
 
 
 class Stop(StrEnum):
@@ -153,10 +154,6 @@ class Clock:
         clock._report, clock._draws = None, False
         return clock
 
-    def or_unlimited(self) -> "Clock":
-        """This clock; one without a limit where no time was given at all, for work that is done in any case."""
-        return self if self.time_limit > 0 else UNLIMITED
-
     def report(self, news: Progress) -> None:
         """Pass on how far the search is."""
         if self._report is not None:
@@ -185,6 +182,26 @@ class Clock:
 
 UNLIMITED = Clock()
 """The clock of work without limits."""
+
+
+class Pace:
+    """Refuses a step of some work that would end after the deadline, forecast from the step before it.
+
+    **Arguments:** `clock`; `seconds`: a forecast for one unit of work, until a step was long enough to be measured.
+    """
+
+    def __init__(self, clock: Clock, seconds: float):
+        self.clock, self.seconds = clock, seconds
+
+    @contextlib.contextmanager
+    def step(self, units: float) -> Iterator[None]:
+        """A step of so many units of work. **Raises:** `OutOfTime`, before the step."""
+        self.clock.check(ahead=self.seconds * units)
+        begin = self.clock.spent
+        yield
+        spent = self.clock.spent - begin
+        if spent > _MEASURABLE_SECONDS and units > 0:
+            self.seconds = spent / units
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from ..problem.problem import Problem
 from .hidden import Hidden
 from .kernel import DenseKernel, SparseKernel
 
-_TABLE_NUMBERS = 2**27  # keys of pairs are numbered by a table of this size at most, by sorting beyond
+_TABLE_SHARE = 8  # keys are numbered by a table of at most this many entries for each of them, by sorting beyond
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +131,7 @@ class Moves:
 
 def number_keys(keys: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
     """The different keys in order, and the number of each entry's key among them."""
-    if size > _TABLE_NUMBERS:
+    if size > _TABLE_SHARE * len(keys):
         found, number = np.unique(keys, return_inverse=True)
         return found, number.ravel()
     mark = np.zeros(size, dtype=bool)

@@ -9,9 +9,14 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
 
+from ..common.clock import UNLIMITED, Clock, Pace
+from ..common.errors import TooLargeError
 from ..common.logs import log2_or_zero
 from ..engine.moves import Moves, number_keys
-from .pairs import Pairs
+from .pairs import DEFAULT_MEMORY, Pairs
+
+_BYTES_A_MOVE, _BYTES_AT_WORK = 40, 60  # of an arrival with its masses and payments; and more while its step is made
+_SECONDS_A_MOVE = 3e-7  # to make it: measured on one core
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,10 +45,23 @@ class Arrivals:
         return float(mass @ slope), slope
 
 
-def make_arrivals(pairs: Pairs) -> tuple[Arrivals, ...]:
-    """The arrivals of every step. Cost: linear in the moves between pairs."""
-    moves = Moves.of(pairs.hidden)
-    return tuple(_arrivals(pairs, moves, time) for time in range(pairs.hidden.horizon))
+def make_arrivals(pairs: Pairs, clock: Clock = UNLIMITED, memory_bytes: int = DEFAULT_MEMORY) -> tuple[Arrivals, ...]:
+    """The arrivals of every step. Cost: linear in the moves between pairs; the clock is checked before each step.
+
+    **Raises:** `TooLargeError` before a step is made that does not fit; `OutOfTime`.
+    """
+    moves, pace, made, used = Moves.of(pairs.hidden), Pace(clock, _SECONDS_A_MOVE), list[Arrivals](), 0
+    for time in range(pairs.hidden.horizon):
+        count = moves.count(pairs.layers[time])
+        used += _BYTES_A_MOVE * count
+        if used + _BYTES_AT_WORK * count > memory_bytes:
+            raise TooLargeError(
+                f"the arrivals of {time + 1} steps need {(used + _BYTES_AT_WORK * count) / 2**30:.2g} GiB, and the budget is"
+                f" {memory_bytes / 2**30:.2g} GiB: fewer nodes, or memory_bytes=…"
+            )
+        with pace.step(count):
+            made.append(_arrivals(pairs, moves, time))
+    return tuple(made)
 
 
 def _arrivals(pairs: Pairs, moves: Moves, time: int) -> Arrivals:

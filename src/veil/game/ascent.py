@@ -47,6 +47,9 @@ _BLIND_GAP, _BLIND_ITERATIONS = 1e-4, 100  # of that game, which only has to giv
 # worth less than any return given up; the rounding error, about 1e-15 λ · reward, stays below 1e-9 bits.
 _MULTIPLIERS_AT_LARGEST = (10.0, 1e3, 1e5)
 _LAST_BOUND_SECONDS = 1.0  # that the bound at the end of a game may take after the deadline
+_LEAST_SECONDS = (
+    0.2  # that the pairs of a game may take in any case: those of a small tree are worth more than the limit
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +140,7 @@ def made_pairs(problem: Problem, memory: ObserverMemory, memory_bytes: int, cloc
         "the time limit was reached before the game's graph was built: use an observer of bounded memory, a longer"
         " time_limit, or method='ascent'"
     ):
-        return make_pairs(build(problem), memory, memory_bytes, clock=Clock(clock.left).or_unlimited())
+        return make_pairs(build(problem), memory, memory_bytes, clock=Clock(max(_LEAST_SECONDS, clock.left)))
 
 
 @one_blas_thread
@@ -223,7 +226,7 @@ class _Ascent:
         self.best = _Bound(np.inf, 0.0, np.full(reachable.shape, np.inf))
         self._offer(next(simple_rules(agent)), 0.0, trials=1)
         self._cover = covering_rule(agent)
-        self._most_surplus = 0.01 * (abs(self.multipliers.max_return.outcome.expected_return) + 1e-9)
+        self._most_surplus = 0.01 * (abs(self.multipliers.max_return.outcome.expected_return) + 1e-9 * agent.unit)
         first = self.multipliers.respond(self.accumulated, 0.0, self._most_surplus, lambda: clock.reason, scale=0.0)
         self.cumulative = first.multiplier
         self.rate: float | None = None  # of the multiplier in the last step, which that of the next is near
@@ -278,7 +281,8 @@ class _Ascent:
             costs = self.accumulated + self.step * self.agent.table.surprisals(seen)
             rate = self.rate if self.warm and self.rate is not None else self.best.multiplier
             guess = self.cumulative + self.step * rate
-            surplus = min(_RETURN_SHARE * open_gap * total / max(guess, 1e-9), self._most_surplus)
+            price = max(guess, 1e-9 / self.agent.unit)
+            surplus = min(_RETURN_SHARE * open_gap * total / price, self._most_surplus)
             cumulative, value, lead = self.multipliers.respond(costs, guess, surplus, self.clock.check, scale=total)
             hidden = self._worth(self.point.outcome.mixed(lead.outcome, weight))
             allowed = self.missed + self.step * _TOLERATED * open_gap

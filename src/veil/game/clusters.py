@@ -14,17 +14,23 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
 
-from ..common.clock import UNLIMITED, Clock
+from ..common.clock import UNLIMITED, Clock, Pace
+from ..common.errors import TooLargeError
 from ..common.logs import code_lengths_bits, conditional_entropy_bits, entropy_bits, log2_or_zero
 from ..engine.beliefs import merge_histories
 from ..engine.kernel import num_columns, num_rows
 from ..engine.moves import number_keys
-from .pairs import GivenGraph, Pairs, PublicGraph, event_step
+from .pairs import DEFAULT_MEMORY, GivenGraph, Pairs, PublicGraph, event_step
 from .responses import AgentProblem, Tables
 
 _UNIFORM_SHARE = 1e-3  # of a uniform choice, so that every history that some policy makes possible has a belief
 _ROUNDS = 2  # of moving the centres after they are chosen; each costs as much as choosing them
 _SMOOTHING = 1e-3  # of the mean belief in each centre: one that excludes a state would be infinitely far from the rest
+_BYTES_A_CHILD = 120  # of an entry (history, event, pair) while histories are extended and merged
+_SECONDS_A_CHILD = 4e-7  # to extend and merge it: measured on one core
+_COPIES = 6  # of the table of beliefs that are alive at once while it is clustered
+_SECONDS_A_NUMBER = 2e-8  # of that table, to find rows that are the same
+_DISTANCES = 2**22  # from beliefs to centres that are computed between two looks at the clock
 
 
 @dataclass(frozen=True)
@@ -37,24 +43,34 @@ class OpacityBound:
 
 
 def opacity_lower_bound(
-    pairs: Pairs, tables: Tables, most: int = 4096, prune_below: float = 1e-8, clock: Clock = UNLIMITED
+    pairs: Pairs,
+    tables: Tables,
+    most: int = 4096,
+    prune_below: float = 1e-8,
+    clock: Clock = UNLIMITED,
+    memory_bytes: int = DEFAULT_MEMORY,
 ) -> OpacityBound:
     """A lower bound on the opacity of a policy on a graph, against an observer who remembers everything.
 
     Histories in the same node whose beliefs agree to a tolerance are merged, by the smallest tolerance at which at most
-    `most` of them remain in a layer; each merging is charged what it loses about the hidden state. Histories rarer than
-    `prune_below` are left out: what they hide is not counted. `clock` is checked at each time.
+    `most` of them remain in a layer, or fewer where so many would not fit the memory one step later; each merging is charged
+    what it loses about the hidden state. Histories rarer than `prune_below` are left out: what they hide is not counted.
+    `clock` is checked before each step, with a forecast of its time.
 
-    Cost: `T · most · E` beliefs.
+    Cost: `T · most · E` beliefs. **Raises:** `TooLargeError`, `OutOfTime`.
     """
     layer = pairs.layers[0]
-    messages, lost, largest = first_messages(pairs), 0.0, 0
+    messages, lost, largest, pace = first_messages(pairs), 0.0, 0, Pace(clock, _SECONDS_A_CHILD)
     for time, table in enumerate(tables):
-        clock.check()
-        layer = pairs.layers[time + 1]
-        row, pair, mass = _children(messages, event_step(pairs, time, table), len(layer))
-        state = numbered_state(pairs, time + 1)
-        messages, charge = merge_histories(row, pair, mass, state, most, apart=layer.node, prune_below=prune_below)
+        layer, step = pairs.layers[time + 1], event_step(pairs, time, table)
+        count = _count_children(messages, step, memory_bytes)
+        with pace.step(count):
+            row, pair, mass = _children(messages, step, len(layer))
+            state = numbered_state(pairs, time + 1)
+            fitting = int(num_rows(messages) * memory_bytes / (2 * _BYTES_A_CHILD * max(1, count)))
+            messages, charge = merge_histories(
+                row, pair, mass, state, max(1, min(most, fitting)), apart=layer.node, prune_below=prune_below
+            )
         lost, largest = lost + charge, max(largest, num_rows(messages))
     values = np.zeros((len(layer), pairs.hidden.num_values))
     values[np.arange(len(layer)), layer.z] = 1.0
@@ -70,6 +86,17 @@ def first_messages(pairs: Pairs) -> sp.csr_array:
     pair = np.searchsorted(keys, pairs.graph.first[possible[event]].astype(np.int64) * hidden.num_states + x)
     shape = (len(possible), len(layer))
     return sp.csr_array(sp.coo_array((hidden.root[x, possible[event]], (event, pair)), shape=shape))
+
+
+def _count_children(messages: sp.csr_array, step: sp.csr_array, memory_bytes: int) -> int:
+    """How many entries `_children` makes at most. **Raises:** `TooLargeError` where they do not fit."""
+    count = int(np.diff(step.indptr)[messages.indices].sum())
+    if _BYTES_A_CHILD * count > memory_bytes:
+        raise TooLargeError(
+            f"the histories of one time have {count:,} successors, which need {_BYTES_A_CHILD * count / 2**30:.2g} GiB, and the"
+            f" budget is {memory_bytes / 2**30:.2g} GiB: fewer nodes, or memory_bytes=…"
+        )
+    return count
 
 
 def _children(messages: sp.csr_array, step: sp.csr_array, num_pairs: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -110,11 +137,19 @@ class Clustered:
         return result
 
 
-def clustered_graph(agent: AgentProblem, tables: Tables, nodes: int, clock: Clock = UNLIMITED) -> Clustered:
+def clustered_graph(
+    agent: AgentProblem,
+    tables: Tables,
+    nodes: int,
+    clock: Clock = UNLIMITED,
+    memory_bytes: int = DEFAULT_MEMORY,
+) -> Clustered:
     """A graph of at most `nodes` nodes a layer: clusters of the beliefs that a policy leads an observer to.
 
     **Arguments:** `tables`, a policy on the pairs of `agent`. A small share of the uniform policy is mixed in, so that every
-    history that some policy makes possible has a belief and a place. `clock` is checked at each time.
+    history that some policy makes possible has a belief and a place. `clock` is checked in every loop.
+
+    **Raises:** `TooLargeError` before a table of beliefs is made that does not fit; `OutOfTime`.
     """
     pairs = agent.pairs
     spread = agent.spread(tables, _UNIFORM_SHARE)
@@ -122,14 +157,21 @@ def clustered_graph(agent: AgentProblem, tables: Tables, nodes: int, clock: Cloc
     possible = pairs.hidden.root.any(axis=0)
     first = np.where(possible, np.cumsum(possible) - 1, -1).astype(np.int32)  # each first event in a node of its own
     following, messages = [], [first_messages(pairs)]
+    pace = Pace(clock, _SECONDS_A_CHILD)
     for time in range(pairs.hidden.horizon):
-        clock.check()
-        after = pairs.layers[time + 1]
-        row, pair, mass = _children(messages[-1], event_step(pairs, time, spread[time]), len(after))
-        rows, number = number_keys(row, num_rows(messages[-1]) * events)
+        after, step = pairs.layers[time + 1], event_step(pairs, time, spread[time])
+        with pace.step(_count_children(messages[-1], step, memory_bytes)):
+            row, pair, mass = _children(messages[-1], step, len(after))
+            rows, number = number_keys(row, num_rows(messages[-1]) * events)
+        need = 8 * _COPIES * len(rows) * states
+        if need > memory_bytes:
+            raise TooLargeError(
+                f"the beliefs of {len(rows):,} histories over {states:,} states need {need / 2**30:.2g} GiB, and the budget is"
+                f" {memory_bytes / 2**30:.2g} GiB: fewer nodes, or memory_bytes=…"
+            )
         number, state = number.astype(np.int64), numbered_state(pairs, time + 1)
         beliefs = np.bincount(number * states + state[pair], weights=mass, minlength=len(rows) * states)
-        cluster = cluster_beliefs(beliefs.reshape(len(rows), states), nodes)
+        cluster = cluster_beliefs(beliefs.reshape(len(rows), states), nodes, clock)
         table = np.full(num_rows(messages[-1]) * events, -1, dtype=np.int32)
         table[rows] = cluster
         following.append(table.reshape(-1, events))
@@ -140,14 +182,15 @@ def clustered_graph(agent: AgentProblem, tables: Tables, nodes: int, clock: Cloc
     return Clustered(GivenGraph(graph), tuple(messages))
 
 
-def cluster_beliefs(weights: Float[np.ndarray, "R N"], most: int) -> Int[np.ndarray, " R"]:
+def cluster_beliefs(weights: Float[np.ndarray, "R N"], most: int, clock: Clock = UNLIMITED) -> Int[np.ndarray, " R"]:
     """A cluster for each row such that `Σ mass · KL(belief ‖ mean belief of its cluster)` is small.
 
     Rows are beliefs times their mass; equal beliefs share a cluster. Centres are chosen greedily where the loss is largest
-    and then moved a few times. Cost: `R · most · N`.
+    and then moved a few times. Cost: `R · most · N`; `clock` is checked in every loop.
 
     Example: the rows (0.9, 0.1), (0.88, 0.12), (0.1, 0.9) with `most` = 2 give two clusters, the first two rows in one.
     """
+    clock.check(ahead=_SECONDS_A_NUMBER * weights.size)
     mass = weights.sum(axis=1)
     beliefs = weights / mass[:, None]
     _, index, inverse = np.unique(np.round(beliefs, 12), axis=0, return_index=True, return_inverse=True)
@@ -163,6 +206,7 @@ def cluster_beliefs(weights: Float[np.ndarray, "R N"], most: int) -> Int[np.ndar
     distance = own + beliefs @ lengths[chosen]  # KL(belief ‖ centre)
     size = 1
     for number in range(1, most):
+        clock.check()
         loss = mass * distance
         chosen = int(np.argmax(loss))
         if loss[chosen] <= 0:
@@ -173,16 +217,23 @@ def cluster_beliefs(weights: Float[np.ndarray, "R N"], most: int) -> Int[np.ndar
         nearest[closer], distance = number, np.minimum(distance, other)
         nearest[chosen], distance[chosen] = number, 0.0
     for _ in range(_ROUNDS):
-        nearest = _reassigned(beliefs, mass, nearest, size)
+        nearest = _reassigned(beliefs, mass, nearest, size, clock)
     _, nearest = np.unique(nearest, return_inverse=True)
     return nearest.ravel().astype(np.int32)[inverse]
 
 
-def _reassigned(beliefs: np.ndarray, mass: np.ndarray, nearest: np.ndarray, size: int) -> np.ndarray:
+def _reassigned(beliefs: np.ndarray, mass: np.ndarray, nearest: np.ndarray, size: int, clock: Clock) -> np.ndarray:
     """Each belief to the nearest mean of the clusters as they are."""
     overall = (mass @ beliefs) / mass.sum()
     groups = sp.csr_array(sp.coo_array((mass, (nearest, np.arange(len(mass)))), shape=(size, len(mass))))
     sums = np.asarray(groups @ beliefs)
     totals = sums.sum(axis=1, keepdims=True)
     means = (1 - _SMOOTHING) * sums / np.where(totals > 0, totals, 1.0) + _SMOOTHING * overall
-    return np.argmin(beliefs @ code_lengths_bits(np.maximum(means, 1e-300)).T, axis=1).astype(np.int32)
+    lengths = code_lengths_bits(np.maximum(means, 1e-300)).T
+    result = np.empty(len(beliefs), dtype=np.int32)
+    at_once = max(1, _DISTANCES // size)
+    for begin in range(0, len(beliefs), at_once):
+        clock.check()
+        part = slice(begin, begin + at_once)
+        result[part] = np.argmin(beliefs[part] @ lengths, axis=1)
+    return result

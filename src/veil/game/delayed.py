@@ -12,13 +12,18 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Int
 
+from ..common.clock import UNLIMITED, Clock, Pace
+from ..common.errors import TooLargeError
 from ..engine.hidden import Channel, Hidden
 from ..engine.kernel import num_rows
 from ..engine.moves import Layer, Moves, labelled
-from .pairs import Pairs
+from .pairs import DEFAULT_MEMORY, Pairs
+
+_BYTES_A_PRODUCT = 40  # of an entry of a step, while it is made and with its flows
+_SECONDS_A_PRODUCT = 1e-7  # to make one: measured on one core
 
 
-def delayed_pairs(pairs: Pairs) -> Pairs:
+def delayed_pairs(pairs: Pairs, clock: Clock = UNLIMITED, memory_bytes: int = DEFAULT_MEMORY) -> Pairs:
     """The pairs of a graph for an agent that learns each observation one step late.
 
     Layer t < T has the pairs (node after `o_{t−1}`, `x_t`); the last layer, where nothing is left to decide, is that of
@@ -26,7 +31,9 @@ def delayed_pairs(pairs: Pairs) -> Pairs:
     and moves to x'; the last one shows that of x' as well: `steps[t] = K_t M_t`, `steps[T−1] = K_{T−1} M_{T−1} K_T`.
 
     **Arguments:** `pairs`: of an observer that neither sees actions nor is told the state, and whose emissions do not depend
-    on the action. Cost: linear in the moves between pairs.
+    on the action. Cost: linear in the moves between pairs; the clock is checked before each step.
+
+    **Raises:** `TooLargeError` before a step is made that does not fit; `OutOfTime`.
     """
     hidden, actions = pairs.hidden, pairs.hidden.reward.shape[1]
     assert len(hidden.channels) == 1, "observations must depend on the state alone"
@@ -36,12 +43,24 @@ def delayed_pairs(pairs: Pairs) -> Pairs:
     layer = labelled(hidden, 0, Layer(np.zeros_like(begun), begun, np.full(len(begun), -1)))
     first = sp.csr_array(hidden.root[begun] / hidden.start[begun, None])
     shown = _shown(hidden, layer, pairs.graph.first[None], pairs.layers[0], first)
-    start, layers, steps = hidden.start[begun], [], []
+    start, layers, steps, used, pace = hidden.start[begun], [], [], 0, Pace(clock, _SECONDS_A_PRODUCT)
     for time, table in enumerate(pairs.graph.following):
         layers.append(layer)
         stay = np.arange(pairs.graph.sizes[time])[:, None]
-        layer, moved = unseen.advance(hidden, time, pairs.layers[time], stay)
-        steps.append(_after(shown, moved, actions))
+        if time > 1 and pairs.steps[time] is pairs.steps[time - 1] is pairs.steps[time - 2]:
+            steps.append(steps[-1])
+            continue
+        # The moves of all actions from each pair that an observation leads to.
+        count = int(unseen.degree.sum(axis=0)[pairs.layers[time].x[shown.indices]].sum())
+        used += _BYTES_A_PRODUCT * count
+        if used > memory_bytes:
+            raise TooLargeError(
+                f"the game of an agent that learns observations late needs more than {used / 2**30:.2g} GiB at step {time + 1}"
+                f" of {hidden.horizon}, and the budget is {memory_bytes / 2**30:.2g} GiB: memory_bytes=…"
+            )
+        with pace.step(count):
+            layer, moved = unseen.advance(hidden, time, pairs.layers[time], stay)
+            steps.append(_after(shown, moved, actions))
         emitted = sp.csr_array(hidden.channels[0].table[layer.x])
         shown = _shown(hidden, layer, table, pairs.layers[time + 1], emitted)
     if steps:

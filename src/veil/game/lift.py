@@ -74,7 +74,7 @@ class _Lift:
         self.costs = np.zeros(agent.pairs.reachable.shape)
         self.paid = [np.zeros(len(part.pair)) for part in agent.arrivals]
         self.best = LiftedPolicy(self.point, charged_bits(agent, self.point.outcome), multiplier)
-        self._largest = abs(self.multipliers.max_return.outcome.expected_return) + 1e-9
+        self._largest = abs(self.multipliers.max_return.outcome.expected_return) + 1e-9 * agent.unit
 
     def _feasible(self, point: FlowPoint, threshold: float | None) -> FlowPoint:
         """The policy mixed with that of the largest return until it has the return asked for."""
@@ -96,7 +96,7 @@ class _Lift:
             slopes = [part.lost_bits(mass)[1] for part, mass in zip(self.agent.arrivals, seen.arrivals, strict=True)]
             paid = [old - self.step * slope for old, slope in zip(self.paid, slopes, strict=True)]
             guess = self.cumulative + self.step * self.rate
-            surplus = min(_MOST_SURPLUS * self._largest, _SURPLUS_BITS * total / max(guess, 1e-9))
+            surplus = min(_MOST_SURPLUS * self._largest, _SURPLUS_BITS * total / max(guess, 1e-9 / self.agent.unit))
             cumulative, value, lead = self.multipliers.respond(costs, guess, surplus, clock.check, paid)
             point = self.point.mixed(lead, weight)
             bits = charged_bits(self.agent, point.outcome)

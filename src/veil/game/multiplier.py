@@ -10,7 +10,6 @@ from jaxtyping import Float
 from ..common.errors import InfeasibleError
 from ..common.logs import log2_of_tables
 from ..engine.return_range import return_extremes
-from ..problem.problem import Problem
 from ..problem.return_rounding import return_rounding
 from .responses import AgentProblem, Outcome, Tables
 
@@ -60,7 +59,7 @@ class MultiplierSearch:
         self._agent, self._threshold = agent, threshold
         largest, tables = agent.max_return_response()
         self._prior = None if prior is None else [log2_of_tables(table) for table in prior]
-        rounding = 0.0 if threshold is None else _rounding(agent.problem)
+        rounding = 0.0 if threshold is None else _rounding(agent)
         self.at_largest = threshold is not None and threshold > largest - rounding
         if threshold is not None and self.at_largest:
             if threshold > largest + rounding:
@@ -72,7 +71,9 @@ class MultiplierSearch:
             self._prior = [log2_of_tables(table) for table in tables]
         self.binds = threshold is not None and not self.at_largest
         self.max_return = FlowPoint(*agent.flows(tables))
-        self._derivative: float | None = None  # of the return with respect to λ, from the last two trials
+        self._derivative: float | None = (
+            None  # of the return with respect to λ, both in units, from the last two trials
+        )
 
     def respond(
         self,
@@ -128,7 +129,9 @@ class MultiplierSearch:
         """The derivative from the newest trial and the last one before it at another multiplier."""
         for past in others:
             if past is not None and past.multiplier != now.multiplier:
-                found = (now.expected_return - past.expected_return) / (now.multiplier - past.multiplier)
+                unit = self._agent.unit  # a quotient of the two would overflow for very large rewards
+                gained = (now.expected_return - past.expected_return) / unit
+                found = gained / ((now.multiplier - past.multiplier) * unit)
                 self._derivative = found if found > 0 else self._derivative
 
     def _next(self, low: _Tried | None, high: _Tried | None, target: float, trial: int) -> float:
@@ -140,12 +143,18 @@ class MultiplierSearch:
             return low.multiplier + min(max(share, edge), 1 - edge) * (high.multiplier - low.multiplier)
         if low is not None:
             missing = target - low.expected_return
-            step = longer * missing / self._derivative if self._derivative else max(1.0, low.multiplier)
-            return low.multiplier + min(step, 4 * low.multiplier + 4)
+            first = 1 / self._agent.unit
+            step = self._step(longer * missing) if self._derivative else max(first, low.multiplier)
+            return low.multiplier + min(step, 4 * low.multiplier + 4 * first)
         assert high is not None
         surplus = high.expected_return - target
-        step = longer * surplus / self._derivative if self._derivative else high.multiplier / 2
+        step = self._step(longer * surplus) if self._derivative else high.multiplier / 2
         return max(0.0, high.multiplier - step)
+
+    def _step(self, more: float) -> float:
+        """By how much λ moves for so much more return, to first order."""
+        assert self._derivative is not None
+        return more / self._agent.unit / self._derivative / self._agent.unit
 
     def _lifted(self, found: SoftResponse) -> SoftResponse:
         """A response with too little return, mixed with the policy of the largest return until it has enough."""
@@ -155,7 +164,7 @@ class MultiplierSearch:
         return found._replace(point=found.point.mixed(self.max_return, weight))
 
 
-def _rounding(problem: Problem) -> float:
-    """How close to the largest return a threshold counts as that return."""
-    ends = return_extremes(problem)
-    return _ROUNDING * (ends.largest - ends.smallest) + 2 * return_rounding(problem)
+def _rounding(agent: AgentProblem) -> float:
+    """How close to the largest return a threshold counts as that return: what rounding may do to either."""
+    ends = return_extremes(agent.problem)
+    return _ROUNDING * (ends.largest - ends.smallest) + 2 * return_rounding(agent.problem) + agent.return_error()

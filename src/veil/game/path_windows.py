@@ -14,7 +14,7 @@ from ..problem.problem import Problem
 from .ascent import GameResult
 from .pairs import DEFAULT_MEMORY, LastEvents, make_pairs
 from .refine import BestGames, RefinedGameResult
-from .solve import solve_game
+from .solve import least_game, solve_game
 
 _TURN_SHARE = 1 / 2  # of the time that is left, for a game
 _WORTH_A_WINDOW = 0.02  # share of the bound: an event more that lowers it by less is the last
@@ -33,9 +33,10 @@ def enclose_path_game(
 
     It ends where one more event lowers the bound by less than a fiftieth of it, or does not fit the memory or the time.
 
-    **Raises:** `InfeasibleError` where no policy reaches the threshold; `TooLargeError` where not even the first game fits.
+    **Raises:** `InfeasibleError` where no policy reaches the threshold; `TooLargeError` where not even an observer without
+    memory fits.
     """
-    found = BestGames()
+    found = BestGames(memory_bytes)
 
     def rounds() -> str:
         for events in itertools.count():
@@ -55,6 +56,8 @@ def enclose_path_game(
         return "whole horizon"
 
     stopped = found.ended(rounds)
+    if found.bounding is None:
+        found.take(least_game(problem, threshold))
     return found.found(clock.spent, stopped)
 
 
@@ -62,6 +65,6 @@ def _play(
     problem: Problem, threshold: float | None, gap: float, memory_bytes: int, events: int, clock: Clock
 ) -> GameResult:
     """The game of an observer who remembers so many events."""
-    pairs = make_pairs(build(problem), LastEvents(events), memory_bytes, clock=Clock(clock.left).or_unlimited())
+    pairs = make_pairs(build(problem), LastEvents(events), memory_bytes, clock=clock)
     turn = clock.share(_TURN_SHARE).silent()
     return solve_game(problem, threshold=threshold, gap=_GAME_SHARE * gap, pairs=pairs, clock=turn)

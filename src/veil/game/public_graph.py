@@ -116,18 +116,18 @@ class GivenGraph:
     """
 
     def __init__(self, graph: PublicGraph):
-        self.kind, self.is_tree, self._graph = graph.kind, graph.is_tree, graph
+        self.kind, self.is_tree, self.graph = graph.kind, graph.is_tree, graph
         self.kept: list[Int[np.ndarray, " n"]] = []
 
     def begin(self, possible: np.ndarray) -> np.ndarray:
         """See `ObserverMemory`."""
         self.kept = []
-        return self._renumber(np.where(possible, self._graph.first, -1), self._graph.sizes[0])
+        return self._renumber(np.where(possible, self.graph.first, -1), self.graph.sizes[0])
 
     def step(self, time: int, possible: np.ndarray) -> np.ndarray:
         """See `ObserverMemory`."""
-        table = self._graph.following[time][self.kept[time]]
-        return self._renumber(np.where(possible, table, -1), self._graph.sizes[time + 1])
+        table = self.graph.following[time][self.kept[time]]
+        return self._renumber(np.where(possible, table, -1), self.graph.sizes[time + 1])
 
     def _renumber(self, table: np.ndarray, size: int) -> np.ndarray:
         used = np.zeros(size, dtype=bool)

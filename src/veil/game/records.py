@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from jaxtyping import Float, Int
 
 from ..common.clock import Clock
+from ..common.errors import InfeasibleError
 from ..common.logs import conditional_entropy_bits
 from ..engine.return_range import threshold as threshold_of
 from ..engine.threads import one_blas_thread
@@ -163,6 +164,9 @@ def solve_records_game(
     threshold = threshold_of(together.joint) if threshold is None else threshold
     rounds = Rounds(together.joint, pairs, RecordBits(pairs, records, kept), threshold, gap)
     stopped = rounds.run(iterations, clock)
+    if rounds.unreachable:
+        wanted = " and ".join(f"{least[name]:.6g} in {name!r}" for name in names if name in least)
+        raise InfeasibleError(f"no policy that meets the constraints keeps {wanted} bits: lower the min of a pair")
     game, rules = rounds.result(stopped, clock.spent), []
     used = [
         (name, weight, one) for name, weight, one in zip(names, rounds.proving.tolist(), records, strict=True) if weight

@@ -15,15 +15,17 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
 
-from ..common.clock import UNLIMITED, Clock
-from ..engine.kernel import num_rows
+from ..common.clock import UNLIMITED, Clock, Pace
+from ..common.errors import TooLargeError
+from ..engine.kernel import num_columns, num_rows
 from ..engine.moves import Moves
 from .arrivals import Arrivals, make_arrivals
 from .ascent import GameResult
 from .clusters import numbered_state
-from .pairs import GivenGraph, Pairs, PublicGraph
+from .pairs import DEFAULT_MEMORY, GivenGraph, Pairs, PublicGraph
 from .responses import AgentProblem, Tables
 
+_SECONDS_A_PRODUCT = 2e-9  # of two numbers, in the products of a step: measured on one core
 _EXCLUDED = 40.0  # bits that the observer pays for what its rule excludes, here where it need not be exact
 
 
@@ -50,18 +52,22 @@ class Redirected:
         return result
 
 
-def redirected_graph(agent: AgentProblem, game: GameResult, clock: Clock = UNLIMITED) -> Redirected:
+def redirected_graph(
+    agent: AgentProblem, game: GameResult, clock: Clock = UNLIMITED, memory_bytes: int = DEFAULT_MEMORY
+) -> Redirected:
     """The automaton of a game with its events redirected. **Arguments:** `agent`: without arrivals, of the pairs of the game.
 
-    Cost: for each time the product of `(nodes · E) × N` and `N × (nodes · E)` tables.
+    Cost: for each time the product of `(nodes · E) × N` and `N × (nodes · E)` tables; the clock is checked before each, with a
+    forecast of its time. **Raises:** `TooLargeError` before tables are made that do not fit; `OutOfTime`.
     """
-    pairs, arrivals = game.pairs, make_arrivals(game.pairs)
+    pairs, arrivals = game.pairs, make_arrivals(game.pairs, clock, memory_bytes)
     _, flows = AgentProblem(agent.problem, pairs, arrivals).flows(game.tables)
     backward, following, sizes = _Backward(agent, game), [], [pairs.graph.sizes[-1]]
+    pace = Pace(clock, _SECONDS_A_PRODUCT)
     for time in range(pairs.hidden.horizon - 1, -1, -1):
-        clock.check()
         mass = _points(pairs, arrivals, flows, time)
-        following.append(backward.step(time, mass, game.tables[time]))
+        with pace.step(backward.products(time, num_rows(mass), memory_bytes)):
+            following.append(backward.step(time, mass, game.tables[time]))
         sizes.append(num_rows(mass))
     graph = pairs.graph
     kind = f"one of {max(sizes)} nodes, led by value"
@@ -127,12 +133,32 @@ class _Backward:
         """Whether the secret's value is part of the state: it is settled, and before the end."""
         return self.pairs.hidden.split_time <= time and self.pairs.hidden.split_time < self.pairs.hidden.horizon
 
-    def step(self, time: int, mass: sp.csr_array, table: Float[np.ndarray, "A m"]) -> Int[np.ndarray, "n E"]:
-        """Where each event leads from each point, whose `mass` is `P(point, pair)`; `value` becomes that of the points."""
+    def _state_moves(self, time: int) -> _StateMoves:
+        """The moves of the hidden state at a time."""
         kind = self._carried(time), self._carried(time + 1)
         if kind not in self._kept:
             self._kept[kind] = _StateMoves(self.agent, self._moves, *kind)
-        move, points = self._kept[kind], num_rows(mass)
+        return self._kept[kind]
+
+    def products(self, time: int, points: int, memory_bytes: int) -> int:
+        """How many products of two numbers a step with so many points takes.
+
+        **Raises:** `TooLargeError` where its tables do not fit: flows and scores of each (action, state, point), and masses and
+        values of each (arrival, point).
+        """
+        move = self._state_moves(time)
+        rows, arrivals = num_rows(move.matrix), num_columns(move.matrix)
+        need = 8 * points * (3 * rows + 3 * arrivals)
+        if need > memory_bytes:
+            raise TooLargeError(
+                f"the values of {points:,} nodes at time {time} need {need / 2**30:.2g} GiB, and the budget is"
+                f" {memory_bytes / 2**30:.2g} GiB: fewer nodes, or memory_bytes=…"
+            )
+        return points * (2 * move.matrix.nnz + arrivals * len(self.value))
+
+    def step(self, time: int, mass: sp.csr_array, table: Float[np.ndarray, "A m"]) -> Int[np.ndarray, "n E"]:
+        """Where each event leads from each point, whose `mass` is `P(point, pair)`; `value` becomes that of the points."""
+        move, points = self._state_moves(time), num_rows(mass)
         joint = move.matrix.T @ self._flow(time, mass, table, move.copies)
         following = np.empty((points, len(move.begin) - 1), dtype=np.int32)
         ahead = np.empty(joint.shape)

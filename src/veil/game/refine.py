@@ -8,7 +8,7 @@ nodes, begin the next turn.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from .lift import lift
 from .pairs import DEFAULT_MEMORY, LastEvents, ObserverMemory, make_pairs
 from .redirect import Redirected, redirected_graph
 from .responses import AgentProblem
-from .solve import solve_game
+from .solve import least_game, solve_game
 from .windows import WindowGameResult, solve_window_game
 
 _TURN_SHARE = 1 / 2  # of the time that is left, for a turn of the observer or of the agent
@@ -90,7 +90,9 @@ def refine_game(
 
     Cost: a round costs a game on `nodes · N` pairs a layer, and `T · nodes² · E · N` for the clusters.
 
-    **Raises:** `InfeasibleError` where no policy reaches the threshold; `TooLargeError` where not even the first round fits.
+    Where the time or the memory does not suffice for the first round, the game of an observer without memory takes its place.
+
+    **Raises:** `InfeasibleError` where no policy reaches the threshold; `TooLargeError` where not even that fits.
     """
     clock = clock or Clock()
     found = _Rounds(problem, threshold, gap, memory_bytes, known, blind)
@@ -101,24 +103,20 @@ def refine_game(
 class BestGames:
     """The best bound and the best policy of the games so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory_bytes: int = DEFAULT_MEMORY) -> None:
+        self.memory_bytes = memory_bytes
         self.lower = OpacityBound(0.0, 0.0, 0)  # true of every policy
         self.best: GameResult | None = None
         self.bounding: GameResult | None = None
 
     def ended(self, rounds: Callable[[], str]) -> str:
-        """Play rounds of games, which say why there is no further one; time, an interrupt and memory end them as well.
-
-        **Raises:** `TooLargeError` where not even the first game fits.
-        """
+        """Play rounds of games, which say why there is no further one; time, an interrupt and memory end them as well."""
         try:
             with interruptible():
                 return rounds()
         except OutOfTime as end:
             return str(end.reason)
         except TooLargeError:
-            if self.bounding is None:
-                raise
             return "memory"
 
     def take(self, result: GameResult) -> None:
@@ -128,8 +126,11 @@ class BestGames:
         self.best = result if self.best is None else self.best
 
     def measure(self, result: GameResult, clock: Clock) -> None:
-        """A proven lower bound on the opacity of a game's policy."""
-        found = opacity_lower_bound(result.pairs, result.tables, clock=clock)
+        """A proven lower bound on the opacity of a game's policy, where that fits the memory."""
+        try:
+            found = opacity_lower_bound(result.pairs, result.tables, clock=clock, memory_bytes=self.memory_bytes)
+        except TooLargeError:
+            return
         if found.bits > self.lower.bits:
             self.lower, self.best = found, result
 
@@ -153,8 +154,8 @@ class _Rounds(BestGames):
         known: tuple[float, float],
         blind: GameResult | None,
     ):
-        super().__init__()
-        self.problem, self.gap, self.memory_bytes = problem, gap, memory_bytes
+        super().__init__(memory_bytes)
+        self.problem, self.gap = problem, gap
         self.threshold = threshold_of(problem) if threshold is None else threshold
         self.known, self.blind = known, blind
 
@@ -182,7 +183,7 @@ class _Rounds(BestGames):
             clock.check()
             if nodes > most_nodes:
                 return "nodes"
-            clustered = clustered_graph(AgentProblem(self.problem, policy.pairs), policy.tables, nodes, clock)
+            clustered = self._clustered(AgentProblem(self.problem, policy.pairs), policy, nodes, clock)
             policy = self.bound(clustered, policy, most_nodes, clock)
             if policy.stopped in ENDED_BY_CALLER:
                 return policy.stopped
@@ -205,8 +206,11 @@ class _Rounds(BestGames):
                 return best
             if fallen < _WORTH_A_ROUND * self.open_bits or turn.left < _GROWTH * result.seconds:
                 break
-            moving = redirected_graph(AgentProblem(self.problem, result.pairs), result, clock)
+            moving = redirected_graph(AgentProblem(self.problem, result.pairs), result, clock, self.memory_bytes)
         return best
+
+    def _clustered(self, agent: AgentProblem, policy: GameResult, nodes: int, clock: Clock) -> Clustered:
+        return clustered_graph(agent, policy.tables, nodes, clock, self.memory_bytes)
 
     def play(
         self,
@@ -219,7 +223,7 @@ class _Rounds(BestGames):
 
         **Arguments:** `share` of the gap to which it is solved; `near`: a game, and how its policy moves to this memory.
         """
-        pairs = make_pairs(build(self.problem), memory, self.memory_bytes, clock=clock.or_unlimited())
+        pairs = make_pairs(build(self.problem), memory, self.memory_bytes, clock=clock)
         gap = max(self.gap / 10, share * min(self.open_bits, 1.0))
         prior = None
         if near is not None:
@@ -248,9 +252,9 @@ class _Rounds(BestGames):
         while True:
             begin = clock.spent
             agent = AgentProblem(self.problem, result.pairs)
-            clustered = clustered_graph(agent, result.tables, nodes, clock)
+            clustered = self._clustered(agent, result, nodes, clock)
             pairs = make_pairs(agent.pairs.hidden, clustered.memory, self.memory_bytes, clock=clock)
-            agent = AgentProblem(self.problem, pairs, make_arrivals(pairs))
+            agent = AgentProblem(self.problem, pairs, make_arrivals(pairs, clock, self.memory_bytes))
             tables = clustered.moved(result.pairs, result.tables, agent)
             lifted = lift(agent, tables, self.threshold, result.multiplier, _LIFT_ITERATIONS, turn)
             result = game_of_policy(agent, lifted.point, result, self.threshold)
@@ -277,7 +281,7 @@ class _Rounds(BestGames):
     def result(self, seconds: float, stopped: str) -> RefinedGameResult:
         """Both bounds; where no round was played, from the least work that gives them."""
         if self.bounding is None:
-            self.play(LastEvents(1), Clock(0.0), _GAME_GAP)
+            self.take(self.blind or least_game(self.problem, self.threshold))
         return self.found(seconds, stopped)
 
 
@@ -339,18 +343,23 @@ def enclose_game(
     Windows (a fifth of the time at most) are best where the agent mixes soon; automata of beliefs carry what lasts, as
     which goal it chose long ago. **Arguments:** as for `solve_window_game` and `refine_game`.
     """
-    clock, windows = clock or Clock(), None
+    clock, windows, ended = clock or Clock(), None, None
     if problem.secret_table.time in (0, problem.horizon):
-        windows = solve_window_game(
-            problem,
-            threshold=threshold,
-            gap=gap,
-            memory_bytes=memory_bytes,
-            least=_WORTH_A_WINDOW,
-            blind=blind,
-            clock=clock.share(_WINDOWS_SHARE),
-        )
-        if windows.gap <= gap or windows.stopped in ENDED_BY_CALLER:
+        try:
+            windows = solve_window_game(
+                problem,
+                threshold=threshold,
+                gap=gap,
+                memory_bytes=memory_bytes,
+                least=_WORTH_A_WINDOW,
+                blind=blind,
+                clock=clock.share(_WINDOWS_SHARE),
+            )
+        except (TooLargeError, OutOfTime) as end:  # not even one window: automata need less
+            if isinstance(end, OutOfTime) and end.reason in ENDED_BY_CALLER:
+                clock = Clock(0.0)
+                ended = str(end.reason)
+        if windows is not None and (windows.gap <= gap or windows.stopped in ENDED_BY_CALLER):
             return EnclosedGame(windows, None)
     refined = refine_game(
         problem,
@@ -362,4 +371,4 @@ def enclose_game(
         blind=blind if windows is None else windows.forgetting.blind,
         clock=clock,
     )
-    return EnclosedGame(windows, refined)
+    return EnclosedGame(windows, refined if ended is None else replace(refined, stopped=ended))

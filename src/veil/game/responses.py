@@ -1,5 +1,6 @@
 """The agent's side of the game: best and soft responses to the observer's rule, and the outcome of a policy."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,11 +11,14 @@ from jaxtyping import Bool, Float
 
 from ..common.logs import log2_of_actions, soft_maximum_bits
 from ..engine.feasibility import further_targets
+from ..engine.kernel import num_columns
 from ..engine.returns import optimal_values
 from ..problem.problem import Problem
 from .arrivals import Arrivals
 from .pairs import Pairs
 from .rule_tables import RuleTable, rule_table
+
+_UNIT = 2.0**-53
 
 Tables = Sequence[Float[np.ndarray, "A n"]]
 """A policy on pairs: for each decision the probabilities of the actions, a column for each pair of the layer."""
@@ -89,8 +93,24 @@ class AgentProblem:
         self.terminal: Float[np.ndarray, " n"] = self.last_values[pairs.layers[-1].x]
         self._blocked = np.where(self.available, 0.0, -np.inf)
         self.largest_reward = float(np.abs(self._reward).max() + np.abs(self.terminal).max()) or 1.0
+        # Of returns, for tolerances and first steps: answers do not depend on the unit in which rewards are given.
+        self.unit = 2.0 ** math.frexp(self.largest_reward)[1]
         self.prices = (0.0,) * len(problem.further) if prices is None else tuple(prices.tolist())
         self._prices = () if prices is None else tuple(zip(self.prices, further_targets(problem), strict=True))
+
+    def return_error(self) -> float:
+        """A bound on the error of a return that is computed by passes over the pairs.
+
+        A step from values of at most v adds at most `v (ρ + (n + 2) u)`: ρ is the largest deviation of a row of the steps from
+        one, n the most entries of a row. Rows of the pairs are sums and products of the problem's rows, and deviate more.
+        """
+        defect, terms = 0.0, 0
+        for step in {id(one): one for one in self.pairs.steps}.values():
+            degree = np.diff(step.indptr)
+            sums = step @ np.ones(num_columns(step))
+            defect = max(defect, float(np.abs(sums[degree > 0] - 1).max(initial=0)))
+            terms = max(terms, int(degree.max(initial=0)))
+        return (self.horizon + 1) ** 2 * self.largest_reward * (defect + (terms + 2) * _UNIT)
 
     def reward(self, time: int, multiplier: float = 1.0) -> Float[np.ndarray, "A n"]:
         """`λ γ^t R(x,a)` for each pair of a layer."""
@@ -210,7 +230,7 @@ class AgentProblem:
             scores = self._ahead(time, value) + self.reward(time) + self._at_pairs(self._blocked, time)
             value = scores.max(axis=0)
             # Equal values computed along different paths differ in their last digits.
-            best = scores >= value - 1e-12 * (1.0 + np.abs(value))
+            best = scores >= value - 1e-12 * (self.largest_reward + np.abs(value))
             tables[time] = best / best.sum(axis=0)
         return float(self.pairs.start @ value), tables
 

@@ -6,6 +6,11 @@ one on the least of them, over all policies that meet every constraint; the weig
 price, and `w_j h_j` is subtracted. Its policy is a column: the bits and the slacks. A small linear program mixes the columns so
 that every constraint is met and the least is largest; its multipliers are the next prices and weights, and the mixture, which
 hides at least the mean of its columns since H is concave, is the policy.
+
+While no mixture of the columns keeps all bits that must be kept, there are two programs in turns. The first maximises the
+least of what is kept beyond its bound; its multipliers are weights of the kept bits alone, and if their game has an upper bound
+below 0 no policy keeps them all. The second allows bits to be missed at a penalty that grows from round to round. Prices have
+no largest value: once a mixture keeps all bits they are the multipliers of a program without a penalty.
 """
 
 from dataclasses import dataclass, replace
@@ -30,8 +35,11 @@ _SHARE_OF_GAP = 0.25  # of the gap asked for, at which each of these games ends
 _OWN_SHARE = 0.3  # of the gap so far, at which the next game ends: early prices are not worth more
 _INSIDE = 1e-12  # slack, in units of each range, that the policy keeps against rounding, and at least
 _ROUNDINGS = 4  # times the bound on rounding errors, since a range may be narrow
-_LARGEST_PRICE = 50.0  # of bits that must be kept, in bits for a bit: what costs more counts as what no policy does
+_FIRST_PENALTY, _PENALTY_GROWTH = 10.0, 10.0  # of bits that are missed, in bits for a bit, while no mixture keeps them
+_LARGEST_PENALTY = 1e6  # where a bound gains nothing more by it; prices may be larger
+_UNREACHABLE = 1e-9  # bits: an upper bound on what is kept beyond its bounds that is further below 0 is a proof
 _KEPT_MORE = 4e-12  # bits beyond those that must be kept, for other ways to sum them and for their proof
+_TOLERANCES = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 _LEAST_WEIGHT = 1e-9  # below which an observer is left out of a game
 
 
@@ -80,7 +88,7 @@ class Rounds:
 
     **Attributes:** `best`: the game of the smallest upper bound, `upper`, and `proving`, its weights; `mixture`: the policy
     whose least, `lower`, is largest of those that meet everything; `lower` is -inf where none is known; `games`: how many were
-    solved.
+    solved; `unreachable`: no policy keeps all bits that must be kept.
     """
 
     def __init__(self, problem: Problem, pairs: Pairs, counted: Counted, threshold: float | None, gap: float):
@@ -95,6 +103,7 @@ class Rounds:
         self.lower, self.upper, self.proving, self.games = -np.inf, np.inf, self.weights, 0
         self.best: GameResult | None = None
         self.mixture: _Column | None = None
+        self.unreachable, self._penalty, self._least_kept = False, _FIRST_PENALTY, -np.inf
         if self.targets:
             self._take(self._column(FlowPoint(*self.agent.flows(self._inside()))))
 
@@ -110,6 +119,8 @@ class Rounds:
                 ended = self.play(iterations, clock)
                 if self.open_bits <= self.gap or ended in ENDED_BY_CALLER:
                     return ended if ended in ENDED_BY_CALLER else "gap reached"
+                if self.unreachable:
+                    return "unreachable"
                 clock.check()
         except OutOfTime as end:
             return str(end.reason)
@@ -119,12 +130,15 @@ class Rounds:
         """One game, and the best mixture with its policy; says how the game ended."""
         count = self.counted.num_hidden
         weights = np.where(self.weights > _LEAST_WEIGHT, self.weights, 0.0)
-        weights[:count] /= weights[:count].sum()
+        bounds = bool(weights[:count].any())  # else only what is kept counts, to see whether it can be
+        if bounds:
+            weights[:count] /= weights[:count].sum()
+        open_bits = self.open_bits if bounds else max(0.0, -self._least_kept)
         found = solve_priced_game(
             self.problem,
             self.pairs,
             threshold=self.threshold,
-            gap=max(_SHARE_OF_GAP * self.gap, min(_OWN_SHARE * self.open_bits, 0.01)),
+            gap=max(_SHARE_OF_GAP * self.gap, min(_OWN_SHARE * open_bits, 0.01)) if bounds else _OWN_SHARE * open_bits,
             iterations=iterations,
             blind=None if self.best is None else self.best.blind,
             prices=self.prices,
@@ -133,7 +147,9 @@ class Rounds:
         )
         self.games += 1
         upper = found.upper - float(weights[count:] @ self.counted.kept)
-        if self.best is None or upper < self.upper:
+        if not bounds:
+            self.unreachable = upper < -_UNREACHABLE
+        elif self.best is None or upper < self.upper:
             self.best, self.upper, self.proving = found, upper, weights
         self.columns.append(self._column(FlowPoint(*self.agent.flows(found.tables))))
         shares, self.weights, multipliers = self._mixed()
@@ -169,30 +185,81 @@ class Rounds:
         return tables
 
     def _mixed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The shares of the columns that meet everything with the largest least, and the multipliers: weights and prices."""
+        """The shares of the columns that meet everything with the largest least, and the multipliers: weights and prices.
+
+        Where no mixture keeps all bits, the multipliers of the two programs for that case, in turns (see above).
+        """
+        if not len(self.counted.kept):
+            return self._program(None)
+        kept = self._most_kept()
+        self._least_kept = kept[0]
+        if kept[0] >= 0:
+            return self._program(None)
+        if self.games % 2:
+            return kept[1:]
+        self._penalty = min(_PENALTY_GROWTH * self._penalty, _LARGEST_PENALTY)
+        return self._program(self._penalty)
+
+    def _table(self) -> tuple[np.ndarray, np.ndarray]:
+        """The bits and the slacks of all columns, a row for each."""
         bits, slack = (np.stack([getattr(one, name) for one in self.columns]) for name in ("bits", "slack"))
+        return bits, slack
+
+    @property
+    def _missed(self) -> np.ndarray:
+        """By how much the slacks may be missed: what the first column, which meets the constraints, misses by rounding."""
+        return np.maximum(0.0, -self.columns[0].slack)
+
+    def _most_kept(self) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
+        """The largest least of what mixtures keep beyond the bits that must be kept; their shares, and the multipliers."""
+        bits, slack = self._table()
+        columns, count, kept = len(bits), self.counted.num_hidden, len(self.aim)
+        rows = np.zeros((kept + slack.shape[1], columns + 1))
+        rows[:, :columns] = -np.hstack([bits[:, count:], slack]).T
+        rows[:kept, columns] = 1.0
+        found = linprog(
+            np.append(np.zeros(columns), -1.0),
+            A_ub=rows,
+            b_ub=np.concatenate([-self.aim, self._missed]),
+            A_eq=np.append(np.ones(columns), 0.0)[None],
+            b_eq=[1.0],
+            bounds=[(0, None)] * columns + [(None, None)],
+            method="highs",
+            options=_TOLERANCES,
+        )
+        shares, multipliers = np.maximum(found.x[:columns], 0.0), np.maximum(-found.ineqlin.marginals, 0.0)
+        weights = np.concatenate([np.zeros(count), multipliers[:kept]])
+        return float(found.x[columns]), shares / shares.sum(), weights, multipliers[kept:]
+
+    def _program(self, penalty: float | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The mixture with the largest least that meets everything; with a penalty for each bit that is missed."""
+        bits, slack = self._table()
         columns, count, kept = len(bits), self.counted.num_hidden, self.aim
         least = int(count > 1)  # a variable, unless one pair is hidden, whose bits are then maximised themselves
+        misses = 0 if penalty is None else len(kept)
         # Variables: shares, the least, and how far each of the bits that must be kept misses.
         objective = np.concatenate(
-            [np.zeros(columns) if least else -bits[:, 0], [-1.0] * least, [_LARGEST_PRICE] * len(kept)]
+            [np.zeros(columns) if least else -bits[:, 0], [-1.0] * least, [penalty or 0.0] * misses]
         )
         rows = np.zeros((bits.shape[1] + slack.shape[1], len(objective)))
         rows[:, :columns] = -np.hstack([bits, slack]).T
         rows[:count, columns : columns + least] = 1.0
-        rows[count : bits.shape[1], columns + least :] = -np.eye(len(kept))
-        missed = np.maximum(0.0, -self.columns[0].slack)  # which the first column meets
-        above = np.concatenate([np.zeros(count), -kept, missed])
+        rows[count : count + misses, columns + least :] = -np.eye(misses)
+        above = np.concatenate([np.zeros(count), -kept, self._missed])
         skipped = count * (1 - least)
         found = linprog(
             objective,
             A_ub=rows[skipped:],
             b_ub=above[skipped:],
-            A_eq=np.concatenate([np.ones(columns), np.zeros(least + len(kept))])[None],
+            A_eq=np.concatenate([np.ones(columns), np.zeros(least + misses)])[None],
             b_eq=[1.0],
-            bounds=[(0, None)] * columns + [(None, None)] * least + [(0, None)] * len(kept),
+            bounds=[(0, None)] * columns + [(None, None)] * least + [(0, None)] * misses,
             method="highs",
+            options=_TOLERANCES,
         )
+        if found.x is None and penalty is None:  # on the edge of what can be kept
+            return self._program(self._penalty)
+        assert found.x is not None
         shares = np.maximum(found.x[:columns], 0.0)
         marginals = np.concatenate([np.ones(skipped), np.maximum(-found.ineqlin.marginals, 0.0)])
         return shares / shares.sum(), marginals[: bits.shape[1]], marginals[bits.shape[1] :]

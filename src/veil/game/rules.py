@@ -71,8 +71,12 @@ def upper_bound(
             right = here
         if here.derivative == 0 or (here.derivative > 0 and multiplier == 0) or clock.reason is not None:
             break
-        following = _next_multiplier(multiplier, left, right)
-        if left is not None and right is not None and abs(following - multiplier) <= 1e-9 * (1 + multiplier):
+        following = _next_multiplier(multiplier, left, right, agent.unit)
+        if (
+            left is not None
+            and right is not None
+            and abs(following - multiplier) <= 1e-9 * (1 / agent.unit + multiplier)
+        ):
             break
         multiplier = following
     return best, best_multiplier
@@ -86,12 +90,12 @@ class _Tangent(NamedTuple):
     derivative: float
 
 
-def _next_multiplier(multiplier: float, left: _Tangent | None, right: _Tangent | None) -> float:
+def _next_multiplier(multiplier: float, left: _Tangent | None, right: _Tangent | None, unit: float) -> float:
     """Where two tangents meet; a small step towards the minimum where all trials are on one side of it."""
     if right is None:
-        return 1.05 * multiplier + 0.01 if multiplier < 1 else 1.2 * multiplier
+        return 1.05 * multiplier + 0.01 / unit if multiplier * unit < 1 else 1.2 * multiplier
     if left is None:
-        return 0.95 * multiplier if multiplier > 1e-3 else 0.0
+        return 0.95 * multiplier if multiplier * unit > 1e-3 else 0.0
     meet = left.bound - right.bound + right.at * right.derivative - left.at * left.derivative
     return min(max(meet / (right.derivative - left.derivative), left.at), right.at)
 

@@ -3,11 +3,9 @@
 `rounds.py` has the prices of the constraints; each game on an automaton proves an upper bound over all policies.
 """
 
-import contextlib
-
 import numpy as np
 
-from ..common.clock import Clock, OutOfTime
+from ..common.clock import Clock
 from ..engine.hidden import build
 from ..engine.threads import one_blas_thread
 from ..problem.problem import Problem
@@ -16,7 +14,7 @@ from .pairs import DEFAULT_MEMORY, GivenGraph, LastEvents, ObserverMemory, make_
 from .redirect import redirected_graph
 from .refine import BestGames, EnclosedGame, RefinedGameResult
 from .responses import AgentProblem
-from .solve import solve_game
+from .solve import least_game, solve_game
 
 _TURN = 0.5  # of the time that is left, for a game on an automaton
 _WORTH_A_ROUND = 0.05  # share of the gap: where redirecting closes less, the observer remembers one event more
@@ -32,7 +30,7 @@ def enclose_constrained_game(
     then an observer of one event more follows. The policy that is known to hide most against an observer who remembers
     everything is kept.
 
-    **Raises:** `TooLargeError` where not even the first automaton fits.
+    **Raises:** `TooLargeError` where not even an observer without memory fits.
     """
     found = _Automata(problem, gap, memory_bytes)
     stopped = found.ended(lambda: found.run(clock))
@@ -43,8 +41,8 @@ class _Automata(BestGames):
     """The best bound and the best policy of the games on automata so far."""
 
     def __init__(self, problem: Problem, gap: float, memory_bytes: int):
-        super().__init__()
-        self.problem, self.gap, self.memory_bytes = problem, gap, memory_bytes
+        super().__init__(memory_bytes)
+        self.problem, self.gap = problem, gap
         self.last: GameResult | None = None
 
     @property
@@ -67,7 +65,7 @@ class _Automata(BestGames):
 
     def play(self, memory: ObserverMemory, clock: Clock) -> float:
         """One game; says by how much it lowered the bound."""
-        pairs = make_pairs(build(self.problem), memory, self.memory_bytes, clock=Clock(clock.left).or_unlimited())
+        pairs = make_pairs(build(self.problem), memory, self.memory_bytes, clock=clock)
         game = solve_game(
             self.problem, pairs=pairs, gap=max(self.gap / 4, 0.1 * min(self.open_bits, 1.0)), clock=clock.share(_TURN)
         )
@@ -81,11 +79,10 @@ class _Automata(BestGames):
         """The memory of the last game, its events redirected at its prices."""
         assert self.last is not None
         agent = AgentProblem(self.problem, self.last.pairs, prices=np.array(self.last.prices))
-        return redirected_graph(agent, self.last, clock).memory
+        return redirected_graph(agent, self.last, clock, self.memory_bytes).memory
 
     def result(self, stopped: str, seconds: float) -> RefinedGameResult:
         """Both bounds; where time ended before, from the least work that gives them, without measuring its policy."""
         if self.bounding is None:
-            with contextlib.suppress(OutOfTime):
-                self.play(LastEvents(0), Clock(0.0))
+            self.take(least_game(self.problem, None))
         return self.found(seconds, stopped)

@@ -1,11 +1,12 @@
 """The game between agent and observer: the largest `H(Z|M_T)` over all policies that meet every constraint of a problem."""
 
 from ..common.clock import Clock
+from ..engine.hidden import build
 from ..engine.return_range import threshold as threshold_of
 from ..engine.threads import one_blas_thread
 from ..problem.problem import Problem
 from .ascent import GameResult, made_pairs, solve_priced_game
-from .pairs import DEFAULT_MEMORY, FullHistory, ObserverMemory, Pairs
+from .pairs import DEFAULT_MEMORY, FullHistory, LastEvents, ObserverMemory, Pairs, make_pairs
 from .responses import Tables
 from .rounds import OwnBits, Rounds
 
@@ -54,3 +55,13 @@ def solve_game(
     rounds = Rounds(problem, pairs, OwnBits(pairs), threshold, gap)
     stopped = rounds.run(iterations, clock)
     return rounds.result(stopped, clock.spent)
+
+
+def least_game(problem: Problem, threshold: float | None) -> GameResult:
+    """A feasible policy and a bound over all policies, from the least work that gives them.
+
+    It is the game of an observer without memory, whose pairs are the hidden states of each time, without a search.
+
+    **Raises:** `InfeasibleError` where no policy has the return asked for; `TooLargeError` where not even that fits.
+    """
+    return solve_game(problem, threshold=threshold, pairs=make_pairs(build(problem), LastEvents(0)), clock=Clock(0.0))

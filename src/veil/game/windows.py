@@ -77,22 +77,24 @@ def solve_window_game(
     a longer one to follow. The `clock` reports each window. A keyboard interrupt ends it with the best bounds so far.
 
     **Raises:** `InputError` where the secret is settled neither at time 0 nor at time T; `InfeasibleError` where no policy
-    reaches the threshold; `TooLargeError` where not even the first window fits.
+    reaches the threshold; `TooLargeError` where not even the first window fits the memory; `OutOfTime` where the clock ends
+    it before both of its games have a bound.
     """
     clock = clock or Clock()
     threshold = threshold_of(problem) if threshold is None else threshold
     found = _Windows(problem, threshold, gap, memory_bytes, blind)
-    first = min(steps, problem.horizon)
     try:
         with interruptible():
-            stopped = found.lengthen(first, least, clock)
+            stopped = found.lengthen(min(steps, problem.horizon), least, clock)
     except OutOfTime as end:
+        if not found.complete:
+            raise
         stopped = str(end.reason)
     except TooLargeError:
         if not found.complete:
             raise
         stopped = "memory"
-    return found.result(first, clock.spent, stopped)
+    return found.result(clock.spent, stopped)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,10 +134,18 @@ class _Windows:
         before = np.inf
         while True:
             begin = clock.spent
-            stopped = self.play(length, clock)
+            try:
+                stopped = self.play(length, clock)
+            except TooLargeError:
+                if self.complete or length <= 1:
+                    raise
+                length = 1
+                continue
             if self.complete:
                 clock.report(self.progress(length, clock.spent))
             if stopped in ENDED_BY_CALLER:
+                if not self.complete:
+                    raise OutOfTime(Stop(stopped))
                 return stopped
             if self.open_bits <= self.gap:
                 return "gap reached"
@@ -167,7 +177,7 @@ class _Windows:
 
     def _solve(self, side: _Side, clock: Clock) -> GameResult:
         hidden = build(side.problem)
-        pairs = make_pairs(hidden, side.memory, self.memory_bytes, told_at=side.told_at, clock=clock.or_unlimited())
+        pairs = make_pairs(hidden, side.memory, self.memory_bytes, told_at=side.told_at, clock=clock)
         result = solve_game(
             side.problem, threshold=self.threshold, gap=self.gap / 10, pairs=pairs, blind=self.blind, clock=clock
         )
@@ -181,10 +191,8 @@ class _Windows:
         best, lower = self.forgetting[0], self.revealing[0].lower
         return Progress("windows", length, self.problem.horizon, lower, np.nan, best.multiplier, seconds, best.upper)
 
-    def result(self, first: int, seconds: float, stopped: str) -> WindowGameResult:
-        """Both bounds; a side that was never played gets the least work that gives one."""
-        if not self.complete:
-            self.play(first, Clock(0.0))
+    def result(self, seconds: float, stopped: str) -> WindowGameResult:
+        """Both bounds, once there are both."""
         assert self.revealing is not None
         assert self.forgetting is not None
         (revealing, revealing_steps, problem), (forgetting, forgetting_steps) = self.revealing, self.forgetting

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..common.clock import Clock, ProgressOption
+from ..common.clock import UNLIMITED, Clock, ProgressOption
 from ..common.errors import TooLargeError, VeilError
 from ..common.logs import entropy_bits
 from ..common.rounding import lower_text, upper_text
@@ -13,6 +13,7 @@ from ..engine.chain import make_chain
 from ..engine.feasibility import check_constraints
 from ..engine.return_range import best_action_values
 from ..engine.return_range import threshold as wanted_return
+from ..game.pairs import DEFAULT_MEMORY
 from ..game.path_windows import enclose_path_game
 from ..game.records import RecordsResult
 from ..game.refine import EnclosedGame, RefinedGameResult, enclose_game
@@ -24,9 +25,12 @@ from ..measure.exact import Budget
 from ..measure.result import Opacity
 from ..measure.trajectory import path_bits
 from ..policy.history import Decisions, HistoryPolicy
+from ..policy.policy import Policy
+from ..policy.timed import TimedPolicy
 from ..problem.pairs import OWN, hidden_names
 from ..problem.problem import Problem
 from ..proof.feasibility import meets_constraints, stated_return
+from .best_returns import greedy_table
 from .methods import METHODS, options_of
 from .options import SolveOptions
 from .pairs_game import aimed_return, least_hidden, pair_prices, played_pairs, solve_pairs, watching
@@ -45,7 +49,12 @@ _LONG_SECONDS = (
     600.0  # of the search by finite memory, where no limit is given: more and more memory always gains a little
 )
 _MEASURE_SECONDS = 20.0  # at most, for the opacity of a policy whose game maximised an upper bound on it
+_TRIVIAL = 1e-6  # bits: a bound this close to log2 |Z| says nothing of this problem
+# In any case, to measure a policy, and for the verifier where floats cannot tell whether it is feasible.
+_VERIFY_SECONDS = 1.0
 _PRIOR_SECONDS = 2.0  # for the entropy of a whole path before anything is seen, which no search needs
+# Of a graph, for each second of the limit: a larger one leaves no time to play its game and to prove its policy.
+_BYTES_A_SECOND, _LEAST_BYTES = 2**24, 2**28
 _ASCENT_SHARE = 0.25  # of the time, for the search of time-dependent policies that the answer is compared with
 
 
@@ -65,8 +74,9 @@ class GameMethod:
     def solve(self, problem: Problem, options: SolveOptions) -> Solution:
         """See `Method`.
 
-        The answer is not worse than what `"ascent"` finds for time-dependent policies in a quarter of the time limit. Without
-        a limit a game that reaches its gap ends there: no policy hides more than that gap above its answer.
+        The answer is not worse than what `"ascent"` finds for time-dependent policies in a quarter of the time limit, or in all
+        that is left where the game ends before it reaches its gap. Without a limit a game that reaches its gap ends there: no
+        policy hides more than that gap above its answer.
         """
         limit, clock = options.time_limit, Clock(options.time_limit)
         hide = hidden_names(problem.pairs, options.hide)
@@ -80,17 +90,19 @@ class GameMethod:
                 progress=options.progress,
             )
         except TooLargeError as error:
-            if len(played_pairs(problem, hide)) == 1:
-                raise
             return _instead(problem, replace(options, time_limit=None if limit is None else clock.left), error)
         proven = limit is None and found.status is Status.CONVERGED
         if proven or found.status is Status.INTERRUPTED:
             return found
         seconds = min(_ASCENT_SHARE * (_LONG_SECONDS if limit is None else limit), clock.left)
+        if limit is not None and found.status is not Status.CONVERGED:
+            seconds = clock.left
         try:
             other = _by_ascent(problem, options, seconds)
         except KeyboardInterrupt:
             return replace(found, status=Status.INTERRUPTED)
+        if other is None and not found.feasible:
+            found = _safe(problem, found, clock)
         return found if other is None else replace(_better(problem, hide, found, other), seconds=clock.spent)
 
 
@@ -112,7 +124,7 @@ def search_game(
     the tree does not fit and automata take its place; `time_limit`, seconds, by default none and 600 there.
 
     **Raises:** `InfeasibleError` where no policy reaches the threshold; `InputError` where there is no game of the pairs;
-    `TooLargeError` where the tree of several observers does not fit.
+    `TooLargeError` where the tree of several observers does not fit, or of one not even the game without memory.
     """
     names = played_pairs(problem, hide)
     check_constraints(problem)
@@ -131,20 +143,24 @@ def search_game(
         policy = watching(problem, found.policy, name)
         return replace(found, policy=policy, opacity=_own_opacity(problem, policy, clock))
     aim = aimed_return(problem)
+    budget = int(min(DEFAULT_MEMORY, max(_LEAST_BYTES, _BYTES_A_SECOND * clock.left)))
     with clock:
         try:
-            result = solve_game(problem, threshold=aim, gap=gap or 1e-3, iterations=steps, clock=clock)
+            result = solve_game(
+                problem, threshold=aim, gap=gap or 1e-3, iterations=steps, memory_bytes=budget, clock=clock
+            )
             return _from_tree(problem, result, clock)
         except TooLargeError:
             limited = Clock(_LONG_SECONDS, progress=clock.report) if time_limit is None else clock
+            wide = gap or 0.05
             if problem.secret_table.path is not None:
-                refined = enclose_path_game(problem, threshold=aim, gap=gap or 0.05, clock=limited)
+                refined = enclose_path_game(problem, threshold=aim, gap=wide, memory_bytes=budget, clock=limited)
                 bound = refined.upper, refined.stopped, refined
                 return _measured(problem, refined.best, bound, _LONG, clock)
             if problem.further:
-                enclosed = enclose_constrained_game(problem, gap=gap or 0.05, clock=limited)
+                enclosed = enclose_constrained_game(problem, gap=wide, memory_bytes=budget, clock=limited)
             else:
-                enclosed = enclose_game(problem, threshold=aim, gap=gap or 0.05, clock=limited)
+                enclosed = enclose_game(problem, threshold=aim, gap=wide, memory_bytes=budget, clock=limited)
             return _from_enclosure(problem, enclosed, clock)
 
 
@@ -159,11 +175,30 @@ def _by_ascent(problem: Problem, options: SolveOptions, seconds: float) -> Solut
 
 
 def _instead(problem: Problem, options: SolveOptions, error: TooLargeError) -> Solution:
-    """The best time-dependent policy of a search, on samples if need be, where the tree of several observers does not fit."""
+    """The best time-dependent policy of a search, on samples if need be, where no game fits."""
     own = replace(options, method="ascent", memory="timed", gap=None)
     found = METHODS.get("ascent")().solve(problem, own)
-    words = f"{found.policy_class}, found by ascent: the game of all observers together does not fit"
+    words = f"{found.policy_class}, found by ascent: the game does not fit"
     return replace(found, policy_class=words, method="game", detail=str(error))
+
+
+def _safe(problem: Problem, found: Solution, clock: Clock) -> Solution:
+    """The policy of the largest return, where a game's own could not be proven to meet the constraints in time."""
+    policy = TimedPolicy(greedy_table(problem))
+    value = expected_return(problem, policy)
+    if not meets_constraints(problem, policy, value):
+        return found
+    return replace(
+        found,
+        policy=policy,
+        policy_class=f"{found.policy_class}; the answer is the policy of the largest return",
+        detail=f"there was no time to prove that the game's own policy meets the constraints; {found.detail}",
+        opacity=_own_opacity(problem, policy, clock),
+        expected_return=stated_return(value, found.threshold, feasible=True),
+        feasible=True,
+        status=Status.TIME_LIMIT,
+        needs_observations=False,
+    )
 
 
 def _better(problem: Problem, hide: tuple[str, ...], game: Solution, ascent: Solution) -> Solution:
@@ -211,8 +246,8 @@ def _from_pairs(problem: Problem, game: RecordsResult, policy: HistoryPolicy, cl
     return replace(found, pair_prices=pair_prices(problem, game))
 
 
-def _own_opacity(problem: Problem, policy: HistoryPolicy, clock: Clock) -> Opacity:
-    return opacity(problem, policy, time_limit=max(_PRIOR_SECONDS, min(clock.left, _MEASURE_SECONDS)))
+def _own_opacity(problem: Problem, policy: Policy, clock: Clock) -> Opacity:
+    return opacity(problem, policy, time_limit=max(_VERIFY_SECONDS, min(clock.left, _MEASURE_SECONDS)))
 
 
 def _measured(problem: Problem, result: GameResult, bound: _Bound, words: str, clock: Clock) -> Solution:
@@ -295,13 +330,16 @@ def _solution(
     wanted = wanted_return(problem)
     if wanted is not None and result.threshold is not None:  # the game was played for a little more return
         upper += max(part.multiplier for part, _ in proof.bounds()) * max(0.0, result.threshold - wanted)
-    # To evaluate a policy on a large tree anew takes longer than the game: under a limit its own evaluation is taken.
-    known = isinstance(proof, GameResult) and not problem.further and math.isfinite(clock.time_limit)
+    # To evaluate a policy on a large graph anew takes longer than the game: under a limit its own evaluation is taken.
+    known = not isinstance(proof, RecordsResult) and not problem.further and math.isfinite(clock.time_limit)
     value = result.expected_return if known else expected_return(problem, policy)
-    feasible = meets_constraints(problem, policy, value)
+    limited = Clock(max(_VERIFY_SECONDS, clock.left)) if known else UNLIMITED
+    feasible = meets_constraints(problem, policy, value, limited)
     rows = [(one.iteration, one.opacity_bits, np.nan, one.multiplier, np.nan, one.seconds) for one in result.history]
     these = "that meets all constraints" if problem.further else "with this return"
     detail = f"no policy of any kind {these} hides more than {upper_text(upper, 6)} bits ({stopped})"
+    if problem.secret_table.path is None and upper >= np.log2(len(problem.secret_table.value_names)) - _TRIVIAL:
+        detail += "; no secret of so many values can hide more: the search found no bound of its own"
     if not result.executable:
         detail += "; the policy acts on more than the agent knows: it is a bound, not a plan"
     return Solution(

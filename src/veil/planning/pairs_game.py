@@ -48,14 +48,15 @@ def played_pairs(problem: Problem, hide: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def aimed_return(problem: Problem) -> float | None:
-    """The return that a game is played for: the threshold, and what rounding may take of it where policies earn that.
+    """The return that a game is played for: the threshold, and twice what rounding may take of it where policies earn that.
 
-    With further constraints the rounds of games keep a distance from all of them.
+    Floats then tell that the threshold is reached, without the verifier. With further constraints the rounds of games keep a
+    distance from all of them.
     """
     wanted = wanted_return(problem)
     if wanted is None or problem.further:
         return wanted
-    return max(wanted, min(wanted + return_rounding(problem), max_return(problem)))
+    return max(wanted, min(wanted + 2 * return_rounding(problem), max_return(problem)))
 
 
 def solve_pairs(

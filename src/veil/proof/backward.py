@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 from jaxtyping import Float, Int
 
+from ..common.clock import UNLIMITED, Clock
 from ..problem.apart import View
 from .arithmetic import FLOOR, LARGEST, UNIT, gamma, require
 from .checked_problem import Bounds, CheckedProblem, Paid
@@ -30,6 +31,7 @@ def rule_bound(
     bounds: Bounds,
     values: Float[np.ndarray, "K S"] | None,
     kept: Mapping[str, float] | None = None,
+    clock: Clock = UNLIMITED,
 ) -> float:
     """`U(q,λ) = max_π E_π[w(M_T,Z) + Σ_k λ_k s_k (G_k − δ_k)]`, rounded up: an upper bound on the opacity of all policies that
     meet every constraint `s_k E[G_k] ≥ s_k δ_k`, where `s_k` is +1 or −1.
@@ -49,12 +51,15 @@ def rule_bound(
 
     **Arguments:** `bounds`, δ_k, that of the return first; `values`, `(K, S)`: what is earned after T, for an infinite return;
     `kept`: h_j of the pairs that are not hidden and must keep some bits, by name; all others of the witness are hidden.
+    `clock`: checked about every second.
 
     Example: the problem of `CheckedProblem` with T = 1, its secret the last state, and an observer who remembers nothing
     and holds both values for equally likely: `first = [0]`, `following = ([[0, 0]],)`, `costs = [[1, 1]]`, λ = 0. Layer 0
     has the key of (0, 0, 0), layer 1 those of (0, 0, z) and (0, 1, z); all values are 1, and so is the bound.
 
-    Cost: twice the moves between reachable triples. **Raises:** `CertificateError` where the witness is not a rule.
+    Cost: twice the moves between reachable triples.
+
+    **Raises:** `CertificateError` where the witness is not a rule; `OutOfTime`.
     """
     spared = _spared(problem, witness, kept or {})
     count, witness = len(witness.rules), joined_rule(problem, _checked_rule(problem, witness, bounds))
@@ -67,7 +72,10 @@ def rule_bound(
     for time in range(horizon):
         if layers[-1][0] < 0:
             return math.inf
-        parts = [_distinct(_ahead(problem, witness, time, part)) for part in _blocks(problem, layers[-1])]
+        parts = list[Keys]()
+        for part in _blocks(problem, layers[-1]):
+            clock.check()
+            parts.append(_distinct(_ahead(problem, witness, time, part)))
         layers.append(_distinct(np.concatenate(parts)))
     rest, z = np.divmod(layers[-1], problem.values)
     node, x = np.divmod(rest, problem.size)
@@ -81,6 +89,7 @@ def rule_bound(
     for time in range(horizon - 1, -1, -1):
         parts, largest, (paid, size) = [], 0.0, lagrangian.at(time)
         for part in _blocks(problem, layers[time]):
+            clock.check()
             x, ahead = _hidden_state(problem, part), _ahead(problem, witness, time, part)
             after = value[np.searchsorted(layers[time + 1], ahead)]
             if problem.path is not None:

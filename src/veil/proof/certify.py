@@ -11,7 +11,7 @@ from typing import Literal, TypedDict
 import numpy as np
 
 from ..common.checks import Defects, is_number
-from ..common.clock import UNLIMITED, Clock, OutOfTime, Progress, ProgressOption
+from ..common.clock import Clock, OutOfTime, Progress, ProgressOption
 from ..common.errors import InputError, TooLargeError
 from ..engine.feasibility import check_constraints, further_targets
 from ..game.pairs import DEFAULT_MEMORY
@@ -35,6 +35,7 @@ _SECONDS = 60.0  # of the whole search by default
 _POLICY_SHARE = 1 / 3  # of the time, for the policy's own opacity
 # Of that, to follow all histories, and seconds more, which small problems need, and small windows after a short limit.
 _EXACT_SHARE, _GRACE = 1 / 3, 0.5
+_RETURN_SECONDS = 1.0  # for the policy's return in any case, without which there is no certificate
 _PATH_SHARE = 1 / 2  # the same where a whole path is secret: a window holds only its last part, so there are none
 _WINDOWS_SHARE = 1 / 2  # of what is then left, for windows; merged histories, better where memory lasts, get the rest
 _MOST_MOVES = 2**23  # of a step with histories: a few seconds, at about 80 bytes each
@@ -69,7 +70,7 @@ def certify(
 
     - `policy`: a Markov, time-dependent, memory or history policy.
     - `time_limit`: seconds, 60 by default. At most a third is used for the policy's own opacity, the rest for the search
-      for rules; one pass over the horizon, for the return, is always made.
+      for rules. One pass over the horizon, for the return, must fit (one second more is allowed for it).
     - `goal`: `"opaque"` or `"transparent"`, as for `veil.solve`.
     - `hide`: the pairs whose least is proven, separated by commas, as for `veil.solve`.
     - `gap`: the search for a rule ends when its bounds are this many bits apart.
@@ -82,22 +83,23 @@ def certify(
     best proof so far; it is passed on where nothing is proven of the policy yet.
 
     **Raises:** `InputError` where the policy does not fit; `InfeasibleError` where no policy meets the constraints;
-    `CertificateError` where the verifier refuses the problem or the policy.
+    `CertificateError` where the verifier refuses the problem or the policy; `TooLargeError` where not even the policy's return
+    can be proven in the time.
     """
     _check(policy, problem, goal, time_limit, gap)
+    clock = Clock(_SECONDS if time_limit is None else float(time_limit))
     names = hidden_names(problem.pairs, hide)
     wanted = _claimed(problem, policy, names, goal)
     if len(problem.models) == 1 or problem.secret_table.agent_knows:
         check_constraints(problem)  # the bound is also about agents who know the model, who may earn more
-    clock, checked = Clock(_SECONDS if time_limit is None else float(time_limit)), CheckedProblem(problem)
-    values = after_horizon(problem)
+    checked, values = CheckedProblem(problem), after_horizon(problem)
     share = clock if goal == "transparent" else clock.share(_POLICY_SHARE)
     bounds, most = bounds_of(problem), checked.most_bits
     part = share.share(1 / (1 + len(wanted)))
     acting = checked_for(problem, policy, own=checked)
-    found, how, finished = _PolicyPart(acting, policy, values, bounds, goal).best(part, gap)
+    found, how, finished = _PolicyPart(acting, policy, values, bounds, goal).best(part, gap, clock)
     pairs = tuple(
-        _pair(problem, policy, values, one, share.share(1 / (len(wanted) - number)), gap)
+        _pair(problem, policy, values, one, (share.share(1 / (len(wanted) - number)), clock), gap)
         for number, one in enumerate(wanted)
     )
     lowers = {OWN: max(0.0, found.lower - _SLACK)} | {one.name: one.lower for one in pairs}
@@ -173,11 +175,11 @@ def _claimed(problem: Problem, policy: Policy, names: tuple[str, ...], goal: str
 
 
 def _pair(
-    problem: Problem, policy: Policy, values: np.ndarray | None, pair: Pair, clock: Clock, gap: float
+    problem: Problem, policy: Policy, values: np.ndarray | None, pair: Pair, clocks: tuple[Clock, Clock], gap: float
 ) -> ProvenPair:
-    """What is proven of one pair under the policy."""
+    """What is proven of one pair under the policy. **Arguments:** `clocks`: of this pair, and of the whole proof."""
     checked = checked_for(problem, policy, pair.name)
-    found, how, _ = _PolicyPart(checked, policy, values, (), "opaque").best(clock, gap)
+    found, how, _ = _PolicyPart(checked, policy, values, (), "opaque").best(clocks[0], gap, clocks[1])
     lower, upper = max(0.0, found.lower - _SLACK), min(checked.most_bits, found.upper + _SLACK)
     return ProvenPair(pair.name, pair.min, pair.max, lower, upper, **how)
 
@@ -249,15 +251,20 @@ class _PolicyPart:
         self.whole = (-1, problem.horizon + 1)
         self.found: tuple[PolicyValues, _Way] | None = None
 
-    def best(self, clock: Clock, gap: float) -> tuple[PolicyValues, _Way, bool]:
-        """The values, how they were found, and whether the search went to its end without an interrupt."""
+    def best(self, clock: Clock, gap: float, whole: Clock | None = None) -> tuple[PolicyValues, _Way, bool]:
+        """The values, how they were found, and whether the search went to its end without an interrupt.
+
+        **Arguments:** `clock` of this search; `whole`, that of the proof, in which the return has to be found.
+        """
         try:
             share = _EXACT_SHARE if self.problem.path is None else _PATH_SHARE
             if not self._try([self._way(FLOOR)], clock.share(share, more=_GRACE)):
                 # The observer is told the secret's state: nothing is hidden, and only the return is found.
-                if not self._try([self._way(FLOOR, window=_around(self.problem, 0))], UNLIMITED, MOST_MOVES):
+                least = (whole or clock).share(more=_RETURN_SECONDS)
+                if not self._try([self._way(FLOOR, window=_around(self.problem, 0))], least, MOST_MOVES):
                     raise TooLargeError(
-                        "the policy cannot be evaluated even without histories: the problem is too large to certify"
+                        f"the return of the policy could not be proven in {least.spent:.1f} s, and without it there is no"
+                        " certificate: allow a longer time_limit, or shorten the horizon"
                     )
                 if self.problem.path is None:
                     self._widen(clock.share(_WINDOWS_SHARE, more=_GRACE), gap)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..common.clock import UNLIMITED, Clock, OutOfTime
 from ..common.errors import VeilError
 from ..engine.feasibility import further_targets
 from ..engine.return_range import reaches, threshold
@@ -17,21 +18,22 @@ from .checked_problem import Bounds, checked_for
 from .policy_values import PolicyReturns, policy_return
 
 
-def meets_constraints(problem: Problem, policy: Policy, expected_return: float) -> bool:
+def meets_constraints(problem: Problem, policy: Policy, expected_return: float, clock: Clock = UNLIMITED) -> bool:
     """Whether a policy is proven to reach `problem.min_return` and to meet every further constraint, as its certificate says.
 
     **Arguments:** `expected_return`: as it was evaluated; far enough from the threshold it decides without the verifier.
+    `clock`: of the verifier, who proves nothing where its time does not suffice.
     """
-    return reaches_threshold(problem, policy, expected_return) and all(
+    return reaches_threshold(problem, policy, expected_return, clock) and all(
         one.met for one in proven_constraints(problem, policy)
     )
 
 
-def reaches_threshold(problem: Problem, policy: Policy, expected_return: float) -> bool:
+def reaches_threshold(problem: Problem, policy: Policy, expected_return: float, clock: Clock = UNLIMITED) -> bool:
     """Whether the return of a policy is proven to be `problem.min_return` or more, whatever the further constraints."""
     if reaches(problem, expected_return):
         return True
-    found = _verified(problem, policy)
+    found = _verified(problem, policy, clock)
     return found is not None and found.reaches
 
 
@@ -64,11 +66,11 @@ def _stated(one: ConstraintValue, met: bool) -> ConstraintValue:
     return replace(one, value=math.nextafter(one.bound, -inside * math.inf)) if one.met else one
 
 
-def _verified(problem: Problem, policy: Policy) -> PolicyReturns | None:
+def _verified(problem: Problem, policy: Policy, clock: Clock = UNLIMITED) -> PolicyReturns | None:
     """What the verifier proves of a policy's return and constraints; None where it cannot."""
     try:
-        return policy_return(checked_for(problem, policy), policy, after_horizon(problem), bounds_of(problem))
-    except VeilError:  # too large for the verifier, or an observer that it does not cover
+        return policy_return(checked_for(problem, policy), policy, after_horizon(problem), bounds_of(problem), clock)
+    except (VeilError, OutOfTime):  # too large for the verifier, or an observer that it does not cover
         return None
 
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..common.clock import Clock
+from ..common.clock import Clock, Pace
 from ..common.errors import TooLargeError
 from ..common.logs import log2_or_zero
 from .arithmetic import FLOOR, TINY, UNIT, defect_of, discount_power, gamma, group
@@ -73,7 +73,7 @@ class ForwardPass:
         merge: int = 0,
     ):
         self.problem, self.policy, self.apart = problem, policy, apart
-        self.clock, self.most_moves = clock, most_moves
+        self.pace, self.most_moves = Pace(clock, _SECONDS_A_MOVE), most_moves
         self.below, self.merge, self.charged = max(below, FLOOR), merge, 0.0
         self.roundings, self.defect, self.lost, self.most_in_a_step = 2.0 + problem.products, problem.defect, 0.0, 0.0
         self.sums = [Sum(paid) for paid in problem.paid]
@@ -108,7 +108,12 @@ class ForwardPass:
             raise TooLargeError(
                 f"the observation tree has {count:,} branches at time {time + 1}, expected at most {self.most_moves:,}"
             )
-        self.clock.check(ahead=count * _SECONDS_A_MOVE)
+        with self.pace.step(count):
+            self._move(time, choices)
+
+    def _move(self, time: int, choices: Float[np.ndarray, "n c"]) -> None:
+        """The moves that follow a decision."""
+        problem, nodes = self.problem, self.policy.nodes
         position, move = (np.repeat(part, nodes) for part in problem.moves(self.x))
         node = np.tile(np.arange(nodes), len(move) // nodes)
         share = choices[position, problem.row[move] % problem.actions * nodes + node]

@@ -38,6 +38,9 @@ _LEAST_ITERATIONS = 20
 _WORTH_STATING = 1e-4  # bits by which the bound over these must be smaller
 # Seconds for each move: of the verifier's induction, and of the shortest game. Measured on one core.
 _INDUCTION_SECONDS, _GAME_SECONDS = 2.5e-7, 1e-7
+LEAST_SECONDS = (
+    0.5  # for the induction of an observer in any case: that of a small problem is worth more than the limit
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,11 +76,7 @@ def best_observer(
     search = _Search(problem, bounds, values, gap, clock.share(_ALL_SHARE) if delay else clock, memory_bytes)
     late = None
     with contextlib.suppress(OutOfTime), interruptible():  # what was proven until then is complete
-        search.try_simple()
-        if game is None:
-            game = search.solve()
-        for part, known in () if game is None else game.bounds():
-            search.offer(_witness(problem, part), known)
+        game = search.run(game)
         if delay and game is not None:
             late = _Search(CheckedProblem(problem.problem, delay), bounds, values, gap, clock, memory_bytes)
             late.delayed(search.best.witness, game)
@@ -109,9 +108,26 @@ class _Search:
         self.best = ObserverBound(_even_odds(problem), problem.most_bits)
         self.blind: GameResult | None = None
 
+    def run(self, game: SolvedGame | None) -> SolvedGame | None:
+        """All observers in turn, until the time of this search is over; returns the game, given or solved.
+
+        **Raises:** `OutOfTime` where the caller ends it.
+        """
+        try:
+            self.try_simple()
+            if game is None:
+                game = self.solve()
+            for part, known in () if game is None else game.bounds():
+                self.offer(_witness(self.problem, part), known)
+        except OutOfTime as end:
+            if end.reason in ENDED_BY_CALLER:
+                raise
+        return game
+
     def offer(self, witness: Witness, hidden: float | None = None) -> None:
         """Keep an observer if the verifier's induction proves less for it, and what its game knows to be hidden."""
-        bound, best = rule_bound(self.problem, witness, self.bounds, self.values), self.best
+        clock = self.clock.share(more=LEAST_SECONDS)
+        bound, best = rule_bound(self.problem, witness, self.bounds, self.values, clock=clock), self.best
         known = max((bits for bits in (best.known, hidden) if bits is not None), default=None)
         if bound < best.upper:
             best = ObserverBound(witness, bound)
@@ -159,7 +175,11 @@ class _Search:
         if self._induction_seconds(len(witness.costs)) < self.clock.left:
             self.offer(witness)
         for part, _ in game.bounds():
-            pairs, most = delayed_pairs(part.pairs), max(_LEAST_ITERATIONS, 2 * part.iterations)
+            try:
+                pairs = delayed_pairs(part.pairs, self.clock, self.memory_bytes)
+            except TooLargeError:
+                continue
+            most = max(_LEAST_ITERATIONS, 2 * part.iterations)
             found = self._solved(part.problem, pairs, self.clock, self.gap, part.blind, most)
             if found is not None:
                 self.offer(_witness(self.problem, found))

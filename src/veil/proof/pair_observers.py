@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 from jaxtyping import Float
 
-from ..common.clock import Clock, OutOfTime, interruptible
+from ..common.clock import UNLIMITED, Clock, OutOfTime, interruptible
 from ..common.errors import CertificateError, InputError, TooLargeError
 from ..game.records import PairRule, RecordsResult, solve_records_game
 from ..game.refine import SolvedGame
@@ -15,7 +15,7 @@ from ..problem.apart import joinable
 from ..problem.problem import Problem
 from .backward import rule_bound
 from .checked_problem import Bounds, CheckedProblem, checked_pairs
-from .observers import MARGIN, ObserverBound, best_observer
+from .observers import LEAST_SECONDS, MARGIN, ObserverBound, best_observer
 from .witness import Witness
 
 _GAME_SHARE = 0.8  # of the time, for the game of all pairs, where an induction over its tree follows
@@ -49,7 +49,7 @@ def best_observers(
                     problem, hide, gap=gap, memory_bytes=memory_bytes, clock=clock.share(_GAME_SHARE)
                 )
             if game is not None:
-                return _proven(problem, game, kept, bounds, values)
+                return _proven(problem, game, kept, bounds, values, clock.share(more=LEAST_SECONDS))
     except OutOfTime:
         clock = Clock(0.0)  # interrupted: one pair alone has a bound without any time
     except (TooLargeError, InputError, CertificateError):
@@ -75,11 +75,12 @@ def _proven(
     kept: dict[str, float],
     bounds: Bounds,
     values: Float[np.ndarray, "K S"] | None,
+    clock: Clock = UNLIMITED,
 ) -> ObserverBound:
     """The observers of a game, and the bound that the verifier's own induction finds for them."""
     witness = _witness(game, kept)
     checked = checked_pairs(problem, tuple(one.pair for one in witness.rules))
-    upper = min(rule_bound(checked, witness, bounds, values, kept), checked.most_bits)
+    upper = min(rule_bound(checked, witness, bounds, values, kept, clock), checked.most_bits)
     return ObserverBound(witness, upper, None if game.lower == -math.inf else min(game.lower, upper))
 
 
