@@ -3,11 +3,17 @@
 It recomputes from `problem.bin`, `policy.safetensors` and `certificate.json` with its arrays what the policy hides and earns,
 whether it meets every constraint, and the upper bounds that rules of observers prove: over all policies, and over agents that
 learn each observation one step late. Numbers are multiples of 2^-192, rounded outward; distributions are divided by their sums.
-Infinite horizons and memory policies are not covered. Exit codes: 0 the certificate holds, 1 it does not, 2 not checked here.
+Infinite horizons and memory policies are not covered.
+
+Exit codes: 0 the certificate holds, 1 it does not hold, 2 it was not checked: a file is missing or cannot be read, or the
+certificate is of a kind that this program does not cover.
 """
 
 import hashlib
 import json
+import os
+import re
+import stat
 import struct
 import sys
 from collections import Counter, namedtuple
@@ -15,12 +21,13 @@ from decimal import Context, Decimal
 from fractions import Fraction
 from functools import cache
 from io import BytesIO
-from itertools import groupby, pairwise, product
+from itertools import accumulate, groupby, pairwise, product
 from math import ceil, floor, inf, prod
 from pathlib import Path
 
 ONE = 1 << 192  # numbers have 192 binary digits after the point
 MOST_ENTRIES = 2_000_000  # weights of one layer, about a gigabyte
+MOST_BYTES = 1 << 28  # of a file
 PRECISE = Context(prec=60)
 KINDS = {"f8": "d", "f4": "f", "f2": "e", "i8": "q", "i4": "i", "i2": "h", "i1": "b", "u1": "B"}
 Paid = namedtuple("Paid", "name sign bound discount rewards terminal")  # sign · bound ≤ E[Σ d^t rewards + d^T terminal]
@@ -30,6 +37,35 @@ class NotCovered(Exception):
     """The certificate may hold, and this program cannot tell."""
 
 
+def read(path):
+    """The bytes of an ordinary file. Pipes, devices and files of any size are refused, without waiting for a pipe."""
+    with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb") as file:
+        found = os.fstat(file.fileno())
+        require(stat.S_ISREG(found.st_mode), f"{path} is not an ordinary file", NotCovered)
+        require(found.st_size <= MOST_BYTES, f"{path} has more than {MOST_BYTES:,} bytes", NotCovered)
+        return file.read(MOST_BYTES)
+
+
+def number(value, what):
+    """A number of the certificate as a fraction: no text, truth value, infinity or NaN."""
+    plain = isinstance(value, int | float) and not isinstance(value, bool)
+    require(plain and abs(value) <= sys.float_info.max, f"{what}: {str(value)[:40]!r} is not a finite number")
+    return Fraction(value)
+
+
+def parse(text):
+    """The value of a JSON text whose objects have no key twice, and which is not nested deeper than a parser can go."""
+    brackets = re.sub(r"[^\[\]{}]+", "", re.sub(r'"(?:[^"\\]|\\.)*"', "", text.decode(), flags=re.DOTALL))
+    depth = accumulate({"[": 1, "{": 1}.get(one, -1) for one in brackets)
+    require(max(depth, default=0) <= 100, "a JSON text has too many levels")
+
+    def once(pairs):
+        require(len(dict(pairs)) == len(pairs), "a JSON text has a key twice")
+        return dict(pairs)
+
+    return json.loads(text, object_pairs_hook=once)
+
+
 def require(good, message, error=ValueError):
     if not good:
         raise error(message)
@@ -37,7 +73,7 @@ def require(good, message, error=ValueError):
 
 def distribution(numbers, places=None):
     """The places of a distribution, given in floats, that have a positive probability: pairs (place, fraction)."""
-    total = sum(exact := [Fraction(number) for number in numbers])
+    total = sum(exact := [Fraction(one) for one in numbers])
     require(min(exact) >= 0 and abs(total - 1) < Fraction(1, 10**6), "a row is not a distribution")
     return [(place, part / total) for place, part in zip(places or range(len(exact)), exact, strict=True) if part]
 
@@ -51,8 +87,8 @@ def log2_bounds(over, under=1):
 
 def read_safetensors(path):
     """Metadata and arrays (type, shape, flat list of numbers) of a safetensors file."""
-    content = path.read_bytes()
-    head, data = json.loads(content[8 : (end := 8 + int.from_bytes(content[:8], "little"))]), content[end:]
+    content = read(path)
+    head, data = parse(content[8 : (end := 8 + int.from_bytes(content[:8], "little"))]), content[end:]
     metadata, arrays = head.pop("__metadata__", {}), {}
     for name, entry in head.items():
         kind, (begin, end) = f"{entry['dtype'][0].lower()}{int(entry['dtype'][1:]) // 8}", entry["data_offsets"]
@@ -62,6 +98,9 @@ def read_safetensors(path):
 
 def nested(shape, flat):
     """A flat list as lists of lists."""
+    require(
+        prod(max(1, size) for size in shape) <= max(len(flat), 1 << 20), "an array has another shape than its numbers"
+    )
     size = len(flat) // max(1, *shape[:1], 0)
     return [nested(shape[1:], flat[row * size :][:size]) for row in range(shape[0])] if shape[1:] else list(flat)
 
@@ -72,6 +111,12 @@ class Fields(BytesIO):
     def number(self):
         return int.from_bytes(self.read(8), "little")
 
+    def count(self):
+        """How many things follow: each takes a byte or more."""
+        found = self.number()
+        require(found <= len(self.getvalue()), "problem.bin ends early")
+        return found
+
     def follows(self, tag, default=None):
         return self.next(tag) if self.getvalue().startswith(tag.encode(), self.tell() + 8) else default
 
@@ -79,8 +124,8 @@ class Fields(BytesIO):
         tag, kind = self.read(self.number()).decode(), self.read(1)
         require(tag == expected, f"problem.bin has {tag!r} where {expected!r} is expected", NotCovered)
         if kind == b"s":
-            return [self.read(self.number()).decode("utf-8", "surrogatepass") for _ in range(self.number())]
-        shape = [self.number() for _ in range(self.number())] if kind != b"-" else [0]
+            return [self.read(self.number()).decode("utf-8", "surrogatepass") for _ in range(self.count())]
+        shape = [self.number() for _ in range(self.count())] if kind != b"-" else [0]
         flat = [one for (one,) in struct.iter_unpack("<q" if kind == b"i" else "<d", self.read(8 * prod(shape)))]
         require(len(flat) == prod(shape), "problem.bin ends early")
         return nested(shape, flat) if shape else flat[0]
@@ -99,7 +144,7 @@ class Problem:
     receives, independently given x; late, a move shows what it leaves. Where a policy is `acting`, bits of the first count."""
 
     def __init__(self, content, delay=0, names=("own",), acting=False):
-        fields = Fields(content)
+        fields, self.defect = Fields(content), Fraction(0)
         require(fields.next("form") == ["veil problem, form 1"], "problem.bin has an unknown form")
         models = []
         for _ in range(fields.next("models")):
@@ -107,11 +152,11 @@ class Problem:
             for taken in zip(*available, strict=True):
                 _, ends, columns, values = fields.all("shape, row ends, columns, values", "transitions: ")
                 rows = zip(taken, pairwise(ends), strict=True)
-                transitions.append([distribution(values[a:b], columns[a:b]) if good else [] for good, (a, b) in rows])
+                transitions.append([self.row(values[a:b], columns[a:b]) if good else [] for good, (a, b) in rows])
             models.append((transitions, *fields.all("rewards, terminal rewards, initial, discount")))
         self.pairs = {"own": (*fields.pair(), [])}
         self.horizon, bound, over, _ = fields.all("horizon, min return, return over, agent sees observations")
-        require(over == ["horizon"] and self.horizon <= 2000, "the return is over too many steps", NotCovered)
+        require(over == ["horizon"] and 0 <= self.horizon <= 2000, "the return is over too many steps", NotCovered)
         given = [(["return"], 1, bound, [one[1] for one in models], [], models[0][4])]
         for _ in range(fields.follows("constraints", 0)):
             name = fields.next("constraint")
@@ -148,13 +193,14 @@ class Problem:
                 require(not delay or not (by_action or sees_actions or path or names[1:]), "delayed: not of such pairs")
                 row, more = (emissions[action] if by_action else emissions)[state], action * len(seen) * sees_actions
                 nothing = begin and (by_action or delay or not sees_initial)
-                parts[id(seen)] = [(0, 1)] if nothing else [(event + more, part) for event, part in distribution(row)]
+                parts[id(seen)] = [(0, 1)] if nothing else [(event + more, part) for event, part in self.row(row)]
             every = [dict(zip(parts, one, strict=True)) for one in product(*parts.values())]
             return [(tuple(one[id(own[0])][0] for own in observers), prod(p for _, p in one.values())) for one in every]
 
+        self.blind = len(models) > 1 and not self.agent_knows  # the agent does not know which of several models runs
         self.delay, self.shown, self.events = delay, shown, max(len(one[0]) for one in observers) * len(models[0][0])
         self.secrets, self.states, self.moves, self.starts, self.paid = asked, len(start), [], [], []
-        weights = dict(distribution(weights or [1.0]))
+        weights = dict(self.row(weights or [1.0]))
         for k, (transitions, _, _, initial, _) in enumerate(models):
             for m, s in product(range(len(step)), range(self.states)):
                 self.moves.append([[] for _ in transitions])
@@ -162,7 +208,7 @@ class Problem:
                     for after, chance in rows[s]:
                         x, there = (k * len(step) + step[m][after]) * self.states + after, s if delay else after
                         self.moves[-1][action] += [(x, event, chance * part) for event, part in shown(there, action)]
-            for s, chance in distribution(initial) if k in weights else ():
+            for s, chance in self.row(initial) if k in weights else ():
                 x = (k * len(step) + start[s]) * self.states + s
                 self.starts += [(x, event, weights[k] * chance * part) for event, part in shown(s, begin=True)]
         for (name,), sign, bound, rewards, last, discount in given:
@@ -177,6 +223,16 @@ class Problem:
         steps += [(x, *move) for x in reached for taken in self.moves[x] for move in taken if move[0] in reached]
         self.tells = bool(path) and all(known.setdefault((x, event, self.path[y]), y) == y for x, y, event, _ in steps)
         self.codes = list(range(len(self.moves))) if self.tells else self.path  # what a rule for a path tells apart
+
+    def row(self, numbers, places=None):
+        """A distribution; how far the sum of any of them is from one is noted."""
+        self.defect = max(self.defect, abs(sum(map(Fraction, numbers)) - 1))
+        return distribution(numbers, places)
+
+    def most_paid(self, paid):
+        """The largest sum of a quantity's rewards over a run, whatever their signs."""
+        size = max(abs(reward) for row in paid.rewards for reward in row)
+        return size * sum(paid.discount**t for t in range(self.horizon)) + max(map(abs, paid.terminal))
 
     def settled(self, time, x, before):
         (rest, s), found = divmod(x, self.states), []  # each secret's memory, then its value
@@ -198,7 +254,7 @@ class Policy:
         (_, shape, flat), self.history = arrays["probabilities"], kind == "history"
         self.sees, self.told_at, self.stationary, arrays = [], None, kind == "markov", []
         if self.history:
-            head, content, self.rows = json.loads(head[0]), BytesIO(bytes(flat)), []
+            head, content, self.rows = parse(head[0].encode()), BytesIO(bytes(flat)), []
             for name, *shape in head["arrays"]:
                 form = f"<{prod(shape)}{KINDS[name[1:]]}"
                 arrays.append((name[1], shape, struct.unpack(form, content.read(struct.calcsize(form)))))
@@ -278,8 +334,9 @@ def entropy(joint):
     return sum(p * log2_bounds(total[row], p)[0] // ONE for (row, _), p in joint.items() if 0 < p < total[row])
 
 
-def backward(problem, prices, ahead, charged, choices):
-    """What a policy is worth, rounded up: what the prices pay and what is charged; where choices have no shares, the best."""
+def backward(problem, prices, ahead, charged, choices, together=False):
+    """What a policy is worth, rounded up: what the prices pay and what is charged; where choices have no shares, the best.
+    Where `together`, the best first action in a state is one for all models."""
     priced = [(price, one) for price, one in zip(prices, problem.paid, strict=True) if price]
 
     @cache
@@ -289,6 +346,11 @@ def backward(problem, prices, ahead, charged, choices):
             ends = [(ahead(time + 1, node, event, x), part) for event, part in shown] or [(node, 1)]
             pays = ONE * sum(price * one.discount**time * one.terminal[x] for price, one in priced)
             return ceil(pays + sum(part * charged(-1, end, x, z) for end, part in ends))
+        scores = actions(time, node, x, z)
+        return ceil(sum(share * score for _, share, score in scores)) if scores[0][1] else max(one[2] for one in scores)
+
+    def actions(time, node, x, z):
+        """Each action that is chosen or can be, with its share, and what it is worth."""
         scores = []
         for action, share in choices(time, node, x, z):
             score = ONE * sum(price * one.discount**time * one.rewards[x][action] for price, one in priced)
@@ -296,25 +358,63 @@ def backward(problem, prices, ahead, charged, choices):
                 there = ahead(time + 1, node, event, y)
                 after = value(time + 1, there, y, problem.settled(time + 1, y, z))
                 score += chance * (after + (charged(time, there, y, x) if problem.codes else 0))
-            scores += [(share, ceil(score))] if problem.moves[x][action] else []
-        return ceil(sum(share * score for share, score in scores)) if scores[0][0] else max(scores)[1]
+            scores += [(action, share, ceil(score))] if problem.moves[x][action] else []
+        return scores
 
     begun = [(ahead(0, (0,) * len(event), event, x), x, mass) for x, event, mass in problem.starts]
-    return ceil(sum(mass * value(0, node, x, problem.settled(0, x, 0)) for node, x, mass in begun))
+    if not (together and problem.horizon):
+        return ceil(sum(mass * value(0, node, x, problem.settled(0, x, 0)) for node, x, mass in begun))
+    pooled = Counter()
+    for node, x, mass in begun:
+        for action, _, score in actions(0, node, x, problem.settled(0, x, 0)):
+            pooled[x % problem.states, action] += mass * score
+    return ceil(sum(max(score for (s, _), score in pooled.items() if s == state) for state in {s for s, _ in pooled}))
+
+
+def any_action(problem):
+    """The choices of all policies: every action that is available."""
+    return lambda _time, _node, x, _z: enumerate([0] * len(problem.moves[x]))
+
+
+def check_bound(problem, paid, claimed):
+    """Raise `ValueError` unless a bound is that of the problem; a percentage is a share of what policies can reach, within
+    1e-9 of it and the rounding of floats. What an agent reaches who does not know the model is bounded by one who learns it
+    after the first action."""
+    if not isinstance(paid.bound, list):
+        require(type(claimed) is type(paid.bound) and claimed == paid.bound, f"{paid.name}: its bound is another")
+        return
+    bound, share = number(claimed, f"{paid.name}: its bound"), Fraction(paid.bound[0].removesuffix("%")) / 100
+    together = problem.blind and paid is problem.paid[0]
+    ends = []
+    for sign in (1, -1):
+        unit = [sign * (one is paid) for one in problem.paid]
+        worth = backward(problem, unit, lambda *_: 0, lambda *_: 0, any_action(problem), together)
+        ends.append(paid.sign * Fraction(sign * worth, ONE))
+    low, high = min(ends), max(ends)
+    rounding = (problem.horizon + 2) * problem.most_paid(paid) * (8 * problem.defect + Fraction(1, 1 << 44))
+    rounding += (high - low) / 10**9
+    found = low + share * (high - low)
+    require(abs(bound - found) <= rounding, f"{paid.name}: {paid.bound[0]} is {float(found)}, not {claimed}")
 
 
 def check_upper(content, claim, delay, arrays, limits, kept):
     """The upper bound that observers of some pairs prove: those in `kept` have lower bounds, the others are hidden. The last
     rule of each has the costs −log2 q(z | node) by (node, 0, z). A path has one for each time, −log2 q(x_t | x_{t+1}, m) by
     (m, x_{t+1}, x_t), m the node at t + 1, and z = x_T. With a delay a decision is made before the event of its state."""
-    part, hide, under = claim["delayed"] if delay else claim, claim.get("hide", ["own"]), "delayed." * delay
+    part, hide, under = claim["delayed"] if delay else claim, claim["hide"], "delayed." * delay
     require(type(part.get("delay", 0)) is int and part.get("delay", 0) == delay, "delayed: its delay is not 1")
-    given, observers, limit, hidden = [part["witness"], *part["witness"].get("others", [])], [], 0, 0
-    names = [one.get("pair", "own") for one in given]
+    given, observers, limit, hidden = [part["witness"], *part["witness"]["others"]], [], 0, 0
+    for one in given:
+        fields = {"price", "prices", "memory", "steps", "pair", "weight", "others"}
+        right = {*one} == fields and all(isinstance(one[name], list) for name in ("prices", "steps", "others"))
+        require(right and all(type(step) is int for step in one["steps"]), "rule: its fields are others")
+        own = number(one["price"], "rule: a price") or one["prices"] or one["others"]
+        require(one is given[0] or not own, "rule: the observer of a further pair has prices or observers")
+    names = [one["pair"] for one in given]
     require(len({*names} & {*hide, *kept}) == len(names), "rule: a pair is neither hidden nor has a lower bound")
     codes = (problem := Problem(content, delay, names)).codes
     for place, (name, one) in enumerate(zip(names, given, strict=True)):
-        own, weight = f"{under}others.{place - 1}." if place else under, Fraction(one.get("weight", 1))
+        own, weight = f"{under}others.{place - 1}." if place else under, number(one["weight"], "rule: a weight")
         hidden, limit = hidden + weight * (name in hide), limit + weight * kept.get(name, 0)
         tables = [[arrays[own + "first"] * problem.events], *(arrays[f"{own}following.{n}"] for n in one["steps"])]
         rules = [{(node, 0, z): cost for node, row in enumerate(arrays[own + "costs"]) for z, cost in enumerate(row)}]
@@ -340,63 +440,94 @@ def check_upper(content, claim, delay, arrays, limits, kept):
         return ONE * sum(Fraction(cost) * weight for cost, (weight, _, _) in zip(costs, observers, strict=True))
 
     require(hidden >= 1 and min(weight for weight, _, _ in observers) > 0, "rule: its weights are too small")
-    prices = [Fraction(price) for price in (given[0]["price"], *given[0].get("prices", ()))]
+    prices = [number(price, "rule: a price") for price in (given[0]["price"], *given[0]["prices"])]
     require(min(prices) >= 0 and (prices[0] == 0 or claim["threshold"] is not None), "rule: a price is not allowed")
-    best = backward(problem, prices, ahead, charged, lambda _t, _nodes, x, _z: enumerate([0] * len(problem.moves[x])))
+    best = backward(problem, prices, ahead, charged, any_action(problem))
     found = min(best - floor(ONE * (limit + sum(a * b for a, b in zip(prices, limits, strict=True)))), problem.most)
-    require(found <= Fraction(part["upper"]) * ONE, f"{under}upper bound: {found / ONE} is found")
+    require(found <= number(part["upper"], f"{under}upper bound") * ONE, f"{under}upper bound: {found / ONE} is found")
     return f"{found / ONE:.9f}"
 
 
 def check(folder):
     """Raise `ValueError` unless everything that the certificate claims is so; returns the recomputed bounds in words."""
-    claim = json.loads((folder / "certificate.json").read_text("utf-8"))
+    claim = parse(read(folder / "certificate.json"))
+    require(claim["form"] == "veil-certificate-5", "certificate.json has an unknown form", NotCovered)
+    listed = all(isinstance(claim[name], list) for name in ("hide", "pairs", "constraints"))
+    require(listed, "hide, pairs or constraints: it is no list")
     require(claim["goal"] == "opaque", "the goal is not 'opaque'", NotCovered)
-    content, policy = (folder / "problem.bin").read_bytes(), Policy(folder / "policy.safetensors")
+    content, policy = read(folder / "problem.bin"), Policy(folder / "policy.safetensors")
     require(hashlib.sha256(content).hexdigest() == claim["problem_hash"], "problem.bin is another problem")
     require(policy.digest.hexdigest() == claim["policy_hash"], "policy.safetensors is another policy")
-    earns = {"name": "return", "relation": "≥", "bound": claim["threshold"], "value": claim["expected_return"]}
-    told = [earns | {"error": claim["return_error"], "met": claim["feasible"]}, *claim.get("constraints", [])]
     place = folder / Path(claim["arrays"]).name
-    require(hashlib.sha256(place.read_bytes()).hexdigest() == claim["arrays_sha256"], "the arrays are others")
+    require(hashlib.sha256(read(place)).hexdigest() == claim["arrays_sha256"], "the arrays are others")
     arrays = {name: nested(shape, flat) for name, (_, shape, flat) in read_safetensors(place)[1].items()}
-    lowers, kept, hide = {}, {}, claim.get("hide", ["own"])
-    for one in claim.get("pairs", []):
-        alone, name, bounds = policy.against(content, one["name"]), one["name"], [one["min"], one["max"]]
-        lowers[name], most = follow(alone, policy)
-        within = Fraction(one["lower"]) * ONE <= lowers[name] and most <= Fraction(one["upper"]) * ONE
-        require(within and bounds == alone.pairs[name][2], f"{name}: {lowers[name] / ONE} … {most / ONE} is found")
-        kept |= {name: Fraction(one["min"])} if one["min"] and name not in hide else {}
+    sys.setrecursionlimit(100_000)  # a few calls for each step
+    lowers, kept = check_pairs(content, policy, claim)
     lowers["own"] = follow(problem := policy.against(content, "own"), policy)[0]
-    lower = min(lowers[name] for name in hide)
-    require(lower >= Fraction(claim["lower"]) * ONE, f"lower bound: {claim['lower']} is claimed, not {lower / ONE}")
+    lower = min(lowers[name] for name in claim["hide"])
+    claimed = number(claim["lower"], "lower bound")
+    require(lower >= claimed * ONE, f"lower bound: {claim['lower']} is claimed, not {lower / ONE}")
+    earns = {"name": "return", "relation": "≥", "bound": claim["threshold"], "value": claim["expected_return"]}
+    told = [earns | {"error": claim["return_error"], "met": claim["feasible"]}, *claim["constraints"]]
+    for one, paid in zip(told, problem.paid, strict=True):
+        check_bound(problem, paid, one["bound"])
     limits = [paid.sign * Fraction(one["bound"] or 0) for one, paid in zip(told, problem.paid, strict=True)]
     uppers = [check_upper(content, claim, late, arrays, limits, kept) for late in range(1 + ("delayed" in claim))]
     for one, paid, limit in zip(told, problem.paid, limits, strict=True):
-        units = [(sign, [sign * (each is paid) for each in problem.paid]) for sign in (-1, 1)]
-        least, most = (s * backward(problem, unit, policy.node, lambda *_: 0, policy.choices) for s, unit in units)
-        said = one["name"], one["relation"], paid.bound if isinstance(paid.bound, list) else one["bound"]  # list: "90%"
-        require(said == (paid.name, "≤≥"[paid.sign > 0], paid.bound), f"{paid.name}: its bound is another")
         require(one["met"] or not claim["feasible"], "feasible: a constraint is not met")
-        value, error = paid.sign * Fraction(one["value"]) * ONE, Fraction(one["error"]) * ONE
-        where = f"{paid.name}: {one['value']} is claimed, {paid.sign * least / ONE} ± {(most - least) / ONE} is found"
-        require(max(most - value, value - least) <= error, where)
-        if one["met"] and one["bound"] is not None and least < limit * ONE:
-            require(most >= limit * ONE, f"feasible: {one['bound']} is to be met; {where}")
-            raise NotCovered(f"within rounding of the bound {one['bound']}; {where}")
+        check_value(problem, policy, one, paid, limit)
     bits = f"{lower / ONE:.9f} … {' and '.join(uppers)} bits"
     return f"the certificate holds: recomputed {bits}, return {claim['expected_return']:.9g}"
 
 
+def check_pairs(content, policy, claim):
+    """What the policy hides in each pair that is told of, from below, and the bits that must be kept in those not hidden."""
+    lowers, kept, hide = {}, {}, claim["hide"]
+    require(len({*hide}) == len(hide), "hide: a pair comes twice")
+    for one in claim["pairs"]:
+        name, bounds = one["name"], [one["min"], one["max"]]
+        alone = policy.against(content, name)
+        lowers[name], most = follow(alone, policy)
+        lower, upper = (number(one[what], f"{name}: {what}") for what in ("lower", "upper"))
+        within = lower * ONE <= lowers[name] and most <= upper * ONE
+        require(within and bounds == alone.pairs[name][2], f"{name}: {lowers[name] / ONE} … {most / ONE} is found")
+        kept |= {name: number(one["min"], f"{name}: min")} if one["min"] and name not in hide else {}
+    return lowers, kept
+
+
+def check_value(problem, policy, one, paid, limit):
+    """Raise `ValueError` unless a quantity has the value that is claimed, within an error that is that of rounding, and meets
+    its bound where that is claimed."""
+    units = [(sign, [sign * (each is paid) for each in problem.paid]) for sign in (-1, 1)]
+    least, most = (s * backward(problem, unit, policy.node, lambda *_: 0, policy.choices) for s, unit in units)
+    said = one["name"], one["relation"]
+    require(said == (paid.name, "≤≥"[paid.sign > 0]), f"constraints: {said} is claimed of {paid.name}")
+    value, error = (number(one[what], f"{paid.name}: its {what}") for what in ("value", "error"))
+    largest = (problem.horizon + 2) * problem.most_paid(paid) / (1 << 24) + Fraction(1, 1 << 800)
+    require(0 <= error <= largest, f"{paid.name}: an error of {one['error']} is claimed, {float(largest)} is the most")
+    where = f"{paid.name}: {one['value']} is claimed, {paid.sign * least / ONE} ± {(most - least) / ONE} is found"
+    value *= paid.sign * ONE
+    require(max(most - value, value - least) <= error * ONE, where)
+    require(isinstance(one["met"], bool), f"{paid.name}: met is no truth value")
+    if one["met"] and one["bound"] is not None and least < limit * ONE:
+        require(most >= limit * ONE, f"feasible: {one['bound']} is to be met; {where}")
+        raise NotCovered(f"within rounding of the bound {one['bound']}; {where}")
+
+
 def main(arguments):
-    sys.setrecursionlimit(100_000)  # a few calls for each step
+    if arguments in (["--help"], ["-h"]):
+        return __doc__, 0
     if len(arguments) != 1:
         return __doc__, 2
     try:
         return check(Path(arguments[0])), 0
     except NotCovered as error:
         return f"not checked: {error}", 2
-    except (OSError, LookupError, ValueError, TypeError, ArithmeticError, struct.error) as error:
+    except OSError as error:
+        return f"not checked: {error.filename}: {error.strerror}", 2
+    except MemoryError:
+        return "not checked: there is not enough memory", 2
+    except (LookupError, ValueError, TypeError, ArithmeticError, AttributeError, RecursionError, struct.error) as error:
         return f"the certificate does not hold: {error or type(error).__name__}", 1
 
 

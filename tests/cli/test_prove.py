@@ -111,4 +111,4 @@ def test_missing_parts(result: Path, home: Path):
     assert veil("verify", result).code == shared.BAD_INPUT
     assert veil("verify", result, "--scenario", "moved.toml").code == 0
     (result / "certificate.json").unlink()
-    assert veil("verify", result, "--scenario", "moved.toml").code == shared.REJECTED
+    assert veil("verify", result, "--scenario", "moved.toml").code == shared.BAD_INPUT

@@ -17,7 +17,7 @@ from tests.proof.test_delayed import random_rule
 from veil.common.errors import CertificateError
 from veil.proof import backward
 from veil.proof.arithmetic import LARGEST, UNIT, gamma
-from veil.proof.backward import continuation_values, largest_return, rule_bound
+from veil.proof.backward import continuation_values, rule_bound
 from veil.proof.certify import certify
 from veil.proof.checked_problem import Bounds, CheckedProblem, checked_pairs
 from veil.proof.joined_rules import LARGEST_WEIGHT
@@ -276,37 +276,6 @@ def test_which_values_after_the_horizon_are_read(values: Any, accepted: bool):
     else:
         with pytest.raises(CertificateError, match="values: "):
             continuation_values(checked, values)
-
-
-def test_the_largest_and_the_smallest_return():
-    """With offsets, which are added exactly; with ends beside which a step is small; and for ever."""
-    moves = np.repeat(np.eye(2)[:, None], 2, axis=1)
-    for offset, end, horizon in ((0.0, 0.0, 2), (1e9, 0.0, 3), (0.0, 1e14, 5), (-7.0, 0.0, 1)):
-        rewards = offset + np.array([[1.0, -1.0], [3.0, -2.0]])
-        model = veil.Model(moves, rewards, [0.25, 0.75], terminal_rewards=[end, 0.0])
-        checked = CheckedProblem(veil.Problem(model, veil.Observer(np.eye(2)), veil.LastState({1}), horizon))
-        assert largest_return(checked) == horizon * (offset + 0.25 * 1 + 0.75 * 3) + 0.25 * end
-        assert largest_return(checked, sign=-1.0) == -(horizon * (offset - 0.25 * 1 - 0.75 * 2) + 0.25 * end)
-    checked = CheckedProblem(endless([[1.0, -1.0], [3.0, -2.0]], 0.9))
-    assert largest_return(checked) == pytest.approx(20.0, rel=1e-11)
-    assert largest_return(checked, sign=-1.0) == pytest.approx(15.0, rel=1e-11)
-    tiny = CheckedProblem(endless([[1e-9, -1e-9], [3e-9, -2e-9]], 0.9))
-    assert largest_return(tiny) == pytest.approx(20e-9, rel=1e-11)
-    still = CheckedProblem(endless([[1.0, -1.0], [0.0, 0.0]], 0.9))
-    assert largest_return(still) == pytest.approx(5.0, rel=1e-11)
-    nothing = CheckedProblem(endless([[0.0, 0.0], [0.0, 0.0]]))
-    assert largest_return(nothing) == 0
-
-
-def test_the_largest_return_of_a_further_quantity():
-    rewards = {"gain": np.zeros((2, 2)), "energy": [[1.0, 4.0], [2.0, 3.0]]}
-    model = veil.Model(np.full((2, 2, 2), 0.5), rewards, [0.5, 0.5])
-    limits = [veil.Return(max=100.0, reward="energy")]
-    problem = veil.Problem(model, veil.Observer(np.eye(2)), veil.LastState({1}), 2, constraints=limits)
-    checked = CheckedProblem(problem)
-    assert largest_return(checked) == 0
-    assert largest_return(checked, checked.paid[1]) == 7
-    assert largest_return(checked, checked.paid[1], sign=-1.0) == -3
 
 
 # What is refused.

@@ -1,7 +1,6 @@
 """Certificates of random problems: they verify, they hold, no corruption of them passes, and their files are sound."""
 
 import hashlib
-import inspect
 import json
 import math
 import random
@@ -287,31 +286,6 @@ def test_what_does_not_fit_is_refused():
         certify(problem, policy)
 
 
-@pytest.mark.parametrize(
-    ("module", "most"),
-    [
-        ("verify", 165),
-        ("forward", 175),
-        ("policy_values", 190),
-        ("exact_return", 140),
-        ("backward", 265),
-        ("checked_problem", 285),
-        ("path_rules", 90),
-        ("entropy", 35),
-        ("checked_policy", 160),
-        ("arithmetic", 65),
-        ("reading", 45),
-        ("merging", 60),
-        ("prices", 75),
-        ("joined_rules", 60),
-        ("witness", 90),
-    ],
-)
-def test_the_verifier_is_short_enough_to_be_read(module: str, most: int):
-    found = Path(inspect.getfile(verify)).parent / f"{module}.py"
-    assert len(found.read_text(encoding="utf-8").splitlines()) <= most
-
-
 def test_which_certificates_are_exact():
     """Those from all histories over the whole horizon."""
     problem = example()
@@ -492,7 +466,7 @@ def test_a_file_of_other_fields_is_not_read(plain: Certificate, tmp_path: Path):
         (head | {"arrays_sha256": "0"}, "is damaged or belongs to another certificate"),
         (head | {"arrays": "none.safetensors"}, "the arrays of .* cannot be read"),
         (head | {"window": [1]}, "is not a whole certificate: ValueError"),
-        (head | {"witness": {}}, "is not a whole certificate: KeyError"),
+        (head | {"witness": {}}, "is not a whole certificate: ValueError"),
     ):
         place.write_text(json.dumps(changed), "utf-8")
         with pytest.raises(CertificateError, match=words):

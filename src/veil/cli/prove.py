@@ -9,6 +9,7 @@ from ..common.rounding import lower_text, upper_text
 from .changes import with_changes
 from .progress import QuietOption, VerboseOption, reported
 from .shared import (
+    GALLERY,
     JsonOption,
     PolicyArgument,
     ScenarioArgument,
@@ -21,6 +22,8 @@ from .shared import (
 
 if TYPE_CHECKING:
     from ..formats.results.folder import Result
+    from ..policy.policy import Policy
+    from ..problem.problem import Problem
     from ..proof.certificate import Certificate
     from ..proof.verify import Verification
 
@@ -100,7 +103,7 @@ def verify(
 ) -> None:
     """Check a certificate from the scenario and the policy alone; nothing in the certificate is trusted.
 
-    Exit codes: 0 the certificate holds, 2 bad input, 5 rejected.
+    Exit codes: 0 the certificate holds, 5 it does not hold, 2 it could not be checked (a file is missing or cannot be read).
 
     Example: veil verify patrol-result
     """
@@ -110,8 +113,8 @@ def verify(
 
     certificate_path, result, scenario, policy, recorded = _parts(place, scenario, policy)
     opened = open_scenario(scenario, [*recorded, *changes])
-    acting = open_policy(opened.problem, policy)
     certificate = Certificate.load(certificate_path)
+    acting = _acting(opened.problem, policy, result)
     found = check(certificate, opened.problem, acting)
     if result is not None:
         check_document(result, certificate, found, opened.problem, acting)
@@ -154,6 +157,24 @@ def verify(
         ]
     )
     print(certificate.summary())
+
+
+def _acting(problem: "Problem", policy: str, result: "Result | None") -> "Policy":
+    """The policy; one of a result folder that is there and is no policy of the problem does not bear out the certificate."""
+    from ..common.errors import CertificateError, PolicyFileError, VeilError
+    from ..common.files import check_ordinary
+    from ..formats.results.folder import POLICY
+
+    if result is None or Path(policy) != result.folder / POLICY:
+        return open_policy(problem, policy)
+    try:
+        check_ordinary(policy)
+    except OSError as error:
+        raise PolicyFileError(f"{policy} cannot be read: {error.strerror}") from None
+    try:
+        return open_policy(problem, policy)
+    except VeilError as error:
+        raise CertificateError(f"the policy is not that of the certificate: {error}") from error
 
 
 def _bounds(certificate: "Certificate", lower: float, upper: float) -> str:
@@ -200,4 +221,17 @@ def _parts(place: str, scenario: str | None, policy: str | None) -> "tuple[Path,
         )
     assert scenario is not None
     assert policy is not None
+    if (
+        result is not None
+        and scenario == result.scenario
+        and not scenario.startswith(GALLERY)
+        and not Path(scenario).exists()
+    ):
+        raise InputError(
+            place,
+            [
+                f"its scenario {scenario} is not there: give it with --scenario FILE, or check the folder on its own with"
+                f" `python verify_certificate.py {result.folder}`"
+            ],
+        )
     return path, result, scenario, policy, changes

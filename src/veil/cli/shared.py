@@ -242,11 +242,12 @@ class _Console:
 
 def code_of(error: Exception) -> int:
     """The exit code that stands for an error."""
-    from ..common.errors import CertificateError, InfeasibleError
+    from ..common.errors import CertificateError, CertificateFileError, InfeasibleError
 
     if isinstance(error, InfeasibleError):
         return INFEASIBLE
-    return REJECTED if isinstance(error, CertificateError) else BAD_INPUT
+    rejected = isinstance(error, CertificateError) and not isinstance(error, CertificateFileError)
+    return REJECTED if rejected else BAD_INPUT
 
 
 def _fail(error: Exception | str, code: int, named: dict[str, object]) -> NoReturn:

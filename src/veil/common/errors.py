@@ -90,5 +90,9 @@ class CertificateError(VeilError, ValueError):
     """A certificate that does not hold, does not belong to its problem or policy, or cannot be read; says what failed."""
 
 
+class CertificateFileError(CertificateError):
+    """A certificate whose files are missing or cannot be read, so that nothing is known of what it claims."""
+
+
 class PluginError(VeilError):
     """A package that adds to veil through an entry point cannot be loaded, or adds a name that is taken; names the package."""

@@ -11,14 +11,13 @@ from jaxtyping import Float, Int
 from ..common.clock import UNLIMITED, Clock
 from ..problem.apart import View
 from .arithmetic import FLOOR, LARGEST, UNIT, gamma, require
-from .checked_problem import Bounds, CheckedProblem, Paid
+from .checked_problem import Bounds, CheckedProblem
 from .joined_rules import LARGEST_WEIGHT, joined_rule
 from .path_rules import KRAFT_MARGIN, checked_path, path_costs
 from .prices import Lagrangian
 from .reading import is_finite, read_floats, read_integers
 from .witness import Witness
 
-_MOST_STEPS = 20_000  # of the largest return over an infinite horizon
 _AT_ONCE = 2**21  # moves followed at a time, which bounds the memory
 
 Keys = Int[np.ndarray, " n"]
@@ -95,7 +94,7 @@ def rule_bound(
             if problem.path is not None:
                 after += path_costs(problem, witness, time, ahead, x[problem.moves(x)[0]])
             largest = max(largest, float(np.abs(after).max()))
-            parts.append(_best_scores(problem, x, after, 1.0, paid))
+            parts.append(best_scores(problem, x, after, 1.0, paid))
         sizes.append(largest + size)
         value = np.concatenate(parts)
         if not np.isfinite(value).all():
@@ -124,25 +123,9 @@ def continuation_values(
     require(good, f"values: expected finite numbers of shape {shape}")
     value, discount = given[problem.model_state], problem.discount
     reward = problem.paid[0].reward
-    best = _best_scores(problem, np.arange(problem.size), value[problem.target], discount, reward)
+    best = best_scores(problem, np.arange(problem.size), value[problem.target], discount, reward)
     error = (gamma(problem.terms + 8) + 2.02 * problem.defect) * (np.abs(value).max() + np.abs(reward).max())
     return value, float(1.02 * (np.abs(value - best).max() + error) / (1 - discount))
-
-
-def largest_return(problem: CheckedProblem, paid: Paid | None = None, *, sign: float = 1.0) -> float:
-    """The largest value of a quantity, the return by default, over all policies that know x, to about 12 digits; with sign −1
-    minus the smallest."""
-    paid = paid or problem.paid[0]
-    reward, value, steps = sign * paid.reward, sign * paid.terminal, problem.horizon
-    if problem.endless:
-        value, steps = 0 * value, _MOST_STEPS
-    everywhere = np.arange(problem.size)
-    for _ in range(steps):
-        before, value = value, _best_scores(problem, everywhere, value[problem.target], paid.discount, reward)
-        if problem.endless and np.abs(value - before).max() <= 1e-13 * np.abs(value).max():
-            break
-    x, _, mass = problem.start
-    return float(Fraction(math.fsum((mass * value[x]).tolist())) + int(sign) * paid.offset)
 
 
 def _spared(problem: CheckedProblem, witness: Witness, kept: Mapping[str, float]) -> list[float]:
@@ -241,21 +224,35 @@ def _ahead(problem: CheckedProblem, witness: Witness, time: int, keys: Keys) -> 
     return _key(problem, node, x, problem.settled(time + 1, x, z[position]))
 
 
-def _best_scores(
+def scores(
+    problem: CheckedProblem,
+    x: Keys,
+    value: Float[np.ndarray, " m"],
+    factor: float,
+    reward: Float[np.ndarray, "N A"],
+) -> tuple[Keys, Keys, Float[np.ndarray, " k"]]:
+    """`R(x,a) + factor · Σ P b value` for each x and each of its actions, with the position of x and the action.
+
+    `value`: for all moves of x in order.
+    """
+    position, move = problem.moves(x)
+    pair = position * problem.actions + problem.row[move] % problem.actions
+    begins = np.flatnonzero(np.diff(pair, prepend=-1))
+    sums = factor * np.add.reduceat(problem.chance[move] * value, begins)
+    position, action = position[begins], pair[begins] % problem.actions
+    return position, action, sums + reward[x[position], action]
+
+
+def best_scores(
     problem: CheckedProblem,
     x: Keys,
     value: Float[np.ndarray, " m"],
     factor: float,
     reward: Float[np.ndarray, "N A"],
 ) -> Float[np.ndarray, " n"]:
-    """`max_a [R(x,a) + factor · Σ P b value]` for each x; `value` for all its moves in order."""
-    position, move = problem.moves(x)
-    pair = position * problem.actions + problem.row[move] % problem.actions
-    begins = np.flatnonzero(np.diff(pair, prepend=-1))
-    sums = factor * np.add.reduceat(problem.chance[move] * value, begins)
-    position, action = position[begins], pair[begins] % problem.actions
-    scores = sums + reward[x[position], action]
-    return np.maximum.reduceat(scores, np.flatnonzero(np.diff(position, prepend=-1)))
+    """The largest of `scores` for each x."""
+    position, _, found = scores(problem, x, value, factor, reward)
+    return np.maximum.reduceat(found, np.flatnonzero(np.diff(position, prepend=-1)))
 
 
 def _distinct(keys: Keys) -> Keys:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,7 +12,7 @@ from jaxtyping import Float
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from ..common.errors import CertificateError
+from ..common.errors import CertificateError, CertificateFileError
 from ..common.files import check_replaceable, read_whole, write_whole
 from ..common.rounding import lower_text, upper_text
 from ..common.text import parse_json
@@ -23,14 +23,6 @@ from .witness import Witness, read_witness, written_witness
 
 FORM = "veil-certificate-5"
 _MARKER = b"veil-certificate-"
-_WORDED_ANEW = ("veil-certificate-1", "veil-certificate-2")  # the same numbers with other words
-_OLDER_FORMS = (*_WORDED_ANEW, "veil-certificate-3")  # without further constraints
-_FORMS = (FORM, "veil-certificate-4", *_OLDER_FORMS)  # all but the first without pairs
-FIRST_WORDS = {
-    "a policy with a clock": "a time-dependent policy",
-    "that also acts on what the agent does not know: nobody can play it as it is": "that also acts on what the agent does"
-    " not know (not executable)",
-}
 _APART = (
     "witness",
     "values",
@@ -281,10 +273,11 @@ class Certificate(Value):
     def load(cls, path: str | Path) -> "Certificate":
         """The certificate in a file that `save` wrote, not yet verified.
 
-        **Raises:** `CertificateError` where a file is missing or damaged, saying which and how.
+        **Raises:** `CertificateError` where a file is damaged, saying which and how; `CertificateFileError`, which derives from
+        it, where one is missing or cannot be read.
         """
         path = Path(path)
-        head, form = _read_head(path)
+        head = _read_head(path)
         try:
             place = path.parent / Path(head.pop("arrays")).name
             content = read_whole(place)
@@ -292,11 +285,11 @@ class Certificate(Value):
                 raise CertificateError(
                     f"{place} is damaged or belongs to another certificate: its hash is not that in {path}"
                 )
-            return _assembled(cls, head, load(content), form)
+            return _assembled(cls, head, load(content))
         except CertificateError:
             raise
         except OSError as error:
-            raise CertificateError(f"the arrays of {path} cannot be read: {error}") from None
+            raise CertificateFileError(f"the arrays of {path} cannot be read: {error}") from None
         except (KeyError, TypeError, ValueError, OverflowError, IndexError, AttributeError, SafetensorError) as error:
             raise CertificateError(f"{path} is not a whole certificate: {type(error).__name__}: {error}") from None
 
@@ -317,7 +310,7 @@ def _hash(content: bytes) -> str:
 def _named_arrays(path: Path) -> str | None:
     """The name of the arrays of the certificate that is there already, if they are such as `save` writes."""
     try:
-        name = str(_read_head(path)[0]["arrays"])
+        name = str(_read_head(path)["arrays"])
         content = read_whole(path.parent / name)
     except (CertificateError, KeyError, OSError, ValueError):
         return None
@@ -325,27 +318,35 @@ def _named_arrays(path: Path) -> str | None:
     return name if is_ours else None
 
 
-def _read_head(path: Path) -> tuple[dict[str, Any], str]:
-    """The fields of a certificate's JSON file and its form."""
+def _read_head(path: Path) -> dict[str, Any]:
+    """The fields of a certificate's JSON file."""
     try:
-        head = parse_json(read_whole(path, _MOST_BYTES))
+        head = parse_json(read_whole(path, _MOST_BYTES), _each_once)
     except FileNotFoundError:
-        raise CertificateError(f"there is no certificate {path}") from None
-    except (OSError, ValueError) as error:
+        raise CertificateFileError(f"there is no certificate {path}") from None
+    except OSError as error:
+        raise CertificateFileError(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError as error:
         raise CertificateError(f"{path} cannot be read as a certificate: {error}") from None
     fields = cast(dict[str, Any], head) if isinstance(head, dict) else {}
-    form = fields.pop("form", None)
-    if form not in _FORMS:
+    if fields.pop("form", None) != FORM:
         raise CertificateError(f"{path} is not a certificate of the form {FORM!r}")
-    return fields, form
+    return fields
 
 
-def _assembled(cls: type[Certificate], head: dict[str, Any], arrays: dict[str, np.ndarray], form: str) -> Certificate:
+def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object of the file, in which no key may come twice: another reader might take the other value."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key comes twice")
+    return found
+
+
+def _assembled(cls: type[Certificate], head: dict[str, Any], arrays: dict[str, np.ndarray]) -> Certificate:
     witness, delayed = head.pop("witness", None), head.pop("delayed", None)
     known = {one.name for one in fields(cls)} - set(_APART)
-    constraints = () if form in _OLDER_FORMS else tuple(ProvenConstraint(**one) for one in head.pop("constraints"))
-    hide = tuple(head.pop("hide")) if form == FORM else (OWN,)
-    pairs = tuple(_read_pair(**one) for one in head.pop("pairs")) if form == FORM else ()
+    constraints = tuple(ProvenConstraint(**one) for one in _listed(head, "constraints"))
+    hide, pairs = tuple(_listed(head, "hide")), tuple(_read_pair(**one) for one in _listed(head, "pairs"))
     if set(head) != known:
         raise CertificateError(
             f"its fields are wrong: missing {sorted(known - set(head))}, unknown {sorted(set(head) - known)}"
@@ -357,24 +358,21 @@ def _assembled(cls: type[Certificate], head: dict[str, Any], arrays: dict[str, n
         delayed = DelayedBound(delayed["delay"], delayed["upper"], late)
     left, right = head.pop("window")
     values, window = arrays.get("values"), (int(left), int(right))
-    found = cls(
+    return cls(
         **head, window=window, witness=witness, values=values, constraints=constraints, delayed=delayed, hide=hide,
         pairs=pairs,
     )  # fmt: skip
-    return _reworded(found) if form in _WORDED_ANEW else found
+
+
+def _listed(head: dict[str, Any], name: str) -> list[Any]:
+    """A field that is a list."""
+    found = head.pop(name)
+    if not isinstance(found, list):
+        raise TypeError(f"{name} is no list")
+    return cast(list[Any], found)
 
 
 def _read_pair(window: list[int], **fields: Any) -> ProvenPair:
     """A pair as a file holds it."""
     left, right = window
     return ProvenPair(window=(int(left), int(right)), **fields)
-
-
-def _reworded(first: Certificate) -> Certificate:
-    """A certificate of an older form in the words of this one: its claim is stated anew from its numbers."""
-    from .claim import claim_words
-
-    words = first.policy_class
-    for old, new in FIRST_WORDS.items():
-        words = words.replace(old, new)
-    return replace(first, policy_class=words, claim=claim_words(first))

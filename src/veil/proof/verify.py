@@ -1,10 +1,9 @@
 """The verifier: recomputes from the problem and the policy alone what a certificate claims.
 
 One forward pass (`forward.py`, `policy_values.py`) evaluates the policy against the observer, one backward induction
-(`backward.py`) maximises over all policies against the observer's rule; both bound their own rounding errors, and
-`exact_return.py` decides in whole numbers what floats cannot. The verifier imports NumPy, the rooms `common`, `problem` and
-`policy`, and from its own room besides these `certificate`, `witness`, `claim`, `prices`, `joined_rules`, `merging`,
-`arithmetic`, `reading`, `checked_problem` and `checked_policy`. It imports nothing of `engine`, `measure`, `game` and
+(`backward.py`) maximises over all policies against the observer's rule; both bound their own rounding errors.
+`exact_return.py` decides in whole numbers what floats cannot; `attainable.py` recomputes what percentages are shares of. The
+verifier imports NumPy, SciPy, the rooms `common`, `problem` and `policy`, and nothing of `engine`, `measure`, `game` and
 `planning`, which find policies and rules; `tests/test_imports.py` checks that through all modules it reaches. What it has in
 common with them: a problem is a `Problem`, a policy a `Policy` whose room defines what the rows of a table stand for, and
 `common.logs` computes logarithms. `certify` is not independent of it: it searches by other means, and then calls these same
@@ -15,14 +14,15 @@ import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from ..common.errors import CertificateError
+from ..common.errors import CertificateError, InputError
 from ..common.values import Value
 from ..policy.policy import Policy
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from ..problem.return_rounding import rounding_of
 from .arithmetic import UNIT, require
-from .backward import largest_return, rule_bound
+from .attainable import attainable
+from .backward import rule_bound
 from .certificate import Certificate
 from .checked_problem import CheckedProblem, checked_for, checked_pairs
 from .claim import check_claim
@@ -61,8 +61,10 @@ def verify(certificate: Certificate, problem: Problem, policy: Policy) -> Verifi
 
     **Returns:** a `Verification` with the recomputed numbers.
 
-    **Raises:** `CertificateError` saying what failed, the most basic defect first.
+    **Raises:** `CertificateError` saying what failed, the most basic defect first; `InputError` where an argument is of
+    another kind.
     """
+    _check_arguments(certificate, problem, policy)
     try:
         check_claim(certificate, problem, policy)
         return _verify(certificate, CheckedProblem(problem), policy)
@@ -70,6 +72,18 @@ def verify(certificate: Certificate, problem: Problem, policy: Policy) -> Verifi
         raise
     except (IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise CertificateError(f"witness: it cannot be followed ({error})") from error
+
+
+def _check_arguments(certificate: object, problem: object, policy: object) -> None:
+    """Raise `InputError` unless the arguments are of their kinds."""
+    wanted = (("certificate", certificate, Certificate), ("problem", problem, Problem), ("policy", policy, Policy))
+    defects = [
+        f"{name} is {'None' if given is None else f'a {type(given).__name__}'}, expected a veil.{kind.__name__}"
+        for name, given, kind in wanted
+        if not isinstance(given, kind)
+    ]
+    if defects:
+        raise InputError("verify", [*defects, "call veil.verify(certificate, problem, policy)"])
 
 
 def _verify(claim: Certificate, problem: CheckedProblem, policy: Policy) -> Verification:
@@ -143,20 +157,13 @@ def _check_value(name: str, value: float, error: float, found: float, found_erro
 
 
 def _check_percentages(claim: Certificate, problem: CheckedProblem) -> None:
-    """Raise `CertificateError` where a bound is not the share of its quantity's range that the problem asks for.
-
-    An agent that does not know which model runs may not reach the ends of that range; its threshold lies inside it.
-    """
+    """Raise `CertificateError` where a bound is not the share of its quantity's range that the problem asks for."""
     asked = (problem.problem.min_return, *(one.bound for one in problem.problem.further))
     for wanted, bound, paid in zip(asked, claim.bounds, problem.paid, strict=True):
         if not isinstance(wanted, str) or bound is None:
             continue
-        largest, smallest = largest_return(problem, paid), -largest_return(problem, paid, sign=-1.0)
-        rounding = _SAME_RETURN * (largest - smallest) + 4 * rounding_of(problem.problem, *paid.given, paid.discount)
-        share = float(wanted.removesuffix("%")) / 100
-        low = high = smallest + share * (largest - smallest)
-        unknown = len(problem.problem.models) > 1 and not problem.problem.secret_table.agent_knows
-        if unknown and paid is problem.paid[0]:
-            low, high = smallest, largest
-        is_so = low - rounding <= bound <= high + rounding
-        require(is_so, f"threshold: {bound} is claimed for {wanted}, and {low} is found")
+        ends, share = attainable(problem, paid), float(wanted.removesuffix("%")) / 100
+        rounding = _SAME_RETURN * (ends.largest - ends.smallest) + 2 * ends.error
+        rounding += 4 * rounding_of(problem.problem, *paid.given, paid.discount)
+        found = ends.at(share)
+        require(abs(bound - found) <= rounding, f"threshold: {bound} is claimed for {wanted}, and {found} is found")

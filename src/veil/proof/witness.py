@@ -10,6 +10,8 @@ from jaxtyping import Float, Int
 from ..common.values import Value
 from ..problem.pairs import OWN
 
+_FIELDS = {"price", "prices", "memory", "steps", "pair", "weight", "others"}  # of an observer in the JSON file
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Witness(Value):
@@ -71,16 +73,25 @@ def read_witness(head: dict[str, Any], arrays: dict[str, np.ndarray], under: str
     """The observer that `written_witness` wrote, its arrays named `under` what is given."""
     if depth > 1:
         raise ValueError("the observer of a pair has further observers")
-    following = tuple(arrays[f"{under}following.{int(number)}"] for number in head["steps"])
-    price, prices, memory = float(head["price"]), tuple(map(float, head.get("prices", ()))), str(head["memory"])
+    if set(head) != _FIELDS or not all(isinstance(head[name], list) for name in ("prices", "steps", "others")):
+        raise ValueError(f"an observer's rule does not have the fields {sorted(_FIELDS)}")
+    if not all(type(number) is int for number in head["steps"]):
+        raise ValueError("steps are not whole numbers")
+    following = tuple(arrays[f"{under}following.{number}"] for number in head["steps"])
+    price, prices, memory = _number(head["price"]), tuple(map(_number, head["prices"])), str(head["memory"])
     path = [
         tuple(arrays[place] for time in range(len(following) + 1) if (place := f"{under}{name}.{time}") in arrays)
         for name in ("path_keys", "path_costs")
     ]
     others = tuple(
-        read_witness(own, arrays, f"{under}others.{number}.", depth + 1)
-        for number, own in enumerate(head.get("others", ()))
+        read_witness(own, arrays, f"{under}others.{number}.", depth + 1) for number, own in enumerate(head["others"])
     )
-    whose = str(head.get("pair", OWN)), float(head.get("weight", 1.0)), others
+    whose = str(head["pair"]), _number(head["weight"]), others
     graph = arrays[f"{under}first"], following, arrays[f"{under}costs"]
     return Witness(*graph, price, memory, prices, path[0], path[1], *whose)
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{value!r} is not a number")
+    return float(value)

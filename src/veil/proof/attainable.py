@@ -1,0 +1,111 @@
+"""The smallest and the largest value of a quantity over all policies, with errors: what a percentage is a share of."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import scipy.sparse as sp
+import scipy.sparse.linalg as spla
+from jaxtyping import Float
+
+from .arithmetic import UNIT, gamma
+from .backward import best_scores, scores
+from .checked_problem import CheckedProblem, Paid
+
+_TIE = 1e-14  # of the largest value: actions that are closer are alike
+_MOST_ROUNDS = 1000  # of improving a policy; what is left then is part of the error
+
+
+@dataclass(frozen=True)
+class Attainable:
+    """Between which values all policies lie. Both ends are within `error` of the true ones."""
+
+    smallest: float
+    largest: float
+    error: float
+
+    def at(self, share: float) -> float:
+        """The value at a share, 0 to 1, of the way from the smallest to the largest."""
+        return self.smallest + share * (self.largest - self.smallest)
+
+
+def attainable(problem: CheckedProblem, paid: Paid) -> Attainable:
+    """The range of a quantity over policies that know x.
+
+    Of the return, where several models run and the agent does not know which, what is best in each model is only a bound. As
+    `Problem.min_return` defines it, the first action in a state then serves all models:
+    `Σ_s max_a Σ_k w_k μ_k(s) Q_{k,0}(s,a)`.
+
+    Cost: two backward inductions over all x; over an infinite horizon two policy iterations over the models' states.
+    """
+    (largest, error), (smallest, other) = _largest(problem, paid, 1), _largest(problem, paid, -1)
+    return Attainable(-smallest, largest, max(error, other))
+
+
+def _largest(problem: CheckedProblem, paid: Paid, sign: int) -> tuple[float, float]:
+    """The largest value of `sign` times the quantity, and a bound on its error."""
+    reward, every = sign * paid.reward, np.arange(problem.size)
+    step = gamma(problem.terms + 8) + 2.02 * problem.defect
+    several = len(problem.problem.models) > 1 and not problem.problem.secret_table.agent_knows
+    pooled = several and paid is problem.paid[0] and (problem.endless or problem.horizon > 0)
+    if problem.endless:
+        value, error = _endless(problem, reward, step)
+    else:
+        value, error = sign * paid.terminal, 0.0
+        for _ in range(problem.horizon - pooled):
+            error = paid.discount * error + step * float(np.abs(value).max() + np.abs(reward).max())
+            value = best_scores(problem, every, value[problem.target], paid.discount, reward)
+    x, _, mass = problem.start
+    terms = _first_together(problem, reward, value, paid.discount) if pooled else (mass * value[x]).tolist()
+    size = float(np.abs(value).max() + np.abs(reward).max())
+    error = 1.02 * (error + (2 * step + (len(terms) + 8) * UNIT) * size)
+    return float(Fraction(math.fsum(terms)) + sign * paid.offset), error
+
+
+def _first_together(
+    problem: CheckedProblem, reward: Float[np.ndarray, "N A"], value: Float[np.ndarray, " N"], discount: float
+) -> list[float]:
+    """`max_a Σ_k w_k μ_k(s) Q_k(s,a)` of each first state s."""
+    begun, number = np.unique(problem.start[0], return_inverse=True)
+    weight = np.bincount(number.ravel(), problem.start[2])
+    position, action, found = scores(problem, begun, value[problem.target[problem.moves(begun)[1]]], discount, reward)
+    total = np.full((problem.states, problem.actions), -np.inf)
+    state = begun[position] % problem.states
+    total[state, action] = 0.0
+    np.add.at(total, (state, action), weight[position] * found)
+    return total.max(axis=1)[np.unique(state)].tolist()
+
+
+def _endless(
+    problem: CheckedProblem, reward: Float[np.ndarray, "N A"], step: float
+) -> tuple[Float[np.ndarray, " N"], float]:
+    """The values of x over an infinite horizon, where no memory of a secret matters, and a bound on their error.
+
+    Policies are improved until none is better; `|v − V*| ≤ max |v − max_a (R + γ P v)| / (1 − γ)` holds of any v.
+    """
+    size = len(problem.problem.models) * problem.states
+    model, state = problem.model_state
+    plain = model * problem.states + state  # x without the memory
+    every = np.unique(plain, return_index=True)[1]
+    move = problem.moves(every)[1]
+    target, pair = plain[problem.target[move]], problem.row[move]
+    pair = plain[pair // problem.actions] * problem.actions + pair % problem.actions
+    chance = sp.csr_array((problem.chance[move], (pair, target)), shape=(size * problem.actions, size))
+    value, chosen, states = np.zeros(size), None, np.arange(size)
+    for _ in range(_MOST_ROUNDS):
+        position, action, found = scores(problem, every, value[target], problem.discount, reward)
+        total = np.full((size, problem.actions), -np.inf)
+        total[position, action] = found
+        best = total.argmax(axis=1)
+        if chosen is not None:
+            better = total.max(axis=1) > total[states, chosen] + _TIE * np.abs(value).max()
+            if not better.any():
+                break
+            best = np.where(better, best, chosen)
+        chosen = best
+        system = sp.eye_array(size) - problem.discount * chance[states * problem.actions + chosen]
+        value = np.asarray(spla.spsolve(sp.csc_array(system), reward[every, chosen]))
+    top = best_scores(problem, every, value[target], problem.discount, reward)
+    left = float(np.abs(top - value).max()) + step * float(np.abs(value).max() + np.abs(reward).max())
+    return value[plain], 1.02 * left / (1 - problem.discount)
