@@ -61,21 +61,26 @@ class Opacity(Value):
         return [
             (
                 "hidden",
-                f"{self.value} of {self.prior_bits:.6f} bits ({self.method}, {self.num_sequences:,} sequences)",
+                f"{self.value} of {_text(self.prior_bits)} bits ({self.method}, {self.num_sequences:,} sequences)",
             ),
-            ("leaked", f"{self.leakage_bits:.6f} bits"),
+            ("leaked", f"{_text(self.leakage_bits)} bits"),
         ]
 
     @property
     def value(self) -> str:
         """The bits as text: a number, one with its standard error, or bounds."""
         if self.method == "sampled":
-            return f"{self.bits:.6f} ± {self.std_error:.2g}"
+            return f"{_text(self.bits)} ± {self.std_error:.2g}"
         return (
-            f"{self.bits:.6f}"
+            _text(self.bits)
             if self.lower == self.upper
             else f"{lower_text(self.lower, 6)} … {upper_text(self.upper, 6)}"
         )
 
     def __str__(self) -> str:
         return "; ".join(f"{name} {value}" for name, value in self.facts())
+
+
+def _text(bits: float) -> str:
+    """Six digits, and no sign where they are zeros."""
+    return f"{round(bits, 6) + 0.0:.6f}"

@@ -135,7 +135,7 @@ def in_class(space: Space, solution: Solution) -> Solution:
         policy_class=space.describe,
         detail=f"the search ended while it searched {solution.policy_class}, from which this class is searched",
         needs_observations=space.needs_observations,
-        settings=solution.settings | _class_settings(space),
+        settings=solution.settings | _class_settings(space) | {"searched": solution.policy_class},
     )
 
 

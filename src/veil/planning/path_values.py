@@ -17,7 +17,7 @@ from ..engine.event_entropy import Shown, UnifilarEntropy, show_path
 from ..engine.joint import JointWalk
 from ..engine.size import TreeSize, tree_size
 from ..engine.sparse_walk import SparseWalk
-from ..measure.exact import COUNTED_STATES, Budget, try_sparse
+from ..measure.exact import COUNTED_STATES, Budget, sparse_seconds, try_sparse
 from ..measure.trajectory import SequenceEntropy
 from .options import Evaluation, Objective
 from .policy_class import Space, any_table
@@ -101,9 +101,8 @@ def _events(space: Space, shown: Shown | None, seconds: float, clock: Clock) -> 
     space = space if shown is None else replace(space, hidden=shown.hidden)
     chain, hidden = space.chain(any_table(space)), space.hidden
     if hidden.num_states > COUNTED_STATES:
-        begin = Clock()
         tried = try_sparse(chain, Budget(), SequenceEntropy, seconds, gradient=True, keep_events=True)
-        return _Walk(space, None, begin.spent if tried is not None else np.inf)
+        return _Walk(space, None, np.inf if tried is None else sparse_seconds(tried[1]))
     try:
         size = tree_size(chain, clock)
     except OutOfTime:

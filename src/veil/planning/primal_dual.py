@@ -128,8 +128,10 @@ class PrimalDual:
 
     def begin(self, known: Float[np.ndarray, "n T C A"] | None = None) -> PrimalDualState:
         """The state before the first iteration; `known`: further tables that may be the answer."""
-        count, theta = self.task.num_constraints, self._first()
-        best, best_score = best_known(self.task, self._safe[None] if known is None else np.stack([self._safe, *known]))
+        count, theta, given = self.task.num_constraints, self._first(), self._options.start
+        tables = [self._safe, *([] if known is None else known)]
+        tables += [] if given is None else [self.task.space.table_of(given)]
+        best, best_score = best_known(self.task, np.stack(tables))
         return PrimalDualState(
             iteration=0,
             theta=theta,

@@ -24,6 +24,8 @@ from ..proof.certificate import Certificate
 
 UNPROVEN = 5e-5
 """Bits below which a lower bound says nothing."""
+_CERTAIN_BITS = 0.01  # of a secret that is all but certain before anything is seen
+_FEW_ITERATIONS = 50  # below which a search that was stopped has hardly begun
 _SHORT = 0.01  # bits by which a proven lower bound misses the measured value where the proof did not finish
 
 
@@ -144,11 +146,37 @@ class Solution(Value):
         lines = [aligned(self._facts()), f"Method: {self.method} over {self.policy_class}, {ended}."]
         if not self.feasible:
             lines.append(f"The constraint is not met: {self.detail or self.status.value}.")
-        elif self.status is Status.NOT_SEARCHED:
-            lines.append(f"The policy of the largest known return is returned: {self.status.value}.")
-        elif self.needs_observations:
+        elif self.needs_observations and self.status is not Status.NOT_SEARCHED:
             lines.append("The agent must see the observations to play this policy.")
-        return "\n".join(lines)
+        return "\n".join([*lines, *self.doubts])
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Why the answer may be far from the best, and what would help: a sentence each, none where nothing is known."""
+        if not self.feasible:
+            return ()
+        found, stopped = list[str](), self.status in (Status.TIME_LIMIT, Status.INTERRUPTED)
+        if self.status is Status.NOT_SEARCHED:
+            found.append(f"The best policy known before the search is returned: {self.status.value}.")
+        elif self.searched_class and self.searched_class != self.policy_class:
+            words = f"The search was stopped while it searched {self.searched_class}, before {self.policy_class}"
+            found.append(f"{words}: raise time_limit.")
+        elif stopped and self.method != "game" and self.iterations < _FEW_ITERATIONS:
+            words = f"The search made only {self.iterations} iterations, so that the answer may be far from the best"
+            found.append(f"{words}: raise time_limit, shorten the horizon, or start from a known policy.")
+        prior = self.opacity.prior_bits
+        if self.goal == "opaque" and self.hide == OWN and prior < _CERTAIN_BITS:
+            amount = "" if prior < UNPROVEN else f" but for {prior:.2g} bits"
+            words = f"Nothing to hide: under this policy the secret is certain{amount} before anything is observed"
+            found.append(
+                f"{words}. If other policies can make it uncertain, start from one of them or relax a constraint."
+            )
+        return tuple(found)
+
+    @property
+    def searched_class(self) -> str:
+        """The class that the search had come to when it ended, in words; empty where that is not known."""
+        return str(self.settings.get("searched", ""))
 
     @property
     def least_bits(self) -> float:

@@ -98,7 +98,8 @@ class StochasticAscent(SampledPoints):
         starts = list[np.ndarray]()
         with contextlib.suppress(OutOfTime):  # what is known by then may be the answer
             starts += self._starts(tables[1:])
-            for start in starts:
+            uniform = task.space.softmax(np.zeros(task.space.shape))
+            for start in [*starts, uniform]:
                 best, score = self._best_of([self._mended(start)], best, score)
         first = self._first_state([self._parameters(table) for table in starts or [best]], best, score)
         return replace(first, history=row)

@@ -21,7 +21,7 @@ from ..engine.sparse_walk import SparseWalk
 from ..engine.window import Cut, Window
 from ..measure.bracket import end_gradient
 from ..measure.evaluate import opacity
-from ..measure.exact import COUNTED_STATES, Budget, refuse_if_too_large, try_sparse
+from ..measure.exact import COUNTED_STATES, Budget, refuse_if_too_large, sparse_seconds, try_sparse
 from ..measure.result import Opacity
 from ..measure.sampled import opacity_of_posteriors
 from .options import Evaluation, Objective
@@ -227,12 +227,12 @@ def make_secrecy(
     hidden, chain = space.hidden, space.chain(any_table(space))
     enumerates = evaluation in ("auto", "exact")
     if enumerates and hidden.num_states > (_COUNTED_STATES if evaluation == "auto" else COUNTED_STATES):
-        limit, begin = fits if evaluation == "auto" else _MOST_SECONDS, Clock()
+        limit = fits if evaluation == "auto" else _MOST_SECONDS
         # The prior of a large chain takes seconds, and only a leakage depends on it.
         prior = chain.prior if objective == "leakage" else np.zeros(hidden.num_values)
         tried = try_sparse(chain, Budget(), lambda: _RowObjective(objective, prior), limit, gradient=True)
         if tried is not None:
-            return WalkSecrecy(space, objective, begin.spent, f"{tried[1].num_sequences:,.0f}")
+            return WalkSecrecy(space, objective, sparse_seconds(tried[1]), f"{tried[1].num_sequences:,.0f}")
         enumerates = hidden.num_states <= COUNTED_STATES
     size = _counted(chain, time_limit) if enumerates else None
     seconds = size.seconds(chain, gradient=True) if size is not None and size.exact else math.inf
@@ -261,9 +261,10 @@ def make_secrecy(
         )
     why = "asked for"
     if evaluation == "auto":
-        cost = (
-            "too many to enumerate" if math.isinf(seconds) else f"an exact gradient is forecast to take {seconds:.2g} s"
-        )
+        cost = f"an exact gradient is forecast to take {seconds:.2g} s"
+        if math.isinf(seconds):
+            late = enumerates and size is None
+            cost = "they could not be counted in the time for it" if late else "too many to enumerate"
         why = f"{cost}, and exact ascent is used up to {fits:.2g} s"
     return make_sampled(space, objective, sequences, seed, why, team)
 

@@ -1,0 +1,80 @@
+"""An answer says when it may be poor and what would help; a search never ends below the policy that it was given."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import veil
+from tests.planning.small_problems import Interrupting, random_problem
+from veil.planning.policy_class import make_space
+from veil.planning.values import make_secrecy
+
+QUIET: dict[str, Any] = {"certificate": False, "progress": False}
+
+
+@pytest.mark.parametrize("evaluation", ["auto", "sampled"])
+def test_a_search_of_a_few_iterations_says_so(evaluation: Any):
+    solution = veil.solve(random_problem(1), evaluation=evaluation, certificate=False, progress=Interrupting(3))
+    assert any("iterations" in one and "raise time_limit" in one for one in solution.doubts)
+    assert all(one in solution.summary() for one in solution.doubts)
+
+
+def test_a_search_that_did_not_come_to_the_class_asked_for_says_so():
+    solution = veil.solve(random_problem(1), memory="timed", certificate=False, progress=Interrupting(2))
+    assert any("stationary Markov policies" in one for one in solution.doubts)
+
+
+def test_a_search_without_time_says_so():
+    solution = veil.solve(random_problem(1), time_limit=0.0, **QUIET)
+    assert solution.status.name == "NOT_SEARCHED"
+    assert any("allow more time" in one for one in solution.doubts)
+
+
+def test_a_search_that_converged_has_no_doubts():
+    solution = veil.solve(random_problem(1), starts=2, **QUIET)
+    assert solution.status.name == "CONVERGED"
+    assert solution.doubts == ()
+
+
+def certain(scale: float) -> veil.Problem:
+    """A problem whose secret is the value 1 with a probability of at most `scale`."""
+    moves = np.array([[1 - scale, scale], [1 - scale, scale]])
+    model = veil.Model(np.stack([moves, np.eye(2)], axis=1), np.zeros((2, 2)), [1, 0])
+    return veil.Problem(model, veil.Observer(np.full((2, 2), 0.5)), veil.LastState([1]), 3)
+
+
+@pytest.mark.parametrize("evaluation", ["exact", "sampled"])
+def test_a_secret_that_is_certain_is_nothing_to_hide(evaluation: Any):
+    for scale in (0.0, 1e-17, 1e-5):
+        solution = veil.solve(certain(scale), evaluation=evaluation, iterations=5, starts=2, **QUIET)
+        assert any("Nothing to hide" in one for one in solution.doubts), scale
+        assert "-0.000000" not in solution.summary(), scale
+
+
+def test_values_that_round_to_zero_have_no_sign():
+    for bits in (-0.0, -1e-16, -4e-7):
+        for method in ("exact", "sampled"):
+            assert "-0" not in str(veil.Opacity(bits, 0.0, 0.0, bits, method, 1))
+
+
+@pytest.mark.parametrize("options", [{}, {"evaluation": "sampled"}, {"method": "primal-dual"}], ids=str)
+def test_a_search_does_not_end_below_the_policy_it_starts_from(options: dict[str, Any]):
+    problem = random_problem(1)
+    best = veil.solve(problem, memory="timed", starts=2, iterations=60, **QUIET)
+    again = veil.solve(problem, memory="timed", start=best.policy, iterations=1, **QUIET, **options)
+    assert again.feasible
+    assert again.opacity.bits >= best.opacity.bits - 1e-5  # closer answers count as equal
+
+
+def test_the_course_of_a_search_over_many_states_does_not_depend_on_how_fast_the_machine_is():
+    states = 400
+    around = sp.csr_array((np.ones(states), (np.arange(states), (np.arange(states) + 1) % states)))
+    jump = sp.csr_array((np.ones(states), (np.arange(states), (7 * np.arange(states)) % states)))
+    observer = veil.Observer(np.eye(2)[(np.arange(states) % 5 == 0).astype(int)])
+    model = veil.Model([around, jump], np.zeros((states, 2)), np.full(states, 1 / states))
+    space = make_space(veil.Problem(model, observer, veil.LastState(range(0, states, 2)), 6))
+    first, second = make_secrecy(space), make_secrecy(space)
+    assert first.kind == "exact"
+    assert first.cost_seconds == second.cost_seconds
