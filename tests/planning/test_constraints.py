@@ -51,7 +51,7 @@ def test_every_search_keeps_all_constraints(settings: dict[str, Any], memory: An
 def test_other_random_problems_too():
     for seed in (0, 1):
         for method in ("ascent", "primal-dual"):
-            found = veil.solve(limited(LIMITS, seed), method, "timed", iterations=60, **FEW)  # type: ignore[arg-type]
+            found = veil.solve(limited(LIMITS, seed), method, "timed", iterations=30, **FEW)  # type: ignore[arg-type]
             assert found.feasible, (seed, method)
             assert all(one.met for one in veil.constraint_values(limited(LIMITS, seed), found.policy)), (seed, method)
 
@@ -88,7 +88,7 @@ def test_a_formula_that_the_agent_follows_or_does_not():
     for knows in (False, True):
         problem = limited([veil.Probability("F s1 & G !s2", "60%", agent_knows=knows)], 5)
         for memory in ("timed", veil.StateMemory(1)):
-            found = veil.solve(problem, memory=memory, **SHORT)  # type: ignore[arg-type]
+            found = veil.solve(problem, memory=memory, **SHORT | {"iterations": 10})
             assert found.feasible
             assert found.constraints[1].met
 
@@ -96,15 +96,15 @@ def test_a_formula_that_the_agent_follows_or_does_not():
 def test_infeasible_sets_are_refused_before_any_search():
     """Thresholds far apart: about half of these sets cannot be met."""
     refused = 0
-    for seed in range(6):
+    for seed in range(4):
         shares = np.random.default_rng([seed, 7]).integers(20, 80, size=3)
         limits = [veil.Return(max=f"{shares[0]}%", reward="energy"), veil.Probability("G !s2", f"{shares[1]}%")]
         problem = limited(limits, seed, min_return=f"{shares[2]}%")
         try:
-            assert veil.solve(problem, memory="timed", **SHORT).feasible
+            assert veil.solve(problem, memory="timed", **SHORT | {"iterations": 5}).feasible
         except veil.InfeasibleError:
             refused += 1
-    assert 0 < refused < 6
+    assert 0 < refused < 4
 
 
 def test_a_class_that_cannot_meet_them_says_which_it_misses():
@@ -134,7 +134,7 @@ def test_results_hold_every_constraint(solved: veil.Solution, tmp_path: Path):
     assert "required: at most" in solved.summary()
 
 
-def test_a_curve_along_a_constraint_in_files_and_figures(solved: veil.Solution, tmp_path: Path):
+def test_a_curve_along_a_constraint_in_files(tmp_path: Path):
     scenario, place = str(tmp_path / "problem.toml"), tmp_path / "curve.json"
     FEASIBLE.save(scenario)
     options = [
@@ -145,7 +145,7 @@ def test_a_curve_along_a_constraint_in_files_and_figures(solved: veil.Solution, 
         "--starts",
         "1",
         "--iterations",
-        "5",
+        "2",
         "--memory",
         "timed",
     ]
@@ -161,6 +161,10 @@ def test_a_curve_along_a_constraint_in_files_and_figures(solved: veil.Solution, 
     for ending in (".json", ".csv"):
         with pytest.raises(veil.InputError, match="along another constraint"):
             read_curve(FEASIBLE, place.with_suffix(ending))
+
+
+@pytest.mark.slow
+def test_a_curve_along_a_constraint_in_a_figure(solved: veil.Solution):
     few: dict[str, Any] = {"starts": 1, "iterations": 5, "progress": False}
     curve = veil.frontier(FEASIBLE, along="energy", thresholds=[2.2], memory="timed", **few)
     with pytest.raises(veil.InputError, match="along 'energy'"):

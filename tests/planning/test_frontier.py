@@ -41,10 +41,10 @@ def hold_in_order(problem: veil.Problem, found: Frontier, count: int) -> None:
                 assert point.opacity.bits >= other.opacity.bits
 
 
-@pytest.mark.parametrize(("seed", "memory"), [(5, "timed"), (31, "markov")])
+@pytest.mark.parametrize(("seed", "memory"), [(5, "timed"), pytest.param(31, "markov", marks=pytest.mark.slow)])
 def test_points_are_in_order_and_keep_what_they_claim(seed: int, memory: Any):
     problem = random_problem(seed)
-    found = veil.frontier(problem, 4, memory=memory, starts=4, iterations=60, progress=False)
+    found = veil.frontier(problem, 4, memory=memory, starts=3, iterations=40, progress=False)
     hold_in_order(problem, found, 4)
     assert found.points[-1].threshold == pytest.approx(largest(problem, memory), abs=1e-9)
     assert found.policy_class == {"markov": "stationary Markov policies", "timed": "time-dependent policies"}[memory]
@@ -104,7 +104,8 @@ def test_the_same_seed_gives_the_same_curve_and_the_threshold_of_the_problem_is_
 
 def test_where_a_clock_earns_more():
     """Leaving at random earns 3.125 at most, with a clock 4; everything is seen, so nothing is hidden."""
-    stationary, timed = (veil.frontier(harvest(), 3, memory=memory, progress=False) for memory in ("markov", "timed"))
+    few: dict[str, Any] = {"starts": 2, "iterations": 20, "progress": False}
+    stationary, timed = (veil.frontier(harvest(), 3, memory=memory, **few) for memory in ("markov", "timed"))
     assert stationary.returns[-1] == pytest.approx(3.125, abs=1e-9)
     assert timed.returns[-1] == pytest.approx(4, abs=1e-9)
     assert np.all(timed.bits == 0)
@@ -231,9 +232,11 @@ def test_proven_bounds_hold_for_every_policy_and_do_not_increase():
 # Along other constraints
 
 
-@pytest.mark.parametrize(("along", "sign"), [("return", 1), ("energy", -1), ("G !s2", 1)])
+@pytest.mark.parametrize(
+    ("along", "sign"), [("return", 1), ("energy", -1), pytest.param("G !s2", 1, marks=pytest.mark.slow)]
+)
 def test_a_curve_along_any_constraint_keeps_the_others(along: str, sign: int):
-    curve = veil.frontier(LIMITED, 3, along=along, memory="timed", starts=2, iterations=15, progress=False)
+    curve = veil.frontier(LIMITED, 3, along=along, memory="timed", starts=1, iterations=5, progress=False)
     assert along in curve.along
     assert len(curve.points) >= 2
     thresholds = np.array([point.threshold for point in curve.points])
@@ -249,12 +252,12 @@ def test_a_curve_along_any_constraint_keeps_the_others(along: str, sign: int):
 
 def test_which_constraint_a_curve_is_along():
     both = limited([veil.Return("10%", "90%", reward="energy"), veil.Return(max="95%")], 3)
-    few: dict[str, Any] = {"starts": 2, "iterations": 20, "thresholds": [1.9, 2.2], "progress": False}
+    few: dict[str, Any] = {"starts": 1, "iterations": 5, "thresholds": [1.9, 2.2], "progress": False}
     with pytest.raises(veil.InputError, match="several constraints have: use 'energy ≥' or 'energy ≤'"):
         veil.frontier(both, 3, along="energy")
     with pytest.raises(veil.InputError, match="did you mean 'energy'"):
         veil.frontier(both, 3, along="enrgy")
-    for along in ("energy <=", "energy ≤", " energy ≤ "):
+    for along in ("energy <=", " energy ≤ "):
         curve = veil.frontier(both, 2, along=along, **few)
         assert [point.threshold for point in curve.points] == [2.2, 1.9]
         assert (curve.along, curve.relation) == ("energy", "≤")

@@ -38,7 +38,7 @@ def test_on_the_tree(name: str):
 def test_by_finite_memory(name: str):
     """Where the tree does not fit, the policy acts on what a window leaves, and its value lies between proven bounds."""
     problem = veil.gallery.load(name, horizon=40).replace(min_return="80%")
-    solution = play(problem, gap=0.05, time_limit=5.0)
+    solution = play(problem, gap=0.05, time_limit=3.0)
     if isinstance(solution.policy, veil.HistoryPolicy):
         assert solution.policy.horizon == 40
     assert solution.feasible

@@ -101,16 +101,17 @@ def bits_of_classes(seed: int, **settings: Any) -> list[float]:
 
 
 def test_no_class_ends_below_a_smaller_one():
-    for seed in range(8):
+    for seed in range(5):
         assert np.diff(bits_of_classes(seed, **QUICK)).min() >= -1e-3, seed
-    for seed in range(3):
+    for seed in range(2):
         assert np.diff(bits_of_classes(seed, evaluation="sampled", sequences=20, **QUICK)).min() >= -1e-3, seed
 
 
 @pytest.mark.parametrize(
     ("seed", "settings"),
     [
-        (13, {"evaluation": "sampled", "iterations": 20}),  # samples of a class between prefer a worse policy
+        # samples of a class between prefer a worse policy
+        pytest.param(13, {"evaluation": "sampled", "iterations": 20}, marks=pytest.mark.slow),
         (139, {"iterations": 40}),  # the return of the smaller answer rounds below the aim
     ],
 )

@@ -61,9 +61,13 @@ def test_a_problem_solved_by_hand():
     ("settings", "bits"),
     [
         ({}, 0.93),
-        ({"optimizer": "adam", "iterations": 600}, 0.85),
+        pytest.param({"optimizer": "adam", "iterations": 600}, 0.85, marks=pytest.mark.slow),
         # A short run on few samples is noisy; it is far above what entropy regularisation reaches (0.4) all the same.
-        ({"gradients": "sampled", "sequences": 300, "iterations": 200, "multiplier_step": 2.0}, 0.6),
+        pytest.param(
+            {"gradients": "sampled", "sequences": 300, "iterations": 200, "multiplier_step": 2.0},
+            0.6,
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_the_papers_last_state_problem(settings: dict[str, Any], bits: float):

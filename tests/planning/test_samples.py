@@ -69,7 +69,7 @@ def test_other_questions(settings: dict[str, Any]):
 
 
 def test_a_threshold_for_each_start_constraints_a_task_and_an_infinite_horizon():
-    assert solve(random_problem(0).replace(min_return=-5.0), per_start=True).feasible
+    assert solve(random_problem(0).replace(min_return=-5.0), per_start=True, iterations=10).feasible
     for memory in ("markov", "timed"):
         assert solve(endless(), memory=memory, iterations=10).feasible
     problem = limited([veil.Return(max="60%", reward="energy"), veil.Probability("F s2", "20%")], 3)
@@ -101,7 +101,7 @@ def test_without_any_time_the_policy_of_largest_return_is_returned_and_said_to_b
 def test_an_answer_that_cannot_be_enumerated_is_estimated_with_its_error():
     problem = random_problem(1)
     observer = veil.Observer(np.random.default_rng(0).dirichlet(np.ones(4), size=problem.num_states))
-    long = problem.replace(observer=observer, horizon=40, secret=veil.LastState({0}), min_return="30%")
+    long = problem.replace(observer=observer, horizon=25, secret=veil.LastState({0}), min_return="30%")
     found = veil.solve(long, iterations=5, starts=1, **FEW)
     assert found.feasible
     assert found.opacity.method != "exact"
@@ -116,6 +116,7 @@ def test_an_answer_that_cannot_be_enumerated_is_estimated_with_its_error():
 PAIRED: dict[str, Any] = FEW | {"memory": "timed", "starts": 2, "iterations": 60}
 
 
+@pytest.mark.slow
 def test_answers_with_pairs_come_near_the_exact_ones():
     """The least of two, and a bound on another pair: feasible, and about as good as on exact gradients."""
     problem = two_sensors(1)
