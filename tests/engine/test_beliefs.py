@@ -81,17 +81,6 @@ def test_histories_of_different_groups_stay_apart():
     assert together.shape == (1, 4)
 
 
-def test_rare_histories_are_left_out():
-    """Those whose mass is the limit or less; the numbers of the others do not matter."""
-    row, column = np.array([9, 9, 2, 5, 5]), np.array([0, 1, 0, 0, 1])
-    mass = np.array([0.125, 0.125, 0.25, 0.25, 0.5])
-    messages, charge = merge_histories(row, column, mass, np.arange(2), 9, prune_below=0.25)
-    np.testing.assert_allclose(messages.toarray(), [[0.25, 0.5]])
-    assert charge == pytest.approx(0.0, abs=1e-15)
-    messages, _ = merge_histories(row, column, mass, np.arange(2), 9, prune_below=0.2)
-    assert sorted(messages.toarray().sum(axis=1).tolist()) == [0.25, 0.25, 0.75]
-
-
 def test_the_smallest_tolerance_that_suffices():
     """Beliefs that differ by 1e-7, 1e-5 and 0.03 are merged in this order, as fewer clusters are asked for."""
     first = np.array([0.0, 0.0 + 1e-7, 1e-5, 0.03])

@@ -166,22 +166,6 @@ def test_the_strictest_bound_is_met_along_with_the_others(sign: float):
         strictest_bound(free.replace(constraints=[veil.Return(max=-99, reward="energy"), ALL[1]]), moved, [other])
 
 
-def test_a_mixture_is_a_flow_that_meets_its_slacks():
-    problem = random_problem(4)
-    found = best_mixture(problem)
-    assert found.weights.sum() == pytest.approx(1)
-    assert (found.weights > 0).all()
-    hidden = build(problem)
-    flows = found.flows
-    np.testing.assert_allclose(flows[0].sum(axis=1), hidden.start, atol=1e-12)
-    for before, after in itertools.pairwise(flows):
-        law = after if after.ndim == 1 else after.sum(axis=1)
-        np.testing.assert_allclose(before.ravel() @ np.asarray(hidden.kernel.stacked), law, atol=1e-12)
-    values = found.corners.values(flows)
-    slacks = [one.slack(value) for one, value in zip(found.targets, values, strict=True)]
-    np.testing.assert_allclose(slacks, found.slack, atol=1e-9)
-
-
 def least_missing_by_linear_program(problem: veil.Problem) -> float:
     """The smallest sum of missing slacks over all mixtures of deterministic policies, each a column."""
     wanted = targets(problem)

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 import veil
-from veil.engine.hidden import Channel, Hidden, build, event_name
+from veil.engine.hidden import Channel, Hidden, build
 from veil.engine.kernel import DenseKernel
 
 
@@ -73,18 +73,6 @@ def test_what_cannot_be_reached_is_left_out():
     assert hidden.num_cells == 4  # a policy still has a row for what cannot occur
 
 
-def test_what_can_be_reached_in_many_steps_stays():
-    """A corridor of ten cells that is walked to its end and back: the far pairs are found step by step."""
-    size = 10
-    transitions = np.zeros((size, 1, size))
-    transitions[np.arange(size), 0, np.minimum(np.arange(size) + 1, size - 1)] = 0.5
-    transitions[np.arange(size), 0, np.maximum(np.arange(size) - 1, 0)] += 0.5
-    model = veil.Model(transitions, np.zeros((size, 1)), 0)
-    secret = veil.Automaton({("no", "end"): "yes"}, "no", {"yes"}, {9: "end"}, "c", otherwise="stay", agent_knows=True)
-    hidden = build(veil.Problem(model, veil.Observer(np.ones((size, 1))), secret, horizon=1))
-    np.testing.assert_array_equal(hidden.cell, [*range(9), *range(10, 20)])
-
-
 # With several models, by hand
 
 
@@ -107,37 +95,6 @@ def test_product_with_the_index_of_the_model_by_hand(agent_knows: bool):
     np.testing.assert_array_equal(hidden.reward, [[1, 2], [3, 4], [-1, -2], [-3, -4]])
     np.testing.assert_array_equal(hidden.terminal, [0, 0, 7, 8])
     assert hidden.split_time == 0
-
-
-# Channels
-
-
-def test_actions_that_are_seen_have_a_channel_each():
-    observer = veil.Observer(EMISSIONS, sees_actions=True)
-    problem = veil.Problem(plain_model(), observer, veil.LastState({1}), horizon=2)
-    hidden = build(problem)
-    assert hidden.num_events == 6
-    for action, channel in enumerate(hidden.channels):
-        assert channel.actions.tolist() == [action == 0, action == 1]
-        expected = np.zeros((2, 6))
-        expected[:, 3 * action : 3 * action + 3] = EMISSIONS
-        np.testing.assert_array_equal(channel.emission, expected)
-    assert [event_name(problem, event, 1) for event in (0, 2, 3, 5)] == [
-        ("wait", "o0"), ("wait", "o2"), ("heat", "o0"), ("heat", "o2"),
-    ]  # fmt: skip
-    assert event_name(problem, 2, 0) == "o2"
-
-
-def test_actions_that_emit_alike_share_a_channel():
-    tables = np.stack([EMISSIONS, EMISSIONS[::-1], EMISSIONS])
-    model = veil.Model(np.full((2, 3, 2), 0.5), np.zeros((2, 3)), 0)
-    hidden = build(veil.Problem(model, veil.Observer(tables), veil.LastState({1}), horizon=2))
-    assert len(hidden.channels) == 2
-    for channel in hidden.channels:
-        for action in np.flatnonzero(channel.actions):
-            np.testing.assert_array_equal(channel.emission, tables[action])
-    np.testing.assert_array_equal(sum(channel.actions.astype(int) for channel in hidden.channels), [1, 1, 1])
-    assert hidden.root.shape == (2, 1)  # nothing is received at time 0
 
 
 # The paper's augmentation

@@ -94,23 +94,3 @@ def test_two_million_states_are_allowed_and_half_a_gibibyte_of_dense_transitions
             continue
         with pytest.raises(TooLargeError, match=r"dense transitions of 8,193 states would take 0\.5 GiB"):
             hmm.hmmlearn()
-
-
-def test_names_tell_time_and_kind_of_action():
-    problem = gallery.load("two-rooms").replace(horizon=2)
-    plain = veil.MarkovPolicy.uniform(problem)
-    rooms, (first, second) = problem.model.states.all(), problem.model.actions.all()
-    assert induced_hmm(problem, plain).states == tuple(rooms)
-    timed = veil.TimedPolicy(np.stack([plain.probabilities] * 2))
-    assert induced_hmm(problem, timed).states == tuple(f"{room} @{time}" for time in range(3) for room in rooms)
-    watched = problem.replace(observer=problem.observer.replace(sees_actions=True))
-    names = [f"{room} @0" for room in rooms] + [f"{room} by {one}" for one in (first, second) for room in rooms]
-    assert induced_hmm(watched, plain).states == tuple(names)
-    symbols = problem.observer.observations.all()
-    pairs = [f"{one}/{symbol}" for one in (first, second) for symbol in symbols]
-    assert induced_hmm(watched, plain).symbols == (*symbols, *pairs)
-    doubled = problem.replace(secret=veil.Automaton({("even", "in"): "odd", ("odd", "in"): "even"}, "even", {"odd"},
-                                                    {rooms[1]: "in"}, default_label="out", otherwise="stay"))  # fmt: skip
-    found = induced_hmm(doubled, veil.MarkovPolicy.uniform(doubled)).states
-    assert len(set(found)) == len(found) > 2
-    assert [name.split(" #")[1] for name in found] == [str(number) for number in range(len(found))]

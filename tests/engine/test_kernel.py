@@ -76,12 +76,6 @@ def ring(states: int) -> list[sp.csr_array]:
     return [ahead, sp.csr_array(ahead.T)]
 
 
-def test_large_chains_are_sparse_unless_they_are_well_filled():
-    assert isinstance(make_kernel(ring(300)), SparseKernel)
-    assert isinstance(make_kernel(random_matrices(0, states=150, fill=0.5)), DenseKernel)
-    assert isinstance(make_kernel(random_matrices(0, states=150, fill=0.01)), SparseKernel)
-
-
 def test_a_large_ring_never_becomes_a_square_array():
     """A million states: a dense array would take eight terabytes."""
     matrices = ring(1_000_000)

@@ -263,18 +263,6 @@ def test_a_clock_reaches_what_no_stationary_policy_does():
     assert deterministic == 3  # chance is needed
 
 
-def test_certain_rows_come_out_certain_beside_uncertain_ones():
-    """A gate before the field: entering is best beyond doubt, leaving the field is best left to chance."""
-    transitions = np.zeros((3, 2, 3))
-    transitions[0, 0, 0] = transitions[0, 1, 1] = transitions[1, :, 1] = transitions[2, 0, 0] = transitions[2, 1, 2] = 1
-    model = veil.Model(transitions, [[1.0, 0.0], [0.0, -1.0], [0.0, 0.0]], 2, 1.0, [0.0, 3.0, 0.0])
-    problem = veil.Problem(model, veil.Observer(np.eye(3)), veil.LastState({1}), 3)
-    best, table = best_stationary_return(problem)
-    assert best == pytest.approx(3.125, abs=1e-12)
-    assert table[0, 1] == pytest.approx(0.75, abs=1e-6)
-    assert table[1:].tolist() == [[1, 0], [1, 0]]
-
-
 def best_of_many(problem: veil.Problem, seed: int) -> float:
     """The largest return of every deterministic and of 200 random stationary policies."""
     rng = np.random.default_rng(seed)
@@ -297,17 +285,6 @@ def test_the_search_beats_every_deterministic_stationary_policy_and_many_random_
             assert best <= max_return(problem) + 1e-12
             below += return_extremes(problem).exact and best < max_return(problem) - 1e-6
     assert below > 0
-
-
-def test_the_search_finds_the_same_again_and_needs_a_budget_that_makes_sense():
-    problem = veil.gallery.load("later-last-state")
-    first, again = best_stationary_return(problem), best_stationary_return(problem)
-    assert first[0] == again[0]
-    np.testing.assert_array_equal(first[1], again[1])
-    assert first[0] > 1.3609  # the best of forty random starts; the best deterministic greedy table has 1.348
-    assert best_stationary_return(problem, iterations=0, starts=1)[0] <= first[0]
-    with pytest.raises(veil.InputError, match="2 defects"):
-        best_stationary_return(problem, starts=0, iterations=1.5)  # type: ignore[arg-type]
 
 
 # To the last bit

@@ -163,12 +163,6 @@ def test_the_best_values_are_those_of_value_iteration(seed: int, discount: float
     np.testing.assert_allclose(optimal_values(model), value_iteration(model), atol=1e-10)
 
 
-def test_an_action_that_is_not_available_does_not_count():
-    """The forbidden action would pay nothing, the only other one costs."""
-    model = veil.Model(np.array([[[1.0], [0.0]]]), [[-1.0, 0.0]], 0, 0.5, available=[[True, False]])
-    assert optimal_values(model).tolist() == [-2]
-
-
 @in_blocks(5, 5, 5)
 def test_a_policy_with_a_clock_plays_on_for_the_return(seed: int):
     """T steps by its tables, then what is best: the same as T steps with V* as the terminal reward."""

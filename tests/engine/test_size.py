@@ -1,20 +1,17 @@
 """Counting sequences before any work is done."""
 
-import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 import veil
 from tests.engine.chains import chain_of, on_sparse_kernel, small_cases, total_of
 from tests.oracle import evaluate
 from tests.random_problems import KINDS
-from tests.seeds import looped
 from veil.engine.chain import Chain, make_chain
 from veil.engine.joint import JointWalk
-from veil.engine.size import TreeSize, naive_bound, tree_size
+from veil.engine.size import naive_bound, tree_size
 
 
 @pytest.mark.parametrize("sees_actions", [False, True])
@@ -91,40 +88,3 @@ def test_the_count_of_a_tree_that_ends_with_the_last_state_revealed(kind: str):
         walked = JointWalk(told, meet=chain.hidden.horizon - 1)
         total_of(walked)
         assert tree_size(told).num_sequences == walked.num_sequences
-
-
-def test_the_count_of_no_steps_with_the_last_state_revealed():
-    chain = false_alarms(0)
-    start, first = np.full(36, 1 / 36), sp.csr_array(np.eye(36) / 36)
-    hidden = replace(chain.hidden, reveals_last=True, first=first, start=start)
-    told = Chain(hidden, chain.table, stationary=True)
-    events = Chain(replace(hidden, first=sp.csr_array(np.full((36, 1), 1 / 36))), chain.table, stationary=True)
-    assert tree_size(told).num_sequences == 36
-    assert tree_size(events).num_sequences == 36
-
-
-def test_the_naive_bound_of_a_long_horizon_does_not_overflow():
-    assert naive_bound(false_alarms(10)) == 5**11
-    assert naive_bound(false_alarms(2_000)) == math.inf
-
-
-@looped(
-    ("number", "exact", "text"),
-    [
-        (1.0, True, "1"),
-        (1234567.0, True, "1,234,567"),
-        (999_999_999_999_999.0, True, "999,999,999,999,999"),
-        (1e15, True, "1e+15"),
-        (2.5e17, True, "2.5e+17"),
-        (1234567.0, False, "more than 1,234,567"),
-    ],
-)
-def test_the_number_in_words(number: float, exact: bool, text: str):
-    assert TreeSize(number, exact, 0, "prefixes", 0, 0).text() == text
-
-
-def test_zero_steps():
-    model = veil.Model(np.ones((2, 1, 2)) / 2, np.zeros((2, 1)), [0.5, 0.5])
-    problem = veil.Problem(model, veil.Observer(np.eye(2)), veil.LastState({1}), horizon=0)
-    found = tree_size(make_chain(problem, veil.MarkovPolicy.uniform(problem)))
-    assert (found.num_sequences, found.meet, found.exact) == (2, 0, True)

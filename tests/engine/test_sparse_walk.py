@@ -20,7 +20,6 @@ from tests.engine.chains import (
     with_table,
 )
 from tests.engine.test_joint import Table, at_every_time
-from veil.common.clock import Clock, OutOfTime
 from veil.engine.backends.sparse_rows import SparseBlock, proportional_rows
 from veil.engine.chain import Chain, make_chain
 from veil.engine.joint import JointWalk
@@ -177,20 +176,3 @@ def test_unfair_coins_tell_who_pays_and_without_a_master_fair_ones_tell_nothing(
     for problem, leaked in ((dining(4, fair=False), math.log2(5)), (dining(4, master=False), 0.0)):
         found = veil.opacity(problem, veil.MarkovPolicy.uniform(problem), method="exact")
         assert found.leakage_bits == pytest.approx(leaked, abs=1e-9)
-
-
-# Limits
-
-
-def test_the_deadline_and_the_number_of_products_end_a_walk():
-    chain = chain_of(small_case(3, "last"))
-    with pytest.raises(OutOfTime):
-        SparseWalk(chain, clock=Clock(0)).run(Table())
-    votes = make_chain(voting(3, 3), veil.MarkovPolicy.uniform(voting(3, 3)))
-    walk = SparseWalk(votes)
-    assert walk.products == 0
-    total_of(walk)
-    needed = walk.products
-    assert total_of(SparseWalk(votes, most_products=needed)) == pytest.approx(total_of(walk))
-    with pytest.raises(veil.TooLargeError, match=f"need more than {needed - 1:,} products of messages and transitions"):
-        total_of(SparseWalk(votes, most_products=needed - 1))

@@ -4,15 +4,13 @@ import numpy as np
 import pytest
 
 import veil
-from tests.engine.chains import chain_of, small_case, small_cases, total_of
+from tests.engine.chains import chain_of, small_cases, total_of
 from tests.engine.messages import backward, forward
-from tests.engine.passes import joint_of
-from tests.random_problems import KINDS, Case
-from veil.common.clock import Clock, OutOfTime
+from tests.random_problems import KINDS
 from veil.common.logs import divergence_bits, log2_of_count
-from veil.engine.chain import Chain, make_chain
+from veil.engine.chain import make_chain
 from veil.engine.joint import JointWalk
-from veil.engine.tree import Block, Merging, Prefixes, Pruning, Suffixes, walk
+from veil.engine.tree import Block, Merging, Prefixes, Suffixes, walk
 from veil.measure.exact import Budget, EntropyObjective, exact_gradient, exact_opacity
 
 
@@ -86,16 +84,6 @@ def test_a_history_of_probability_zero_never_branches():
     walked = JointWalk(chain)
     assert total_of(walked) == 0
     assert walked.num_sequences == 1
-
-
-# Chunks
-
-
-def test_a_deadline_stops_the_walk():
-    chain = chain_of(small_case(0, "last"))
-    with pytest.raises(OutOfTime, match="time limit"):
-        total_of(JointWalk(chain, clock=Clock(-1.0)))
-    assert total_of(JointWalk(chain, clock=Clock(1_000.0))) >= 0
 
 
 # Merging
@@ -221,28 +209,3 @@ def test_what_pruning_leaves_out_is_bounded(kind: str):
                 assert exact <= bits + walked.lost_mass * most + 1e-12
                 pruned += 0 < walked.lost_mass < 0.5
     assert pruned > 5
-
-
-def test_pruning_everything_loses_everything():
-    case: Case = small_case(0, "last", work=2_000, timed=False)
-    chain: Chain = chain_of(case)
-    assert case.spec.horizon >= 1
-    walked = JointWalk(chain, prune_below=2.0)
-    assert total_of(walked) == 0
-    assert walked.num_sequences == 0
-    assert walked.lost_mass >= 1 - 1e-12  # each side counts what it leaves out
-
-
-def test_continuations_are_pruned_by_their_probability():
-    for case in small_cases(12, "last"):
-        if case.problem.horizon != 1:
-            continue
-        chain = chain_of(case)
-        sequences, joint = joint_of(chain)
-        chance = np.bincount(sequences[:, 1], joint.sum(axis=1), minlength=chain.hidden.num_events)
-        for below in (0.1, 0.3, 0.6):
-            pruning = Pruning(below)
-            suffixes = Suffixes(chain, 0, pruning=pruning)
-            children, _ = suffixes.expand(suffixes.root(), 0)
-            assert len(children) == np.count_nonzero(chance >= below)
-            assert pruning.lost_mass == pytest.approx(chance[chance < below].sum(), abs=1e-15)

@@ -11,7 +11,7 @@ from tests.engine.runs import MEMORIES, random_policy, remembering_cases
 from tests.random_problems import KINDS, Case
 from tests.seeds import looped
 from veil.measure.attack import attack
-from veil.measure.attack_result import Attack, CalibrationBin, Estimate, Mistake, fano_error
+from veil.measure.attack_result import Attack, Estimate, Mistake, fano_error
 from veil.measure.result import Opacity
 from veil.policy.memory import MemoryPolicy
 
@@ -383,20 +383,6 @@ def test_the_log_loss_is_infinite_where_the_truth_was_ruled_out():
     every = scored(None, Estimate(1.0, 0.0, 1.0))
     assert (every.cross_entropy_bits, every.exact_cross_entropy_bits) == (np.inf, np.inf)
     assert "infinite: the true value had been ruled out in every run" in every.summary()
-
-
-def test_the_calibration_error_is_the_mean_over_the_runs():
-    bins = (CalibrationBin(0.5, 0.75, 1, 0.6, 1.0), CalibrationBin(0.75, 1.0, 3, 0.9, 0.7))
-    found = scored(None, Estimate(0.0, 0.0), bins)
-    assert found.expected_calibration_error == pytest.approx((0.4 + 3 * 0.2) / 4)
-    assert "differ by 0.2500 on average (2 bins)" in found.summary()
-
-
-def test_fano_at_its_ends():
-    assert fano_error(2.0, 2) == 0.5  # more than there is
-    assert fano_error(1.0, 1) == 0
-    assert fano_error(-1.0, 3) == 0
-    assert 0 < fano_error(1e-9, 2) < 1e-9
 
 
 @looped(

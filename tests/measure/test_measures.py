@@ -302,20 +302,3 @@ def test_an_unknown_silent_observation_is_a_users_fault():
     problem = veil.gallery.load("two-rooms")
     with pytest.raises(veil.InputError, match="unknown observation 'hush'"):
         veil.measures.observation_costs(problem, veil.MarkovPolicy.uniform(problem), silent="hush")
-
-
-def test_every_value_of_the_secret_by_name_and_by_number():
-    table = two_rooms_table()
-    names = table.problem.secret_values
-    parts = [table.asymmetric_bits(name) for name in names]
-    assert [table.asymmetric_bits(number) for number in (0, 1, -2, -1)] == [*parts, *parts]
-    assert table.asymmetric_bits() == parts[-1]
-    assert sum(parts) == pytest.approx(table.bits)
-    for number in (2, -3):
-        with pytest.raises(veil.InputError, match=f"value {number} does not exist: there are 2 values"):
-            table.asymmetric_bits(number)
-    for level in (0, 1):
-        assert table.probability_surer(level) == (1.0 if level == 0 else 0.0)
-    for level in (-0.01, 1.01):
-        with pytest.raises(veil.InputError, match=r"expected a probability in \[0, 1\]"):
-            table.probability_surer(level)

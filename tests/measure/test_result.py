@@ -27,12 +27,6 @@ def test_a_bracket_shows_both_ends():
         assert part in text
 
 
-def test_what_leaks_below_zero_by_more_than_rounding_is_shown():
-    found = Opacity(1 + 1e-9, 0.0, 1.0, prior_bits=1.0, method="sampled", num_sequences=10, std_error=0.5)
-    assert found.leakage_bits == pytest.approx(-1e-9)
-    assert Opacity(1.0, 1.0, 1.0, prior_bits=1.0, method="exact", num_sequences=1).leakage_bits == 0
-
-
 def test_the_interval_of_a_sample_is_that_of_the_normal_law_within_the_bounds():
     found = Opacity(0.5, 0.3, 0.9, prior_bits=1.0, method="sampled", num_sequences=10, std_error=0.1)
     assert found.interval(0.5) == pytest.approx((0.5 - 0.067449, 0.5 + 0.067449), abs=1e-6)

@@ -17,7 +17,7 @@ from veil.engine.chain import Chain, make_chain
 from veil.engine.sampling import draw_events
 from veil.engine.sequences import SequencePass
 from veil.measure.exact import Budget, exact_gradient
-from veil.measure.sampled import Tally, sampled_gradient, sampled_opacity
+from veil.measure.sampled import sampled_gradient, sampled_opacity
 
 
 @cache
@@ -215,22 +215,3 @@ def test_all_that_is_wrong_is_said_at_once():
         veil.opacity(problem, veil.MarkovPolicy.uniform(problem), "sampled", sequences=1, std_error=0.0, seed=-1)
     for part in ("sequences", "std_error", "seed"):
         assert part in str(caught.value)
-
-
-# Sizes and sums
-
-
-def test_sums_of_chunks_are_the_sums_of_all():
-    bits, count = np.array([0.5, 1.5, 2.0]), np.array([2.0, 1.0, 3.0])
-    every = np.repeat(bits, count.astype(int))
-    whole = Tally.of(count, bits)
-    parts = Tally.of(count[:1], bits[:1])
-    parts.add(Tally.of(count[1:], bits[1:]))
-    for found in (whole, parts):
-        assert (found.count, found.mean) == (6, pytest.approx(every.mean()))
-        assert found.std_error == pytest.approx(every.std(ddof=1) / 6**0.5)
-    result = whole.result(2.0, 1.75, "why")
-    assert (result.bits, result.lower, result.upper, result.prior_bits) == (whole.mean, 0.0, 1.75, 2.0)
-    assert (result.method, result.num_sequences, result.std_error) == ("sampled", 6, whole.std_error)
-    alike = Tally.of(np.array([3.0]), np.array([0.1]))
-    assert alike.std_error == 0  # rounding may make the variance negative

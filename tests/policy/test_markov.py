@@ -1,11 +1,11 @@
-"""Stationary policies."""
+"""Policies without memory: stationary and time-dependent."""
 
 import numpy as np
 import pytest
 
 import veil
 from tests.policy.masked import AVAILABLE, knowing_problem, masked_problem
-from tests.seeds import in_blocks
+from tests.seeds import in_blocks, looped
 
 
 def test_probabilities_are_kept_and_have_a_table_without_time():
@@ -16,13 +16,6 @@ def test_probabilities_are_kept_and_have_a_table_without_time():
     assert not policy.probabilities.flags.writeable
     assert not policy.table.flags.writeable
     assert repr(policy) == "MarkovPolicy(2 states, 2 actions)"
-
-
-def test_a_bad_row_is_refused_with_its_state():
-    with pytest.raises(veil.InputError, match=r"Markov policy: row \(state 1\) sums to 0.9"):
-        veil.MarkovPolicy([[1.0, 0.0], [0.5, 0.4]])
-    with pytest.raises(veil.InputError, match=r"expected \(state, action\)"):
-        veil.MarkovPolicy(np.full((1, 2, 2), 0.5))
 
 
 def test_makers_respect_the_mask():
@@ -54,16 +47,31 @@ def test_softmax_and_logits_are_inverse_to_each_other(seed: int):
     np.testing.assert_allclose(back, np.repeat(back[:, :1], 4, axis=1), atol=1e-13)
 
 
-def test_logits_of_a_masked_policy_give_it_back():
-    problem = masked_problem()
-    policy = veil.MarkovPolicy.softmax(np.random.default_rng(1).normal(size=(3, 3)), problem)
-    assert np.isneginf(policy.logits()[~AVAILABLE]).all()
-    again = veil.MarkovPolicy.softmax(policy.logits(), problem)
-    np.testing.assert_allclose(again.probabilities, policy.probabilities, rtol=1e-15)
-
-
 def test_deterministic_errors_name_state_and_action():
     with pytest.raises(veil.InputError, match="state 'pit': action 'up' is not available"):
         veil.MarkovPolicy.deterministic(masked_problem(), ["up", "down", "up"])
     with pytest.raises(veil.InputError, match="state 'hall': unknown action 'ups': did you mean 'up'"):
         veil.MarkovPolicy.deterministic(masked_problem(), ["ups", "down", "stay"])
+
+
+@looped("horizon", [0, 1, 4])
+def test_time_dependent_makers_respect_mask_and_horizon(horizon: int):
+    problem = masked_problem(horizon)
+    actions = np.tile(np.array(["up", "down", "stay"], dtype=object), (horizon, 1))
+    for policy in (
+        veil.TimedPolicy.uniform(problem),
+        veil.TimedPolicy.softmax(np.random.default_rng(0).normal(size=(horizon, 3, 3)), problem),
+        veil.TimedPolicy.deterministic(problem, actions),
+    ):
+        assert policy.probabilities.shape == (horizon, 3, 3)
+        np.testing.assert_array_equal(policy.probabilities[:, ~AVAILABLE], 0)
+        np.testing.assert_allclose(policy.probabilities.sum(axis=2), 1, atol=1e-15)
+        assert np.isfinite(veil.opacity(problem, policy, method="exact").bits)
+    assert veil.TimedPolicy.uniform(knowing_problem(horizon)).probabilities.shape == (horizon, 6, 3)
+
+
+def test_each_time_has_its_own_table():
+    problem = masked_problem(horizon=2)
+    policy = veil.TimedPolicy.deterministic(problem, [["up", "stay", "stay"], ["stay", "down", "stay"]])
+    table = veil.measures.joint_table(problem, policy)
+    assert table.sequences == [("o0", "o1", "o0")]

@@ -132,17 +132,6 @@ def test_the_same_seed_plays_the_same():
     assert len({tuple(played(seed)) for seed in range(20)}) > 3
 
 
-def test_two_players_do_not_disturb_each_other():
-    problem = watched(4)
-    policy = MemoryPolicy.uniform(problem, StateMemory(1))
-    alone = policy.start(problem, 1)
-    expected = [alone.act("hall")]
-    first, second = policy.start(problem, 1), policy.start(problem, 2)
-    second.act("hall")
-    assert first.act("hall") == expected[0]
-    assert (first.time, second.time) == (1, 1)
-
-
 def test_playing_before_the_start_is_refused():
     with pytest.raises(veil.VeilError, match=r"call policy.start\(problem\) before policy.act\(state, observation\)"):
         MemoryPolicy.uniform(watched(), StateMemory(1)).act("hall")

@@ -23,15 +23,6 @@ def test_a_player_chooses_as_the_policy_says(kind: str):
     assert counts / 2000 == pytest.approx(expected, abs=0.06)
 
 
-def test_players_repeat_themselves_for_a_seed_only():
-    problem = watched(horizon=40)
-    policy = veil.MarkovPolicy.uniform(problem)
-    first, second, other = (
-        [player.act(0) for _ in range(40)] for player in (policy.player(problem, seed=seed) for seed in (7, 7, 8))
-    )
-    assert first == second != other
-
-
 def test_a_player_ends_with_the_horizon():
     problem = watched()
     player = policies(problem)["timed"].player(problem)

@@ -32,17 +32,6 @@ def shown(world: GridWorld, cell: tuple[int, int]) -> dict[str, float]:
 # ---------------------------------------------------------------- moving
 
 
-def test_names_cells_and_order():
-    world = GridWorld(2, 3, walls=[(0, 1)], starts=(1, 0))
-    assert world.cells == ((0, 0), (0, 2), (1, 0), (1, 1), (1, 2))
-    model = world.model()
-    assert model.states.all() == ("r0c0", "r0c2", "r1c0", "r1c1", "r1c2")
-    assert model.actions.all() == ("north", "south", "west", "east", "stay")
-    assert world.state(1, 2) == "r1c2"
-    assert GridWorld(1, 1, starts=(0, 0), stay=False).model().actions.all() == ("north", "south", "west", "east")
-    assert repr(world) == "GridWorld(2 × 3, 5 states, 0 sensors)"
-
-
 def test_a_move_slips_to_both_sides():
     world = GridWorld(3, 3, starts=(1, 1), slip=0.15)
     assert row(world, (1, 1), NORTH) == {"r0c1": 0.7, "r1c0": 0.15, "r1c2": 0.15}
@@ -200,17 +189,6 @@ def test_muting_where_the_rest_cannot_occur_tells_the_same():
     assert observer.without_sensor("a").emissions.tolist() == [[0, 1], [1, 0]]
 
 
-def test_a_range_may_reach_over_walls():
-    world = GridWorld(1, 3, walls=[(0, 1)], starts=(0, 0), sensors=[Sensor("a", [(0, 1), (0, 2)])])
-    assert shown(world, (0, 0)) == {"0": 1.0}
-    assert shown(world, (0, 2)) == pytest.approx({"0": 0.1, "a": 0.9})
-
-
-def test_many_sensors_apart_are_no_burden():
-    sensors = [Sensor(f"s{column}", [(0, column)]) for column in range(100)]
-    assert GridWorld(1, 101, starts=(0, 100), sensors=sensors).observer().num_observations == 101
-
-
 def test_too_many_combinations_are_refused():
     sensors = [Sensor(f"s{column}", [(0, column)], 0.9, 0.01) for column in range(17)]
     world = GridWorld(1, 20, starts=(0, 0), sensors=sensors)
@@ -271,22 +249,6 @@ def test_a_drawing_without_blanks_is_one_character_a_cell():
     )
     same(drawn, listed)
     assert drawn.readings == "single"
-
-
-def test_a_legend_names_new_characters():
-    legend = {"v": ["secret", "goal", "a"], "-": "floor", "o": ["start", "absorbing"], "x": ["wall"]}
-    drawn = GridWorld.from_ascii("ov-\nxa.", sensors={"a": Sensor("cam", [(1, 2)], 0.5)}, legend=legend)
-    listed = GridWorld(
-        2,
-        3,
-        walls=[(1, 0)],
-        starts=(0, 0),
-        absorbing=[(0, 0)],
-        goals={(0, 1): 1.0},
-        secrets=[(0, 1)],
-        sensors=[Sensor("cam", [(0, 1), (1, 1), (1, 2)], 0.5)],
-    )
-    same(drawn, listed)
 
 
 # ---------------------------------------------------------------- refusals

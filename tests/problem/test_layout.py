@@ -1,14 +1,10 @@
 """Where states lie in pictures: carried along, checked, and no part of what a problem is."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 import veil
 from tests.seeds import looped
-from veil.formats.gallery import scenario_text
-from veil.formats.scenario.load import load, read_scenario
 from veil.problem.fingerprint import fingerprint
 from veil.problem.layout import Layout
 
@@ -31,13 +27,6 @@ def test_a_grid_brings_its_layout_and_keeps_it():
     assert found.replace(horizon=5).layout == found.layout
     assert found.replace(model=found.model).layout is None  # another model may have other states
     assert veil.gallery.load("courier-depots").layout is None
-
-
-def test_a_scenario_brings_it_too(tmp_path: Path):
-    text = scenario_text("convoy-checkpoint")
-    assert read_scenario(text).problem.layout == veil.gallery.load("convoy-checkpoint").layout
-    (tmp_path / "doors.toml").write_text(scenario_text("badge-doors"), encoding="utf-8")
-    assert load(tmp_path / "doors.toml").layout is None
 
 
 def test_it_is_no_part_of_the_fingerprint():
