@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import veil
+from tests.seeds import looped
 from veil.formats.results.folder import read_result
 from veil.problem.fingerprint import fingerprint
 
@@ -65,19 +66,19 @@ def named(path: str) -> Any:
     return found
 
 
-@pytest.mark.parametrize("path", SIGNATURES)
+@looped("path", SIGNATURES)
 def test_the_signature_is_as_promised(path: str):
     promised = SIGNATURES[path].split()
     assert list(inspect.signature(named(path)).parameters)[: len(promised)] == promised
 
 
-@pytest.mark.parametrize("path", DEFAULTS)
+@looped("path", DEFAULTS)
 def test_the_defaults_are_as_promised(path: str):
     parameters = inspect.signature(named(path)).parameters
     assert {name: parameters[name].default for name in DEFAULTS[path]} == DEFAULTS[path]
 
 
-@pytest.mark.parametrize("name", ATTRIBUTES)
+@looped("name", ATTRIBUTES)
 def test_the_attributes_are_as_promised(name: str):
     kind = getattr(veil, name)
     fields = {field for one in kind.__mro__ for field in getattr(one, "__annotations__", {})}

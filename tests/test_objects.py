@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import veil
+from tests.seeds import looped
 from veil.common.checks import Defects, Names
 from veil.common.values import Value, same
 from veil.engine.induced import induced_hmm
@@ -257,7 +258,7 @@ def test_every_public_class_is_walked():
     assert set(public_classes()) <= set(SAMPLES) | APART
 
 
-@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
+@looped("kind", ALL)
 def test_a_repr_is_one_short_line(kind: type, made):
     one, _, _ = made(kind)
     assert type(one) is kind
@@ -268,7 +269,7 @@ def test_a_repr_is_one_short_line(kind: type, made):
     assert " at 0x" not in text
 
 
-@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
+@looped("kind", ALL)
 def test_objects_are_equal_by_content_and_hash_alike(kind: type, made):
     one, again, other = made(kind)
     assert one is not again
@@ -280,7 +281,7 @@ def test_objects_are_equal_by_content_and_hash_alike(kind: type, made):
     assert len({one, again, other}) == 2
 
 
-@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
+@looped("kind", ALL)
 def test_objects_are_pickled_and_copied(kind: type, made):
     one, _, _ = made(kind)
     for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
@@ -292,7 +293,7 @@ def test_objects_are_pickled_and_copied(kind: type, made):
     assert copy.deepcopy([one, one])[0] == one
 
 
-@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
+@looped("kind", ALL)
 def test_objects_cannot_be_changed(kind: type, made):
     one, _, _ = made(kind)
     names = (
@@ -315,14 +316,14 @@ def test_objects_cannot_be_changed(kind: type, made):
             assert not array.flags.writeable
 
 
-@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
+@looped("kind", ALL)
 def test_iteration_is_refused(kind: type, made):
     one, _, _ = made(kind)
     with pytest.raises(TypeError, match="not iterable"):
         iter(one)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in ALL if issubclass(kind, Value)], ids=lambda kind: kind.__name__)
+@looped("kind", [kind for kind in ALL if issubclass(kind, Value)])
 def test_a_hash_reads_sizes_only(kind: type, made):
     one, again, _ = made(kind)
     assert hash(one) == hash(again) == hash(pickle.loads(pickle.dumps(one)))
@@ -341,7 +342,7 @@ def test_options_are_given_by_name():
                 assert parameter.kind is parameter.KEYWORD_ONLY, f"{name}({parameter.name})"
 
 
-@pytest.mark.parametrize("kind", [veil.MarkovPolicy, veil.TimedPolicy, veil.MemoryPolicy])
+@looped("kind", [veil.MarkovPolicy, veil.TimedPolicy, veil.MemoryPolicy])
 def test_a_policy_with_a_table_is_that_array(kind: type, made):
     policy, _, _ = made(kind)
     assert np.array_equal(np.asarray(policy), policy.probabilities)
@@ -356,7 +357,7 @@ def test_a_history_policy_is_no_array(made):
         np.asarray(policy)
 
 
-@pytest.mark.parametrize("kind", POLICIES, ids=lambda kind: kind.__name__)
+@looped("kind", POLICIES)
 def test_every_policy_satisfies_the_contract(kind: type, made, tmp_path):
     policy, again, other = made(kind)
     assert isinstance(policy, veil.Policy)
@@ -417,7 +418,7 @@ def names(given: Sequence[str] | None, size: int = 3) -> Names:
     return found
 
 
-@pytest.mark.parametrize("given", [None, ("a", "b", "c")])
+@looped("given", [None, ("a", "b", "c")])
 def test_names_are_a_sequence(given):
     found, expected = names(given), given or ("s0", "s1", "s2")
     assert isinstance(found, Sequence)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import veil
+from tests.seeds import looped
 
 SOURCE = Path(veil.__file__).parent
 
@@ -73,7 +74,7 @@ def test_no_room_has_the_name_of_a_public_function():
     assert type(veil).__name__ == "module"
 
 
-@pytest.mark.parametrize("code", ["import veil", "import veil; veil.__all__; veil.__version__; dir(veil)"])
+@looped("code", ["import veil", "import veil; veil.__all__; veil.__version__; dir(veil)"])
 def test_the_import_is_light(code: str):
     loaded = run(f"{code}\nimport sys\nprint(' '.join(sorted(sys.modules)))").split()
     heavy = {"scipy", "jax", "numpy", "matplotlib", "safetensors", "jaxtyping", "optax"}

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.commands import QUICK, veil
+from tests.seeds import looped
 from veil.common.errors import InputError
 from veil.formats.scenario.changes import read_change
 from veil.formats.scenario.load import load_scenario
@@ -19,7 +20,7 @@ def test_values_are_toml_or_text():
     assert read_change("name=a = b\nc = d") == (("name",), "a = b\nc = d")
 
 
-@pytest.mark.parametrize("text", ["horizon", "=3", "a..b=1", ".a=1", 'a"b=1', "x=" + "[" * 65, "x=" + "1" * 5000])
+@looped("text", ["horizon", "=3", "a..b=1", ".a=1", 'a"b=1', "x=" + "[" * 65, "x=" + "1" * 5000])
 def test_texts_of_another_form_are_refused(text: str):
     with pytest.raises(InputError, match="--set"):
         read_change(text)
@@ -39,7 +40,7 @@ def test_a_scenario_is_changed(home: Path):
     assert found.problem.name == "rooms"
 
 
-@pytest.mark.parametrize(
+@looped(
     ("change", "words"),
     [
         ("horizon=often", "--set horizon=often: found 'often', expected a whole number"),
@@ -70,7 +71,7 @@ READERS = [
 ]
 
 
-@pytest.mark.parametrize("command", READERS, ids=lambda command: command[0])
+@looped("command", READERS)
 def test_every_command_that_reads_a_scenario_has_the_flags(command: tuple[str, ...]):
     arguments = [("rooms.toml" if part == "SCENARIO" else part) for part in command]
     done = veil(*arguments, "--horizon", "no number")

@@ -7,16 +7,17 @@ import pytest
 
 import veil as package
 from tests.cli.commands import veil
+from tests.seeds import looped
 from veil.cli import doctor, shared
 from veil.formats.scenario.load import load
 from veil.problem.fingerprint import fingerprint
 
 
-@pytest.mark.parametrize("kind", ["grid", "graph"])
+@looped("kind", ["grid", "graph"])
 def test_a_starter_can_be_solved(kind: str):
-    assert veil("new", "mine", "--kind", kind).code == 0
-    assert veil("inspect", "mine.toml").code == 0
-    done = veil("solve", "mine.toml", "--starts", "1", "--iterations", "2", "--no-certificate")
+    assert veil("new", kind, "--kind", kind).code == 0
+    assert veil("inspect", f"{kind}.toml").code == 0
+    done = veil("solve", f"{kind}.toml", "--starts", "1", "--iterations", "2", "--no-certificate")
     assert done.code in (0, 4), done.err
 
 
@@ -27,7 +28,7 @@ def test_nothing_is_replaced_unasked(home: Path):
     assert veil("new", "mine", "--force").code == 0
 
 
-@pytest.mark.parametrize("name", package.gallery.names())
+@looped("name", package.gallery.names())
 def test_the_gallery_as_files(name: str):
     assert veil("gallery", name).code == 0
     assert fingerprint(load(f"{name}.toml")) == fingerprint(package.gallery.load(name))
@@ -165,7 +166,7 @@ def test_the_doctor_notices(monkeypatch: pytest.MonkeyPatch):
     assert [check["what"] for check in done.json["checks"] if not check["passed"]] == ["bits hidden at return 0.75"]
 
 
-@pytest.mark.parametrize("ending", ["json", "csv", "drn", "npz"])
+@looped("ending", ["json", "csv", "drn", "npz"])
 def test_a_policy_becomes_text_or_the_chain_it_makes(result: Path, ending: str):
     target = result.parent / f"out.{ending}"
     done = veil("convert", str(result), str(target))

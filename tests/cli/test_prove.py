@@ -7,6 +7,7 @@ import pytest
 
 import veil as package
 from tests.cli.commands import process, veil
+from tests.seeds import looped
 from veil.cli import shared
 
 
@@ -44,13 +45,14 @@ def test_a_policy_that_hides_less_than_claimed(result: Path):
     assert veil("verify", result).code == shared.REJECTED
 
 
-@pytest.mark.parametrize("field", ["lower", "upper", "expected_return", "problem_hash", "policy_hash"])
+@looped("field", ["lower", "upper", "expected_return", "problem_hash", "policy_hash"])
 def test_a_changed_claim(result: Path, field: str):
     path = result / "certificate.json"
     claim = json.loads(path.read_text("utf-8"))
     worse = {"lower": claim["upper"] + 1, "upper": claim["lower"], "expected_return": claim["expected_return"] + 0.1}
     path.write_text(json.dumps(claim | {field: worse.get(field, "0" * 64)}), encoding="utf-8")
     assert veil("verify", result).code == shared.REJECTED
+    path.write_text(json.dumps(claim), encoding="utf-8")
 
 
 TOLD = ("status", "message", "policy_class", "method", "objective", "detail", "price_bits", "stationarity_bits",

@@ -11,6 +11,7 @@ from reproduction.run import Piece
 from reproduction import run as module
 from tests.cli.commands import process, veil
 from tests.reproduction.results import made_up
+from tests.seeds import looped
 from veil.cli import shared
 
 ROOT = Path(__file__).parents[2]
@@ -63,7 +64,7 @@ def test_one_document_on_demand(home: Path):
     json.dumps(document, allow_nan=False)
 
 
-@pytest.mark.parametrize("arguments", [("book",), ("paper", "--seed", "-1"), ()])
+@looped("arguments", [("book",), ("paper", "--seed", "-1"), ()])
 def test_bad_arguments_are_2(arguments: tuple[str, ...]):
     assert veil("reproduce", *arguments).code == shared.BAD_INPUT
 

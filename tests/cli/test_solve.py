@@ -15,6 +15,7 @@ import pytest
 
 import veil as package
 from tests.cli.commands import QUICK, SCENARIO, veil
+from tests.seeds import looped
 from veil.cli import shared
 from veil.cli.progress import Log, reported
 from veil.cli.solve import (
@@ -132,7 +133,7 @@ def test_checkpoint_and_resume(home: Path):
     assert "another run" in other.err
 
 
-@pytest.mark.parametrize(
+@looped(
     ("text", "memory"),
     [
         ("markov", "markov"),

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import veil
+from tests.seeds import looped
 from veil.game.solve import solve_game
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "separation.py"
@@ -74,7 +75,7 @@ def test_at_a_point_the_bound_is_the_value(example):
         assert example.markov_return(*box)[0] == pytest.approx(gained, abs=1e-12)
 
 
-@pytest.mark.parametrize("known", [0.0, 0.5, 0.5685])
+@looped("known", [0.0, 0.5, 0.5685])
 def test_no_stationary_policy_on_a_fine_grid_exceeds_the_bound(example, known):
     bound, boxes = example.bound_markov(known, 0.58 - known)
     assert boxes > 10

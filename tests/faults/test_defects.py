@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 import veil
+from tests.seeds import looped
 
 STATES = ["hall", "office", "vault"]
 ACTIONS = ["walk", "wait"]
@@ -469,7 +470,7 @@ def seen_acting(*events: Any) -> None:
         watcher.update(event)
 
 
-@pytest.mark.parametrize("name", ONE_DEFECT)
+@looped("name", ONE_DEFECT)
 def test_defect_is_refused_with_its_place(name: str):
     build, wanted = ONE_DEFECT[name]
     with pytest.raises(veil.InputError) as caught:

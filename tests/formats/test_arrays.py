@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 from tests.random_problems import random_case
+from tests.seeds import looped
 from veil.common.errors import InputError, ModelFileError
 from veil.formats import gallery
 from veil.formats.arrays.files import from_arrays, load_sparse
@@ -19,7 +20,7 @@ from veil.problem.problem import Problem
 from veil.problem.secrets.last_state import LastState
 
 
-@pytest.mark.parametrize("seed", range(20))
+@looped("seed", range(20))
 def test_random_models_come_back_to_the_last_bit(seed: int, tmp_path: Path):
     problem = random_case(seed).problem
     path = tmp_path / "model.npz"
@@ -99,7 +100,7 @@ def test_rows_may_be_missing_where_the_action_is_not_available(tmp_path: Path):
     assert (read.observer.sees_initial, read.observer.sees_actions) == (False, True)
 
 
-@pytest.mark.parametrize("kind", ["csr", "csc", "coo"])
+@looped("kind", ["csr", "csc", "coo"])
 def test_matrices_that_scipy_wrote(kind: str, tmp_path: Path):
     dense = np.random.default_rng(1).dirichlet(np.ones(4), size=4)
     dense[dense < 0.2] = 0
@@ -111,7 +112,7 @@ def test_matrices_that_scipy_wrote(kind: str, tmp_path: Path):
     assert np.array_equal(model.transitions[:, 0], dense)
 
 
-@pytest.mark.parametrize(
+@looped(
     ("changes", "words"),
     [
         ({"format": np.array(b"dia")}, "its format is 'dia'"),

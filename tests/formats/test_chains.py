@@ -9,13 +9,14 @@ import veil
 from tests.formats.policies import policies, watched
 from tests.formats.storm import stormpy, value
 from tests.random_problems import random_case
+from tests.seeds import looped
 from veil.common.errors import TooLargeError
 from veil.formats import gallery
 from veil.formats.arrays.files import chain_to_arrays
 from veil.formats.drn.files import chain_to_drn, from_drn
 
 
-@pytest.mark.parametrize("seed", range(12))
+@looped("seed", range(12))
 def test_storm_and_veil_agree_on_the_return_of_a_policy(seed: int, tmp_path: Path):
     case = random_case(seed)
     problem, model = case.problem, case.problem.model

@@ -8,6 +8,7 @@ import pytest
 import veil
 from tests.formats.classics import DATA
 from tests.formats.storm import build, stormpy
+from tests.seeds import looped
 from veil.common.errors import InputError
 from veil.formats.drn.files import from_drn, parse_drn
 from veil.formats.prism.files import from_stormpy
@@ -76,7 +77,7 @@ def test_choices_of_one_label_are_told_apart():
     assert model.available[1].tolist() == [True, False, False]
 
 
-@pytest.mark.parametrize("name", ["grid.prism", "maze.prism"])
+@looped("name", ["grid.prism", "maze.prism"])
 def test_what_storm_exports_is_what_it_built(name: str, tmp_path: Path):
     storm, model = stormpy(), build(DATA / name)
     path = tmp_path / "model.drn"

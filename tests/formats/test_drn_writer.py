@@ -8,6 +8,7 @@ import pytest
 import veil
 from tests.formats.storm import stormpy, value
 from tests.random_problems import random_case
+from tests.seeds import looped
 from veil.common.errors import InputError, ModelFileError
 from veil.formats import gallery
 from veil.formats.drn.files import from_drn, parse_drn
@@ -24,7 +25,7 @@ def random_model(seed: int, *, certain: bool = True) -> Model:
     return Model(model.matrices, model.rewards, initial, model.discount, available=model.available)
 
 
-@pytest.mark.parametrize("seed", range(15))
+@looped("seed", range(15))
 def test_random_models_come_back(seed: int):
     model = random_model(seed)
     read = parse_drn(format_drn(model, labels={"odd": np.arange(model.num_states) % 2 == 1}), rescale=0).model
@@ -36,7 +37,7 @@ def test_random_models_come_back(seed: int):
     assert np.array_equal(read.initial, model.initial)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@looped("seed", range(6))
 def test_storm_finds_the_same_best_return(seed: int, tmp_path: Path):
     storm = stormpy()
     model = random_model(seed)

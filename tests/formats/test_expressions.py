@@ -3,6 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
+from tests.seeds import looped
 from veil.common.errors import InputError
 from veil.formats.expressions import Expression
 
@@ -14,7 +15,7 @@ VARIABLES = {"x": X, "y": Y, "door": DOOR, "lamp": LAMP, "other": np.array(["ope
 LABELS = {"goal": np.array([False, False, True, False, True]), "far away": LAMP}
 
 
-@pytest.mark.parametrize(
+@looped(
     ("text", "expected"),
     [
         ("x=3", X == 3),
@@ -61,7 +62,7 @@ def test_means_what_it_says(text: str, expected: np.ndarray):
     assert np.array_equal(found, expected)
 
 
-@pytest.mark.parametrize(
+@looped(
     ("text", "column", "words"),
     [
         ("", 1, "the expression ends"),

@@ -6,11 +6,11 @@ from tests.formats import fuzz
 
 
 def test_mutated_files_are_read_or_refused():
-    outcome = fuzz.run(range(300 * len(fuzz.KINDS)), seed=0, kinds=list(fuzz.KINDS))
+    outcome = fuzz.run(range(120 * len(fuzz.KINDS)), seed=0, kinds=list(fuzz.KINDS))
     assert not outcome.failures, outcome.summary()
     for kind in fuzz.KINDS:  # neither too tame nor too wild
-        assert outcome.read[kind] > 5, outcome.summary()
-        assert outcome.refused[kind] > 100, outcome.summary()
+        assert outcome.read[kind] > 1, outcome.summary()
+        assert outcome.refused[kind] > 30, outcome.summary()
 
 
 def test_an_input_is_the_same_whatever_ran_before():

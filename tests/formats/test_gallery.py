@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.seeds import looped
 from veil.common.errors import InputError
 from veil.formats import gallery
 from veil.measure.constrained import constraint_values
@@ -111,14 +112,14 @@ def test_names_are_complete():
     assert gallery.names() == NAMES
 
 
-@pytest.mark.parametrize("name", NAMES)
+@looped("name", NAMES)
 def test_every_problem_builds_and_has_its_name(name: str):
     problem = gallery.load(name)
     assert problem.name == name
     assert gallery.load(name, min_return=None).min_return is None
 
 
-@pytest.mark.parametrize("name", NAMES)
+@looped("name", NAMES)
 def test_every_problem_is_described_in_one_line(name: str):
     line = gallery.describe(name)
     assert 20 < len(line) < 120
@@ -126,7 +127,7 @@ def test_every_problem_is_described_in_one_line(name: str):
     assert "\n" not in line
 
 
-@pytest.mark.parametrize("name", NAMES)
+@looped("name", NAMES)
 def test_every_threshold_is_attainable_and_asks_something(name: str):
     problem = gallery.load(name)
     if problem.further:  # a budget instead of a threshold
@@ -150,7 +151,7 @@ SIZES = {
 }
 
 
-@pytest.mark.parametrize("name", NAMES)
+@looped("name", NAMES)
 def test_the_number_of_sequences(name: str):
     count = count_sequences(gallery.load(name))
     assert count == SIZES.get(name, count)
@@ -181,7 +182,7 @@ def test_the_realistic_problems_use_every_kind_of_secret_and_watcher():
     assert any("+" in name for problem in problems for name in problem.observer.observations.all())
 
 
-@pytest.mark.parametrize(("name", "product"), [("language-graph", 28), ("language-grid", 144)])
+@looped(("name", "product"), [("language-graph", 28), ("language-grid", 144)])
 def test_products_have_the_size_of_the_authors_language_examples(name: str, product: int):
     problem = gallery.load(name)
     memories = len(problem.secret_table.memory_names) - 1  # without the one before anything is read
@@ -267,7 +268,7 @@ PAPER = {
 PAPER_NAMES = ("paper-last-state", "paper-initial-state", "paper-false-alarms")
 
 
-@pytest.mark.parametrize("name", PAPER_NAMES)
+@looped("name", PAPER_NAMES)
 def test_the_papers_model_cell_by_cell(name: str):
     problem = gallery.load(name)
     model = problem.model
@@ -293,7 +294,7 @@ def test_the_papers_model_cell_by_cell(name: str):
             np.testing.assert_allclose(transitions[state, action], expected, rtol=0, atol=1e-15)
 
 
-@pytest.mark.parametrize("name", PAPER_NAMES)
+@looped("name", PAPER_NAMES)
 def test_the_papers_observer_cell_by_cell(name: str):
     problem = gallery.load(name)
     observer = problem.observer
@@ -346,7 +347,7 @@ def test_the_later_drawing_is_the_published_list():
         assert {cell for cell, shown in enumerate("".join(LATER_SENSORS)) if shown == sensor} == cells
 
 
-@pytest.mark.parametrize("name", ["later-last-state", "later-initial-state"])
+@looped("name", ["later-last-state", "later-initial-state"])
 def test_the_later_grid_cell_by_cell(name: str):
     problem = gallery.load(name)
     model, observer = problem.model, problem.observer

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import veil
+from tests.seeds import looped
 from veil.common.errors import InputError, MissingExtraError
 from veil.formats.gymnasium import from_gymnasium
 from veil.formats.imported import Imported
@@ -72,7 +73,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("family", CASES)
+@looped("family", CASES)
 def test_solved_end_to_end(family: str):
     make, secret, horizon, threshold = CASES[family]
     read = make()
@@ -89,7 +90,7 @@ def test_solved_end_to_end(family: str):
     assert solution.opacity.bits > 0
 
 
-@pytest.mark.parametrize("family", CASES)
+@looped("family", CASES)
 def test_returns_are_those_of_the_table(family: str):
     make, secret, horizon, _ = CASES[family]
     read = make()
@@ -136,7 +137,7 @@ def test_what_the_summary_says():
     assert "none: the source has no observer" in from_gymnasium(newest("CliffWalking")).summary()
 
 
-@pytest.mark.parametrize(
+@looped(
     "observe",
     [
         "col",
@@ -147,7 +148,6 @@ def test_what_the_summary_says():
         {state: {f"col={state % 12}": 1.0} for state in range(48)},
         Observer(np.tile(np.eye(12), (4, 1)), [f"col={col}" for col in range(12)]),
     ],
-    ids=["variable", "tuple", "function", "list", "names", "indices with chances", "observer"],
 )
 def test_every_way_to_say_what_is_seen(observe: Any):
     read = from_gymnasium(newest("CliffWalking"), observe=observe)
@@ -206,7 +206,7 @@ def test_starts_and_names_that_are_given():
     assert from_gymnasium(small(), initial=1, state_names="s{}".format).model.initial[1] == 1
 
 
-@pytest.mark.parametrize(
+@looped(
     ("changes", "options", "words"),
     [
         ({"P": None}, {}, "no transition table"),

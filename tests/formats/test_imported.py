@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import veil
+from tests.seeds import looped
 from veil.common.errors import InputError, TooLargeError
 from veil.formats.imported import Imported
 from veil.formats.registry import read_model
@@ -68,7 +69,7 @@ def test_sensors_with_and_without_rates():
     assert read.observer.emissions[1, names.find("east+door")] == pytest.approx(0.1)
 
 
-@pytest.mark.parametrize(
+@looped(
     ("sensors", "words"),
     [
         ({}, "no sensors found"),
@@ -119,7 +120,7 @@ def test_the_summary_fits_a_screen():
     assert "goal (1)" in long.summary()
 
 
-@pytest.mark.parametrize(
+@looped(
     ("observe", "words"),
     [
         (3.5, "expected a function of the state's index, a mapping or a list"),
@@ -164,7 +165,7 @@ def test_another_initial_state():
             line().starting(wrong)
 
 
-@pytest.mark.parametrize(
+@looped(
     ("suffix", "notes"),
     [
         (".npz", ()),

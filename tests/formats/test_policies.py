@@ -12,6 +12,7 @@ import pytest
 import veil
 from tests.formats.policies import policies, watched
 from tests.random_problems import random_case
+from tests.seeds import looped
 from veil.common.checks import distinct
 from veil.common.errors import InputError, PolicyFileError, VeilError
 from veil.engine.hidden import build
@@ -54,13 +55,13 @@ def comes_back(problem: veil.Problem, policy: Any, folder: Path) -> None:
             assert again.read_bytes() == path.read_bytes()
 
 
-@pytest.mark.parametrize("seed", range(12))
+@looped("seed", range(12))
 def test_random_policies_come_back_to_the_last_bit(seed: int, tmp_path: Path):
     case = random_case(seed)
     comes_back(case.problem, case.policy, tmp_path)
 
 
-@pytest.mark.parametrize("memory", MEMORIES)
+@looped("memory", MEMORIES)
 def test_policies_with_memory_come_back(memory: str, tmp_path: Path):
     problem = watched()
     policy = remembering(problem, MEMORIES[memory])
@@ -68,7 +69,7 @@ def test_policies_with_memory_come_back(memory: str, tmp_path: Path):
     assert veil.opacity(problem, veil.load_policy(tmp_path / "policy.csv")).bits == veil.opacity(problem, policy).bits
 
 
-@pytest.mark.parametrize(("horizon", "told_at"), [(1, None), (3, None), (3, 1)])
+@looped(("horizon", "told_at"), [(1, None), (3, None), (3, 1)])
 def test_history_policies_come_back(horizon: int, told_at: int | None, tmp_path: Path):
     problem, policy = history(horizon, told_at)
     assert (policy.told is None) == (told_at is None)
@@ -94,7 +95,7 @@ def test_numbers_at_the_ends_of_the_range(tmp_path: Path):
         comes_back(problem, veil.MarkovPolicy([[value, 1 - value]] * problem.num_cells), tmp_path)
 
 
-@pytest.mark.parametrize("kind", ["markov", "timed", "memory"])
+@looped("kind", ["markov", "timed", "memory"])
 def test_every_number_is_in_both_files(kind: str, tmp_path: Path):
     problem = watched()
     policy = policies(problem)[kind]
@@ -250,7 +251,7 @@ WRONG_CSV = {
 }
 
 
-@pytest.mark.parametrize("case", WRONG_CSV)
+@looped("case", WRONG_CSV)
 def test_wrong_lines_are_refused_with_their_place(case: str, tmp_path: Path):
     text, words = WRONG_CSV[case]
     path = tmp_path / "p.csv"
@@ -292,7 +293,7 @@ WRONG_JSON: dict[str, tuple[Callable[[Any], None], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", WRONG_JSON)
+@looped("case", WRONG_JSON)
 def test_wrong_documents_are_refused_with_their_place(case: str, tmp_path: Path):
     change, words = WRONG_JSON[case]
     path = tmp_path / "p.json"
@@ -305,7 +306,7 @@ def test_wrong_documents_are_refused_with_their_place(case: str, tmp_path: Path)
     assert str(path) in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@looped(
     ("text", "words"),
     [
         ("", "line 1, column 1: this is not JSON"),
@@ -339,7 +340,7 @@ WRONG_HISTORY: dict[str, tuple[Callable[[Any], None], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", WRONG_HISTORY)
+@looped("case", WRONG_HISTORY)
 def test_wrong_history_policies_are_refused(case: str, tmp_path: Path):
     change, words = WRONG_HISTORY[case]
     document = policy_document(*history(3, told_at=1))

@@ -7,6 +7,7 @@ import pytest
 
 import veil
 from tests.formats.classics import DATA, four_by_three, hallway
+from tests.seeds import looped
 from veil.common.errors import InputError, ModelFileError
 from veil.formats.imported import Imported
 from veil.formats.pomdp.files import format_pomdp, from_pomdp, parse_pomdp
@@ -32,7 +33,7 @@ def same(one: Imported, two: Imported) -> bool:
     )
 
 
-@pytest.mark.parametrize("name", CLASSICS)
+@looped("name", CLASSICS)
 def test_classics_are_read_and_written_back(name: str, tmp_path: Path):
     read = from_pomdp(DATA / f"{name}.pomdp")
     assert read.observer is not None
@@ -173,7 +174,7 @@ def test_later_rules_for_rewards_win_whatever_their_wildcards():
     assert any("averaged" in note for note in read.notes)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@looped("seed", range(60))
 def test_agrees_with_a_dense_interpreter(seed: int):
     """Random statements with wildcards and overrides; then whole rows, so that all sums are right."""
     random = np.random.default_rng(seed)
@@ -278,11 +279,7 @@ def test_states_and_actions_may_be_named_like_statements():
     assert read.model.rewards.tolist() == [[0, 2], [0, 0]]
 
 
-@pytest.mark.parametrize(
-    "transitions",
-    ["T: a : 0 : 0 {0}\nT: a : 1 : 1 1", "T: a : 0\n{0} 0\nT: a : 1\n0 1", "T: a\n{0} 0\n0 1"],
-    ids=["single entry", "row", "matrix"],
-)
+@looped("transitions", ["T: a : 0 : 0 {0}\nT: a : 1 : 1 1", "T: a : 0\n{0} 0\nT: a : 1\n0 1", "T: a\n{0} 0\n0 1"])
 def test_probabilities_may_pass_one_by_what_is_rescaled(transitions: str):
     """By at most `rescale`, and by no less than the tolerance of all sums where `rescale` is smaller."""
     head = "discount: 1\nvalues: reward\nstates: 2\nactions: a\nstart: 0\n"

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import veil
+from tests.seeds import looped
 from veil.formats.scenario.load import read_scenario
 
 GRID = """
@@ -52,7 +53,7 @@ def test_labels_and_names_of_states_go_first():
     assert "r0c0" not in secret.labels
 
 
-@pytest.mark.parametrize(
+@looped(
     ("old", "new", "words"),
     [
         ("row=1", "rwo=1", "column 10: .*rwo.*did you mean 'row'"),

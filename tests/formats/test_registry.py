@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import mkdtemp
 
 import pytest
 
@@ -11,6 +12,7 @@ import veil
 from tests.cli.commands import veil as command
 from tests.common.plugins import install
 from tests.random_problems import random_case
+from tests.seeds import looped
 from veil.common.errors import InputError, PluginError
 from veil.common.registry import Registry
 from veil.formats import registry
@@ -47,7 +49,7 @@ def add(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     def make(**points: str) -> None:
         named = {name: f"corridors:{attribute}" for name, attribute in points.items()}
-        install(tmp_path / "site", monkeypatch, "corridors", {"veil.formats": named}, "corridors", CODE)
+        install(Path(mkdtemp(dir=tmp_path)), monkeypatch, "corridors", {"veil.formats": named}, "corridors", CODE)
         monkeypatch.delitem(sys.modules, "corridors", raising=False)
         fresh = Registry("format", "veil.formats", FORMATS._builtin, registry._wrong)
         monkeypatch.setattr(registry, "FORMATS", fresh)
@@ -124,7 +126,7 @@ def test_two_formats_of_one_extension_are_refused(add: Callable):
     assert find_format("read_model", "a.npz").description == "NumPy arrays"
 
 
-@pytest.mark.parametrize(
+@looped(
     ("attribute", "words"),
     [
         ("missing", "cannot be loaded"),

@@ -10,6 +10,7 @@ import pytest
 import veil
 from tests.formats.scenarios import ALL, AUTOMATON, GRAPH, GRID, MODELS
 from tests.random_problems import random_case
+from tests.seeds import looped
 from veil.common.errors import ScenarioError
 from veil.formats.imported import Imported
 from veil.formats.scenario.load import Scenario, load, load_scenario, read_scenario
@@ -105,8 +106,8 @@ def test_weights_that_are_probabilities_stay_as_they_are():
     assert problem.model.initial.tolist() == [0.1, 0.2, 0.7]
 
 
-@pytest.mark.parametrize("stay", [True, False])
-@pytest.mark.parametrize("pays_last", [True, False])
+@looped("stay", [True, False])
+@looped("pays_last", [True, False])
 def test_switches_of_a_grid(stay: bool, pays_last: bool):
     text = GRID.replace(
         "stay = true", f"stay = {str(stay).lower()}\ngoals_pay_last = {str(pays_last).lower()}\ndiscount = 0.9"
@@ -139,7 +140,7 @@ def test_an_infinite_return():
     assert read_scenario(text).problem.min_return is None
 
 
-@pytest.mark.parametrize(
+@looped(
     ("given", "secret"),
     [
         ('kind = "last_state"\nstates = "mill"', LastState(["mill"])),
@@ -211,7 +212,7 @@ def test_sensors_that_report_one_at_a_time():
         read_scenario(text + "\n[observer.sensors.ear]\nstates = [0, 1]\n")
 
 
-@pytest.mark.parametrize(
+@looped(
     ("given", "expected"),
     [
         ('"markov"', "markov"),
@@ -293,7 +294,7 @@ def test_settings_that_a_kind_of_file_does_not_have(tmp_path: Path):
     assert len(caught.value.defects) == 2
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=[path.stem for path in EXAMPLES])
+@looped("path", EXAMPLES)
 def test_examples_load(path: Path):
     scenario = load_scenario(path)
     assert scenario.description
@@ -301,7 +302,7 @@ def test_examples_load(path: Path):
     assert scenario.problem.name == path.stem
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=[path.stem for path in EXAMPLES])
+@looped("path", EXAMPLES)
 def test_examples_are_solved(path: Path):
     scenario = load_scenario(path)
     quick = dict(scenario.settings) | {"starts": 1, "iterations": 3, "certificate": False}
@@ -310,12 +311,12 @@ def test_examples_are_solved(path: Path):
     assert solution.opacity.bits > 0
 
 
-@pytest.mark.parametrize("name", ALL)
+@looped("name", ALL)
 def test_loading_twice_gives_the_same(name: str):
     assert same(ALL[name], read_scenario(ALL[name]).problem)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@looped("seed", range(40))
 def test_random_problems_survive_being_written(seed: int):
     problem = random_case(seed).problem
     assert same(to_toml(problem), problem)

@@ -11,6 +11,7 @@ import pytest
 
 from tests.cases import each
 from tests.formats.scenarios import AUTOMATON, GRAPH, GRID, MODELS
+from tests.seeds import looped
 from veil.common.errors import InputError, ScenarioError
 from veil.formats.imported import Imported
 from veil.formats.scenario.load import load, load_scenario, read_scenario
@@ -313,7 +314,7 @@ def test_a_large_grid_names_a_way_out():
     assert "90,000 cells, expected at most 50,000: build a larger grid w = veil.GridWorld" in str(refused(text))
 
 
-@pytest.mark.parametrize(
+@looped(
     ("first", "second", "same"),
     [
         ([[0.9, 0.1], [0.2, 0.8]], [[0.9, 0.1], [0.2, 0.8]], True),

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.seeds import looped
 from veil.common.errors import ScenarioError, VeilError
 from veil.formats.gallery import names, scenario_text, starter
 from veil.formats.scenario.edit import Change, edit
@@ -15,9 +16,7 @@ def lines_that_differ(before: str, after: str) -> set[str]:
     return set(after.splitlines()) - set(before.splitlines())
 
 
-@pytest.mark.parametrize(
-    ("place", "value", "line"),
-    [
+@looped(("place", "value", "line"), [
         (("horizon",), 9, "horizon = 9          # the number of decisions"),
         (("grid", "slip"), 0.25, "slip = 0.25           # probability that a move goes to one side, and to the other"),
         (("grid", "discount"), 0.9, "discount = 0.9"),
@@ -27,8 +26,7 @@ def lines_that_differ(before: str, after: str) -> set[str]:
         (("return_over",), "infinite", 'return_over = "infinite"'),
         (("solve", "starts"), 3, "starts = 3"),
         (("masks", "visible"), False, "visible = false"),
-    ],
-)  # fmt: skip
+    ])  # fmt: skip
 def test_one_line_changes(place: tuple[str, ...], value: object, line: str):
     before = starter("grid")
     after = edit(before, [(place, value)])
@@ -44,9 +42,7 @@ def test_a_drawing_keeps_its_lines():
     assert '\ndrawing = """\n  S  .\n  \\\\  cG\n"""\ngoal_reward' in after
 
 
-@pytest.mark.parametrize(
-    "place", [("min_return",), ("grid", "sensors", "d"), ("grid", "sensors", "c", "name"), ("secret",)]
-)
+@looped("place", [("min_return",), ("grid", "sensors", "d"), ("grid", "sensors", "c", "name"), ("secret",)])
 def test_what_is_removed_is_gone(place: tuple[str, ...]):
     data = tomllib.loads(starter("grid"))
     found = tomllib.loads(edit(starter("grid"), [(place, None)]))
@@ -65,7 +61,7 @@ def test_inline_tables_are_written_anew():
     assert 'w = { name = "west", detection = 0.5, false_alarm = 0.02 }' in after
 
 
-@pytest.mark.parametrize("text", ["horizon = ", 'horizon = "3'])
+@looped("text", ["horizon = ", 'horizon = "3'])
 def test_what_is_no_toml_is_refused(text: str):
     with pytest.raises(ScenarioError):
         edit(text, [(("horizon",), 3)])

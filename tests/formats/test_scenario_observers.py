@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import veil
+from tests.seeds import looped
 from veil.common.errors import ScenarioError
 from veil.formats.scenario.load import read_scenario
 from veil.formats.scenario.toml import to_toml
@@ -51,10 +52,8 @@ def test_the_keys_are_those_of_the_observer():
     np.testing.assert_allclose(later.matrices_at(1, 3)[0].toarray(), [[0, 1, 0], [1, 0, 0]])
 
 
-@pytest.mark.parametrize(
-    "keys", ["", 'times = "end"', "times = [1, 3]", "untimed = true", "times = [0]\nuntimed = true"]
-)
-@pytest.mark.parametrize("tables", ["", LATER])
+@looped("keys", ["", 'times = "end"', "times = [1, 3]", "untimed = true", "times = [0]\nuntimed = true"])
+@looped("tables", ["", LATER])
 def test_what_is_written_is_what_is_read(keys: str, tables: str):
     problem = read(keys, tables)
     assert fingerprint(read_scenario(to_toml(problem)).problem) == fingerprint(problem)
@@ -70,7 +69,7 @@ def test_sensors_of_a_grid_can_be_untimed(tmp_path):
     assert veil.opacity(short, policy).bits > veil.opacity(long, policy).bits
 
 
-@pytest.mark.parametrize(
+@looped(
     ("keys", "tables", "words"),
     [
         ('times = "start"', "", "line 12, [observer] times: "),

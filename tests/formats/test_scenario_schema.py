@@ -3,8 +3,7 @@
 import json
 from pathlib import Path
 
-import pytest
-
+from tests.seeds import looped
 from veil.formats.scenario import schema as scenario_schema
 from veil.formats.scenario.reference import reference
 from veil.formats.scenario.schema import Table, schema
@@ -18,7 +17,7 @@ def test_the_reference_is_up_to_date():
     assert path.read_text(encoding="utf-8") == reference(), remedy
 
 
-@pytest.mark.parametrize("form", TABLES)
+@looped("form", TABLES)
 def test_every_key_is_documented(form: type[Table]):
     assert form.__doc__
     assert not [name for name, field in form.model_fields.items() if not field.description]

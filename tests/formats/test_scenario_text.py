@@ -9,6 +9,7 @@ import tomllib
 import pytest
 
 from tests.formats.fuzz_scenario import seeds
+from tests.seeds import looped
 from tests.small_parent import run_small
 from veil.common.suggest import suggestion
 from veil.formats.scenario.text import Source, shown
@@ -46,7 +47,7 @@ y = 3
 """
 
 
-@pytest.mark.parametrize(
+@looped(
     ("path", "line"),
     [
         (("top",), 2),
@@ -92,7 +93,7 @@ def test_every_path_has_a_line_on_which_its_key_stands(text: str):
             assert path[-1] in lines[line - 1] or json.dumps(path[-1])[1:-1] in lines[line - 1]
 
 
-@pytest.mark.parametrize(
+@looped(
     ("path", "words"),
     [
         (("top",), "line 2, top"),
@@ -179,6 +180,7 @@ print(max(map(growth, texts(0.25), texts(1))))
 '''
 
 
+@pytest.mark.slow
 def test_hostile_texts_cost_little():
     """Peak memory below 512 MiB; four times the text takes well below the sixteen times of what grows with the square."""
     code, out, err, _, mebibytes = run_small([sys.executable, "-c", HOSTILE])

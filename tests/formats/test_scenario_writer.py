@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.seeds import looped
 from veil.common.errors import InputError
 from veil.formats import gallery
 from veil.formats.gallery import scenario_text, starter
@@ -37,7 +38,7 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize("name", gallery.names())
+@looped("name", gallery.names())
 def test_the_gallery_loads_from_its_text(name: str):
     problem = gallery.load(name)
     read = read_scenario(scenario_text(name), name="another")
@@ -46,7 +47,7 @@ def test_the_gallery_loads_from_its_text(name: str):
     assert read.description.strip().startswith(gallery.describe(name))
 
 
-@pytest.mark.parametrize("name", gallery.names())
+@looped("name", gallery.names())
 def test_the_gallery_survives_being_written_as_graphs(name: str):
     problem = gallery.load(name)
     assert fingerprint(read_scenario(to_toml(problem)).problem) == fingerprint(problem)
@@ -59,7 +60,7 @@ def test_an_unknown_name_is_refused():
         starter("grap")
 
 
-@pytest.mark.parametrize("kind", ["grid", "graph"])
+@looped("kind", ["grid", "graph"])
 def test_starters_load(kind: str):
     scenario = read_scenario(starter(kind))
     assert scenario.problem.min_return is not None
@@ -73,7 +74,7 @@ def test_the_starter_of_a_file_loads_beside_a_model(tmp_path: Path):
     assert load_scenario(tmp_path / "scenario.toml").problem.observer.observations.all() == ("0", "tower")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@looped("name", NAMES)
 def test_names_are_read_as_they_were_written(name: str):
     assert Source("x", f"{key_of(name)} = {text_of(name)}\n").data == {name: name}
 

@@ -11,6 +11,7 @@ from scipy.special import betainc
 
 import veil
 from tests.cli.commands import veil as command
+from tests.seeds import looped
 from veil.common.clock import Clock
 from veil.engine.chain import make_chain
 from veil.engine.sampling import draw_runs
@@ -334,9 +335,7 @@ def test_the_same_seed_gives_the_same_fit_and_more_runs_a_narrower_one(rooms, ac
 # Hidden states
 
 
-@pytest.mark.parametrize(
-    ("names", "prior"), [({EMISSION}, 0.5), ({CHOICE}, 0.5), ({EMISSION, CHOICE}, 0.5), ({EMISSION, CHOICE}, 1e-3)]
-)
+@looped(("names", "prior"), [({EMISSION}, 0.5), ({CHOICE}, 0.5), ({EMISSION, CHOICE}, 0.5), ({EMISSION, CHOICE}, 1e-3)])
 def test_expectation_maximisation_never_loses(rooms, acting, names, prior):
     logs = read_logs([*recorded(rooms, acting, 100, 4, hidden=True), {"observations": [0, 1]}]).numbered(
         {"state": rooms.model.states, "action": rooms.model.actions, "observation": rooms.observer.observations}

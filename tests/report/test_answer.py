@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import veil
+from tests.seeds import looped
 from veil.formats.results.folder import read_result, write_result
 from veil.report.answer import Answer, Claim, bits_text, make_answer, verdict
 
@@ -43,7 +44,7 @@ def test_no_negative_zero():
     assert bits_text(-1e-9) == "0.0000"
 
 
-@pytest.mark.parametrize("name", veil.gallery.names())
+@looped("name", veil.gallery.names())
 def test_every_secret_has_its_question(name: str):
     problem = veil.gallery.load(name)
     assert problem.secret.describe(problem).endswith("?")

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 import veil
+from tests.seeds import looped
 from veil.report.behaviour import behave
 
 GALLERY = ("two-rooms", "paper-last-state", "courier-depots", "network-probe", "badge-doors")
 
 
-@pytest.mark.parametrize("name", GALLERY)
+@looped("name", GALLERY)
 def test_everything_is_a_distribution(name: str):
     problem = veil.gallery.load(name)
     seen = behave(problem, veil.MarkovPolicy.uniform(problem))
@@ -38,7 +39,7 @@ def test_a_plain_policy_is_shown_as_it_is(paper: veil.Problem, courier: veil.Pro
     assert clock.actions()[weights.sum(axis=0) > 0] == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("memory", [veil.StateMemory(1), veil.Controller(2)])
+@looped("memory", [veil.StateMemory(1), veil.Controller(2)])
 def test_memory_is_averaged_over(courier: veil.Problem, memory: veil.StateMemory):
     markov = veil.MarkovPolicy.uniform(courier)
     lifted = veil.MemoryPolicy.lift(courier, memory, markov)

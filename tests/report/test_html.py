@@ -14,6 +14,7 @@ from jinja2 import UndefinedError
 import veil
 from tests.report.problems import HARM
 from tests.report.test_packing import unpack
+from tests.seeds import looped
 from veil.report.answer import Claim
 from veil.report.behaviour import behave
 from veil.report.html import _pages, make_report, write_report
@@ -168,7 +169,7 @@ def test_timed_policies_have_a_frame_a_decision(courier: veil.Problem, timed: ve
     assert not data["scene"]["grid"]
 
 
-@pytest.mark.parametrize("name", ["network-probe", "badge-doors", "convoy-checkpoint", "two-rooms"])
+@looped("name", ["network-probe", "badge-doors", "convoy-checkpoint", "two-rooms"])
 def test_every_kind_of_secret(name: str, solved: veil.Solution):
     problem = veil.gallery.load(name)
     answer = replace(solved, policy=veil.MarkovPolicy.uniform(problem))

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.seeds import looped
 from veil.report.packing import pack_frames, pack_shares
 
 
@@ -18,7 +19,7 @@ def unpack(packed: dict[str, Any], size: int) -> np.ndarray:
     return frames
 
 
-@pytest.mark.parametrize("size", [1, 50, 70_000])
+@looped("size", [1, 50, 70_000])
 def test_frames_come_back(size: int):
     generator = np.random.default_rng(size)
     frames = generator.random((3, size)) * (generator.random((3, size)) < 0.3)

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 
 import veil
 from tests.report.problems import hostile
+from tests.seeds import looped
 from veil.report import plot
 from veil.report.behaviour import behave
 
@@ -151,7 +152,7 @@ def test_proven_bounds_are_steps_only_where_proven():
     assert line.get_xydata().tolist() == [[point.threshold, point.upper_bits] for point in swept.points]
 
 
-@pytest.mark.parametrize("name", ["paper-last-state", "courier-depots", "badge-doors"])
+@looped("name", ["paper-last-state", "courier-depots", "badge-doors"])
 def test_the_observer_s_table(name: str):
     problem = veil.gallery.load(name)
     figure = plot.observer(problem)

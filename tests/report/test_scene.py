@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import veil
+from tests.seeds import looped
 from veil.report import cells
 from veil.report.scene import MOST_NODES, make_scene, sensor_ranges
 
@@ -129,7 +130,7 @@ def test_states_that_share_a_cell():
     assert scene.mean(table, weight)[0, 0] == pytest.approx(np.mean(here))
 
 
-@pytest.mark.parametrize(
+@looped(
     ("named", "expected"),
     [
         (["x=0, y=0", "x=1, y=0", "x=0, y=1", "x=1, y=1"], [[1, 0], [1, 1], [0, 0], [0, 1]]),  # y points up

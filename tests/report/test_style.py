@@ -11,6 +11,7 @@ import pytest
 
 import veil
 from tests.report.problems import HARM
+from tests.seeds import looped
 from veil.report import plot
 from veil.report.style import (
     BLUE,
@@ -33,7 +34,7 @@ def test_sensors_named_after_colours_are_drawn_in_them():
     assert len(colours([str(i) for i in range(20)])) == 20
 
 
-@pytest.mark.parametrize("name", HARM)
+@looped("name", HARM)
 def test_any_name_can_be_drawn(name: str, tmp_path: Path):
     figure = new_figure()
     figure.subplots().set_title(words(name))
@@ -54,7 +55,7 @@ def settings() -> dict[str, Any]:
     return {name: value for name, value in dict.items(matplotlib.rcParams) if name != "backend"}
 
 
-@pytest.mark.parametrize("ending", ["svg", "pdf", "png"])
+@looped("ending", ["svg", "pdf", "png"])
 def test_the_same_figure_gives_the_same_bytes(ending: str, paper: veil.Problem, tmp_path: Path):
     before = settings()
     for name in ("one", "two"):

@@ -3,16 +3,16 @@
 import itertools
 import re
 
-import pytest
 from reproduction.page import page, times_page
 from reproduction.published import LATER
 from reproduction.store import Settings
 
 from reproduction import table
 from tests.reproduction.results import made_up
+from tests.seeds import looped
 
 
-@pytest.mark.parametrize(
+@looped(
     ("lower", "upper", "text"),
     [
         (0.123456, 0.123456, "[0.1234, 0.1235]"),
