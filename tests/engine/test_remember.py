@@ -245,7 +245,7 @@ def forever(case, memory: Memory) -> veil.Problem:
 
 @looped(
     "memory", [ObservationMemory(1, clock=False), StateMemory(2, clock=False), ZoneMemory([[0], [1]], clock=False),
-               Controller(2)], ids=lambda memory: memory.name
+               Controller(2)]
 )  # fmt: skip
 def test_a_policy_without_a_clock_acts_for_ever(memory: Memory):
     for case in remembering_cases(4, "last"):
