@@ -186,6 +186,17 @@ def test_tiny_problems_are_solved(block: range, states: int, memory: MemoryName,
         assert found.opacity.bits >= best_on_grid(problem, memory, points) - 1e-3, seed
 
 
+@pytest.mark.parametrize("memory", ["markov", "timed"])
+def test_whole_paths_are_hidden_as_well_as_on_a_grid(memory: MemoryName):
+    problem = tiny_problem(1).replace(secret=veil.Trajectory(), min_return="60%")
+    found = veil.solve(problem, memory=memory, **FEW)
+    assert reaches(problem, found)
+    assert found.opacity.bits >= best_on_grid(problem, memory, 41 if memory == "markov" else 7) - 1e-3
+    sampled = veil.solve(problem, memory=memory, evaluation="sampled", iterations=30, **FEW)
+    assert reaches(problem, sampled)
+    assert sampled.opacity.bits >= found.opacity.bits - 0.1
+
+
 def test_a_return_with_a_poor_local_maximum():
     """Every local optimum of the constrained problem has 0.3724 bits, as 25 runs of a plain SQP method find."""
     assert veil.solve(random_problem(16), **FEW).opacity.bits >= 0.371
