@@ -17,7 +17,7 @@ CASES = {
 OPTIONS = ("-p", "no:cacheprovider", "-p", "no:xdist", "--continue-on-collection-errors", "-ra")
 
 
-@pytest.mark.parametrize("required", ["0", "1"])
+@pytest.mark.parametrize("required", [pytest.param("0", marks=pytest.mark.slow), "1"])
 def test_a_skip_is_a_failure_where_everything_is_required(tmp_path: Path, required: str):
     (tmp_path / "conftest.py").write_text(CONFTEST.read_text("utf-8"), "utf-8")
     for name, text in CASES.items():

@@ -173,16 +173,6 @@ def test_an_interrupted_proof_leaves_the_policy(monkeypatch: pytest.MonkeyPatch)
     assert found.document.certificate_note == "the proof was interrupted"
 
 
-def test_a_proof_that_does_not_fit_is_said(monkeypatch: pytest.MonkeyPatch):
-    def certify(*_: Any, **__: Any) -> None:
-        raise package.TooLargeError("far too many histories")
-
-    monkeypatch.setattr("veil.planning.solve.certify", certify)
-    done = veil("solve", "rooms.toml", *QUICK)
-    assert "proven  no bounds: far too many histories" in done.out
-    assert read_result("rooms-result").document.certificate_note == "far too many histories"
-
-
 def started(home: Path, **streams: Any) -> subprocess.Popen:
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     return subprocess.Popen([sys.executable, "-m", "veil", *LONG], cwd=home, env=environment, **streams)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import veil
 from tests.formats.policies import policies, watched
@@ -58,8 +59,11 @@ def test_arrays_as_hmmlearn_names_them(tmp_path: Path):
         assert loaded["transmat_"].sum(axis=1) == pytest.approx(np.ones(chain.num_states))
 
 
-def test_a_chain_that_is_too_large_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("veil.engine.induced._MOST_DENSE", 1)
+def test_a_chain_that_is_too_large_is_not_written(tmp_path: Path):
+    size = 2**13 + 1
+    model = veil.Model([sp.eye_array(size, format="csr")], np.zeros((size, 1)), np.full(size, 1 / size))
+    problem = veil.Problem(model, veil.Observer(np.ones((size, 1))), veil.LastState([0]), 1)
     with pytest.raises(TooLargeError):
-        chain_to_arrays(tmp_path / "c.npz", watched(), veil.MarkovPolicy.uniform(watched()))
+        chain_to_arrays(tmp_path / "c.npz", problem, veil.MarkovPolicy.uniform(problem))
+    assert not list(tmp_path.iterdir())
     assert not list(tmp_path.iterdir())

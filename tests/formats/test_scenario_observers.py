@@ -1,5 +1,7 @@
 """Observers that depend on time or have no clock, in scenario files: read, written, and refused with the line."""
 
+from importlib.resources import files
+
 import numpy as np
 import pytest
 
@@ -60,7 +62,11 @@ def test_what_is_written_is_what_is_read(keys: str, tables: str):
 
 
 def test_sensors_of_a_grid_can_be_untimed(tmp_path):
-    text = veil.gallery._text("paper-last-state.toml").replace("[secret]", "[observer]\nuntimed = true\n\n[secret]")
+    text = (
+        (files("veil.formats.gallery") / "paper-last-state.toml")
+        .read_text("utf-8")
+        .replace("[secret]", "[observer]\nuntimed = true\n\n[secret]")
+    )
     problem = read_scenario(text).problem
     assert problem.observer.untimed
     timed = veil.gallery.load("paper-last-state")
@@ -93,7 +99,7 @@ def test_an_untimed_observer_needs_a_silent_observation():
 
 
 def test_groups_in_files():
-    grid = veil.gallery._text("paper-last-state.toml")
+    grid = (files("veil.formats.gallery") / "paper-last-state.toml").read_text("utf-8")
     text = grid[: grid.index("[secret]")]
     secret = '[secret]\nkind = "last_state"\n[secret.groups]\nnorth = ["r0c0", "r0c1"]\nsouth = ["r5c5"]\n'
     problem = read_scenario(text + secret).problem

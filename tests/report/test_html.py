@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from jinja2 import UndefinedError
 
 import veil
 from tests.report.problems import HARM
@@ -17,7 +16,7 @@ from tests.report.test_packing import unpack
 from tests.seeds import looped
 from veil.report.answer import Claim
 from veil.report.behaviour import behave
-from veil.report.html import _pages, make_report, write_report
+from veil.report.html import make_report, write_report
 
 SECTIONS = (
     "policy",
@@ -143,11 +142,6 @@ def test_names_stay_names(hostile_solution: tuple[veil.Problem, veil.Solution], 
     assert html.escape(HARM[1]) in text
     assert data_of(text)["scene"]["names"] == list(HARM)
     assert data_of(text)["policy"]["actions"] == [HARM[0] + "!", HARM[2] + "!"]
-
-
-def test_a_name_that_is_not_given_is_an_error():
-    with pytest.raises(UndefinedError, match="missing"):
-        _pages().from_string("{{ missing }}").render()
 
 
 def test_a_certificate_is_told_in_words(paper: veil.Problem, solved: veil.Solution):
