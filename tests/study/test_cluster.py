@@ -80,7 +80,9 @@ def test_no_scheduler_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_scheduler_with_a_certificate_refuses_whoever_has_not_got_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """As the page about clusters sets it up."""
     wanted = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30", "-subj", "/CN=veil"]
-    subprocess.run([*wanted, "-keyout", "key.pem", "-out", "certificate.pem"], cwd=tmp_path, check=True)
+    subprocess.run(
+        [*wanted, "-keyout", "key.pem", "-out", "certificate.pem"], cwd=tmp_path, check=True, capture_output=True
+    )
     with monkeypatch.context() as own:
         own.setenv("DASK_DISTRIBUTED__COMM__TLS__CA_FILE", str(tmp_path / "certificate.pem"))
         for part in ("SCHEDULER", "WORKER", "CLIENT"):
