@@ -16,7 +16,6 @@ from veil.proof.backward import continuation_values, rule_bound
 from veil.proof.certificate import Witness
 from veil.proof.checked_policy import read_policy
 from veil.proof.checked_problem import CheckedProblem
-from veil.proof.claim import policy_words
 from veil.proof.forward import MOST_MOVES, ForwardPass
 from veil.proof.policy_values import policy_values
 
@@ -100,15 +99,6 @@ def test_one_value_after_the_horizon_that_is_not_finite_is_refused(wrong: float)
     assert continuation_values(CheckedProblem(problem), np.array([[1.0, 2.0]]))[1] < 2
     with pytest.raises(CertificateError, match="values: expected finite numbers"):
         continuation_values(CheckedProblem(problem), np.array([[0.0, wrong]]))
-
-
-def test_a_bound_that_the_rewards_alone_meet_needs_no_exact_return(monkeypatch: pytest.MonkeyPatch):
-    """A return of 0 is 0 or more, though rounding cannot tell, even where fractions would take too long."""
-    monkeypatch.setattr("veil.proof.policy_values.exact_return", lambda *_: None)
-    checked, policy = CheckedProblem(example()), veil.MarkovPolicy.uniform(example())
-    for bound, met in ((0.0, True), (1e-30, False)):
-        found = policy_values(checked, policy, whole(example()), FLOOR, None, bounds=(bound,))
-        assert found.feasible == met
 
 
 def test_the_example_of_the_rule():
@@ -199,28 +189,6 @@ def test_a_history_policy_without_a_node_is_refused_where_it_is_told():
         wrong = HistoryPolicy(policy.first, following, policy.decisions, executable=policy.executable, **told)
         with pytest.raises(CertificateError, match=f"no node for something that it reaches at time {policy.told_at}"):
             policy_values(CheckedProblem(problem), wrong, whole(problem), FLOOR, None)
-
-
-def test_words_for_policies():
-    """The literal words: who acts, and what the agent must see."""
-    model = veil.Model(np.full((2, 2, 2), 0.5), np.zeros((2, 2)), 0)
-    plain = veil.Problem(model, veil.Observer(np.eye(2)), veil.LastState({1}), horizon=2, agent_sees_observations=True)
-    timed = veil.TimedPolicy.softmax(np.zeros((2, 2, 2)), plain)
-    assert (
-        policy_words(plain, veil.MarkovPolicy.uniform(plain)) == "a stationary Markov policy; its agent sees its state"
-    )
-    assert policy_words(plain, timed) == "a time-dependent policy; its agent sees its state and the time"
-    remembering = veil.MemoryPolicy.uniform(plain, veil.ObservationMemory(1, clock=False))
-    assert policy_words(plain, remembering).endswith("; its agent sees its state and all that the observer sees")
-    several = plain.replace(model=[model, model], secret=veil.WhichModel(agent_knows=True))
-    uniform = veil.MarkovPolicy.uniform(several)
-    assert policy_words(several, uniform).endswith("its agent sees its state and the model that runs")
-    unknown = plain.replace(model=[model, model], secret=veil.WhichModel(agent_knows=False))
-    found = random_policy(unknown, "history", 0)
-    assert not found.executable
-    assert policy_words(unknown, found) == (
-        "a history policy that also acts on what the agent does not know (not executable)"
-    )
 
 
 # Limits of a pass.

@@ -12,7 +12,7 @@ from tests.proof.cases import KINDS, random_policy, tiny_problem
 from tests.proof.test_checked import example
 from veil.common.errors import CertificateError
 from veil.policy.history import Decisions, HistoryPolicy
-from veil.proof.checked_policy import CheckedPolicy, _found, read_policy
+from veil.proof.checked_policy import CheckedPolicy, read_policy
 from veil.proof.checked_problem import CheckedProblem
 from veil.proof.exact_return import exact_return
 from veil.proof.policy_values import policy_return
@@ -24,31 +24,6 @@ def forged(policy: Any, **changes: Any) -> Any:
     made.__dict__.update(policy.__dict__)
     made.__dict__.update(changes)
     return made
-
-
-@pytest.mark.parametrize(
-    ("codes", "wanted", "places"),
-    [
-        ([1, 3, 5], [1, 5, 3, 5], [0, 2, 1, 2]),
-        ([1, 2], [2, 1], [1, 0]),
-        ([7], [7], [0]),
-        ([1, 3, 5], [4], "no row for a situation that it reaches at time 2"),
-        ([1, 3, 5], [0], "no row for a situation"),
-        ([1, 3, 5], [5, 6], "no row for a situation"),
-        ([], [0], "no row for a situation"),
-        ([1, 1], [1], "the rows at time 2 are out of order, or two are for the same situation"),
-        ([3, 1], [1], "out of order"),
-        ([1, 3, 2], [1], "out of order"),
-    ],
-)
-def test_rows_are_found_by_their_codes(codes: list[int], wanted: list[int], places: Any):
-    """Which increase, so that no two rows stand for one situation."""
-    given = np.array(codes, dtype=np.int64), np.array(wanted)
-    if isinstance(places, str):
-        with pytest.raises(CertificateError, match=places):
-            _found(*given, 2)
-    else:
-        assert _found(*given, 2).tolist() == places
 
 
 def remembering() -> tuple[veil.Problem, HistoryPolicy]:

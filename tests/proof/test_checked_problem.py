@@ -12,11 +12,11 @@ from tests.game.test_records import random_pairs
 from tests.proof.cases import noisy_problem, random_policy, tiny_problem
 from tests.proof.exact import ExactProblem
 from tests.proof.test_checked import example
+from tests.seeds import blocks
 from veil.common.clock import UNLIMITED
 from veil.common.errors import CertificateError
 from veil.game.records import solve_records_game
 from veil.policy.history import HistoryPolicy
-from veil.proof import checked_problem
 from veil.proof.checked_policy import read_policy
 from veil.proof.checked_problem import CheckedProblem, can_delay, checked_for, checked_pairs, starts
 from veil.proof.checked_problem import moves as all_moves
@@ -33,34 +33,37 @@ def summed(*columns: list[float]) -> dict[tuple[float, ...], float]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_starts_and_moves_against_fractions(seed: int):
+@pytest.mark.parametrize("block", blocks(40, 40, 10))
+def test_starts_and_moves_against_fractions(block: range):
     """Of every x and action; each of them once."""
-    problem = tiny_problem(seed)
-    checked, exact = CheckedProblem(problem), ExactProblem(problem)
-    expected = summed(*(map(list, zip(*exact.starts(), strict=True))))  # type: ignore[arg-type]
-    assert summed(*(column.tolist() for column in checked.start)) == pytest.approx(expected)
-    assert checked.size == len(problem.models) * exact.memories * exact.states
-    rows = checked.row, checked.target, checked.event, checked.chance
-    found, moves = summed(*(column.tolist() for column in rows)), dict[tuple[float, ...], float]()
-    for x in range(checked.size):
-        model, _, state = exact.parts(x)
-        assert checked.available[x].tolist() == problem.models[model].available[state].tolist()
-        for action in np.flatnonzero(checked.available[x]).tolist():
-            row = x * exact.actions + action
-            moves |= {(row, y, event): float(chance) for y, event, chance in exact.moves(x, action)}
-            reward, paid = exact.reward(x, action), checked.paid[0]
-            assert Fraction(float(paid.given[0][x, action])) == reward
-        assert Fraction(float(checked.paid[0].given[1][x])) == exact.last(x)
-        assert exact.value(checked.secret_time, x, -5) == checked.label[x]
-    assert found == pytest.approx(moves)
-    assert len(checked.row) == len(moves)
-    for column, same in zip(
-        (*checked.start[:2], *rows[:3]), (*starts(problem)[:2], *all_moves(problem)[:3]), strict=True
-    ):
-        assert column.tolist() == same.tolist()
-    assert checked.degree.tolist() == [np.count_nonzero(checked.row // exact.actions == x) for x in range(checked.size)]
-    assert checked.terms == max(np.bincount(checked.row))
+    for seed in block:
+        problem = tiny_problem(seed)
+        checked, exact = CheckedProblem(problem), ExactProblem(problem)
+        expected = summed(*(map(list, zip(*exact.starts(), strict=True))))  # type: ignore[arg-type]
+        assert summed(*(column.tolist() for column in checked.start)) == pytest.approx(expected)
+        assert checked.size == len(problem.models) * exact.memories * exact.states
+        rows = checked.row, checked.target, checked.event, checked.chance
+        found, moves = summed(*(column.tolist() for column in rows)), dict[tuple[float, ...], float]()
+        for x in range(checked.size):
+            model, _, state = exact.parts(x)
+            assert checked.available[x].tolist() == problem.models[model].available[state].tolist()
+            for action in np.flatnonzero(checked.available[x]).tolist():
+                row = x * exact.actions + action
+                moves |= {(row, y, event): float(chance) for y, event, chance in exact.moves(x, action)}
+                reward, paid = exact.reward(x, action), checked.paid[0]
+                assert Fraction(float(paid.given[0][x, action])) == reward
+            assert Fraction(float(checked.paid[0].given[1][x])) == exact.last(x)
+            assert exact.value(checked.secret_time, x, -5) == checked.label[x]
+        assert found == pytest.approx(moves)
+        assert len(checked.row) == len(moves)
+        for column, same in zip(
+            (*checked.start[:2], *rows[:3]), (*starts(problem)[:2], *all_moves(problem)[:3]), strict=True
+        ):
+            assert column.tolist() == same.tolist()
+        assert checked.degree.tolist() == [
+            np.count_nonzero(checked.row // exact.actions == x) for x in range(checked.size)
+        ]
+        assert checked.terms == max(np.bincount(checked.row))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -184,16 +187,6 @@ def test_a_policy_that_acts_on_what_several_see_is_read_among_them():
         read_policy(checked, policy)
     with pytest.raises(CertificateError, match="it acts on what several observers see"):
         read_policy(CheckedProblem(problem), policy)
-
-
-def test_rows_are_summed_alike_in_either_way(monkeypatch: pytest.MonkeyPatch):
-    """As a table, and as a list where that would be too large."""
-    for seed in range(4):
-        problem = noisy_problem(seed)
-        dense = checked_problem._sums(problem)
-        with monkeypatch.context() as patched:
-            patched.setattr(checked_problem, "_DENSE_NUMBERS", 0)
-            np.testing.assert_allclose(checked_problem._sums(problem), dense, rtol=1e-15)
 
 
 def test_every_distribution_is_checked():

@@ -2,8 +2,6 @@
 
 import math
 from fractions import Fraction
-from types import SimpleNamespace
-from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -12,14 +10,13 @@ import veil
 from tests.proof.exact import ExactProblem, normalised
 from tests.unproven import solve
 from veil.common.errors import CertificateError, InfeasibleError
-from veil.measure.constrained import ConstraintValue
 from veil.proof import feasibility
 from veil.proof.certificate import Certificate
 from veil.proof.checked_policy import read_policy
 from veil.proof.checked_problem import CheckedProblem
 from veil.proof.claim import claim_words, seal_of
 from veil.proof.exact_return import exact_return
-from veil.proof.feasibility import _stated, meets_constraints, proven_constraints, reaches_threshold, stated_return
+from veil.proof.feasibility import stated_return
 from veil.proof.policy_values import policy_return
 
 SCALES = (1e-12, 1e-10, 1e-6, 1.0, 1e6, 1e12)
@@ -213,108 +210,6 @@ def test_a_return_that_is_proven_to_reach_its_threshold_is_not_stated_below_it(
     value: float, bound: float | None, feasible: bool, expected: float
 ):
     assert stated_return(value, bound, feasible) == expected
-
-
-@pytest.mark.parametrize(
-    ("relation", "value", "met", "expected"),
-    [
-        ("≥", 1.5, True, 1.5),
-        ("≥", 0.5, True, 1.0),
-        ("≥", 1.5, False, math.nextafter(1, 0)),
-        ("≥", 0.5, False, 0.5),
-        ("≤", 0.5, True, 0.5),
-        ("≤", 1.5, True, 1.0),
-        ("≤", 0.5, False, math.nextafter(1, 2)),
-        ("≤", 1.5, False, 1.5),
-    ],
-)
-def test_a_value_is_stated_on_the_side_of_its_bound_that_is_proven(
-    relation: str, value: float, met: bool, expected: float
-):
-    """The bound is 1."""
-    found = _stated(ConstraintValue("energy", relation, 1.0, value), met)
-    assert (found.value, found.met) == (expected, met)
-
-
-def near_bounds(
-    monkeypatch: pytest.MonkeyPatch, slacks: list[float], always: list[bool], proven: list[bool] | None
-) -> tuple[list[tuple[float, bool]], int]:
-    """Constraints x ≥ 1 with these slacks, evaluated within 1/8; the verifier's answers, and how often it was asked."""
-    asked = list[int]()
-
-    def verified(*_: object) -> Any:
-        asked.append(1)
-        return None if proven is None else SimpleNamespace(further=[SimpleNamespace(met=one) for one in proven])
-
-    sure = iter(always)
-    values = tuple(ConstraintValue("x", "≥", 1.0, 1 + slack) for slack in slacks)
-    monkeypatch.setattr(feasibility, "further_constraints", lambda *_: values)
-    monkeypatch.setattr(feasibility, "always_met", lambda *_: next(sure))
-    monkeypatch.setattr(feasibility, "further_rounding", lambda *_: [0.125] * len(slacks))
-    monkeypatch.setattr(feasibility, "_verified", verified)
-    one = SimpleNamespace(sign=1, paid=None, terminal=None, discount=1.0)
-    problem: Any = SimpleNamespace(further=[one] * len(slacks), horizon=2)
-    found = proven_constraints(problem, cast(Any, None))
-    return [(value.value, value.met) for value in found], len(asked)
-
-
-BELOW = math.nextafter(1, 0)
-
-
-@pytest.mark.parametrize(
-    ("slacks", "always", "proven", "expected", "asked"),
-    [
-        ([0.25, -0.25], [False, False], [False, True], [(1.25, True), (0.75, False)], 0),
-        ([0.0625, -0.0625], [False, False], [False, True], [(BELOW, False), (1.0, True)], 1),
-        ([0.125, -0.125], [False, False], [False, True], [(BELOW, False), (1.0, True)], 1),
-        ([0.0625, 0.25], [False, False], [True, False], [(1.0625, True), (1.25, True)], 1),
-        ([0.25, 0.0625], [False, False], [False, False], [(1.25, True), (BELOW, False)], 1),
-        ([0.0625, -0.0625], [True, True], [False, False], [(1.0625, True), (1.0, True)], 0),
-        ([0.0625, -0.0625], [True, False], [False, False], [(1.0625, True), (0.9375, False)], 1),
-        ([0.0625, 0.25], [False, False], None, [(BELOW, False), (1.25, True)], 1),
-    ],
-)
-def test_the_verifier_decides_what_is_near_its_bound(
-    monkeypatch: pytest.MonkeyPatch, slacks: list[float], always: list[bool], proven: Any, expected: Any, asked: int
-):
-    """Values within rounding of it and no others; what the sizes of rewards alone decide is met; else it is not proven."""
-    assert near_bounds(monkeypatch, slacks, always, proven) == (expected, asked)
-
-
-@pytest.mark.parametrize("reached", [True, False])
-@pytest.mark.parametrize("met", [[], [True], [False], [True, False]])
-def test_every_constraint_must_be_met(monkeypatch: pytest.MonkeyPatch, reached: bool, met: list[bool]):
-    monkeypatch.setattr(feasibility, "reaches_threshold", lambda *_: reached)
-    monkeypatch.setattr(feasibility, "proven_constraints", lambda *_: [SimpleNamespace(met=one) for one in met])
-    expected = reached and False not in met
-    assert meets_constraints(cast(Any, None), cast(Any, None), 0.0) == expected
-
-
-@pytest.mark.parametrize(
-    ("far", "proven", "expected"),
-    [(True, None, True), (False, True, True), (False, False, False), (False, None, False)],
-)
-def test_a_return_near_its_threshold_is_decided_by_the_verifier(
-    monkeypatch: pytest.MonkeyPatch, far: bool, proven: bool | None, expected: bool
-):
-    monkeypatch.setattr(feasibility, "reaches", lambda *_: far)
-    answer = None if proven is None else SimpleNamespace(reaches=proven)
-    monkeypatch.setattr(feasibility, "_verified", lambda *_: answer)
-    assert reaches_threshold(cast(Any, None), cast(Any, None), 0.0) is expected
-
-
-def test_what_the_verifier_does_not_cover_is_not_proven(monkeypatch: pytest.MonkeyPatch):
-    problem = choice(1.0, 0.0, 0.5)
-    policy = veil.MarkovPolicy.uniform(problem)
-    found = feasibility._verified(problem, policy)
-    assert found is not None
-    assert found.expected_return == 0.5
-
-    def refuse(*_: object) -> None:
-        raise CertificateError("no")
-
-    monkeypatch.setattr(feasibility, "checked_for", refuse)
-    assert feasibility._verified(problem, policy) is None
 
 
 def test_what_is_earned_after_the_horizon():

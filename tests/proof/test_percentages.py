@@ -95,7 +95,7 @@ def test_a_long_horizon_with_a_discount_close_to_one() -> None:
 
 @pytest.mark.parametrize(
     ("over", "reward", "horizon"),
-    [("horizon", 1.0, 3), ("horizon", 0.1, 1500), ("infinite", 0.1, 3), ("infinite", -7.3e5, 3), ("infinite", 0.0, 3)],
+    [("horizon", 1.0, 3), ("horizon", 0.1, 1010), ("infinite", 0.1, 3), ("infinite", -7.3e5, 3), ("infinite", 0.0, 3)],
 )
 def test_all_policies_earn_the_same(over: str, reward: float, horizon: int) -> None:
     rng = np.random.default_rng(0)
@@ -103,7 +103,7 @@ def test_all_policies_earn_the_same(over: str, reward: float, horizon: int) -> N
     observer = veil.Observer(np.ones((2, 1)))
     problem = veil.Problem(model, observer, veil.LastState({1}), horizon, "70%", over)  # type: ignore[arg-type]
     policy = policy_of(problem)
-    veil.verify(veil.certify(problem, policy, 1, progress=False), problem, policy)
+    veil.verify(veil.certify(problem, policy, 60, gap=10, progress=False), problem, policy)
 
 
 def changed(folder: Path, **changes: object) -> int:

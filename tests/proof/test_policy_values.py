@@ -4,7 +4,6 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
@@ -206,33 +205,6 @@ def test_feasible_means_that_every_constraint_is_met(reaches: bool, met: tuple[b
     assert PolicyReturns(0.0, 0.0, reaches, further).feasible == (reaches and False not in met)
 
 
-@pytest.mark.parametrize("relation", ["min", "max"])
-def test_a_quantity_at_its_bound_is_decided_in_fractions(relation: str, monkeypatch: pytest.MonkeyPatch):
-    """Exactly; where they would take too long it is not proven to be met, and the error says how far it may be."""
-    model = veil.Model(
-        [[[0.5, 0.5]], [[0.0, 1.0]]], {"gain": np.zeros((2, 1)), "energy": [[0.0], [1.0]]}, 0, discount=0.7
-    )
-    exact, policy = Fraction(0.7) / 2, veil.MarkovPolicy([[1.0], [1.0]])
-    middle, side = float(exact), 1 if relation == "min" else -1
-    assert exact == middle
-    for bound, met in (
-        (middle, True),
-        (math.nextafter(middle, -side * math.inf), True),
-        (math.nextafter(middle, side * math.inf), False),
-    ):
-        limits: list[Any] = [veil.Return(**{relation: bound}, reward="energy")]
-        checked = CheckedProblem(example().replace(model=model, horizon=2, constraints=limits))
-        [found] = policy_return(checked, policy, None, (None, bound)).further
-        assert (found.value, found.met) == (middle, met)
-        assert found.error < 1e-60
-    monkeypatch.setattr("veil.proof.policy_values.exact_return", lambda *_: None)
-    [unknown] = policy_return(checked, policy, None, (None, middle)).further
-    assert not unknown.met
-    assert 0 < unknown.error < 1e-14
-    [far] = policy_return(checked, policy, None, (None, middle - side * 1e-12)).further
-    assert far.met
-
-
 # The pass itself.
 
 
@@ -311,13 +283,3 @@ def test_the_exact_value_of_each_quantity():
         assert exact_return(third, policy, paid) == (value, value)
     forever = CheckedProblem(endless(0.5))
     assert exact_return(forever, read_policy(forever, veil.MarkovPolicy([[1.0]]))) is None
-
-
-@pytest.mark.parametrize(("most", "fits"), [(3 + 5, True), (3 + 5 - 1, False)])
-def test_moves_that_fractions_follow(monkeypatch: pytest.MonkeyPatch, most: int, fits: bool):
-    """Three from the start of the example, five from both states."""
-    problem = example().replace(horizon=2)
-    checked = CheckedProblem(problem)
-    policy = read_policy(checked, veil.MarkovPolicy([[1.0], [1.0]]))
-    monkeypatch.setattr("veil.proof.exact_return._MOST_MOVES", most)
-    assert (exact_return(checked, policy) is not None) == fits

@@ -42,39 +42,6 @@ def test_floats_of_more_digits_and_those_that_are_none_are_refused(given: np.nda
             read_floats(given, 1, "costs")
 
 
-@pytest.mark.parametrize(
-    ("given", "found"),
-    [
-        (np.zeros((1, 1)), "float64 with 2 axes"),
-        (np.zeros(1, dtype=bool), "bool with 1 axes"),
-        (np.zeros(1, dtype=complex), "complex128 with 1 axes"),
-        (np.ma.masked_array(np.zeros(1)), "MaskedArray"),
-        ([0.0], "list"),
-        (None, "NoneType"),
-    ],
-)
-def test_what_is_no_array_of_the_kind_is_named(given: Any, found: str):
-    for read, wanted in (
-        (lambda: read_floats(given, 1, "it"), "floats"),
-        (lambda: read_integers(given, 0, 1, 1, "it"), "integers"),
-    ):
-        with pytest.raises(CertificateError, match=f"it: it is {found}, expected an array of {wanted} with 1 axes"):
-            read()
-    with pytest.raises(CertificateError, match="expected an array of integers"):
-        read_integers(np.zeros(1), 0, 1, 1, "it")
-    with pytest.raises(CertificateError, match="expected an array of floats"):
-        read_floats(np.zeros(1, dtype=int), 1, "it")
-
-
 @pytest.mark.parametrize("value", [0, 1, -1, 0.5, LARGEST, -LARGEST, 2**900, -(2**900)])
 def test_numbers_that_can_be_computed_with(value: object):
     assert is_finite(value)
-
-
-@pytest.mark.parametrize(
-    "value",
-    [True, False, None, "1", 1j, math.nan, math.inf, -math.inf, math.nextafter(LARGEST, math.inf),
-     -math.nextafter(LARGEST, math.inf), 10**400, -(10**400), np.float32(0.5), [1.0]],
-)  # fmt: skip
-def test_what_is_no_number_to_compute_with(value: object):
-    assert not is_finite(value)

@@ -14,6 +14,7 @@ import pytest
 import veil
 from tests.proof.cases import constrained, random_policy, random_problem, with_path
 from tests.proof.corruptions import corrupt
+from tests.seeds import blocks
 from veil.common.errors import CertificateError
 from veil.formats.results.folder import CERTIFICATE, POLICY, PROBLEM, problem_content
 from veil.problem.fingerprint import write_content
@@ -95,9 +96,10 @@ def check_seed(seed: int, folder: Path) -> int:
     return compared
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_both_agree(seed: int, tmp_path: Path):
-    check_seed(seed, tmp_path / "result")
+@pytest.mark.parametrize("block", blocks(40, 40, 10))
+def test_both_agree(block: range, tmp_path: Path):
+    for seed in block:
+        check_seed(seed, tmp_path / "result")
 
 
 @pytest.mark.slow

@@ -60,7 +60,7 @@ def written_witness(witness: Witness) -> tuple[dict[str, Any], dict[str, np.ndar
         order.append(number)
     arrays |= {f"path_keys.{time}": keys for time, keys in enumerate(witness.path_keys)}
     arrays |= {f"path_costs.{time}": costs for time, costs in enumerate(witness.path_costs)}
-    head = {"price": witness.multiplier, "prices": witness.prices, "memory": witness.memory, "steps": order}
+    head = {"price": witness.multiplier, "prices": list(witness.prices), "memory": witness.memory, "steps": order}
     head |= {"pair": witness.pair, "weight": witness.weight, "others": []}
     for number, other in enumerate(witness.others):
         own, tables = written_witness(other)
