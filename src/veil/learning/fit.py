@@ -12,7 +12,7 @@ import numpy as np
 from ..common.checks import Defects, is_number
 from ..common.clock import Clock
 from ..common.errors import InputError
-from ..common.logs import log2_or_zero
+from ..common.logs import log2_of_count
 from ..engine.chain import make_chain
 from ..formats.scenario.load import load
 from ..formats.text import shown
@@ -159,7 +159,7 @@ def _most_bits(problem: Problem) -> float:
     """The most that an observer can leave open."""
     if problem.secret_table.path is not None:
         return math.inf
-    return float(log2_or_zero(np.array(float(len(problem.secret_values)))))
+    return log2_of_count(len(problem.secret_values))
 
 
 def _problem_of(logs: Logs, problem: object, what: object, secret: Secret | None) -> Problem:

@@ -212,7 +212,7 @@ class _Search:
         return self._found[self._muted(choice)] is None
 
     def _outer(self, choice: tuple[str, ...]) -> float:
-        """The bound that no policy passes in favour of the goal: the upper one to hide, the lower one to reveal."""
+        """The bound over all policies in favour of the goal: the upper one to hide, the lower one to reveal."""
         lower, upper = self._bounds(choice)
         return upper if self.goal == "opaque" else lower
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..common.clock import UNLIMITED, Clock, ProgressOption
 from ..common.errors import TooLargeError, VeilError
-from ..common.logs import entropy_bits
+from ..common.logs import entropy_bits, log2_of_count
 from ..common.rounding import lower_text, upper_text
 from ..engine.chain import make_chain
 from ..engine.feasibility import check_constraints
@@ -338,7 +338,7 @@ def _solution(
     rows = [(one.iteration, one.opacity_bits, np.nan, one.multiplier, np.nan, one.seconds) for one in result.history]
     these = "that meets all constraints" if problem.further else "with this return"
     detail = f"no policy of any kind {these} hides more than {upper_text(upper, 6)} bits ({stopped})"
-    if problem.secret_table.path is None and upper >= np.log2(len(problem.secret_table.value_names)) - _TRIVIAL:
+    if problem.secret_table.path is None and upper >= log2_of_count(len(problem.secret_table.value_names)) - _TRIVIAL:
         detail += "; no secret of so many values can hide more: the search found no bound of its own"
     if not result.executable:
         detail += "; the policy acts on more than the agent knows: it is a bound, not a plan"
