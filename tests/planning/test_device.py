@@ -103,13 +103,13 @@ def test_layers_of_every_class_are_those_of_numpy(problem: veil.Problem, memory:
 def slope(space: Space, table: np.ndarray, events: np.ndarray, every: int, precision: type) -> tuple[float, np.ndarray]:
     """Bits and gradient of sequences in two chunks, as the step of the search makes them."""
     from veil.engine.device_steps import Span, place
-    from veil.planning.device_ascent import Setting, slope_of_chunks
+    from veil.planning.device_ascent import DeviceSetting, slope_of_chunks
 
     hidden, chunk = space.hidden, len(events) // 2
-    setting = Setting(Span(hidden.split_time, hidden.horizon, every), chunk, 1, space.shape, None)
+    setting = DeviceSetting(Span(hidden.split_time, hidden.horizon, every), chunk, 1, space.shape, None)
 
     @partial(jax.jit, static_argnames="setting")
-    def run(fixed: Any, table: Any, events: Any, chunks: Any, setting: Setting) -> Any:
+    def run(fixed: Any, table: Any, events: Any, chunks: Any, setting: DeviceSetting) -> Any:
         return slope_of_chunks(fixed, table, lambda number: events[number], chunks, setting)
 
     parts = np.stack([events[:chunk].T, events[chunk:].T]).astype(np.int32)

@@ -49,7 +49,7 @@ GAP_BITS = 1e-5  # of the best first-order change, below which a policy is calle
 
 
 @dataclass(frozen=True, eq=False)
-class State(SavedState):
+class AscentState(SavedState):
     """Everything a search needs to go on: numbers and arrays only, so that it can be written down and taken up again."""
 
     phase: int
@@ -103,12 +103,12 @@ class Ascent:
     def __init__(self, task: Task, starts: Float[np.ndarray, "B T C A"], known: Float[np.ndarray, "n T C A"]):
         self.task, self._starts, self._known = task, starts, known
 
-    def begin(self, known: Float[np.ndarray, "n T C A"] | None = None) -> State:
+    def begin(self, known: Float[np.ndarray, "n T C A"] | None = None) -> AscentState:
         """The state before the first iteration; `known`: further tables that may be the answer."""
         starts = self._starts
         none = np.zeros((0, int(np.prod(self.task.space.shape))))
         best, best_score = best_known(self.task, self._known if known is None else np.concatenate([self._known, known]))
-        return State(
+        return AscentState(
             phase=CLIMB if none.shape[1] else DONE,
             iteration=0,
             inside=0,
@@ -127,19 +127,19 @@ class Ascent:
             history=np.zeros((0, 6)),
         )
 
-    def advance(self, state: State) -> State:
+    def advance(self, state: AscentState) -> AscentState:
         """One iteration further."""
         return _advance(self.task, state)
 
-    def is_done(self, state: State) -> bool:
+    def is_done(self, state: AscentState) -> bool:
         """Whether the last phase is over."""
         return state.phase == DONE
 
-    def unpack(self, arrays: dict[str, np.ndarray]) -> State:
+    def unpack(self, arrays: dict[str, np.ndarray]) -> AscentState:
         """The state of the arrays in a checkpoint."""
-        return State.of(arrays)
+        return AscentState.of(arrays)
 
-    def candidates(self, state: State) -> Float[np.ndarray, "B T C A"]:
+    def candidates(self, state: AscentState) -> Float[np.ndarray, "B T C A"]:
         """Tables that may be the answer: the best that was feasible, and the one that leads now, made feasible."""
         if not np.isfinite(state.best_score) or not state.theta.size:
             return state.best[None]
@@ -169,7 +169,7 @@ def lengths(task: Task, iterations: int | None) -> tuple[int, int, int]:
     return climb, settle, iterations - climb - settle
 
 
-def _advance(task: Task, state: State) -> State:
+def _advance(task: Task, state: AscentState) -> AscentState:
     length = lengths(task, task.clock.iterations)
     if state.phase in (CLIMB, SETTLE):
         after = _climb(task, state, length[state.phase])
@@ -182,7 +182,7 @@ def _advance(task: Task, state: State) -> State:
     return after
 
 
-def _next_phase(task: Task, state: State) -> State:
+def _next_phase(task: Task, state: AscentState) -> AscentState:
     """Keep the best for the next phase."""
     phase = state.phase + 1
     if phase == DONE:
@@ -238,7 +238,7 @@ def lagrangian_slope(values: Values, pull: Float[np.ndarray, "B K"]) -> Float[np
     return values.score_slope + np.einsum("bk,bktca->btca", pull, values.slack_slope)
 
 
-def _climb(task: Task, state: State, length: int) -> State:
+def _climb(task: Task, state: AscentState, length: int) -> AscentState:
     """One step of Adam for every start."""
     tables = task.space.softmax(state.theta)
     values = task.evaluate(tables)
@@ -265,7 +265,9 @@ def _climb(task: Task, state: State, length: int) -> State:
     return _noted(task, after, tables, values, pull, rate)
 
 
-def _noted(task: Task, state: State, tables: np.ndarray, values: Values, pull: np.ndarray, rate: float) -> State:
+def _noted(
+    task: Task, state: AscentState, tables: np.ndarray, values: Values, pull: np.ndarray, rate: float
+) -> AscentState:
     """With the best feasible table so far and one more line of history, that of the table that leads."""
     leader = values.best
     if values.feasible[leader] and values.score[leader] > state.best_score:
@@ -300,7 +302,7 @@ def _metric(task: Task, table: np.ndarray) -> np.ndarray:
     return 1 / (np.maximum(visited, 1e-6)[..., None] * np.maximum(table, 1e-9))
 
 
-def _polish(task: Task, state: State) -> State:
+def _polish(task: Task, state: AscentState) -> AscentState:
     """One step of L-BFGS on the augmented Lagrangian of the one policy that is left."""
     space, multiplier, penalty = task.space, state.multiplier, state.penalty
     tables = space.softmax(state.theta)
@@ -338,7 +340,7 @@ def _polish(task: Task, state: State) -> State:
     return moved
 
 
-def _sorted_out(task: Task, state: State) -> State:
+def _sorted_out(task: Task, state: AscentState) -> AscentState:
     """Close the actions that are hardly taken and do not pay, and open those that would: the rest is well conditioned."""
     tables = task.space.softmax(state.theta)
     values = task.evaluate(tables)
@@ -351,7 +353,7 @@ def _sorted_out(task: Task, state: State) -> State:
     return replace(state, theta=theta, changes=state.changes[:0], turns=state.turns[:0])
 
 
-def _next_multiplier(task: Task, state: State, pull: np.ndarray, values: Values, *, done: bool) -> State:
+def _next_multiplier(task: Task, state: AscentState, pull: np.ndarray, values: Values, *, done: bool) -> AscentState:
     """Take over the multipliers that hold at the optimum of the augmented Lagrangian; end where nothing moves any more."""
     violated = float(np.max(-values.slack, initial=0.0))
     # Of a constraint with a price nothing is left unused; one without has a slack of any size.
@@ -385,7 +387,7 @@ def _quasi_newton(
 
 
 def _line_search(
-    task: Task, state: State, direction: np.ndarray, merit: float, promised: float
+    task: Task, state: AscentState, direction: np.ndarray, merit: float, promised: float
 ) -> tuple[float, tuple[np.ndarray, np.ndarray, Values] | None]:
     """A step along the direction that keeps a share of what it promises; None where there is none."""
     step = 1.0

@@ -120,14 +120,14 @@ def design_sensors(
     chosen = _checked(problem, budget, costs, goal, sensors, gap)
     check_constraints(problem)
     names, price = tuple(chosen), chosen
-    search = _Search(problem, names, goal, gap, Clock(time_limit))
+    search = _DesignSearch(problem, names, goal, gap, Clock(time_limit))
     candidates = _maximal(names, price, budget)
     if candidates is not None and len(candidates) <= _MOST_SETS:
         return search.best(candidates, price)
     return search.greedy(price, budget)
 
 
-class _Search:
+class _DesignSearch:
     """Designs evaluated by games. A choice is a set of sensors: those muted, or those placed."""
 
     def __init__(self, problem: Problem, names: tuple[str, ...], goal: DesignGoal, gap: float, clock: Clock):

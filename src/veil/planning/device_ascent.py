@@ -27,7 +27,7 @@ from .options import SolveOptions
 from .sampled_points import LOWEST, Point
 from .starts import LEAST_SHARE
 from .stochastic import PENALTY, StochasticAscent
-from .stochastic_state import DECAYS, Moved, Pace, State
+from .stochastic_state import DECAYS, Moved, StepPace, StochasticState
 from .task import Task
 
 _AXIS = "sequences"
@@ -40,7 +40,7 @@ _PER_MESSAGE = 2.5e-11
 _PER_NUMBER = 1e-7
 
 
-class Setting(NamedTuple):
+class DeviceSetting(NamedTuple):
     """What is fixed for a whole search, and decides what is compiled."""
 
     span: Span
@@ -66,7 +66,7 @@ def entropies(posterior: Any) -> Any:
     return -jnp.sum(posterior * device_log2_or_zero(posterior), axis=0)
 
 
-def sampled_slope(given: Given, table: Any, key: Any, chunks: Any, setting: Setting) -> tuple[Any, Any]:
+def sampled_slope(given: Given, table: Any, key: Any, chunks: Any, setting: DeviceSetting) -> tuple[Any, Any]:
     """Bits on fresh sequences, and their unbiased gradient in the table with the baseline of all others in a chunk."""
 
     def work(given: Given, table: Any, key: Any, chunks: Any) -> tuple[Any, Any]:
@@ -84,7 +84,7 @@ def sampled_slope(given: Given, table: Any, key: Any, chunks: Any, setting: Sett
     return run(given, table, key, chunks)
 
 
-def slope_of_chunks(fixed: Fixed, table: Any, events: Any, chunks: Any, setting: Setting) -> tuple[Any, Any]:
+def slope_of_chunks(fixed: Fixed, table: Any, events: Any, chunks: Any, setting: DeviceSetting) -> tuple[Any, Any]:
     """Mean bits and their gradient over chunks of sequences, `events(number)` being `(T+1, chunk)`."""
     mesh, size = setting.mesh, setting.chunk
 
@@ -132,7 +132,13 @@ def _filled(rows: Any, given: Given, base: Any) -> Any:
 
 @partial(jax.jit, static_argnames="setting")
 def _moved(
-    given: Given, state: tuple[Any, Any, Any, Any], multiplier: Any, key: Any, chunks: Any, pace: Any, setting: Setting
+    given: Given,
+    state: tuple[Any, Any, Any, Any],
+    multiplier: Any,
+    key: Any,
+    chunks: Any,
+    pace: Any,
+    setting: DeviceSetting,
 ) -> Any:
     """Parameters, moments and average after a step, the bits of its sequences and the return where it was taken."""
     theta, mean, square, average = state
@@ -199,7 +205,7 @@ class DeviceAscent(StochasticAscent):
         devices = jax.devices()[: 2 ** (len(jax.devices()).bit_length() - 1)]
         mesh = Mesh(np.array(devices), (_AXIS,)) if len(devices) > 1 else None
         self._given: Given = jax.device_put(given)
-        self._setting = Setting(layers.span, layers.plan.chunk, layers.draws.num_first, space.shape, mesh)
+        self._setting = DeviceSetting(layers.span, layers.plan.chunk, layers.draws.num_first, space.shape, mesh)
         self._safe = self._base = layers.send(safe)
         self._most_starts, self._most_restarts = layers.plan.starts, 0
         per_sequence = _PER_MESSAGE * space.hidden.horizon * space.hidden.num_states
@@ -209,7 +215,7 @@ class DeviceAscent(StochasticAscent):
         self._answering = _PER_NUMBER * space.hidden.horizon * space.hidden.reward.size
         self._reserved = self._closing = self._closing + self._answering if self._closing else 0.0
 
-    def begin(self, known: Float[np.ndarray, "n T C A"] | None = None) -> State:
+    def begin(self, known: Float[np.ndarray, "n T C A"] | None = None) -> StochasticState:
         """The state before the first iteration; first, a step is compiled and timed, unless there is no time for it."""
         self.task.clock.check(ahead=COMPILE_SECONDS)
         self._seconds = self._timed()
@@ -218,13 +224,13 @@ class DeviceAscent(StochasticAscent):
     def _timed(self) -> float:
         """Seconds of a step with the first batch, measured; rounds of a search with a time limit depend on them."""
         theta, count = self._parameters(self._safe), self.task.num_constraints
-        state, pace = (theta, 0 * theta, 0 * theta, theta), Pace(0, 0.1, 0.1, 0.01, 0.5)
+        state, pace = (theta, 0 * theta, 0 * theta, theta), StepPace(0, 0.1, 0.1, 0.01, 0.5)
         self._move(state, np.zeros(count), 0, self._setting.chunk, pace)  # which compiles it
         begin = time.perf_counter()
         self._move(state, np.zeros(count), 1, self._first_batch, pace)
         return time.perf_counter() - begin
 
-    def _move(self, state: tuple[Any, ...], multiplier: np.ndarray, seed: int, batch: int, pace: Pace) -> Any:
+    def _move(self, state: tuple[Any, ...], multiplier: np.ndarray, seed: int, batch: int, pace: StepPace) -> Any:
         numbers = np.array([pace.rate, pace.mean_scale, pace.square_scale, pace.weight], np.float32)
         chunks = np.int32(-(-batch // self._setting.chunk))
         key = jax.random.key(seed)
@@ -233,7 +239,7 @@ class DeviceAscent(StochasticAscent):
         )
         return state, float(bits), float(value)
 
-    def _step(self, state: State, number: int, pace: Pace) -> Moved:
+    def _step(self, state: StochasticState, number: int, pace: StepPace) -> Moved:
         task = self.task
         before = tuple(part[number] for part in (state.theta, state.mean, state.square, state.average))
         moved, bits, value = self._move(before, state.multiplier[number], self._seed(pace, number), state.batch, pace)
@@ -254,7 +260,7 @@ class DeviceAscent(StochasticAscent):
     def _table(self, theta: Any) -> Any:
         return _tabled(self._given, theta, self._base)
 
-    def unpack(self, arrays: dict[str, np.ndarray]) -> State:
+    def unpack(self, arrays: dict[str, np.ndarray]) -> StochasticState:
         """The state of the arrays in a checkpoint."""
         state = super().unpack(arrays)
         names = ("theta", "mean", "square", "average")
@@ -265,7 +271,7 @@ class DeviceAscent(StochasticAscent):
         clock = self.task.clock
         return clock.within(max(0.0, clock.left - self._reserved)) if self._reserved else clock
 
-    def candidates(self, state: State) -> Float[np.ndarray, "1 T C A"]:
+    def candidates(self, state: StochasticState) -> Float[np.ndarray, "1 T C A"]:
         """The best answer so far, the newest parameters among the contenders; back from the device."""
         self._reserved = self._answering if self._closing else 0.0
         return np.asarray(super().candidates(state))

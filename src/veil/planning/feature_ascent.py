@@ -31,7 +31,7 @@ from .search import search, within_reach
 from .solution import History, Solution, Status
 from .starts import richest_table
 from .stochastic import CHECKED, StochasticAscent
-from .stochastic_state import State
+from .stochastic_state import StochasticState
 from .task import Task, make_task
 from .terms import hidden_terms, terms_of
 from .values import sampled_answer
@@ -49,7 +49,7 @@ _ITERATIONS = 400  # where no number is asked for
 
 
 @dataclass(frozen=True, eq=False)
-class FeatureState(State):
+class FeatureState(StochasticState):
     """With the weights of the best answer."""
 
     best_theta: Float[np.ndarray, "P 1"]
@@ -81,13 +81,13 @@ class FeatureAscent(StochasticAscent):
         """The policy of weights."""
         return self._policy.with_weights(self._weights(theta))
 
-    def advance(self, state: State) -> FeatureState:
+    def advance(self, state: StochasticState) -> FeatureState:
         """One step of Adam."""
         after = super().advance(state)
         assert isinstance(after, FeatureState)
         return after
 
-    def with_best(self, state: State) -> FeatureState:
+    def with_best(self, state: StochasticState) -> FeatureState:
         """The state with the newest weights among the contenders."""
         after = self._considered(state)
         assert isinstance(after, FeatureState)
@@ -186,7 +186,7 @@ class FeatureAscent(StochasticAscent):
         theta = self._first_weights()
         table = self._table(theta)
         first = self._first_state([theta], table, self._score(table, CHECKED[0]))
-        fields = {name: getattr(first, name) for name in State.__dataclass_fields__}
+        fields = {name: getattr(first, name) for name in StochasticState.__dataclass_fields__}
         return FeatureState(**fields | {"rate": _RATE, "best_theta": theta})
 
     def _contender(self, theta: np.ndarray, *, is_elsewhere: bool) -> dict[str, Any]:

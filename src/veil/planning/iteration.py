@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 
-class State(Protocol):
+class SearchState(Protocol):
     """Where a method stands. Everything that the next state depends on can be written to a checkpoint as arrays."""
 
     @property
@@ -57,7 +57,7 @@ class SavedState:
         return cls(**arrays | numbers)
 
 
-S = TypeVar("S", bound=State)
+S = TypeVar("S", bound=SearchState)
 
 
 class Iteration(Protocol[S]):

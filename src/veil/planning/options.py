@@ -77,7 +77,7 @@ class SearchOptions:
         Evaluation,
         About(
             "How the objective is evaluated during the search: over all observation sequences (exact), by the lower bound"
-            " of a bracket, or on fixed samples; auto takes the first that is fast enough.",
+            " of a bracket, or on samples; auto evaluates exactly if that is fast enough, else on samples.",
             methods=_SEARCHES,
         ),
     ] = "auto"

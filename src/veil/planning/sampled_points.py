@@ -14,7 +14,7 @@ from ..common.clock import Clock
 from ..policy.tables import softmax_pull_back
 from .options import SolveOptions
 from .pair_terms import PairBits
-from .sampled_values import Estimate, SampleSecrecy
+from .sampled_values import BitsEstimate, SampleSecrecy
 from .soft_starts import terminal_values
 from .starts import LEAST_SHARE, logits
 from .task import Task
@@ -109,7 +109,7 @@ class SampledPoints:
         own = ask(self._secrecy)
         return [own, *(own if one is None else ask(one) for one in self.task.pairs.sampled)]
 
-    def _pair_bits(self, estimates: list[Estimate], slopes: list[np.ndarray], errors: float) -> PairBits:
+    def _pair_bits(self, estimates: list[BitsEstimate], slopes: list[np.ndarray], errors: float) -> PairBits:
         """What the pairs add to a point; their bounds are kept by so many standard errors."""
         bits = [np.array([one.bits]) for one in estimates]
         return self.task.pairs.joined(bits, slopes, [errors * one.std_error for one in estimates])

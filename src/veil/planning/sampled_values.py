@@ -38,7 +38,7 @@ Slopes = Float[np.ndarray, "B T C A"]
 
 
 @dataclass(frozen=True)
-class Estimate:
+class BitsEstimate:
     """A sampled value in bits, its standard error, and how many sequences it is from."""
 
     bits: float
@@ -46,9 +46,9 @@ class Estimate:
     sequences: int
 
     @staticmethod
-    def of(bits: Float[np.ndarray, " k"]) -> "Estimate":
+    def of(bits: Float[np.ndarray, " k"]) -> "BitsEstimate":
         """The mean over sequences."""
-        return Estimate(float(bits.mean()), float(bits.std(ddof=1) / len(bits) ** 0.5), len(bits))
+        return BitsEstimate(float(bits.mean()), float(bits.std(ddof=1) / len(bits) ** 0.5), len(bits))
 
 
 def advantages(
@@ -120,7 +120,7 @@ class SampleSecrecy:
 
     def fresh(
         self, table: Float[np.ndarray, "T C A"], sequences: int, seed: int, clock: Clock
-    ) -> tuple[Estimate, Float[np.ndarray, "T C A"]]:
+    ) -> tuple[BitsEstimate, Float[np.ndarray, "T C A"]]:
         """The objective and its unbiased gradient from sequences of a seed of their own."""
         space, chain = self.space, self.space.chain(table)
         layers = space.layers if space.hidden.kernel.is_sparse and not on_accelerator(chain) else None
@@ -128,7 +128,7 @@ class SampleSecrecy:
             estimate, slope = self._drawn(layers, table, sequences, seed, clock)
         else:
             found, slope = sampled_gradient(chain, sequences=sequences, seed=seed, clock=clock, workers=self._team)
-            estimate = Estimate(found.bits, found.std_error, sequences)
+            estimate = BitsEstimate(found.bits, found.std_error, sequences)
         if self._objective != "leakage":
             return estimate, slope
         prior, prior_slope = _prior_slope(chain)
@@ -136,19 +136,19 @@ class SampleSecrecy:
 
     def _drawn(
         self, layers: Layers, table: np.ndarray, sequences: int, seed: int, clock: Clock
-    ) -> tuple[Estimate, Float[np.ndarray, "T C A"]]:
+    ) -> tuple[BitsEstimate, Float[np.ndarray, "T C A"]]:
         events = layers.draw(table, sequences, np.random.default_rng(seed))
         bits, slope = layers.gradient(table, events, self._measure, clock, self._team)
-        return Estimate.of(bits), slope
+        return BitsEstimate.of(bits), slope
 
-    def estimate(self, table: Float[np.ndarray, "T C A"], sequences: int, seed: int, clock: Clock) -> Estimate:
+    def estimate(self, table: Float[np.ndarray, "T C A"], sequences: int, seed: int, clock: Clock) -> BitsEstimate:
         """The objective alone."""
         layers = self.space.layers
         events = layers.draw(table, sequences, np.random.default_rng(seed))
         if isinstance(layers, Layers):
-            found = Estimate.of(layers.measured(table, events, self._measure, clock, self._team))
+            found = BitsEstimate.of(layers.measured(table, events, self._measure, clock, self._team))
         else:
-            found = Estimate.of(entropy_bits(layers.posteriors(table, events, clock)))
+            found = BitsEstimate.of(entropy_bits(layers.posteriors(table, events, clock)))
         if self._objective != "leakage":
             return found
         return replace(found, bits=found.bits - float(entropy_bits(self.space.chain(table).prior)))
@@ -169,7 +169,7 @@ class SampledLoss(SampleSecrecy):
 
     def fresh(
         self, table: Float[np.ndarray, "T C A"], sequences: int, seed: int, clock: Clock
-    ) -> tuple[Estimate, Float[np.ndarray, "T C A"]]:
+    ) -> tuple[BitsEstimate, Float[np.ndarray, "T C A"]]:
         """See `SampleSecrecy`."""
         assert isinstance(self.space.layers, Layers)
         return self._drawn(self.space.layers, table, sequences, seed, clock)
@@ -199,19 +199,19 @@ class SampledPath(SampleSecrecy):
 
     def fresh(
         self, table: Float[np.ndarray, "T C A"], sequences: int, seed: int, clock: Clock
-    ) -> tuple[Estimate, Float[np.ndarray, "T C A"]]:
+    ) -> tuple[BitsEstimate, Float[np.ndarray, "T C A"]]:
         """See `SampleSecrecy`."""
         assert isinstance(self.space.layers, Layers)
         exact, exact_slope = self._exact(table, gradient=True)
         seen, slope = self._drawn(self.space.layers, table, sequences, seed, clock)
         return replace(seen, bits=exact - seen.bits), exact_slope - slope
 
-    def estimate(self, table: Float[np.ndarray, "T C A"], sequences: int, seed: int, clock: Clock) -> Estimate:
+    def estimate(self, table: Float[np.ndarray, "T C A"], sequences: int, seed: int, clock: Clock) -> BitsEstimate:
         """See `SampleSecrecy`."""
         layers = self.space.layers
         assert isinstance(layers, Layers)
         events = layers.draw(table, sequences, np.random.default_rng(seed))
-        seen = Estimate.of(layers.measured(table, events, self._measure, clock, self._team))
+        seen = BitsEstimate.of(layers.measured(table, events, self._measure, clock, self._team))
         return replace(seen, bits=self._exact(table, gradient=False)[0] - seen.bits)
 
     def answer(self, table: Float[np.ndarray, "T C A"], sequences: int, seconds: float) -> Opacity:
@@ -222,7 +222,7 @@ class SampledPath(SampleSecrecy):
             lambda count, generator: layers.measured(table, layers.draw(table, count, generator), self._measure),
             sequences, LANE, self.seed, seconds,
         )  # fmt: skip
-        seen = Estimate.of(found)
+        seen = BitsEstimate.of(found)
         prior = path_bits(chain, Budget(time_limit=_PRIOR_SECONDS))
         words = f"exact entropy of path and observations, less that of {seen.sequences:,} sampled observation sequences"
         bits = max(0.0, self._exact(table, gradient=False)[0] - seen.bits)

@@ -33,7 +33,7 @@ from .ascent import make_ascent
 from .checkpoint import Checkpoint, read_checkpoint
 from .device_plan import chosen_plan, memory_errors
 from .feasible_start import feasible_table
-from .iteration import Iteration, S, State
+from .iteration import Iteration, S, SearchState
 from .methods import METHODS
 from .options import SolveOptions
 from .pair_terms import Wanted, make_pair_task
@@ -205,24 +205,26 @@ class _Records:
             start = smaller.policy(about[_CLASS + "start"])
         return _Before(int(number), start, int(start_of), past), arrays
 
-    def writer(self, before: _Before) -> "_Writer":
+    def writer(self, before: _Before) -> "_StateWriter":
         """What writes the states of one class."""
         if len(self._classes) == 1:
-            return _Writer(self._file, {})
+            return _StateWriter(self._file, {})
         start = before.start if before.start_of >= 0 else None
         table = np.zeros((0, 0, 0))
         if start is not None:
             table = make_space(self._space.problem, self._classes[before.start_of]).table_of(start)
         about = {"number": before.number, "start_of": before.start_of, "start": table, "past": before.past}
-        return _Writer(self._file, {_CLASS + name: np.asarray(value, dtype=float) for name, value in about.items()})
+        return _StateWriter(
+            self._file, {_CLASS + name: np.asarray(value, dtype=float) for name, value in about.items()}
+        )
 
 
 @dataclass(frozen=True, eq=False)
-class _Writer:
+class _StateWriter:
     file: Checkpoint | None
     about: dict[str, np.ndarray]
 
-    def write(self, state: State, seconds: float, *, due: bool = False) -> None:
+    def write(self, state: SearchState, seconds: float, *, due: bool = False) -> None:
         """Write the state; with `due`, only where the last file is old enough."""
         if self.file is not None and (not due or self.file.is_due):
             self.file.write(state.arrays() | self.about, seconds)
@@ -317,7 +319,7 @@ def _run(
     task: Task,
     safe: np.ndarray,
     options: SolveOptions,
-    writer: _Writer,
+    writer: _StateWriter,
     arrays: dict[str, np.ndarray] | None,
 ) -> tuple[S | None, Status]:
     """States one after the other, until the method ends, a limit is met or somebody interrupts.

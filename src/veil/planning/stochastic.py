@@ -23,7 +23,7 @@ from .avoided import Avoided, nothing_avoided
 from .options import SolveOptions
 from .sampled_points import Point, SampledPoints
 from .soft_starts import FACTORS, soft_starts
-from .stochastic_state import DECAYS, Moved, Pace, State
+from .stochastic_state import DECAYS, Moved, StepPace, StochasticState
 from .task import Task, possible_multipliers
 
 ITERATIONS = 5000
@@ -87,7 +87,7 @@ class StochasticAscent(SampledPoints):
         fits = 2 ** (max(1, int(_BATCH_SECONDS / seconds)).bit_length() - 1)
         return int(np.clip(fits, least, _MOST_BATCH // 2))
 
-    def begin(self, known: Float[np.ndarray, "n T C A"] | None = None) -> State:
+    def begin(self, known: Float[np.ndarray, "n T C A"] | None = None) -> StochasticState:
         """The state before the first iteration; `known`: further tables that may be the answer."""
         task = self.task
         tables = [self._safe, *([] if known is None else known)]
@@ -119,9 +119,9 @@ class StochasticAscent(SampledPoints):
         returns = self._constraints(table)[0]
         return np.array([[0.0, task.sign * score, returns, 0.0, 0.0, task.clock.spent]])
 
-    def _first_state(self, theta: list[Any], best: Float[np.ndarray, "T C A"], score: float) -> State:
+    def _first_state(self, theta: list[Any], best: Float[np.ndarray, "T C A"], score: float) -> StochasticState:
         first = self._pull(np.zeros(self.task.num_constraints), np.zeros(self.task.num_constraints))
-        return State(
+        return StochasticState(
             iteration=0,
             begun=0,
             inside=0,
@@ -182,10 +182,10 @@ class StochasticAscent(SampledPoints):
         fits = _SHARE_OF_ROUNDS * limit / (starts * self._seconds) if np.isfinite(limit) else _ROUND
         return int(np.clip(min(fits, self._length / 8), _SHORTEST_ROUND, _ROUND))
 
-    def advance(self, state: State) -> State:
+    def advance(self, state: StochasticState) -> StochasticState:
         """One step of Adam for every start that is left; at the end of a round, the better half stays."""
         self.task.clock.check(ahead=self._closing)
-        pace = Pace.of(state)
+        pace = StepPace.of(state)
         moved = list[Moved]()
         for number in range(len(state.theta)):
             self.task.clock.check()
@@ -206,7 +206,7 @@ class StochasticAscent(SampledPoints):
             after = self._considered(after)
         return after
 
-    def _step(self, state: State, number: int, pace: Pace) -> Moved:
+    def _step(self, state: StochasticState, number: int, pace: StepPace) -> Moved:
         """One start after a step."""
         table, theta = self._table(state.theta[number]), state.theta[number]
         point, score_slope, slack_slope = self._evaluate(table, state.batch, self._seed(pace, number))
@@ -225,7 +225,7 @@ class StochasticAscent(SampledPoints):
         table: np.ndarray,
         gradient: np.ndarray,
         moments: tuple[np.ndarray, np.ndarray],
-        pace: Pace,
+        pace: StepPace,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Parameters and moments after a step of Adam."""
         first, second = DECAYS
@@ -234,11 +234,11 @@ class StochasticAscent(SampledPoints):
         step = pace.rate * (mean / pace.mean_scale) / (np.sqrt(square / pace.square_scale) + 1e-12)
         return theta + step, mean, square
 
-    def _seed(self, pace: Pace, number: int) -> int:
+    def _seed(self, pace: StepPace, number: int) -> int:
         """Of the sequences of one gradient."""
         return int(np.random.SeedSequence([self._options.seed, pace.iteration, number]).generate_state(1)[0])
 
-    def _priced(self, state: State, number: int, point: Point) -> tuple[Float[np.ndarray, " K"], float]:
+    def _priced(self, state: StochasticState, number: int, point: Point) -> tuple[Float[np.ndarray, " K"], float]:
         """The multipliers after a step, and what the start is worth, smoothed over iterations."""
         before = state.multiplier[number]
         multiplier = self._pull(before, _MULTIPLIER_SHARE * PENALTY * point.slack)
@@ -250,7 +250,7 @@ class StochasticAscent(SampledPoints):
         """The possible multipliers nearest to those less a charge."""
         return possible_multipliers((multiplier - charge)[None], len(self.task.pairs.least))[0]
 
-    def _louder(self, state: State) -> State:
+    def _louder(self, state: StochasticState) -> StochasticState:
         """The batch doubled where noise has taken over; the next check comes after as many sequences as before."""
         if state.batch >= _MOST_BATCH or state.inside < _DOUBLED_AFTER or len(state.theta) > 1:
             return state
@@ -260,7 +260,7 @@ class StochasticAscent(SampledPoints):
         until = math.ceil((state.check_at - state.iteration) / 2)
         return replace(state, batch=2 * state.batch, inside=0, check_at=state.iteration + until)
 
-    def _halved(self, state: State) -> State:
+    def _halved(self, state: StochasticState) -> StochasticState:
         """The better half of the starts, once a round is over."""
         if len(state.theta) == 1 or state.inside < state.length:
             return state
@@ -268,7 +268,7 @@ class StochasticAscent(SampledPoints):
         parts = {name: [getattr(state, name)[one] for one in kept] for name in ("theta", "mean", "square", "average")}
         return replace(state, inside=0, multiplier=state.multiplier[kept], worth=state.worth[kept], **parts)
 
-    def _noted(self, state: State, points: list[Point], rate: float) -> State:
+    def _noted(self, state: StochasticState, points: list[Point], rate: float) -> StochasticState:
         leader = max(points, key=lambda point: point.score + 4 * float(np.minimum(point.slack, 0.0).sum()))
         multiplier = max(map(self.task.price, state.multiplier), default=0.0)
         clock = self.task.clock
@@ -279,7 +279,7 @@ class StochasticAscent(SampledPoints):
         )
         return replace(state, history=np.vstack([state.history, row]))
 
-    def _considered(self, state: State) -> State:
+    def _considered(self, state: StochasticState) -> StochasticState:
         """With the best answer so far, and the iteration of the next check."""
         leader, sequences = int(np.argmax(state.worth)), self._sequences_of_check(state)
         before = self._score(state.best, sequences)  # on the same number of sequences as its contenders
@@ -299,7 +299,7 @@ class StochasticAscent(SampledPoints):
         )
         return after if len(state.theta) > 1 else self._directed(after, newest, before)
 
-    def _directed(self, state: State, newest: float, before: float) -> State:
+    def _directed(self, state: StochasticState, newest: float, before: float) -> StochasticState:
         """What one start goes on with after a check: the same, the best answer so far, or starts elsewhere."""
         if state.exploring and newest < before:
             lacking = before - max(newest, float(state.worth[0]))  # the second needs no feasible policy
@@ -312,7 +312,7 @@ class StochasticAscent(SampledPoints):
             return self._restarted(state)
         return self._taken_back(state) if lost else state
 
-    def _begins_again(self, state: State) -> bool:
+    def _begins_again(self, state: StochasticState) -> bool:
         """Whether starts elsewhere may find something better, and there is time for them.
 
         Before noise has taken over, which doubles the batch, a check without a gain is no sign of a local optimum.
@@ -327,7 +327,7 @@ class StochasticAscent(SampledPoints):
         first, last = (share * clock.time_limit for share in _SHARES_OF_RESTARTS)
         return not near and first <= clock.spent < last - needed
 
-    def _restarted(self, state: State) -> State:
+    def _restarted(self, state: StochasticState) -> StochasticState:
         """With starts that avoid the answers found so far, the one that the search has just given up among them."""
         space, hidden = self.task.space, self.task.space.hidden
         known = Avoided(state.earning, state.ending) if len(state.earning) else nothing_avoided(hidden)
@@ -349,7 +349,7 @@ class StochasticAscent(SampledPoints):
             ending=avoided.ending,
         )
 
-    def _until_check(self, state: State, sequences: int) -> int:
+    def _until_check(self, state: StochasticState, sequences: int) -> int:
         """Iterations to the next check: a share of those so far, and enough to cost some times as much as this one did."""
         least = _CHECK_COSTS * sequences / (state.batch * len(state.theta))
         count = state.iteration - state.begun
@@ -363,10 +363,10 @@ class StochasticAscent(SampledPoints):
         table = self._table(theta)
         return {"best": self._mended(table, self._steeper(table) if is_elsewhere else None)}
 
-    def _sequences_of_check(self, state: State) -> int:
+    def _sequences_of_check(self, state: StochasticState) -> int:
         return int(np.clip(self._share_of_checks * (state.iteration - state.begun) * state.batch, *CHECKED))
 
-    def _taken_back(self, state: State) -> State:
+    def _taken_back(self, state: StochasticState) -> StochasticState:
         """From the best answer again, with shorter steps and more sequences: noise has led the search away from it."""
         theta = self._parameters(state.best, _KEPT_SHARE)
         return replace(
@@ -383,17 +383,17 @@ class StochasticAscent(SampledPoints):
             lacking=np.inf,
         )
 
-    def is_done(self, state: State) -> bool:
+    def is_done(self, state: StochasticState) -> bool:
         """Whether all iterations were made, or the last checks found nothing better."""
         asked = self._options.iterations is not None
         stalled = state.idle >= _IDLE_CHECKS and state.batch >= _MOST_BATCH
         return state.iteration >= self._length or not len(self._rows) or (not asked and stalled)
 
-    def unpack(self, arrays: dict[str, np.ndarray]) -> State:
+    def unpack(self, arrays: dict[str, np.ndarray]) -> StochasticState:
         """The state of the arrays in a checkpoint."""
-        return State.of(arrays)
+        return StochasticState.of(arrays)
 
-    def candidates(self, state: State) -> Float[np.ndarray, "1 T C A"]:
+    def candidates(self, state: StochasticState) -> Float[np.ndarray, "1 T C A"]:
         """The best answer so far, the newest parameters among the contenders."""
         return (self._considered(state) if state.iteration and len(self._rows) else state).best[None]
 

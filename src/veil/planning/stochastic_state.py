@@ -15,7 +15,7 @@ _HALF_RATE = 100  # iterations after which 1/√k has cut Adam's step by √2
 
 
 @dataclass(frozen=True, eq=False)
-class State(SavedState):
+class StochasticState(SavedState):
     """Everything a search needs to continue, as numbers and arrays. Parameters are of the rows that can be used.
 
     Parameters, moments and averages have an array for each start that is left; it may lie on an accelerator. `begun` is the
@@ -63,7 +63,7 @@ class Moved:
 
 
 @dataclass(frozen=True, eq=False)
-class Pace:
+class StepPace:
     """What the steps of one iteration have in common: Adam's step, corrections of its moments, weight of the average."""
 
     iteration: int
@@ -73,8 +73,8 @@ class Pace:
     weight: float
 
     @staticmethod
-    def of(state: State) -> "Pace":
+    def of(state: StochasticState) -> "StepPace":
         """For the iteration after a state."""
         before, (first, second) = state.iteration - state.begun, DECAYS
         count, rate = before + 1, state.rate / (1 + before / _HALF_RATE) ** 0.5
-        return Pace(state.iteration, rate, 1 - first**count, 1 - second**count, max(0.02, 2 / (count + 1)))
+        return StepPace(state.iteration, rate, 1 - first**count, 1 - second**count, max(0.02, 2 / (count + 1)))

@@ -139,6 +139,7 @@ class Task:
     clock: Clock = UNLIMITED
     closing_seconds: float = np.inf
     team: Team = ALONE
+    _last: list[tuple[Tables, Values]] = field(default_factory=list, init=False, repr=False)
 
     @property
     def num_constraints(self) -> int:
@@ -202,7 +203,14 @@ class Task:
         return max(1.0, spread) if self.min_opacity is None else spread or self.unit
 
     def evaluate(self, tables: Tables) -> Values:
-        """Score, slacks and slopes of each table."""
+        """Score, slacks and slopes of each table; those of a single table are kept until another one is evaluated."""
+        if len(tables) != 1:
+            return self._evaluate(tables)
+        if not (self._last and np.array_equal(self._last[0][0], tables)):
+            self._last[:] = [(tables.copy(), self._evaluate(tables))]
+        return self._last[0][1]
+
+    def _evaluate(self, tables: Tables) -> Values:
         secrecy, slope = evaluated(self.secrecy, tables, self.clock, self.team)
         returns, return_slope, slack, slack_slope = self.constraints(tables)
         earned, earned_slope = self.earned(slack, slack_slope)
