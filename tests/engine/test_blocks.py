@@ -9,9 +9,10 @@ import pytest
 
 from tests.engine.chains import chain_of, on_sparse_kernel, small_case, total_and_slope
 from tests.engine.passes import any_sequences, log_likelihoods, posteriors, pulled_back
+from veil.common import numbering
 from veil.common.logs import surprisal_bits
 from veil.engine import batch, buffers, chain, columns, hidden, joint, size, sparse_walk, supports
-from veil.engine.backends import column_steps, sparse_rows, sparse_steps
+from veil.engine.backends import column_steps, sparse_rows
 from veil.engine.batch import BatchTree
 from veil.engine.chain import Chain
 from veil.engine.columns import ColumnPass
@@ -48,7 +49,7 @@ SETTINGS: tuple[tuple[types.ModuleType, str, tuple[float, ...]], ...] = (
     (column_steps, "_PADDED", (0.0, 100.0)),
     (sparse_rows, "_AT_ONCE", (1, 4, 9, 30)),
     (sparse_rows, "_MOST_FAILURES", (0, 1)),
-    (sparse_steps, "_TABLE_NUMBERS", (0,)),
+    (numbering, "_TABLE_NUMBERS", (0,)),
 )
 
 

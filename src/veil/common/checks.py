@@ -3,7 +3,7 @@
 import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import SupportsIndex, TypeGuard, TypeVar, overload
+from typing import Any, SupportsIndex, TypeGuard, TypeVar, overload
 
 import numpy as np
 
@@ -38,7 +38,7 @@ class Defects:
         else:
             self._more += 1
 
-    def add_each(self, places: Sequence[T] | np.ndarray, message: Callable[[T], str], *at: str | int) -> None:
+    def add_each(self, places: Sequence[Any] | np.ndarray, message: Callable[[Any], str], *at: str | int) -> None:
         """Note a defect at each of some places; messages are made for those that are listed, the others are counted."""
         for place in places[:MOST_LISTED]:
             self.add(message(place), *at)
@@ -147,7 +147,7 @@ def check_distributions(
         )
     sums = rows @ np.ones(rows.shape[-1])
     off = np.argwhere(np.abs(sums - 1) > SUM_TOLERANCE)
-    defects.add_each(off, lambda index: f"{row_name(*index)} {sum_defect(sums[tuple(index)])}")
+    defects.add_each(off, lambda index: f"{row_name(*index)} {sum_defect(float(sums[tuple(index)]))}")
 
 
 def sum_defect(total: float) -> str:

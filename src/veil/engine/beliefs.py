@@ -5,7 +5,7 @@ import scipy.sparse as sp
 from jaxtyping import Float, Int
 
 from ..common.logs import mean_log_ratio_bits
-from .moves import number_keys
+from ..common.numbering import number_keys
 
 _SAME = -12.0  # logarithm (base 10) of the tolerance to which beliefs are the same
 _HALVINGS = 8  # of the logarithms from there to 0: a tolerance to 12%
@@ -36,7 +36,7 @@ def merge_histories(
     Example: histories 7 and 9 with beliefs (0.6, 0.4) and (0.6, 0.4) over two columns and masses 0.5 and 0.25 become one
     row (0.45, 0.3) at no charge.
     """
-    _, number = number_keys(row, int(row.max(initial=-1)) + 1)
+    _, number = number_keys(row)
     arrived = np.bincount(number, weights=mass)
     kept = arrived > prune_below
     chosen, arrived = kept[number], arrived[kept]
@@ -68,7 +68,7 @@ def merge_beliefs(
 
     **Arguments:** `group`, what must not be merged; the beliefs as entries `(row, state, mass)`, every row having one.
     """
-    used, column = number_keys(state, int(state.max(initial=-1)) + 1)
+    used, column = number_keys(state)
     column = column.astype(np.int64)
     rows, width = len(group), len(used)
     total = np.bincount(row, weights=mass, minlength=rows)

@@ -188,7 +188,7 @@ class _Lane:
                 emission = self._emission(
                     channel, time, rows, weight, self._buffer("more", len(here)) if number else here
                 )
-                emission *= matrix.product(messages, self._buffer("product", len(here)), rows)
+                emission *= matrix.product(messages, rows)
                 if number:
                     here += emission
         return result
@@ -215,10 +215,8 @@ class _Lane:
                 self._note(time, number, pattern.outer(left, inside))
             matrix = self.steps.matrices(time, turned=False)[number]
             for rows in self._blocks(len(out)):
-                if number:
-                    out[rows] += matrix.product(inside, self._buffer("product", rows.stop - rows.start), rows)
-                else:
-                    matrix.product(inside, out[rows], rows)
+                product = matrix.product(inside, rows)
+                out[rows] = out[rows] + product if number else product
         return out
 
     def _pull_back(self, time: int, messages: np.ndarray, scale: np.ndarray, slope: np.ndarray) -> np.ndarray:
@@ -229,7 +227,7 @@ class _Lane:
             matrix = self.steps.matrices(time, turned=True)[number]
             for rows in self._blocks(len(inside)):
                 emission = self._emission(channel, time, rows, weight, inside[rows])
-                product = matrix.product(slope, self._buffer("product", len(emission)), rows)
+                product = matrix.product(slope, rows)
                 product *= emission
                 result[rows] += product
                 emission *= messages[rows]

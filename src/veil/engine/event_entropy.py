@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 
 from ..common.logs import entropy_bits, log2_or_zero
 from ..common.memo import memo
+from ..common.numbering import ragged
 from .chain import Chain, sum_by_cell
 from .hidden import Channel, Hidden, one_hot
 from .kernel import num_columns, num_rows
@@ -67,7 +68,7 @@ class Shown:
             inside = possible[reached.row] & possible[reached.col]
             row, column, table = reached.row[inside], reached.col[inside], channel.table
             degree = np.diff(table.indptr)[column]
-            entry = np.arange(degree.sum()) + np.repeat(table.indptr[column] - (np.cumsum(degree) - degree), degree)
+            entry = ragged(table.indptr[column], degree)
             places = (np.repeat(row, degree), table.indices[entry], np.repeat(column, degree))
             found.append(np.stack(places, axis=1).reshape(-1, 3))
         triples = np.unique(np.concatenate(found), axis=0)

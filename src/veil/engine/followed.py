@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 
 from ..common.errors import InputError, TooLargeError
 from ..common.memo import memo
+from ..common.numbering import ragged
 from ..policy.history import HistoryPolicy
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
@@ -42,7 +43,7 @@ class Situations:
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class FollowedStep:
     """The transitions from one time to the next: `P(there | here, action)`, where the policy takes the action."""
 
     action: Int[np.ndarray, " m"]
@@ -66,7 +67,7 @@ class Followed:
     hidden: Hidden
     start: Float[np.ndarray, " n"]
     layers: tuple[Situations, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[FollowedStep, ...]
     num_first: int
     num_events: int
 
@@ -190,16 +191,15 @@ class _Follower:
             layers = [replace(layer, z=value[layer.z]) for layer in layers]
         return Followed(hidden, start, tuple(layers), tuple(steps), self.num_first, self.num_events)
 
-    def _step(self, time: int, layer: Situations) -> tuple[Step, Situations]:
+    def _step(self, time: int, layer: Situations) -> tuple[FollowedStep, Situations]:
         moves, actions, here, taken = self.moves, [], [], []
         for action in range(self.problem.num_actions):
             rows = np.flatnonzero(layer.choice[:, action] > 0)
             degree = moves.degree[action, layer.x[rows]]
             pair = np.repeat(rows, degree)
-            offset = np.arange(len(pair)) - np.repeat(np.cumsum(degree) - degree, degree)
             actions.append(np.full(len(pair), action))
             here.append(pair)
-            taken.append(moves.begin[action, layer.x[pair]] + offset)
+            taken.append(ragged(moves.begin[action, layer.x[rows]], degree))
         action, pair, move = np.concatenate(actions), np.concatenate(here), np.concatenate(taken)
         self.used += len(pair)
         if self.used > _MOST_NUMBERS:
@@ -211,7 +211,7 @@ class _Follower:
         heard = self.heard[1][event]
         node = np.where(heard < 0, -1, self.policy.following[time][layer.node[pair], heard])
         after, number = self._distinct(time + 1, node, moves.target[move], layer.z[pair], self.seen[1][event])
-        return Step(action, pair, number, moves.probability[move]), after
+        return FollowedStep(action, pair, number, moves.probability[move]), after
 
     def _distinct(
         self, time: int, node: np.ndarray, x: np.ndarray, z: np.ndarray, event: np.ndarray

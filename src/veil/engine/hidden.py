@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Int
 from ..common.checks import Defects
 from ..common.errors import InputError, TooLargeError
 from ..common.memo import memo
+from ..common.numbering import ragged
 from ..policy.player import Observation
 from ..problem.observer import Observer
 from ..problem.pairs import OWN
@@ -72,7 +73,7 @@ class EventColumns:
             return np.take(part, events, axis=1, mode="clip", out=out)
         begin, degree = self._entries.indptr[events], np.diff(self._entries.indptr)[events]
         position = np.repeat(np.arange(len(events)), degree)
-        entry = np.arange(len(position)) + np.repeat(begin - (np.cumsum(degree) - degree), degree)
+        entry = ragged(begin, degree)
         place = np.full(self._size, -1)
         place[rows] = np.arange(len(rows))
         row = place[self._entries.indices[entry]]

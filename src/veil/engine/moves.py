@@ -6,11 +6,10 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
 
+from ..common.numbering import number_keys, ragged
 from ..problem.problem import Problem
 from .hidden import Hidden
 from .kernel import DenseKernel, SparseKernel
-
-_TABLE_SHARE = 8  # keys are numbered by a table of at most this many entries for each of them, by sorting beyond
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,9 +65,7 @@ class Moves:
             chosen, table = np.flatnonzero(channel.actions[action]), channel.table
             degree = np.diff(table.indptr)[target[chosen]]
             kept = np.repeat(chosen, degree)
-            entry = np.arange(len(kept)) + np.repeat(
-                table.indptr[target[chosen]] - (np.cumsum(degree) - degree), degree
-            )
+            entry = ragged(table.indptr[target[chosen]], degree)
             event, chance = table.indices[entry], probability[kept] * table.data[entry]
             parts.append((action[kept], source[kept], target[kept], event, chance))
         action, source, target, event, probability = (np.concatenate(part) for part in zip(*parts, strict=True))
@@ -102,8 +99,7 @@ class Moves:
         """For each entry of an action's rows the pair it leaves from and the move it makes."""
         degree = self.degree[action, layer.x]
         pair = np.repeat(np.arange(len(layer), dtype=np.int32), degree)
-        offset = np.arange(len(pair)) - np.repeat(np.cumsum(degree) - degree, degree)
-        return pair, self.begin[action, layer.x][pair] + offset
+        return pair, ragged(self.begin[action, layer.x], degree)
 
     def advance(self, hidden: Hidden, time: int, layer: Layer, table: np.ndarray) -> tuple[Layer, sp.csr_array]:
         """The next layer and the step to it."""
@@ -117,7 +113,7 @@ class Moves:
             keys.append(key * values + layer.z[pair] if settled else key)
             data.append(self.probability[move])
             degrees.append(self.degree[action, layer.x])
-        found, columns = number_keys(np.concatenate(keys), (int(table.max()) + 1) * states * values)
+        found, columns = number_keys(np.concatenate(keys))
         rest, z = np.divmod(found, values)
         node, x = np.divmod(rest, states)
         after = Layer(node.astype(np.int32), x.astype(np.int32), z.astype(np.int32))
@@ -127,16 +123,6 @@ class Moves:
         )
         step.sum_duplicates()
         return labelled(hidden, time + 1, after), step
-
-
-def number_keys(keys: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """The different keys in order, and the number of each entry's key among them."""
-    if size > _TABLE_SHARE * len(keys):
-        found, number = np.unique(keys, return_inverse=True)
-        return found, number.ravel()
-    mark = np.zeros(size, dtype=bool)
-    mark[keys] = True
-    return np.flatnonzero(mark), number_true(mark)[keys]
 
 
 def transitions(hidden: Hidden) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -164,9 +150,3 @@ def situations(problem: Problem, hidden: Hidden) -> Int[np.ndarray, " N"]:
         memory[target[new]] = table.memory_step[memory[source[new]], hidden.state[target[new]]]
     memory = np.maximum(memory, 0)
     return (hidden.model_index * len(table.memory_names) + memory) * problem.num_states + hidden.state
-
-
-def number_true(possible: np.ndarray) -> np.ndarray:
-    """0, 1, 2, … where True in the order of the array, -1 elsewhere."""
-    number = np.cumsum(possible, dtype=np.int32).reshape(possible.shape) - 1
-    return np.where(possible, number, -1).astype(np.int32)

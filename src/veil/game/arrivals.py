@@ -12,7 +12,8 @@ from jaxtyping import Float, Int
 from ..common.clock import UNLIMITED, Clock, Pace
 from ..common.errors import TooLargeError
 from ..common.logs import log2_or_zero
-from ..engine.moves import Moves, number_keys
+from ..common.numbering import number_keys
+from ..engine.moves import Moves
 from .pairs import DEFAULT_MEMORY, Pairs
 
 _BYTES_A_MOVE, _BYTES_AT_WORK = 40, 60  # of an arrival with its masses and payments; and more while its step is made
@@ -77,7 +78,7 @@ def _arrivals(pairs: Pairs, moves: Moves, time: int) -> Arrivals:
         data.append(moves.probability[move])
         degrees.append(moves.degree[action, layer.x])
     span = hidden.num_states * values
-    found, columns = number_keys(np.concatenate(keys), (int(layer.node.max()) + 1) * hidden.num_events * span)
+    found, columns = number_keys(np.concatenate(keys))
     indptr = np.concatenate([[0], np.cumsum(np.concatenate(degrees))]).astype(np.int32)
     shape = (len(moves.degree) * len(layer), len(found))
     step = sp.csr_array((np.concatenate(data), columns.astype(np.int32), indptr), shape=shape)

@@ -17,9 +17,9 @@ from jaxtyping import Float, Int
 from ..common.clock import UNLIMITED, Clock, Pace
 from ..common.errors import TooLargeError
 from ..common.logs import code_lengths_bits, conditional_entropy_bits, entropy_bits, log2_or_zero
+from ..common.numbering import number_keys
 from ..engine.beliefs import merge_histories
 from ..engine.kernel import num_columns, num_rows
-from ..engine.moves import number_keys
 from .pairs import DEFAULT_MEMORY, GivenGraph, Pairs, PublicGraph, event_step
 from .responses import AgentProblem, Tables
 
@@ -162,7 +162,7 @@ def clustered_graph(
         after, step = pairs.layers[time + 1], event_step(pairs, time, spread[time])
         with pace.step(_count_children(messages[-1], step, memory_bytes)):
             row, pair, mass = _children(messages[-1], step, len(after))
-            rows, number = number_keys(row, num_rows(messages[-1]) * events)
+            rows, number = number_keys(row)
         need = 8 * _COPIES * len(rows) * states
         if need > memory_bytes:
             raise TooLargeError(

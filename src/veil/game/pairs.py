@@ -14,9 +14,10 @@ from jaxtyping import Bool, Float, Int
 
 from ..common.clock import UNLIMITED, Clock, Pace
 from ..common.errors import TooLargeError
+from ..common.numbering import number_true
 from ..engine.chain import Chain
 from ..engine.hidden import Hidden
-from ..engine.moves import Layer, Moves, labelled, number_true
+from ..engine.moves import Layer, Moves, labelled
 from ..engine.supports import CountedSets, Supports
 from .public_graph import FullHistory as FullHistory
 from .public_graph import GivenGraph as GivenGraph

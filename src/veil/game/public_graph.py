@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 from jaxtyping import Bool, Int
 
-from ..engine.moves import number_true
+from ..common.numbering import number_true
 
 
 @dataclass(frozen=True, eq=False)

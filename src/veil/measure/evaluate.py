@@ -99,7 +99,7 @@ def opacity(
 
     **Arguments:**
 
-    - `problem`, `policy`: a `MarkovPolicy`, `TimedPolicy`, `MemoryPolicy` or `HistoryPolicy` that fits the problem.
+    - `problem`, `policy`: any kind of policy that fits the problem.
     - `method`: `"exact"` enumerates the possible observation sequences; `"bracket"` gives proven bounds at any horizon;
       `"sampled"` estimates, with a standard error; `"auto"` takes the first of these that fits, and the result says
       which and why.

@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Int
 
 from ..common.errors import InputError, TooLargeError
 from ..common.memo import memo
+from ..common.numbering import ragged
 from ..problem.observer import Observer
 from ..problem.problem import Problem
 from .memories import CHOICES, Memory
@@ -232,7 +233,7 @@ def _follow(
     row = model * shape[2] + state
     first, count = steps.begin[row], steps.begin[row + 1] - steps.begin[row]
     source = np.repeat(np.arange(len(code)), count)
-    step = np.arange(len(source)) + np.repeat(first - np.cumsum(count) + count, count)
+    step = ragged(first, count)
     reached = steps.state[step]
     known = model[source] * shape[1] + secret_step[secret[source], reached]
     kept = record.following(memory[source], state[source], reached, steps.event[step])

@@ -195,7 +195,7 @@ class Probability(Constraint):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AtEachTime(Constraint):
+class LiftedConstraint(Constraint):
     """A constraint of a problem, over the states of an unrolled or masked one: its numbers for the states `state`.
 
     `action`: the action behind each of its actions; None where they are the same.

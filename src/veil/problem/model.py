@@ -227,7 +227,7 @@ class Model(Value):
 
         def row_defect(state: int) -> str:
             missing = "sums to 0, expected 1: mark the action as not available there, or give its row"
-            wrong = sum_defect(sums[state]) if sums[state] else missing
+            wrong = sum_defect(float(sums[state])) if sums[state] else missing
             return f"{row_name(self.states[state], self.actions[action])} {wrong}"
 
         def taken_defect(state: int) -> str:

@@ -200,7 +200,7 @@ class Observer(Value):
             return
         sums = np.asarray(matrix.sum(axis=1)).ravel()
         off = np.flatnonzero(np.abs(sums - 1) > SUM_TOLERANCE)
-        defects.add_each(off, lambda row: f"emission row ({place(row)}) {sum_defect(sums[row])}")
+        defects.add_each(off, lambda row: f"emission row ({place(row)}) {sum_defect(float(sums[row]))}")
 
     def garbled(self, channel: ArrayLike, observation_names: Sequence[str] | None = None) -> "Observer":
         """The observer behind a noisy channel: observation o is received as o' with probability `channel[o, o']`.

@@ -8,6 +8,7 @@ from jaxtyping import Int
 
 from ..common.checks import Defects, distinct
 from ..common.errors import TooLargeError
+from ..common.numbering import ragged
 from .given import shape_of
 from .observer import Observer
 
@@ -107,7 +108,7 @@ def _product(first: sp.csr_array, second: sp.csr_array) -> sp.csr_array:
     degree = np.diff(second.indptr)
     left = np.repeat(np.arange(rows), np.diff(first.indptr))  # the state of each entry of the first
     times = degree[left]
-    entry = np.arange(times.sum()) + np.repeat(second.indptr[left] - (np.cumsum(times) - times), times)
+    entry = ragged(second.indptr[left], times)
     column = np.repeat(first.indices.astype(np.int64), times) * columns + second.indices[entry]
     data = np.repeat(first.data, times) * second.data[entry]
     return sp.csr_array((data, (np.repeat(left, times), column)), shape=(rows, size * columns))

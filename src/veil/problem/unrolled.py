@@ -10,7 +10,7 @@ from jaxtyping import Int
 
 from ..common.checks import Defects, Names
 from ..common.errors import InputError
-from .constraints import AtEachTime as ConstraintAtEachTime
+from .constraints import LiftedConstraint
 from .model import Model
 from .observer import NO_CLOCK, Observer
 from .secrets.secret import Secret, SecretTable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AtEachTime(Secret):
+class LiftedSecret(Secret):
     """A secret of a problem, over the states of an unrolled or masked one: its table with the columns of the states `state`."""
 
     kind = "at_each_time"
@@ -81,8 +81,8 @@ def unroll(problem: "Problem") -> tuple["Problem", Int[np.ndarray, " N"]]:
     made = problem.replace(
         model=models if len(models) > 1 else models[0],
         observer=plain,
-        secret=AtEachTime(problem.secret, problem.secret_table, state, problem),
-        constraints=[ConstraintAtEachTime(one, state) for one in problem.further],
+        secret=LiftedSecret(problem.secret, problem.secret_table, state, problem),
+        constraints=[LiftedConstraint(one, state) for one in problem.further],
     )
     return made, state
 

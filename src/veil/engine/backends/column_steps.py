@@ -8,12 +8,10 @@ numbers only.
 import itertools
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
-from scipy.sparse._sparsetools import csr_matvecs
 
 from ...common.memo import memo
 from ..hidden import Hidden
@@ -25,29 +23,32 @@ _OUTER_NUMBERS = 2**16  # gathered at a time for an outer product, so that they 
 _PADDED = 1.6  # times as many entries as there are transitions, up to which all rows are made equally long
 
 
-class Matrix(NamedTuple):
-    """Numbers on a pattern in CSR format."""
+class Matrix:
+    """Numbers on a pattern in CSR format, `(n, m)`; blocks of rows are kept as matrices of their own, on the same numbers."""
 
-    indptr: Int[np.ndarray, " n+1"]
-    indices: Int[np.ndarray, " e"]
-    data: Float[np.ndarray, " e"]
+    def __init__(
+        self,
+        indptr: Int[np.ndarray, " n+1"],
+        indices: Int[np.ndarray, " e"],
+        data: Float[np.ndarray, " e"],
+        columns: int,
+    ):
+        self.indptr, self.indices, self.data, self._columns = indptr, indices, data, columns
+        self._blocks: dict[tuple[int, int], sp.csr_array] = {}
 
-    def product(
-        self, columns: Float[np.ndarray, "m k"], out: Float[np.ndarray, "n k"], rows: slice = slice(None)
-    ) -> Float[np.ndarray, "n k"]:
-        """Rows of the product with columns, written over `out`."""
-        out.fill(0.0)
+    def product(self, columns: Float[np.ndarray, "m *k"], rows: slice = slice(None)) -> Float[np.ndarray, "n *k"]:
+        """Rows of the product with columns or with one vector."""
         begin, end, _ = rows.indices(len(self.indptr) - 1)
-        ends = self.indptr[begin : end + 1]  # they count from the first entry of the whole matrix
-        flat = np.ascontiguousarray(columns).ravel()
-        csr_matvecs(len(out), len(columns), columns.shape[1], ends, self.indices, self.data, flat, out.ravel())
-        return out
+        block = self._blocks.get((begin, end))
+        if block is None:
+            first, last = int(self.indptr[begin]), int(self.indptr[end])
+            parts = self.data[first:last], self.indices[first:last], self.indptr[begin : end + 1] - first
+            block = self._blocks[begin, end] = sp.csr_array(parts, shape=(end - begin, self._columns))
+        return block @ columns
 
     def __matmul__(self, columns: Float[np.ndarray, "m *k"]) -> Float[np.ndarray, "n *k"]:
         """The product with columns or with one vector."""
-        wide = columns if columns.ndim == 2 else columns[:, None]
-        found = self.product(wide, np.empty((len(self.indptr) - 1, wide.shape[1])))
-        return found if columns.ndim == 2 else found[:, 0]
+        return self.product(columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +96,7 @@ class Pattern:
 
     def contract(self, outer: Float[np.ndarray, " e"]) -> Float[np.ndarray, "n A"]:
         """`Σ_x' P(x'|x,a) outer(x,x')`: the gradient in the weights of `mix`."""
-        return Matrix(self.indptr, self._numbers, outer) @ self.probabilities
+        return Matrix(self.indptr, self._numbers, outer, len(outer)) @ self.probabilities
 
     @cached_property
     def _numbers(self) -> Int[np.ndarray, " e"]:
@@ -205,10 +206,12 @@ class ColumnSteps:
         pattern = self.patterns[time]
         order, rows, ends = pattern.turned
         if turned:
-            return tuple(Matrix(ends, rows, one.data[order]) for one in self.matrices(time, turned=False))
+            size = len(pattern.here)
+            return tuple(Matrix(ends, rows, one.data[order], size) for one in self.matrices(time, turned=False))
         weights, channels = self.weights(time), self.hidden.channels
         parts = [weights if len(channels) == 1 else weights * channel.actions for channel in channels]
-        return tuple(Matrix(pattern.indptr, pattern.column, pattern.mix(part)) for part in parts)
+        size = len(pattern.there)
+        return tuple(Matrix(pattern.indptr, pattern.column, pattern.mix(part), size) for part in parts)
 
     def push(self, columns: Float[np.ndarray, "n *k"], time: int) -> Float[np.ndarray, "m *k"]:
         """Distributions one step on, over all events."""

@@ -15,10 +15,11 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
 
+from ...common.numbering import ragged
 from ..chain import Chain, Slopes
 from ..hidden import scaled_rows
 from ..tree import Pruning, PullBack
-from .sparse_steps import SparseSteps, Step
+from .sparse_steps import SparseStep, SparseSteps
 
 # Rows are proportional where all entries agree to this, relative to their size: far above what a hundred roundings
 # leave, and what it may change of H is of the order of its square.
@@ -163,7 +164,7 @@ class SparsePrefixes:
         ends = block.indptr[position + 1 :] - begin
         return max(1, int(np.searchsorted(sums[ends - 1], products, side="right")))
 
-    def _slices(self, block: SparseBlock, step: Step) -> list[SparseBlock]:
+    def _slices(self, block: SparseBlock, step: SparseStep) -> list[SparseBlock]:
         degree = step.degree[block.column]
         total = int(degree.sum())
         self.products += total
@@ -172,7 +173,7 @@ class SparsePrefixes:
         cuts = np.unique(np.concatenate([[0], np.minimum(cuts, len(block)), [len(block)]]))
         return [block.part(int(a), int(b)) for a, b in pairwise(cuts)]
 
-    def _product(self, block: SparseBlock, step: Step) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def _product(self, block: SparseBlock, step: SparseStep) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Rows times the step, columns in order: data, pairs, row ends; and, for gradients, the place of each product."""
         self.check()
         shape = (len(block), len(step.degree))
@@ -195,7 +196,7 @@ class SparsePrefixes:
         indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(block)))])
         return data, pair, indptr, place
 
-    def _pulled(self, block: SparseBlock, step: Step, level: int, slope: np.ndarray) -> np.ndarray:
+    def _pulled(self, block: SparseBlock, step: SparseStep, level: int, slope: np.ndarray) -> np.ndarray:
         """From the gradient in each product to the gradient in the block; the gradients in the step are added up."""
         self.check()
         owner, entry = _products(block, step)
@@ -282,19 +283,16 @@ def proportional_rows(block: SparseBlock) -> Int[np.ndarray, " n"]:
     return np.unique(leader, return_inverse=True)[1].ravel()
 
 
-def _products(block: SparseBlock, step: Step) -> tuple[np.ndarray, np.ndarray]:
+def _products(block: SparseBlock, step: SparseStep) -> tuple[np.ndarray, np.ndarray]:
     """All products of a step: the entry of the block and the entry of the step's matrix."""
     degree = step.degree[block.column]
     owner = np.repeat(np.arange(len(block.message), dtype=np.int32), degree)
-    shift = step.matrix.indptr[block.column] - (np.cumsum(degree) - degree)
-    return owner, np.arange(len(owner)) + np.repeat(shift, degree)
+    return owner, ragged(step.matrix.indptr[block.column], degree)
 
 
 def _entries(indptr: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """The entries of some rows, one row after the other."""
-    length = np.diff(indptr)[rows]
-    shift = indptr[:-1][rows] - (np.cumsum(length) - length)
-    return np.arange(int(length.sum())) + np.repeat(shift, length)
+    return ragged(indptr[:-1][rows], np.diff(indptr)[rows])
 
 
 def _rows(block: SparseBlock, rows: np.ndarray) -> SparseBlock:

@@ -11,10 +11,9 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
 
+from ...common.numbering import number_keys, ragged
 from ..chain import Chain, Slopes
 from ..kernel import DenseKernel, num_columns, num_rows
-
-_TABLE_NUMBERS = 2**24  # codes are numbered by a table of this size at most, by sorting beyond
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +28,7 @@ class Columns:
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class SparseStep:
     """One step from n columns to p pairs: `matrix[i, j]` is the probability of pair j after column i.
 
     Pair j is event `event[j]` in column `column[j]` of the next time; the columns of the last time are the values of the
@@ -58,8 +57,7 @@ class _Table:
         """All entries of some rows, in order: the position of the row among the chosen ones, and the entry."""
         degree = (self.indptr[1:] - self.indptr[:-1])[chosen]
         owner = np.repeat(np.arange(len(chosen), dtype=np.int32), degree)
-        shift = self.indptr[chosen] - (np.cumsum(degree) - degree)
-        return owner, np.arange(len(owner)) + np.repeat(shift, degree)
+        return owner, ragged(self.indptr[chosen], degree)
 
 
 class SparseSteps:
@@ -70,7 +68,7 @@ class SparseSteps:
         hidden = chain.hidden
         self._emission = _shared([channel.table for channel in hidden.channels])
         self._transitions: dict[int, _Table] = {}
-        self._steps: dict[int, Step] = {}
+        self._steps: dict[int, SparseStep] = {}
         self._labels = _shared([hidden.labels])
         states, settled = np.flatnonzero(hidden.start > 0), None
         self.first_chance = np.ones(len(states))
@@ -84,7 +82,7 @@ class SparseSteps:
         """The columns of a time whose step has been made before."""
         return self._columns[time]
 
-    def step(self, time: int) -> Step:
+    def step(self, time: int) -> SparseStep:
         """The step from `time` to the next."""
         if time not in self._steps:
             self._steps[time] = self._make(time)
@@ -111,7 +109,7 @@ class SparseSteps:
             self._transitions[key] = _positive(self.chain, time)
         return self._transitions[key]
 
-    def _make(self, time: int) -> Step:
+    def _make(self, time: int) -> SparseStep:
         hidden, before = self.chain.hidden, self._columns[time]
         table = self._pattern(time)
         owner, entry = table.rows(before.state)
@@ -149,7 +147,7 @@ class SparseSteps:
         degree = np.bincount(owner, minlength=len(before))
         indptr = np.concatenate([[0], np.cumsum(degree)])
         matrix = sp.csr_array((weight, pair, indptr), shape=(len(before), len(pairs.event)))
-        return Step(matrix, pairs.event, pairs.column, entry, chance, degree)
+        return SparseStep(matrix, pairs.event, pairs.column, entry, chance, degree)
 
     def _pairs(self, after: Columns, last: bool) -> "_Pairs":
         """What the columns of the next time emit, numbered by event; at the last time by event and value."""
@@ -166,7 +164,7 @@ class SparseSteps:
         begin = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(after)))])
         if last:
             assert after.value is not None
-            keys, number = _number(event.astype(np.int64) * hidden.num_values + after.value[owner])
+            keys, number = number_keys(event.astype(np.int64) * hidden.num_values + after.value[owner])
             event, column = np.divmod(keys, hidden.num_values)
             return _Pairs(begin, emitted, number.astype(np.int32), event, column.astype(np.int32))
         order = np.argsort(event, kind="stable")
@@ -195,32 +193,17 @@ class _Pairs:
             return None, columns
         degree = degrees[columns]
         spread = np.repeat(np.arange(len(columns), dtype=np.int64), degree)
-        shift = self.begin[:-1][columns] - (np.cumsum(degree) - degree)
-        return spread, np.arange(len(spread)) + np.repeat(shift, degree)
+        return spread, ragged(self.begin[:-1][columns], degree)
 
 
 def _number_columns(state: np.ndarray, value: np.ndarray | None, num_states: int) -> tuple[Columns, np.ndarray]:
     """The different columns in order, and the number of each entry's column."""
     if value is None:
-        keys, number = _number(state)
+        keys, number = number_keys(state)
         return Columns(keys, None), number
-    keys, number = _number(value.astype(np.int64) * num_states + state)
+    keys, number = number_keys(value.astype(np.int64) * num_states + state)
     found, state = np.divmod(keys, num_states)
     return Columns(state, found), number
-
-
-def _number(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The different keys in order, and the number of each entry's key among them."""
-    size = int(keys.max(initial=-1)) + 1
-    if size > max(_TABLE_NUMBERS, 4 * len(keys)):
-        found, number = np.unique(keys, return_inverse=True)
-        return found, number.ravel()
-    mark = np.zeros(size, dtype=bool)
-    mark[keys] = True
-    found = np.flatnonzero(mark)
-    place = np.empty(size, dtype=np.int32)
-    place[found] = np.arange(len(found), dtype=np.int32)
-    return found, place[keys]
 
 
 def _positive(chain: Chain, time: int) -> _Table:

@@ -29,8 +29,8 @@ _OF = Key(
 class Trajectory(Secret):
     """The whole path: `Z = s_0 … s_T`, or the groups `g(s_0) … g(s_T)` in which the states lie.
 
-    Covered by `veil.opacity` and `veil.opacity_gradient` (exact and sampled), by searches on exact values, and by the game and
-    certificates. There is no bracket.
+    Covered by `veil.opacity` (every method) and `veil.opacity_gradient` (exact and sampled), by searches on exact values, and
+    by the game and certificates.
 
     **Arguments:** `of`: None for the path of states; or a mapping from a group's name to its states, for the path of groups.
     Groups must not overlap; states in none of them are in the group `elsewhere`.
