@@ -6,7 +6,7 @@ import pytest
 import veil
 from tests.game.cases import agent_of, first_or_last
 from tests.game.plain_game import play_history
-from tests.seeds import seeds
+from tests.seeds import in_blocks
 from veil.common.clock import Clock, Progress
 from veil.engine.hidden import build
 from veil.game.arrivals import make_arrivals
@@ -20,7 +20,7 @@ from veil.game.responses import AgentProblem
 from veil.game.solve import solve_game
 
 
-@pytest.mark.parametrize("seed", seeds(15, 40))
+@in_blocks(5, 40)
 def test_automata_of_beliefs_enclose_the_whole(seed):
     problem, threshold = first_or_last(seed)
     whole = solve_game(problem, threshold=threshold, gap=1e-3, iterations=500)
@@ -33,7 +33,7 @@ def test_automata_of_beliefs_enclose_the_whole(seed):
         assert one.upper_bits >= whole.lower - 1e-9
 
 
-@pytest.mark.parametrize("seed", range(6))
+@in_blocks(3, 6)
 def test_both_ways_together_enclose_the_whole(seed):
     problem, threshold = first_or_last(seed)
     whole = solve_game(problem, threshold=threshold, gap=1e-3, iterations=500)
@@ -65,7 +65,7 @@ def test_known_bounds_count_for_the_gap():
 # The opacity of a policy when histories are merged.
 
 
-@pytest.mark.parametrize("seed", range(40))
+@in_blocks(10, 40)
 def test_what_a_policy_hides_is_never_overstated(seed):
     problem, threshold = first_or_last(seed)
     pairs = make_pairs(build(problem), LastEvents(1))
@@ -94,7 +94,7 @@ def test_first_messages_are_the_law_of_the_first_event_and_pair():
 # Lifting a policy, and redirecting an automaton.
 
 
-@pytest.mark.parametrize("seed", range(24))
+@in_blocks(8, 24)
 def test_a_lifted_policy_hides_what_it_says_and_a_redirected_automaton_bounds_all(seed):
     problem, threshold = first_or_last(seed)
     pairs = make_pairs(build(problem), LastEvents(1))
@@ -224,7 +224,7 @@ def test_a_clustered_graph_places_every_history():
         assert np.asarray(step.sum(axis=1)) == pytest.approx(np.ones(5 * len(layer)))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@in_blocks(3, 6)
 def test_lifting_begins_at_the_policy_made_feasible_and_never_ends_below_it(seed):
     """Mixed with the policy of the largest return until its return suffices, and hardly more."""
     problem, threshold = first_or_last(seed)

@@ -5,13 +5,14 @@ import pytest
 
 import veil
 from tests.game.cases import agent_of, binding_threshold, small
+from tests.seeds import in_blocks
 from veil.common.clock import Clock, OutOfTime
 from veil.game.multiplier import MultiplierSearch
 from veil.game.pairs import LastEvents
 from veil.game.rules import covering_rule, rule_costs
 
 
-@pytest.mark.parametrize("seed", range(30))
+@in_blocks(10, 30)
 @pytest.mark.parametrize("start", [0.0, 0.5, 1e3])
 def test_the_return_is_just_enough(seed, start):
     _, problem, threshold = small(seed, work=600)

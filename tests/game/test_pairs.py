@@ -8,6 +8,7 @@ import pytest
 import veil
 from tests.game.plain_game import PlainGame, everything, last
 from tests.random_problems import random_spec, to_problem
+from tests.seeds import in_blocks
 from veil.common.clock import Clock, OutOfTime
 from veil.engine.chain import make_chain
 from veil.engine.hidden import build
@@ -42,7 +43,7 @@ def test_the_tree_has_the_histories_of_the_engine(name, leaves):
     assert counted.num_pairs == pairs.num_pairs
 
 
-@pytest.mark.parametrize("seed", range(60))
+@in_blocks(20, 60)
 def test_pairs_are_the_situations_that_can_be_reached(seed):
     problem = some_problem(seed)
     for memory, remember in ((FullHistory(), everything), (LastEvents(1), last(1)), (LastEvents(3), last(3))):
@@ -60,7 +61,7 @@ def test_pairs_are_the_situations_that_can_be_reached(seed):
     assert (counted.num_pairs, counted.num_histories) == (tree.num_pairs, tree.graph.sizes[-1])
 
 
-@pytest.mark.parametrize("seed", range(30))
+@in_blocks(10, 30)
 def test_steps_with_events_apart_sum_to_the_step(seed):
     problem = some_problem(seed)
     for memory in (FullHistory(), LastEvents(1), TailEvents(1)):
@@ -119,7 +120,7 @@ def test_what_does_not_fit_is_refused_before_it_is_built():
         make_pairs(build(problem), LastEvents(3), memory_bytes=2**16)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@in_blocks(10, 30)
 def test_situations_name_model_memory_and_state(seed):
     problem = some_problem(seed)
     hidden = build(problem)

@@ -7,7 +7,7 @@ import veil
 from tests.game.plain_game import PlainGame
 from tests.measure.test_trajectory import random_problem
 from tests.paths import all_runs, hidden_bits
-from tests.seeds import seeds
+from tests.seeds import in_blocks, looped
 from veil.common.clock import Clock
 from veil.engine.event_entropy import show_path
 from veil.engine.hidden import build
@@ -72,7 +72,7 @@ def remembering(problem: veil.Problem, rng: np.random.Generator):
     return choice
 
 
-@pytest.mark.parametrize("seed", seeds(8, 100))
+@in_blocks(4, 100)
 def test_agreement_with_a_general_convex_solver(seed: int) -> None:
     pytest.importorskip("cvxpy")
     problem, _ = case(seed, states=True)
@@ -106,7 +106,7 @@ def check(seed: int) -> int:
     return compared
 
 
-@pytest.mark.parametrize("seed", range(12))
+@in_blocks(6, 12)
 def test_no_violations(seed: int) -> None:
     check(seed)
 
@@ -117,14 +117,14 @@ def test_no_violations_in_two_thousand(block: int) -> None:
     assert sum(check(seed) for seed in range(1000 + 100 * block, 1100 + 100 * block)) >= 100
 
 
-@pytest.mark.parametrize("seed", range(0, 60, 5))
+@looped("seed", range(0, 60, 5))
 def test_the_game_and_the_verifier_agree_on_what_the_events_tell(seed: int) -> None:
     for number in range(seed, seed + 5):
         problem, _ = random_problem(number)
         assert show_path(build(problem)).is_unifilar == CheckedProblem(problem).tells_state
 
 
-@pytest.mark.parametrize("seed", range(6))
+@in_blocks(6, 6)
 def test_an_observer_who_forgets_proves_no_less(seed: int) -> None:
     problem, group = case(seed)
     whole, short = (solve_game(problem, memory, gap=1e-3, iterations=300) for memory in (None, LastEvents(1)))
@@ -176,7 +176,7 @@ def test_a_path_of_one_state() -> None:
 # The rule of a whole path.
 
 
-@pytest.mark.parametrize("seed", range(6))
+@in_blocks(6, 6)
 def test_rows_of_a_rule_are_of_arrivals_and_of_last_nodes(seed: int) -> None:
     """Each row sums to one, a row that a policy never reaches stays zero, and the entropy is that of rows in plain loops."""
     problem, _ = case(seed)

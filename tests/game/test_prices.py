@@ -6,6 +6,7 @@ import pytest
 import veil
 from tests.game.test_responses import divergence, drawn, payoff, some_costs
 from tests.problem.test_constraints import make_model
+from tests.seeds import in_blocks
 from veil.engine.feasibility import further_targets
 from veil.engine.hidden import build
 from veil.game.pairs import FullHistory, LastEvents, make_pairs
@@ -26,7 +27,7 @@ def priced(seed: int) -> AgentProblem:
     return AgentProblem(problem, make_pairs(build(problem), memory), prices=np.array([0.7, 1.3]))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@in_blocks(6, 6)
 def test_what_the_prices_pay(seed: int):
     """`Σ_k λ_k sign_k (V_k − δ_k)`, with the values that the policy has, in every response."""
     agent = priced(seed)
@@ -51,7 +52,7 @@ def test_what_the_prices_pay(seed: int):
         assert earned == pytest.approx(agent.outcome(sharp.tables).expected_return, abs=1e-4)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@in_blocks(4, 4)
 def test_values_of_further_constraints_are_those_of_the_policy(seed: int):
     """A policy that acts on the state alone has them by `constraint_values` too."""
     agent = priced(seed)
@@ -71,7 +72,7 @@ def test_what_the_prices_pay_mixes_as_policies_do():
     assert mixed.bonus == pytest.approx(0.75 * one.bonus + 0.25 * other.bonus, abs=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@in_blocks(4, 4)
 def test_states_are_paid_what_their_pairs_are(seed: int):
     """For each hidden state: λ times the reward and what the prices pay, at each decision and at the end."""
     agent = priced(seed)

@@ -10,6 +10,7 @@ import pytest
 import veil
 from tests.game.cases import first_or_last
 from tests.game.test_responses import drawn
+from tests.seeds import looped
 from veil.common.clock import Clock
 from veil.engine.hidden import build
 from veil.engine.kernel import DenseKernel
@@ -100,7 +101,7 @@ def drawn_game(problem: Problem, game: GameResult, seed: int) -> GameResult:
     return replace(game, costs=costs, tables=tuple(drawn(AgentProblem(problem, game.pairs), seed)), multiplier=0.3)
 
 
-@pytest.mark.parametrize("seed", [*range(11), 12, 16, 20])
+@looped("seed", (*range(11), 12, 16, 20))
 def test_each_event_leads_to_where_the_observer_pays_least(seed: int):
     """At the belief of each point; an event that the policy never shows leads to where the worst state costs least."""
     problem, threshold = first_or_last(seed)

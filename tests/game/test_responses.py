@@ -6,6 +6,7 @@ import pytest
 import veil
 from tests.game.cases import agent_of, labels, small
 from tests.game.plain_game import PlainGame, everything, last
+from tests.seeds import in_blocks
 from veil.common.logs import log2_or_zero
 from veil.game.pairs import FullHistory, LastEvents
 from veil.game.responses import AgentProblem
@@ -38,7 +39,7 @@ def divergence(agent: AgentProblem, tables: list[np.ndarray]) -> float:
     return sum(float(np.vdot(flow, log2_or_zero(table) - log2_or_zero(even))) for flow, table, even in ratios)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@in_blocks(15, 40)
 def test_the_best_response_is_plain_backward_induction(seed):
     _, problem, _ = small(seed)
     remember = everything if seed % 2 else last(2)
@@ -54,7 +55,7 @@ def test_the_best_response_is_plain_backward_induction(seed):
         assert slightly >= value + 1e-7 * earned - 1e-10
 
 
-@pytest.mark.parametrize("seed", range(20))
+@in_blocks(10, 20)
 def test_the_soft_response_maximises_the_payoff_less_the_divergence(seed):
     _, problem, _ = small(seed)
     agent = agent_of(problem, LastEvents(1))
@@ -67,7 +68,7 @@ def test_the_soft_response_maximises_the_payoff_less_the_divergence(seed):
             assert payoff(agent, costs, multiplier, other) - divergence(agent, other) <= found.value + 1e-9
 
 
-@pytest.mark.parametrize("seed", range(20))
+@in_blocks(10, 20)
 def test_the_largest_return_and_a_policy_that_has_it(seed):
     _, problem, _ = small(seed)
     agent = agent_of(problem, LastEvents(1))
@@ -79,7 +80,7 @@ def test_the_largest_return_and_a_policy_that_has_it(seed):
         assert largest >= veil.max_return(problem) - 1e-9
 
 
-@pytest.mark.parametrize("seed", range(20))
+@in_blocks(10, 20)
 def test_flows_are_laws_and_mix_as_policies_do(seed):
     _, problem, _ = small(seed)
     agent = agent_of(problem)

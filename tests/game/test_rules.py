@@ -7,6 +7,7 @@ import pytest
 
 import veil
 from tests.game.cases import agent_of, small
+from tests.seeds import in_blocks
 from veil.common.clock import Clock
 from veil.common.logs import conditional_entropy_bits
 from veil.game.pairs import LastEvents
@@ -46,7 +47,7 @@ def test_a_spread_rule_and_a_node_that_the_rule_does_not_know():
     np.testing.assert_allclose(spread(rule, base, 0.1, np.array([[True], [False]])), [[0.95, 0.05], [0.25, 0.75]])
 
 
-@pytest.mark.parametrize("seed", range(40))
+@in_blocks(15, 40)
 def test_a_rule_that_excludes_something_reachable_proves_nothing(seed):
     _, problem, threshold = small(seed)
     agent = agent_of(problem)
@@ -68,7 +69,7 @@ def test_a_rule_that_excludes_something_reachable_proves_nothing(seed):
     assert np.isfinite(upper_bound(agent, rule_costs(completed, agent.pairs.reachable), threshold)[0])
 
 
-@pytest.mark.parametrize("seed", range(20))
+@in_blocks(10, 20)
 def test_the_bound_is_near_the_smallest_over_all_multipliers(seed):
     _, problem, threshold = small(seed, work=300)
     agent = agent_of(problem, LastEvents(1))
@@ -163,7 +164,7 @@ class Lines:
 
 
 @pytest.mark.parametrize("start", [0.0, 0.05, 0.6, 3.0, 200.0])
-@pytest.mark.parametrize("seed", range(8))
+@in_blocks(8, 8)
 def test_the_search_finds_the_smallest_bound_of_lines(seed: int, start: float):
     """From below and from above, with few trials once it has a line on either side; no multiplier is negative."""
     rng = np.random.default_rng([seed, 23])

@@ -9,7 +9,7 @@ import veil
 from tests.game.plain_game import PlainGame
 from tests.problem.test_constraints import make_problem
 from tests.proof.test_second_verifier import code, saved
-from tests.seeds import seeds
+from tests.seeds import in_blocks
 from veil.common.clock import Clock
 from veil.engine.feasibility import best_mixture, further_targets
 from veil.engine.return_range import threshold
@@ -32,7 +32,7 @@ def random_problem(seed: int) -> veil.Problem:
             return problem
 
 
-@pytest.mark.parametrize("seed", seeds(10, 200))
+@in_blocks(4, 200)
 def test_certificates_hold_the_optimum_of_a_general_convex_solver(seed: int, tmp_path: Path):
     """Both verifiers accept the certificate of the game, every constraint is proven, and the optimum lies inside."""
     problem = random_problem(seed)
@@ -51,8 +51,9 @@ def test_certificates_hold_the_optimum_of_a_general_convex_solver(seed: int, tmp
 
 
 def test_the_game_as_a_method_keeps_all_constraints_and_has_their_prices():
-    problem = make_problem([veil.Return(max="40%", reward="energy"), veil.Probability("G !s2", "40%")], 3)
-    game, timed = veil.solve(problem, "game", "history"), veil.solve(problem, memory="timed", certificate=False)
+    problem = make_problem([veil.Return(max="40%", reward="energy"), veil.Probability("G !s2", "40%")], 3, horizon=3)
+    game = veil.solve(problem, "game", "history")
+    timed = veil.solve(problem, memory="timed", certificate=False, iterations=30)
     assert game.feasible
     assert game.status is veil.Status.CONVERGED
     assert all(one.met for one in game.constraints)
@@ -73,13 +74,13 @@ def test_the_game_as_a_method_keeps_all_constraints_and_has_their_prices():
 
 def test_automata_enclose_it_where_the_tree_does_not_fit():
     limits = [veil.Return(max="40%", reward="energy"), veil.Probability("G !s2", "40%")]
-    small = make_problem(limits, 3, horizon=4)
+    small = make_problem(limits, 3, horizon=3)
     tree = solve_game(small, gap=1e-3, clock=Clock())
     found = enclose_constrained_game(small, gap=0.03, clock=Clock())
     assert found.gap <= 0.03
     assert found.lower <= tree.upper
     assert tree.lower <= found.upper
-    long = make_problem(limits, 3, horizon=24)
+    long = make_problem(limits, 3, horizon=12)
     game = found.bounds()[0][0].policy(small)
     proof = veil.certify(small, game, game=found, progress=False)
     assert proof.feasible

@@ -6,8 +6,9 @@ import pytest
 import veil
 from tests.game.cases import agent_of, labels, small
 from tests.game.plain_game import PlainGame, everything, last
+from tests.game.test_limits import yard
 from tests.random_problems import to_policy
-from tests.seeds import seeds
+from tests.seeds import in_blocks, looped
 from veil.common.clock import Clock, Progress
 from veil.common.errors import InfeasibleError
 from veil.game.ascent import GameResult, solve_blind_game
@@ -27,7 +28,7 @@ def chooser(result: GameResult, remember):
     ]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@in_blocks(20, 60)
 def test_the_bounds_hold_and_the_policy_does_what_is_said(seed):
     _, problem, threshold = small(seed)
     memory, remember = (FullHistory(), everything) if seed % 3 else (LastEvents(seed % 2 + 1), last(seed % 2 + 1))
@@ -44,7 +45,7 @@ def test_the_bounds_hold_and_the_policy_does_what_is_said(seed):
         assert result.expected_return >= min(threshold, largest - 1e-12)  # repaired after rounding: no tolerance
 
 
-@pytest.mark.parametrize("seed", range(60))
+@in_blocks(20, 60)
 def test_no_policy_of_any_class_exceeds_the_upper_bound(seed):
     spec, problem, _ = small(seed)
     policy = to_policy(spec, problem)
@@ -65,7 +66,7 @@ def test_no_policy_of_any_class_exceeds_the_upper_bound(seed):
     assert bits <= solve_game(problem, threshold=gained, gap=1e-2, iterations=100).upper + 1e-9
 
 
-@pytest.mark.parametrize("seed", seeds(50, 210))
+@in_blocks(20, 210)
 def test_agreement_with_a_general_convex_solver(seed):
     pytest.importorskip("cvxpy")
     _, problem, threshold = small(1000 + seed, work=300, most_pairs=600)
@@ -96,7 +97,7 @@ def test_the_largest_return_itself_can_be_asked_for(name: str):
 
 def test_many_iterations_do_not_overflow():
     """At the largest return every step is accepted, and a gap of exactly 0 is not reached."""
-    problem = veil.gallery.load("two-rooms")
+    problem = veil.gallery.load("two-rooms", horizon=3)
     result = solve_game(problem, threshold=veil.max_return(problem), gap=0.0, iterations=3500)
     assert result.iterations == 3500
     assert result.gap <= 1e-9
@@ -113,7 +114,7 @@ def test_the_papers_problems():
 
 
 def test_the_same_game_gives_the_same_result():
-    problem = veil.gallery.load("paper-initial-state")
+    problem = veil.gallery.load("paper-initial-state", horizon=5).replace(min_return="60%")
     first, again = (solve_game(problem, gap=0.0, iterations=7) for _ in range(2))
     assert first.stopped == "iterations"
     assert first.iterations == 7
@@ -135,7 +136,7 @@ class Ticks:
 
 
 def test_a_stop_request_and_an_interrupt_end_with_the_best_so_far():
-    problem = veil.gallery.load("paper-initial-state")
+    problem = veil.gallery.load("paper-initial-state", horizon=5).replace(min_return="60%")
     stopped = solve_game(problem, gap=0.0, clock=Clock(stop=lambda: True))
     assert stopped.stopped == "stop requested"
     assert stopped.iterations == 0
@@ -155,9 +156,9 @@ def test_a_stop_request_and_an_interrupt_end_with_the_best_so_far():
         assert result.expected_return >= result.threshold
 
 
-@pytest.mark.parametrize("limit", [0.0, 5.0, 50.0, 500.0])
+@looped("limit", (0.0, 5.0, 50.0))
 def test_a_deadline_ends_the_game_wherever_it_falls(limit: float):
-    problem = veil.gallery.load("paper-initial-state")
+    problem = veil.gallery.load("paper-initial-state", horizon=5).replace(min_return="60%")
     pairs = agent_of(problem).pairs
     result = solve_game(problem, gap=0.0, pairs=pairs, clock=Clock(limit, now=Ticks()))
     assert result.stopped == "time limit"
@@ -169,9 +170,9 @@ def test_a_deadline_ends_the_game_wherever_it_falls(limit: float):
 def test_a_graph_that_takes_too_long_is_too_large():
     problem = veil.gallery.load("paper-last-state")
     with pytest.raises(veil.TooLargeError, match="before the game's graph was built"):
-        solve_game(problem, clock=Clock(1e-9, now=lambda: 0.0, stop=None).share(more=1e-9))
-    # With no time at all the least work is done that gives both bounds.
-    assert solve_game(problem, clock=Clock(0.0)).stopped == "time limit"
+        solve_game(yard(20, 12), memory=LastEvents(2), clock=Clock(0.0))
+    # A small graph is made without any time, and the least work done that gives both bounds.
+    assert solve_game(problem.replace(horizon=3, min_return=None), clock=Clock(0.0)).stopped == "time limit"
 
 
 def test_progress_is_the_history():

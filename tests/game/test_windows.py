@@ -6,7 +6,7 @@ import pytest
 import veil
 from tests.game.cases import first_or_last
 from tests.policy.test_history import play
-from tests.seeds import seeds
+from tests.seeds import in_blocks
 from veil.common.clock import Clock, Progress
 from veil.engine.hidden import build
 from veil.game.pairs import TailEvents, make_pairs
@@ -15,7 +15,7 @@ from veil.game.windows import solve_window_game
 from veil.planning.game_method import lasting
 
 
-@pytest.mark.parametrize("seed", seeds(12, 40))
+@in_blocks(4, 40)
 def test_the_two_games_enclose_the_whole(seed):
     problem, threshold = first_or_last(seed)
     whole = solve_game(problem, threshold=threshold, gap=1e-3, iterations=500)
@@ -27,7 +27,7 @@ def test_the_two_games_enclose_the_whole(seed):
         assert one.upper_bits >= whole.lower - 1e-9
 
 
-@pytest.mark.parametrize("seed", range(12))
+@in_blocks(4, 12)
 def test_a_policy_that_was_told_can_be_played(seed):
     problem, threshold = first_or_last(seed, kinds=("last",))
     pairs = make_pairs(build(problem), TailEvents(1), told_at=1)
@@ -49,7 +49,7 @@ def test_an_interrupt_ends_with_the_best_so_far():
         if news.iteration == 2:
             raise KeyboardInterrupt
 
-    problem = veil.gallery.load("paper-last-state").replace(horizon=40)
+    problem = veil.gallery.load("paper-last-state").replace(horizon=15)
     result = solve_window_game(problem, gap=1e-2, clock=Clock(60.0, progress=interrupt))
     assert result.stopped == "interrupted"
     assert result.revealing_steps == result.forgetting_steps == 2
