@@ -11,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from itertools import count
+from multiprocessing import spawn
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 from .errors import InputError, VeilError
 
 _THREADS: dict[str, str] = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+_REMEDY = "in a script, call it below if __name__ == '__main__':, since each worker reads the script again"
 _WATCH_SECONDS = 0.25  # between two looks at the memory of a worker that computes
 MOST_SUBJECTS = 4  # that a worker keeps; the oldest is dropped for one more
 _KEEP, _DROP, _CALL = range(3)
@@ -44,9 +46,15 @@ class Processes:
     through anonymous pipes only: there is no port, so no other user of the machine can send them work.
 
     **Arguments:** `number`; `memory`: bytes that each may use, an equal share of the machine's memory by default.
+
+    **Raises:** `InputError` in a process that is itself being started, and reads the script that starts it.
     """
 
     def __init__(self, number: int, memory: int | None = None):
+        try:
+            spawn.get_preparation_data("veil-worker")
+        except RuntimeError:
+            raise InputError("workers", [f"a worker would start workers: {_REMEDY}"]) from None
         self.number, self.memory = number, memory or _machine_memory() // number
         self._calls: queue.SimpleQueue[tuple[Future[Any], bytes, Subject | None] | None] = queue.SimpleQueue()
         self._closed, self._lock = False, threading.Lock()
@@ -141,20 +149,17 @@ class _Worker:
         with self._lock:
             if self._ended:
                 raise WorkerLost("the workers were ended")
-            self._process = context.Process(target=_work, args=(theirs,), name="veil-worker")
-            self._process.start()
-            self._pipe, self._known = ours, []
+            process = context.Process(target=_work, args=(theirs,), name="veil-worker")
+            process.start()
+            self._process, self._pipe, self._known = process, ours, []
         theirs.close()
         try:
             ours.recv_bytes()  # it is ready
         except (EOFError, OSError):
             process, reason = self._process, self._lost()
             if (process.exitcode or 0) > 0:
-                remedy = (
-                    "in a script, call it below if __name__ == '__main__':, since each worker reads the script again"
-                )
                 raise InputError(
-                    "workers", [f"the workers did not start (status {process.exitcode}): {remedy}"]
+                    "workers", [f"the workers did not start (status {process.exitcode}): {_REMEDY}"]
                 ) from None
             raise WorkerLost(reason) from None
         return ours
