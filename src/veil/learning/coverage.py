@@ -21,7 +21,7 @@ def interval_of(
 
     The draws differ from the estimate as the estimate differs from the truth, in bias and in spread: their interval, turned
     about the estimate, corrects the bias where the opacity bends, and the interval itself holds the truth where the prior
-    draws it aside. Both together hold it in either case, and more often than the confidence says.
+    draws it aside. Both together held it in either case in simulations; there is no proof, and the interval is wide.
 
     Ends are order statistics `p · (n + 1)`: NumPy's default lies further inside, and of 50 draws would cover 91% in place of
     95%. What the measurement of the estimate leaves open is added.

@@ -64,7 +64,7 @@ def fit(
 
     Noise in the estimates looks like information, so that the opacity of a fitted problem is biased, and that of a draw from
     the posterior is biased by as much again. The interval of the opacity is therefore the estimate plus and minus the larger
-    distance to an end of the interval of the draws, which holds the truth at least as often as `confidence` says.
+    distance to an end of the interval of the draws: a conservative rule, chosen by simulation and not proven.
 
     **Arguments:**
 
