@@ -76,7 +76,8 @@ def main() -> int:
     print(f"made in {time.monotonic() - begin:.0f} s", flush=True)
     _mutmut(folder, ["run", "--max-children", str(options.jobs), *drawn], 60 * options.minutes)
     results = {name: code for _, found in _results(folder) for name, code in found.items()}
-    statuses = {name: STATUS.get(results[name], f"code {results[name]}") for name in drawn if results[name] is not None}
+    codes = ((name, results[name]) for name in drawn)
+    statuses = {name: STATUS.get(code, f"code {code}") for name, code in codes if code is not None}
     for name in sorted(name for name, status in statuses.items() if status not in NOTICED):
         print(f"\n{statuses[name]}: {_change(folder, name)}")
     noticed = sum(status in NOTICED for status in statuses.values())
@@ -172,7 +173,8 @@ def _function(folder: Path, name: str) -> tuple[Path, str, str]:
     path = folder / "mutants" / "src" / Path(*module.split(".")).with_suffix(".py")
     original = re.sub(r"__mutmut_\d+$", "__mutmut_orig", mangled)
     found = _functions(path)
-    return path, *(re.sub(r"__mutmut_(\d+|orig)", "", ast.unparse(found[key])) for key in (original, mangled))
+    before, after = (re.sub(r"__mutmut_(\d+|orig)", "", ast.unparse(found[key])) for key in (original, mangled))
+    return path, before, after
 
 
 @cache

@@ -314,7 +314,8 @@ def test_no_interval_is_given_that_is_not_covered(rooms, acting):
         ({"draws": 100, "confidence": 0.99}, "99% need 199 draws or more"),
         ({"draws": 100, "time_limit": 0.0}, "the time limit allowed"),
     ):
-        fitted = veil.fit(runs, rooms, **change)
+        settings: dict[str, Any] = change
+        fitted = veil.fit(runs, rooms, **settings)
         assert fitted.opacity_interval is None, change
         assert reason in fitted.summary()
         assert "interval  " not in fitted.summary()
@@ -329,6 +330,8 @@ def test_the_same_seed_gives_the_same_fit_and_more_runs_a_narrower_one(rooms, ac
     runs = recorded(rooms, acting, 400, 2)
     few, again, many = (veil.fit(some, rooms, draws=39, seed=3) for some in (runs[:40], runs[:40], runs))
     assert few == again
+    assert few.opacity_interval is not None
+    assert many.opacity_interval is not None
     assert np.ptp(few.opacity_interval) > np.ptp(many.opacity_interval)
 
 

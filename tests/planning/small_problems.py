@@ -11,7 +11,7 @@ import veil
 from veil.planning.best_returns import best_stationary_return
 from veil.proof.feasibility import reaches_threshold
 
-FEW: dict[str, Any] = {"certificate": False, "progress": False}
+FEW: Any = {"certificate": False, "progress": False}
 """Options of searches without a proof."""
 
 

@@ -11,7 +11,7 @@ import veil
 from tests.planning.small_problems import FEW, harvest, random_problem, reaches, two_sensors
 from veil.common.clock import Progress
 
-QUICK: dict[str, Any] = FEW | {"starts": 2, "iterations": 20}
+QUICK: Any = FEW | {"starts": 2, "iterations": 20}
 
 
 # Limits

@@ -19,11 +19,11 @@ from veil.common.errors import CheckpointError
 from veil.planning.checkpoint import Checkpoint, read_checkpoint
 
 PROBLEM = random_problem(5)
-ASCENT: dict[str, Any] = FEW | {"starts": 3, "iterations": 24}
-EXACT: dict[str, Any] = FEW | {"method": "primal-dual", "iterations": 12}
-SAMPLED: dict[str, Any] = EXACT | {"iterations": 8, "gradients": "sampled", "sequences": 40}
-FRESH: dict[str, Any] = FEW | {"evaluation": "sampled", "starts": 2, "iterations": 8}
-ADAM: dict[str, Any] = EXACT | {"iterations": 8, "optimizer": "adam"}
+ASCENT: Any = FEW | {"starts": 3, "iterations": 24}
+EXACT: Any = FEW | {"method": "primal-dual", "iterations": 12}
+SAMPLED: Any = EXACT | {"iterations": 8, "gradients": "sampled", "sequences": 40}
+FRESH: Any = FEW | {"evaluation": "sampled", "starts": 2, "iterations": 8}
+ADAM: Any = EXACT | {"iterations": 8, "optimizer": "adam"}
 
 
 def result_bytes(solution: veil.Solution, folder: Path) -> bytes:
@@ -220,7 +220,7 @@ def test_ctrl_c_returns_the_best_policy_and_leaves_a_checkpoint(tmp_path: Path, 
 # The file
 
 
-IDENTITY: dict[str, Any] = {"problem": "abc", "seed": 3, "start": None, "own": {"step": 0.1}}
+IDENTITY: Any = {"problem": "abc", "seed": 3, "start": None, "own": {"step": 0.1}}
 
 
 def some_arrays() -> dict[str, np.ndarray]:

@@ -16,7 +16,7 @@ from veil.report.curve import read_curve
 
 LIMITS = [veil.Return(max="40%", reward="energy"), veil.Probability("G !s2", "40%")]
 FEASIBLE = limited(LIMITS, 3)
-SHORT: dict[str, Any] = FEW | {"starts": 2, "iterations": 30}
+SHORT: Any = FEW | {"starts": 2, "iterations": 30}
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 import veil
 from tests.planning.test_pairs import two_sensors
 
-FAST: dict[str, Any] = {"certificate": False, "progress": False, "iterations": 8}
+FAST: Any = {"certificate": False, "progress": False, "iterations": 8}
 
 
 @pytest.mark.parametrize("options", [{}, {"memory": "timed"}, {"hide": "own, other"}], ids=str)

@@ -11,7 +11,7 @@ from tests.planning.small_problems import Interrupting, random_problem
 from veil.planning.policy_class import make_space
 from veil.planning.values import make_secrecy
 
-QUIET: dict[str, Any] = {"certificate": False, "progress": False}
+QUIET: Any = {"certificate": False, "progress": False}
 
 
 @pytest.mark.parametrize("evaluation", ["auto", "sampled"])

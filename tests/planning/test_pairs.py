@@ -11,7 +11,7 @@ import veil
 from tests.planning.small_problems import FEW, two_sensors
 from tests.proof.test_second_verifier import code
 
-FAST: dict[str, Any] = FEW | {"memory": "timed", "starts": 3, "iterations": 100}
+FAST: Any = FEW | {"memory": "timed", "starts": 3, "iterations": 100}
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from tests.planning.small_problems import FEW, random_problem, reaches
 from tests.policy.masked import knowing_problem, masked_problem
 from tests.seeds import blocks
 
-CLASSES: dict[str, Any] = {
+CLASSES: Any = {
     "stationary Markov policies": "markov",
     "time-dependent policies": "timed",
     "policies with memory of the last observation": veil.ObservationMemory(1, clock=False),
@@ -22,7 +22,7 @@ CLASSES: dict[str, Any] = {
     "policies with a controller of 2 nodes": veil.Controller(2),
     "policies with a controller of 3 nodes and a clock": veil.Controller(3, clock=True),
 }
-QUICK: dict[str, Any] = FEW | {"iterations": 3, "starts": 2}
+QUICK: Any = FEW | {"iterations": 3, "starts": 2}
 
 
 def masked() -> veil.Problem:

@@ -11,7 +11,7 @@ import pytest
 import veil
 from tests.planning.small_problems import FEW, two_sensors
 
-QUICK: dict[str, Any] = {"starts": 2, "iterations": 20, "progress": False}
+QUICK: Any = {"starts": 2, "iterations": 20, "progress": False}
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from tests.record.problems import endless
 from tests.seeds import blocks
 from veil.measure.pairs import PairValue
 
-SAMPLED: dict[str, Any] = FEW | {"evaluation": "sampled", "iterations": 30}
+SAMPLED: Any = FEW | {"evaluation": "sampled", "iterations": 30}
 
 
 def solve(problem: veil.Problem, **settings: Any) -> veil.Solution:
@@ -113,7 +113,7 @@ def test_an_answer_that_cannot_be_enumerated_is_estimated_with_its_error():
 # Pairs
 
 
-PAIRED: dict[str, Any] = FEW | {"memory": "timed", "starts": 2, "iterations": 60}
+PAIRED: Any = FEW | {"memory": "timed", "starts": 2, "iterations": 60}
 
 
 @pytest.mark.slow

@@ -22,8 +22,8 @@ from tests.planning.small_problems import (
 from tests.seeds import blocks
 from veil.planning.options import MemoryName
 
-QUICK: dict[str, Any] = FEW | {"starts": 8, "iterations": 150}
-SHORT: dict[str, Any] = FEW | {"starts": 2, "iterations": 10}
+QUICK: Any = FEW | {"starts": 8, "iterations": 150}
+SHORT: Any = FEW | {"starts": 2, "iterations": 10}
 
 
 # Feasible and repeatable

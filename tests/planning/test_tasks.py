@@ -13,7 +13,7 @@ from tests.planning.small_problems import FEW, limited
 from veil.cli.main import app
 
 LIMITED = limited([veil.Return(max="60%", reward="energy")], 3, horizon=2)
-QUICK: dict[str, Any] = FEW | {"memory": "timed", "starts": 2, "iterations": 60}
+QUICK: Any = FEW | {"memory": "timed", "starts": 2, "iterations": 60}
 
 
 def quantities(problem: veil.Problem, policy: veil.Policy, *formulas: veil.Probability) -> dict[str, float]:

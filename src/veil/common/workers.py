@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from .clock import UNLIMITED, Clock, OutOfTime, Stop
 from .errors import InputError
@@ -103,7 +103,7 @@ class Team:
         """A worker that is sent a team does its work alone."""
         return Team, ()
 
-    def __enter__(self) -> "Team":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -14,7 +14,7 @@ from ..common.errors import InputError
 from ..common.suggest import suggestion
 from ..common.values import Value
 from .belief import Belief
-from .joined import same_rows
+from .joined import same_rows, same_tables
 from .observer import Observer
 from .secrets.secret import Secret
 
@@ -123,7 +123,7 @@ def problems_of(whole: "Problem", parts: dict[str, Any], defects: Defects) -> di
                 "the rows of a policy's table differ from those of the problem's own secret, since the agent knows a memory of"
                 " one of the secrets: expected the same rows for all, as with agent_knows=False"
             )
-        if not np.array_equal(alone.secret_table.weights, whole.secret_table.weights):
+        if not same_tables(alone.secret_table, whole.secret_table, "weights"):
             part.add(
                 "its secret gives the models other weights than the problem's own secret, expected the same: one model runs"
             )
