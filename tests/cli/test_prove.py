@@ -55,7 +55,7 @@ def test_a_changed_claim(result: Path, field: str):
     path.write_text(json.dumps(claim), encoding="utf-8")
 
 
-TOLD = ("status", "message", "policy_class", "method", "objective", "detail", "price_bits", "stationarity_bits",
+TOLD = ("status", "message", "policy_class", "method", "objective", "detail", "doubts", "price_bits", "stationarity_bits",
         "iterations", "seconds", "seed", "settings")  # fmt: skip
 # What tells of the search or is an estimate; and a result may say that less was reached than the certificate proves.
 NOT_PROVEN = {f"answer.{name}" for name in TOLD} | {"answer.feasible", "answer.opacity.method", "answer.opacity.num_sequences",

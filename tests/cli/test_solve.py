@@ -338,10 +338,23 @@ def test_a_search_starts_from_a_policy(home: Path, result: Path):
     assert veil("solve", "rooms.toml", "--start", "nowhere.safetensors").code == 2
 
 
+def test_a_poor_answer_says_so_in_every_output(home: Path):
+    done = veil("solve", "rooms.toml", "--time-limit", "0", "--checkpoint", "run.st", "--report", "--json", "-o", "out")
+    assert (done.code, done.json["answer"]["status"]) == (shared.NOT_SEARCHED, "NOT_SEARCHED")
+    doubts = done.json["answer"]["doubts"]
+    assert any("allow more time" in one for one in doubts)
+    assert read_result("out").document.answer.doubts == doubts
+    assert all(one in (home / "out/report.html").read_text("utf-8") for one in doubts)
+    assert "--resume" not in done.err  # there is no checkpoint to resume from
+    assert not (home / "run.st").exists()
+
+
 def test_what_was_cut_off_says_how_to_continue(home: Path, capsys: pytest.CaptureFixture[str]):
+    (home / "run.st").touch()
     for status, options, words in (
         (package.Status.INTERRUPTED, {}, "run the same command with --start out"),
         (package.Status.TIME_LIMIT, {"checkpoint": "run.st"}, "run the same command with --resume run.st"),
+        (package.Status.TIME_LIMIT, {"checkpoint": "not-written.st"}, "run the same command with --start out"),
         (package.Status.NOT_SEARCHED, {"resume": "run.st"}, "run the same command with --resume run.st"),
         (package.Status.NOT_SEARCHED, {}, ""),
         (package.Status.INTERRUPTED, {"method": "game"}, ""),

@@ -150,7 +150,7 @@ class Target:
 # What tells of the search and is not proven, or is an estimate; and a result may say that less was reached.
 NOT_PROVEN = re.compile(
     r"veil|certificate_note|problem\.scenario|answer\.(status|message|feasible|policy_class|method|objective|detail|price_bits"
-    r"|stationarity_bits|iterations|seconds|seed|settings\..*|opacity\.(method|num_sequences|std_error|reason)"
+    r"|doubts.*|stationarity_bits|iterations|seconds|seed|settings\..*|opacity\.(method|num_sequences|std_error|reason)"
     r"|constraints\.\d\.price_bits)"
 )
 

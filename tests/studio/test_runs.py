@@ -92,6 +92,13 @@ WRONG_SETTINGS: list[tuple[dict[str, object], str]] = [
 ]
 
 
+def test_a_run_without_time_says_that_its_answer_is_poor(studio: Studio):
+    run = start(studio, time_limit=0.0)
+    ended(run)
+    assert run.summary()["status"] == "NOT_SEARCHED"
+    assert "allow more time" in run.summary()["doubts"]
+
+
 def test_wrong_settings_are_told_and_begin_nothing(client: Client):
     for settings, words in WRONG_SETTINGS:
         answer = client("POST", "/api/runs", {"settings": settings}, 400)

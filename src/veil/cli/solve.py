@@ -139,7 +139,10 @@ def tell_how_to_continue(status: "Status", options: "Given", folder: Path) -> No
     """After an interruption or at the time limit, which flags continue the search."""
     if status.name not in ("INTERRUPTED", "TIME_LIMIT", "NOT_SEARCHED"):
         return
-    kept = options.get("checkpoint") or options.get("resume")
+    written = options.get("checkpoint")
+    if written is not None and (status.name == "NOT_SEARCHED" or not Path(written).is_file()):
+        written = None  # there was nothing to keep yet
+    kept = written or options.get("resume")
     if kept is not None:
         note(f"veil: to continue the search, run the same command with --resume {kept}")
     elif status.name != "NOT_SEARCHED" and options.get("method", "auto") in ("auto", "ascent", "primal-dual"):

@@ -88,6 +88,7 @@ class Run:
             "gap": None if proof is None else proof.gap,
             "delayed_upper": None if proof is None else proof.delayed_upper,
             "note": found.certificate_note,
+            "doubts": " ".join(answer.doubts),
         }
 
     def summary(self) -> dict[str, Any]:

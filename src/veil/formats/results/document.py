@@ -93,6 +93,7 @@ class AnswerPart(Part):
     task: str = Field("", description="The sum that was maximised beside the objective or under min_opacity, if any.")
     task_value: Number = Field(None, description="The value of that sum, exact but for bits in it that are sampled.")
     detail: str = Field(description="Further remarks on the search.")
+    doubts: list[str] = Field([], description="Why the answer may be far from the best, and what would help.")
     price_bits: Number = Field(description="The bits that one more unit of return would cost.")
     constraints: list[ConstraintPart] = Field([], description="Every constraint; that on the return is the first.")
     pairs: list[PairPart] = Field([], description="The pairs beside the problem's own.")

@@ -261,7 +261,8 @@ function message(run, busy, frontier) {
   const proven = isNumber(run.lower) && isNumber(run.upper) ? `Proven of this policy: at least ${below(run.lower)} bits. ` : "";
   const own = (run.goal ?? run.settings.goal) === "transparent" ? "" : proven;
   const missing = frontier && run.points.length < run.wanted ? `${run.wanted - run.points.length} of ${run.wanted} points are missing${run.status === "TIME_LIMIT" ? ": give it more time" : ""}. ` : "";
-  return `${ended}${missing}${threshold}${own}${late}${seconds}${run.note ? `No proof: ${run.note}.` : ""}`;
+  const doubts = run.doubts ? `${run.doubts} ` : "";
+  return `${ended}${missing}${doubts}${threshold}${own}${late}${seconds}${run.note ? `No proof: ${run.note}.` : ""}`;
 }
 
 function makeCharts(parent) {
