@@ -89,10 +89,6 @@ ONE_DEFECT: dict[str, tuple[Callable[[], Any], list[str]]] = {
         lambda: model(transitions=transitions({(1, 0): [0.4, 0.3, 0.5]})),
         ["row", "'office'", "'walk'", "1.2", "expected 1"],
     ),
-    "row sums to less than one": (
-        lambda: model(transitions=transitions({(2, 1): [0, 0, 0.9]})),
-        ["row", "'vault'", "'wait'", "0.9", "expected 1"],
-    ),
     "row misses one by a little": (
         lambda: model(transitions=transitions({(0, 0): [0.5, 0.4999999, 0]})),
         ["row", "'hall'", "'walk'", "0.9999999", "expected 1"],
@@ -109,27 +105,17 @@ ONE_DEFECT: dict[str, tuple[Callable[[], Any], list[str]]] = {
         lambda: model(transitions=transitions({(1, 0): [NAN, 0.5, 0.5]})),
         ["'office'", "'walk'", "'hall'", "nan", "expected a probability"],
     ),
-    "infinite entry": (
-        lambda: model(transitions=transitions({(0, 1): [0, INF, 0]})),
-        ["'hall'", "'wait'", "'office'", "inf", "expected a probability"],
-    ),
     "transitions with two axes": (lambda: model(transitions=np.eye(3)), ["transitions", "(3, 3)", "(S, A, S)"]),
-    "transitions not square": (lambda: model(transitions=np.ones((3, 2, 4)) / 4), ["transitions", "(3, 2, 4)", "(S, A, S)"]),
     "transitions without states": (
         lambda: model(transitions=np.zeros((0, 2, 0))),
         ["(0, 2, 0)", "expected at least one state"],
     ),
     "transitions of words": (lambda: model(transitions=[["a"]]), ["transitions", "array of real numbers"]),
-    "transitions that are ragged": (lambda: model(transitions=[[[1.0], [1.0, 2.0]]]), ["transitions", "array of real"]),
     "transitions of complex numbers": (lambda: model(transitions=transitions() * 1j), ["transitions", "complex"]),
     "one sparse matrix for all actions": (lambda: model(transitions=sp.eye_array(3)), ["one sparse matrix", "each action"]),
     "sparse matrices of different sizes": (
         lambda: model(transitions=[sp.eye_array(3), sp.eye_array(4)]),
         ["action 1", "(4, 4)", "(3, 3)"],
-    ),
-    "sparse row that does not sum to one": (
-        lambda: model(transitions=[sp.csr_array(transitions()[:, 0]), sp.csr_array(np.diag([1, 0.5, 1]))]),
-        ["row", "'office'", "'wait'", "0.5", "expected 1"],
     ),
     # models: the other parts
     "state without an action": (
@@ -145,49 +131,25 @@ ONE_DEFECT: dict[str, tuple[Callable[[], Any], list[str]]] = {
     ),
     "mask of the wrong shape": (lambda: model(available=np.ones((2, 3), dtype=bool)), ["available", "(2, 3)", "(3, 2)"]),
     "mask that is no mask": (lambda: model(available=np.full((3, 2), 0.5)), ["available", "True and False"]),
-    "mask that is ragged": (lambda: model(available=[[True, True], [True], [True, True]]), ["available"]),
     "rewards of the wrong shape": (lambda: model(rewards=np.zeros((3, 5))), ["rewards", "(3, 5)", "(3, 2)"]),
     "reward that is NaN": (
         lambda: model(rewards=[[0, 0], [0, NAN], [0, 0]]),
         ["reward", "'office'", "'wait'", "nan", "finite"],
     ),
-    "terminal rewards of the wrong shape": (
-        lambda: model(terminal_rewards=[1, 2]),
-        ["terminal rewards", "(2,)", "(3,)"],
-    ),
-    "terminal reward that is infinite": (
-        lambda: model(terminal_rewards={"vault": INF}),
-        ["terminal reward", "'vault'", "inf", "finite"],
-    ),
     "terminal reward of an unknown state": (
         lambda: model(terminal_rewards={"valt": 1.0}),
         ["terminal rewards", "'valt'", "did you mean 'vault'"],
     ),
-    "initial distribution off the states": (lambda: model(initial={"cellar": 1.0}), ["initial", "'cellar'", "'hall'"]),
     "initial state that does not exist": (lambda: model(initial=3), ["state 3", "0 to 2"]),
-    "initial distribution of the wrong length": (
-        lambda: model(initial=[0.5, 0.5]),
-        ["initial distribution", "(2,)", "(3,)"],
-    ),
     "initial distribution that does not sum to one": (
         lambda: model(initial={"hall": 0.5, "office": 0.4}),
         ["initial distribution", "0.9", "expected 1"],
-    ),
-    "initial distribution with a negative entry": (
-        lambda: model(initial=[0.7, 0.5, -0.2]),
-        ["initial distribution", "'vault'", "-0.2", "[0, 1]"],
     ),
     "initial probability that is a word": (
         lambda: model(initial={"hall": "always"}),
         ["initial distribution", "'hall'", "'always'"],
     ),
-    "terminal reward that is nothing": (
-        lambda: model(terminal_rewards={"vault": None}),
-        ["terminal rewards", "'vault'", "None"],
-    ),
     "discount above one": (lambda: model(discount=1.01), ["discount", "1.01", "[0, 1]"]),
-    "discount below zero": (lambda: model(discount=-0.1), ["discount", "-0.1", "[0, 1]"]),
-    "discount that is NaN": (lambda: model(discount=NAN), ["discount", "nan", "[0, 1]"]),
     "discount that is a word": (lambda: model(discount="high"), ["discount", "'high'", "[0, 1]"]),
     "too few state names": (lambda: model(state_names=["hall", "office"], initial=0), ["2 state names", "expected 3"]),
     "state named twice": (lambda: model(state_names=["hall", "vault", "vault"]), ["state names", "twice", "'vault'"]),
@@ -202,23 +164,9 @@ ONE_DEFECT: dict[str, tuple[Callable[[], Any], list[str]]] = {
         lambda: veil.Model.from_entries(entries(("hall", "walk", "hall", 0.3)), {}, "hall"),
         ["entry 3", "given before", "'hall'", "'walk'"],
     ),
-    "entry with an unknown state": (
-        lambda: veil.Model.from_entries(
-            entries(("hall", "run", "valt", 1.0)), {}, "hall", state_names=["hall", "vault"]
-        ),
-        ["entry 3", "'valt'", "did you mean 'vault'"],
-    ),
-    "entries that do not sum to one": (
-        lambda: veil.Model.from_entries(entries(("vault", "run", "hall", 0.4)), {}, "hall"),
-        ["row", "'vault'", "'run'", "0.4", "expected 1"],
-    ),
     "reward of an unknown action": (
         lambda: veil.Model.from_entries(entries(), {("hall", "wlak"): 1.0}, "hall"),
         ["reward", "'wlak'", "did you mean 'walk'"],
-    ),
-    "reward that is a word": (
-        lambda: veil.Model.from_entries(entries(), {("hall", "walk"): "much"}, "hall"),  # pyright: ignore[reportArgumentType]
-        ["reward", "'hall'", "'walk'", "'much'"],
     ),
     "no entries": (lambda: veil.Model.from_entries([], {}, "hall"), ["no entries", "expected at least one"]),
     # observers
@@ -226,30 +174,10 @@ ONE_DEFECT: dict[str, tuple[Callable[[], Any], list[str]]] = {
         lambda: problem(observer=observer([[1, 0], [0, 1]])),
         ["emissions", "(2, 2)", "(3, O)"],
     ),
-    "emissions for another number of actions": (
-        lambda: problem(observer=observer(np.full((3, 3, 2), 0.5))),
-        ["emissions", "(3, 3, 2)", "(2, 3, O)"],
-    ),
     "emissions with one axis": (lambda: observer([1, 0]), ["emissions", "(2,)", "(S, O)"]),
     "emission row that does not sum to one": (
         lambda: problem(observer=observer([[1, 0], [0.5, 0.4], [0, 1]])),
         ["emission", "'office'", "0.9", "expected 1"],
-    ),
-    "negative emission": (
-        lambda: problem(observer=veil.Observer([[1, 0, 0], [0.7, 0.5, -0.2], [0, 1, 0]])),
-        ["emission", "'office'", "'o2'", "-0.2", "[0, 1]"],
-    ),
-    "emission that is NaN": (
-        lambda: problem(observer=observer([[1, 0], [0.5, NAN], [0, 1]])),
-        ["emission", "'office'", "'alarm'", "nan", "finite"],
-    ),
-    "emission on actions that does not sum to one": (
-        lambda: problem(observer=observer([[[1, 0], [1, 0], [1, 0]], [[1, 0], [0.2, 0.2], [1, 0]]])),
-        ["emission", "'wait'", "'office'", "0.4", "expected 1"],
-    ),
-    "too many observation names": (
-        lambda: observer(observation_names=["quiet", "alarm", "smoke"]),
-        ["3 observation names", "expected 2"],
     ),
     "unknown silent observation": (lambda: observer(silent="silence"), ["silent", "'silence'", "'quiet'"]),
     "sensor with an unknown observation": (
@@ -257,22 +185,13 @@ ONE_DEFECT: dict[str, tuple[Callable[[], Any], list[str]]] = {
         ["sensor 'bell'", "'alrm'", "did you mean 'alarm'"],
     ),
     "channel of the wrong shape": (lambda: observer().garbled(np.eye(3)), ["channel", "(3, 3)", "(2, O')"]),
-    "channel row that does not sum to one": (
-        lambda: observer().garbled([[1, 0], [0.5, 0.4]]),
-        ["channel", "'alarm'", "0.9", "expected 1"],
-    ),
     "muting without a silent observation": (lambda: observer().without(["alarm"]), ["silent", "silent="]),
     # secrets
     "empty secret": (with_secret(veil.LastState(set())), ["LastState", "no states", "expected at least one"]),
     "unknown secret state": (with_secret(veil.LastState({"valt"})), ["LastState", "'valt'", "did you mean 'vault'"]),
-    "secret state beyond the states": (with_secret(veil.LastState({7})), ["LastState", "state 7", "0 to 2"]),
     "secret state that is no name": (
         with_secret(veil.LastState({1.5})),  # type: ignore[arg-type]
         ["LastState", "1.5", "a name or an index"],
-    ),
-    "secret states that are a number with a fraction": (
-        with_secret(veil.LastState(1.5)),  # type: ignore[arg-type]
-        ["LastState", "1.5"],
     ),
     "secret states that are no set": (with_secret(veil.LastState(1.5)), ["LastState", "1.5", "expected a set"]),  # type: ignore[arg-type]
     "secret without states": (with_secret(veil.LastState(None)), ["LastState", "neither states nor groups"]),
@@ -280,8 +199,6 @@ ONE_DEFECT: dict[str, tuple[Callable[[], Any], list[str]]] = {
         with_secret(veil.StateAt(5, {"vault"})),
         ["StateAt", "time is 5", "0 to the horizon 4"],
     ),
-    "secret time before the start": (with_secret(veil.StateAt(-1, {"vault"})), ["StateAt", "time is -1", "from 0"]),
-    "empty secret at a time": (with_secret(veil.StateAt(1, [])), ["StateAt", "no states", "expected at least one"]),
     "start in two groups": (
         with_secret(veil.InitialState({"left": ["hall"], "right": ["office", "hall"]})),
         ["InitialState", "'hall'", "'left'", "'right'", "expected each state in one group"],
@@ -289,14 +206,6 @@ ONE_DEFECT: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "start in no group": (
         with_secret(veil.InitialState({"right": ["office"]})),
         ["InitialState", "'hall'", "in no group"],
-    ),
-    "empty group": (
-        with_secret(veil.InitialState({"left": ["hall"], "right": []})),
-        ["InitialState", "'right'", "no states", "expected at least one"],
-    ),
-    "unknown state in a group": (
-        with_secret(veil.InitialState({"left": ["hall", "celar"]})),
-        ["InitialState", "'left'", "unknown state 'celar'"],
     ),
     "groups that are no mapping": (
         with_secret(veil.InitialState(["hall"])),  # type: ignore[arg-type]
@@ -315,10 +224,6 @@ ONE_DEFECT: dict[str, tuple[Callable[[], Any], list[str]]] = {
         with_secret(automaton(transitions={("out", "in valt"): "in"})),
         ["Automaton", "'in valt'", "no state of the model has it"],
     ),
-    "label of an unknown state": (
-        with_secret(automaton(labels={"vault": "in vault", "cellar": "in vault"})),
-        ["Automaton", "'cellar'", "unknown state"],
-    ),
     "automaton that does not say where to go": (
         with_secret(automaton(otherwise=None, default_label="in vault", transitions={("out", "in vault"): "in"})),
         ["Automaton", "from 'in'", "'in vault'", "otherwise='stay'"],
@@ -328,17 +233,9 @@ ONE_DEFECT: dict[str, tuple[Callable[[], Any], list[str]]] = {
         ["Automaton", "'out'", "(automaton state, label)"],
     ),
     "which model of one": (with_secret(veil.WhichModel()), ["WhichModel", "1 model", "at least two"]),
-    "weights for another number of models": (
-        lambda: problem(model=[model(), model()], secret=veil.WhichModel([0.2, 0.3, 0.5])),
-        ["WhichModel", "weights", "(3,)", "(2,)"],
-    ),
     "weights that do not sum to one": (
         lambda: problem(model=[model(), model()], secret=veil.WhichModel([0.2, 0.3])),
         ["WhichModel", "weights", "0.5", "expected 1"],
-    ),
-    "names for another number of models": (
-        lambda: problem(model=[model(), model()], secret=veil.WhichModel(names=["day"])),
-        ["1 model names", "expected 2"],
     ),
     "several models for another secret": (lambda: problem(model=[model(), model()]), ["2 models", "WhichModel"]),
     "secret of another kind": (with_secret("vault"), ["secret", "str", "LastState"]),
@@ -356,14 +253,8 @@ ONE_DEFECT: dict[str, tuple[Callable[[], Any], list[str]]] = {
         ["model 1", "discount 0.5", "expected 1"],
     ),
     "horizon below zero": (lambda: problem(horizon=-1), ["horizon is -1", "0 or more"]),
-    "horizon below zero, and a time": (
-        lambda: problem(horizon=-1, secret=veil.StateAt(2, {"vault"})),
-        ["horizon is -1", "0 or more"],
-    ),
-    "horizon that is no whole number": (lambda: problem(horizon=2.5), ["horizon is 2.5", "whole number"]),
     "horizon that is a truth": (lambda: problem(horizon=True), ["horizon is True", "whole number"]),
     "threshold that is NaN": (lambda: problem(min_return=NAN), ["min_return is nan", "finite"]),
-    "threshold that is a word": (lambda: problem(min_return="0.3"), ["min_return is '0.3'", "number or None"]),
     "unknown return": (lambda: problem(return_over="ever"), ["return_over is 'ever'", "'horizon' or 'infinite'"]),
     "infinite return without discount": (
         lambda: problem(return_over="infinite"),
@@ -374,22 +265,13 @@ ONE_DEFECT: dict[str, tuple[Callable[[], Any], list[str]]] = {
         ["return_over='infinite'", "terminal_rewards"],
     ),
     "model that is none": (lambda: problem(model="grid"), ["model", "str", "veil.Model"]),
-    "observer that is none": (lambda: problem(observer=np.eye(3)), ["observer", "ndarray", "veil.Observer"]),
     "unknown part to replace": (lambda: problem().replace(horizn=3), ["'horizn'", "'horizon'"]),  # pyright: ignore[reportCallIssue]
     # policies
     "policy row that does not sum to one": (
         lambda: markov(HALF, [0.5, 0.4], HALF),
         ["row", "state 1", "0.9", "expected 1"],
     ),
-    "negative policy entry": (
-        lambda: markov([1, 0, 0], [0.7, 0.5, -0.2]),
-        ["entry", "state 1", "action 2", "-0.2", "[0, 1]"],
-    ),
     "policy entry that is NaN": (lambda: markov(HALF, HALF, [NAN, 1]), ["entry", "state 2", "action 0", "nan"]),
-    "timed row that does not sum to one": (
-        lambda: veil.TimedPolicy([[HALF, HALF], [HALF, [0.1, 0.1]]]),
-        ["row", "time 1", "state 1", "0.2", "expected 1"],
-    ),
     "Markov policy with three axes": (lambda: veil.MarkovPolicy([[HALF]]), ["(1, 1, 2)", "(state, action)"]),
     "policy for another number of states": (
         lambda: veil.opacity(problem(), markov(HALF, HALF)),
@@ -402,10 +284,6 @@ ONE_DEFECT: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "policy that takes an action not available": (
         lambda: veil.opacity(problem(model=masked()), markov(HALF, HALF, [0.25, 0.75])),
         ["policy", "'vault'", "'walk'", "0.25", "not available"],
-    ),
-    "policy that is none": (
-        lambda: veil.opacity(problem(), np.full((3, 2), 0.5)),  # type: ignore[arg-type]
-        ["policy", "ndarray", "MarkovPolicy"],
     ),
     "parameters that are NaN": (
         lambda: veil.opacity_gradient(problem(), [[0, 0], [0, NAN], [0, 0]]),
@@ -423,18 +301,6 @@ ONE_DEFECT: dict[str, tuple[Callable[[], Any], list[str]]] = {
         lambda: veil.measures.return_gradient(problem(), np.zeros((3, 3))),
         ["theta", "(3, 3)", "(3, 2)"],
     ),
-    "parameters that are ragged": (
-        lambda: veil.opacity_gradient(problem(), [[0, 0], [0], [0, 0]]),
-        ["theta", "array of real numbers"],
-    ),
-    "parameters for no action": (
-        lambda: veil.MarkovPolicy.softmax(np.zeros((3, 0))),
-        ["theta", "(3, 0)", "at least one"],
-    ),
-    "parameters for another horizon": (
-        lambda: veil.opacity_gradient(problem(), np.zeros((3, 3, 2))),
-        ["3 steps", "4 decisions"],
-    ),
     "unknown action of a deterministic policy": (
         lambda: veil.MarkovPolicy.deterministic(problem(), ["walk", "wiat", "wait"]),
         ["'office'", "'wiat'", "did you mean 'wait'"],
@@ -442,10 +308,6 @@ ONE_DEFECT: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "deterministic policy that takes an action not available": (
         lambda: veil.MarkovPolicy.deterministic(problem(model=masked()), ["walk", "walk", "walk"]),
         ["'vault'", "'walk'", "not available"],
-    ),
-    "deterministic policy for too few states": (
-        lambda: veil.MarkovPolicy.deterministic(problem(), ["walk"]),
-        ["actions", "(1,)", "(3,)"],
     ),
     "unknown method": (
         lambda: veil.opacity(problem(), veil.MarkovPolicy.uniform(problem()), method="magic"),  # type: ignore[arg-type]
@@ -460,7 +322,6 @@ ONE_DEFECT: dict[str, tuple[Callable[[], Any], list[str]]] = {
         lambda: seen_acting("quiet", "quiet"),
         ["'quiet'", "time 1", "(action, observation)"],
     ),
-    "unknown action seen": (lambda: seen_acting("quiet", ("wlak", "quiet")), ["time 1", "'wlak'", "did you mean 'walk'"]),
 }  # fmt: skip
 
 
