@@ -1,115 +1,19 @@
-"""The gallery: the frozen layouts cell by cell, the sizes of the observation trees, and known values."""
+"""The gallery: the frozen layouts cell by cell, thresholds, options, and known values."""
 
 import itertools
-from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.seeds import looped
+from veil import expected_return, max_return
 from veil.common.errors import InputError
 from veil.formats import gallery
 from veil.measure.constrained import constraint_values
 from veil.planning.solve import solve
 from veil.policy.markov import MarkovPolicy
-from veil.problem.problem import Problem
-from veil.problem.secrets.automaton import Automaton
-from veil.problem.secrets.holds import Holds
-from veil.problem.secrets.initial_state import InitialState
-from veil.problem.secrets.last_state import LastState
-from veil.problem.secrets.state_at import StateAt
-from veil.problem.secrets.trajectory import Trajectory
-from veil.problem.secrets.visited import FirstReached, Visited
-from veil.problem.secrets.which_model import WhichModel
 
-NAMES = (
-    "two-rooms",
-    "paper-last-state",
-    "paper-initial-state",
-    "paper-false-alarms",
-    "later-last-state",
-    "later-initial-state",
-    "office-patrol",
-    "courier-depots",
-    "network-probe",
-    "badge-doors",
-    "convoy-checkpoint",
-    "convoy-escort",
-    "night-round",
-    "dynamic-masks",
-    "hospital-robot",
-    "hospital-departments",
-    "language-graph",
-    "language-grid",
-    "delivery-order",
-    "who-met-whom",
-    "smart-meter",
-)
-
-
-def count_sequences(problem: Problem) -> int:
-    """How many observation sequences have a positive probability under a policy that tries everything.
-
-    Sequences with the same set of possible states continue alike, so they are counted together.
-    """
-    observer = problem.observer
-    steps: dict[tuple, list[np.ndarray]] = {}
-    for observation in range(observer.num_observations):
-        for action in range(problem.num_actions):
-            shows = (observer.emissions[action] if observer.on_actions else observer.emissions)[:, observation] > 0
-            event = (action, observation) if observer.sees_actions else (observation,)
-            # Which model runs is hidden too, so the states of all models stand side by side.
-            moves = [(m.transitions[:, action, :] > 0) & shows for m in problem.models]
-            steps.setdefault(event, []).append(np.array(moves))
-    kernels = [np.any(moves, axis=0) for moves in steps.values()]
-    starts = np.array([m.initial > 0 for m in problem.models])
-    firsts = [starts & (column > 0) for column in observer.emissions.T] if observer.sees_first else [starts]
-    level = Counter(support.tobytes() for support in firsts if support.any())
-    for _ in range(problem.horizon):
-        following: Counter[bytes] = Counter()
-        for support, count in level.items():
-            before = np.frombuffer(support, dtype=bool).reshape(starts.shape)
-            for kernel in kernels:
-                after = np.einsum("ks,kst->kt", before, kernel)
-                if after.any():
-                    following[after.tobytes()] += count
-        level = following
-    return level.total()
-
-
-def best_return(problem: Problem) -> float:
-    """The largest expected return, by backward induction; each model on its own, as its policy may know it."""
-    total = 0.0
-    weights = problem.secret_table.weights
-    for number, model in enumerate(problem.models):
-        value = model.terminal_rewards
-        for _ in range(problem.horizon):
-            ahead = model.rewards + model.discount * np.einsum("sat,t->sa", model.transitions, value)
-            value = np.where(model.available, ahead, -np.inf).max(axis=1)
-        total += (1.0 if weights is None else weights[number]) * float(model.initial @ value)
-    return total
-
-
-def uniform_return(problem: Problem) -> float:
-    """The expected return of the uniform policy over the available actions."""
-    total = 0.0
-    weights = problem.secret_table.weights
-    for number, model in enumerate(problem.models):
-        policy = model.available / model.available.sum(axis=1, keepdims=True)
-        value = model.terminal_rewards
-        for _ in range(problem.horizon):
-            ahead = model.rewards + model.discount * np.einsum("sat,t->sa", model.transitions, value)
-            value = (policy * ahead).sum(axis=1)
-        total += (1.0 if weights is None else weights[number]) * float(model.initial @ value)
-    return total
-
-
-# ---------------------------------------------------------------- the shelf
-
-
-def test_names_are_complete():
-    assert gallery.names() == NAMES
+NAMES = gallery.names()
 
 
 @looped("name", NAMES)
@@ -120,14 +24,6 @@ def test_every_problem_builds_and_has_its_name(name: str):
 
 
 @looped("name", NAMES)
-def test_every_problem_is_described_in_one_line(name: str):
-    line = gallery.describe(name)
-    assert 20 < len(line) < 120
-    assert line.endswith((".", "?"))
-    assert "\n" not in line
-
-
-@looped("name", NAMES)
 def test_every_threshold_is_attainable_and_asks_something(name: str):
     problem = gallery.load(name)
     if problem.further:  # a budget instead of a threshold
@@ -135,51 +31,7 @@ def test_every_threshold_is_attainable_and_asks_something(name: str):
         assert not constraint_values(problem, policy)[0].met
         return
     assert isinstance(problem.min_return, float)
-    assert uniform_return(problem) < problem.min_return < best_return(problem)
-
-
-SIZES = {
-    "two-rooms": 2,
-    "paper-last-state": 2_579,
-    "later-last-state": 69_405,
-    "later-initial-state": 32_271,
-    "paper-false-alarms": 5**11,
-    "language-graph": 180,
-    "language-grid": 938,
-    "delivery-order": 8_748,
-    "who-met-whom": 712,
-}
-
-
-@looped("name", NAMES)
-def test_the_number_of_sequences(name: str):
-    count = count_sequences(gallery.load(name))
-    assert count == SIZES.get(name, count)
-    assert count < 200_000 or name == "paper-false-alarms"
-
-
-def test_the_number_of_suffixes_when_the_first_observation_is_not_seen():
-    assert count_sequences(gallery.load("paper-initial-state", sees_initial=False)) == 7_597
-
-
-def test_the_realistic_problems_use_every_kind_of_secret_and_watcher():
-    problems = [gallery.load(name) for name in NAMES[6:]]
-    assert {type(problem.secret) for problem in problems} == {
-        LastState,
-        InitialState,
-        WhichModel,
-        Automaton,
-        StateAt,
-        Trajectory,
-        Holds,
-        FirstReached,
-        Visited,
-    }
-    assert any(problem.observer.sees_actions for problem in problems)
-    assert any(problem.observer.on_actions for problem in problems)
-    assert any(not problem.observer.sees_initial for problem in problems)
-    assert any(not problem.available.all() for problem in problems)
-    assert any("+" in name for problem in problems for name in problem.observer.observations.all())
+    assert expected_return(problem, MarkovPolicy.uniform(problem)) < problem.min_return < max_return(problem)
 
 
 @looped(("name", "product"), [("language-graph", 28), ("language-grid", 144)])
@@ -205,15 +57,8 @@ def test_an_unknown_name_suggests_near_ones():
         gallery.load("paper-last")
     with pytest.raises(InputError, match=r"unknown problem 'zzz': known are 'two-rooms', 'paper-last-state'"):
         gallery.describe("zzz")
-
-
-def test_an_unknown_option_suggests_near_ones():
-    with pytest.raises(
-        InputError, match=r"gallery problem 'office-patrol': unknown option 'horizont': did you mean 'horizon'"
-    ):
+    with pytest.raises(InputError, match=r"'office-patrol': unknown option 'horizont': did you mean 'horizon'"):
         gallery.load("office-patrol", horizont=3)
-    with pytest.raises(InputError, match="unknown option 'time'"):
-        gallery.load("office-patrol", time=3)
 
 
 def test_options_stand_in_place_of_the_keys_of_the_file():
@@ -228,12 +73,6 @@ def test_options_stand_in_place_of_the_keys_of_the_file():
     assert gallery.load("office-patrol").horizon == 7  # the file is not changed
     with pytest.raises(InputError, match=r"gallery problem 'office-patrol': .*horizon: found -1"):
         gallery.load("office-patrol", horizon=-1)
-
-
-def test_every_file_is_a_problem_or_a_starter():
-    folder = Path(gallery.__file__).parent
-    assert {path.stem for path in folder.glob("*.toml")} == set(NAMES)
-    assert {path.stem for path in (folder / "starters").glob("*.toml")} == set(gallery.STARTERS)
 
 
 # ---------------------------------------------------------------- by hand
@@ -318,8 +157,8 @@ def test_the_papers_secrets():
 
 
 def test_the_papers_largest_returns():
-    assert best_return(gallery.load("paper-last-state")) == pytest.approx(0.451, abs=5e-4)
-    assert best_return(gallery.load("paper-initial-state")) == pytest.approx(0.555, abs=5e-4)
+    assert max_return(gallery.load("paper-last-state")) == pytest.approx(0.451, abs=5e-4)
+    assert max_return(gallery.load("paper-initial-state")) == pytest.approx(0.555, abs=5e-4)
 
 
 # ---------------------------------------------------------------- the later grid, transcribed as a drawing
@@ -328,23 +167,6 @@ def test_the_papers_largest_returns():
 # The sensor of each cell, or 0; and its kind: # obstacle, T trap, t target, g goal.
 LATER_SENSORS = ["000AA0", "DDDAA0", "DDD000", "00EBBC", "000BBC", "000BBC"]
 LATER_CELLS = [".T....", "...t.g", "...T.#", ".#tTgt", ".T....", ".....T"]
-
-
-def test_the_later_drawing_is_the_published_list():
-    kinds = dict(enumerate("".join(LATER_CELLS)))
-    assert {cell for cell, kind in kinds.items() if kind == "#"} == {17, 19}
-    assert {cell for cell, kind in kinds.items() if kind == "T"} == {1, 15, 21, 25, 35}
-    assert {cell for cell, kind in kinds.items() if kind == "t"} == {9, 20, 23}
-    assert {cell for cell, kind in kinds.items() if kind == "g"} == {11, 22}
-    covered = {
-        "A": {3, 4, 9, 10},
-        "B": {21, 22, 27, 28, 33, 34},
-        "C": {23, 29, 35},
-        "D": {6, 7, 8, 12, 13, 14},
-        "E": {20},
-    }
-    for sensor, cells in covered.items():
-        assert {cell for cell, shown in enumerate("".join(LATER_SENSORS)) if shown == sensor} == cells
 
 
 @looped("name", ["later-last-state", "later-initial-state"])
@@ -387,34 +209,6 @@ def test_the_later_secrets():
     assert gallery.load("later-initial-state").secret_values == ("r0c0", "r3c0", "r5c0")
 
 
-# ---------------------------------------------------------------- the scenes
-
-
-def test_office_cameras_overlap_and_flicker():
-    problem = gallery.load("office-patrol")
-    observer = problem.observer
-    assert observer.observations.all() == ("0", "west", "east", "west+east")
-    assert (observer.emissions > 0).all()
-    both = observer.emissions[problem.model.states.find("r2c2")]
-    np.testing.assert_allclose(both, [0.15 * 0.15, 0.85 * 0.15, 0.15 * 0.85, 0.85 * 0.85], rtol=1e-12)
-    none = observer.emissions[problem.model.states.find("r4c5")]
-    np.testing.assert_allclose(none, [0.98 * 0.98, 0.02 * 0.98, 0.98 * 0.02, 0.02 * 0.02], rtol=1e-12)
-
-
-def test_the_courier_can_only_take_roads_that_are_there():
-    model = gallery.load("courier-depots").model
-    available = {model.actions[a] for a in np.flatnonzero(model.available[model.states.find("farm")])}
-    assert available == {"wait", "to gate"}
-
-
-def test_the_host_can_read_in_a_session_only_and_knows_its_target():
-    problem = gallery.load("network-probe")
-    assert problem.secret_values == ("web", "mail", "database")
-    assert problem.num_cells == 3 * problem.num_states
-    read = problem.model.actions.find("read")
-    assert problem.model.available[:, read].tolist() == [False, True, True, True]
-
-
 def test_the_badge_automaton_accepts_leaving_by_the_back_only():
     problem = gallery.load("badge-doors")
     table, find = problem.secret_table, problem.model.states.find
@@ -429,21 +223,3 @@ def test_the_badge_automaton_accepts_leaving_by_the_back_only():
         for room in run[1:]:
             memory = table.memory_step[memory, find(room)]
         assert table.value_names[table.label[0, memory, find(run[-1])]] == value
-
-
-def test_the_badge_readers_log_entering_only():
-    problem = gallery.load("badge-doors")
-    observer, model = problem.observer, problem.model
-    lab_door = observer.emissions[model.actions.find("lab door")]
-    log = observer.observations.find("lab door")
-    assert lab_door[model.states.find("lab"), log] == 0.95
-    assert lab_door[model.states.find("hall"), log] == 0.0
-    assert (observer.emissions[model.actions.find("garden path")][:, 0] == 1).all()
-
-
-def test_the_convoy_is_asked_about_hour_four():
-    problem = gallery.load("convoy-checkpoint")
-    assert problem.secret_table.time == 4
-    label = problem.secret_table.label[0, 0]
-    assert {problem.model.states[s] for s in np.flatnonzero(label == 1)} == {"r1c2", "r3c2"}
-    assert gallery.load("convoy-checkpoint", time=6).secret_table.time == 6
