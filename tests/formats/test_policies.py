@@ -13,7 +13,6 @@ import veil
 from tests.formats.policies import policies, watched
 from tests.random_problems import random_case
 from tests.seeds import looped
-from veil.common.checks import distinct
 from veil.common.errors import InputError, PolicyFileError, VeilError
 from veil.engine.hidden import build
 from veil.formats.policies.text import policy_document, policy_to_csv, policy_to_json
@@ -194,59 +193,25 @@ def test_rows_and_actions_are_found_by_name(tmp_path: Path):
         assert found.probabilities.tolist() == [[0.5, 0.5], [0.75, 0.25]]
 
 
-def test_lines_in_another_order_are_the_same_policy(tmp_path: Path):
-    problem, policy = rooms(), veil.MarkovPolicy([[0.25, 0.75], [0.5, 0.5]])
-    policy_to_csv(tmp_path / "p.csv", problem, policy)
-    comment, head, *lines = (tmp_path / "p.csv").read_text("utf-8").splitlines()
-    (tmp_path / "p.csv").write_text("\n".join([comment, head, *reversed(lines)]), encoding="utf-8")
-    found = veil.load_policy(tmp_path / "p.csv")
-    assert isinstance(found, veil.MarkovPolicy)
-    assert np.array_equal(found.probabilities, policy.probabilities)
-
-
-def test_names_that_are_alike_are_told_apart():
-    assert distinct(["a", "b", "a"]) == ["a [0]", "b", "a [2]"]
-    assert len(set(distinct(["a", "a", "a [0]", "a [1]"]))) == 4
-
-
 HEAD = '# {"format": "veil-policy-table-2", "problem": "p", "kind": "markov", "horizon": 2, "actions": ["stay", "go"], "rows": ["hall", "vault"]}\n'  # noqa: E501
 COLUMNS = "time,row,action,probability\n"
 GOOD = ",hall,stay,1\n,vault,go,1\n"
 WRONG_CSV = {
-    "empty": ("", "line 1: columns '' found"),
     "other columns": ("time,row,action,chance\n" + GOOD, "line 1: columns 'time, row, action, chance' found"),
-    "columns after the comment": (HEAD + "a,b\n", "line 2: columns 'a, b' found"),
     "no number": (HEAD + COLUMNS + ",hall,stay,much\n", "line 3: 'much' found, expected a probability"),
-    "not finite": (HEAD + COLUMNS + ",hall,stay,inf\n", "line 3: 'inf' found"),
     "too few cells": (HEAD + COLUMNS + GOOD + ",hall,1\n", "line 5: 3 cells found, expected 4"),
-    "a time that is none": (HEAD + COLUMNS + "soon,hall,stay,1\n", "line 3: time 'soon' found"),
     "a time in a Markov policy": (HEAD + COLUMNS + "0,hall,stay,1\n", "line 3: time 0 found, expected none"),
     "an entry twice": (HEAD + COLUMNS + ",hall,stay,1\n,hall,stay,1\n", "line 4: action 'stay' of row 'hall' is given"),
     "unknown row": (HEAD + COLUMNS + GOOD + ",valut,go,1\n", "line 5: unknown row 'valut': did you mean 'vault'?"),
-    "unknown action": (
-        HEAD + COLUMNS + ",hall,wait,1\n,vault,go,1\n",
-        "line 3: unknown action 'wait': known are 'stay'",
-    ),
     "a row is missing": (HEAD + COLUMNS + ",hall,stay,1\n", "row 'vault' is missing"),
     "a row that does not sum": (HEAD + COLUMNS + GOOD.replace("y,1", "y,0.9"), "line 3: row 'hall' sums to 0.9"),
-    "a negative entry": (HEAD + COLUMNS + GOOD + ",hall,go,-0.5\n", "line 3: action 'go' in row 'hall' is -0.5"),
     "a quote that is not closed": (HEAD + COLUMNS + ',"hall,stay,1\n', "line 3: unexpected end of data"),
-    "a comment that is no JSON": ("# hello\n" + COLUMNS + GOOD, "line 1, column 2: this is not JSON"),
     "another format": (HEAD.replace("-2", "-1") + COLUMNS + GOOD, "its format is 'veil-policy-table-1', expected"),
-    "another kind": (HEAD.replace("markov", "quantum") + COLUMNS + GOOD, "kind: Input should be 'markov'"),
-    "a horizon beyond every number": (
-        HEAD.replace('"horizon": 2', f'"horizon": {10**30}').replace("markov", "timed") + COLUMNS,
-        "horizon: Input should be less than 2147483648",
-    ),
     "a horizon beyond memory": (
         HEAD.replace('"horizon": 2', '"horizon": 99999999').replace("markov", "timed") + COLUMNS,
         "more than 67,108,864 probabilities",
     ),
     "memory in a Markov policy": (HEAD.replace('"horizon"', '"memory": {}, "horizon"') + COLUMNS, "memory is {}"),
-    "a memory that is none": (
-        HEAD.replace('"horizon"', '"memory": {"kind": "dreams"}, "horizon"').replace("markov", "memory") + COLUMNS,
-        "dreams",
-    ),
     "no text": (b"\xff\xfe", "byte 0xff is not UTF-8"),
 }
 
@@ -276,8 +241,6 @@ def changed(*path: Any, value: Any) -> Callable[[Any], None]:
 
 WRONG_JSON: dict[str, tuple[Callable[[Any], None], str]] = {
     "no tables": (changed("tables", value=None), "tables.the document"),
-    "no rows": (changed("rows", value=None), "rows: Field required"),
-    "a key that is not known": (changed("more", value=1), "more: Extra inputs are not permitted"),
     "a probability that is text": (
         changed("tables", 0, "rows", 1, "probabilities", "stay", value="much"),
         "tables.0.rows.1.probabilities.stay: Input should be a valid number, found 'much'",
@@ -285,10 +248,6 @@ WRONG_JSON: dict[str, tuple[Callable[[Any], None], str]] = {
     "a row twice": (
         lambda document: document["tables"][0]["rows"].append(document["tables"][0]["rows"][0]),
         "tables[0].rows[2]: row 'hall' is given again, expected once: it is in tables[0].rows[0]",
-    ),
-    "not a number": (
-        changed("tables", 0, "rows", 0, "probabilities", "stay", value=float("nan")),
-        "tables[0].rows[0]: action 'stay' in row 'hall' is nan",
     ),
 }
 
@@ -309,12 +268,10 @@ def test_wrong_documents_are_refused_with_their_place(case: str, tmp_path: Path)
 @looped(
     ("text", "words"),
     [
-        ("", "line 1, column 1: this is not JSON"),
         ('{"format":\n "x",}', "line 2, column 6: this is not JSON"),
         ("[1]", "a list found, expected a JSON object"),
         ('{"a": 1, "a": 2}', "the key 'a' is there twice"),
         ("[" * 100_000, "nested 100,000 levels deep, expected at most 100"),
-        ('{"a": ' + "1" * 5000 + "}", "this is not JSON"),
     ],
 )
 def test_what_is_no_document_is_refused_with_its_line(text: str, words: str, tmp_path: Path):
@@ -326,12 +283,8 @@ def test_what_is_no_document_is_refused_with_its_line(text: str, words: str, tmp
 
 WRONG_HISTORY: dict[str, tuple[Callable[[Any], None], str]] = {
     "an event that is not listed": (changed("graph", 0, "event", value="thunder"), "graph[0]: event 'thunder'"),
-    "a step after the end": (changed("graph", 0, "time", value=9), "graph[0]: time 9 from node None is not a step"),
     "a step from nowhere": (changed("graph", -1, "from", value=99), "node 99 found, expected one below"),
-    "a first step from a node": (changed("graph", 0, "from", value=0), "graph[0]: time 0 from node 0 is not a step"),
-    "nodes of another horizon": (changed("nodes", value=[1]), "not lists of 3 entries"),
     "a graph beyond memory": (changed("nodes", value=[1, 2, 10**9]), "more than 67,108,864 entries"),
-    "a node that is negative": (changed("rows", 0, 0, "node", value=-1), "rows.0.0.node"),
     "rows out of order": (changed("rows", 1, 0, "node", value=7), "history policy"),
     "a change outside": (
         changed("told", "changes", 0, "situation", value=10**6),

@@ -12,7 +12,7 @@ import pytest
 from tests.cases import each
 from tests.formats.scenarios import AUTOMATON, GRAPH, GRID, MODELS
 from tests.seeds import looped
-from veil.common.errors import InputError, ScenarioError
+from veil.common.errors import ScenarioError
 from veil.formats.imported import Imported
 from veil.formats.scenario.load import load, load_scenario, read_scenario
 from veil.problem.model import Model
@@ -28,112 +28,74 @@ def changed(text: str, old: str, new: str) -> str:
 CASES = [
     # The file as TOML.
     ("not TOML", "horizon 4\n" + GRID, ["not TOML", "line 1"]),
-    ("unclosed string", GRID + 'name = "x\n', ["not TOML", "line 32"]),
     ("key given twice", "horizon = 3\n" + GRID, ["not TOML", "line 2"]),
     ("empty", "", ["horizon", "is missing"]),
     ("deep nests", "x = " + "[" * 5000, ["nested 5,000 levels deep", "at most 12"]),
-    ("levels", "x = " + "[" * 40 + "]" * 40, ["line 1, x", "nested", "12"]),
     ("key of many parts", ".".join("a" * 50) + " = 1", ["50 parts", "at most 12"]),
     ("too many entries", "x = [" + "0," * 300_000 + "]", ["300,", "at most 260,000"]),
-    ("number of thousands of digits", "horizon = " + "9" * 5000, ["not TOML"]),
     ("number beyond 64 bits", changed(GRID, "horizon = 4", "horizon = 0x" + "f" * 5000), ["line 1, horizon", "20000 bits"]),
-    ("date", changed(GRID, "horizon = 4", "horizon = 1979-05-27 07:32:00"), ["line 1, horizon", "datetime"]),
     ("not a number", changed(GRID, "slip = 0.1", "slip = nan"), ["line 11, [grid] slip", "nan", "finite"]),
-    ("infinite reward", changed(GRID, "goal_reward = 0.2", "goal_reward = inf"), ["[grid] goal_reward", "inf"]),
     # Keys.
     ("unknown key", "horizn = 4\n", ["line 1, horizn", "did you mean 'horizon'?", "horizon: is missing"]),
-    ("unknown key in a table", changed(GRID, "slip = 0.1", "slipp = 0.1"), ["line 11, [grid] slipp", "'slip'"]),
     ("unknown table", GRID + "\n[solver]\nseed = 1\n", ["line 33, [solver]", "did you mean 'solve'?"]),
-    ("unknown key of a sensor", changed(GRID, "false_alarm", "false_alarms"), ["line 20, [grid.sensors.c]", "'false_alarm'"]),
-    ("unknown key of a secret", GRID.replace('"last_state"', '"last_state"\nstate = "r0c0"'), ["[secret] state", "'states'"]),
-    ("unknown key of one model", changed(MODELS, "weight = 3", "weigth = 3"), ["[[models]] entry 2, weigth", "'weight'"]),
     # Forms.
     ("horizon as text", changed(GRID, "horizon = 4", 'horizon = "4"'), ["line 1, horizon", "found '4'", "whole number"]),
-    ("horizon as a fraction", changed(GRID, "horizon = 4", "horizon = 4.5"), ["line 1, horizon", "4.5"]),
     ("horizon below zero", changed(GRID, "horizon = 4", "horizon = -1"), ["line 1, horizon", "-1", "0 or more"]),
     ("endless horizon", changed(GRID, "horizon = 4", "horizon = 100001"), ["line 1, horizon", "at most 100,000"]),
-    ("threshold as a list", changed(GRID, '"50%"', "[50]"), ["line 2, min_return", "percentage"]),
     ("threshold without a sign", changed(GRID, '"50%"', '"50"'), ["line 2, min_return", "'50'"]),
     ("threshold beyond all", changed(GRID, '"50%"', '"150%"'), ["line 2, min_return", "0% to 100%"]),
     ("truth as a number", changed(GRID, "stay = true", "stay = 1"), ["line 12, [grid] stay", "true or false"]),
     ("grid as a number", "horizon = 1\ngrid = 3\n", ["line 2, grid", "found 3", "a table"]),
-    ("slip beyond a half", changed(GRID, "slip = 0.1", "slip = 0.7"), ["line 11, [grid] slip", "0.7", "at most 0.5"]),
     ("rate above one", changed(GRID, "detection = 0.9", "detection = 1.9"), ["line 19, [grid.sensors.c] detection", "1.9"]),
     ("kind of secret", changed(GRID, '"last_state"', '"last_stat"'), ["[secret]", "'last_stat'", "did you mean 'last_state'?"]),
     ("secret without a kind", changed(GRID, 'kind = "last_state"', ""), ["[secret] kind", "is missing", "'last_state'"]),
     ("method", changed(GRID, '"ascent"', '"ascend"'), ["line 29, [solve] method", "'ascend'", "did you mean 'ascent'?"]),
-    ("memory", changed(GRID, '"timed"', '"time"'), ["line 30, [solve] memory", "'time'", "'timed'"]),
-    ("return over", "return_over = 'ever'\n" + GRID, ["line 1, return_over", "'ever'", "'infinite'"]),
     # Grids.
     ("unknown sign", changed(GRID, "G\n", "Q\n"), ["line 5, [grid] drawing", "line 1, column 4", "'Q'"]),
-    ("ragged drawing", changed(GRID, "c  G", "c  G  ."), ["[grid] drawing", "line 2 has 4 cells"]),
     ("no start", changed(GRID, "  S  .", "  .  ."), ["[grid]", "no start"]),
-    ("empty drawing", re.sub(r'""".*?"""', '""', GRID, flags=re.DOTALL), ["[grid] drawing"]),
     ("a wall that is a goal", changed(GRID, "  .  #  c", "  .  #G  c"), ["[grid] drawing", "line 2, column 2", "wall"]),
     ("no drawing and no size", re.sub(r'drawing = """.*?"""', "rows = 3", GRID, flags=re.DOTALL), ["[grid] drawing: is missing"]),
     ("drawing and size", changed(GRID, "slip = 0.1", "rows = 3"), ["line 11, [grid] rows", "leave it out"]),
-    ("wide grid", "horizon = 1\n[grid]\nrows = 50000\ncolumns = 50000\n", ["[grid] rows", "2,500,000,000 cells", "50,000"]),
     ("large drawing", f"horizon = 1\n[grid]\ndrawing = '''\n{('.' * 1000 + chr(10)) * 51}'''", ["line 3, [grid] drawing", "51,000"]),
     ("cell off the grid", changed(GRID, "stay = true", "walls = [[9, 9]]"), ["line 12, [grid] walls", "(9, 9)", "off the grid"]),
-    ("cell of three", changed(GRID, "stay = true", "walls = [[0, 1], [1, 2, 3]]"), ["line 12, [grid] walls entry 2", "[row, column]"]),
     ("reward without a goal", changed(GRID, '["goal", "c"]', '"floor"'), ['line 15, [grid.legend."$"]', "reward", "goal"]),
     ("sign of a sensor taken", changed(GRID, "sensors.d", "sensors.S"), ["[grid] drawing", "'S'", "start"]),
-    ("name of a sensor", changed(GRID, '"north"', '"a+b"'), ["[grid.sensors]", "'a+b'", "rename"]),
     ("overlap with single readings", changed(GRID, "slip = 0.1", 'readings = "single"').replace(" d ", " cd "), ["line 11, [grid] readings", "'north'", "'d'"]),
     ("no secret cell", changed(GRID, "?", "."), ["[secret] states", "is missing", "no cell of the grid is secret"]),
     ("sign drawn nowhere", GRID.replace('"last_state"', '"last_state"\nstates = { drawn = "Q" }'), ["[secret.states]", "'Q'", "nowhere"]),
     ("variable of an expression", GRID.replace('"last_state"', '"last_state"\nstates = { where = "rwo = 1" }'), ["[secret.states]", "did you mean 'row'?"]),
-    ("expression", GRID.replace('"last_state"', '"last_state"\nstates = { where = "row = (" }'), ["[secret.states]", "row = (", "column 8"]),
     ("expression that never holds", GRID.replace('"last_state"', '"last_state"\nstates = { where = "row > 9" }'), ["[secret.states]", "no state"]),
     # Graphs.
     ("row above one", changed(GRAPH, "bridge = 0.9", "bridge = 0.95"), ["line 9, [graph] transitions entry 1", "1.05", "expected 1"]),
-    ("row below one", changed(GRAPH, '"mill", 0.1]', '"mill", 0.05]'), ["line 10, [graph] transitions entry 2", "'mill'", "0.95"]),
     ("entry given twice", changed(GRAPH, '  ["bridge", "go"', '  ["mill", "go", "bridge", 0.9],\n  ["bridge", "go"'), ["line 12, [graph] transitions entry 4", "given before"]),
     ("entry of two", changed(GRAPH, '["bridge", "go", "market"]', '["bridge", "go"]'), ["line 12, [graph] transitions entry 4", "next state"]),
-    ("probability below zero", changed(GRAPH, '"mill", 0.1]', '"mill", -0.1]'), ["line 11, [graph] transitions entry 3", "-0.1"]),
     ("state without an action", changed(GRAPH, '  ["market", "wait", "market"],\n', ""), ["[graph] transitions", "'market'", "no available action"]),
     ("state that is not listed", changed(GRAPH, "discount", 'states = ["harbour", "mill", "brige", "market"]\ndiscount'), ["transitions entry 1", "'bridge'", "did you mean 'brige'?"]),
-    ("state listed twice", changed(GRAPH, "discount", 'actions = ["go", "wait", "go"]\ndiscount'), ["line 7, [graph] actions", "'go'", "twice"]),
     ("no transitions", re.sub(r"transitions = \[.*?\n\]", "", GRAPH, flags=re.DOTALL), ["[graph] transitions", "is missing"]),
-    ("no initial state", changed(GRAPH, "initial = { harbour = 0.5, mill = 0.5 }", ""), ["[graph] initial", "is missing"]),
     ("initial state", changed(GRAPH, "mill = 0.5 }", "mil = 0.5 }"), ["line 6, [graph.initial] mil", "did you mean 'mill'?"]),
-    ("initial sum", changed(GRAPH, "mill = 0.5 }", "mill = 0.4 }"), ["line 6, [graph.initial]", "0.9", "expected 1"]),
-    ("discount", changed(GRAPH, "0.95", "1.95"), ["line 7, [graph] discount", "1.95"]),
-    ("rewarded state", changed(GRAPH, "market = 0.5", "markt = 0.5"), ["line 17, [graph.rewards] markt", "'market'"]),
     ("rewarded action", changed(GRAPH, "{ go = 0.1 }", "{ walk = 0.1 }"), ["[graph.rewards.mill] walk", "unknown action"]),
-    ("terminal state", changed(GRAPH, "market = 0.1", "none = 0.1"), ["[graph.terminal_rewards] none", "unknown state"]),
     ("too many actions", "horizon = 1\n[graph]\ninitial = 'a'\ntransitions = [" + "".join(f"['a', 'x{i}', 'a']," for i in range(300)) + "]", ["[graph]", "300 actions", "256"]),
     ("infinite return undiscounted", "return_over = 'infinite'\n" + GRAPH.replace("0.95", "1"), ["line 1, return_over", "discount below 1"]),
     # Observers.
     ("nothing is seen", re.sub(r"\[observer\].*?\[secret\]", "[secret]", GRAPH, flags=re.DOTALL), ["observer", "emissions"]),
     ("emission above one", changed(GRAPH, "car = 0.8", "car = 0.8, parcel = 0.7"), ["[observer.emissions.bridge]", "1.5", "expected 1"]),
-    ("state of an emission", changed(GRAPH, "bridge = { car", "brdge = { car"), ["line 28, [observer.emissions.brdge]", "'bridge'"]),
     ("emission without the rest", changed(GRAPH, 'rest = "nothing"\n', ""), ["[observer.emissions.bridge]", "0.8", "rest", "says nothing of state 'harbour'"]),
     ("rest that is not listed", changed(GRAPH, "sees_actions = false", 'observations = ["car", "parcel"]'), ["[observer] rest", "unknown observation 'nothing'"]),
     ("two ways to see", GRAPH + "\n[observer.sensors.eye]\nstates = 'mill'\n", ["[observer.emissions]", "sensors and emissions", "one way"]),
     ("emissions over a grid's sensors", GRID + "\n[observer.emissions]\nr0c0 = 'x'\n", ["[observer.emissions]", "the grid's sensors"]),
-    ("state of a sensor", changed(MODELS, 'states = "b"', 'states = "c"'), ["[observer.sensors.eye] states", "unknown state 'c'"]),
-    ("index of a state", changed(MODELS, 'states = "b"', "states = [1, 7]"), ["[observer.sensors.eye] states", "7", "0 to 1"]),
     ("no range", changed(MODELS, 'states = "b"\n', ""), ["[observer.sensors.eye] states", "is missing"]),
-    ("variables", changed(MODELS, "[observer.sensors.eye]\nstates = \"b\"\ndetection = 0.7", "[observer]\nvariables = ['x']"), ["[observer] variables entry 1", "'x'"]),
     ("rest without emissions", changed(MODELS, "[observer.sensors.eye]", "[observer]\nrest = 'x'\n[observer.sensors.eye]"), ["[observer] rest", "only emissions"]),
-    ("silent observation", changed(GRAPH, "sees_actions = false", "silent = 'nil'"), ["[observer] silent", "'nil'"]),
     # Secrets.
-    ("secret state", GRAPH.replace('"initial_state"', '"last_state"\nstates = ["markt"]').split("\n[secret.groups]")[0], ["[secret] states", "did you mean 'market'?"]),
-    ("secret without states", GRAPH.replace('"initial_state"', '"last_state"').split("\n[secret.groups]")[0], ["[secret] states", "is missing"]),
     ("time after the horizon", GRAPH.replace('"initial_state"', '"state_at"\ntime = 9\nstates = ["mill"]').split("\n[secret.groups]")[0], ["[secret] time", "time is 9", "horizon 3"]),
     ("groups that miss a start", changed(GRAPH, 'inland = ["mill"]', 'inland = ["market"]'), ["[secret.groups]", "'mill'", "no group"]),
     ("groups that overlap", changed(GRAPH, '["mill"]', '["mill", "harbour"]'), ["[secret.groups] inland", "'harbour'", "'port'"]),
-    ("edge of two", changed(AUTOMATON, '["no", "bridge", "yes"]', '["no", "bridge"]'), ["[secret] transitions entry 1", "next automaton state"]),
     ("label of no state", changed(AUTOMATON, '"bridge", "yes"', '"brige", "yes"'), ["[secret] transitions entry 1", "'brige'"]),
     ("accepting state", changed(AUTOMATON, 'accepting = ["yes"]', 'accepting = ["maybe"]'), ["[secret] accepting", "'maybe'"]),
     ("two labels", changed(AUTOMATON, 'bridge = "bridge"', 'bridge = "bridge"\nb = "bridge"'), ["[secret.labels] b", "'bridge'", "one label"]),
-    ("edge given twice", changed(AUTOMATON, '"yes"],', '"yes"], ["no", "bridge", "no"],'), ["[secret] transitions entry 2", "once"]),
     # Several models.
     ("models without the secret", changed(MODELS, "which_model", "initial_state"), ["[[models]]", "which_model"]),
     ("secret without models", MODELS.split("[[models]]")[0] + "[observer.sensors.e]\nstates = 'b'\n[secret]\nkind = 'which_model'", ["[secret] kind", "two [[models]]"]),
     ("some weights", changed(MODELS, "weight = 1\n", ""), ["[[models]] entry 1, weight", "for each model or for none"]),
-    ("common key", changed(MODELS, 'initial = "a"', 'initial = "c"'), ["line 4, [graph] initial", "unknown state 'c'"]),
     ("row of the second model", changed(MODELS, "b = 0.9", "b = 0.8"), ["[[models]] entry 2, graph, transitions entry 1", "0.9"]),
     ("states that differ", changed(MODELS, "[models.graph]\n", "[models.graph]\nstates = ['b', 'a']\n"), ["line 14, [[models]] entry 2", "names its states"]),
     ("two models", GRID + "\n[graph]\ninitial = 'a'\n", ["[graph]", "beside [grid]"]),
@@ -141,11 +103,7 @@ CASES = [
     # Settings.
     ("step without its method", GRID + "step = 0.5\n", ["line 32, [solve] step", "primal-dual"]),
     ("memory of two kinds", changed(GRID, '"timed"', "{ states = 1, controller = 2 }"), ["[solve.memory]", "states and controller"]),
-    ("memory of nothing", changed(GRID, '"timed"', "{ clock = true }"), ["[solve.memory]", "none"]),
     ("memory of what is not seen", changed(GRID, '"timed"', "{ observations = 1 }"), ["[solve.memory]", "does not see"]),
-    ("zone", changed(GRID, '"timed"', '{ zones = ["r9c9"] }'), ["[solve.memory] zones entry 1", "'r9c9'"]),
-    ("nodes", changed(GRID, '"timed"', "{ controller = 0 }"), ["[solve.memory] controller", "found 0"]),
-    ("seed", changed(GRID, "seed = 3", "seed = -3"), ["line 31, [solve] seed", "-3"]),
     ("time limit", changed(GRID, "seed = 3", "time_limit = '1 h'"), ["line 31, [solve] time_limit", "'1 h'", "a number"]),
     # Model files.
     ("file without a folder", "horizon = 1\n[file]\npath = 'a.npz'\n", ["line 3, [file] path", "no folder"]),
@@ -173,15 +131,6 @@ def refused(text: str) -> ScenarioError:
     return caught.value
 
 
-def test_all_defects_of_form_come_at_once():
-    text = changed(
-        changed(changed(GRID, "slip = 0.1", "slip = 9"), "seed = 3", "sed = 3"), "stay = true", "stay = 'no'"
-    )
-    error = refused(text)
-    assert len(error.defects) == 3
-    assert isinstance(error, InputError)
-
-
 def test_defects_of_all_parts_come_together_in_the_order_of_their_lines():
     text = changed(GRAPH, "horizon = 3", "horizon = -3")  # form
     text = changed(text, "bridge = { car", "brdge = { car")  # observer
@@ -205,12 +154,6 @@ def test_a_defect_of_one_table_brings_no_others():
         len(refused(changed(GRAPH.split("[secret]")[0], "horizon = 3", "horizon = 'x'") + "[secret]\n" + late).defects)
         == 1
     )
-
-
-def test_the_secret_is_resolved_even_where_the_observer_is_wrong():
-    defects = refused(changed(changed(GRAPH, "bridge = { car", "brdge = { car"), '["mill"]', '["market"]')).defects
-    assert len(defects) == 2
-    assert "start state 'mill' is in no group" in defects[1]
 
 
 def test_many_defects_are_counted():
@@ -246,23 +189,18 @@ def test_model_files_that_are_refused(tmp_path: Path):
     (home / "inside").mkdir(parents=True)
     (tmp_path / "secret.pomdp").write_text("discount: 0.9\n")
     (home / "link.pomdp").symlink_to(tmp_path / "secret.pomdp")
-    (home / "loop.pomdp").symlink_to(home / "loop.pomdp")
     (home / "model.xyz").write_text("")
     (home / "broken.pomdp").write_text("states: nonsense nonsense\n")
     os.mkfifo(home / "pipe.pomdp")
     scenario = home / "scenario.toml"
     cases = {
         "../secret.pomdp": ["leaves the folder"],
-        "/etc/passwd": ["leaves the folder"],
         "link.pomdp": ["leaves the folder"],
-        "inside/../../secret.pomdp": ["leaves the folder"],
-        "loop.pomdp": ["cannot be read"],
         "missing.pomdp": ["cannot be read", "No such file"],
         "model.xyz": ["'.xyz'", ".pomdp"],
         "inside": ["not a file"],
         "pipe.pomdp": ["not a file"],
         "broken.pomdp": ["broken.pomdp"],
-        "a\\u0000b.npz": ["cannot be read"],
     }
 
     def check(case: tuple[str, list[str]]) -> None:
@@ -302,24 +240,11 @@ def test_bulk_of_several_models():
         assert words in str(refused(text))
 
 
-def test_bulk_within_the_limits_is_read():
-    assert len(read_scenario(several("graph", [graph_of(200)] * 2)).problem.models) == 2
-    starts = "starts = [{ cell = [0, 0] }]"
-    text = several("grid", [f"rows = 150\ncolumns = 150\n{starts}", f"rows = 150\ncolumns = 150\nslip = 0.2\n{starts}"])
-    assert read_scenario(text.replace("states = [0]", "states = 'r0c0'")).problem.num_states == 22_500
-
-
-def test_a_large_grid_names_a_way_out():
-    text = "horizon = 1\n[grid]\nrows = 300\ncolumns = 300\n"
-    assert "90,000 cells, expected at most 50,000: build a larger grid w = veil.GridWorld" in str(refused(text))
-
-
 @looped(
     ("first", "second", "same"),
     [
         ([[0.9, 0.1], [0.2, 0.8]], [[0.9, 0.1], [0.2, 0.8]], True),
         ([[0.9, 0.1], [0.2, 0.8]], [[0.9, 0.1], [0.3, 0.7]], False),
-        ([[0.9, 0.1], [0.2, 0.8]], None, False),
         (None, [[0.9, 0.1], [0.2, 0.8]], False),
     ],
 )
@@ -338,13 +263,3 @@ def test_model_files_must_bring_one_observer(tmp_path: Path, first: Any, second:
         several("file", ["path = 'one.npz'", "path = 'two.npz'"], observer="[observer]\nvariables = ['state']")
     )
     assert load(path).observer.num_observations == 2  # one that the scenario gives stands for all
-
-
-def test_observations_of_model_files_must_have_the_same_names(tmp_path: Path):
-    model = Model.from_entries([("a", "go", "b", 1.0), ("b", "go", "b", 1.0)], {}, "a")
-    for name, seen in (("one", ["x", "y"]), ("two", ["x", "z"])):
-        Imported(model, Observer([[0.9, 0.1], [0.2, 0.8]], seen)).save(tmp_path / f"{name}.npz")
-    path = tmp_path / "both.toml"
-    path.write_text(several("file", ["path = 'one.npz'", "path = 'two.npz'"], observer=""))
-    with pytest.raises(ScenarioError, match="its observer differs"):
-        load(path)
