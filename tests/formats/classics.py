@@ -1,4 +1,4 @@
-"""Classic problems made from their published layouts: the files of 4x3 and hallway in `tests/io/data` come from here."""
+"""Classic problems: 4x3 and hallway are made from their published layouts, the others are files in `data`."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ def four_by_three() -> str:
     index = {cell: number for number, cell in enumerate(cells)}
     good, bad = index[0, 3], index[1, 3]
     lines = [
-        "# The 4x3 world (Parr and Russell, IJCAI 1995), made anew from its definition: see tests/io/classics.py",
+        "# The 4x3 world (Parr and Russell, IJCAI 1995), made anew from its definition",
         "discount: 0.95",
         "values: reward",
         f"states: {len(cells)}",
@@ -56,9 +56,6 @@ def hallway() -> str:
     index = {cell: number for number, cell in enumerate(cells)}
     goal, landmarks = index[1, 8], {(0, 2): 16, (0, 4): 17, (0, 6): 18, (0, 8): 19}
     lines = [
-        "# Hallway (Littman, Cassandra and Kaelbling, ICML 1995): a reconstruction from the published layout and rates,",
-        "# made by tests/io/classics.py. State 4*cell + direction (north, east, south, west), cells 0-10 the corridor from",
-        "# the west, 11-14 the alcoves south of cells 2, 4, 6 and 8; cell 14 is the goal.",
         "discount: 0.95",
         "values: reward",
         "states: 60",
@@ -121,10 +118,7 @@ def _hallway_walls(index: dict, cell: tuple[int, int], facing: int) -> list[floa
     return law
 
 
-def main() -> None:
-    (DATA / "4x3.pomdp").write_text(four_by_three(), encoding="utf-8")
-    (DATA / "hallway.pomdp").write_text(hallway(), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+def classic(name: str) -> str:
+    """The text of a problem: made here, or as its file in `data` has it."""
+    made = {"4x3": four_by_three, "hallway": hallway}
+    return made[name]() if name in made else (DATA / f"{name}.pomdp").read_text("utf-8")

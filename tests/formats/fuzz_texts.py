@@ -6,7 +6,7 @@ import random
 import re
 from functools import cache
 
-from tests.formats.classics import DATA
+from tests.formats.classics import DATA, classic
 from tests.formats.test_malformed import DRN_FILES, POMDP
 
 _TOKENS = re.compile(r"\s+|[A-Za-z_$@][\w.$@-]*|[0-9.]+(?:[eE][+-]?[0-9]+)?|.", re.DOTALL)
@@ -30,7 +30,7 @@ _DRN_WORDS = (
 
 @cache
 def _pomdp_seeds() -> list[str]:
-    small = [(DATA / f"{name}.pomdp").read_text("utf-8") for name in ("tiger", "cheese", "shuttle", "4x3")]
+    small = [classic(name) for name in ("tiger", "cheese", "shuttle", "4x3")]
     bad = [text for text, _, _ in POMDP.values() if isinstance(text, str) and len(text) < 2000]
     return [*small * 8, *bad]
 

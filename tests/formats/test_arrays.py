@@ -116,17 +116,10 @@ def test_matrices_that_scipy_wrote(kind: str, tmp_path: Path):
     ("changes", "words"),
     [
         ({"format": np.array(b"dia")}, "its format is 'dia'"),
-        ({"format": None}, "its format is 'none'"),
         ({"shape": np.array([2])}, "'shape' is [2], expected two sizes"),
-        ({"shape": np.array([2, -1])}, "expected two sizes"),
         ({"shape": np.array([2**40, 2])}, "1,099,511,627,776 rows and 2 columns, expected fewer"),
-        ({"shape": np.array([2**64 - 1, 2], dtype=np.uint64)}, "rows and 2 columns, expected fewer"),
-        ({"shape": np.array([1, 2])}, "'indptr' is wrong"),
         ({"indices": np.array([0, 9])}, "'indices' is wrong, expected whole numbers from 0 to 1"),
-        ({"indptr": np.array([0, 2, 1])}, "'indptr' is wrong"),
         ({"data": None}, "no array 'data'"),
-        ({"data": np.ones(5)}, "expected one length"),
-        ({"data": np.ones((1, 2))}, "'data' has shape (1, 2), expected one axis"),
         ({"data": np.array(["a", "b"])}, "'data' is of type <U1"),
     ],
 )

@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import veil
 from tests.formats.classics import DATA
 from tests.formats.storm import build, stormpy
 from tests.seeds import looped
@@ -43,12 +42,6 @@ def test_which_rewards_must_be_said():
         from_drn(CORRIDOR)
     with pytest.raises(InputError, match="known are 'steps', 'gold'"):
         from_drn(CORRIDOR, reward_model="time")
-
-
-def test_it_is_solved():
-    problem = from_drn(CORRIDOR, reward_model="gold").problem("x=2", 6, min_return="50%")
-    solution = veil.solve(problem, starts=1, iterations=4, certificate=False)
-    assert solution.feasible
 
 
 def test_chains_several_starts_and_rows_of_eight_digits():

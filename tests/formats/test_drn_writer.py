@@ -9,7 +9,7 @@ import veil
 from tests.formats.storm import stormpy, value
 from tests.random_problems import random_case
 from tests.seeds import looped
-from veil.common.errors import InputError, ModelFileError
+from veil.common.errors import InputError
 from veil.formats import gallery
 from veil.formats.drn.files import from_drn, parse_drn
 from veil.formats.drn.writer import format_drn
@@ -86,13 +86,3 @@ def test_what_the_format_cannot_say():
         format_drn(model, Observer(np.full((model.num_states, 2), 0.5)))
     with pytest.raises(InputError, match="terminal rewards"):
         format_drn(gallery.load("two-rooms").model)
-
-
-def test_chains_labels_and_places(tmp_path: Path):
-    model = gallery.load("two-rooms").model
-    with pytest.raises(InputError, match="expected one in a chain"):
-        format_drn(model, chain=True)
-    with pytest.raises(InputError, match="cannot be written"):
-        format_drn(model, labels={'a"b': np.zeros(model.num_states, dtype=bool)})
-    with pytest.raises(ModelFileError, match="cannot be written"):
-        Imported(random_model(3)).save(tmp_path / "missing" / "m.drn")

@@ -13,12 +13,6 @@ def test_mutated_files_are_read_or_refused():
         assert outcome.refused[kind] > 30, outcome.summary()
 
 
-def test_an_input_is_the_same_whatever_ran_before():
-    kinds = list(fuzz.KINDS)
-    assert [fuzz.data_of(3, number, kinds) for number in (5, 6, 7)] == [
-        fuzz.data_of(3, number, kinds) for number in (7, 6, 5)
-    ][::-1]
-    assert fuzz.data_of(3, 0, kinds) != fuzz.data_of(4, 0, kinds)
 
 
 def test_what_escapes_is_told(monkeypatch: pytest.MonkeyPatch):

@@ -9,7 +9,7 @@ import pytest
 import veil
 from tests.cli.commands import veil as command
 from tests.formats.storm import stormpy
-from veil.formats.registry import format_table, suffixes
+from veil.formats.registry import format_table
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "importing.md"
 BLOCK = re.compile(r"^```(\w+)(?: ([\w.]+))?\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -63,12 +63,6 @@ def test_the_blocks_that_need_storm_run(tmp_path: Path, monkeypatch: pytest.Monk
         elif name == "stormpy":
             exec(text, space)
     assert space["solution"].feasible
-
-
-def test_every_reader_has_its_recipe():
-    text = DOCUMENT.read_text("utf-8")
-    assert not [suffix for suffix in suffixes("read_model") if f"`{suffix}`" not in text]
-    assert text.count("\n## ") >= 8
 
 
 def test_the_table_of_formats_is_that_of_the_registry():

@@ -92,12 +92,6 @@ def test_what_is_wrong_is_named(keys: str, tables: str, words: str):
     assert words in str(caught.value)
 
 
-def test_an_untimed_observer_needs_a_silent_observation():
-    text = (TEXT % ("untimed = true", "")).replace('silent = "nothing"\n', "")
-    with pytest.raises(ScenarioError, match="name the silent observation"):
-        read_scenario(text)
-
-
 def test_groups_in_files():
     grid = (files("veil.formats.gallery") / "paper-last-state.toml").read_text("utf-8")
     text = grid[: grid.index("[secret]")]

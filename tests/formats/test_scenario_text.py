@@ -9,10 +9,8 @@ import tomllib
 import pytest
 
 from tests.formats.fuzz_scenario import seeds
-from tests.seeds import looped
 from tests.small_parent import run_small
-from veil.common.suggest import suggestion
-from veil.formats.scenario.text import Source, shown
+from veil.formats.scenario.text import Source
 
 TEXT = """\
 # a comment with = and [brackets]
@@ -47,37 +45,6 @@ y = 3
 """
 
 
-@looped(
-    ("path", "line"),
-    [
-        (("top",), 2),
-        (("quoted key",), 3),
-        (("a", "b", "c.d"), 4),
-        (("a", "b", "c.d", "f", "g"), 4),
-        (("a", "b", "c.d", "e", 1), 4),
-        (("table",), 6),
-        (("table", "list"), 7),
-        (("table", "list", 0), 8),
-        (("table", "list", 1), 9),
-        (("table", "list", 1, 1), 10),
-        (("table", "text"), 12),
-        (("table", "after"), 16),
-        (("table", "when"), 17),
-        (("several", 0, "x"), 20),
-        (("several", 0, "inner", 1, "y"), 24),
-        (("several", 0, "sub", "z"), 26),
-        (("several", 1), 27),
-        (("several", 1, "inner", 0, "y"), 29),
-        (("table", "missing", "deeper"), 6),
-        (("table", "list", 9), 7),
-        (("nothing",), None),
-        ((), None),
-    ],
-)
-def test_lines(path: tuple[str | int, ...], line: int | None):
-    assert Source("x", TEXT).line(path) == line
-
-
 def paths(data: object, path: tuple = ()) -> list[tuple]:
     items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
     return [found for key, value in items for found in [(*path, key), *paths(value, (*path, key))]]
@@ -91,34 +58,6 @@ def test_every_path_has_a_line_on_which_its_key_stands(text: str):
         assert line is not None
         if isinstance(path[-1], str):
             assert path[-1] in lines[line - 1] or json.dumps(path[-1])[1:-1] in lines[line - 1]
-
-
-@looped(
-    ("path", "words"),
-    [
-        (("top",), "line 2, top"),
-        (("table",), "line 6, [table]"),
-        (("table", "after"), "line 16, [table] after"),
-        (("table", "list", 1), "line 9, [table] list entry 2"),
-        (("several", 0, "inner", 1, "y"), "line 24, [[several]] entry 1, inner entry 2, y"),
-        (("a", "b", "c.d", "f"), 'line 4, [a.b."c.d".f]'),
-        (("missing",), "missing"),
-        ((), ""),
-    ],
-)
-def test_words_for_places(path: tuple[str | int, ...], words: str):
-    assert Source("x", TEXT).place(path) == words
-
-
-def test_values_are_shown_short():
-    assert shown("x" * 1000).endswith("…")
-    assert shown(list(range(1000))) == "a list of 1000: [0, 1, 2, 3, …]"
-    assert shown(1 << 20000) == "a whole number of 20001 bits"
-    assert shown({"a": 1}) == "a table with the keys 'a'"
-    assert shown({}) == "an empty table"
-    assert shown(True) == "true"
-    assert suggestion("x", []) == "there are none"
-    assert suggestion("stat", ["start", "secret"]) == "did you mean 'start'?"
 
 
 # Texts of nearly 1 MiB, each made to cost as much as it can; `n` entries of each where it is cut short.

@@ -11,8 +11,7 @@ from veil.formats import gallery
 from veil.formats.gallery import scenario_text, starter
 from veil.formats.imported import Imported
 from veil.formats.scenario.load import load_scenario, read_scenario
-from veil.formats.scenario.text import Source
-from veil.formats.scenario.toml import key_of, text_of, to_toml
+from veil.formats.scenario.toml import to_toml
 from veil.problem.fingerprint import fingerprint
 from veil.problem.model import Model
 from veil.problem.observer import Observer
@@ -53,13 +52,6 @@ def test_the_gallery_survives_being_written_as_graphs(name: str):
     assert fingerprint(read_scenario(to_toml(problem)).problem) == fingerprint(problem)
 
 
-def test_an_unknown_name_is_refused():
-    with pytest.raises(InputError, match="two-rooms"):
-        scenario_text("two-room")
-    with pytest.raises(InputError, match="did you mean 'graph'"):
-        starter("grap")
-
-
 @looped("kind", ["grid", "graph"])
 def test_starters_load(kind: str):
     scenario = read_scenario(starter(kind))
@@ -72,11 +64,6 @@ def test_the_starter_of_a_file_loads_beside_a_model(tmp_path: Path):
     Imported(gallery.load("two-rooms").model).save(tmp_path / "model.npz")
     (tmp_path / "scenario.toml").write_text(starter("file"))
     assert load_scenario(tmp_path / "scenario.toml").problem.observer.observations.all() == ("0", "tower")
-
-
-@looped("name", NAMES)
-def test_names_are_read_as_they_were_written(name: str):
-    assert Source("x", f"{key_of(name)} = {text_of(name)}\n").data == {name: name}
 
 
 def test_odd_names_in_every_place():
