@@ -43,13 +43,8 @@ class Kind:
     read: Callable[[Path], object]
 
 
-def _scenario(rng: random.Random) -> bytes:
-    texts = fuzz_scenario.seeds_once()
-    return fuzz_scenario.mutated(rng.choice(texts), texts, rng).encode("utf-8", "replace")
-
-
 KINDS = {
-    "scenario": Kind("fuzz.toml", _scenario, load_scenario),
+    "scenario": Kind("fuzz.toml", fuzz_scenario.scenario, load_scenario),
     "pomdp": Kind("fuzz.pomdp", fuzz_texts.pomdp, from_pomdp),
     "drn": Kind("fuzz.drn", fuzz_texts.drn, lambda path: from_drn(path, reward_model="steps")),
     "npz": Kind("fuzz.npz", fuzz_files.arrays, from_arrays),

@@ -1,4 +1,4 @@
-"""Mutated scenario files: values, lines, blocks of lines and single characters are changed."""
+"""Mutated scenario files: values, lines and blocks of lines are changed."""
 
 import random
 from functools import cache
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.formats.fuzz_texts import mixed
 from tests.formats.scenarios import ALL
 from veil.formats.gallery import names, scenario_text, starter
 
@@ -26,9 +27,9 @@ _LINES = (
     "variables = ['state']", "readings = 'single'", "sees_initial = false", "sees_actions = true", "states = [0, 1]",
     "agent_sees_observations = true", "return_over = 'infinite'", "discount = 0.5", "goals_pay_last = true", "path = 'x.npz'",
 )  # fmt: skip
-_MARKS = "[]{}=,.\"'#\n\\ 0a?S.+-_é\x00\t%"
 
 
+@cache
 def seeds() -> list[str]:
     """The texts that mutations begin from."""
     return [
@@ -40,43 +41,9 @@ def seeds() -> list[str]:
     ]
 
 
-@cache
-def seeds_once() -> list[str]:
-    """As `seeds`, made once."""
-    return seeds()
-
-
-def mutated(text: str, others: list[str], rng: random.Random) -> str:
-    """A text with a few changes: of values, lines, blocks of lines or single characters."""
-    for _ in range(rng.choice((1, 1, 1, 2, 2, 3, 5, 8))):
-        lines = text.split("\n")
-        at = rng.randrange(len(lines))
-        kind = rng.randrange(9)
-        if kind <= 2 and "=" in lines[at]:
-            lines[at] = lines[at].split("=", 1)[0] + "= " + rng.choice(_VALUES)
-        elif kind == 3:
-            del lines[at : at + rng.choice((1, 1, 1, 3))]
-        elif kind == 4:
-            lines.insert(at, rng.choice(lines))
-        elif kind == 5:
-            lines.insert(at, rng.choice(_LINES))
-        elif kind == 6:
-            other = rng.choice(others).split("\n")
-            begin = rng.randrange(len(other))
-            lines[at:at] = other[begin : begin + rng.randrange(1, 8)]
-        elif kind == 7 and text:
-            place = rng.randrange(len(text))
-            text = text[:place] + rng.choice(_MARKS) + text[place + rng.randrange(2) :]
-            continue
-        else:
-            place = rng.randrange(len(lines[at]) + 1)
-            words = lines[at].split(" ")
-            rng.shuffle(words)
-            lines[at] = (
-                " ".join(words) if rng.randrange(2) else lines[at][:place] + rng.choice(_VALUES) + lines[at][place:]
-            )
-        text = "\n".join(lines)
-    return text
+def scenario(rng: random.Random) -> bytes:
+    """A mutated scenario file."""
+    return mixed(rng, seeds(), (*_VALUES, *(f"\n{line}\n" for line in _LINES)))
 
 
 def put_model(folder: Path) -> None:

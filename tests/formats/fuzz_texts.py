@@ -43,15 +43,16 @@ def _drn_seeds() -> list[str]:
 
 def pomdp(rng: random.Random) -> bytes:
     """A mutated `.pomdp` file."""
-    return _mutated(rng, _pomdp_seeds(), _POMDP_WORDS)
+    return mixed(rng, _pomdp_seeds(), _POMDP_WORDS)
 
 
 def drn(rng: random.Random) -> bytes:
     """A mutated DRN file."""
-    return _mutated(rng, _drn_seeds(), _DRN_WORDS)
+    return mixed(rng, _drn_seeds(), _DRN_WORDS)
 
 
-def _mutated(rng: random.Random, seeds: list[str], words: tuple[str, ...]) -> bytes:
+def mixed(rng: random.Random, seeds: list[str], words: tuple[str, ...]) -> bytes:
+    """One of the texts with a few changes, now and then in its bytes too."""
     text = rng.choice(seeds)
     for _ in range(rng.choice((1, 1, 1, 1, 2, 2, 3, 5, 9))):
         text = mutated(text, rng, rng.choice(seeds), words)

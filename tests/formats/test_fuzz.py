@@ -13,8 +13,6 @@ def test_mutated_files_are_read_or_refused():
         assert outcome.refused[kind] > 30, outcome.summary()
 
 
-
-
 def test_what_escapes_is_told(monkeypatch: pytest.MonkeyPatch):
     def broken(path: object) -> None:
         raise ZeroDivisionError("on purpose")

@@ -2,59 +2,17 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from tempfile import mkdtemp
 
 import pytest
 
 import veil
 from tests.cli.commands import veil as command
-from tests.common.plugins import install
+from tests.plugin.conftest import install, run_in
 from tests.random_problems import random_case
-from tests.seeds import looped
-from veil.common.errors import InputError, PluginError
-from veil.common.registry import Registry
-from veil.formats import registry
+from veil.common.errors import InputError
 from veil.formats.imported import Imported
-from veil.formats.registry import FORMATS, can, find_format, read_model, suffixes
-
-CODE = """
-import numpy as np
-import veil
-from veil.formats.imported import Imported
-from veil.formats.registry import Format
-
-def read(path, *, length="2"):
-    size = int(length)
-    east = np.eye(size, k=1)
-    east[-1, -1] = 1
-    model = veil.Model(east[:, None], np.arange(size), [1.0] + [0.0] * (size - 1))
-    return Imported(model, veil.Observer(np.eye(size)), path.name, "corridor")
-
-def write(path, imported):
-    path.write_text(str(imported.model.num_states))
-    return ("all but the length is left out",)
-
-LINE = Format((".line",), "corridors", read_model=read, write_model=write, options={"length": "how many states"})
-OTHER = Format((".line", ".pomdp"), "more corridors", read_model=read)
-UPPER = Format((".LINE",), "loud corridors", read_model=read)
-IDLE = Format((".idle",), "nothing at all")
-"""
-
-
-@pytest.fixture
-def add(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Installs a package that adds formats."""
-
-    def make(**points: str) -> None:
-        named = {name: f"corridors:{attribute}" for name, attribute in points.items()}
-        install(Path(mkdtemp(dir=tmp_path)), monkeypatch, "corridors", {"veil.formats": named}, "corridors", CODE)
-        monkeypatch.delitem(sys.modules, "corridors", raising=False)
-        fresh = Registry("format", "veil.formats", FORMATS._builtin, registry._wrong)
-        monkeypatch.setattr(registry, "FORMATS", fresh)
-
-    return make
+from veil.formats.registry import can, find_format, read_model, suffixes
 
 
 def test_veils_own_formats():
@@ -93,53 +51,12 @@ def test_an_option_that_a_format_does_not_have(tmp_path: Path):
         read_model(tmp_path / "m.npz", {"constants": "N=3"})
 
 
-def test_a_format_of_another_package_is_used_everywhere(add: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.chdir(tmp_path)
-    add(line="LINE")
-    Path("c.line").write_text("")
-    assert read_model("c.line", {"length": "4"}).model.num_states == 4
-    Path("c.toml").write_text(
-        'horizon = 2\n[file]\npath = "c.line"\n[secret]\nkind = "last_state"\nstates = ["s1"]\n', encoding="utf-8"
-    )
-    assert veil.load("c.toml").num_states == 2
-    done = command("convert", "c.line", "c.npz", "--option", "length=3")
-    assert done.code == 0, done.err
-    assert veil.from_arrays("c.npz").model.num_states == 3
-    assert command("convert", "c.npz", "d.line").out.splitlines()[-2:] == [
-        "  note          all but the length is left out",
-        "written to d.line",
-    ]
-    assert Path("d.line").read_text() == "3"
-    assert "this is a model file" in command("measure", "c.line", "uniform").err
-    assert ".line" in command("convert", "c.unknown", "e.npz").err
-    listed = command("convert", "--formats", "--json").json["formats"]
-    assert listed[-1]["name"] == "line"
-    assert listed[-1]["options"] == "length"
-
-
-def test_two_formats_of_one_extension_are_refused(add: Callable):
-    add(line="LINE", other="OTHER")
-    for path in ("a.line", "a.pomdp"):
-        with pytest.raises(PluginError, match=r"belongs to the formats '\w+' and 'other'"):
-            find_format("read_model", path)
-    assert find_format("write_model", "a.line").description == "corridors"
-    assert find_format("read_model", "a.npz").description == "NumPy arrays"
-
-
-@looped(
-    ("attribute", "words"),
-    [
-        ("missing", "cannot be loaded"),
-        ("read", "it is a function, expected a veil.formats.registry.Format"),
-        ("UPPER", "expected extensions in lower case"),
-        ("IDLE", "it can neither read nor write anything"),
-    ],
-)
-def test_a_format_that_is_broken_leaves_the_others_alone(add: Callable, attribute: str, words: str):
-    add(line=attribute)
-    assert can("read_model", "a.pomdp")
-    with pytest.raises(InputError, match=words):
-        find_format("read_model", "a.line")
+def test_two_formats_of_one_extension_are_refused(tmp_path: Path):
+    site = tmp_path / "site"
+    site.mkdir()
+    install(site, {"veil.formats": dict.fromkeys(("one", "other"), "veil_example.edges:EDGES")})
+    message = run_in(tmp_path, site, "veil", "convert", "a.edges", "a.npz", code=2)
+    assert "belongs to the formats 'one' and 'other'" in message
 
 
 def test_convert_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

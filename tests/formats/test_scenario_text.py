@@ -50,7 +50,7 @@ def paths(data: object, path: tuple = ()) -> list[tuple]:
     return [found for key, value in items for found in [(*path, key), *paths(value, (*path, key))]]
 
 
-@pytest.mark.parametrize("text", [TEXT, *seeds()])
+@looped("text", [TEXT, *seeds()])
 def test_every_path_has_a_line_on_which_its_key_stands(text: str):
     source, lines = Source("x", text), text.split("\n")
     for path in reversed(paths(tomllib.loads(text))):
