@@ -9,6 +9,7 @@ import tomllib
 import pytest
 
 from tests.formats.fuzz_scenario import seeds
+from tests.seeds import looped
 from tests.small_parent import run_small
 from veil.formats.scenario.text import Source
 
