@@ -62,6 +62,7 @@ def _document(found: Any) -> dict[str, object]:
         "format": "veil-comparison-1",
         "classes": rows,
         "upper_bits": found.upper_bits,
+        "trivial": found.trivial,
         "threshold": found.threshold,
         "failed": [{"policy_class": name, "reason": reason} for name, reason in found.failed],
         "seconds": found.seconds,

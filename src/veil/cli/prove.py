@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ..common.rounding import lower_text, upper_text
+from ..common.text import in_parentheses
 from .changes import with_changes
 from .progress import QuietOption, VerboseOption, reported
 from .shared import (
@@ -179,8 +180,8 @@ def _acting(problem: "Problem", policy: str, result: "Result | None") -> "Policy
 
 def _bounds(certificate: "Certificate", lower: float, upper: float) -> str:
     """Both bounds; the upper one alone where nothing is proven of the policy."""
-    high = upper_text(upper, 6)
-    return f"{lower_text(lower, 6)} … {high} bits" if certificate.proves_policy else f"any policy at most {high} bits"
+    high = f"{upper_text(upper, 6)} bits{in_parentheses(certificate.trivial)}"
+    return f"{lower_text(lower, 6)} … {high}" if certificate.proves_policy else f"any policy at most {high}"
 
 
 def _delayed(certificate: "Certificate", found: "Verification") -> str | None:

@@ -18,6 +18,11 @@ MOST_LEVELS = 100  # far above any file of veil's, far below the interpreter's o
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 
+def in_parentheses(words: str) -> str:
+    """The words after a number: ` (exact)`; empty if there are none."""
+    return f" ({words})" if words else ""
+
+
 def aligned(facts: Iterable[tuple[str, str]]) -> str:
     """A line for each name and value, the values below each other."""
     rows = list(facts)

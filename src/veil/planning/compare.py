@@ -9,11 +9,13 @@ from ..common.clock import Clock
 from ..common.errors import InputError, VeilError
 from ..common.rounding import upper_text
 from ..common.settings import checked, takes
+from ..common.text import in_parentheses
 from ..common.values import Value
 from ..measure.result import Opacity
 from ..policy.memories import Memory, StateMemory
 from ..policy.policy import Policy
 from ..problem.problem import Problem
+from ..problem.trivial import trivial_bound
 from ..proof.certify import certify
 from .options import CompareOptions
 from .solution import Solution, Status
@@ -46,7 +48,8 @@ class Comparison(Value):
     """One row for each class, smaller classes first.
 
     **Attributes:** `rows`; `upper_bits`, the proven upper bound over all policies that meet the threshold, inf where none was
-    proven; `failed`, the classes that could not be searched, each with the reason; `threshold`; `seconds`.
+    proven; `failed`, the classes that could not be searched, each with the reason; `threshold`; `seconds`; `trivial`, why the
+    bound says nothing about this problem, empty where it does.
     """
 
     rows: tuple[ComparedClass, ...]
@@ -54,6 +57,7 @@ class Comparison(Value):
     failed: tuple[tuple[str, str], ...]
     threshold: float | None
     seconds: float
+    trivial: str = ""
 
     def summary(self) -> str:
         """The table, and the proven bound below it."""
@@ -64,7 +68,8 @@ class Comparison(Value):
             numbers = f"{row.opacity.bits:9.4f} {row.expected_return:10.5g} {row.seconds:8.1f}"
             lines.append(f"{row.policy_class:<{width}} {numbers}  {words}")
         if math.isfinite(self.upper_bits):
-            lines.append(f"Proven upper bound over all policies: {upper_text(self.upper_bits, 6)} bits.")
+            words = f"{upper_text(self.upper_bits, 6)} bits{in_parentheses(self.trivial)}"
+            lines.append(f"Proven upper bound over all policies: {words}.")
         lines += [f"Not searched: {name}: {reason}" for name, reason in self.failed]
         return "\n".join(lines)
 
@@ -110,7 +115,7 @@ def compare(problem: Problem, options: CompareOptions) -> Comparison:
         rows.append(_at_least(row, best) if best is not None and has_best else row)
     if options.certificate:
         upper = min(upper, _proven(problem, rows, _PROOF_SECONDS if math.isinf(clock.left) else clock.left))
-    return Comparison(tuple(rows), upper, tuple(failed), wanted, clock.spent)
+    return Comparison(tuple(rows), upper, tuple(failed), wanted, clock.spent, trivial_bound(problem, upper))
 
 
 def _searched(

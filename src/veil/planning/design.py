@@ -14,11 +14,13 @@ from ..common.clock import Clock
 from ..common.errors import InfeasibleError
 from ..common.rounding import lower_text, upper_text
 from ..common.suggest import suggestion
+from ..common.text import in_parentheses
 from ..common.values import Value
 from ..engine.feasibility import check_constraints
 from ..measure.pairs import pair_values
 from ..problem.observer import Observer
 from ..problem.problem import Problem
+from ..problem.trivial import trivial_bound
 from .game_method import search_game
 from .solution import Solution
 
@@ -64,9 +66,15 @@ class SensorDesign(Value):
 
     def summary(self) -> str:
         """What is muted, what the best policy then hides, and what is proven of all designs."""
-        opaque = self.goal == "opaque"
+        opaque, problem = self.goal == "opaque", self.solution.problem
         bound = upper_text(self.bound_bits, 6) if opaque else lower_text(self.bound_bits, 6)
         words = "at most" if opaque else "at least"
+        trivial = [
+            "" if problem is None else trivial_bound(problem, bits) for bits in (self.upper_bits, self.bound_bits)
+        ]
+        if not opaque:
+            trivial[1] = "trivial: bits are never below 0" if self.bound_bits <= 0 else ""
+        hidden, proven = map(in_parentheses, trivial)
         how = "all designs evaluated" if self.exhaustive else "found by a greedy search"
         other = "more" if opaque else "less"
         doubt = f"undecided: the best policy may hide {other} under another design; raise time_limit to decide"
@@ -80,8 +88,8 @@ class SensorDesign(Value):
                 f"muted   {', '.join(self.muted) or 'none'}",
                 f"kept    {', '.join(self.kept) or 'none'}",
                 f"cost    {self.cost:g}",
-                f"hidden  {lower_text(self.lower_bits, 6)} … {upper_text(self.upper_bits, 6)} bits by the best policy",
-                f"proven  {words} {bound} bits under every design within the budget ({how})",
+                f"hidden  {lower_text(self.lower_bits, 6)} … {upper_text(self.upper_bits, 6)} bits{hidden} by the best policy",
+                f"proven  {words} {bound} bits{proven} under every design within the budget ({how})",
             ]
         )
 
@@ -197,7 +205,7 @@ class _DesignSearch:
         with contextlib.suppress(InfeasibleError):
             found = search_game(problem, gap=self.gap, time_limit=limit)
             if found.upper_bits >= _NEGATIVE_BITS:
-                self._found[muted] = self._with_pairs(problem, found, limit)
+                self._found[muted] = self._with_pairs(problem, replace(found, problem=problem), limit)
 
     def _with_pairs(self, problem: Problem, found: Solution, limit: float | None) -> Solution:
         """The answer of a game; not feasible where it misses a bound on a pair."""

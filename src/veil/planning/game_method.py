@@ -7,7 +7,7 @@ import numpy as np
 
 from ..common.clock import UNLIMITED, Clock, ProgressOption
 from ..common.errors import TooLargeError, VeilError
-from ..common.logs import entropy_bits, log2_of_count
+from ..common.logs import entropy_bits
 from ..common.rounding import lower_text, upper_text
 from ..engine.chain import make_chain
 from ..engine.feasibility import check_constraints
@@ -29,6 +29,7 @@ from ..policy.policy import Policy
 from ..policy.timed import TimedPolicy
 from ..problem.pairs import OWN, hidden_names
 from ..problem.problem import Problem
+from ..problem.trivial import trivial_bound
 from ..proof.feasibility import meets_constraints, stated_return
 from .best_returns import greedy_table
 from .methods import METHODS, options_of
@@ -49,7 +50,6 @@ _LONG_SECONDS = (
     600.0  # of the search by finite memory, where no limit is given: more and more memory always gains a little
 )
 _MEASURE_SECONDS = 20.0  # at most, for the opacity of a policy whose game maximised an upper bound on it
-_TRIVIAL = 1e-6  # bits: a bound this close to log2 |Z| says nothing of this problem
 # In any case, to measure a policy, and for the verifier where floats cannot tell whether it is feasible.
 _VERIFY_SECONDS = 1.0
 _PRIOR_SECONDS = 2.0  # for the entropy of a whole path before anything is seen, which no search needs
@@ -338,8 +338,8 @@ def _solution(
     rows = [(one.iteration, one.opacity_bits, np.nan, one.multiplier, np.nan, one.seconds) for one in result.history]
     these = "that meets all constraints" if problem.further else "with this return"
     detail = f"no policy of any kind {these} hides more than {upper_text(upper, 6)} bits ({stopped})"
-    if problem.secret_table.path is None and upper >= log2_of_count(len(problem.secret_table.value_names)) - _TRIVIAL:
-        detail += "; no secret of so many values can hide more: the search found no bound of its own"
+    trivial = trivial_bound(problem, upper)
+    detail += f"; {trivial}: the search found no bound of its own" if trivial else ""
     if not result.executable:
         detail += "; the policy acts on more than the agent knows: it is a bound, not a plan"
     return Solution(

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ..common.rounding import lower_text, upper_text
-from ..common.text import aligned
+from ..common.text import aligned, in_parentheses
 from ..common.values import Value
 from ..common.writers import writer
 from ..game.records import RecordsResult
@@ -20,6 +20,7 @@ from ..measure.result import Opacity
 from ..policy.policy import Policy
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
+from ..problem.trivial import trivial_bound
 from ..proof.certificate import Certificate
 
 UNPROVEN = 5e-5
@@ -204,10 +205,12 @@ class Solution(Value):
         elif self.goal == "transparent":
             facts.append(("proven", f"this policy hides at most {upper_text(proof.upper, 6)} bits"))
         else:
+            problem = self.problem
+            trivial = proof.trivial if problem is None else trivial_bound(problem, proof.upper, proof.hide)
             low, high = lower_text(proof.lower, 6), upper_text(proof.upper, 6)
             own = f"this policy at least {low} bits, " if proof.lower >= UNPROVEN else ""
             what = "" if proof.hide == (OWN,) else f" in the least of {' and '.join(proof.hide)}"
-            facts.append(("proven", f"{own}any policy at most {high} bits{what}"))
+            facts.append(("proven", f"{own}any policy at most {high} bits{what}{in_parentheses(trivial)}"))
             if proof.delayed is not None:
                 blind = upper_text(proof.delayed.upper, 6)
                 facts.append(("", f"without seeing the current observation at most {blind} bits"))

@@ -18,6 +18,7 @@ from ..common.rounding import lower_text, upper_text
 from ..common.text import parse_json
 from ..common.values import Value
 from ..problem.pairs import OWN
+from ..problem.trivial import trivial_words
 from .arithmetic import FLOOR
 from .witness import Witness, read_witness, written_witness
 
@@ -199,6 +200,13 @@ class Certificate(Value):
     def proves_policy(self) -> bool:
         """Whether something is proven of what the policy hides: False where `lower` is 0 because the time did not suffice."""
         return self.goal != "opaque" or self.is_exact or float(lower_text(self.lower)) > 0
+
+    @property
+    def trivial(self) -> str:
+        """Why the upper bound says nothing about this problem, as `trivial: log2 of 3 values`; empty where it does."""
+        rules = () if self.witness is None or self.witness.path_keys else self.witness.rules
+        counts = [one.costs.shape[1] for one in rules if one.pair in self.hide and np.ndim(one.costs) == 2]
+        return trivial_words(self.upper, min(counts)) if counts else ""
 
     @property
     def class_gap(self) -> float | None:

@@ -61,9 +61,10 @@ def claim_words(claim: Certificate) -> str:
         if claim.proves_policy
         else "What the policy hides is not proven within the time limit: allow more time"
     )
+    attached = "; ".join(one for one in ("witness attached", claim.trivial) if one)
     return (
         f"{own}; proven upper bound{least} over all policies{limit}:"
-        f" {upper_text(claim.upper)} bits (witness attached){_delayed_words(claim)}. {reached}"
+        f" {upper_text(claim.upper)} bits ({attached}){_delayed_words(claim)}. {reached}"
     )
 
 

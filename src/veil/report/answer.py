@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from ..common.clock import Clock
 from ..common.errors import InputError
 from ..common.rounding import lower_text, upper_text
+from ..common.text import in_parentheses
 from ..engine.return_range import threshold
 from ..formats.results.document import OpacityPart
 from ..formats.results.folder import Result
@@ -19,6 +20,7 @@ from ..policy.policy import Policy
 from ..problem.fingerprint import fingerprint
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
+from ..problem.trivial import trivial_bound
 from ..proof.certificate import Certificate
 from ..proof.feasibility import reaches_threshold
 from .style import number_text
@@ -28,13 +30,15 @@ from .style import number_text
 class Claim:
     """What is proven: `lower` and `upper` in bits, and `summary`, the claim in words.
 
-    `delayed`: a smaller upper bound over agents that do not see the current observation.
+    `delayed`: a smaller upper bound over agents that do not see the current observation; `trivial`: why the upper bound says
+    nothing about this problem, empty where it does.
     """
 
     lower: float
     upper: float
     summary: str
     delayed: float | None = None
+    trivial: str = ""
 
     @property
     def sentences(self) -> list[str]:
@@ -79,7 +83,7 @@ def make_answer(
     if not isinstance(given, Solution):
         raise InputError("report", [f"found a {type(given).__name__}, expected a Solution or a result folder's Result"])
     proof = given.certificate if certificate is None else certificate
-    return Answer(given, _claim(proof), given.certificate_note, None)
+    return Answer(given, _claim(problem, proof), given.certificate_note, None)
 
 
 def audit(problem: Problem, policy: Policy, *, seed: int = 0, time_limit: float | None = None) -> Answer:
@@ -149,7 +153,8 @@ def _proven(answer: Answer) -> str:
     which = "" if found.threshold is None else " that meet the requirement"
     blind = "" if claim.delayed is None else f", {upper_text(claim.delayed)} without seeing the current observation"
     least = "" if found.hide == OWN else f" on the least of {found.hide}"
-    return f"Proven upper bound{least} over all policies{which}: {upper_text(claim.upper)} bits{blind}{short}"
+    upper = f"{upper_text(claim.upper)} bits{in_parentheses(claim.trivial)}"
+    return f"Proven upper bound{least} over all policies{which}: {upper}{blind}{short}"
 
 
 def _of_result(problem: Problem, result: Result, certificate: Certificate | Claim | None) -> Answer:
@@ -160,7 +165,7 @@ def _of_result(problem: Problem, result: Result, certificate: Certificate | Clai
             [f"the result is about another problem than {problem.name!r}: the scenario was changed, or is another one"],
         )
     words = ("policy_class", "feasible", "method", "goal", "objective", "task", "hide", "detail", "iterations", "seed")
-    claim = _claim(verified_certificate(result, problem) if certificate is None else certificate)
+    claim = _claim(problem, verified_certificate(result, problem) if certificate is None else certificate)
     solution = Solution(
         policy=result.policy(),
         opacity=_opacity(found.opacity),
@@ -200,11 +205,12 @@ def _opacity(part: OpacityPart) -> Opacity:
     return Opacity(**numbers, method=part.method, num_sequences=part.num_sequences, reason=part.reason)
 
 
-def _claim(certificate: Certificate | Claim | None) -> Claim | None:
+def _claim(problem: Problem, certificate: Certificate | Claim | None) -> Claim | None:
     if certificate is None or isinstance(certificate, Claim):
         return certificate
     delayed = None if certificate.delayed is None else certificate.delayed.upper
-    return Claim(certificate.lower, certificate.upper, certificate.summary(), delayed)
+    trivial = trivial_bound(problem, certificate.upper, certificate.hide)
+    return Claim(certificate.lower, certificate.upper, certificate.summary(), delayed, trivial)
 
 
 def _number(value: float | str | None) -> float:
