@@ -1,6 +1,5 @@
 """The command as a whole: help, start-up, one JSON document, exit codes, no tracebacks."""
 
-import json
 import os
 import subprocess
 import sys
@@ -18,26 +17,11 @@ from veil.cli.main import app
 COMMANDS = [command.callback.__name__ for command in app.registered_commands if command.callback is not None]
 
 
-def test_there_are_the_promised_commands():
-    assert set(COMMANDS) == {
-        "solve", "measure", "certify", "verify", "frontier", "attack", "observe", "simulate", "inspect", "convert", "new",
-        "gallery", "schema", "doctor", "report", "reproduce", "compare", "formula", "studio", "fit",
-    }  # fmt: skip
-
-
 def test_every_help_has_an_example_and_json():
     for command in COMMANDS:
         done = veil(command, "--help")
         assert done.code == 0
         assert not [piece for piece in ("Example: ", f"veil {command}", "--json") if piece not in done.out], command
-
-
-def test_the_help_names_every_command_and_the_exit_codes():
-    done = veil("--help")
-    assert done.code == 0
-    assert all(f"  {command} " in done.out for command in COMMANDS)
-    assert "6 no time to search, 130 interrupted" in " ".join(done.out.split())  # however the lines are broken
-    assert "--install-completion" in done.out
 
 
 def test_the_start_is_light():
@@ -74,7 +58,6 @@ ANSWERS = [
     ("inspect", "rooms.toml"),
     ("measure", "rooms.toml", "uniform"),
     ("measure", "rooms.toml", "uniform", "--details"),
-    ("measure", "rooms.toml", "uniform", "--method", "sampled", "--sequences", "50"),
     ("simulate", "rooms.toml", "uniform", "--runs", "2"),
     ("attack", "rooms.toml", "uniform", "--episodes", "20", "--traces", "1"),
     ("gallery",),
@@ -85,7 +68,6 @@ ANSWERS = [
     ("study", "new", "layouts"),
     ("new", "fresh"),
     ("gallery", "two-rooms"),
-    ("gallery", "two-rooms", "-o", "-"),
     ("convert", "rooms.toml", "rooms.npz"),
     ("frontier", "rooms.toml", "--points", "2", *QUICK),
     ("fit", "runs.csv", "--draws", "2"),
@@ -114,44 +96,26 @@ def test_json_is_one_document_and_nothing_else_and_plain_text_has_no_escapes(hom
 BAD = [
     ("inspect", "absent.toml"),
     ("studio", "absent.toml", "--no-browser"),
-    ("studio", "model.prism", "--no-browser"),
-    ("inspect", "."),
     ("inspect", "broken.toml"),
-    ("inspect", "binary.toml"),
     ("inspect", "gallery:no-such-thing"),
     ("measure", "rooms.toml", "absent.safetensors"),
     ("measure", "rooms.toml", "rooms.toml"),
-    ("measure", "rooms.toml", "."),
     ("measure", "rooms.toml", "other.safetensors"),
     ("measure", "gallery:paper-false-alarms", "uniform", "--method", "exact", "--time-limit", "0.01"),
     ("solve", "rooms.toml", "-o", "rooms.toml"),
-    ("solve", "rooms.toml", "-o", "rooms.toml/inside"),
     ("solve", "rooms.toml", "--memory", "elephant"),
-    ("solve", "rooms.toml", "--memory", "states:x"),
-    ("solve", "rooms.toml", "--memory", "states:0"),
     ("solve", "rooms.toml", "--memory", "observations:1"),
     ("solve", "rooms.toml", "--resume", "absent.safetensors"),
     ("verify", "absent"),
-    ("verify", "."),
-    ("verify", "rooms.toml"),
-    ("certify", "rooms.toml", "other.safetensors"),
-    ("simulate", "rooms.toml", "other.safetensors"),
     ("attack", "rooms.toml", "uniform", "--believes", "other.safetensors"),
-    ("observe", "absent.toml", "uniform"),
     ("convert", "rooms.toml", "rooms.doc"),
-    ("convert", "rooms.doc", "rooms.npz"),
-    ("convert", "absent.npz", "rooms.pomdp"),
     ("convert", "rooms.toml", "broken.toml"),
     ("fit", "absent.csv"),
     ("fit", "rooms.toml"),
-    ("fit", "runs.csv", "-o", "."),
     ("fit", "runs.csv", "--policy", "uniform"),
-    ("fit", "runs.csv", "--horizon", "2"),
-    ("fit", "runs.csv", "--prior", "0"),
     ("fit", "runs.csv", "--secret", "cellar"),
     ("fit", "runs.csv", "--scenario", "rooms.toml", "--what", "fame"),
     ("new", "rooms"),
-    ("new", "no/such/folder"),
     ("gallery", "no-such-thing"),
     ("frontier", "rooms.toml", "-o", "no/such/curve.csv", "--points", "2", *QUICK),
 ]
@@ -159,7 +123,6 @@ BAD = [
 
 def test_bad_input_has_a_message_and_code_2_and_writes_nothing(home: Path):
     (home / "broken.toml").write_text("horizon = ", encoding="utf-8")
-    (home / "binary.toml").write_bytes(b"\xff\xfe\x00")
     other = package.gallery.load("paper-last-state")
     package.MarkovPolicy.uniform(other).save(home / "other.safetensors")
     before = sorted(home.rglob("*"))
@@ -174,15 +137,6 @@ def test_bad_input_has_a_message_and_code_2_and_writes_nothing(home: Path):
         assert sorted(home.rglob("*")) == before
 
     each({" ".join(arguments): arguments for arguments in BAD}, check)
-
-
-def test_a_certificate_that_does_not_hold_has_code_5(result: Path):
-    path = result / "certificate.json"
-    claim = json.loads(path.read_text("utf-8"))
-    path.write_text(json.dumps(claim | {"upper": claim["lower"]}), encoding="utf-8")
-    done = veil("verify", path, "--scenario", "rooms.toml", "--policy", result / "policy.safetensors")
-    assert done.code == shared.REJECTED
-    assert done.err.startswith("veil: ")
 
 
 def test_a_reader_that_leaves_is_no_error(home: Path):

@@ -8,9 +8,8 @@ import pytest
 import veil as package
 from tests.cli.commands import veil
 from tests.seeds import looped
-from veil.cli import doctor, shared
+from veil.cli import shared
 from veil.formats.scenario.load import load
-from veil.problem.fingerprint import fingerprint
 
 
 @looped("kind", ["grid", "graph"])
@@ -28,10 +27,8 @@ def test_nothing_is_replaced_unasked(home: Path):
     assert veil("new", "mine", "--force").code == 0
 
 
-@looped("name", package.gallery.names())
-def test_the_gallery_as_files(name: str):
-    assert veil("gallery", name).code == 0
-    assert fingerprint(load(f"{name}.toml")) == fingerprint(package.gallery.load(name))
+def test_the_doctor_finds_this_machine_healthy():
+    assert veil("doctor").code == 0
 
 
 def test_the_gallery_is_listed():
@@ -43,17 +40,6 @@ def test_the_schema_of_results_is_published():
     published = Path(__file__).parents[2] / "docs" / "schemas" / "result.json"
     remedy = "veil schema --result -o docs/schemas/result.json --force"
     assert json.loads(published.read_text("utf-8")) == veil("schema", "--result").json, remedy
-
-
-def test_a_new_scenario_has_its_name(home: Path):
-    assert veil("new", "patrol").code == 0
-    assert load("patrol.toml").name == "patrol"
-
-
-def test_schemas_as_files(home: Path):
-    assert veil("schema", "-o", "schema.json", "--json").json == {"file": "schema.json"}
-    assert json.loads((home / "schema.json").read_text("utf-8")) == veil("schema").json
-    assert veil("schema", "-o", "schema.json").code == shared.BAD_INPUT
 
 
 def test_inspect_tells_what_there_is():
@@ -155,15 +141,6 @@ def test_commands_on_an_observer_without_a_clock(tmp_path: Path):
         done = veil(*command)
         assert done.code == shared.BAD_INPUT
         assert "problem.with_clock()" in done.err
-
-
-def test_the_doctor_notices(monkeypatch: pytest.MonkeyPatch):
-    assert veil("doctor").code == 0
-    monkeypatch.setattr(doctor, "_BEST_BITS", 0.5)
-    done = veil("doctor", "--json")
-    assert done.code == shared.SELF_TEST_FAILED
-    assert not done.json["healthy"]
-    assert [check["what"] for check in done.json["checks"] if not check["passed"]] == ["bits hidden at return 0.75"]
 
 
 @looped("ending", ["json", "csv", "drn", "npz"])

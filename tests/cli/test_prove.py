@@ -3,10 +3,7 @@
 import json
 from pathlib import Path
 
-import pytest
-
-import veil as package
-from tests.cli.commands import process, veil
+from tests.cli.commands import veil
 from tests.seeds import looped
 from veil.cli import shared
 
@@ -23,11 +20,6 @@ def test_a_result_is_verified(result: Path):
     assert found["recomputed_upper"] <= found["upper"]
 
 
-def test_the_folder_can_be_verified_from_elsewhere(result: Path, tmp_path_factory: pytest.TempPathFactory):
-    done = process("verify", str(result), cwd=tmp_path_factory.mktemp("elsewhere"))
-    assert done.code == 0, done.err
-
-
 def test_a_certificate_of_its_own(result: Path):
     done = veil("certify", "rooms.toml", result, "-o", "proof.json", "--time-limit", "1", "--json")
     assert done.code == 0, done.err
@@ -38,11 +30,6 @@ def test_a_certificate_of_its_own(result: Path):
     assert veil("verify", "proof.json", "--scenario", "rooms.toml", "--policy", result).code == 0
     assert veil("verify", "proof.json", "--scenario", "rooms.toml", "--policy", "uniform").code == shared.REJECTED
     assert veil("verify", "proof.json", "--scenario", "gallery:two-rooms", "--policy", result).code == shared.REJECTED
-
-
-def test_a_policy_that_hides_less_than_claimed(result: Path):
-    package.MarkovPolicy.uniform(package.gallery.load("two-rooms")).save(result / "policy.safetensors")
-    assert veil("verify", result).code == shared.REJECTED
 
 
 @looped("field", ["lower", "upper", "expected_return", "problem_hash", "policy_hash"])
@@ -106,11 +93,3 @@ def test_a_scenario_that_has_changed(result: Path, home: Path):
     text = (home / "rooms.toml").read_text("utf-8")
     (home / "rooms.toml").write_text(text.replace("detection = 0.7", "detection = 0.8"), encoding="utf-8")
     assert veil("verify", result).code == shared.REJECTED
-
-
-def test_missing_parts(result: Path, home: Path):
-    (home / "rooms.toml").rename(home / "moved.toml")
-    assert veil("verify", result).code == shared.BAD_INPUT
-    assert veil("verify", result, "--scenario", "moved.toml").code == 0
-    (result / "certificate.json").unlink()
-    assert veil("verify", result, "--scenario", "moved.toml").code == shared.BAD_INPUT

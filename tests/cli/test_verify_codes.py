@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-import veil as package
 from tests.cli.commands import veil
 from tests.common.test_read_whole import device, huge, pipe
 from tests.proof.test_second_verifier import SCRIPT, second
@@ -89,13 +88,3 @@ def test_the_program_itself(tmp_path: Path) -> None:
 def test_a_file_without_permission(result: Path) -> None:
     (result / "certificate.json").chmod(0)
     assert codes(result) == UNCHECKED
-
-
-@pytest.mark.parametrize("missing", range(3))
-def test_verify_names_an_argument_of_another_kind(missing: int) -> None:
-    problem = package.gallery.load("two-rooms").replace(horizon=2)
-    policy = package.MarkovPolicy.uniform(problem)
-    arguments: list[object] = [package.certify(problem, policy, 0.5, progress=False), problem, policy]
-    arguments[missing] = None
-    with pytest.raises(package.InputError, match=("certificate", "problem", "policy")[missing]):
-        package.verify(*arguments)  # type: ignore[arg-type]

@@ -84,17 +84,6 @@ def test_beyond_the_horizon_and_a_new_run():
     assert "(new run)" in veil("observe", "gallery:two-rooms", "uniform", stdin="0\n\n0\n").out
 
 
-def test_numbers_stand_for_observations_without_such_a_name():
-    done = veil("observe", "gallery:two-rooms", "uniform", "--json", stdin="0\n1\n")
-    assert done.json["steps"][1]["posterior"]["secret"] == 1.0
-
-
-def test_bytes_that_are_no_text():
-    done = veil("observe", "rooms.toml", "uniform", "--json", stdin=b"\xc3\xa9\n0\n")
-    assert done.code == shared.BAD_INPUT
-    assert done.json["steps"][1]["time"] == 0
-
-
 def test_actions_come_with_observations(home: Path):
     text = (home / "rooms.toml").read_text("utf-8")
     (home / "rooms.toml").write_text(
@@ -127,15 +116,6 @@ def test_runs_as_a_table(home: Path):
     for run in found:
         assert len(run["states"]) == len(run["actions"]) + 1 == len(run["observations"]) == 3
         assert (run["secret"] == "secret") == (run["states"][-1] == "vault")
-
-
-def test_policies_with_memory_can_be_played(home: Path):
-    done = veil(
-        "solve", "rooms.toml", "--memory", "controller:2", "--starts", "2", "--iterations", "5", "--no-certificate"
-    )
-    assert done.code in (0, 4), done.err
-    found = veil("simulate", "rooms.toml", "rooms-result", "--runs", "1", "--json").json["runs"][0]
-    assert len(found["actions"]) == 2
 
 
 def test_an_attack_stands_beside_theory():
