@@ -10,6 +10,7 @@ import pytest
 
 import veil
 from tests.planning.small_problems import FEW, two_sensors
+from veil.report.html import make_report
 
 QUICK: Any = {"starts": 2, "iterations": 20, "progress": False}
 
@@ -67,6 +68,8 @@ def test_an_interrupt_of_the_proof_keeps_the_answer_and_what_is_proven(problem: 
     assert seen.count("proving") == 1
     assert (solution.feasible, solution.iterations) == (True, 20)
     assert solution.certificate is not None
+    assert "interrupted" in solution.certificate_note
+    assert all(solution.certificate_note in text for text in (solution.summary(), make_report(problem, solution)))
     assert solution.certificate.lower <= solution.opacity.bits <= solution.certificate.upper
     veil.verify(solution.certificate, problem, solution.policy)
 

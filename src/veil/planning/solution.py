@@ -101,7 +101,8 @@ class Solution(Value):
       policy.
     - `stationarity_bits`: what the best first-order change of the policy promises; near 0 at a local optimum.
     - `history`, `iterations`, `seconds`, `method`, `goal`, `objective`, `seed`, `settings`.
-    - `certificate`: the proof that comes with the answer; `certificate_note`: why there is none.
+    - `certificate`: the proof that comes with the answer; `certificate_note`: why there is none, or why it
+      may be weaker than it could be.
     - `task`: the sum that was maximised beside the objective or under `min_opacity`, as text, and `task_value`, its
       value, exact but for bits in it that are sampled; empty and NaN where there was none.
     - `upper_bits`: the upper bound over all policies with this return, where the method proves one; `proof`: the game that
@@ -217,6 +218,7 @@ class Solution(Value):
             if is_short(self, proof.lower):
                 words = "what this policy hides is not proven within the limit"
                 facts.append(("", f"{words}: raise time_limit or certificate_time_limit"))
+        facts += [("", self.certificate_note)] if proof is not None and self.certificate_note else []
         facts += [one.fact() for one in self.constraints[self.threshold is not None :]]
         facts += [one.fact() for one in self.pairs]
         facts += [("least", f"{self.least_bits:.6f} bits, of the pairs {self.hide}")] if self.hide != OWN else []

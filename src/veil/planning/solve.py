@@ -11,7 +11,7 @@ from ..measure.constrained import ConstraintValue, further_constraints
 from ..measure.pairs import PairValue, pair_values
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
-from ..proof.certify import certify
+from ..proof.certify import prove
 from ..proof.feasibility import proven_constraints
 from .methods import METHODS, unsupported
 from .options import SolveOptions
@@ -134,7 +134,7 @@ def _with_proof(problem: Problem, solution: Solution, options: SolveOptions, sec
     if note:
         return replace(solution, certificate_note=note)
     try:
-        proof = certify(
+        proof, interrupted = prove(
             problem, solution.policy, seconds, goal="opaque" if options.goal == "opaque" else "transparent",
             hide=options.hide, game=solution.proof, progress=options.progress,
         )  # fmt: skip
@@ -142,7 +142,8 @@ def _with_proof(problem: Problem, solution: Solution, options: SolveOptions, sec
         return replace(solution, status=Status.INTERRUPTED, certificate_note="the proof was interrupted")
     except VeilError as error:
         return replace(solution, certificate_note=str(error))
-    return replace(solution, certificate=proof, proof=None)
+    note = "the proof was interrupted: with more time its bounds may be closer" if interrupted else ""
+    return replace(solution, certificate=proof, certificate_note=note, proof=None)
 
 
 def _why_no_proof(problem: Problem, solution: Solution, options: SolveOptions) -> str:

@@ -86,6 +86,24 @@ def certify(
     `CertificateError` where the verifier refuses the problem or the policy; `TooLargeError` where not even the policy's return
     can be proven in the time.
     """
+    return prove(
+        problem, policy, time_limit, gap, goal=goal, hide=hide, game=game, memory_bytes=memory_bytes, progress=progress
+    )[0]
+
+
+def prove(
+    problem: Problem,
+    policy: Policy,
+    time_limit: float | None = None,
+    gap: float = 1e-3,
+    *,
+    goal: Literal["opaque", "transparent"] = "opaque",
+    hide: str = OWN,
+    game: SolvedGame | RecordsResult | None = None,
+    memory_bytes: int = DEFAULT_MEMORY,
+    progress: ProgressOption = None,
+) -> tuple[Certificate, bool]:
+    """`certify`, and whether an interrupt ended it before its time, so that the bounds may be weaker than they could be."""
     _check(policy, problem, goal, time_limit, gap)
     clock = Clock(_SECONDS if time_limit is None else float(time_limit))
     names = hidden_names(problem.pairs, hide)
@@ -98,10 +116,12 @@ def certify(
     part = share.share(1 / (1 + len(wanted)))
     acting = checked_for(problem, policy, own=checked)
     found, how, finished = _PolicyPart(acting, policy, values, bounds, goal).best(part, gap, clock)
-    pairs = tuple(
+    parts = [
         _pair(problem, policy, values, one, (share.share(1 / (len(wanted) - number)), clock), gap)
         for number, one in enumerate(wanted)
-    )
+    ]
+    pairs = tuple(pair for pair, _ in parts)
+    finished = finished and all(ended for _, ended in parts)
     lowers = {OWN: max(0.0, found.lower - _SLACK)} | {one.name: one.lower for one in pairs}
     claim = Certificate(
         goal=goal,
@@ -136,6 +156,7 @@ def certify(
             else:
                 single = None if isinstance(game, RecordsResult) else game
                 best = best_observer(checked, bounds, values, gap, proving, memory_bytes, single, delay)
+        finished = finished and not best.interrupted
         known, upper = best.known, best.upper + _SLACK
         if known is not None and claim.feasible and all(one.met for one in pairs):
             known = max(known, claim.lower)
@@ -148,7 +169,7 @@ def certify(
             claim = replace(claim, delayed=late)
     else:
         claim = replace(claim, lower=0.0)
-    return replace(claim, claim=claim_words(claim), seal=seal_of(claim))
+    return replace(claim, claim=claim_words(claim), seal=seal_of(claim)), not finished
 
 
 def _claimed(problem: Problem, policy: Policy, names: tuple[str, ...], goal: str) -> tuple[Pair, ...]:
@@ -176,12 +197,15 @@ def _claimed(problem: Problem, policy: Policy, names: tuple[str, ...], goal: str
 
 def _pair(
     problem: Problem, policy: Policy, values: np.ndarray | None, pair: Pair, clocks: tuple[Clock, Clock], gap: float
-) -> ProvenPair:
-    """What is proven of one pair under the policy. **Arguments:** `clocks`: of this pair, and of the whole proof."""
+) -> tuple[ProvenPair, bool]:
+    """What is proven of one pair under the policy, and whether no interrupt ended the search.
+
+    **Arguments:** `clocks`: of this pair, and of the whole proof.
+    """
     checked = checked_for(problem, policy, pair.name)
-    found, how, _ = _PolicyPart(checked, policy, values, (), "opaque").best(clocks[0], gap, clocks[1])
+    found, how, finished = _PolicyPart(checked, policy, values, (), "opaque").best(clocks[0], gap, clocks[1])
     lower, upper = max(0.0, found.lower - _SLACK), min(checked.most_bits, found.upper + _SLACK)
-    return ProvenPair(pair.name, pair.min, pair.max, lower, upper, **how)
+    return ProvenPair(pair.name, pair.min, pair.max, lower, upper, **how), finished
 
 
 def _widened(error: float, value: float) -> float:

@@ -6,7 +6,6 @@ memory where that does not fit. Each rule counts for the bound that the verifier
 each observation one step late the same graphs then get rules of their own.
 """
 
-import contextlib
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -47,13 +46,15 @@ LEAST_SECONDS = (
 class ObserverBound:
     """An observer and the upper bound it proves; `known`: what some policy is known to hide, None if no game was solved.
 
-    `delayed`: the observer for agents that learn each observation one step late, where its bound was asked for and is smaller.
+    `delayed`: the observer for agents that learn each observation one step late, where its bound was asked for and is smaller;
+    `interrupted`: the caller ended the search for a better one.
     """
 
     witness: Witness
     upper: float
     known: float | None = None
     delayed: "ObserverBound | None" = None
+    interrupted: bool = False
 
 
 def best_observer(
@@ -74,15 +75,19 @@ def best_observer(
     """
     delay = delay if _matters(problem) else 0
     search = _Search(problem, bounds, values, gap, clock.share(_ALL_SHARE) if delay else clock, memory_bytes)
-    late = None
-    with contextlib.suppress(OutOfTime), interruptible():  # what was proven until then is complete
-        game = search.run(game)
-        if delay and game is not None:
-            late = _Search(CheckedProblem(problem.problem, delay), bounds, values, gap, clock, memory_bytes)
-            late.delayed(search.best.witness, game)
-    if late is None or late.best.upper >= search.best.upper - _WORTH_STATING:
-        return search.best
-    return replace(search.best, delayed=late.best)
+    late, interrupted = None, False
+    try:
+        with interruptible():
+            game = search.run(game)
+            if delay and game is not None:
+                late = _Search(CheckedProblem(problem.problem, delay), bounds, values, gap, clock, memory_bytes)
+                late.delayed(search.best.witness, game)
+    except OutOfTime as end:  # what was proven until then is complete
+        interrupted = end.reason in ENDED_BY_CALLER
+    best = replace(search.best, interrupted=interrupted)
+    if late is None or late.best.upper >= best.upper - _WORTH_STATING:
+        return best
+    return replace(best, delayed=late.best)
 
 
 def _matters(problem: CheckedProblem) -> bool:
@@ -115,10 +120,12 @@ class _Search:
         """
         try:
             self.try_simple()
-            if game is None:
-                game = self.solve()
+            solved = self.solve() if game is None else None
+            game = solved or game
             for part, known in () if game is None else game.bounds():
                 self.offer(_witness(self.problem, part), known)
+            if solved is not None and solved.stopped in ENDED_BY_CALLER:
+                raise OutOfTime(Stop(solved.stopped))
         except OutOfTime as end:
             if end.reason in ENDED_BY_CALLER:
                 raise
@@ -183,6 +190,8 @@ class _Search:
             found = self._solved(part.problem, pairs, self.clock, self.gap, part.blind, most)
             if found is not None:
                 self.offer(_witness(self.problem, found))
+                if found.stopped in ENDED_BY_CALLER:
+                    raise OutOfTime(Stop(found.stopped))
 
     def _game(self, memory: ObserverMemory, clock: Clock, gap: float) -> GameResult | None:
         """The game of an observer with this memory, with time left for the induction; None where that does not fit."""

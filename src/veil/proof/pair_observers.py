@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 from jaxtyping import Float
 
-from ..common.clock import UNLIMITED, Clock, OutOfTime, interruptible
+from ..common.clock import ENDED_BY_CALLER, UNLIMITED, Clock, OutOfTime, interruptible
 from ..common.errors import CertificateError, InputError, TooLargeError
 from ..game.records import PairRule, RecordsResult, solve_records_game
 from ..game.refine import SolvedGame
@@ -41,16 +41,19 @@ def best_observers(
     was already solved.
     """
     alone = None if game is None or isinstance(game, RecordsResult) or len(hide) > 1 or kept else game
-    game = game if isinstance(game, RecordsResult) else None
+    game, interrupted = game if isinstance(game, RecordsResult) else None, False
     try:
         with interruptible():
             if game is None and _is_played(problem, (*hide, *kept)):
                 game = solve_records_game(
                     problem, hide, gap=gap, memory_bytes=memory_bytes, clock=clock.share(_GAME_SHARE)
                 )
+                interrupted = game.game.stopped in ENDED_BY_CALLER
             if game is not None:
-                return _proven(problem, game, kept, bounds, values, clock.share(more=LEAST_SECONDS))
-    except OutOfTime:
+                found = _proven(problem, game, kept, bounds, values, clock.share(more=LEAST_SECONDS))
+                return replace(found, interrupted=interrupted)
+    except OutOfTime as end:
+        interrupted = interrupted or end.reason in ENDED_BY_CALLER
         clock = Clock(0.0)  # interrupted: one pair alone has a bound without any time
     except (TooLargeError, InputError, CertificateError):
         pass  # one pair alone has a bound in any case
@@ -58,9 +61,11 @@ def best_observers(
     for number, name in enumerate(hide):
         own = clock.share(1 / (len(hide) - number))
         found = best_observer(CheckedProblem(problem.pair(name)), bounds, values, gap, own, memory_bytes, alone)
+        interrupted = interrupted or found.interrupted
         if best is None or found.upper < best.upper:
             best = replace(found, witness=replace(found.witness, pair=name))
     assert best is not None
+    best = replace(best, interrupted=interrupted)
     return best if len(hide) == 1 and not kept else replace(best, known=None)
 
 

@@ -83,7 +83,7 @@ def make_answer(
     if not isinstance(given, Solution):
         raise InputError("report", [f"found a {type(given).__name__}, expected a Solution or a result folder's Result"])
     proof = given.certificate if certificate is None else certificate
-    return Answer(given, _claim(problem, proof), given.certificate_note, None)
+    return Answer(given, _claim(problem, proof), given.certificate_note if certificate is None else "", None)
 
 
 def audit(problem: Problem, policy: Policy, *, seed: int = 0, time_limit: float | None = None) -> Answer:
@@ -197,7 +197,7 @@ def _of_result(problem: Problem, result: Result, certificate: Certificate | Clai
         ),
         **{name: getattr(found, name) for name in words},
     )
-    return Answer(solution, claim, document.certificate_note, document.veil)
+    return Answer(solution, claim, document.certificate_note if certificate is None else "", document.veil)
 
 
 def _opacity(part: OpacityPart) -> Opacity:

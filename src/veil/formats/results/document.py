@@ -125,7 +125,7 @@ class ResultDocument(Part):
     problem: ProblemPart = Field(description="Which problem was solved.")
     answer: AnswerPart = Field(description="What was found.")
     certificate: CertificatePart | None = Field(description="What is proven; null where no proof was made.")
-    certificate_note: str = Field(description="Why there is no certificate, where there is none.")
+    certificate_note: str = Field(description="Why there is no certificate, or why its bounds may be weak.")
     files: dict[FileName, Hash] = Field(description="The files beside this one, with their SHA-256.")
 
 

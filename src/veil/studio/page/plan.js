@@ -262,7 +262,7 @@ function message(run, busy, frontier) {
   const own = (run.goal ?? run.settings.goal) === "transparent" ? "" : proven;
   const missing = frontier && run.points.length < run.wanted ? `${run.wanted - run.points.length} of ${run.wanted} points are missing${run.status === "TIME_LIMIT" ? ": give it more time" : ""}. ` : "";
   const doubts = run.doubts ? `${run.doubts} ` : "";
-  return `${ended}${missing}${doubts}${threshold}${own}${late}${seconds}${run.note ? `No proof: ${run.note}.` : ""}`;
+  return `${ended}${missing}${doubts}${threshold}${own}${late}${seconds}${run.note ? `${isNumber(run.upper) ? "Note" : "No proof"}: ${run.note}.` : ""}`;
 }
 
 function makeCharts(parent) {
