@@ -156,8 +156,10 @@ def test_pipes_and_devices_in_a_folder_are_neither_waited_for_nor_read(result: P
 def test_a_time_limit_leaves_out_what_does_not_fit(home: Path):
     problem = "gallery:paper-false-alarms"
     done = veil("report", problem, "uniform", "--time-limit", "0.1", "-q", "-o", "page.html")
-    assert done.code == 0, done.err
-    assert "Simulated attack" not in (home / "page.html").read_text("utf-8")
+    if done.code == 0:
+        assert "Simulated attack" not in (home / "page.html").read_text("utf-8")
+    else:  # a slow machine: not even the first sequences fit
+        assert (done.code, "time limit" in done.err, (home / "page.html").exists()) == (2, True, False)
     done = veil("attack", problem, "uniform", "--time-limit", "0.01", "--episodes", "1000000")
     assert done.code == 2
     assert "time limit" in done.err
