@@ -50,13 +50,6 @@ def test_memory_is_averaged_over(courier: veil.Problem, memory: veil.StateMemory
     assert with_memory.moves().toarray() == pytest.approx(plain.moves().toarray())
 
 
-def test_no_decisions(courier: veil.Problem):
-    problem = courier.replace(horizon=0, min_return=None)
-    seen = behave(problem, veil.MarkovPolicy.uniform(problem))
-    assert seen.occupancy.shape == (1, courier.num_states)
-    assert seen.moves().nnz == 0
-
-
 def test_the_occupancy_of_each_model():
     probe = veil.gallery.load("network-probe")
     seen = behave(probe, veil.MarkovPolicy.uniform(probe))

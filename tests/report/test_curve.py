@@ -48,11 +48,6 @@ def test_proven_bounds_are_read_as_they_were_written(rooms: veil.Problem, tmp_pa
         read_curve(rooms, tmp_path / "curve.json")
 
 
-def test_the_threshold_is_no_part_of_a_curve(rooms: veil.Problem, tmp_path: Path):
-    (tmp_path / "curve.json").write_text(document(rooms.replace(min_return=None)))
-    assert len(read_curve(rooms, tmp_path / "curve.json")[0]) == 2
-
-
 @looped("text", ["", "{}", "[1]", "nonsense", '{"format": "veil-frontier-1"}', "\x00", "[" * 100_000])
 def test_no_curve(rooms: veil.Problem, tmp_path: Path, text: str):
     (tmp_path / "curve.json").write_text(text)

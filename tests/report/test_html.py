@@ -1,35 +1,28 @@
 """The page: everything is in it, nothing leaves it, names stay names, the same inputs give the same bytes."""
 
+import base64
 import html
 import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import veil
 from tests.report.problems import HARM
-from tests.report.test_packing import unpack
 from tests.seeds import looped
 from veil.report.answer import Claim
 from veil.report.behaviour import behave
 from veil.report.html import make_report, write_report
 
-SECTIONS = (
-    "policy",
-    "occupancy",
-    "belief",
-    "revealing",
-    "convergence",
-    "over-time",
-    "sources",
-    "observer",
-    "certificate",
+SECTIONS = {
+    "policy", "occupancy", "belief", "revealing", "convergence", "over-time", "sources", "observer", "certificate",
     "settings",
-)
+}  # fmt: skip
 
 
 class Elements(HTMLParser):
@@ -39,19 +32,29 @@ class Elements(HTMLParser):
         super().__init__()
         self.found: list[tuple[str, dict[str, str | None]]] = []
         self.text = ""
-        self._inside = ""
+        self.inside = ""
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.found.append((tag, dict(attrs)))
-        self._inside = tag
+        self.inside = tag
 
     def handle_endtag(self, tag: str) -> None:
-        self._inside = ""
+        self.inside = ""
 
     def handle_data(self, data: str) -> None:
-        if self._inside not in ("script", "style"):
+        if self.inside not in ("script", "style"):
             self.text += data
+
+
+def unpack(packed: dict[str, Any], size: int) -> np.ndarray:
+    """Frames as the page unpacks them."""
+    place = np.frombuffer(base64.b64decode(packed["place"]), "<u4" if packed["wide"] else "<u2")
+    root = np.frombuffer(base64.b64decode(packed["root"]), "<u2")
+    frames = np.zeros((len(packed["begin"]) - 1, size))
+    for number, (begin, end) in enumerate(zip(packed["begin"], packed["begin"][1:], strict=False)):
+        frames[number, place[begin:end]] = (root[begin:end] / 65535) ** 2
+    return frames
 
 
 def data_of(text: str) -> dict:
@@ -68,7 +71,7 @@ def page(paper: veil.Problem, solved: veil.Solution) -> str:
 def test_every_part_is_there(page: str, paper: veil.Problem, solved: veil.Solution):
     elements = Elements(page)
     ids = {attributes.get("id") for _, attributes in elements.found}
-    assert set(SECTIONS) <= ids
+    assert ids >= SECTIONS
     assert not ids & {"frontier", "attack", "advice"}  # nothing was computed that they could show
     assert f"hides {solved.opacity.bits:.4f} of" in elements.text
     assert "There is no certificate: it was not asked for." in elements.text
@@ -145,14 +148,10 @@ def test_names_stay_names(hostile_solution: tuple[veil.Problem, veil.Solution], 
 
 
 def test_a_certificate_is_told_in_words(paper: veil.Problem, solved: veil.Solution):
-    claim = Claim(0.9, 0.95, "hides 0.9 of <1> bits.\nThe policy: a test.")
-    text = make_report(paper, solved, certificate=claim)
-    assert "<p>The policy hides 0.9 of &lt;1&gt; bits.</p>\n<p>The policy: a test.</p>" in text
-    assert "Proven upper bound over all policies that meet the requirement: 0.9500 bits" in text
-    assert "0.9000 – 0.9500" in text
-    assert data_of(text)["convergence"]["upper"] == 0.95
-    rounded = data_of(make_report(paper, solved, certificate=Claim(0.9, 0.95001, "hides")))
-    assert rounded["frontier"]["upper_text"] == "0.9501"  # an upper bound is rounded up
+    text = make_report(paper, solved, certificate=Claim(0.9, 0.95001, "hides 0.9 of <1> bits.\nThe policy: a test."))
+    assert "hides 0.9 of &lt;1&gt; bits" in text
+    assert "Proven upper bound over all policies that meet the requirement: 0.9501 bits" in text  # rounded up
+    assert data_of(text)["convergence"]["upper"] == 0.95001
 
 
 def test_timed_policies_have_a_frame_a_decision(courier: veil.Problem, timed: veil.TimedPolicy, solved: veil.Solution):
@@ -191,16 +190,6 @@ def test_a_long_run_is_thinned_out(solved: veil.Solution):
     assert len(data["runs"][0]["belief"]["begin"]) == 601
 
 
-def test_no_decisions_at_all(courier: veil.Problem, solved: veil.Solution):
-    problem = courier.replace(horizon=0, min_return=None)
-    answer = replace(solved, policy=veil.MarkovPolicy.uniform(problem), threshold=None)
-    assert data_of(make_report(problem, answer))["occupancy"]["times"] == [0]
-
-
-def test_ten_thousand_states_fit_in_five_megabytes(large_page: Path):
-    assert large_page.stat().st_size < 5_000_000
-
-
 def test_the_page_has_the_proven_bounds_of_the_curve_and_of_the_answer():
     problem = veil.gallery.load("two-rooms")
     answer = veil.solve(problem, starts=2, iterations=10, certificate_time_limit=20)
@@ -214,3 +203,7 @@ def test_the_page_has_the_proven_bounds_of_the_curve_and_of_the_answer():
     assert [y for _, y in shown] == pytest.approx(np.minimum.accumulate([y for _, y in expected]), abs=1e-6)
     plain = veil.frontier(problem, 3, starts=2, iterations=10)
     assert data_of(make_report(problem, answer, frontier=plain))["frontier"]["bounds"] == []
+
+
+def test_ten_thousand_states_fit_in_five_megabytes(large_page: Path):
+    assert large_page.stat().st_size < 5_000_000

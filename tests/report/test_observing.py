@@ -1,13 +1,12 @@
 """Runs as the observer sees them, and the sequences that tell most: the numbers of the filter and of the joint table."""
 
-import numpy as np
 import pytest
 
 import veil
 from tests.seeds import looped
 from veil.common.clock import Clock
 from veil.report.behaviour import behave
-from veil.report.observing import event_text, most_revealing, observe, sample_run, sample_runs
+from veil.report.observing import most_revealing, observe, sample_run, sample_runs
 
 
 @looped("name", ["two-rooms", "courier-depots", "network-probe", "badge-doors", "convoy-checkpoint"])
@@ -33,15 +32,6 @@ def test_the_telling_runs_are_the_extremes(courier: veil.Problem):
     ends = [run.posterior[-1][run.secret] for run in sample.runs]
     assert ends[3] == max(ends)
     assert ends[4] == min(ends)
-
-
-def test_the_table_is_that_of_the_measures(paper: veil.Problem, solved: veil.Solution):
-    seen = behave(paper, solved.policy)
-    found = most_revealing(seen, sample_runs(seen, 2), 7)
-    table = veil.measures.joint_table(paper, solved.policy)
-    assert found.exact
-    assert found.sequences == table.revealing(7)
-    assert found.table.guess_probability == table.guess_probability
 
 
 def test_where_the_table_does_not_fit_the_sample_serves(courier: veil.Problem):
@@ -70,9 +60,3 @@ def test_given_observations_may_be_numbers_and_too_many_are_refused(paper: veil.
         observe(seen, [])
     with pytest.raises(veil.VeilError, match="impossible"):
         observe(seen, ["b"])
-
-
-def test_events_as_text():
-    assert event_text(None) == ""
-    assert event_text(("go", "beep")) == "go · beep"
-    assert np.all([event_text("x") == "x"])

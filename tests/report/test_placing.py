@@ -15,30 +15,6 @@ def gaps(places: np.ndarray) -> np.ndarray:
     return np.linalg.norm(places[:, None] - places[None], axis=2)
 
 
-def test_a_path_is_laid_out_in_order():
-    places = place(sp.csr_array(np.eye(6, k=1)))
-    steps = np.abs(np.subtract.outer(np.arange(6), np.arange(6)))
-    assert np.allclose(gaps(places), steps, atol=0.05)
-    assert np.ptp(places[:, 0]) > np.ptp(places[:, 1])
-
-
-def test_a_long_path_is_folded():
-    places = place(sp.csr_array(np.eye(15, k=1)))
-    width, height = places.max(axis=0)
-    assert height > 1
-    assert width < 8
-    near = gaps(places)[np.arange(14), np.arange(1, 15)]
-    assert near.max() < 2.2  # neighbours stay neighbours where the path turns
-
-
-def test_a_ring_is_round():
-    places = place(ring(12))
-    radius = np.linalg.norm(places - places.mean(axis=0), axis=1)
-    assert radius.max() / radius.min() < 1.1
-    near = gaps(places)[np.arange(12), (np.arange(12) + 1) % 12]
-    assert near.max() / near.min() < 1.2
-
-
 def test_no_two_states_meet():
     star = sp.csr_array((np.ones(30), (np.zeros(30, dtype=int), np.arange(1, 31))), shape=(31, 31))
     for graph in (

@@ -55,13 +55,6 @@ def test_moves_of_a_graph_are_those_of_the_chain(courier: veil.Problem, timed: v
         assert set(courier.model.states.all()) <= set(texts(figure))
 
 
-def test_a_time_that_does_not_exist(paper: veil.Problem):
-    policy = veil.MarkovPolicy.uniform(paper)
-    for time in (-1, 10, 1.5, "now"):
-        with pytest.raises(veil.InputError, match="expected a decision from 0 to 9"):
-            plot.policy(paper, policy, time)  # type: ignore[arg-type]
-
-
 def test_maps_show_the_occupancy(paper: veil.Problem, solved: veil.Solution):
     figure = plot.occupancy(paper, solved.policy)
     table = behave(paper, solved.policy).occupancy
@@ -175,9 +168,3 @@ def test_names_that_mean_harm_are_only_drawn(tmp_path: Any):
     for number, figure in enumerate(figures):
         plot.save(figure, tmp_path / f"{number}.svg")
         assert "<script>" not in (tmp_path / f"{number}.svg").read_text("utf-8")
-
-
-def test_a_policy_that_does_not_fit(paper: veil.Problem, courier: veil.Problem):
-    for drawn in (plot.policy, plot.occupancy, plot.belief):
-        with pytest.raises(veil.InputError):
-            drawn(paper, veil.MarkovPolicy.uniform(courier))

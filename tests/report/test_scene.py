@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import veil
-from tests.seeds import looped
-from veil.report import cells
-from veil.report.scene import MOST_NODES, make_scene, sensor_ranges
+from veil.report.scene import make_scene, sensor_ranges
 
 
 def names(problem: veil.Problem, mask: np.ndarray) -> set[str]:
@@ -60,19 +59,6 @@ def test_a_graph_has_its_edges(courier: veil.Problem):
     assert frozenset(("station", "farm")) not in found
 
 
-def test_of_many_states_the_most_important_are_shown():
-    size = 90
-    step = np.zeros((size, 1, size))
-    step[np.arange(size), 0, (np.arange(size) + 1) % size] = 1
-    observer = veil.Observer(np.ones((size, 1)))
-    problem = veil.Problem(veil.Model(step, np.zeros(size), 0), observer, veil.LastState({3}), 2)
-    near = make_scene(problem)
-    assert near.shown.tolist() == list(range(MOST_NODES))
-    weight = np.zeros(size)
-    weight[50:] = 1
-    assert make_scene(problem, weight).shown.tolist() == [0, *range(50, 50 + MOST_NODES - 1)]
-
-
 def test_an_action_without_one_direction_has_no_arrow():
     layout = veil.GridWorld(2, 2, starts=(0, 0)).layout
     step = np.zeros((4, 2, 4))
@@ -82,21 +68,6 @@ def test_an_action_without_one_direction_has_no_arrow():
     problem = veil.Problem(model, veil.Observer(np.ones((4, 1))), veil.LastState({3}), 2, layout=layout)
     assert make_scene(problem).directions[0] == (1, 0)
     assert make_scene(problem).directions[1] is None
-
-
-def test_a_large_grid_is_cropped_to_where_the_policy_goes(paper: veil.Problem, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(cells, "MOST_CELLS", 16)
-    visits = np.zeros(36)
-    visits[[paper.model.states.find("r3c1"), paper.model.states.find("r4c2")]] = 1.0
-    scene = make_scene(paper, visits)
-    assert scene.is_grid
-    assert scene.size == (4.0, 4.0)
-    assert scene.names == [f"r{row}c{column}" for row in range(2, 6) for column in range(4)]
-    assert scene.part == "Shown: rows 2 to 5, columns 0 to 3 of a grid of 6 × 6, where the policy goes."
-    assert scene.spots[paper.model.states.find("r0c0")] == -1
-    assert scene.total(visits).sum() == 2.0
-    everywhere = make_scene(paper, np.ones(36))
-    assert everywhere.size == (4.0, 4.0)
 
 
 def test_gymnasium_s_grids_are_grids():
@@ -130,27 +101,25 @@ def test_states_that_share_a_cell():
     assert scene.mean(table, weight)[0, 0] == pytest.approx(np.mean(here))
 
 
-@looped(
-    ("named", "expected"),
-    [
-        (["x=0, y=0", "x=1, y=0", "x=0, y=1", "x=1, y=1"], [[1, 0], [1, 1], [0, 0], [0, 1]]),  # y points up
-        (["row=5,col=7", "row=5,col=8", "row=6,col=7", "row=6,col=8"], [[0, 0], [0, 1], [1, 0], [1, 1]]),
-        (["r0c0", "r0c1", "r1c0", "hall"], None),
-        (["r0c0", "r99c99", "r7c3", "r8c1"], None),  # far too empty to be a grid
-        (["x=1, y=1"] * 2 + ["x=1, y=1 b", "x=1, y=1 c"], None),  # one cell is no grid
-        (["a", "b", "c", "d"], None),
-    ],
-)
-def test_grids_by_the_names_of_states(named: list[str], expected: list[list[int]] | None):
-    found = cells._named(tuple(named))
-    assert (None if found is None else found.tolist()) == expected
+def named(*names: str) -> veil.Problem:
+    model = veil.Model([sp.eye_array(len(names), format="csr")], np.zeros(len(names)), 0, state_names=names)
+    return veil.Problem(model, veil.Observer(np.ones((len(names), 1))), veil.LastState([0]), 1)
 
 
-def test_without_rewards_nothing_is_a_goal(courier: veil.Problem):
-    step = np.zeros((2, 1, 2))
-    step[:, 0, 1] = 1
-    problem = veil.Problem(veil.Model(step, np.zeros(2), 0), veil.Observer(np.ones((2, 1))), veil.LastState({1}), 2)
-    scene = make_scene(problem)
-    assert not scene.goals.any()
-    assert not scene.traps.any()
-    assert names(courier, make_scene(courier).goals) == {"market"}
+def test_grids_by_the_names_of_states():
+    upwards = make_scene(named("x=0, y=0", "x=1, y=0", "x=0, y=1", "x=1, y=1"))
+    assert upwards.places.tolist() == [[0.5, 1.5], [1.5, 1.5], [0.5, 0.5], [1.5, 0.5]]  # y points up
+    assert make_scene(named("row=5,col=7", "row=5,col=8", "row=6,col=7", "row=6,col=8")).size == (2.0, 2.0)
+    assert not make_scene(named("r0c0", "r0c1", "r1c0", "hall")).is_grid
+    assert not make_scene(named("r0c0", "r99c99", "r7c3", "r8c1")).is_grid  # far too empty
+
+
+def test_a_large_grid_is_cropped_to_where_the_policy_goes():
+    problem = named(*(f"r{row}c{column}" for row in range(201) for column in range(200)))
+    visits = np.zeros(problem.num_states)
+    visits[[3 * 200 + 1, 4 * 200 + 2]] = 1.0
+    scene = make_scene(problem, visits)
+    assert scene.size == (4.0, 4.0)
+    assert scene.names == [f"r{row}c{column}" for row in range(2, 6) for column in range(4)]
+    assert "where the policy goes" in scene.part
+    assert scene.total(visits).sum() == 2.0

@@ -1,6 +1,5 @@
 """The look of figures: users' texts stay texts, colours are told apart, files are the same each time."""
 
-import builtins
 import subprocess
 import sys
 from pathlib import Path
@@ -14,24 +13,9 @@ from tests.report.problems import HARM
 from tests.seeds import looped
 from veil.report import plot
 from veil.report.style import (
-    BLUE,
-    GREEN,
-    ORANGE,
-    PALETTE,
-    VERMILION,
-    colours,
     new_figure,
-    number_text,
-    shortened,
     words,
 )
-
-
-def test_sensors_named_after_colours_are_drawn_in_them():
-    assert colours(["b", "r", "y", "g"]) == [BLUE, VERMILION, ORANGE, GREEN]
-    assert colours(["b", "blue"]) == list(PALETTE[:2])  # the same colour twice tells nothing apart
-    assert colours(["north", "r"]) == list(PALETTE[:2])
-    assert len(colours([str(i) for i in range(20)])) == 20
 
 
 @looped("name", HARM)
@@ -40,14 +24,6 @@ def test_any_name_can_be_drawn(name: str, tmp_path: Path):
     figure.subplots().set_title(words(name))
     for ending in ("svg", "pdf", "png"):
         plot.save(figure, tmp_path / f"name.{ending}")
-
-
-def test_texts_are_cut_in_the_middle():
-    assert shortened("abcdefghij", 5) == "ab…ij"
-    assert shortened("abc", 5) == "abc"
-    assert words("a$b$") == r"a\$b\$"
-    assert number_text(-0.25) == "−0.25"
-    assert [number_text(float(text)) for text in ("inf", "-inf", "nan")] == ["∞", "−∞", "–"]
 
 
 def settings() -> dict[str, Any]:
@@ -87,13 +63,7 @@ def test_nobody_s_session_is_touched():
 
 
 def test_without_matplotlib_the_remedy_is_named(paper: veil.Problem, monkeypatch: pytest.MonkeyPatch):
-    real = builtins.__import__
-
-    def refuse(name: str, *rest: Any, **named: Any) -> Any:
-        if name.startswith("matplotlib"):
-            raise ImportError(name)
-        return real(name, *rest, **named)
-
-    monkeypatch.setattr(builtins, "__import__", refuse)
+    for name in [one for one in sys.modules if one.partition(".")[0] == "matplotlib"]:
+        monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(veil.InputError, match=r"pip install 'veil\[plot\]'"):
         plot.observer(paper)
