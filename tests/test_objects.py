@@ -1,7 +1,6 @@
 """Public objects behave as Python users expect: one line of repr, equality, hashing, copies, pickles, arrays, iteration."""
 
 import copy
-import enum
 import inspect
 import pickle
 from collections.abc import Callable, Hashable, Sequence
@@ -273,19 +272,6 @@ def test_iteration_is_refused(kind: type, made):
     one, _, _ = made(kind)
     with pytest.raises(TypeError, match="not iterable"):
         iter(one)
-
-
-def test_options_are_given_by_name():
-    """True and False say nothing where they are read: switches are keyword-only, but for those of the first edition."""
-    kept = {"Observer", "Automaton", "WhichModel", "ObservationMemory", "StateMemory", "ZoneMemory", "Controller",
-            "Solution"}  # fmt: skip
-    for name in veil.__all__:
-        one = getattr(veil, name)
-        if not callable(one) or name in kept or (inspect.isclass(one) and issubclass(one, enum.Enum | Exception)):
-            continue
-        for parameter in inspect.signature(one).parameters.values():
-            if isinstance(parameter.default, bool):
-                assert parameter.kind is parameter.KEYWORD_ONLY, f"{name}({parameter.name})"
 
 
 @looped("kind", [veil.MarkovPolicy, veil.TimedPolicy, veil.MemoryPolicy])

@@ -1,48 +1,10 @@
-"""Classic problems: 4x3 and hallway are made from their published layouts, the others are files in `data`."""
+"""Classic problems: hallway is made from its published layout, the others are files in `data`."""
 
 from pathlib import Path
 
 DATA = Path(__file__).parent / "data"
 TURNS = ("north", "east", "south", "west")
 STEPS = ((-1, 0), (0, 1), (1, 0), (0, -1))
-
-
-def four_by_three() -> str:
-    """The 4x3 world (Parr and Russell 1995; Russell and Norvig): states in rows from the top, a wall at (1, 1).
-
-    Moves succeed with 0.8 and slip to either side with 0.1; a step costs 0.04; the agent sees whether there is a wall to
-    the left and to the right, and the two ends, after which it starts anew. Made anew from this definition.
-    """
-    cells = [(row, column) for row in range(3) for column in range(4) if (row, column) != (1, 1)]
-    index = {cell: number for number, cell in enumerate(cells)}
-    good, bad = index[0, 3], index[1, 3]
-    lines = [
-        "# The 4x3 world (Parr and Russell, IJCAI 1995), made anew from its definition",
-        "discount: 0.95",
-        "values: reward",
-        f"states: {len(cells)}",
-        "actions: n e s w",
-        "observations: left right neither both good bad",
-        f"start exclude: {good} {bad}",
-    ]
-    for action, name in enumerate("nesw"):
-        for cell, number in index.items():
-            if number in (good, bad):
-                lines.append(f"T: {name} : {number} reset")
-                continue
-            law: dict[int, float] = {}
-            for turn, chance in ((0, 0.8), (1, 0.1), (3, 0.1)):
-                step = STEPS[(action + turn) % 4]
-                target = index.get((cell[0] + step[0], cell[1] + step[1]), number)
-                law[target] = law.get(target, 0.0) + chance
-            lines += [f"T: {name} : {number} : {target} {chance!r}" for target, chance in sorted(law.items())]
-    for cell, number in index.items():
-        walls = [(cell[0], cell[1] + side) not in index for side in (-1, 1)]
-        seen = {(True, False): "left", (False, True): "right", (False, False): "neither", (True, True): "both"}
-        shown = {good: "good", bad: "bad"}.get(number, seen[walls[0], walls[1]])
-        lines.append(f"O: * : {number} : {shown} 1.0")
-    lines += ["R: * : * : * : * -0.04", f"R: * : {good} : * : * 1.0", f"R: * : {bad} : * : * -1.0"]
-    return "\n".join(lines) + "\n"
 
 
 def hallway() -> str:
@@ -120,5 +82,4 @@ def _hallway_walls(index: dict, cell: tuple[int, int], facing: int) -> list[floa
 
 def classic(name: str) -> str:
     """The text of a problem: made here, or as its file in `data` has it."""
-    made = {"4x3": four_by_three, "hallway": hallway}
-    return made[name]() if name in made else (DATA / f"{name}.pomdp").read_text("utf-8")
+    return hallway() if name == "hallway" else (DATA / f"{name}.pomdp").read_text("utf-8")

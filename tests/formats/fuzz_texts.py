@@ -30,7 +30,7 @@ _DRN_WORDS = (
 
 @cache
 def _pomdp_seeds() -> list[str]:
-    small = [classic(name) for name in ("tiger", "cheese", "shuttle", "4x3")]
+    small = [classic(name) for name in ("tiger", "cheese", "shuttle")]
     bad = [text for text, _, _ in POMDP.values() if isinstance(text, str) and len(text) < 2000]
     return [*small * 8, *bad]
 

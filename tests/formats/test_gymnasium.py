@@ -89,15 +89,6 @@ def test_solved_end_to_end(family: str):
     assert solution.opacity.bits > 0
 
 
-@looped("family", CASES)
-def test_returns_are_those_of_the_table(family: str):
-    make, secret, horizon, _ = CASES[family]
-    read = make()
-    rule = np.random.default_rng(3).dirichlet(np.ones(read.model.num_actions), size=read.model.num_states)
-    found = veil.expected_return(read.problem(secret(read), horizon), veil.MarkovPolicy(rule))
-    assert found == pytest.approx(played(environment(family), rule, horizon), rel=1e-12)
-
-
 def test_a_policy_is_played_in_the_environment_itself():
     read = cliff()
     problem = read.problem("row=3 & col=11", 13)
@@ -113,23 +104,6 @@ def test_a_policy_is_played_in_the_environment_itself():
         state, reward, ended, _, _ = env.step(player.act(int(state)))
         total += float(reward)
     assert total == veil.expected_return(problem, policy) == -13
-
-
-def test_what_the_summary_says():
-    text = taxi().summary()
-    for words in (
-        "Taxi-v",
-        "500: r0c0 R to R",
-        "300 to start in",
-        "6: south, north, east, west, pickup, dropoff",
-        "from -10 to 20",
-        "2: north, south",
-        "passenger (5 values)",
-        "4 states that end an episode were made absorbing",
-    ):
-        assert words in text
-    assert len(text.splitlines()) < 24
-    assert "none: the source has no observer" in from_gymnasium(newest("CliffWalking")).summary()
 
 
 @looped(

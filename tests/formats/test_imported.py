@@ -102,16 +102,6 @@ def test_problems():
         line().observing([{"a": 0.5}, "a", "a", "a"]).problem("x=3", 2)
 
 
-def test_the_summary_fits_a_screen():
-    long = line(notes=tuple(f"note {number}" for number in range(40)))
-    lines = long.summary().splitlines()
-    assert len(lines) < 24
-    assert "… and 28 more in .notes" in lines[-1]
-    assert max(map(len, lines)) < 140
-    assert "x (4 values), door (2 values)" in long.summary()
-    assert "goal (1)" in long.summary()
-
-
 @looped(
     ("observe", "words"),
     [

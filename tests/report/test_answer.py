@@ -25,18 +25,10 @@ def test_a_verdict_is_two_sentences_with_the_numbers(solved: veil.Solution):
 
 def test_other_endings(solved: veil.Solution):
     assert "return 0.1, below the required 0.3." in told(replace(solved, feasible=False, expected_return=0.1))
-    free = told(replace(solved, threshold=None), Claim(solved.opacity.bits, 1.0, "…"))
-    assert "required" not in free
-    assert free.endswith("Proven upper bound over all policies: 1.0000 bits.")
-    sampled = replace(solved.opacity, method="sampled", std_error=0.01)
-    assert "(± 0.01, estimated)" in told(replace(solved, opacity=sampled))
     bracket = replace(solved.opacity, method="bracket", lower=0.10009, upper=0.20001)
     assert "0.1000 to 0.2001" in told(replace(solved, opacity=bracket))
     text = told(solved, Claim(solved.opacity.bits - 0.2, 1.0, "…"))
     assert text.endswith(": 1.0000 bits; what this policy hides is not proven within the limit.")
-    open_ = told(replace(solved, goal="transparent"), Claim(0.0, 0.5, "…"))
-    assert "The observer learns" in open_
-    assert "the policy hides at most 0.5000 bits" in open_
 
 
 def test_a_folder_gives_the_same_answer(paper: veil.Problem, solved: veil.Solution, tmp_path: Path):
