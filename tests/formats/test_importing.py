@@ -1,38 +1,17 @@
 """Every block of `docs/importing.md` runs in order: files are written, Python is executed, commands print what is shown."""
 
 import re
-import shlex
 from pathlib import Path
 
 import pytest
 
 import veil
-from tests.cli.commands import veil as command
+from tests.cli.test_documents import run_console
 from tests.formats.storm import stormpy
 from veil.formats.registry import format_table
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "importing.md"
 BLOCK = re.compile(r"^```(\w+)(?: ([\w.]+))?\n(.*?)^```", re.MULTILINE | re.DOTALL)
-CODES = re.compile(r"\s+# exit code (\d+)(?: or (\d+))?$")
-
-
-def run_console(text: str) -> None:
-    """Each command with its exit code; the lines below it are among those that it prints."""
-    steps: list[tuple[str, list[str]]] = []
-    for line in text.splitlines():
-        if line.startswith("$ "):
-            steps.append((line[2:], []))
-        else:
-            steps[-1][1].append(line)
-    for line, shown in steps:
-        codes = CODES.search(line)
-        allowed = {int(code) for code in codes.groups() if code} if codes else {0}
-        name, *arguments = shlex.split(CODES.sub("", line))
-        assert name == "veil"
-        done = command(*arguments)
-        assert done.code in allowed, f"{line}: exit code {done.code}\n{done.err}"
-        for expected in shown:
-            assert expected in done.out.splitlines(), f"{line} does not print {expected!r}:\n{done.out}"
 
 
 def test_every_block_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
@@ -42,7 +21,7 @@ def test_every_block_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     for number, (kind, name, text) in enumerate(BLOCK.findall(DOCUMENT.read_text("utf-8"))):
         kinds.add((kind, name))
         if kind == "console":
-            run_console(text)
+            run_console(text, tmp_path)
         elif kind == "text":
             assert capsys.readouterr().out.endswith(text)  # what the block before it prints
         elif kind != "py":
