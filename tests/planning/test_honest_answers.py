@@ -1,5 +1,6 @@
 """An answer says when it may be poor and what would help; a search never ends below the policy that it was given."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,19 @@ def test_a_search_of_a_few_iterations_says_so(evaluation: Any):
     solution = veil.solve(random_problem(1), evaluation=evaluation, certificate=False, progress=Interrupting(3))
     assert any("iterations" in one and "raise time_limit" in one for one in solution.doubts)
     assert all(one in solution.summary() for one in solution.doubts)
+
+
+def test_a_search_that_has_hardly_begun_has_no_prices_and_tells_how_far_it_was():
+    problem = random_problem(1)
+    solution = veil.solve(problem, certificate=False, progress=Interrupting(3))
+    assert problem.min_return is not None
+    assert np.isnan([solution.price_bits, *(one.price_bits for one in solution.constraints)]).all()
+    assert "price" not in solution.summary()
+    rows = solution.history.rows()
+    rows[-1, 1] = solution.opacity.bits + 0.5  # of a policy that could not be returned
+    ahead = replace(solution, history=type(solution.history).of(rows))
+    assert any(f"about {rows[-1, 1]:.2g} bits" in one for one in ahead.doubts)
+    assert "about" not in "".join(solution.doubts)
 
 
 def test_a_search_that_did_not_come_to_the_class_asked_for_says_so():

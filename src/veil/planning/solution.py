@@ -27,6 +27,7 @@ UNPROVEN = 5e-5
 """Bits below which a lower bound says nothing."""
 _CERTAIN_BITS = 0.01  # of a secret that is all but certain before anything is seen
 _FEW_ITERATIONS = 50  # below which a search that was stopped has hardly begun
+_AHEAD = 0.05  # bits by which the last iteration is above the answer where that is worth telling
 _SHORT = 0.01  # bits by which a proven lower bound misses the measured value where the proof did not finish
 
 
@@ -98,7 +99,7 @@ class Solution(Value):
     - `pairs`: what is hidden in each pair beside the problem's own, a `PairValue` each; `hide`: the pairs whose least was
       maximised, as text.
     - `price_bits`: λ, the bits that one more unit of return would cost, to first order, within the class; NaN for a feature
-      policy.
+      policy, and for a search that was stopped in its first iterations.
     - `stationarity_bits`: what the best first-order change of the policy promises; near 0 at a local optimum.
     - `history`, `iterations`, `seconds`, `method`, `goal`, `objective`, `seed`, `settings`.
     - `certificate`: the proof that comes with the answer; `certificate_note`: why there is none, or why it
@@ -157,14 +158,20 @@ class Solution(Value):
         """Why the answer may be far from the best, and what would help: a sentence each, none where nothing is known."""
         if not self.feasible:
             return ()
-        found, stopped = list[str](), self.status in (Status.TIME_LIMIT, Status.INTERRUPTED)
+        found = list[str]()
         if self.status is Status.NOT_SEARCHED:
             found.append(f"The best policy known before the search is returned: {self.status.value}.")
         elif self.searched_class and self.searched_class != self.policy_class:
             words = f"The search was stopped while it searched {self.searched_class}, before {self.policy_class}"
             found.append(f"{words}: raise time_limit.")
-        elif stopped and self.method != "game" and self.iterations < _FEW_ITERATIONS:
-            words = f"The search made only {self.iterations} iterations, so that the answer may be far from the best"
+        elif self.has_hardly_begun:
+            last = self.history.opacity_bits[-1] if len(self.history) else 0.0
+            ahead = self.goal == "opaque" and self.objective == "entropy" and last > self.opacity.bits + _AHEAD
+            words = (
+                f", the last with a policy of about {last:.2g} bits that misses a constraint or was not measured yet"
+            )
+            words = f"The search made only {self.iterations} iterations{words if ahead else ''}"
+            words += ", so that the answer may be far from the best"
             found.append(f"{words}: raise time_limit, shorten the horizon, or start from a known policy.")
         prior = self.opacity.prior_bits
         if self.goal == "opaque" and self.hide == OWN and prior < _CERTAIN_BITS:
@@ -174,6 +181,12 @@ class Solution(Value):
                 f"{words}. If other policies can make it uncertain, start from one of them or relax a constraint."
             )
         return tuple(found)
+
+    @property
+    def has_hardly_begun(self) -> bool:
+        """Whether the search was stopped so early that neither its answer nor its multipliers tell of an optimum."""
+        stopped = self.status in (Status.TIME_LIMIT, Status.INTERRUPTED) and self.iterations < _FEW_ITERATIONS
+        return self.status is Status.NOT_SEARCHED or (stopped and self.method != "game")
 
     @property
     def searched_class(self) -> str:

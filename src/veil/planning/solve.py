@@ -63,6 +63,8 @@ def solve(problem: Problem, options: SolveOptions) -> Solution:
     solution = replace(solution, problem=problem)
     if options.min_opacity is not None and solution.threshold is not None:  # multipliers are then no bits
         solution = replace(solution, price_bits=float("nan"), further_prices=())
+    if solution.has_hardly_begun:  # and multipliers that were not searched for are no prices
+        solution = replace(solution, price_bits=float("nan"), further_prices=(), pair_prices=())
     left = None if limit is None else max(clock.left - limit * (1 - share), _PAIR_SECONDS)
     solution = _with_constraints(problem, _with_pairs(problem, replace(solution, hide=options.hide), left))
     if options.task is not None:
