@@ -158,3 +158,12 @@ def test_the_second_verifier_limits_errors(tmp_path: Path) -> None:
     assert code(folder) == 0
     for value, error in ((1000.0, 2000.0), (0.0, 1e3), (0.0, 1e300), (0.0, -1.0), (0.0, "5"), (0.0, True)):
         assert changed(folder, expected_return=value, return_error=error, feasible=False) == 1, (value, error)
+
+
+@pytest.mark.parametrize("wrong", ["certificate", "problem", "policy"])
+def test_verify_names_an_argument_of_another_kind(wrong: str):
+    problem = veil.gallery.load("two-rooms").replace(horizon=2)
+    policy = veil.MarkovPolicy.uniform(problem)
+    arguments = {"certificate": veil.certify(problem, policy, 0.5), "problem": problem, "policy": policy}
+    with pytest.raises(veil.InputError, match=wrong):
+        veil.verify(*(None if name == wrong else one for name, one in arguments.items()))  # pyright: ignore
