@@ -29,7 +29,7 @@ from veil.planning.options import SolveOptions
 from veil.planning.policy_class import Space, make_space
 from veil.planning.sampled_values import SampleSecrecy
 from veil.planning.starts import richest_table
-from veil.planning.stochastic_state import Pace
+from veil.planning.stochastic_state import StepPace
 from veil.planning.task import make_task
 
 GALLERY = ("paper-last-state", "paper-initial-state", "convoy-checkpoint", "network-probe", "badge-doors")
@@ -168,7 +168,7 @@ def iterations_a_second(side: int, horizon: int, memory: Any, sequences: int) ->
     safe = space.softmax(np.zeros(space.shape))
     method = DeviceAscent(task, safe, SolveOptions(seed=0, starts=1))
     theta = method._parameters(safe)
-    state, pace = (theta, 0 * theta, 0 * theta, theta), Pace(0, 0.1, 0.1, 0.01, 0.5)
+    state, pace = (theta, 0 * theta, 0 * theta, theta), StepPace(0, 0.1, 0.1, 0.01, 0.5)
 
     def step() -> None:
         nonlocal state

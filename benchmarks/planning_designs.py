@@ -15,7 +15,7 @@ from veil.planning.policy_class import Space, make_space
 from veil.planning.sampled_values import SampleSecrecy
 from veil.planning.starts import richest_table
 from veil.planning.stochastic import StochasticAscent
-from veil.planning.stochastic_state import DECAYS, Pace
+from veil.planning.stochastic_state import DECAYS, StepPace
 from veil.planning.task import make_task
 from veil.policy.markov import MarkovPolicy
 from veil.policy.policy import Policy
@@ -31,7 +31,7 @@ _SHARE_OF_COARSER = 0.2  # of the time, for the search of a coarser problem
 class NaturalAscent(StochasticAscent):
     """Natural gradient with momentum: the Fisher information of a softmax row is its visits times `diag π − π πᵀ`."""
 
-    def _moved(self, theta: Any, table: Any, gradient: Any, moments: Any, pace: Pace) -> Any:
+    def _moved(self, theta: Any, table: Any, gradient: Any, moments: Any, pace: StepPace) -> Any:
         visits, first = self._visits(table), DECAYS[0]
         rows = self._used(table)
         advantage = gradient / np.maximum(rows, 1e-6) / (visits + _DAMPING * visits.max())[:, None]
@@ -64,7 +64,7 @@ class NaturalAscent(StochasticAscent):
 class TrustRegion(NaturalAscent):
     """Adam's direction with the same limit on the change of the distribution of runs."""
 
-    def _moved(self, theta: Any, table: Any, gradient: Any, moments: Any, pace: Pace) -> Any:
+    def _moved(self, theta: Any, table: Any, gradient: Any, moments: Any, pace: StepPace) -> Any:
         moved, mean, square = StochasticAscent._moved(self, theta, table, gradient, moments, pace)
         return theta + self._limited(theta, table, self._visits(table), moved - theta), mean, square
 

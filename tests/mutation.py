@@ -92,7 +92,7 @@ def main() -> int:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Inside mutmut: keep the quickest tests, as long as their sum is within the limit; all while they are being timed."""
-    if not STATS.is_file():
+    if not STATS.is_file() or config.option.collectonly:  # mutmut asks for the names of all tests
         return
     took: dict[str, float] = json.loads(STATS.read_text("utf-8"))["duration_by_test"]
     unfit = set(UNFIT.read_text("utf-8").splitlines()) if UNFIT.is_file() else set[str]()

@@ -154,8 +154,10 @@ def test_whole_sequences_are_drawn_by_their_law(on_device: bool):
     space, table = evaluate.space, evaluate.draw(1)[0]
     plain = Layers(space.hidden)
     layers: Any = replace(space, on_device=replace(PLAN, chunk=4096)).layers if on_device else plain
-    assert space.hidden.first is not None
-    sizes = (space.hidden.first.shape[1], *[space.hidden.num_events] * space.hidden.horizon)
+    first = space.hidden.first
+    assert first is not None
+    assert first.shape is not None
+    sizes = (first.shape[1], *[space.hidden.num_events] * space.hidden.horizon)
     every = np.indices(sizes).reshape(len(sizes), -1).T
     law = np.exp(plain.passed(table, every, UNLIMITED, gradient=False).result.log_likelihood)
     assert law.sum() == pytest.approx(1.0)
