@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import veil
 
 PROGRAM = """\
@@ -22,6 +24,7 @@ reveal_type(problem.save("rooms.toml"))
 """
 
 
+@pytest.mark.slow
 def test_pyright_reads_the_options_and_the_results(tmp_path: Path):
     (tmp_path / "program.py").write_text(PROGRAM)
     command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--outputjson", "program.py"]

@@ -43,6 +43,7 @@ def test_the_page_of_a_policy_without_a_search(home: Path, result: Path):
     assert "name a policy too, as veil report rooms.toml uniform" in veil("report", "rooms.toml").err
 
 
+@pytest.mark.slow
 def test_figures_for_papers(result: Path, home: Path):
     done = veil("report", result, "-o", "page.html", "--svg", "one", "--pdf", "two/deep", "--json")
     assert done.code == 0, done.err

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from reproduction.figures import FIGURES
 from reproduction.store import Settings
 
@@ -22,6 +23,7 @@ def test_the_plan_runs_nothing(home: Path):
     assert "a quick run" in veil("reproduce", "paper", "--plan", "--quick", "--json").json["plan"][-1]
 
 
+@pytest.mark.slow
 def test_a_run_writes_tables_and_figures(home: Path):
     """All parts are there from a run before: the tables and figures are made of them."""
     kept(home / "out", Settings(quick=True, seed=5))

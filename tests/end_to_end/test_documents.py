@@ -29,6 +29,7 @@ def test_links_lead_somewhere():
     assert not [(name, to) for name, to in links if not ((ROOT / name).parent / to).exists()]
 
 
+@pytest.mark.slow
 def test_first_steps_hides_more_than_the_paper_reports():
     command = [sys.executable, str(ROOT / "examples" / "first_steps.py")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)

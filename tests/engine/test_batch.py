@@ -63,6 +63,7 @@ def test_each_policy_is_what_it_is_alone(kind: str, memory: str):
 
 @looped("horizon", range(7))
 @looped("fixed", [{"sees_actions": True}, {"on_actions": True}, {"sees_actions": True, "on_actions": True}])
+@pytest.mark.slow
 def test_every_horizon_with_actions_in_the_events(horizon: int, fixed: dict[str, bool]):
     for kind in ("last", "at", "initial"):
         problem = small_case(f"horizon {kind}", kind, work=500, **fixed).problem

@@ -229,6 +229,7 @@ def test_the_pass_in_jax_is_the_plain_one(name: str):
 
 @pytest.mark.parametrize("sparse", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("every", [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_few_messages_kept_in_jax_give_the_same_gradient(every: int, sparse: bool):
     pytest.importorskip("jax")
     from veil.engine import device_steps
@@ -246,6 +247,7 @@ def test_few_messages_kept_in_jax_give_the_same_gradient(every: int, sparse: boo
     np.testing.assert_allclose(found, pulled_back(plain, slope), rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_many_policies_and_a_smaller_last_chunk_compile_two_programs():
     """Policies and sequences change, shapes do not. The shape is used by no other test."""
     jax = pytest.importorskip("jax")

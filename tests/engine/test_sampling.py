@@ -153,6 +153,7 @@ def test_runs_are_drawn_by_their_law(kind: str, timed: bool):
     assert_plausible(p_values_of_runs([chain_of(case) for case in cases]))
 
 
+@pytest.mark.slow
 def test_runs_with_memory_are_drawn_by_their_law():
     """Also the secret with what is seen, against the table that the tree gives."""
     whole, secret = [], []

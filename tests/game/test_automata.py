@@ -21,6 +21,7 @@ from veil.game.solve import solve_game
 
 
 @in_blocks(5, 40)
+@pytest.mark.slow
 def test_automata_of_beliefs_enclose_the_whole(seed):
     problem, threshold = first_or_last(seed)
     whole = solve_game(problem, threshold=threshold, gap=1e-3, iterations=500)
@@ -95,6 +96,7 @@ def test_first_messages_are_the_law_of_the_first_event_and_pair():
 
 
 @in_blocks(8, 24)
+@pytest.mark.slow
 def test_a_lifted_policy_hides_what_it_says_and_a_redirected_automaton_bounds_all(seed):
     problem, threshold = first_or_last(seed)
     pairs = make_pairs(build(problem), LastEvents(1))
@@ -254,6 +256,7 @@ def test_automata_end_where_the_next_one_does_not_fit():
         assert (result.bounding.graph.kind == "the last 0 events") == (budget == 2**10)
 
 
+@pytest.mark.slow
 def test_the_better_of_both_ways_counts_for_each_bound():
     problem = veil.gallery.load("paper-last-state", horizon=5).replace(min_return="80%")
     both = enclose_game(problem, gap=1e-4, nodes=2, clock=Clock(2.0))

@@ -73,6 +73,7 @@ def test_each_pair_hides_what_all_paths_say_on_many_problems() -> None:
             assert one.bits == pytest.approx(wanted[name], abs=1e-12)
 
 
+@pytest.mark.slow
 def test_one_certificate_for_pairs_that_are_watched_or_not(tmp_path: Path) -> None:
     """A lower bound on a pair that the policy does not watch is proven by both verifiers."""
     problem = small_pairs(1)

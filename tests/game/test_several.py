@@ -50,6 +50,7 @@ def test_certificates_hold_the_optimum_of_a_general_convex_solver(seed: int, tmp
     assert code(saved(tmp_path / "result", problem, policy, proof)) == 0
 
 
+@pytest.mark.slow
 def test_the_game_as_a_method_keeps_all_constraints_and_has_their_prices():
     problem = make_problem([veil.Return(max="40%", reward="energy"), veil.Probability("G !s2", "40%")], 3, horizon=3)
     game = veil.solve(problem, "game", "history")
@@ -72,6 +73,7 @@ def test_the_game_as_a_method_keeps_all_constraints_and_has_their_prices():
         assert f"{one.name} is at " in proof.claim
 
 
+@pytest.mark.slow
 def test_automata_enclose_it_where_the_tree_does_not_fit():
     limits = [veil.Return(max="40%", reward="energy"), veil.Probability("G !s2", "40%")]
     small = make_problem(limits, 3, horizon=3)

@@ -66,7 +66,7 @@ def test_no_policy_of_any_class_exceeds_the_upper_bound(seed):
     assert bits <= solve_game(problem, threshold=gained, gap=1e-2, iterations=100).upper + 1e-9
 
 
-@in_blocks(20, 210)
+@in_blocks(10, 210, size=10)
 def test_agreement_with_a_general_convex_solver(seed):
     pytest.importorskip("cvxpy")
     _, problem, threshold = small(1000 + seed, work=300, most_pairs=600)

@@ -28,6 +28,7 @@ def test_the_two_games_enclose_the_whole(seed):
 
 
 @in_blocks(4, 12)
+@pytest.mark.slow
 def test_a_policy_that_was_told_can_be_played(seed):
     problem, threshold = first_or_last(seed, kinds=("last",))
     pairs = make_pairs(build(problem), TailEvents(1), told_at=1)
@@ -37,6 +38,7 @@ def test_a_policy_that_was_told_can_be_played(seed):
     assert np.mean(returns) == pytest.approx(result.expected_return, abs=5 * np.std(returns) / np.sqrt(300) + 1e-2)
 
 
+@pytest.mark.slow
 def test_sixty_steps_on_the_papers_grid():
     problem = veil.gallery.load("paper-last-state").replace(horizon=60)
     result = solve_window_game(problem, threshold=4.9, gap=0.05, clock=Clock(60.0))
@@ -84,6 +86,7 @@ def test_the_first_steps_have_all_models():
         np.testing.assert_allclose(made.terminal_rewards, two)
 
 
+@pytest.mark.slow
 def test_windows_end_at_the_gap_or_with_the_memory():
     problem = veil.gallery.load("paper-last-state", horizon=5).replace(min_return="80%")
     wide = solve_window_game(problem, gap=1.0, steps=1)

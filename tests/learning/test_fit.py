@@ -339,6 +339,7 @@ def test_the_same_seed_gives_the_same_fit_and_more_runs_a_narrower_one(rooms, ac
 
 
 @looped(("names", "prior"), [({EMISSION}, 0.5), ({CHOICE}, 0.5), ({EMISSION, CHOICE}, 0.5), ({EMISSION, CHOICE}, 1e-3)])
+@pytest.mark.slow
 def test_expectation_maximisation_never_loses(rooms, acting, names, prior):
     logs = read_logs([*recorded(rooms, acting, 100, 4, hidden=True), {"observations": [0, 1]}]).numbered(
         {"state": rooms.model.states, "action": rooms.model.actions, "observation": rooms.observer.observations}

@@ -78,6 +78,7 @@ def test_auto_samples_a_large_model_where_everything_is_possible():
     assert found.num_sequences == 2000
 
 
+@pytest.mark.slow
 def test_auto_answers_for_false_alarms_on_every_sensor():
     """No history is impossible: 5^11 sequences, within 30 s."""
     problem = veil.gallery.load("paper-false-alarms")

@@ -58,6 +58,7 @@ def test_a_count_that_is_only_a_bound_is_said_to_be_one():
         veil.opacity(problem, policy, method="exact")
 
 
+@pytest.mark.slow
 def test_too_much_memory_is_refused_with_the_memory_as_remedy():
     """A secret in the middle: the enumerated side of the split has to be kept."""
     problem, policy = false_alarms(12, veil.StateAt(6, {0, 1}))

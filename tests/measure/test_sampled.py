@@ -50,6 +50,7 @@ def test_the_value_is_right_within_its_error(kind: str, timed: bool):
     assert abs(np.mean(scores)) < 4 / np.sqrt(len(scores))
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_exact_value_as_often_as_they_say():
     """600 repeats of 400 sequences: 95% coverage, an honest standard error, no bias."""
     _, chain, exact = paper()
@@ -119,6 +120,7 @@ def test_an_error_that_is_reached_at_once_asks_for_no_more():
     assert found.num_sequences == 500
 
 
+@pytest.mark.slow
 def test_a_target_is_not_reached_by_too_small_a_sample():
     problem, _, exact = paper()
     found = [
@@ -135,6 +137,7 @@ def test_as_many_sequences_as_asked_for_are_drawn(count: int):
     assert sampled_gradient(chain, sequences=count)[0].num_sequences == count
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_number_of_sequences():
     problem = veil.gallery.load("paper-false-alarms")
     chain = make_chain(problem, veil.MarkovPolicy.uniform(problem))

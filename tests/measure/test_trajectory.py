@@ -254,6 +254,7 @@ def test_what_is_refused() -> None:
         problem.replace(secret=veil.Trajectory([0]))  # pyright: ignore[reportArgumentType]
 
 
+@pytest.mark.slow
 def test_too_large_to_enumerate() -> None:
     """`auto` says that the sequences do not fit; a search samples there, unless exact values are asked for."""
     problem = veil.gallery.load("paper-false-alarms", horizon=30).replace(secret=veil.Trajectory())

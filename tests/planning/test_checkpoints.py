@@ -73,6 +73,7 @@ def test_other_methods_resume_exactly(tmp_path: Path, settings: dict[str, Any]):
     check_resumed(PROBLEM, settings, [1, 2, 5], tmp_path)
 
 
+@pytest.mark.slow
 def test_primal_dual_with_optax_resumes_exactly(tmp_path: Path):
     optax = pytest.importorskip("optax")
     check_resumed(PROBLEM, ADAM, [5], tmp_path)

@@ -134,6 +134,7 @@ def test_results_hold_every_constraint(solved: veil.Solution, tmp_path: Path):
     assert "required: at most" in solved.summary()
 
 
+@pytest.mark.slow
 def test_a_curve_along_a_constraint_in_files(tmp_path: Path):
     scenario, place = str(tmp_path / "problem.toml"), tmp_path / "curve.json"
     FEASIBLE.save(scenario)

@@ -189,6 +189,7 @@ def test_a_search_on_the_device_reaches_the_level_of_the_numpy_search(seed: int,
     assert sign * found.opacity.bits >= sign * other.opacity.bits - 0.02
 
 
+@pytest.mark.slow
 def test_a_search_on_the_device_is_feasible_and_a_checkpoint_of_it_goes_on_to_the_same_policy(tmp_path: Path):
     problem, few = tiny_problem(1), {"iterations": 4, "starts": 1}
     whole = solve(problem, **few)

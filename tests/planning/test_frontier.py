@@ -181,6 +181,7 @@ def test_bad_input_is_refused():
 
 
 @pytest.mark.parametrize("listed", [False, True])
+@pytest.mark.slow
 def test_a_curve_continues_from_its_file(listed: bool, tmp_path: Path):
     problem, path = tiny_problem(3), tmp_path / "curve"
     top = largest(problem)
@@ -235,6 +236,7 @@ def test_proven_bounds_hold_for_every_policy_and_do_not_increase():
 @pytest.mark.parametrize(
     ("along", "sign"), [("return", 1), ("energy", -1), pytest.param("G !s2", 1, marks=pytest.mark.slow)]
 )
+@pytest.mark.slow
 def test_a_curve_along_any_constraint_keeps_the_others(along: str, sign: int):
     curve = veil.frontier(LIMITED, 3, along=along, memory="timed", starts=1, iterations=5, progress=False)
     assert along in curve.along

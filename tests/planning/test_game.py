@@ -35,6 +35,7 @@ def test_on_the_tree(name: str):
 
 
 @pytest.mark.parametrize("name", ["paper-last-state", pytest.param("paper-initial-state", marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_by_finite_memory(name: str):
     """Where the tree does not fit, the policy acts on what a window leaves, and its value lies between proven bounds."""
     problem = veil.gallery.load(name, horizon=40).replace(min_return="80%")
@@ -93,6 +94,7 @@ def frozen_lake() -> veil.Problem:
 
 @pytest.mark.parametrize("limits", [{"iterations": 4}, {"iterations": 12, "time_limit": 1e5}])
 @pytest.mark.parametrize("name", [0, 3, "lake"])
+@pytest.mark.slow
 def test_a_limited_game_is_not_below_ascent_at_the_same_limit(name: Any, limits: dict[str, Any]):
     problem = frozen_lake() if name == "lake" else random_problem(name)
     game, ascent = play(problem, gap=1e-9, **limits), ascend(problem, **limits)

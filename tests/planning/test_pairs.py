@@ -193,6 +193,7 @@ def test_the_game_refuses_paths_beside_other_secrets_and_what_it_could_not_tell(
         veil.solve(start, "game", hide="start", progress=False)
 
 
+@pytest.mark.slow
 def test_a_game_of_pairs_that_does_not_fit_gives_a_time_dependent_policy():
     found = veil.solve(sensors().replace(horizon=60), "game", hide="own, other", time_limit=1, **FEW)
     assert "does not fit" in found.policy_class

@@ -70,6 +70,7 @@ def test_a_problem_solved_by_hand():
         ),
     ],
 )
+@pytest.mark.slow
 def test_the_papers_last_state_problem(settings: dict[str, Any], bits: float):
     if "optimizer" in settings:
         pytest.importorskip("optax")

@@ -68,6 +68,7 @@ def test_other_questions(settings: dict[str, Any]):
         assert found.opacity.leakage_bits <= plain.opacity.leakage_bits + 1e-3
 
 
+@pytest.mark.slow
 def test_a_threshold_for_each_start_constraints_a_task_and_an_infinite_horizon():
     assert solve(random_problem(0).replace(min_return=-5.0), per_start=True, iterations=10).feasible
     for memory in ("markov", "timed"):

@@ -78,6 +78,7 @@ def test_its_options_in_a_scenario(run: Run, tmp_path: Path):
     assert "did you mean 'separator'?" in message
 
 
+@pytest.mark.slow
 def test_the_report_shows_a_result_of_it(run: Run, tmp_path: Path):
     run("veil", "solve", "doors.toml", "--starts", "1", "--no-certificate", "--report", "-o", "out")
     assert "vault" in (tmp_path / "out" / "report.html").read_text("utf-8")
@@ -94,6 +95,7 @@ def test_what_is_wrong_is_told_as_by_veils_own(run: Run, tmp_path: Path):
     assert "unsupported extension '.edge'; known: .pomdp, .npz, .drn, .prism, .nm, .pm, .edges" in message
 
 
+@pytest.mark.slow
 def test_a_format_that_does_not_fit_names_its_package(tmp_path: Path):
     site = tmp_path / "site"
     site.mkdir()

@@ -106,6 +106,7 @@ def test_the_schema_holds_the_secret(run: Run):
         ("veil_example.passed:States", "expected a subclass of veil.problem.secrets.Secret"),
     ],
 )
+@pytest.mark.slow
 def test_a_secret_that_does_not_fit_names_its_package(tmp_path: Path, scenario: Path, value: str, words: str):
     site = tmp_path / "site"
     site.mkdir()

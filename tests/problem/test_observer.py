@@ -63,6 +63,7 @@ def test_sparse_emissions_of_a_wrong_form_are_refused(emissions):
         veil.Observer(emissions)
 
 
+@pytest.mark.slow
 def test_many_states_with_many_observations_are_never_made_dense():
     """A million states with a million symbols: eight terabytes as a dense table."""
     size = 10**6

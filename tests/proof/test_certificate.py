@@ -64,7 +64,7 @@ def check_that_it_holds(seed: int) -> None:
     assert own_best.lower == pytest.approx(game.lower, abs=1e-9)
 
 
-@pytest.mark.parametrize("block", blocks(150, 150, 10))
+@pytest.mark.parametrize("block", blocks(60, 150, 10))
 def test_certificates_of_random_problems(block: range):
     for seed in block:
         check_that_it_holds(seed)

@@ -40,6 +40,7 @@ def digests(folder: Path) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
 
 
+@pytest.mark.slow
 def test_two_processes_write_the_same_bytes(tmp_path):
     found = []
     for seed in ("1", "2"):

@@ -70,6 +70,7 @@ def playing(targets: list[Target]) -> list[Target]:
     return [one for one in targets if isinstance(one.policy, veil.HistoryPolicy)]
 
 
+@pytest.mark.slow
 def test_the_certificates_need_several_observers(targets: list[Target]):
     """Otherwise the lies below would be about one observer."""
     for one in (*targets[:3], *targets[4:]):
@@ -203,6 +204,7 @@ def check_policies(target: Target, count: int, seed: int, folder: Path) -> int:
     return refused
 
 
+@pytest.mark.slow
 def test_a_lower_bound_is_that_of_the_policy(targets: list[Target], tmp_path: Path):
     """With other choices, another graph or other observers nothing is accepted that all paths do not confirm."""
     assert sum(check_policies(one, 12, seed, tmp_path / "result") for seed, one in enumerate(playing(targets))) > 12

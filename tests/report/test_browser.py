@@ -69,6 +69,7 @@ def test_the_slider_moves_the_belief(open_page: OpenPage, report: Path, paper: v
     assert max(range(paper.num_states), key=lambda state: float(shown[-1][state])) == int(observer.belief.argmax())
 
 
+@pytest.mark.slow
 def test_the_slider_moves_the_occupancy_and_thumbnails_jump(open_page: OpenPage, report: Path):
     page = open_page(report)
     before = heat(page, "occupancy")
@@ -78,6 +79,7 @@ def test_the_slider_moves_the_occupancy_and_thumbnails_jump(open_page: OpenPage,
     assert heat(page, "occupancy") == before
 
 
+@pytest.mark.slow
 def test_it_plays_and_pauses(open_page: OpenPage, report: Path):
     page = open_page(report)
     button = page.locator("#belief .player button")
@@ -88,6 +90,7 @@ def test_it_plays_and_pauses(open_page: OpenPage, report: Path):
     expect(button).to_have_text("Play")
 
 
+@pytest.mark.slow
 def test_runs_can_be_chosen(open_page: OpenPage, report: Path):
     page = open_page(report)
     slide(page, "belief", 5)
@@ -110,6 +113,7 @@ def test_hostile_names_are_only_shown(
     expect(page.locator("h1")).to_contain_text("<img src=x")
 
 
+@pytest.mark.slow
 def test_a_large_report_opens_at_once(open_page: OpenPage, large_page: Path):
     page, loaded = open_page(large_page), "performance.getEntriesByType('navigation')[0].loadEventEnd / 1000"
     seconds = page.evaluate(loaded)
@@ -122,6 +126,7 @@ def test_a_large_report_opens_at_once(open_page: OpenPage, large_page: Path):
     assert picture.get_attribute("href") != before
 
 
+@pytest.mark.slow
 def test_a_model_can_be_chosen(open_page: OpenPage, tmp_path: Path):
     probe = veil.gallery.load("network-probe")
     place = tmp_path / "probe.html"

@@ -180,6 +180,7 @@ def test_policies_with_memory_and_on_the_history(courier: veil.Problem, solved: 
     assert f"The policy hides {game.opacity.bits:.4f}" in text
 
 
+@pytest.mark.slow
 def test_a_long_run_is_thinned_out(solved: veil.Solution):
     problem = veil.gallery.load("two-rooms").replace(horizon=700, min_return=None)
     answer = replace(solved, policy=veil.MarkovPolicy.uniform(problem), threshold=None)

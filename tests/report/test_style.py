@@ -19,6 +19,7 @@ from veil.report.style import (
 
 
 @looped("name", HARM)
+@pytest.mark.slow
 def test_any_name_can_be_drawn(name: str, tmp_path: Path):
     figure = new_figure()
     figure.subplots().set_title(words(name))

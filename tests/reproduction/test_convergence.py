@@ -25,6 +25,7 @@ def test_it_is_the_method_of_veil_solve():
     assert climb.answer() == found.policy
 
 
+@pytest.mark.slow
 def test_what_a_curve_holds():
     found, times = converge(ROOMS, Settings(quick=True), Times()), Times()
     count = found["iterations"]

@@ -23,6 +23,7 @@ def whole(folder: Path, settings: Settings | None = None) -> dict[str, bytes]:
     return bytes_of(folder)
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_where_it_was(tmp_path: Path):
     """Of a part that is missing or cut short the result is made again, by what it needs of the others."""
     settings = Settings(quick=True)

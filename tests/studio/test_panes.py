@@ -88,6 +88,7 @@ def test_a_world_is_drawn(open_studio: OpenStudio):
     expect(page.locator("#pane-draw textarea")).to_have_value(text)  # it was kept
 
 
+@pytest.mark.slow
 def test_strokes_can_be_taken_back_and_done_again(open_studio: OpenStudio):
     page = open_studio(pane="draw")
     before = text_of(page)
@@ -121,6 +122,7 @@ def test_defects_appear_beside_their_places_while_typing(open_studio: OpenStudio
     expect(page.locator(".defects li").first).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_message_that_comes_late_takes_nothing_back(open_studio: OpenStudio, studio: Studio):
     page = open_studio(pane="draw")
     before = text_of(page)
@@ -136,6 +138,7 @@ def test_a_message_that_comes_late_takes_nothing_back(open_studio: OpenStudio, s
     expect(page.locator("#pane-draw textarea")).to_have_value(before)
 
 
+@pytest.mark.slow
 def test_a_model_file_becomes_a_scene(open_studio: OpenStudio):
     page = open_studio(pane="draw")
     page.locator("text=Open…").click()
@@ -162,6 +165,7 @@ def add_run(studio: Studio) -> veil.Solution:
     return solution
 
 
+@pytest.mark.slow
 def test_two_policies_side_by_side_at_the_same_time(open_studio: OpenStudio, studio: Studio):
     solution = add_run(studio)
     page = open_studio(pane="look")
@@ -245,6 +249,7 @@ def test_the_agent_is_played_with_the_keyboard_and_the_game_survives_a_reload(op
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])
+@pytest.mark.slow
 def test_nothing_sticks_out_sideways(open_studio: OpenStudio, width: int, dark: bool):
     page = open_studio(pane="draw", width=width, dark=dark)
     for pane in ("draw", "play"):
@@ -255,6 +260,7 @@ def test_nothing_sticks_out_sideways(open_studio: OpenStudio, width: int, dark: 
     assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
+@pytest.mark.slow
 def test_nothing_is_painted_before_the_drawing_is_there(open_studio: OpenStudio):
     page = open_studio(pane="play")
     page.route("**/api/check", lambda route: None)  # which is never answered

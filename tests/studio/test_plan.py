@@ -46,6 +46,7 @@ def test_a_world_is_planned_by_keyboard_alone(open_studio: OpenStudio, studio: S
     assert page.locator("#plan-min_return").input_value() == "0.8"  # the form stays as it was
 
 
+@pytest.mark.slow
 def test_stop_resume_and_remove(open_studio: OpenStudio, studio: Studio):
     page = open_studio(pane="plan", width=390)
     page.locator("#plan-method").select_option("primal-dual")
@@ -81,6 +82,7 @@ def test_a_share_typed_into_the_form_is_planned(open_studio: OpenStudio, studio:
     expect(run.locator(".told")).to_contain_text("Threshold on the return: 0.8")
 
 
+@pytest.mark.slow
 def test_a_frontier_cut_off_by_its_limit_says_what_is_missing(open_studio: OpenStudio, studio: Studio):
     studio.open("gallery:paper-last-state")
     page = open_studio(pane="plan")
@@ -95,6 +97,7 @@ def test_a_frontier_cut_off_by_its_limit_says_what_is_missing(open_studio: OpenS
     expect(run.locator(".told")).to_contain_text(f"{10 - found} of 10 points are missing: give it more time")
 
 
+@pytest.mark.slow
 def test_a_failed_run_shows_its_reason_instead_of_numbers(open_studio: OpenStudio):
     page = open_studio(pane="plan")
     page.locator("#plan-min_return").fill("1.5")

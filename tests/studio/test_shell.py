@@ -45,6 +45,7 @@ def test_it_opens_with_every_pane(open_studio: OpenStudio, width: int, dark: boo
     assert "token" not in page.url
 
 
+@pytest.mark.slow
 def test_tabs_by_keyboard_survive_a_reload(open_studio: OpenStudio):
     page = open_studio()
     page.keyboard.press("Tab")
@@ -104,6 +105,7 @@ def test_two_tabs_that_edit_at_once_are_asked(open_studio: OpenStudio, studio: S
     assert studio.scenario == kept
 
 
+@pytest.mark.slow
 def test_an_open_page_goes_on_after_a_restart_and_a_new_link(chromium: Browser, tmp_path: Path):
     """What was typed while there was no server is kept."""
     context, folder = chromium.new_context(), tmp_path / "studio"

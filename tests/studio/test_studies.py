@@ -29,6 +29,7 @@ def shown_bits(page: Page) -> list[float]:
     return [float(cell.get_attribute("data-value") or "nan") for cell in cells.all()]
 
 
+@pytest.mark.slow
 def test_rows_appear_as_runs_end(open_studio: OpenStudio, done: veil.StudyResult):
     known = [row["bits"] for row in done.rows()]
     last = done.folder / "runs" / list(done.runs)[1]

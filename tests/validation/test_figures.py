@@ -25,6 +25,7 @@ def test_a_large_published_figure_is_reproduced(case: Case):
     assert all(row.holds for row in case.run())
 
 
+@pytest.mark.slow
 def test_a_thousand_random_tables_as_qif_measures_them():
     found = largest_differences(1000)
     assert len(found) == 12

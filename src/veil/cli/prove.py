@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ..common.rounding import lower_text, upper_text
-from ..common.text import in_parentheses
 from .changes import with_changes
 from .progress import QuietOption, VerboseOption, reported
 from .shared import (
@@ -180,6 +179,8 @@ def _acting(problem: "Problem", policy: str, result: "Result | None") -> "Policy
 
 def _bounds(certificate: "Certificate", lower: float, upper: float) -> str:
     """Both bounds; the upper one alone where nothing is proven of the policy."""
+    from ..common.text import in_parentheses
+
     high = f"{upper_text(upper, 6)} bits{in_parentheses(certificate.trivial)}"
     return f"{lower_text(lower, 6)} … {high}" if certificate.proves_policy else f"any policy at most {high}"
 
