@@ -239,3 +239,15 @@ def test_an_error_may_be_up_to_four_times_what_is_found():
     for error in (0.0, 0.5 * found, 100 * found, 1.0):
         with pytest.raises(veil.CertificateError, match="return"):
             veil.verify(dressed(problem, replace(proof, return_error=error), policy), problem, policy)
+
+
+def test_windows_and_merged_histories_prove_a_part_where_the_tree_does_not_fit():
+    """Every sensor has false alarms: the lower bound is below the true value and above what the last event alone proves."""
+    problem, policy = uniform("paper-false-alarms", horizon=6, min_return=None)
+    proof = certify(problem, policy, 1.5)
+    low, high = veil.opacity(problem, policy, method="bracket").interval()
+    assert not proof.is_exact
+    assert proof.window[0] > 0
+    assert 0.25 < proof.lower <= high
+    assert low <= proof.upper
+    assert verify(proof, problem, policy)

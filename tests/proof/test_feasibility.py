@@ -220,3 +220,19 @@ def test_what_is_earned_after_the_horizon():
     found = feasibility.after_horizon(problem)
     assert found is not None
     np.testing.assert_allclose(found, [[2.0, 0.0]], atol=1e-9)
+
+
+@pytest.mark.parametrize(("relation", "bound", "met"), [
+    ("max", 0.3, False), ("max", 0.30000000000000004, True), ("min", 0.3, True), ("min", 0.30000000000000004, False),
+])  # fmt: skip
+def test_further_constraints_are_decided_to_the_last_bit(relation: str, bound: float, met: bool):
+    """Three times 0.1 in fractions lies between the two floats that a sum may end at; what is stated is on the proven side."""
+    model = veil.Model(np.ones((1, 1, 1)), {"return": [[1.0]], "energy": [[0.1]]}, [1.0])
+    limit = veil.Return(reward="energy", **{relation: bound})  # pyright: ignore
+    problem = veil.Problem(model, veil.Observer([[1.0]]), veil.LastState({0}), 3, 3.0, constraints=[limit])
+    policy = veil.MarkovPolicy.uniform(problem)
+    assert feasibility.meets_constraints(problem, policy, veil.expected_return(problem, policy)) is met
+    (found,) = [one for one in feasibility.proven_constraints(problem, policy) if one.name == "energy"]
+    assert found.met is met
+    assert found.value == pytest.approx(0.3)
+    assert (found.value <= bound if relation == "max" else found.value >= bound) is met
