@@ -135,7 +135,7 @@ def _arrays(space: Space) -> Arrays:
     import jax
 
     hidden = space.hidden
-    channel, *more = hidden.channels
+    emitter, *more = hidden.emitters
     if more or hidden.split_time != hidden.horizon:
         raise ValueError("expected a secret about the last state and an observer that does not see actions")
     states, actions, moves = hidden.num_states, hidden.kernel.num_actions, hidden.kernel.stacked
@@ -155,7 +155,7 @@ def _arrays(space: Space) -> Arrays:
             chances=single(chances),
             into=_padded(target, states),
             out=_padded(source, states),
-            emission=single(channel.emission),
+            emission=single(emitter.emission),
             first=single(hidden.root),
             label=single(hidden.label),
             start=single(hidden.start),

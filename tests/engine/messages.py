@@ -17,8 +17,8 @@ def first_message(chain: Chain, event: int) -> Float[np.ndarray, " N"]:
 def next_messages(chain: Chain, rows: Float[np.ndarray, "*n N"], event: int, time: int) -> Float[np.ndarray, "*n N"]:
     """`α_{t+1}(x') = Σ_c Σ_x α_t(x) K_t^c(x,x') B_c(x',e)`, not scaled: one step for an event at time + 1."""
     result = np.zeros_like(rows)
-    for matrix, channel in zip(chain.matrices(time), chain.hidden.channels, strict=True):
-        emission = channel.emission[:, event]
+    for matrix, emitter in zip(chain.matrices(time), chain.hidden.emitters, strict=True):
+        emission = emitter.emission[:, event]
         if emission.any():
             result += (rows @ matrix) * emission
     return result
@@ -56,8 +56,8 @@ def backward(chain: Chain, events: Sequence[int]) -> tuple[Float[np.ndarray, "T+
     messages[last], scales[last] = 1.0, 0.0
     for time in range(last - 1, -1, -1):
         row = np.zeros(hidden.num_states)
-        for matrix, channel in zip(chain.matrices(time), hidden.channels, strict=True):
-            row += matrix @ (channel.emission[:, events[time + 1]] * messages[time + 1])
+        for matrix, emitter in zip(chain.matrices(time), hidden.emitters, strict=True):
+            row += matrix @ (emitter.emission[:, events[time + 1]] * messages[time + 1])
         top = row.max()
         if top == 0:
             break

@@ -46,7 +46,7 @@ def hold_alone(space: Space, tables: np.ndarray) -> None:
 @pytest.mark.parametrize("memory", ["markov", "timed"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_policy_is_what_it_is_alone(kind: str, memory: str):
-    horizons, channels, unseen = set(), set(), 0
+    horizons, emitters, unseen = set(), set(), 0
     for seed in range(14):
         problem = small_case(seed, kind).problem
         if memory == "timed" and problem.horizon == 0:
@@ -54,10 +54,10 @@ def test_each_policy_is_what_it_is_alone(kind: str, memory: str):
         space = make_space(problem, memory)
         hold_alone(space, drawn(space, 1 + seed % 7, seed))
         horizons.add(problem.horizon)
-        channels.add(len(space.hidden.channels))
+        emitters.add(len(space.hidden.emitters))
         unseen += not problem.observer.sees_initial
     assert len(horizons) > 2
-    assert len(channels) > 1
+    assert len(emitters) > 1
     assert unseen > 0
 
 

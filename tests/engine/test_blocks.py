@@ -103,7 +103,7 @@ def of_chain(given: Chain) -> list[np.ndarray]:
 
 @cache
 def chains() -> tuple[Chain, ...]:
-    """One with each time of the secret, several channels, and tables for each time."""
+    """One with each time of the secret, several emitters, and tables for each time."""
     asked = [
         ("last", {"timed": False}),
         ("at", {"sees_actions": True, "timed": True}),

@@ -80,21 +80,21 @@ def test_slopes_are_those_of_the_matrices_in_the_table(seed: int, sparse: bool):
     if sparse:
         chain = on_sparse_kernel(chain)
     rng = np.random.default_rng(seed)
-    size, channels = chain.hidden.num_states, len(chain.hidden.channels)
+    size, emitters = chain.hidden.num_states, len(chain.hidden.emitters)
     left = rng.normal(size=(chain.hidden.horizon, 2, size))
-    right = rng.normal(size=(chain.hidden.horizon, channels, 2, size))
+    right = rng.normal(size=(chain.hidden.horizon, emitters, 2, size))
 
     def value(table: np.ndarray) -> float:
         moved = with_table(chain, table)
         return float(sum(
-            np.sum(left[time] @ as_array(matrix) * right[time, channel])
+            np.sum(left[time] @ as_array(matrix) * right[time, emitter])
             for time in range(chain.hidden.horizon)
-            for channel, matrix in enumerate(moved.matrices(time))
+            for emitter, matrix in enumerate(moved.matrices(time))
         ))  # fmt: skip
 
     slopes = Slopes(chain)
     for time in range(chain.hidden.horizon):
-        for channel in range(channels):
-            slopes.add(time, channel, left[time], right[time, channel])
+        for emitter in range(emitters):
+            slopes.add(time, emitter, left[time], right[time, emitter])
     assert slopes.table().shape == chain.table.shape
     np.testing.assert_allclose(slopes.table(), central_differences(value, chain.table, 1e-3), atol=1e-10)

@@ -73,10 +73,10 @@ def is_unifilar(hidden: Hidden) -> bool:
         reached.append(reached[-1] | moves[reached[-1]].any(axis=(0, 1)))
     for state in np.flatnonzero(reached[-1]):
         after: dict[int, set[int]] = defaultdict(set)
-        for channel in hidden.channels:
-            for action in np.flatnonzero(channel.actions):
+        for emitter in hidden.emitters:
+            for action in np.flatnonzero(emitter.actions):
                 for target in np.flatnonzero(moves[state, action] & reached[-1]):
-                    for event in np.flatnonzero(channel.emission[target] > 0):
+                    for event in np.flatnonzero(emitter.emission[target] > 0):
                         after[int(event)].add(int(target))
         if any(len(targets) > 1 for targets in after.values()):
             return False

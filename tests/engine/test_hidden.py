@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 import veil
-from veil.engine.hidden import Channel, Hidden, build
+from veil.engine.hidden import Emitter, Hidden, build
 from veil.engine.kernel import DenseKernel
 
 
@@ -53,7 +53,7 @@ def test_product_with_an_automaton_by_hand():
     np.testing.assert_array_equal(dense(hidden), [wait, heat])
     np.testing.assert_array_equal(hidden.reward, [[1, 2], [3, 4], [1, 2], [3, 4]])
     np.testing.assert_array_equal(hidden.root, hidden.start[:, None] * EMISSIONS[[0, 1, 0, 1]])
-    np.testing.assert_array_equal(hidden.channels[0].emission, EMISSIONS[[0, 1, 0, 1]])
+    np.testing.assert_array_equal(hidden.emitters[0].emission, EMISSIONS[[0, 1, 0, 1]])
     assert (hidden.split_time, hidden.num_cells) == (3, 4)
 
 
@@ -103,4 +103,4 @@ def test_product_with_the_index_of_the_model_by_hand(agent_knows: bool):
 def test_more_than_two_gibibytes_are_not_made_dense():
     table = sp.csr_array((2**14, 2**14 + 1))
     with pytest.raises(veil.TooLargeError, match=r"16,384 hidden states with 16,385 emissions need 2\.0 GiB"):
-        _ = Channel(np.ones(1, dtype=bool), table).emission
+        _ = Emitter(np.ones(1, dtype=bool), table).emission

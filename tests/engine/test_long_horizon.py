@@ -60,7 +60,7 @@ def reference(time: int) -> tuple[float, list[float], float]:
     """`ln P(y)`, `P(s_t | y)` and its entropy in bits, in Decimal on the very floats that the engine computes with."""
     with decimal.localcontext(prec=50):
         chain, sequence = long_chain(), events()[0].tolist()
-        emission = digits(chain.hidden.channels[0].emission)
+        emission = digits(chain.hidden.emitters[0].emission)
         step = digits(np.asarray(chain.matrices(0)[0]))
         alpha = [Decimal(value) for value in chain.hidden.root[:, sequence[0]].tolist()]
         for event in sequence[1 : time + 1]:
@@ -129,7 +129,7 @@ def test_the_sampled_opacity_of_a_long_run_and_its_gradient():
     chain = long_chain()
     problem = veil.Problem(
         veil.Model(np.stack(chain.hidden.kernel.array, axis=1), np.zeros((3, 2)), chain.hidden.start),  # type: ignore[attr-defined]
-        veil.Observer(chain.hidden.channels[0].emission),
+        veil.Observer(chain.hidden.emitters[0].emission),
         veil.InitialState(),
         HORIZON,
     )

@@ -29,9 +29,9 @@ def all_moves(hidden: Hidden) -> dict[tuple[int, int], list[tuple[int, int, floa
     ).reshape(hidden.num_states, -1, hidden.num_states)
     found = defaultdict(list)
     for action in range(kernel.shape[1]):
-        channel = next(one for one in hidden.channels if one.actions[action])
+        emitter = next(one for one in hidden.emitters if one.actions[action])
         for x, target, event in np.ndindex(hidden.num_states, hidden.num_states, hidden.num_events):
-            chance = kernel[x, action, target] * channel.emission[target, event]
+            chance = kernel[x, action, target] * emitter.emission[target, event]
             if chance > 0:
                 found[action, x].append((target, event, chance))
     return found

@@ -106,14 +106,14 @@ def law_of_runs(chain: Chain, most: int = 30_000) -> dict[Path, float]:
     """The probability of every run (states, actions, events), factor by factor; nothing where there are too many."""
     hidden = chain.hidden
     moves = sp.csr_array(hidden.kernel.stacked).toarray().reshape(*hidden.reward.shape, hidden.num_states)
-    channel_of = [[c.actions[a] for c in hidden.channels].index(True) for a in range(hidden.kernel.num_actions)]
+    emitter_of = [[c.actions[a] for c in hidden.emitters].index(True) for a in range(hidden.kernel.num_actions)]
     law = {((int(x),), (), (int(e),)): float(hidden.root[x, e]) for x, e in np.argwhere(hidden.root > 0)}
     for time in range(hidden.horizon):
         ahead: dict[Path, float] = {}
         for (states, actions, events), chance in law.items():
             row = chain.table[0 if chain.stationary else time, hidden.cell[states[-1]]]
             for a in np.flatnonzero(row).tolist():
-                emission = hidden.channels[channel_of[a]].emission
+                emission = hidden.emitters[emitter_of[a]].emission
                 for x in np.flatnonzero(moves[states[-1], a]).tolist():
                     for e in np.flatnonzero(emission[x]).tolist():
                         ahead[(*states, x), (*actions, a), (*events, e)] = float(

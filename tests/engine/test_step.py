@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from tests.seeds import looped
-from veil.engine.hidden import Channel
+from veil.engine.hidden import Emitter
 from veil.engine.step import Extension, Step
 
 STATES, EVENTS, NODES = 4, 3, 5
@@ -14,7 +14,7 @@ LAYOUTS = {"nodes": ((NODES, STATES), 0), "values": ((NODES, 2, STATES), 0), "ba
 
 
 def make_step(kind: str, layout: str) -> Step:
-    """Two channels; in the second nothing emits event 1, and event 0 comes from the first alone."""
+    """Two emitters; in the second nothing emits event 1, and event 0 comes from the first alone."""
     rng = np.random.default_rng(0)
     tables = [rng.dirichlet(np.ones(EVENTS), size=STATES) for _ in range(2)]
     tables[1][:, :2] = 0.0
@@ -22,8 +22,8 @@ def make_step(kind: str, layout: str) -> Step:
     matrices = [np.where(rng.random(shape) < 0.7, rng.random(shape), 0.0) for _ in range(2)]
     if kind == "sparse":
         matrices = [sp.csr_array(matrix) for matrix in matrices]
-    channels = [Channel(np.ones(1, dtype=bool), sp.csr_array(table)) for table in tables]
-    return Step(matrices, channels, axis=LAYOUTS[layout][1])
+    emitters = [Emitter(np.ones(1, dtype=bool), sp.csr_array(table)) for table in tables]
+    return Step(matrices, emitters, axis=LAYOUTS[layout][1])
 
 
 def by_hand(step: Step, messages: np.ndarray, *, forward: bool) -> np.ndarray:
@@ -33,8 +33,8 @@ def by_hand(step: Step, messages: np.ndarray, *, forward: bool) -> np.ndarray:
     rows = []
     for parent, event in zip(LEVEL.parent, LEVEL.event, strict=True):
         total = 0.0
-        for matrix, channel in zip(dense, step.channels, strict=True):
-            emission, one = channel.emission[:, event], moved[parent]
+        for matrix, emitter in zip(dense, step.emitters, strict=True):
+            emission, one = emitter.emission[:, event], moved[parent]
             if forward:
                 total = total + np.matmul(one, matrix.reshape(*matrix.shape[-4:-3], STATES, STATES)) * emission
             else:
@@ -64,13 +64,13 @@ def test_the_adjoint_is_adjoint_in_messages_and_in_transitions(kind: str, layout
     slope = rng.normal(size=children.shape)
     gathered: dict[int, float] = {}
 
-    def add(channel: int, left: np.ndarray, right: np.ndarray) -> None:
-        matrix = step.matrices[channel]
+    def add(emitter: int, left: np.ndarray, right: np.ndarray) -> None:
+        matrix = step.matrices[emitter]
         moved = left @ matrix if layout != "batch" and left.ndim == 2 else None
         if moved is None:
             dense = matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
             moved = np.matmul(left, dense)
-        gathered[channel] = float(np.vdot(moved, right))
+        gathered[emitter] = float(np.vdot(moved, right))
 
     if direction == "forward":
         pulled = step.pull_forward(messages, LEVEL, slope, add)
@@ -83,8 +83,8 @@ def test_the_adjoint_is_adjoint_in_messages_and_in_transitions(kind: str, layout
     assert sum(gathered.values()) == pytest.approx(value, rel=1e-12)
 
 
-def test_a_channel_without_a_part_in_a_level_is_left_out():
+def test_an_emitter_without_a_part_in_a_level_is_left_out():
     step, level = make_step("dense", "nodes"), Extension(np.array([2]), np.array([1]))
     heard: list[int] = []
-    step.pull_forward(np.ones((NODES, STATES)), level, np.ones((1, STATES)), lambda channel, *_: heard.append(channel))
+    step.pull_forward(np.ones((NODES, STATES)), level, np.ones((1, STATES)), lambda emitter, *_: heard.append(emitter))
     assert heard == [0]

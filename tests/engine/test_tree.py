@@ -92,10 +92,10 @@ def test_a_history_of_probability_zero_never_branches():
 def split_in_two(problem: veil.Problem) -> veil.Problem:
     """Each observation becomes one of two, by a coin that does not depend on anything: proportional columns."""
     size = problem.observer.num_observations
-    channel = np.zeros((size, 2 * size))
-    channel[np.arange(size), np.arange(size)] = 0.375
-    channel[np.arange(size), size + np.arange(size)] = 0.625
-    return problem.replace(observer=problem.observer.garbled(channel))
+    emitter = np.zeros((size, 2 * size))
+    emitter[np.arange(size), np.arange(size)] = 0.375
+    emitter[np.arange(size), size + np.arange(size)] = 0.625
+    return problem.replace(observer=problem.observer.garbled(emitter))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -28,8 +28,8 @@ def runs(chain: Chain) -> dict[Path, float]:
     found = {((int(x),), (int(e),)): float(hidden.root[x, e]) for x, e in np.argwhere(hidden.root > 0)}
     for time in range(hidden.horizon):
         step = sum(
-            np.einsum("xy,ye->xye", dense(matrix), channel.emission)
-            for matrix, channel in zip(chain.matrices(time), hidden.channels, strict=True)
+            np.einsum("xy,ye->xye", dense(matrix), emitter.emission)
+            for matrix, emitter in zip(chain.matrices(time), hidden.emitters, strict=True)
         )
         step = np.asarray(step)
         following: dict[Path, float] = {}

@@ -49,7 +49,7 @@ class PlainGame:
         available = problem.model.available[hidden.state]
         kernel = hidden.kernel
         assert isinstance(kernel, DenseKernel)
-        emission = {a: c.emission for c in hidden.channels for a in np.flatnonzero(c.actions).tolist()}
+        emission = {a: c.emission for c in hidden.emitters for a in np.flatnonzero(c.actions).tolist()}
         start: dict[Situation, float] = {}
         for x, event in zip(*np.nonzero(hidden.root), strict=True):
             here = (remember((int(event),)), int(x), _settle(hidden, 0, int(x), -1))

@@ -32,7 +32,7 @@ class Plain:
         self.hidden, self.game = game.pairs.hidden, game
         self.available = problem.model.available[self.hidden.state]
         assert isinstance(self.hidden.kernel, DenseKernel)
-        emission = {a: one.emission for one in self.hidden.channels for a in np.flatnonzero(one.actions).tolist()}
+        emission = {a: one.emission for one in self.hidden.emitters for a in np.flatnonzero(one.actions).tolist()}
         self.moves: dict[tuple[int, int], list[tuple[int, int, float]]] = defaultdict(list)
         for a, x, y in np.argwhere(self.hidden.kernel.array > 0).tolist():
             for event in np.flatnonzero(emission[a][y]).tolist() if self.available[x, a] else ():

@@ -51,7 +51,7 @@ class BatchTree:
         assert isinstance(hidden.kernel, DenseKernel)
         self.hidden, self.stationary = hidden, stationary
         self.flat = hidden.kernel.array.transpose(1, 0, 2)  # (N, A, N)
-        self.masks = [channel.actions for channel in hidden.channels]
+        self.masks = [emitter.actions for emitter in hidden.emitters]
         chain = Chain(hidden, available[None].astype(float), stationary=True)
         size = tree_size(chain)
         self.num_sequences = size.num_sequences
@@ -149,19 +149,19 @@ class _Pass:
         self._pull_backward(np.matmul(product.transpose(0, 2, 1), left).reshape(beta.shape), backward)
         return values, self._to_tables()
 
-    def _matrix(self, time: int, channel: int) -> Float[np.ndarray, "B N N"]:
-        """`K_t(x,x') = Σ_{a in channel} π_t(a|x) P(x'|x,a)` of each policy."""
-        key = (0 if self.tree.stationary else time, channel)
+    def _matrix(self, time: int, emitter: int) -> Float[np.ndarray, "B N N"]:
+        """`K_t(x,x') = Σ_{a in emitter} π_t(a|x) P(x'|x,a)` of each policy."""
+        key = (0 if self.tree.stationary else time, emitter)
         if key not in self._mixed:
-            part = self.weights[:, key[0]] * self.tree.masks[channel]
+            part = self.weights[:, key[0]] * self.tree.masks[emitter]
             # (N, B, A) @ (N, A, N): one product a state
             self._mixed[key] = np.matmul(part.transpose(1, 0, 2), self.tree.flat).transpose(1, 0, 2).copy()
         return self._mixed[key]
 
     def _step(self, time: int) -> Step:
         """The step of all policies at once; nodes are the third axis."""
-        channels = self.hidden.channels
-        return Step([self._matrix(time, number)[:, None] for number in range(len(channels))], channels, axis=2)
+        emitters = self.hidden.emitters
+        return Step([self._matrix(time, number)[:, None] for number in range(len(emitters))], emitters, axis=2)
 
     def _lift(self, messages: np.ndarray) -> np.ndarray:
         return messages * self.hidden.label.T[None, :, None, :]
@@ -207,17 +207,17 @@ class _Pass:
             self._step(time).pull_backward(old, level, slope, partial(self._add, time), result)
             slope = result
 
-    def _add(self, time: int, channel: int, left: np.ndarray, right: np.ndarray) -> None:
+    def _add(self, time: int, emitter: int, left: np.ndarray, right: np.ndarray) -> None:
         """Add `Σ left(x) right(x')` over values and nodes to the gradient in `K_t`."""
         batch, _, _, states = left.shape
         product = np.matmul(left.reshape(batch, -1, states).transpose(0, 2, 1), right.reshape(batch, -1, states))
-        self._slopes[:, 0 if self.tree.stationary else time, channel] += product
+        self._slopes[:, 0 if self.tree.stationary else time, emitter] += product
 
     def _to_tables(self) -> Float[np.ndarray, "B T C A"]:
         batch, steps, cells, actions = self.tables.shape
         result = np.zeros((batch, steps, cells, actions))
-        for channel, mask in enumerate(self.tree.masks):
-            outer = self._slopes[:, :, channel].reshape(batch * steps, *self._slopes.shape[3:])
+        for emitter, mask in enumerate(self.tree.masks):
+            outer = self._slopes[:, :, emitter].reshape(batch * steps, *self._slopes.shape[3:])
             by_state = np.matmul(outer.transpose(1, 0, 2), self.tree.flat.transpose(0, 2, 1))  # (N, B·T, A)
             by_state = by_state.transpose(1, 0, 2).reshape(batch, steps, self.hidden.num_states, actions) * mask
             result += sum_by_cell(self.hidden, by_state)

@@ -54,13 +54,13 @@ class Chain:
         return self.table[0 if self.stationary else time][self.hidden.cell]
 
     def matrices(self, time: int) -> tuple[Matrix, ...]:
-        """For each channel `K_t(x,x') = Σ_{a in channel} π_t(a|x) P(x'|x,a)`."""
+        """For each emitter `K_t(x,x') = Σ_{a in emitter} π_t(a|x) P(x'|x,a)`."""
         key = 0 if self.stationary else time
         found = self._matrices.get(key)
         if found is None:
             weights = self.weights(time)
-            found = tuple(self.hidden.kernel.mix(weights * channel.actions) for channel in self.hidden.channels)
-            numbers = len(self.hidden.channels) * self.hidden.kernel.num_entries
+            found = tuple(self.hidden.kernel.mix(weights * emitter.actions) for emitter in self.hidden.emitters)
+            numbers = len(self.hidden.emitters) * self.hidden.kernel.num_entries
             if len(self._matrices) * numbers > _MOST_NUMBERS:
                 self._matrices.clear()  # a long time-dependent policy: rebuild rather than hoard
             self._matrices[key] = found
@@ -181,16 +181,16 @@ class Slopes:
         self._outer: dict[tuple[int, int], np.ndarray] = {}
         self._lock = Lock()
 
-    def add(self, time: int, channel: int, left: np.ndarray, right: np.ndarray) -> None:
-        """Add `Σ_n left(n,x) right(n,x')` to the gradient with respect to `K_t(x,x')` of a channel."""
-        self.add_outer(time, channel, self.chain.hidden.kernel.outer(left, right))
+    def add(self, time: int, emitter: int, left: np.ndarray, right: np.ndarray) -> None:
+        """Add `Σ_n left(n,x) right(n,x')` to the gradient with respect to `K_t(x,x')` of a emitter."""
+        self.add_outer(time, emitter, self.chain.hidden.kernel.outer(left, right))
 
-    def add_outer(self, time: int, channel: int, outer: np.ndarray, entries: np.ndarray | None = None) -> None:
+    def add_outer(self, time: int, emitter: int, outer: np.ndarray, entries: np.ndarray | None = None) -> None:
         """Add a gradient with respect to `K_t` that the kernel's `outer` has made; several threads may do so at once.
 
         With `entries` it is about these entries of a sparse kernel alone.
         """
-        key = (0 if self.chain.stationary else time, channel)
+        key = (0 if self.chain.stationary else time, emitter)
         with self._lock:
             if entries is not None:
                 if key not in self._outer:
@@ -205,8 +205,8 @@ class Slopes:
         """The gradient with respect to each entry of the policy's table."""
         hidden = self.chain.hidden
         result = np.zeros(self.chain.table.shape)
-        for (time, channel), outer in self._outer.items():
-            slope = hidden.kernel.contract(outer) * hidden.channels[channel].actions
+        for (time, emitter), outer in self._outer.items():
+            slope = hidden.kernel.contract(outer) * hidden.emitters[emitter].actions
             np.add.at(result[time], hidden.cell, slope)
         return result
 
@@ -222,7 +222,7 @@ def sum_by_cell(hidden: Hidden, values: Float[np.ndarray, "*B N A"]) -> Float[np
 
 
 def sum_over(terms):
-    """The sum of arrays, without a zero to begin with (most chains have one channel)."""
+    """The sum of arrays, without a zero to begin with (most chains have one emitter)."""
     iterator = iter(terms)
     total = next(iterator)
     for term in iterator:

@@ -21,7 +21,7 @@ from ..common.logs import natural_log, posteriors
 from .backends.column_steps import ColumnSteps, reached
 from .buffers import Buffers
 from .chain import Chain, sum_by_cell
-from .hidden import Channel
+from .hidden import Emitter
 from .sequences import Posteriors, inverse
 from .threads import cores, one_blas_thread
 
@@ -143,8 +143,8 @@ class _Lane:
             spread *= self._alpha
             spread *= inverse(self._beta_scale)
             self._backward.back(spread, np.maximum.reduce, self._back, self._pull_back)
-        for (_, channel), (time, outer) in self._outer.items():
-            self._add(time, channel, outer)
+        for (_, emitter), (time, outer) in self._outer.items():
+            self._add(time, emitter, outer)
         self._give_back()
 
     def _take(self, rows: int) -> np.ndarray:
@@ -162,14 +162,14 @@ class _Lane:
             self._scratch[name] = self._take(rows)
         return self._scratch[name][:rows]
 
-    def _emission(self, channel: Channel, time: int, rows: slice, weight: np.ndarray, out: np.ndarray) -> np.ndarray:
+    def _emission(self, emitter: Emitter, time: int, rows: slice, weight: np.ndarray, out: np.ndarray) -> np.ndarray:
         """`F = B_c(·, o_{t+1}) · weight` over some states of the next time, written over `out`."""
         there, events = self.steps.patterns[time].there[rows], self.events[:, time + 1]
         if self.hidden.num_events <= _FEW_EVENTS and out.size >= _MANY_NUMBERS:
             selection = np.zeros((self.hidden.num_events, len(events)))
             selection[events, np.arange(len(events))] = weight
-            return np.matmul(channel.emission[there], selection, out=out)
-        channel.columns.take(there, events, out)
+            return np.matmul(emitter.emission[there], selection, out=out)
+        emitter.columns.take(there, events, out)
         out *= weight
         return out
 
@@ -184,9 +184,9 @@ class _Lane:
         result = self._take(len(self.steps.patterns[time].there))
         for rows in self._blocks(len(result)):
             here = result[rows]
-            for number, (channel, matrix) in enumerate(zip(self.hidden.channels, matrices, strict=True)):
+            for number, (emitter, matrix) in enumerate(zip(self.hidden.emitters, matrices, strict=True)):
                 emission = self._emission(
-                    channel, time, rows, weight, self._buffer("more", len(here)) if number else here
+                    emitter, time, rows, weight, self._buffer("more", len(here)) if number else here
                 )
                 emission *= matrix.product(messages, rows)
                 if number:
@@ -194,8 +194,8 @@ class _Lane:
         return result
 
     def _pull_ahead(self, time: int, messages: np.ndarray, scale: np.ndarray, slope: np.ndarray) -> np.ndarray:
-        # With one channel the messages are not needed any more when the result is written.
-        out = messages if len(self.hidden.channels) == 1 else self._take(len(messages))
+        # With one emitter the messages are not needed any more when the result is written.
+        out = messages if len(self.hidden.emitters) == 1 else self._take(len(messages))
         return self._against(time, scale, slope, messages, out)
 
     def _back(self, time: int, messages: np.ndarray, scale: np.ndarray) -> np.ndarray:
@@ -207,9 +207,9 @@ class _Lane:
         """`Σ_c K_c (F_c · columns)`, written over `out`; with `left` the slope `left ⊗ (F_c · columns)` in `K_c` is noted."""
         pattern, weight = self.steps.patterns[time], inverse(scale)
         inside = self._buffer("inside", len(pattern.there))
-        for number, channel in enumerate(self.hidden.channels):
+        for number, emitter in enumerate(self.hidden.emitters):
             for rows in self._blocks(len(inside)):
-                self._emission(channel, time, rows, weight, inside[rows])
+                self._emission(emitter, time, rows, weight, inside[rows])
                 inside[rows] *= columns[rows]
             if left is not None:
                 self._note(time, number, pattern.outer(left, inside))
@@ -223,10 +223,10 @@ class _Lane:
         pattern, weight, result = self.steps.patterns[time], inverse(scale), self._take(len(messages))
         result.fill(0.0)
         inside = self._buffer("inside", len(pattern.there))
-        for number, channel in enumerate(self.hidden.channels):
+        for number, emitter in enumerate(self.hidden.emitters):
             matrix = self.steps.matrices(time, turned=True)[number]
             for rows in self._blocks(len(inside)):
-                emission = self._emission(channel, time, rows, weight, inside[rows])
+                emission = self._emission(emitter, time, rows, weight, inside[rows])
                 product = matrix.product(slope, rows)
                 product *= emission
                 result[rows] += product
@@ -234,20 +234,20 @@ class _Lane:
             self._note(time, number, pattern.outer(slope, inside))
         return result
 
-    def _note(self, time: int, channel: int, outer: np.ndarray) -> None:
+    def _note(self, time: int, emitter: int, outer: np.ndarray) -> None:
         """Add to the gradient; of a stationary policy, the outer products of equal steps are added up first."""
         if len(self.steps.table) > 1:
-            self._add(time, channel, outer)
+            self._add(time, emitter, outer)
             return
-        _, total = self._outer.setdefault((id(self.steps.patterns[time]), channel), (time, outer))
+        _, total = self._outer.setdefault((id(self.steps.patterns[time]), emitter), (time, outer))
         if total is not outer:
             total += outer
 
-    def _add(self, time: int, channel: int, outer: np.ndarray) -> None:
-        pattern, channels = self.steps.patterns[time], self.hidden.channels
+    def _add(self, time: int, emitter: int, outer: np.ndarray) -> None:
+        pattern, emitters = self.steps.patterns[time], self.hidden.emitters
         gained = pattern.contract(outer)
-        if len(channels) > 1:
-            gained *= channels[channel].actions
+        if len(emitters) > 1:
+            gained *= emitters[emitter].actions
         part = self._found[self.steps.row(time)]
         if len(pattern.here) == len(part):
             part += gained

@@ -42,7 +42,7 @@ class Fixed(NamedTuple):
     """What does not depend on the policy, on the device: transitions as `Near` or dense `(A, N, N)`."""
 
     transitions: Near | Array
-    actions: Array  # (C, A), 1 where the channel has the action
+    actions: Array  # (C, A), 1 where the emitter has the action
     emissions: Array  # (C, N, E)
     label: Array
     root: Array
@@ -85,8 +85,8 @@ def _place(hidden: Hidden, precision: type) -> Fixed:
     sparse = isinstance(kernel, SparseKernel)
     fixed = Fixed(
         transitions=_near(kernel, precision) if sparse else kernel.array.astype(precision),
-        actions=np.stack([channel.actions for channel in hidden.channels]).astype(precision),
-        emissions=np.stack([channel.emission for channel in hidden.channels]).astype(precision),
+        actions=np.stack([emitter.actions for emitter in hidden.emitters]).astype(precision),
+        emissions=np.stack([emitter.emission for emitter in hidden.emitters]).astype(precision),
         label=hidden.label.astype(precision),
         root=hidden.root.astype(precision),
         cell=None if same else hidden.cell,
@@ -116,7 +116,7 @@ def mix_rows(fixed: Fixed, weights: Any) -> Any:
 
 
 def mix(fixed: Fixed, rows: Any) -> list[Any]:
-    """The transitions of each channel under one table of the policy."""
+    """The transitions of each emitter under one table of the policy."""
     policy = by_state(fixed, rows)
     return [mix_rows(fixed, policy * actions) for actions in fixed.actions]
 
@@ -156,7 +156,7 @@ def _outer(fixed: Fixed, left: Any, right: Any) -> Any:
 
 
 def _contract(fixed: Fixed, table: Any, gathered: Any) -> Any:
-    """The gradient in a table of the policy from the gradients in the transitions of each channel."""
+    """The gradient in a table of the policy from the gradients in the transitions of each emitter."""
     slope = jnp.zeros((fixed.label.shape[0], table.shape[1]), table.dtype)
     for number, part in enumerate(gathered):
         if isinstance(fixed.transitions, Near):

@@ -16,7 +16,7 @@ from ..common.logs import entropy_bits, log2_or_zero
 from ..common.memo import memo
 from ..common.numbering import ragged
 from .chain import Chain, sum_by_cell
-from .hidden import Channel, Hidden, one_hot
+from .hidden import Emitter, Hidden, one_hot
 from .kernel import num_columns, num_rows
 
 
@@ -61,12 +61,12 @@ class Shown:
             if np.array_equal(before, possible):
                 break
         found = []
-        for channel in hidden.channels:
-            reached = sp.csr_array(by_state @ _taken(channel, hidden.num_states) @ moves)
+        for emitter in hidden.emitters:
+            reached = sp.csr_array(by_state @ _taken(emitter, hidden.num_states) @ moves)
             reached.eliminate_zeros()
             reached = sp.coo_array(reached)
             inside = possible[reached.row] & possible[reached.col]
-            row, column, table = reached.row[inside], reached.col[inside], channel.table
+            row, column, table = reached.row[inside], reached.col[inside], emitter.table
             degree = np.diff(table.indptr)[column]
             entry = ragged(table.indptr[column], degree)
             places = (np.repeat(row, degree), table.indices[entry], np.repeat(column, degree))
@@ -82,16 +82,16 @@ def show_path(hidden: Hidden, *, alone: bool = False) -> Shown:
 
 def _show(hidden: Hidden, alone: bool) -> Shown:
     assert hidden.path is not None
-    channels = hidden.channels
+    emitters = hidden.emitters
     first = hidden.first
     if alone:
         nothing = sp.csr_array(np.ones((hidden.num_states, 1)))
-        channels = (Channel(np.ones(hidden.kernel.num_actions, dtype=bool), nothing),)
+        emitters = (Emitter(np.ones(hidden.kernel.num_actions, dtype=bool), nothing),)
         first = sp.csr_array(hidden.start[:, None])
     (first,), first_event = _paired([first], hidden.path)
-    tables, event = _paired([channel.table for channel in channels], hidden.path)
-    made = tuple(Channel(channel.actions, table) for channel, table in zip(channels, tables, strict=True))
-    return Shown(replace(hidden, first=first, channels=made), first_event, event)
+    tables, event = _paired([emitter.table for emitter in emitters], hidden.path)
+    made = tuple(Emitter(emitter.actions, table) for emitter, table in zip(emitters, tables, strict=True))
+    return Shown(replace(hidden, first=first, emitters=made), first_event, event)
 
 
 def _paired(tables: list[sp.csr_array], path: Int[np.ndarray, " N"]) -> tuple[list[sp.csr_array], np.ndarray]:
@@ -106,9 +106,9 @@ def _paired(tables: list[sp.csr_array], path: Int[np.ndarray, " N"]) -> tuple[li
     return made, pairs // size
 
 
-def _taken(channel: Channel, num_states: int) -> sp.dia_array:
-    """Selects the pairs (state, action) whose action is of a channel."""
-    return sp.diags_array(np.tile(channel.actions, num_states).astype(float))
+def _taken(emitter: Emitter, num_states: int) -> sp.dia_array:
+    """Selects the pairs (state, action) whose action is of a emitter."""
+    return sp.diags_array(np.tile(emitter.actions, num_states).astype(float))
 
 
 class UnifilarEntropy:
@@ -126,8 +126,8 @@ class UnifilarEntropy:
         self._first_bits = float(entropy_bits(first))
         self._moves, actions = sp.csr_array(hidden.kernel.stacked), hidden.kernel.num_actions
         events = 0
-        for channel in hidden.channels:
-            events = events + sp.csr_array(_taken(channel, hidden.num_states) @ self._moves @ channel.table)
+        for emitter in hidden.emitters:
+            events = events + sp.csr_array(_taken(emitter, hidden.num_states) @ self._moves @ emitter.table)
         law = sp.coo_array(events)
         pairs, place = np.unique(
             (law.row // actions).astype(np.int64) * hidden.num_events + law.col, return_inverse=True

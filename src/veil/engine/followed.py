@@ -17,7 +17,7 @@ from ..common.numbering import ragged
 from ..policy.history import HistoryPolicy
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
-from .hidden import Channel, Hidden, build, one_hot
+from .hidden import Emitter, Hidden, build, one_hot
 from .kernel import make_kernel, num_columns
 from .moves import Moves, situations
 
@@ -109,7 +109,7 @@ class Followed:
             kernel=make_kernel(self._by_action(begin)),
             start=np.concatenate([self.start, np.zeros(total - sizes[0])]),
             first=root,
-            channels=(Channel(np.ones(hidden.reward.shape[1], dtype=bool), emission),),
+            emitters=(Emitter(np.ones(hidden.reward.shape[1], dtype=bool), emission),),
             reward=hidden.reward[x],
             terminal=hidden.terminal[x],
             cell=np.arange(total),

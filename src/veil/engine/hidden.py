@@ -23,10 +23,10 @@ _SMALL_TABLE = 2**22  # numbers of a table whose columns are taken from a dense 
 
 
 @dataclass(frozen=True, eq=False)
-class Channel:
+class Emitter:
     """Actions that emit alike: `table[x', e]` is the probability of event e after one of them has led to x'.
 
-    One channel serves all actions unless the observer sees them or emissions depend on them. This is the paper's
+    One emitter serves all actions unless the observer sees them or emissions depend on them. This is the paper's
     augmentation of the states by `S × A`, folded into the step instead of into the state.
     """
 
@@ -108,7 +108,7 @@ class Hidden:
     kernel: Kernel
     start: Float[np.ndarray, " N"]
     first: sp.csr_array
-    channels: tuple[Channel, ...]
+    emitters: tuple[Emitter, ...]
     reward: Float[np.ndarray, "N A"]
     terminal: Float[np.ndarray, " N"]
     cell: Int[np.ndarray, " N"]
@@ -136,7 +136,7 @@ class Hidden:
     @property
     def num_events(self) -> int:
         """How many events a step can have."""
-        return num_columns(self.channels[0].table)
+        return num_columns(self.emitters[0].table)
 
     @cached_property
     def root(self) -> Float[np.ndarray, "N F"]:
@@ -204,13 +204,13 @@ def _build(problem: Problem) -> Hidden:
         matrices, start = [sp.csr_array(matrix[kept][:, kept]) for matrix in matrices], start[kept]
     model_index, rest = np.divmod(kept, num_memories * num_states)
     memory, state = np.divmod(rest, num_states)
-    first, channels = emission_tables(problem.observer, state, problem.num_actions)
+    first, emitters = emission_tables(problem.observer, state, problem.num_actions)
     values = table.label[model_index, memory, state] if num_models > 1 else table.label[0, memory, state]
     return Hidden(
         kernel=make_kernel(matrices),
         start=start,
         first=scaled_rows(start, first),
-        channels=channels,
+        emitters=emitters,
         reward=np.stack([model.rewards for model in models])[model_index, state],
         terminal=np.stack([model.terminal_rewards for model in models])[model_index, state],
         cell=kept if table.agent_knows else state,
@@ -289,27 +289,27 @@ def reachable_states(
 
 def emission_tables(
     observer: Observer, state: np.ndarray, num_actions: int
-) -> tuple[sp.csr_array, tuple[Channel, ...]]:
-    """The first emission and the channels, over hidden states that show as the model's states `state`."""
+) -> tuple[sp.csr_array, tuple[Emitter, ...]]:
+    """The first emission and the emitters, over hidden states that show as the model's states `state`."""
     whole = np.array_equal(state, np.arange(observer.shape[-2]))
     tables = list(observer.matrices) if whole else [sp.csr_array(matrix[state]) for matrix in observer.matrices]
     first = tables[0] if observer.sees_first else sp.csr_array(np.ones((len(state), 1)))
     every = np.ones(num_actions, dtype=bool)
     if observer.sees_actions:
         return first, tuple(
-            Channel(
+            Emitter(
                 np.arange(num_actions) == action, _seen_with(action, tables[min(action, len(tables) - 1)], num_actions)
             )
             for action in range(num_actions)
         )
     if len(tables) == 1:
-        return first, (Channel(every, tables[0]),)
+        return first, (Emitter(every, tables[0]),)
     alike: dict[bytes, list[int]] = {}
     for action, table in enumerate(tables):
         content = b"".join(part.tobytes() for part in (table.indptr, table.indices, table.data))
         alike.setdefault(content, []).append(action)
     groups = sorted(alike.values(), key=lambda actions: cmp_to_key(_compare)(tables[actions[0]]))
-    return first, tuple(Channel(np.isin(np.arange(num_actions), actions), tables[actions[0]]) for actions in groups)
+    return first, tuple(Emitter(np.isin(np.arange(num_actions), actions), tables[actions[0]]) for actions in groups)
 
 
 def _compare(one: sp.csr_array, two: sp.csr_array) -> int:

@@ -83,7 +83,7 @@ def induced_hmm(problem: Problem, policy: Policy) -> InducedHMM:
     chain = make_chain(problem, policy)
     # The opening layer holds the states at time 0, where they emit otherwise than later.
     opening = not chain.stationary or not _emits_alike(problem, chain)
-    layers = int(opening) + len(chain.hidden.channels) * (1 if chain.stationary else problem.horizon)
+    layers = int(opening) + len(chain.hidden.emitters) * (1 if chain.stationary else problem.horizon)
     size = layers * chain.hidden.num_states
     if size > MOST_STATES:
         raise TooLargeError(f"the chain would have {size:,} states, expected at most {MOST_STATES:,}")
@@ -93,7 +93,7 @@ def induced_hmm(problem: Problem, policy: Policy) -> InducedHMM:
 def _emits_alike(problem: Problem, chain: Chain) -> bool:
     """Whether a state emits at time 0 what it emits later, so that no layer of its own is needed for the start."""
     hidden = chain.hidden
-    first, *more = hidden.channels
+    first, *more = hidden.emitters
     if more or not problem.observer.sees_first or problem.observer.sees_actions:
         return False
     emission = first.emission
@@ -105,7 +105,7 @@ def _emits_alike(problem: Problem, chain: Chain) -> bool:
 def _assemble(problem: Problem, chain: Chain, opening: bool, layers: int, choices: Sequence[str]) -> InducedHMM:
     """Layer 0 holds time 0 where it differs; then a layer for each (time, kind of action), or each kind."""
     hidden = chain.hidden
-    size, kinds = hidden.num_states, len(hidden.channels)
+    size, kinds = hidden.num_states, len(hidden.emitters)
     times = 1 if chain.stationary else problem.horizon
     rows: dict[tuple[int, int], sp.csr_array] = {}
     rewards = np.zeros(layers * size)
@@ -143,7 +143,7 @@ def _absorbing_ends(transitions: sp.csr_array) -> sp.csr_array:
 
 def _emissions(problem: Problem, chain: Chain, opening: bool, layers: int) -> tuple[np.ndarray, tuple[str, ...]]:
     hidden, observer = chain.hidden, problem.observer
-    size, kinds = hidden.num_states, len(hidden.channels)
+    size, kinds = hidden.num_states, len(hidden.emitters)
     later = ["/".join(n) if isinstance(n := event_name(problem, e, 1), tuple) else n for e in range(hidden.num_events)]
     first = list(observer.observations.all()) if observer.sees_first else [NOTHING]
     symbols = list(dict.fromkeys([*first, *later])) if opening else later
@@ -157,14 +157,14 @@ def _emissions(problem: Problem, chain: Chain, opening: bool, layers: int) -> tu
     columns = [place[name] for name in later]
     for layer in range(int(opening), layers):
         kind = (layer - int(opening)) % kinds
-        emissions[layer * size : (layer + 1) * size, columns] = hidden.channels[kind].emission
+        emissions[layer * size : (layer + 1) * size, columns] = hidden.emitters[kind].emission
     emissions[~emissions.any(axis=1), 0] = 1.0  # situations of another time, which nothing leads to in this layer
     return emissions, tuple(symbols)
 
 
 def _names(problem: Problem, chain: Chain, opening: bool, layers: int, choices: Sequence[str]) -> tuple[str, ...]:
     hidden = chain.hidden
-    states, kinds = problem.model.states, len(hidden.channels)
+    states, kinds = problem.model.states, len(hidden.emitters)
     base = [states[s] for s in hidden.state]
     if len(set(base)) < len(base):
         base = [f"{name} #{number}" for number, name in enumerate(base)]
@@ -177,7 +177,7 @@ def _names(problem: Problem, chain: Chain, opening: bool, layers: int, choices: 
             continue
         time, kind = divmod(layer - int(opening), kinds)
         when = "" if chain.stationary else f" @{time + 1}"
-        taken = np.flatnonzero(hidden.channels[kind].actions)
+        taken = np.flatnonzero(hidden.emitters[kind].actions)
         by = "" if kinds == 1 else " by " + "/".join(choices[int(a)] for a in taken)
         names += [f"{name}{by}{when}" for name in base]
     return tuple(names)

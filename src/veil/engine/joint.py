@@ -111,7 +111,7 @@ class JointWalk:
     def _rows_at_once(self, levels: int) -> int:
         hidden = self.chain.hidden
         values = hidden.label.shape[1]
-        numbers = hidden.num_states * values * (5 + 2 * len(hidden.channels)) * max(1, hidden.num_events)
+        numbers = hidden.num_states * values * (5 + 2 * len(hidden.emitters)) * max(1, hidden.num_events)
         if self.merger is not None:  # of the levels above, which are no larger, only the messages are kept
             return max(1, int(self.memory_bytes / 2 / (8 * (numbers + hidden.num_states * values * levels))))
         return max(1, int(self.memory_bytes / 2 / (8 * numbers * (levels + 2))))

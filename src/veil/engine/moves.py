@@ -61,8 +61,8 @@ class Moves:
         """The moves of a hidden chain."""
         action, source, target, probability = transitions(hidden)
         parts = []
-        for channel in hidden.channels:
-            chosen, table = np.flatnonzero(channel.actions[action]), channel.table
+        for emitter in hidden.emitters:
+            chosen, table = np.flatnonzero(emitter.actions[action]), emitter.table
             degree = np.diff(table.indptr)[target[chosen]]
             kept = np.repeat(chosen, degree)
             entry = ragged(table.indptr[target[chosen]], degree)

@@ -1,7 +1,7 @@
 """The hidden chain in product with what the agent remembers: for the observer, memory is one more thing that is hidden.
 
 A memory of observations takes the emission into the step, `P((w',x')|(w,x),a) = P(x'|x,a) b_a(e|x')` where w' is w
-with e: the newest event of w' then tells what was emitted, whatever the action was, and one channel serves all actions.
+with e: the newest event of w' then tells what was emitted, whatever the action was, and one emitter serves all actions.
 A controller chooses its next node with the action: its actions are the pairs (action, next node).
 """
 
@@ -17,7 +17,7 @@ from ..policy.memories import Memory, PolicyMemory
 from ..policy.recall import Recall, recall
 from ..policy.records import EventRecord
 from ..problem.problem import Problem
-from .hidden import Channel, Hidden, build, emission_tables, further_rewards, one_hot, scaled_rows
+from .hidden import Emitter, Hidden, build, emission_tables, further_rewards, one_hot, scaled_rows
 from .kernel import make_kernel
 
 _MOST_NUMBERS = 2**28  # transition probabilities of the product: 2 GiB
@@ -75,12 +75,12 @@ def _product(problem: Problem, situations: Recall) -> Hidden:
     place = np.searchsorted(situations.code, situations.opening.code)
     start = np.bincount(place, situations.opening.chance, minlength=size)
     values = table.label[model if len(models) > 1 else 0, secret, state]
-    first, channels = _shown(problem, situations, start)
+    first, emitters = _shown(problem, situations, start)
     return Hidden(
         kernel=make_kernel(_matrices(situations)),
         start=start,
         first=first,
-        channels=channels,
+        emitters=emitters,
         reward=np.repeat(np.stack([m.rewards for m in models])[model, state], situations.record.nodes, axis=1),
         terminal=np.stack([m.terminal_rewards for m in models])[model, state],
         cell=situations.rows[1],
@@ -101,13 +101,13 @@ def _product(problem: Problem, situations: Recall) -> Hidden:
 
 def _shown(
     problem: Problem, situations: Recall, start: Float[np.ndarray, " N"]
-) -> tuple[sp.csr_array, tuple[Channel, ...]]:
+) -> tuple[sp.csr_array, tuple[Emitter, ...]]:
     """What is received at time 0, jointly with the start, and what each later state emits."""
     record, opening = situations.record, situations.opening
     _, _, state, memory = situations.parts
     if not isinstance(record, EventRecord):
-        first, channels = emission_tables(problem.observer, state, problem.num_actions)
-        wide = tuple(Channel(np.repeat(c.actions, record.nodes), c.table) for c in channels)
+        first, emitters = emission_tables(problem.observer, state, problem.num_actions)
+        wide = tuple(Emitter(np.repeat(c.actions, record.nodes), c.table) for c in emitters)
         return scaled_rows(start, first), wide
     first = sp.csr_array(start[:, None])
     if problem.observer.sees_first:
@@ -118,7 +118,7 @@ def _shown(
     entered = np.flatnonzero(newest >= 0)  # the others occur at time 0 only and emit nothing later
     places = (entered, newest[entered])
     emission = sp.csr_array((np.ones(len(entered)), places), shape=(len(start), record.num_events))
-    return first, (Channel(np.ones(problem.num_actions, dtype=bool), emission),)
+    return first, (Emitter(np.ones(problem.num_actions, dtype=bool), emission),)
 
 
 def _matrices(situations: Recall) -> list[sp.csr_array]:

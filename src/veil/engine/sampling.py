@@ -51,12 +51,12 @@ class RowDraws:
 
 
 class Emissions:
-    """Draws events: the first one together with the state, later ones from the channel of the action."""
+    """Draws events: the first one together with the state, later ones from the emitter of the action."""
 
     def __init__(self, hidden: Hidden):
         self._root = RowDraws(hidden.first.reshape((1, -1)))
         self._num_first = num_columns(hidden.first)
-        self._channels = [RowDraws(channel.table) for channel in hidden.channels]
+        self._emitters = [RowDraws(emitter.table) for emitter in hidden.emitters]
 
     def first(self, uniform: Float[np.ndarray, " n"]) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"]]:
         """Start states and first events."""
@@ -64,14 +64,14 @@ class Emissions:
         return states, events
 
     def later(
-        self, channel: Int[np.ndarray, " n"], states: Int[np.ndarray, " n"], uniform: Float[np.ndarray, " n"]
+        self, emitter: Int[np.ndarray, " n"], states: Int[np.ndarray, " n"], uniform: Float[np.ndarray, " n"]
     ) -> Int[np.ndarray, " n"]:
-        """The event on entering a state by an action of a channel."""
-        if len(self._channels) == 1:
-            return self._channels[0].draw(states, uniform)
+        """The event on entering a state by an action of a emitter."""
+        if len(self._emitters) == 1:
+            return self._emitters[0].draw(states, uniform)
         events = np.empty(len(states), dtype=np.int32)
-        for number, emission in enumerate(self._channels):
-            here = np.flatnonzero(channel == number)
+        for number, emission in enumerate(self._emitters):
+            here = np.flatnonzero(emitter == number)
             events[here] = emission.draw(states[here], uniform[here])
         return events
 
@@ -94,15 +94,15 @@ def draw_events(
         if rows is None or not chain.stationary:
             rows = RowDraws(sp.csr_array(sp.hstack([sp.csr_array(matrix) for matrix in chain.matrices(time)])))
         drawn = rows.draw(states, generator.random(num_sequences))
-        channel, states = np.divmod(drawn, hidden.num_states)
-        events[:, time + 1] = emissions.later(channel, states, generator.random(num_sequences))
+        emitter, states = np.divmod(drawn, hidden.num_states)
+        events[:, time + 1] = emissions.later(emitter, states, generator.random(num_sequences))
     return events
 
 
 def draw_runs(chain: Chain, num_runs: int, generator: np.random.Generator, clock: Clock = UNLIMITED) -> Runs:
     """Independent runs with all that is hidden in them: states, actions and events.
 
-    Each step draws `a_t ~ π_t(·|cell(x_t))`, `x_{t+1} ~ P(·|x_t,a_t)` and the event from the channel of `a_t`.
+    Each step draws `a_t ~ π_t(·|cell(x_t))`, `x_{t+1} ~ P(·|x_t,a_t)` and the event from the emitter of `a_t`.
 
     **Arguments:** `chain`: any, also with memory in it; `num_runs`: n; `generator`: the same state gives the same runs.
 
@@ -115,7 +115,7 @@ def draw_runs(chain: Chain, num_runs: int, generator: np.random.Generator, clock
     emissions = Emissions(hidden)
     states[:, 0], events[:, 0] = emissions.first(generator.random(num_runs))
     moves = RowDraws(hidden.kernel.stacked)
-    channel_of = np.argmax([channel.actions for channel in hidden.channels], axis=0)
+    emitter_of = np.argmax([emitter.actions for emitter in hidden.emitters], axis=0)
     choices: RowDraws | None = None
     for time in range(hidden.horizon):
         clock.check()
@@ -124,6 +124,6 @@ def draw_runs(chain: Chain, num_runs: int, generator: np.random.Generator, clock
         here = states[:, time]
         taken = choices.draw(hidden.cell[here], generator.random(num_runs))
         there = moves.draw(here * hidden.kernel.num_actions + taken, generator.random(num_runs))
-        events[:, time + 1] = emissions.later(channel_of[taken], there, generator.random(num_runs))
+        events[:, time + 1] = emissions.later(emitter_of[taken], there, generator.random(num_runs))
         actions[:, time], states[:, time + 1] = taken, there
     return Runs(states, actions, events)

@@ -136,7 +136,7 @@ class Sweep:
         messages, scale = direction.root()
         self.logs = natural_log(scale)
         sizes = [len(event) for event in direction.trie.event] or [1]
-        level_bytes = 8 * messages.shape[1] * max(sizes) * (3 + 2 * len(direction.chain.hidden.channels))
+        level_bytes = 8 * messages.shape[1] * max(sizes) * (3 + 2 * len(direction.chain.hidden.emitters))
         self.every = 1 if direction.levels * level_bytes <= memory_bytes else max(2, int(direction.levels**0.5))
         self._kept: dict[int, np.ndarray] = {}
         self._ways: dict[int, PullBack] = {}

@@ -38,7 +38,7 @@ class TreeSize:
         """A rough forecast on one ordinary core: products at 5 GFlop/s, memory at 3 GB/s, 6 ns a logarithm."""
         states, values = chain.hidden.num_states, chain.hidden.num_values
         filled = 10.0 if chain.hidden.kernel.is_sparse else 2.0 * states
-        row = len(chain.hidden.channels) * states * filled / 5e9 + states * 8 * 8 / 3e9
+        row = len(chain.hidden.emitters) * states * filled / 5e9 + states * 8 * 8 / 3e9
         pair = values * (states * 2 / 5e9 + 12e-9)
         return (3.0 if gradient else 1.0) * (self.rows * row + self.num_sequences * pair)
 
@@ -103,9 +103,9 @@ def _prefix_layers(supports: Supports) -> tuple[list[float], bool]:
         if time + 1 < hidden.horizon and _is_enough(layer):
             return totals, False
         if time + 1 == hidden.horizon and hidden.reveals_last:
-            # Each history counts once for each state that it may end in; with one channel that state says it all.
-            told = supports.moved(before.sets, time)[0] if len(hidden.channels) == 1 else layer.sets
-            counts = before.counts if len(hidden.channels) == 1 else layer.counts
+            # Each history counts once for each state that it may end in; with one emitter that state says it all.
+            told = supports.moved(before.sets, time)[0] if len(hidden.emitters) == 1 else layer.sets
+            counts = before.counts if len(hidden.emitters) == 1 else layer.counts
             totals[-1] = float(counts @ told.sum(axis=1))
     return totals, True
 

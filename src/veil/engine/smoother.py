@@ -118,9 +118,9 @@ def _most_likely(chain: Chain, events: list[int]) -> tuple[Int[np.ndarray, " n"]
     best = log2_of_tables(chain.hidden.root[:, events[0]])
     before: list[np.ndarray] = []
     for time, event in enumerate(events[1:]):
-        parts = zip(chain.matrices(time), chain.hidden.channels, strict=True)
+        parts = zip(chain.matrices(time), chain.hidden.emitters, strict=True)
         step = sum_over(
-            sp.csr_array(sp.csr_array(matrix) @ sp.diags_array(channel.by_event[event])) for matrix, channel in parts
+            sp.csr_array(sp.csr_array(matrix) @ sp.diags_array(emitter.by_event[event])) for matrix, emitter in parts
         )
         step = sp.coo_array(step)
         taken = np.flatnonzero((step.data > 0) & np.isfinite(best[step.row]))

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Int
 
 from .chain import Chain, Slopes
-from .hidden import Channel
+from .hidden import Emitter
 from .kernel import Matrix
 
 Add = Callable[[int, np.ndarray, np.ndarray], None]
@@ -48,30 +48,30 @@ class Extension:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One step: for each channel c the transitions `K_c`, `(N, N)`, and the emissions `B_c`, `(E, N)`.
+    """One step: for each emitter c the transitions `K_c`, `(N, N)`, and the emissions `B_c`, `(E, N)`.
 
-    **Arguments:** `matrices`: one a channel for all messages, or arrays that `matmul` broadcasts over the leading axes;
+    **Arguments:** `matrices`: one a emitter for all messages, or arrays that `matmul` broadcasts over the leading axes;
     `axis`: the axis of the nodes.
 
     - forward: `α'(x') = Σ_c B_c(e,x') Σ_x α(x) K_c(x,x')`, the paper's forward messages;
     - backward: `β'(x) = Σ_c Σ_x' K_c(x,x') B_c(e,x') β(x')`, the paper's backward messages;
-    - their adjoints give the gradient in the messages of the parents and hand `add` two arrays a channel whose product,
+    - their adjoints give the gradient in the messages of the parents and hand `add` two arrays a emitter whose product,
       summed over all axes but the states, is the gradient in `K_c`.
 
     Cost: a product of all messages with each matrix; twice that for an adjoint with its gradients.
     """
 
     matrices: Sequence[Matrix]
-    channels: Sequence[Channel]
+    emitters: Sequence[Emitter]
     axis: int = 0
 
     @staticmethod
     def of(chain: Chain, time: int) -> "Step":
         """The step of a chain from a time to the next."""
-        return Step(chain.matrices(time), chain.hidden.channels)
+        return Step(chain.matrices(time), chain.hidden.emitters)
 
     def moved(self, messages: np.ndarray) -> list[np.ndarray]:
-        """`Σ_x α(x) K_c(x,x')` for each channel."""
+        """`Σ_x α(x) K_c(x,x')` for each emitter."""
         return [_product(messages, matrix) for matrix in self.matrices]
 
     def emitted(self, moved: list[np.ndarray], level: Extension) -> np.ndarray:
@@ -80,12 +80,12 @@ class Step:
         children = np.empty((*shape[: self.axis], len(level.parent), *shape[self.axis + 1 :]))
         for event, begin, end in level.segments:
             here, empty = children[self._at(slice(begin, end))], True
-            for rows, channel in zip(moved, self.channels, strict=True):
-                if channel.emits[event]:
+            for rows, emitter in zip(moved, self.emitters, strict=True):
+                if emitter.emits[event]:
                     # Into its place at once: a copy in between costs as much as the product with the matrix.
                     part = here if empty and self.axis == 0 else None
                     part = rows.take(level.parent[begin:end], axis=self.axis, out=part, mode="clip")
-                    part *= channel.by_event[event]
+                    part *= emitter.by_event[event]
                     if part is not here:
                         np.copyto(here, part) if empty else np.add(here, part, out=here)
                     empty = False
@@ -100,9 +100,9 @@ class Step:
     def pull_forward(self, messages: np.ndarray, level: Extension, slope: np.ndarray, add: Add | None) -> np.ndarray:
         """The adjoint of `forward`: the gradient in the parents' messages, from the gradient in the level's."""
         result = None
-        for number, matrix, channel in self._emitting(level):
+        for number, matrix, emitter in self._emitting(level):
             inside = np.zeros(messages.shape)
-            self._scatter(inside, level, slope, channel)
+            self._scatter(inside, level, slope, emitter)
             found = _product(inside, _turned(matrix))
             result = found if result is None else np.add(result, found, out=result)
             if add is not None:
@@ -112,8 +112,8 @@ class Step:
     def backward(self, messages: np.ndarray, level: Extension) -> np.ndarray:
         """Backward messages of a level from those of the level before, which lies one step later."""
         result = None
-        for _, matrix, channel in self._emitting(level):
-            found = _product(self._gather(messages, level, channel), _turned(matrix))
+        for _, matrix, emitter in self._emitting(level):
+            found = _product(self._gather(messages, level, emitter), _turned(matrix))
             result = found if result is None else np.add(result, found, out=result)
         return np.zeros(messages[self._at(level.parent)].shape) if result is None else result
 
@@ -121,29 +121,29 @@ class Step:
         self, messages: np.ndarray, level: Extension, slope: np.ndarray, add: Add | None, into: np.ndarray
     ) -> None:
         """The adjoint of `backward`: add the gradient in the parents' messages to `into`, from the gradient in the level's."""
-        for number, matrix, channel in self._emitting(level):
-            self._scatter(into, level, _product(slope, matrix), channel)
+        for number, matrix, emitter in self._emitting(level):
+            self._scatter(into, level, _product(slope, matrix), emitter)
             if add is not None:
-                add(number, slope, self._gather(messages, level, channel))
+                add(number, slope, self._gather(messages, level, emitter))
 
-    def _emitting(self, level: Extension) -> Iterator[tuple[int, Matrix, Channel]]:
-        """The channels that can emit some event of a level, by number; the others have no part in it."""
-        for number, (matrix, channel) in enumerate(zip(self.matrices, self.channels, strict=True)):
-            if any(channel.emits[event] for event, _, _ in level.segments):
-                yield number, matrix, channel
+    def _emitting(self, level: Extension) -> Iterator[tuple[int, Matrix, Emitter]]:
+        """The emitters that can emit some event of a level, by number; the others have no part in it."""
+        for number, (matrix, emitter) in enumerate(zip(self.matrices, self.emitters, strict=True)):
+            if any(emitter.emits[event] for event, _, _ in level.segments):
+                yield number, matrix, emitter
 
-    def _gather(self, messages: np.ndarray, level: Extension, channel: Channel) -> np.ndarray:
+    def _gather(self, messages: np.ndarray, level: Extension, emitter: Emitter) -> np.ndarray:
         """`B_c(e,x') β(x')` of the nodes of a level."""
         rows = messages[self._at(level.parent)]
         for event, begin, end in level.segments:
-            rows[self._at(slice(begin, end))] *= channel.by_event[event]
+            rows[self._at(slice(begin, end))] *= emitter.by_event[event]
         return rows
 
-    def _scatter(self, into: np.ndarray, level: Extension, rows: np.ndarray, channel: Channel) -> None:
+    def _scatter(self, into: np.ndarray, level: Extension, rows: np.ndarray, emitter: Emitter) -> None:
         """Add `B_c(e,x') · row` of each node of a level to its parent."""
         for event, begin, end in level.segments:
-            if channel.emits[event]:
-                into[self._at(level.parent[begin:end])] += rows[self._at(slice(begin, end))] * channel.by_event[event]
+            if emitter.emits[event]:
+                into[self._at(level.parent[begin:end])] += rows[self._at(slice(begin, end))] * emitter.by_event[event]
 
     def _at(self, nodes: slice | np.ndarray) -> tuple:
         return (slice(None),) * self.axis + (nodes,)
@@ -154,9 +154,9 @@ def adder(slopes: Slopes | None, time: int) -> Add | None:
     if slopes is None:
         return None
 
-    def add(channel: int, left: np.ndarray, right: np.ndarray) -> None:
+    def add(emitter: int, left: np.ndarray, right: np.ndarray) -> None:
         size = left.shape[-1]
-        slopes.add(time, channel, left.reshape(-1, size), right.reshape(-1, size))
+        slopes.add(time, emitter, left.reshape(-1, size), right.reshape(-1, size))
 
     return add
 

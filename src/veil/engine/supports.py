@@ -80,7 +80,7 @@ class Supports:
     def __init__(self, chain: Chain, clock: Clock = UNLIMITED):
         self.hidden, self.clock = chain.hidden, clock
         self._chain = Chain(chain.hidden, (chain.table > 0).astype(float), stationary=chain.stationary)
-        self._emits = [_columns(channel.table) for channel in chain.hidden.channels]  # (E, N) each
+        self._emits = [_columns(emitter.table) for emitter in chain.hidden.emitters]  # (E, N) each
         self._patterns: dict[int, list[Matrix]] = {}
 
     @cached_property
@@ -104,7 +104,7 @@ class Supports:
         return np.eye(self.hidden.num_states, dtype=bool)[reached] if self.hidden.reveals_last else reached[None]
 
     def moved(self, sets: Bool[np.ndarray, "n *V N"], time: int) -> list[Bool[np.ndarray, "n *V N"]]:
-        """The sets one step on, for each channel, before anything is emitted."""
+        """The sets one step on, for each emitter, before anything is emitted."""
         return [self._product(sets, pattern) for pattern in self._pattern(time)]
 
     def ahead(self, sets: Bool[np.ndarray, "n *V N"], time: int) -> Children:

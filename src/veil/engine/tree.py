@@ -21,7 +21,7 @@ from jaxtyping import Float, Int
 from ..common.clock import UNLIMITED, Clock
 from ..common.logs import divergence_bits
 from .chain import Chain, Slopes, sum_over
-from .hidden import Channel
+from .hidden import Emitter
 from .step import Extension, Step, adder
 
 PullBack = Callable[[np.ndarray], np.ndarray]
@@ -213,7 +213,7 @@ class Prefixes:
     def expand(self, block: Block, level: int) -> tuple[Block, PullBack]:
         """The children of a block: each history extended by each event that can follow it, ordered by event.
 
-        n nodes with messages `(n, V, N)` are moved one step, `(n, V, N)` for each channel; this gives the probability of
+        n nodes with messages `(n, V, N)` are moved one step, `(n, V, N)` for each emitter; this gives the probability of
         each event, `(n, E)`, and m ≤ n·E children with messages `(m, V, N)`.
 
         Example: `two-rooms` with the uniform policy has N = 2 (office, vault) and E = 2 (silence, beep); the vault beeps
@@ -224,8 +224,8 @@ class Prefixes:
         """
         hidden, step, shape = self.chain.hidden, Step.of(self.chain, level), block.message.shape
         moved = step.moved(block.message)
-        pairs = zip(moved, hidden.channels, strict=True)
-        chance = sum_over(_rows(rows) @ channel.emission for rows, channel in pairs)
+        pairs = zip(moved, hidden.emitters, strict=True)
+        chance = sum_over(_rows(rows) @ emitter.emission for rows, emitter in pairs)
         chance = chance.reshape(*shape[:2], -1).sum(axis=1)
         events, nodes = np.nonzero(chance.T)  # ordered by event: one event's nodes have distinct parents
         probability = chance[nodes, events]
@@ -283,12 +283,12 @@ class Suffixes:
         hidden = self.chain.hidden
         time = hidden.horizon - 1 - level
         occupied, step, shape = self.chain.occupancies[time], Step.of(self.chain, time), block.message.shape
-        if level == 0 and hidden.reveals_last and len(hidden.channels) == 1:
+        if level == 0 and hidden.reveals_last and len(hidden.emitters) == 1:
             # Who is told x_T learns nothing more from what it emits.
             silent = sp.csr_array(np.ones((hidden.num_states, 1)))
-            step = Step(step.matrices, [Channel(hidden.channels[0].actions, silent)])
+            step = Step(step.matrices, [Emitter(hidden.emitters[0].actions, silent)])
         messages, extensions, every = [], [], np.arange(len(block))
-        for event in range(len(step.channels[0].emits)):
+        for event in range(len(step.emitters[0].emits)):
             rows = step.backward(block.message, Extension.by(event, every))
             rows *= occupied > 0
             possible = np.flatnonzero(rows.any(axis=(1, 2)))

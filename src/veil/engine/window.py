@@ -68,8 +68,8 @@ class Cut:
         elif self.cut_left:
             before = chain.occupancies[self.begin - 1]
             first = sum_over(
-                scaled_rows(before @ matrix, channel.table)
-                for matrix, channel in zip(chain.matrices(self.begin - 1), hidden.channels, strict=True)
+                scaled_rows(before @ matrix, emitter.table)
+                for matrix, emitter in zip(chain.matrices(self.begin - 1), hidden.emitters, strict=True)
             )
         self.chain = Chain(
             replace(
@@ -105,15 +105,15 @@ class Cut:
         if self.reveal:
             value = np.zeros(chain.hidden.num_states)
             value[self.revealed] = root_slope[np.arange(len(self.revealed)), self.revealed]
-            values = [value] * len(chain.hidden.channels)
+            values = [value] * len(chain.hidden.emitters)
         else:
             possible = np.flatnonzero(self.chain.hidden.root.sum(axis=0) > 0)
             values = [
-                np.einsum("ex,xe->x", root_slope, channel.emission[:, possible]) for channel in chain.hidden.channels
+                np.einsum("ex,xe->x", root_slope, emitter.emission[:, possible]) for emitter in chain.hidden.emitters
             ]
         for time in range(self.begin - 1, -1, -1):
             for number, value in enumerate(values):
                 slopes.add(time, number, chain.occupancies[time][None], value[None])
             pulled = sum_over(matrix @ value for matrix, value in zip(chain.matrices(time), values, strict=True))
-            values = [pulled] * len(chain.hidden.channels)
+            values = [pulled] * len(chain.hidden.emitters)
         return slopes.table()

@@ -14,7 +14,7 @@ from jaxtyping import Int
 
 from ..common.clock import UNLIMITED, Clock, Pace
 from ..common.errors import TooLargeError
-from ..engine.hidden import Channel, Hidden
+from ..engine.hidden import Emitter, Hidden
 from ..engine.kernel import num_rows
 from ..engine.moves import Layer, Moves, labelled
 from .pairs import DEFAULT_MEMORY, Pairs
@@ -36,9 +36,9 @@ def delayed_pairs(pairs: Pairs, clock: Clock = UNLIMITED, memory_bytes: int = DE
     **Raises:** `TooLargeError` before a step is made that does not fit; `OutOfTime`.
     """
     hidden, actions = pairs.hidden, pairs.hidden.reward.shape[1]
-    assert len(hidden.channels) == 1, "observations must depend on the state alone"
+    assert len(hidden.emitters) == 1, "observations must depend on the state alone"
     assert pairs.graph.told is None
-    unseen = Moves.of(replace(hidden, channels=(_silent(actions, hidden.num_states),)))
+    unseen = Moves.of(replace(hidden, emitters=(_silent(actions, hidden.num_states),)))
     begun = np.flatnonzero(hidden.start > 0)
     layer = labelled(hidden, 0, Layer(np.zeros_like(begun), begun, np.full(len(begun), -1)))
     first = sp.csr_array(hidden.root[begun] / hidden.start[begun, None])
@@ -61,7 +61,7 @@ def delayed_pairs(pairs: Pairs, clock: Clock = UNLIMITED, memory_bytes: int = DE
         with pace.step(count):
             layer, moved = unseen.advance(hidden, time, pairs.layers[time], stay)
             steps.append(_after(shown, moved, actions))
-        emitted = sp.csr_array(hidden.channels[0].table[layer.x])
+        emitted = sp.csr_array(hidden.emitters[0].table[layer.x])
         shown = _shown(hidden, layer, table, pairs.layers[time + 1], emitted)
     if steps:
         steps[-1] = sp.csr_array(steps[-1] @ shown)
@@ -70,9 +70,9 @@ def delayed_pairs(pairs: Pairs, clock: Clock = UNLIMITED, memory_bytes: int = DE
     return Pairs(hidden, pairs.graph, start, (*layers, pairs.layers[-1]), tuple(steps))
 
 
-def _silent(actions: int, states: int) -> Channel:
-    """A channel that shows nothing."""
-    return Channel(np.ones(actions, dtype=bool), sp.csr_array(np.ones((states, 1))))
+def _silent(actions: int, states: int) -> Emitter:
+    """A emitter that shows nothing."""
+    return Emitter(np.ones(actions, dtype=bool), sp.csr_array(np.ones((states, 1))))
 
 
 def _shown(

@@ -15,7 +15,7 @@ from ..common.errors import TooLargeError
 from ..common.logs import entropy_bits, mean_log_ratio_bits
 from ..engine.beliefs import merge_histories
 from ..engine.chain import Chain, sum_over
-from ..engine.hidden import Channel
+from ..engine.hidden import Emitter
 from ..engine.kernel import Matrix, num_columns, num_rows
 from .exact import Budget
 from .merged import Merged
@@ -33,7 +33,7 @@ def event_bounds(chain: Chain, most: int, budget: Budget) -> Merged:
     messages, lost = sp.csr_array(hidden.first.T), 0.0
     largest = num_rows(messages)
     bits = float(entropy_bits(messages.sum(axis=1)))
-    labelled = [_with_events(channel) for channel in hidden.channels]
+    labelled = [_with_events(emitter) for emitter in hidden.emitters]
     for time in range(hidden.horizon):
         budget.clock.check()
         row, state, mass = _extended(messages, chain.matrices(time), labelled, budget)
@@ -44,10 +44,10 @@ def event_bounds(chain: Chain, most: int, budget: Budget) -> Merged:
     return Merged(bits - lost, bits, largest)
 
 
-def _with_events(channel: Channel) -> sp.csr_array:
+def _with_events(emitter: Emitter) -> sp.csr_array:
     """`B[x, e·N + x]`, the probability of event e in x: it turns messages on states into messages on events and states."""
-    table = sp.coo_array(channel.table)
-    size, events = num_rows(channel.table), num_columns(channel.table)
+    table = sp.coo_array(emitter.table)
+    size, events = num_rows(emitter.table), num_columns(emitter.table)
     column = table.col.astype(np.int64) * size + table.row
     return sp.csr_array(sp.coo_array((table.data, (table.row, column)), shape=(size, events * size)))
 

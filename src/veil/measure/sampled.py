@@ -258,7 +258,7 @@ def sequence_seconds(chain: Chain, *, gradient: bool) -> float:
     """A rough forecast of what one sequence takes on one ordinary core."""
     kernel = chain.hidden.kernel
     rate = (_SPARSE_RATES if kernel.is_sparse else _DENSE_RATES)[gradient]
-    return rate * chain.hidden.horizon * len(chain.hidden.channels) * kernel.num_entries
+    return rate * chain.hidden.horizon * len(chain.hidden.emitters) * kernel.num_entries
 
 
 def chunk_sizes(chain: Chain, sequences: int, memory_bytes: int, most: int = _CHUNK) -> list[int]:

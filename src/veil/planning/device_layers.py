@@ -47,7 +47,7 @@ class Draws:
             (
                 np.cumsum(first.data),
                 (first.row * np.int64(self.num_first) + first.col),
-                np.argmax([channel.actions for channel in hidden.channels], axis=0),
+                np.argmax([emitter.actions for emitter in hidden.emitters], axis=0),
             )
         )
 
@@ -190,7 +190,7 @@ def draw_events(
 ) -> Any:
     """Event sequences `(T+1, n)` of independent runs: those of one number, by a key for all."""
     key = jax.random.fold_in(key, number)
-    first_sums, first_places, channel_of = sums
+    first_sums, first_places, emitter_of = sums
     uniform = jax.random.uniform(key, (3 * span.horizon + 1, count), dtype=jnp.float64)
     entry = jnp.searchsorted(first_sums, uniform[-1] * first_sums[-1], side="right")
     states, first = jnp.divmod(first_places[jnp.minimum(entry, len(first_places) - 1)], num_first)
@@ -205,7 +205,7 @@ def draw_events(
             states = near.out_column[states, slot].astype(states.dtype)
         else:
             states = pick(fixed.transitions[actions, states], drawn[1])
-        return states, pick(fixed.emissions[channel_of[actions], states], drawn[2])
+        return states, pick(fixed.emissions[emitter_of[actions], states], drawn[2])
 
     times = np.arange(span.horizon, dtype=np.int32)
     _, later = jax.lax.scan(step, states, (times, uniform[:-1].reshape(span.horizon, 3, count)))
@@ -272,7 +272,7 @@ _value, _returns = jax.jit(return_value), jax.jit(returns_and_gradient)
 
 @partial(jax.jit, static_argnames="span")
 def _seen(fixed: Fixed, table: Any, start: Any, span: Span) -> tuple[Any, Any]:
-    """`P(z)` and `P(event at t, z)` of the later events, as if all actions emitted like the first channel."""
+    """`P(z)` and `P(event at t, z)` of the later events, as if all actions emitted like the first emitter."""
     emission, label = fixed.emissions[0], fixed.label
 
     def matrix(time: Any) -> Any:

@@ -51,7 +51,7 @@ class Sizes:
         near = -(-kernel.num_entries // size) if isinstance(kernel, SparseKernel) else size
         return Sizes(
             size, hidden.num_cells, kernel.num_actions, hidden.horizon, times, near,
-            hidden.num_events * len(hidden.channels), hidden.num_values,
+            hidden.num_events * len(hidden.emitters), hidden.num_values,
         )  # fmt: skip
 
     @property

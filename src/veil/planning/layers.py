@@ -46,8 +46,8 @@ class Layers:
         self.hidden, self._patterns, self._reached = hidden, patterns(hidden), reachable_sets(hidden)
         self._ends = [pattern.here for pattern in self._patterns] + [pattern.there for pattern in self._patterns[-1:]]
         self._moves, self._emissions = RowDraws(hidden.kernel.stacked), Emissions(hidden)
-        self._channels = [channel.actions for channel in hidden.channels]
-        self._channel_of = np.argmax(self._channels, axis=0)
+        self._emitters = [emitter.actions for emitter in hidden.emitters]
+        self._emitter_of = np.argmax(self._emitters, axis=0)
         self._whole = hidden.num_cells == hidden.num_states and bool(
             np.array_equal(hidden.cell, np.arange(hidden.num_states))
         )
@@ -85,7 +85,7 @@ class Layers:
             drawn = generator.random((3, count))
             actions = np.argmax(sums > (drawn[0] * sums[:, -1])[:, None], axis=1)
             states = self._moves.draw(states * self.hidden.kernel.num_actions + actions, drawn[1])
-            events[:, time + 1] = self._emissions.later(self._channel_of[actions], states, drawn[2])
+            events[:, time + 1] = self._emissions.later(self._emitter_of[actions], states, drawn[2])
         return events
 
     def posteriors(
@@ -169,10 +169,10 @@ class Layers:
         return result
 
     def seen(self, table: Float[np.ndarray, "T C A"]) -> tuple[Float[np.ndarray, " Z"], Float[np.ndarray, "T+1 E Z"]]:
-        """`P(z)`, and `P(event at t, z)` of the later events, as if all actions emitted like the first channel."""
+        """`P(z)`, and `P(event at t, z)` of the later events, as if all actions emitted like the first emitter."""
         spread = self._spread(table)
         result = np.zeros((len(spread), self.hidden.num_events, self.hidden.num_values))
-        emission = self.hidden.channels[0].emission
+        emission = self.hidden.emitters[0].emission
         for time, pattern in enumerate(self._patterns):
             result[time + 1] = emission[pattern.there].T @ spread[time + 1]
         return spread[self.hidden.split_time].sum(axis=0), result
@@ -206,10 +206,10 @@ class Layers:
         for time in range(hidden.horizon - 1, -1, -1):
             step = self._patterns[time]
             scores = weight * hidden.discount**time * reward[step.here]
-            for channel in hidden.channels:
-                charge = (channel.emission @ cost[time + 1])[step.there]
+            for emitter in hidden.emitters:
+                charge = (emitter.emission @ cost[time + 1])[step.there]
                 ahead = step.contract((values - charge)[step.column])
-                scores = scores + (ahead if channel.actions.all() else ahead * channel.actions)
+                scores = scores + (ahead if emitter.actions.all() else ahead * emitter.actions)
             cells = hidden.cell[step.here]
             scores = np.where(available[cells], self._cell_means(scores, cells), -np.inf)
             top = scores.max(axis=1, keepdims=True)

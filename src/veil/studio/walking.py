@@ -28,7 +28,7 @@ class Walk:
         self._hidden = build(problem)
         self._emissions = Emissions(self._hidden)
         self._moves = RowDraws(self._hidden.kernel.stacked)
-        self._channel_of = np.argmax([channel.actions for channel in self._hidden.channels], axis=0)
+        self._emitter_of = np.argmax([emitter.actions for emitter in self._hidden.emitters], axis=0)
         self._observer = ObserverFilter(problem, policy)
         self._prior = self._observer.posterior
         self.time, self.earned, self.surprised = 0, 0.0, False
@@ -73,7 +73,7 @@ class Walk:
         self.earned += discount**self.time * float(model.rewards[self.state, action])
         row = np.array([self._at * self._hidden.kernel.num_actions + action])
         there = self._moves.draw(row, self._uniform())
-        event = self._emissions.later(self._channel_of[[action]], there, self._uniform())
+        event = self._emissions.later(self._emitter_of[[action]], there, self._uniform())
         self.time += 1
         self._enter(int(there[0]), int(event[0]))
         if self.is_over:

@@ -176,12 +176,12 @@ def _pattern(kernel: SparseKernel, here: np.ndarray, there: np.ndarray) -> Patte
 
 
 class ColumnSteps:
-    """The transitions of each channel under a table `(T|1, C, A)`, by rows and by columns."""
+    """The transitions of each emitter under a table `(T|1, C, A)`, by rows and by columns."""
 
     def __init__(self, hidden: Hidden, table: Float[np.ndarray, "T C A"]):
         self.hidden, self.table, self.patterns = hidden, table, patterns(hidden)
         distinct = {id(one): one for one in self.patterns} if len(table) == 1 else dict(enumerate(self.patterns))
-        self._keeps = sum(len(one.row) for one in distinct.values()) * len(hidden.channels) <= _MOST_KEPT
+        self._keeps = sum(len(one.row) for one in distinct.values()) * len(hidden.emitters) <= _MOST_KEPT
         self._made: dict[tuple[int, bool], tuple[Matrix, ...]] = {}
 
     def row(self, time: int) -> int:
@@ -193,7 +193,7 @@ class ColumnSteps:
         return self.table[self.row(time)][self.hidden.cell[self.patterns[time].here]]
 
     def matrices(self, time: int, *, turned: bool) -> tuple[Matrix, ...]:
-        """`K_t` for each channel over the states of that time and the next, or its transpose."""
+        """`K_t` for each emitter over the states of that time and the next, or its transpose."""
         key = id(self.patterns[time]) if len(self.table) == 1 else time, turned
         found = self._made.get(key)
         if found is None:
@@ -208,8 +208,8 @@ class ColumnSteps:
         if turned:
             size = len(pattern.here)
             return tuple(Matrix(ends, rows, one.data[order], size) for one in self.matrices(time, turned=False))
-        weights, channels = self.weights(time), self.hidden.channels
-        parts = [weights if len(channels) == 1 else weights * channel.actions for channel in channels]
+        weights, emitters = self.weights(time), self.hidden.emitters
+        parts = [weights if len(emitters) == 1 else weights * emitter.actions for emitter in emitters]
         size = len(pattern.there)
         return tuple(Matrix(pattern.indptr, pattern.column, pattern.mix(part), size) for part in parts)
 

@@ -32,7 +32,7 @@ class SparseStep:
     """One step from n columns to p pairs: `matrix[i, j]` is the probability of pair j after column i.
 
     Pair j is event `event[j]` in column `column[j]` of the next time; the columns of the last time are the values of the
-    secret. Entry k of the matrix comes from entry `origin[k]` of the transitions, times `chance[c][k]` in channel c, which
+    secret. Entry k of the matrix comes from entry `origin[k]` of the transitions, times `chance[c][k]` in emitter c, which
     holds the emission and, where the secret is settled, its label.
     """
 
@@ -46,7 +46,7 @@ class SparseStep:
 
 @dataclass(frozen=True, eq=False)
 class _Table:
-    """Entries of several matrices of one pattern: `data[c]` of channel c; `place` numbers them in a larger array."""
+    """Entries of several matrices of one pattern: `data[c]` of emitter c; `place` numbers them in a larger array."""
 
     indptr: np.ndarray
     indices: np.ndarray
@@ -66,7 +66,7 @@ class SparseSteps:
     def __init__(self, chain: Chain):
         self.chain = chain
         hidden = chain.hidden
-        self._emission = _shared([channel.table for channel in hidden.channels])
+        self._emission = _shared([emitter.table for emitter in hidden.emitters])
         self._transitions: dict[int, _Table] = {}
         self._steps: dict[int, SparseStep] = {}
         self._labels = _shared([hidden.labels])
@@ -89,7 +89,7 @@ class SparseSteps:
         return self._steps[time]
 
     def add_slopes(self, slopes: Slopes, time: int, slope: Float[np.ndarray, " m"]) -> None:
-        """Add the gradient in the entries of a step's matrix to the gradients in the transitions of each channel."""
+        """Add the gradient in the entries of a step's matrix to the gradients in the transitions of each emitter."""
         step, table = self._steps[time], self._pattern(time)
         kernel = self.chain.hidden.kernel
         for number, chance in enumerate(step.chance):
@@ -152,7 +152,7 @@ class SparseSteps:
     def _pairs(self, after: Columns, last: bool) -> "_Pairs":
         """What the columns of the next time emit, numbered by event; at the last time by event and value."""
         hidden, emission = self.chain.hidden, self._emission
-        if last and hidden.reveals_last and len(hidden.channels) == 1:
+        if last and hidden.reveals_last and len(hidden.emitters) == 1:
             # Who is told x_T learns nothing more from what it emits.
             owner, emitted = np.arange(len(after)), None
             event = after.state.astype(np.int64)
@@ -207,7 +207,7 @@ def _number_columns(state: np.ndarray, value: np.ndarray | None, num_states: int
 
 
 def _positive(chain: Chain, time: int) -> _Table:
-    """The entries of the transitions that are positive in some channel."""
+    """The entries of the transitions that are positive in some emitter."""
     matrices, kernel = chain.matrices(time), chain.hidden.kernel
     if isinstance(kernel, DenseKernel):
         place = np.flatnonzero(np.logical_or.reduce([matrix > 0 for matrix in matrices]))
