@@ -152,3 +152,22 @@ def test_a_formula_as_an_automaton(home: Path):
     assert veil("formula", "F a", "--svg", "a.svg").code == shared.BAD_INPUT  # it exists
     assert {"from": "q0", "if": "a", "to": "q1"} in veil("formula", "F a", "--json").json["arrows"]
     assert "column 7" in veil("formula", "F (a &").err
+
+
+def test_measure_takes_the_pair_to_measure(tmp_path: Path):
+    """Headline and details are those of the pair: the problem's own secret, another observer."""
+    path = tmp_path / "pairs.toml"
+    foe = '[[pairs]]\nname = "foe"\nobserver.sensors.ear = { states = ["hall"], detection = 0.6 }\n'
+    path.write_text(Path("rooms.toml").read_text() + foe)
+    problem = package.load(path)
+    policy = package.MarkovPolicy.uniform(problem)
+    found = veil("measure", str(path), "--pair", "foe", "--details", "--json").json
+    assert found["pair"] == "foe"
+    assert found["opacity"]["bits"] == package.opacity(problem, policy, pair="foe").bits
+    quantities = package.measures.quantities(problem, policy, pair="foe", top=5)
+    assert found["details"]["quantities"]["guess_probability"]["posterior"] == quantities.guess_probability.posterior
+    assert found["details"]["bits_over_time"] == package.measures.bits_over_time(problem, policy, pair="foe").tolist()
+    assert "pair" in veil("measure", str(path), "--pair", "foe").out
+    wrong = veil("measure", str(path), "--pair", "fo")
+    assert wrong.code == shared.BAD_INPUT
+    assert "there is no pair 'fo'" in wrong.err

@@ -26,7 +26,7 @@ def long_ring(horizon: int) -> veil.Problem:
 def test_what_takes_far_longer_than_its_limit_is_refused_long_before_it():
     problem = long_ring(60)
     for call in (
-        lambda: veil.opacity_gradient(problem, np.zeros((STATES, 2)), time_limit=200),
+        lambda: veil.opacity_gradient(problem, np.zeros((STATES, 2)), "exact", time_limit=200),
         lambda: veil.opacity(problem, veil.MarkovPolicy.uniform(problem), "exact", time_limit=200),
     ):
         begin = time.monotonic()
@@ -38,7 +38,7 @@ def test_what_takes_far_longer_than_its_limit_is_refused_long_before_it():
 def test_what_fits_is_not_refused():
     """The same problem with fewer steps, in less than its limit."""
     problem = long_ring(3)
-    found, slope = veil.opacity_gradient(problem, np.zeros((STATES, 2)), time_limit=200)
+    found, slope = veil.opacity_gradient(problem, np.zeros((STATES, 2)), "exact", time_limit=200)
     assert found.method == "exact"
     assert found.num_sequences == 16
     assert np.isfinite(slope).all()

@@ -12,6 +12,7 @@ from .shared import (
     Document,
     JsonOption,
     Opened,
+    PairOption,
     PolicyArgument,
     ReadOption,
     SeedOption,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from ..measure.measures import Quantities
     from ..measure.result import Opacity
     from ..policy.policy import Policy
+    from ..problem.observer import Observer
     from ..problem.problem import Problem
 
 _MOST_GAIN_BYTES = 2**24
@@ -53,6 +55,7 @@ def measure(
         ),
     ],
     policy: PolicyArgument = "uniform",
+    pair: PairOption = "own",
     method: Annotated[
         Literal["auto", "exact", "bracket", "sampled"], typer.Option(help="How to compute the opacity.")
     ] = "auto",
@@ -110,14 +113,16 @@ def measure(
     problem, acting = opened.problem, open_policy(opened.problem, policy)
     clock, first = Clock(time_limit), None if time_limit is None else time_limit / (1 + len(problem.pairs))
     hidden = opacity(
-        problem, acting, method, width=width, sequences=sequences, seed=seed, time_limit=first, workers=workers
-    )
+        problem, acting, method, pair=pair, width=width, sequences=sequences, seed=seed, time_limit=first,
+        workers=workers,
+    )  # fmt: skip
     earned, further = expected_return(problem, acting), proven_constraints(problem, acting)
     rest = None if time_limit is None else clock.left
     pairs = pair_values(problem, acting, method, sequences=sequences, seed=seed, time_limit=rest)
     document: Document = {
         "problem": problem_document(problem, opened.source, changes),
         "policy": acting.describe(),
+        "pair": pair,
         "opacity": opacity_document(hidden),
         "expected_return": earned,
         "threshold": threshold(problem),
@@ -134,6 +139,7 @@ def measure(
         found = quantities(
             problem,
             acting,
+            pair=pair,
             gain=None if gain is None else read_gain(gain),
             orders=order or (0.5, 2.0),
             top=top,
@@ -141,14 +147,16 @@ def measure(
             seed=seed,
             time_limit=time_limit,
         )
-        document["details"] = _details(problem, acting, found, by)
-        document["details"]["recommendations"] = _recommendations(problem, document["details"], found, by)
+        watching = problem.pair(pair).observer
+        document["details"] = _details(problem, acting, pair, found, by)
+        document["details"]["recommendations"] = _recommendations(watching, document["details"], found, by)
     if as_json:
         print_json(document)
         return
     _show_measured(document, hidden, [one.fact() for one in (*further, *pairs)])
     if found is not None:
-        _show_details(document["details"], found, by, "sensor" if problem.observer.sensors else "observation")
+        source = "sensor" if problem.pair(pair).observer.sensors else "observation"
+        _show_details(document["details"], found, by, source)
 
 
 def open_measured(
@@ -177,7 +185,7 @@ def read_gain(path: Path) -> "np.ndarray":
         raise ModelFileError(path, f"{error}: expected rows of numbers separated by commas") from None
 
 
-def _details(problem: "Problem", policy: "Policy", found: "Quantities", by: str) -> Document:
+def _details(problem: "Problem", policy: "Policy", pair: str, found: "Quantities", by: str) -> Document:
     from ..common.errors import TooLargeError
     from ..measure.measures import bits_over_time, joint_table, observation_costs, sensor_costs
 
@@ -189,33 +197,34 @@ def _details(problem: "Problem", policy: "Policy", found: "Quantities", by: str)
         "guessing_entropy": found.guessing_entropy.posterior,
         "revealing": [vars(one) for one in found.worst[by]],
     }
-    numbers = found.num_sequences * len(problem.secret_values)
+    alone = problem.pair(pair)
+    observer, numbers = alone.observer, found.num_sequences * len(alone.secret_values)
     if found.method != "exact" or numbers > _MOST_LISTED:
         return document
     with contextlib.suppress(TooLargeError):  # few sequences, yet too long to keep
-        table = joint_table(problem, policy)
+        table = joint_table(problem, policy, pair=pair)
         document |= {
             "guess_probability": table.guess_probability,
             "prior_guess_probability": table.prior_guess_probability,
             "min_entropy_leakage_bits": table.min_entropy_leakage_bits,
             "guessing_entropy": table.guessing_entropy,
             "revealing": [vars(one) for one in table.revealing(len(found.worst[by]), by=by)],
-            "asymmetric_bits": {name: table.asymmetric_bits(name) for name in problem.secret_values},
+            "asymmetric_bits": {name: table.asymmetric_bits(name) for name in alone.secret_values},
             "probability_surer_than_90": table.probability_surer(0.9),
         }
-        if problem.observer.untimed:  # it knows no times, and costs of sensors are those of an observer with a clock
+        if observer.untimed:  # it knows no times, and costs of sensors are those of an observer with a clock
             return document
-        document["bits_over_time"] = bits_over_time(problem, policy)
+        document["bits_over_time"] = bits_over_time(problem, policy, pair=pair)
         costs: dict[str, float] = {}
-        if problem.observer.sensors:
-            costs = sensor_costs(problem, policy)
-        elif problem.observer.silent is not None:
-            costs = observation_costs(problem, policy)
+        if observer.sensors:
+            costs = sensor_costs(problem, policy, pair=pair)
+        elif observer.silent is not None:
+            costs = observation_costs(problem, policy, pair=pair)
         document["costs_bits"] = costs
     return document
 
 
-def _recommendations(problem: "Problem", document: Document, found: "Quantities", by: str) -> list[str]:
+def _recommendations(observer: "Observer", document: Document, found: "Quantities", by: str) -> list[str]:
     """What follows from the details, one sentence each."""
     import numpy as np
 
@@ -223,7 +232,7 @@ def _recommendations(problem: "Problem", document: Document, found: "Quantities"
 
     bits = np.array(document.get("bits_over_time", ()), dtype=float)
     costs = dict(sorted(document.get("costs_bits", {}).items(), key=lambda one: -one[1]))
-    source = "sensor" if problem.observer.sensors else "observation"
+    source = "sensor" if observer.sensors else "observation"
     leaking = Leaking(bits, np.zeros(len(bits)), 0, costs, source)
     return recommendations(leaking, found.worst[by], exact=found.method == "exact")
 
@@ -234,6 +243,7 @@ def _show_measured(document: Document, hidden: "Opacity", further: list[tuple[st
     missed = "" if document["feasible"] or further else " (not met)"
     print_facts(
         [
+            ("pair", document["pair"] if document["pair"] != "own" else None),
             *hidden.facts(),
             ("return", f"{document['expected_return']:.6g}{required}{missed}"),
             *further,

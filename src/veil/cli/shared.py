@@ -79,6 +79,10 @@ PolicyArgument = Annotated[
         autocompletion=_complete_policy,
     ),
 ]
+PairOption = Annotated[
+    str,
+    typer.Option("--pair", metavar="NAME", help="The pair whose secret and observer count, by its name in [[pairs]]."),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 ReadOption = Annotated[
     list[str] | None,

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from ..common.checks import Defects, as_floats, is_number
 from ..common.clock import Clock, OutOfTime
-from ..common.errors import TooLargeError
+from ..common.errors import InputError, TooLargeError
 from ..common.workers import Workers, team_of
 from ..engine.chain import Chain, make_chain
 from ..engine.followed import Followed
@@ -22,7 +22,7 @@ from ..policy.memories import Memory
 from ..policy.memory import MemoryPolicy
 from ..policy.policy import Policy, check_call
 from ..policy.tables import softmax_pull_back
-from ..policy.tabular import TablePolicy
+from ..policy.tabular import TablePolicy, table_policy
 from ..policy.timed import TimedPolicy
 from ..problem.pairs import OWN
 from ..problem.problem import Problem, check_problem
@@ -147,9 +147,10 @@ def _opacity(problem: Problem, policy: Policy, settings: _Settings, pair: str) -
 
 def opacity_gradient(
     problem: Problem,
-    theta: ArrayLike,
-    method: Method = "exact",
+    theta: ArrayLike | Policy,
+    method: Method = "auto",
     *,
+    pair: str = OWN,
     width: float = 1e-3,
     sequences: int = 2000,
     seed: int = 0,
@@ -159,30 +160,33 @@ def opacity_gradient(
     memory: Memory | None = None,
     workers: Workers = 1,
 ) -> tuple[Opacity, Float[np.ndarray, "*T C A"]]:
-    """The opacity of a softmax policy and its gradient in the parameters, by the adjoint recursion.
+    """The opacity of a policy and its gradient in the logits of its table, by the adjoint recursion.
 
     **Arguments:**
 
-    - `theta`: `(S, A)` for a stationary policy, `(T, S, A)` for a time-dependent one; -inf is an action that is never
-      taken, with gradient 0.
-    - `memory`: what the policy remembers, as `StateMemory(1)`; theta then has the shape of
+    - `theta`: logits of a softmax policy, `(S, A)` for a stationary one, `(T, S, A)` for a time-dependent one, where -inf
+      is an action that is never taken; or a policy given by a table, which is read as `softmax(θ)` with
+      `θ = policy.logits()`, the logarithms of its probabilities. Of a `FeaturePolicy`, the table that it has in the problem.
+    - `memory`: of logits only: what the policy remembers, as `StateMemory(1)`; θ then has the shape of
       `MemoryPolicy.uniform(problem, memory).probabilities`.
-    - `method`, `width`, `sequences`, `seed`, `memory_bytes`, `time_limit`, `merge_tolerance`, `workers`: as for `opacity`. A
-      sampled gradient is unbiased; that of a bracket is the gradient of its lower bound.
+    - `method`, `pair`, `width`, `sequences`, `seed`, `memory_bytes`, `time_limit`, `merge_tolerance`, `workers`: as for
+      `opacity`. A sampled gradient is unbiased; that of a bracket is the gradient of its lower bound.
 
-    **Returns:** an `Opacity` and the gradient in bits, of theta's shape. Actions that are not available have gradient 0.
+    **Returns:** an `Opacity` and `∂H/∂θ` in bits, of the shape of θ. Actions that the policy never takes, or that are not
+    available, have gradient 0.
 
-    **Raises:** as `opacity`; of a large problem, for which the default `method="exact"` is refused, `method="auto"` or
-    `"sampled"` gives a gradient.
+    **Raises:** as `opacity`; `InputError` if the policy has no table.
     """
     check_problem(problem)
     seconds = _SECONDS.get(method, 1.0) if time_limit is None else time_limit
     with team_of(workers) as team:
         budget = Budget(memory_bytes, seconds, merge_tolerance, team)
         settings = _Settings(method, width, sequences, None, seed, budget)
-        policy, chain = _softmax_chain(problem, theta, memory, **_covered(problem, method, gradient=True))
-        result, slope = _opacity_gradient(problem, chain, settings)
-    return result, _in_theta(policy, slope)
+        alone = problem if pair == OWN else problem.pair(pair)
+        acting = _table_policy(problem, theta, memory)
+        chain = make_chain(problem, acting, pair=pair, **_covered(alone, method, gradient=True))
+        result, slope = _opacity_gradient(alone, chain, settings)
+    return result, _in_logits(acting, slope)
 
 
 def _opacity_gradient(
@@ -219,13 +223,13 @@ def expected_return(problem: Problem, policy: Policy) -> float:
 
 
 def return_gradient(
-    problem: Problem, theta: ArrayLike, *, memory: Memory | None = None
+    problem: Problem, theta: ArrayLike | Policy, *, memory: Memory | None = None
 ) -> tuple[float, Float[np.ndarray, "*T C A"]]:
-    """The expected return of a softmax policy and its exact gradient in the parameters; see `opacity_gradient`."""
+    """The expected return of a policy and its exact gradient in the logits of its table; see `opacity_gradient`."""
     check_problem(problem)
-    policy, chain = _softmax_chain(problem, theta, memory, untimed=True, paths=True)
-    value, slope = evaluate_return(problem, chain)
-    return value, _in_theta(policy, slope)
+    acting = _table_policy(problem, theta, memory)
+    value, slope = evaluate_return(problem, make_chain(problem, acting, untimed=True, paths=True))
+    return value, _in_logits(acting, slope)
 
 
 Measured = tuple[Opacity, np.ndarray | None]
@@ -417,21 +421,22 @@ def _sampled_gradient(
     )
 
 
-def _softmax_chain(
-    problem: Problem, theta: ArrayLike, memory: Memory | None, *, untimed: bool, paths: bool
-) -> tuple[TablePolicy, Chain]:
+def _table_policy(problem: Problem, given: ArrayLike | Policy, memory: Memory | None) -> TablePolicy:
+    """The policy of a table, or of the logits of one."""
+    if isinstance(given, Policy):
+        if memory is not None:
+            raise InputError("memory", ["it is of logits, and a policy is given, which has its own: leave it out"])
+        return table_policy(given, problem)
     if memory is not None:
-        policy = MemoryPolicy.softmax(theta, problem, memory)
-        return policy, make_chain(problem, policy, untimed=untimed, paths=paths)
+        return MemoryPolicy.softmax(given, problem, memory)
     defects = Defects("softmax parameters")
-    array = as_floats(theta, "theta", defects)
+    array = as_floats(given, "theta", defects)
     defects.raise_if_any()
     kind = TimedPolicy if array is not None and array.ndim == 3 else MarkovPolicy
-    policy = kind.softmax(theta, problem)
-    return policy, make_chain(problem, policy, untimed=untimed, paths=paths)
+    return kind.softmax(given, problem)
 
 
-def _in_theta(policy: TablePolicy, gradient: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "*T C A"]:
-    """The gradient with respect to the parameters, in their shape, from the one with respect to the table."""
+def _in_logits(policy: TablePolicy, gradient: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "*T C A"]:
+    """The gradient in the logits of a table, in their shape, from the one in the table."""
     gradient = softmax_pull_back(policy.table, gradient)
     return gradient if policy.timed else gradient[0]

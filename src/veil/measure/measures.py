@@ -198,16 +198,18 @@ def bits_over_time(
     problem: Problem,
     policy: Policy,
     *,
+    pair: str = OWN,
     memory_bytes: int = DEFAULT_MEMORY,
     time_limit: float = EXACT_SECONDS,
 ) -> Float[np.ndarray, " T+1"]:
     """The remaining uncertainty over time: `H(Z | o_0 … o_t)` for t = 0 … T, non-increasing; the last entry is the opacity.
 
-    **Arguments:** `memory_bytes`, `time_limit`: as for `opacity(method="exact")`, for each of the trees.
+    **Arguments:** `pair`: whose secret and observer; `memory_bytes`, `time_limit`: as for `opacity(method="exact")`, for
+    each of the trees.
 
     Cost: one tree for each t, together less than twice that of the last where the trees grow geometrically.
     """
-    chain = make_chain(problem, policy)
+    chain = make_chain(problem, policy, pair=pair)
     budget = Budget(memory_bytes, time_limit)
     full, split = chain.hidden, chain.hidden.split_time
     bits = np.empty(problem.horizon + 1)
@@ -223,6 +225,7 @@ def observation_costs(
     problem: Problem,
     policy: Policy,
     *,
+    pair: str = OWN,
     silent: str | int | None = None,
     memory_bytes: int = DEFAULT_MEMORY,
     time_limit: float = EXACT_SECONDS,
@@ -232,21 +235,23 @@ def observation_costs(
 
     **Arguments:**
 
+    - `pair`: whose secret and observer.
     - `silent`: the observation that means "nothing seen"; the observer's own by default.
     - `memory_bytes`, `time_limit`, `merge_tolerance`: as for `opacity(method="exact")`.
     """
     check_call(problem, policy)
-    observer = problem.observer
+    observer = _observer(problem, pair)
     target = observer.silent if silent is None else observer.find(silent)
     others = [o for o in range(observer.num_observations) if o != target]
     muted = {observer.observations[o]: observer.without([o], silent=target) for o in others}
-    return _costs(problem, policy, muted, Budget(memory_bytes, time_limit, merge_tolerance))
+    return _costs(problem, policy, pair, muted, Budget(memory_bytes, time_limit, merge_tolerance))
 
 
 def sensor_costs(
     problem: Problem,
     policy: Policy,
     *,
+    pair: str = OWN,
     memory_bytes: int = DEFAULT_MEMORY,
     time_limit: float = EXACT_SECONDS,
     merge_tolerance: float = 0.0,
@@ -255,21 +260,33 @@ def sensor_costs(
 
     The observer must define its sensors, as those of a `GridWorld` do.
 
-    **Arguments:** `memory_bytes`, `time_limit`, `merge_tolerance`: as for `opacity(method="exact")`.
+    **Arguments:** `pair`: whose secret and observer; `memory_bytes`, `time_limit`, `merge_tolerance`: as for
+    `opacity(method="exact")`.
     """
     check_call(problem, policy)
-    observer = problem.observer
+    observer = _observer(problem, pair)
     if not observer.sensors:
         raise InputError(
             "observer", ["it has no sensors: give them, as in Observer(..., sensors=…), or use observation_costs"]
         )
     muted = {name: observer.without_sensor(name) for name in observer.sensors}
-    return _costs(problem, policy, muted, Budget(memory_bytes, time_limit, merge_tolerance))
+    return _costs(problem, policy, pair, muted, Budget(memory_bytes, time_limit, merge_tolerance))
 
 
-def _costs(problem: Problem, policy: Policy, muted: dict[str, Observer], budget: Budget) -> dict[str, float]:
-    def bits(observer: Observer) -> float:
-        return exact_opacity(make_chain(problem.replace(observer=observer), policy), budget).upper
+def _observer(problem: Problem, pair: str) -> Observer:
+    return problem.observer if pair == OWN else problem.pair(pair).observer
 
-    before = bits(problem.observer)
-    return {name: bits(observer) - before for name, observer in muted.items()}
+
+def _costs(problem: Problem, policy: Policy, pair: str, muted: dict[str, Observer], budget: Budget) -> dict[str, float]:
+    def bits(changed: Problem) -> float:
+        return exact_opacity(make_chain(changed, policy, pair=pair), budget).upper
+
+    def watched_by(observer: Observer) -> Problem:
+        if pair == OWN:
+            return problem.replace(observer=observer)
+        return problem.replace(
+            pairs=[replace(one, observer=observer) if one.name == pair else one for one in problem.pairs]
+        )
+
+    before = bits(problem)
+    return {name: bits(watched_by(observer)) - before for name, observer in muted.items()}

@@ -17,6 +17,7 @@ from ..engine.chain import Chain, make_chain
 from ..engine.joint import DEFAULT_MEMORY
 from ..engine.sampling import draw_events
 from ..policy.policy import Policy
+from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from .exact import Budget, walk_all
 from .rows import RowFunction, Rows, best_gain, best_guess, entropy, guesses, likeliest, norm
@@ -146,6 +147,7 @@ def quantities(
     policy: Policy,
     method: Method = "auto",
     *,
+    pair: str = OWN,
     gain: ArrayLike | None = None,
     orders: float | Iterable[float] = (0.5, 2.0),
     top: int = 10,
@@ -160,6 +162,7 @@ def quantities(
 
     - `method`: `"exact"` goes over every possible sequence; `"sampled"` averages over drawn ones, whose posteriors are exact;
       `"auto"` samples where the exact pass does not fit.
+    - `pair`: whose secret and observer count, as for `opacity`.
     - `gain`: `g(w,z)`, `(W, Z)`, what action w of the observer is worth where the secret is z.
     - `orders` of the Rényi entropies, 0.05 or more; 1 is Shannon's, `math.inf` min-entropy.
     - `top`: how many of the worst sequences to keep, by each order.
@@ -172,7 +175,8 @@ def quantities(
 
     **Raises:** `TooLargeError` where an exact pass does not fit; `InputError`.
     """
-    chain = make_chain(problem, policy, untimed=method != "sampled")
+    chain = make_chain(problem, policy, pair=pair, untimed=method != "sampled")
+    problem = problem if pair == OWN else problem.pair(pair)
     asked = _Asked.check(problem, method, gain, orders, top)
     check_settings(sequences, None, seed)
     budget = Budget(memory_bytes, _SECONDS.get(method, 1.0) if time_limit is None else time_limit)
