@@ -150,9 +150,9 @@ class TablePlayer(Player):
 
     def _keep(self, known: tuple[int, ...], choice: int) -> int:
         self._memory, *self._models = known
-        if self._recall is None or self._recall.record.nodes == 1:
+        if self._recall is None or self._recall.register.nodes == 1:
             return choice
-        action, self._memory = divmod(choice, self._recall.record.nodes)
+        action, self._memory = divmod(choice, self._recall.register.nodes)
         return action
 
     def _arrival(self, k: int, reached: int) -> float:
@@ -165,14 +165,14 @@ class TablePlayer(Player):
     def _updated(self, reached: int, observation: Observation | None) -> int:
         """The agent's memory in the state that was entered."""
         assert self._recall is not None
-        record = self._recall.record
-        event = np.array([self._event(observation, reached) if record.reads_events else -1])
+        register = self._recall.register
+        event = np.array([self._event(observation, reached) if register.reads_events else -1])
         here = np.array([reached])
         if self._time == 0:
-            return int(record.first(here, event)[0])
-        if record.nodes > 1:
+            return int(register.start(here, event)[0])
+        if register.nodes > 1:
             return self._memory
-        return int(record.following(np.array([self._memory]), np.array([self._state]), here, event)[0])
+        return int(register.step(np.array([self._memory]), np.array([self._state]), here, event)[0])
 
     def _row(self, model: int, secret: int, state: int, memory: int) -> int:
         table = self.problem.secret_table

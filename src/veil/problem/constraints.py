@@ -17,9 +17,10 @@ from ..common.errors import TooLargeError
 from ..common.suggest import suggestion
 from ..common.values import Value
 from .formulas.formula import Formula
+from .keys import States, written
 from .model import Model
 from .secrets.holds import Holds
-from .secrets.secret import SecretTable, State, States, written
+from .secrets.secret import SecretTable, State
 
 Bound = float | str | None
 """A number, or a percentage such as `"80%"` of the way from the smallest to the largest value that policies can reach."""

@@ -17,9 +17,10 @@ from ..common.suggest import suggestion
 from ..common.values import Value
 from .constraints import Constraint, LiftedConstraint, Return
 from .given import shape_of
+from .keys import SECRET_CELLS, States
 from .model import Model
 from .observer import Observer
-from .secrets.secret import SECRET_CELLS, Secret, SecretTable, States
+from .secrets.secret import Secret, SecretTable
 from .unrolled import LiftedSecret
 
 if TYPE_CHECKING:
