@@ -74,7 +74,7 @@ def _product(problem: Problem, situations: Recall) -> Hidden:
     size = len(situations.code)
     place = np.searchsorted(situations.code, situations.opening.code)
     start = np.bincount(place, situations.opening.chance, minlength=size)
-    values = table.label[model if len(models) > 1 else 0, secret, state]
+    values = table.label[model, secret, state]
     first, emitters = _shown(problem, situations, start)
     return Hidden(
         kernel=make_kernel(_matrices(situations)),

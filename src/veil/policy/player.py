@@ -175,10 +175,8 @@ class TablePlayer(Player):
         return int(register.step(np.array([self._memory]), np.array([self._state]), here, event)[0])
 
     def _row(self, model: int, secret: int, state: int, memory: int) -> int:
-        table = self.problem.secret_table
         cell = state
-        if table.agent_knows:
-            cell += (model * len(table.memory_names) + secret) * self.problem.num_states
+        cell += int(self.problem.channels[0].known[model, secret]) * self.problem.num_states
         if self._recall is None:
             return cell
         row = self._recall.find_row(cell, memory)
@@ -215,7 +213,7 @@ class HistoryPlayer(Player):
             node = int(policy.following[time - 1][self._node, event] if time else policy.first[event])
         value = self._value
         if time == table.time:
-            value = int(table.label[self._model if len(table.label) > 1 else 0, secret, reached])
+            value = int(table.label[self._model, secret, reached])
         situation = (self._model * len(table.memory_names) + secret) * problem.num_states + reached
         if node >= 0 and policy.told is not None and time == policy.told_at:
             node = int(policy.told[node, situation])
@@ -235,7 +233,7 @@ def _possible_models(problem: Problem, model: int | None) -> list[int]:
     table, count = problem.secret_table, len(problem.models)
     weights = np.ones(count) if table.weights is None else table.weights
     possible: list[int] = np.flatnonzero(weights > 0).tolist()
-    if count == 1 or not table.agent_knows:
+    if count == 1 or not problem.agent.knows_model:
         if model is not None:
             raise InputError("model", [f"it is {model!r}, but the agent does not know which model runs: leave it out"])
         return possible

@@ -59,7 +59,7 @@ class Recall:
     opening: Opening
     shape: tuple[int, int, int]
     secret_step: Int[np.ndarray, "M S"]
-    agent_knows: bool
+    known: Int[np.ndarray, "K M"]
     code: Int[np.ndarray, " N"]
     goes_on: Bool[np.ndarray, " N"]
     base_available: Bool[np.ndarray, "c A"]
@@ -75,8 +75,9 @@ class Recall:
     def rows(self) -> tuple[Int[np.ndarray, " C"], Int[np.ndarray, " N"]]:
         """The codes of the table's rows, and the row of each situation."""
         situation, memory = np.divmod(self.code, self.register.size)
-        known = situation if self.agent_knows else situation % self.shape[2]
-        codes, row = np.unique(known * self.register.size + memory, return_inverse=True)
+        rest, state = np.divmod(situation, self.shape[2])
+        cell = self.known.ravel()[rest] * self.shape[2] + state
+        codes, row = np.unique(cell * self.register.size + memory, return_inverse=True)
         return codes, row.ravel()
 
     @property
@@ -151,7 +152,7 @@ def _explore(problem: Problem, memory: Memory) -> Recall:
         opening=opening,
         shape=shape,
         secret_step=table.memory_step,
-        agent_knows=table.agent_knows,
+        known=problem.channels[0].known,
         code=code,
         goes_on=goes_on,
         base_available=problem.available,

@@ -12,6 +12,7 @@ from ...common.checks import Defects, Names, as_tuple
 from ...common.values import Value
 from ..keys import Key, written
 from ..model import Model
+from ..registers import Register
 
 if TYPE_CHECKING:
     from ..problem import Problem
@@ -42,6 +43,11 @@ class SecretTable:
     weights: Float[np.ndarray, " K"] | None = None
     agent_knows: bool = False
     path: Int[np.ndarray, " S"] | None = None
+
+    @property
+    def register(self) -> Register:
+        """The private memory."""
+        return Register(self.memory_start, self.memory_step, self.memory_names)
 
     @classmethod
     def without_memory(cls, time: int, names: Sequence[str], label: Int[np.ndarray, " S"]) -> Self:
