@@ -274,7 +274,7 @@ def sensor_costs(
 
 
 def _observer(problem: Problem, pair: str) -> Observer:
-    return problem.observer if pair == OWN else problem.pair(pair).observer
+    return problem.channel(pair).observer
 
 
 def _costs(problem: Problem, policy: Policy, pair: str, muted: dict[str, Observer], budget: Budget) -> dict[str, float]:

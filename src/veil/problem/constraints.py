@@ -255,7 +255,10 @@ class Knows(Constraint):
         """There is none."""
         return None
 
-    max = min
+    @property
+    def max(self) -> Bound:  # type: ignore[override]
+        """There is none."""
+        return None
 
     def quantity(self, models: Sequence[Model], horizon: int, defects: Defects) -> Quantity | None:
         """There is none."""

@@ -374,7 +374,7 @@ class Problem(Value):
             return table
         if table.weights is None:
             return replace(table, weights=own.weights)
-        if not np.array_equal(table.weights, own.weights):
+        if own.weights is None or not np.array_equal(table.weights, own.weights):
             defects.add(
                 "its secret gives the models other weights than the problem's own secret, expected the same: one model runs"
             )
