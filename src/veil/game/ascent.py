@@ -350,6 +350,8 @@ class _Ascent:
             # By rounding alone: mix in twice as much of the policy of the largest return as is missing.
             tables = tables_of(self.agent, self.point.mixed(richest, min(1.0, 2 * missing / spare)))
             outcome = self.agent.outcome(tables)
+        table = self.agent.problem.secret_table
+        more = len(self.agent.problem.models) * len(table.memory_names) > 1
         return GameResult(
             lower=self._worth(outcome),
             upper=self.best.upper,
@@ -359,7 +361,7 @@ class _Ascent:
             tables=tuple(tables),
             expected_return=outcome.expected_return,
             threshold=self.threshold,
-            executable=self.agent.problem.knows_all,
+            executable=bool(table.agent_knows or not more),
             iterations=self.iteration,
             seconds=self.clock.spent,
             history=tuple(self.history),

@@ -8,9 +8,8 @@ import numpy as np
 from jaxtyping import Bool
 
 from ...common.checks import Defects, Names, as_tuple
-from ..keys import Key, States, written
 from ..model import Model
-from .secret import Secret, SecretTable, State
+from .secret import Key, Secret, SecretTable, State, States, written
 
 if TYPE_CHECKING:
     from ..problem import Problem

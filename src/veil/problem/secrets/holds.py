@@ -12,9 +12,8 @@ from ...common.errors import InputError, TooLargeError
 from ...common.suggest import suggestion
 from ..formulas.automaton import Letter
 from ..formulas.formula import Formula
-from ..keys import Key, States
 from ..model import Model
-from .secret import Secret, SecretTable, State, membership
+from .secret import Key, Secret, SecretTable, State, States, membership
 
 if TYPE_CHECKING:
     from ..problem import Problem
