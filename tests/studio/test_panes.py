@@ -88,6 +88,40 @@ def test_a_world_is_drawn(open_studio: OpenStudio):
     expect(page.locator("#pane-draw textarea")).to_have_value(text)  # it was kept
 
 
+def test_nothing_is_lost_while_answers_are_awaited(open_studio: OpenStudio):
+    """A user may be faster than a busy server: strokes beside another change, a stroke across an answer, a reload."""
+    page = open_studio(pane="draw")
+    page.locator("text=Open…").click()
+    page.get_by_label("Rows").first.fill("3")
+    page.get_by_label("Columns").first.fill("4")
+    page.locator("text=Make").click()
+    cells(page, 12)
+    page.evaluate("""() => {
+        const ask = window.fetch;
+        window.fetch = async (...given) => {
+            const answer = await ask(...given);
+            await new Promise((done) => setTimeout(done, 400));
+            return answer;
+        };
+    }""")
+    horizon = page.locator(".fields [data-key=horizon]")
+    horizon.fill("9")
+    horizon.press("Enter")
+    press(page, "Home", "ArrowUp", "ArrowUp", "ArrowRight", "Space")
+    box = page.locator(".scroller").bounding_box()
+    assert box is not None
+    size = box["height"] / 3
+    page.mouse.move(box["x"] + 1.5 * size, box["y"] + 1.5 * size)
+    page.mouse.down()
+    expect(page.locator("#pane-draw textarea")).to_have_value(re.compile("horizon = 9 .*  S # ", re.DOTALL))
+    page.mouse.move(box["x"] + 2.5 * size, box["y"] + 1.5 * size)
+    page.mouse.up()
+    drawn = re.compile(r"horizon = 9 .*  S # \. \.\n  \. # # \.\n  G \. \. \?\n", re.DOTALL)
+    expect(page.locator("#pane-draw textarea")).to_have_value(drawn)
+    page.reload()
+    expect(page.locator("#pane-draw textarea")).to_have_value(drawn)
+
+
 @pytest.mark.slow
 def test_strokes_can_be_taken_back_and_done_again(open_studio: OpenStudio):
     page = open_studio(pane="draw")

@@ -80,6 +80,9 @@ def test_a_text_that_was_edited_elsewhere_is_not_replaced(client: Client, studio
     client("PUT", "/api/scenario", {"text": "first = 1", "edition": before["edition"]})
     answer = client("PUT", "/api/scenario", {"text": "second = 1", "edition": before["edition"]}, 409)
     assert (answer["scenario"], studio.scenario) == ("first = 1", "first = 1")
+    client("PUT", "/api/scenario", {"text": "third = 1", "edition": before["edition"], "over": "zeroth = 1"}, 409)
+    client("PUT", "/api/scenario", {"text": "more = 1", "edition": before["edition"], "over": "first = 1"})  # its own
+    answer = client("PUT", "/api/scenario", {"text": "second = 1", "edition": before["edition"]}, 409)
     client("PUT", "/api/scenario", {"text": "second = 1", "edition": answer["edition"]})
     again = Studio(studio.folder)
     assert (again.scenario, again.edition) == ("second = 1", studio.edition)

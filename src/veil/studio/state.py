@@ -177,11 +177,13 @@ def show(request: Request, studio: Studio) -> dict[str, Any]:
 def put_scenario(request: Request, studio: Studio) -> dict[str, Any]:
     """Keep the text that is edited; its defects are no reason not to.
 
-    `edition` is the one that was edited. Where the scenario has changed since, nothing is replaced, and the page asks.
+    `edition` is the one that was edited, `over` the text that the same page sent last, if it has no answer to that yet. If
+    the scenario has changed since, nothing is replaced, and the page asks.
     """
     text, edition = text_of(request, "text"), request.get("edition")
     with studio.lock:
-        if edition is not None and edition != studio.edition and text != studio.scenario:
+        own = studio.scenario in (text, request.get("over"))
+        if edition is not None and edition != studio.edition and not own:
             now = {"scenario": studio.scenario, "name": studio.name, "edition": studio.edition}
             raise Refused(409, "the scenario was changed elsewhere meanwhile", **now)
         studio.set_scenario(text)

@@ -217,6 +217,7 @@ export function makeBoard(parent, options) {
     box, focus: () => scroller.focus(), go, redraw, resize, fit,
     get cells() { return cells; },
     get size() { return size; },
+    get painting() { return stroke !== null; },
     zoom(step) {
       const middle = [(scroller.scrollLeft + scroller.clientWidth / 2) / size, (scroller.scrollTop + scroller.clientHeight / 2) / size];
       size = SIZES[Math.max(0, Math.min(SIZES.length - 1, SIZES.indexOf(size) + step))];

@@ -35,6 +35,7 @@ export function start(root, studio) {
   let tool = "#", text = "", drawing = null, found = null;
   let past = [], future = []; // texts
   let waiting = null, dirty = false, flushing = null, version = 0;
+  let missed = false; // whether an answer came during a stroke, which goes first
 
   // Every change of the text goes through here.
   function setText(changed, { remember = true } = {}) {
@@ -65,7 +66,8 @@ export function start(root, studio) {
     for (const part of [palette, settings, board.box, place, fields, zooms, document.getElementById("draw-keys")]) part.hidden = !isGrid;
     picture.hidden = isGrid;
     if (!isGrid) { showScene(answer.drawing); return; }
-    if (!dirty) board.show(drawing, answer.defects);
+    missed = dirty || board.painting;
+    if (!missed) board.show(drawing, answer.defects);
     showPalette();
     showFields();
     moved(...cursor);
@@ -78,36 +80,43 @@ export function start(root, studio) {
     make("p", { class: "note" }, picture, "This model is no grid: it is changed in the text.");
   }
 
-  // Painting: the drawing in the text follows a moment later, one request after another.
+  // Changes of the text are asked for one after another: each starts from the answer to the one before it.
+  let last = Promise.resolve();
+  const inTurn = (ask) => (last = last.then(ask).catch((error) => { studio.notice(error.message); check(); }));
+  // Painting: the drawing in the text follows a moment later.
   function painted() {
     dirty = true;
-    flushing ||= new Promise((done) => setTimeout(done, FLUSH_MS)).then(flush).finally(() => { flushing = null; });
+    flushing ||= new Promise((done) => setTimeout(done, FLUSH_MS)).then(() => { flushing = null; return inTurn(flush); });
   }
   async function flush() {
     while (dirty) {
-      dirty = false;
+      dirty = missed = false;
       const mine = version;
-      try {
-        const answer = await studio.api("POST", "/api/change", { text, cells: board.cells });
-        if (mine !== version) { check(); break; } // the text was changed meanwhile, and goes first
-        setText(answer.text);
-        show(answer);
-      } catch (error) { studio.notice(error.message); check(); }
+      const answer = await studio.api("POST", "/api/change", { text, cells: board.cells });
+      if (mine !== version) { check(); break; } // the text was changed meanwhile, and goes first
+      setText(answer.text);
+      show(answer);
     }
   }
   async function change(changes, cells) {
     await flushing;
-    try {
-      const answer = await studio.api("POST", "/api/change", { text, changes, ...(cells ? { cells } : {}) });
-      setText(answer.text);
-      show(answer);
-    } catch (error) { studio.notice(error.message); check(); }
+    await inTurn(async () => {
+      for (;;) {
+        const mine = version;
+        const answer = await studio.api("POST", "/api/change", { text, changes, ...(cells ? { cells } : {}) });
+        if (mine !== version) continue; // the text was changed meanwhile: the same change of that
+        if (cells) dirty = false; // of cells that are no more
+        setText(answer.text);
+        return show(answer);
+      }
+    });
   }
   let cursor = [0, 0];
   function moved(row, column) {
     cursor = [Math.min(row, board.cells.length - 1), Math.min(column, board.cells[0].length - 1)];
     const wrong = found?.defects.filter((one) => one.cell && one.cell[0] === cursor[0] && one.cell[1] === cursor[1]) || [];
     place.textContent = [board.describe(...cursor), ...wrong.map((one) => one.message)].join(". ");
+    if (missed && !dirty && !board.painting) check(); // a stroke that changed nothing has ended
   }
 
   function showPalette() {
@@ -212,6 +221,7 @@ export function start(root, studio) {
   }
   async function step(from, to) {
     await flushing;
+    await last;
     if (!from.length) return;
     to.push(text);
     setText(from.pop(), { remember: false });

@@ -44,6 +44,7 @@ async function api(method, path, body) {
 
 let text = "", name = "", timer = null, saving = Promise.resolve();
 let unsaved = false, edition = 0; // the newest text of the server that the page knows; what is older comes late, and is left out
+let sending = null; // the text that the server has been sent and has not answered
 let theirs = null; // what another tab wrote while this one was typing, until the user has decided
 const runs = new Map();
 
@@ -80,7 +81,7 @@ function save() {
 
 async function put() {
   if (!unsaved || theirs) return;
-  const sent = text;
+  const sent = (sending = text);
   try {
     const answer = await api("PUT", "/api/scenario", { text, edition });
     edition = Math.max(edition, answer.edition);
@@ -89,7 +90,7 @@ async function put() {
     if (error.status !== 409) return notice(error.message);
     if (error.answer.scenario === text) return adopt({ ...error.answer, text });
     showConflict(error.answer);
-  }
+  } finally { sending = null; }
 }
 
 // Another tab has changed the scenario that was edited here: neither text is lost before the user has chosen.
@@ -147,8 +148,8 @@ function receive(state, begins) {
 }
 
 async function refresh() {
-  const state = await api("GET", "/api/state");
-  receive(state, true);
+  const before = edition, state = await api("GET", "/api/state");
+  if (edition === before) receive(state, true); // else it comes late: a newer one was opened or saved meanwhile
   runs.clear();
   for (const run of state.runs || []) runs.set(run.id, run);
   emit("runs", studio.runs);
@@ -203,7 +204,7 @@ for (const [number, tab] of tabs.entries()) {
 
 window.addEventListener("resize", () => emit("resize"));
 window.addEventListener("pagehide", () => {
-  if (unsaved && !theirs) fetch("/api/scenario", { method: "PUT", keepalive: true, headers: { ...authorization(), "Content-Type": "application/json" }, body: JSON.stringify({ text, edition }) });
+  if (unsaved && !theirs) fetch("/api/scenario", { method: "PUT", keepalive: true, headers: { ...authorization(), "Content-Type": "application/json" }, body: JSON.stringify({ text, edition, over: sending }) });
 });
 
 begin();
