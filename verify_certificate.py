@@ -21,7 +21,7 @@ from decimal import Context, Decimal
 from fractions import Fraction
 from functools import cache
 from io import BytesIO
-from itertools import accumulate, groupby, pairwise, product
+from itertools import accumulate, combinations, groupby, pairwise, product
 from math import ceil, floor, inf, prod
 from pathlib import Path
 
@@ -139,13 +139,23 @@ class Fields(BytesIO):
         return (seen, own)[seen == own and not new], (*self.all(names, "secret: "), self.follows("secret: path", []))
 
 
+def knows_alike(one, two):
+    """Whether the agent knows the same in the memories of two secrets, on every run of states."""
+    (_, _, _, start, step, _, _, known, _), (_, _, _, begin, follow, _, _, seen, _) = one, two
+    edge = reached = {*zip(start, begin, strict=True)}
+    while edge:
+        edge = {pair for m, n in edge for pair in zip(step[m], follow[n], strict=True)} - reached
+        reached = reached | edge
+    return all(row[m] == other[n] for m, n in reached for row, other in zip(known, seen, strict=True))
+
+
 class Problem:
     """Some pairs, x = (k · M + m) · S + s: model, memory of the first secret, state. An event is a tuple of what each observer
     receives, independently given x; late, a move shows what it leaves. Where a policy is `acting`, bits of the first count."""
 
     def __init__(self, content, delay=0, names=("own",), acting=False):
         fields, self.defect = Fields(content), Fraction(0)
-        require(fields.next("form") == ["veil problem, form 1"], "problem.bin has an unknown form")
+        require(fields.next("form") == ["veil problem, form 2"], "problem.bin has an unknown form")
         models = []
         for _ in range(fields.next("models")):
             transitions, (_, _, available) = [], fields.all("states, actions, available")
@@ -167,16 +177,17 @@ class Problem:
             require(name not in self.pairs, "problem.bin has two pairs of one name")
             self.pairs[name] = *fields.pair(self.pairs["own"][0]), [None if one == [] else one for one in bounds]
         observers, secrets, _ = zip(*[self.pairs[name] for name in names], strict=True)
-        self.time, _, _, start, step, _, weights, self.agent_knows, path = secret = secrets[0]
+        self.time, _, _, start, step, _, weights, known, path = secret = secrets[0]
         for one in [one for one in secrets if one != secret]:
             require(not (path or one[8] or models[1:]), "pairs: several secrets, and whole paths or models")
             late = not acting or (one[0] == self.time == self.horizon and one[3:5] == (start, step))
             require(late, "the policy acts on what several secrets remember", NotCovered)
-        _, _, _, *mine, _, prior, known, _ = self.pairs["own"][1]
+        own = self.pairs["own"][1]
         for one in secrets:  # one policy acts, in one model that runs
-            require(one[6] == prior, "pairs: a secret gives the models other weights than the problem's own")
-            rows = one[7] == known and (not known or [*one[3:5]] == mine)
-            require(rows or not acting, "pairs: the rows of the policy are for another memory than that of a secret")
+            require(one[6] == own[6], "pairs: a secret gives the models other weights than the problem's own")
+            require(
+                one is own or knows_alike(own, one), "pairs: the agent knows another memory than in the problem's own"
+            )
         require(not path or all(one is observers[0] for one in observers), "pairs: several, and a whole path")
         require(secret == self.pairs["own"][1] or len(given) == 1, "another secret, and constraints", NotCovered)
         asked = secrets[:1] if acting else secrets
@@ -197,7 +208,8 @@ class Problem:
             every = [dict(zip(parts, one, strict=True)) for one in product(*parts.values())]
             return [(tuple(one[id(own[0])][0] for own in observers), prod(p for _, p in one.values())) for one in every]
 
-        self.blind = len(models) > 1 and not self.agent_knows  # the agent does not know which of several models runs
+        self.known = [number for row in known for number in row]  # what the agent knows of each model and memory
+        self.blind = any({*one} & {*two} for one, two in combinations(known, 2))  # it cannot tell two models apart
         self.delay, self.shown, self.events = delay, shown, max(len(one[0]) for one in observers) * len(models[0][0])
         self.secrets, self.states, self.moves, self.starts, self.paid = asked, len(start), [], [], []
         weights = dict(self.row(weights or [1.0]))
@@ -295,7 +307,9 @@ class Policy:
     def choices(self, time, node, x, z):
         problem, rows = self.problem, self.rows[0 if self.stationary else time]
         known = (node, x, z[0] if time >= problem.time else -1) if self.history else x
-        found = distribution(rows[known if self.history or problem.agent_knows else x % problem.states])
+        found = distribution(
+            rows[known if self.history else problem.known[x // problem.states] * problem.states + x % problem.states]
+        )
         require(all(problem.moves[x][action] for action, _ in found), "policy: an action is not available")
         return found
 

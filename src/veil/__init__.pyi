@@ -40,10 +40,10 @@ from .planning.solve import solve as solve
 from .policy.features import FeaturePolicy as FeaturePolicy
 from .policy.history import HistoryPolicy as HistoryPolicy
 from .policy.markov import MarkovPolicy as MarkovPolicy
-from .policy.memories import Controller as Controller
-from .policy.memories import ObservationMemory as ObservationMemory
-from .policy.memories import StateMemory as StateMemory
-from .policy.memories import ZoneMemory as ZoneMemory
+from .policy.memories.controller import Controller as Controller
+from .policy.memories.observations import ObservationMemory as ObservationMemory
+from .policy.memories.states import StateMemory as StateMemory
+from .policy.memories.zones import ZoneMemory as ZoneMemory
 from .policy.memory import MemoryPolicy as MemoryPolicy
 from .policy.policy import Policy as Policy
 from .policy.timed import TimedPolicy as TimedPolicy

@@ -28,7 +28,7 @@ class _Paths:
         self.names = ["own", *(one.name for one in problem.pairs)]
         self.observer = {"own": problem.observer} | {one.name: one.observer for one in problem.pairs if one.observer}
         self.seen_by = {"own": "own"} | {one.name: one.name if one.observer else "own" for one in problem.pairs}
-        self.secret = {name: problem.pair(name).secret_table for name in self.names}
+        self.secret = {name: problem.only(name).secret_table for name in self.names}
         self.known = apart(problem, policy.sees).joint.secret_table  # whose memory the rows are for
         self.tables: dict[str, Counter[tuple[tuple[int, ...], int]]] = {name: Counter() for name in self.names}
         views = policy.views or {"own": (np.arange(len(policy.first)), np.arange(policy.following[0].shape[1]))}

@@ -97,7 +97,7 @@ def test_files_and_runs(problem: veil.Problem, tmp_path: Path) -> None:
     plain = veil.HistoryPolicy(policy.first, policy.following, policy.decisions)
     assert plain.digest() != policy.digest()
     comes_back(problem, policy, tmp_path)
-    together = veil.Together(problem.observer, problem.pair("p0").observer)
+    together = veil.Together(problem.observer, problem.only("p0").observer)
     player = policy.player(problem, seed=1)
     for time in range(problem.horizon):
         state = player.act(int(np.argmax(problem.model.initial)) if time == 0 else 0, together.observations[time % 2])

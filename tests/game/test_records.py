@@ -180,7 +180,7 @@ def check_certificate(
 def is_covered(problem: veil.Problem) -> bool:
     """Whether the secrets differ by their values at time T alone, or not at all."""
     own = problem.secret_table
-    tables = [problem.pair(one.name).secret_table for one in problem.pairs]
+    tables = [problem.only(one.name).secret_table for one in problem.pairs]
     late = all(
         one.time == own.time == problem.horizon and len(one.memory_names) == len(own.memory_names) == 1
         for one in tables

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
@@ -42,9 +43,25 @@ def formula(text: str) -> veil.Holds:
 
 
 def test_memories_of_one_name_are_not_one_memory() -> None:
-    """The memories of two formulas are both called q0, q1, …: a policy's rows would be read through the wrong one."""
-    with pytest.raises(InputError, match="agent_knows=False"):
-        three_steps(formula("F s1"), formula("F s2"))
+    """The memories of two formulas are both called q0, q1, …: a policy's rows are for the pairs of them."""
+    problem = three_steps(formula("F s1"), formula("F s2"))
+    policy = veil.MarkovPolicy(distributions(np.random.default_rng(0), problem.num_cells, 2))
+    register, transitions = problem.agent.register, problem.model.transitions
+    laws = {name: dict[bool, float]() for name in ("own", "p")}
+    for run in product(range(3), repeat=4):
+        chance, held = float(run[0] == 0), int(register.start[run[0]])
+        for here, there in pairwise(run):
+            chance *= float(policy.probabilities[held * 3 + here] @ transitions[here, :, there])
+            held = int(register.step[held, there])
+        for name, state in (("own", 1), ("p", 2)):
+            laws[name][state in run] = laws[name].get(state in run, 0.0) + chance
+    seen = {(int(register.start[0]), 0, 0)}  # what is held, and whether s1 and s2 were visited
+    for _ in range(3):
+        seen |= {(int(register.step[m, s]), one or s == 1, two or s == 2) for m, one, two in seen for s in range(3)}
+    assert len({m for m, *_ in seen}) == len(seen) == problem.num_cells // 3
+    for name, law in laws.items():
+        expected = -sum(chance * math.log2(chance) for chance in law.values())
+        assert veil.opacity(problem, policy, pair=name).bits == pytest.approx(expected, abs=1e-12)
 
 
 def test_memories_of_two_names_can_be_one_memory() -> None:
@@ -75,7 +92,7 @@ def test_the_second_verifier_reads_rows_by_their_memory(tmp_path: Path) -> None:
     (folder / "certificate.json").write_text(lower, "utf-8")
     said, found = second.main([str(folder)])
     assert found == 1, said
-    assert "rows" in said
+    assert "agent knows" in said
 
 
 def test_which_model_runs_is_one_event() -> None:

@@ -68,10 +68,10 @@ def test_each_pair_is_that_of_its_own_problem():
     )
     policy = veil.MarkovPolicy(rng.dirichlet(np.ones(2), size=4))
     first, second = pair_values(problem, policy)
-    assert first.opacity == veil.opacity(problem.pair("blind"), policy)
+    assert first.opacity == veil.opacity(problem.only("blind"), policy)
     assert (first.min, first.max, first.bits) == (0.1, None, first.opacity.bits)
     assert math.isnan(first.loss_bits)
-    assert second.loss_bits == second.bits == loss_bits(problem.pair("wrong"), policy, believed)
+    assert second.loss_bits == second.bits == loss_bits(problem.only("wrong"), policy, believed)
     seeing = problem.replace(agent_sees_observations=True)
     with pytest.raises(veil.InputError, match="pair 'blind': the policy acts on what the problem's own observer sees"):
         pair_values(seeing, veil.MemoryPolicy.uniform(seeing, veil.ObservationMemory(1)))

@@ -33,7 +33,7 @@ def test_the_least_of_several_lies_between_its_bounds(free: veil.Solution, most:
     assert free.least_bits == free.opacity.bits
     assert most.least_bits == most.pairs[0].bits
     assert least.least_bits == min(least.opacity.bits, least.pairs[0].bits)
-    alone = veil.solve(problem.pair("other"), **FAST)
+    alone = veil.solve(problem.only("other"), **FAST)
     assert most.least_bits == pytest.approx(alone.opacity.bits, abs=1e-4)
     assert least.least_bits <= min(free.least_bits, most.least_bits) + 1e-9
     for other in (free, most):

@@ -89,10 +89,12 @@ def test_the_rows_of_a_policy_are_what_the_agent_knows():
     assert knowing.num_cells == 8
     assert len(knowing.cell_names) == 8
     secret = veil.Holds("F s1", agent_knows=True)
-    with pytest.raises(veil.InputError, match="agent_knows is True for one and False for another"):
-        make_problem(ALL).replace(secret=secret)
+    one = make_problem(ALL).replace(secret=secret)  # of the secret alone, not of the formulas
+    assert one.num_cells == 4 * 3
     both = make_problem([veil.Probability("G !s2", 0.1, agent_knows=True)]).replace(secret=secret)
     assert both.num_cells == 4 * len(both.secret_table.memory_names)
+    assert both.knows_all
+    assert not one.knows_all
 
 
 @looped("observer_times", [None, [1, 3]])

@@ -32,11 +32,11 @@ def test_each_pair_is_worth_what_it_is_alone(seed: int) -> None:
     for pair, value in zip(problem.pairs, found, strict=True):
         alone = own.replace(observer=pair.observer or own.observer, secret=pair.secret or own.secret)
         assert value.bits == veil.opacity(alone, policy, "exact").bits
-        assert problem.pair(pair.name).pairs == ()
+        assert problem.only(pair.name).pairs == ()
         low, high = pair.min or 0.0, np.inf if pair.max is None else pair.max
         assert value.met == (low <= value.bits <= high)
     assert veil.opacity(problem, policy, "exact") == veil.opacity(own, policy, "exact")
-    assert problem.pair("own") == own
+    assert problem.only("own") == own
 
 
 @in_blocks(3, 3, 3)
@@ -75,12 +75,10 @@ def test_what_is_refused() -> None:
         problem.replace(pairs=[pair, "x", pair])  # type: ignore[list-item]
     with pytest.raises(veil.InputError, match=r"pair 'a'.*emissions has shape"):
         problem.replace(pairs=[veil.Pair("a", veil.Observer(np.eye(2)))])
-    with pytest.raises(veil.InputError, match="agent knows a memory"):
-        problem.replace(pairs=[veil.Pair("a", secret=veil.Visited({"a": [0]}, agent_knows=True))])
     whole = problem.replace(pairs=[pair])
     with pytest.raises(veil.InputError, match="there is no pair 'b'"):
-        whole.pair("b")
-    with pytest.raises(veil.InputError, match=r"problem.pair\(name\).unrolled"):
+        whole.only("b")
+    with pytest.raises(veil.InputError, match=r"problem.only\(name\).unrolled"):
         whole.unrolled()
     with pytest.raises(veil.InputError, match="leave pairs out"):
         veil.Masks().apply(whole)

@@ -125,11 +125,11 @@ def test_several_observers_against_fractions(seed: int):
     rng = np.random.default_rng([seed, 8])
     second = veil.Observer(rng.dirichlet(np.ones(3), size=3), sees_initial=bool(seed % 2))
     problem = only_action(seed, pairs=[veil.Pair("two", second)])
-    rules = [replace(random_rule(problem.pair(name), rng, 0.0), pair=name) for name in ("own", "two")]
+    rules = [replace(random_rule(problem.only(name), rng, 0.0), pair=name) for name in ("own", "two")]
     checked = checked_pairs(problem, ("own", "two"))
     for weights, kept in (((0.5, 0.75), {}), ((1.0, 0.375), {"two": 0.25}), ((0.75, 1.5), {"own": 0.5})):
         own, two = (replace(rule, weight=weight) for rule, weight in zip(rules, weights, strict=True))
-        parts = [paid(problem.pair(rule.pair), rule) - Fraction(kept.get(rule.pair, 0)) for rule in rules]
+        parts = [paid(problem.only(rule.pair), rule) - Fraction(kept.get(rule.pair, 0)) for rule in rules]
         exact = sum((Fraction(weight) * part for weight, part in zip(weights, parts, strict=True)), Fraction(0))
         found = rule_bound(checked, replace(own, others=(two,)), (None,), None, kept)
         assert_just_above(found, exact)
@@ -145,7 +145,7 @@ def test_several_observers_whose_layers_grow_and_shrink_against_fractions():
     costs = np.array([[2.0, 1.0], [1.75, 1.5], [4.0, 1.125]]) + 2.0**-30
     graph = (np.array([[1, 0]]), np.array([[2, 1], [0, 2]]))
     two = Witness(np.array([0, 0]), graph, costs, 0.0, "", pair="two", weight=0.5)
-    exact = Fraction(3, 4) * paid(problem, own) + Fraction(1, 2) * paid(problem.pair("two"), two)
+    exact = Fraction(3, 4) * paid(problem, own) + Fraction(1, 2) * paid(problem.only("two"), two)
     checked = checked_pairs(problem, ("own", "two"))
     assert_just_above(rule_bound(checked, replace(own, others=(two,)), (None,), None), exact)
 

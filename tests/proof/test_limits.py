@@ -334,7 +334,7 @@ def test_where_the_game_of_pairs_does_not_fit_one_pair_alone_has_the_bound(
     """The smaller of their bounds is one on the least of both; what a policy hides in one of them is not known in both."""
     problem, policy, together = honest
     alone = {
-        name: certify(problem.pair(name), policy, gap=1e-4, memory_bytes=1, progress=False) for name in ("own", "p0")
+        name: certify(problem.only(name), policy, gap=1e-4, memory_bytes=1, progress=False) for name in ("own", "p0")
     }
     for hide in ("own, p0", "p0, own"):
         found = certify(problem, policy, gap=1e-4, hide=hide, memory_bytes=1, progress=False)

@@ -147,7 +147,7 @@ def measure(
             seed=seed,
             time_limit=time_limit,
         )
-        watching = problem.pair(pair).observer
+        watching = problem.only(pair).observer
         document["details"] = _details(problem, acting, pair, found, by)
         document["details"]["recommendations"] = _recommendations(watching, document["details"], found, by)
     if as_json:
@@ -155,7 +155,7 @@ def measure(
         return
     _show_measured(document, hidden, [one.fact() for one in (*further, *pairs)])
     if found is not None:
-        source = "sensor" if problem.pair(pair).observer.sensors else "observation"
+        source = "sensor" if problem.only(pair).observer.sensors else "observation"
         _show_details(document["details"], found, by, source)
 
 
@@ -197,7 +197,7 @@ def _details(problem: "Problem", policy: "Policy", pair: str, found: "Quantities
         "guessing_entropy": found.guessing_entropy.posterior,
         "revealing": [vars(one) for one in found.worst[by]],
     }
-    alone = problem.pair(pair)
+    alone = problem.only(pair)
     observer, numbers = alone.observer, found.num_sequences * len(alone.secret_values)
     if found.method != "exact" or numbers > _MOST_LISTED:
         return document

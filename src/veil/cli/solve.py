@@ -176,24 +176,22 @@ def default_folder(scenario: str) -> Path:
 
 def parse_memory(text: str) -> "MemoryName | Memory":
     """A memory as the command line writes it; raises `InputError`."""
-    from .. import Controller, ObservationMemory, StateMemory
     from ..common.errors import InputError
+    from ..policy.memories.registry import MEMORIES
 
     if text in ("markov", "timed", "history"):
         return text
-    kinds: dict[str, Callable[..., Memory]] = {
-        "states": StateMemory,
-        "observations": ObservationMemory,
-        "controller": Controller,
-    }
     kind, _, rest = text.partition(":")
     number = rest.removesuffix("+clock").removesuffix("-clock")
-    if kind not in kinds or not number.isdecimal() or len(number) > 6:
+    numbered = {name: MEMORIES.get(name) for name in (MEMORIES if kind not in MEMORIES else [kind])}
+    numbered = {name: memory for name, memory in numbered.items() if memory.keys[0].form is int}
+    if kind not in numbered or not number.isdecimal() or len(number) > 6:
+        known = ", ".join(f"{name}:NUMBER" for name in numbered)
         raise InputError(
-            "--memory", [f"it is {text!r}, expected markov, timed, history, states:K, observations:K or controller:N"]
+            "--memory", [f"it is {text!r}, expected markov, timed, history or {known}: all others by --set"]
         )
     clock = {"clock": rest.endswith("+clock")} if rest != number else {}
-    return kinds[kind](int(number), **clock)
+    return numbered[kind].from_table({kind: int(number)} | clock)
 
 
 def code_of_status(status: "Status", feasible: bool = True) -> int:

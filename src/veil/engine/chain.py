@@ -133,7 +133,7 @@ def make_chain(
     """
     check_call(problem, policy)
     keep_pages()
-    alone = problem if pair == OWN else problem.pair(pair)
+    alone = problem.only(pair)
     if not paths:
         refuse_path(alone.secret_table)
     if isinstance(policy, HistoryPolicy) and not alone.observer.untimed:

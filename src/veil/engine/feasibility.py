@@ -102,7 +102,7 @@ def _range(problem: Problem, one: LinearConstraint, paid: Paid) -> ReturnRange:
     """The smallest and the largest value of a quantity over all policies that know the hidden state."""
     plain = Target(one.name, 1.0, 0.0, ReturnRange(0.0, 0.0, exact=True), paid)
     largest, smallest = (float(_Corners(problem, (plain,)).reach(np.array([sign]))[1][0]) for sign in (1.0, -1.0))
-    exact = len(problem.models) == 1 or problem.secret_table.agent_knows
+    exact = len(problem.models) == 1 or problem.agent.knows_model
     return ReturnRange(min(smallest, largest), largest, exact)
 
 

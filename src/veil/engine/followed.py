@@ -158,8 +158,8 @@ class _Follower:
         together = policy.acting_in(problem, pair)
         if together is not None:
             problem = together.joint
-        elif pair != OWN:
-            problem = problem.pair(pair)
+        else:
+            problem = problem.only(pair)
         self.problem, self.policy, self.hidden = problem, policy, build(problem)
         first, later = num_columns(self.hidden.first), self.hidden.num_events
         self.heard = self.seen = np.arange(first), np.arange(later)

@@ -187,17 +187,16 @@ def build(problem: Problem) -> Hidden:
 
 def _build_at_times(problem: Problem) -> Hidden:
     """The chain of a problem whose observer depends on time: its states carry the time, the policy's rows do not."""
-    unrolled, state = unroll(problem.pair(OWN) if problem.pairs else problem)
+    unrolled, state = unroll(problem.only(OWN))
     found = _build(unrolled)
     shown = state[found.state]
     known = found.cell // unrolled.num_states  # what the agent knows beside the state
-    cell = known * problem.num_states + shown if problem.secret_table.agent_knows else shown
-    return replace(found, cell=cell, num_cells=problem.num_cells, state=shown)
+    return replace(found, cell=known * problem.num_states + shown, num_cells=problem.num_cells, state=shown)
 
 
 def _build(problem: Problem) -> Hidden:
     table, models = problem.secret_table, problem.models
-    num_models, num_memories, num_states = table.label.shape
+    _, num_memories, num_states = table.label.shape
     matrices, start = _product(problem)
     kept = _carried(problem, matrices, start)
     if len(kept) < len(start):
@@ -205,7 +204,7 @@ def _build(problem: Problem) -> Hidden:
     model_index, rest = np.divmod(kept, num_memories * num_states)
     memory, state = np.divmod(rest, num_states)
     first, emitters = emission_tables(problem.observer, state, problem.num_actions)
-    values = table.label[model_index, memory, state] if num_models > 1 else table.label[0, memory, state]
+    values = table.label[model_index, memory, state]
     return Hidden(
         kernel=make_kernel(matrices),
         start=start,
@@ -213,7 +212,7 @@ def _build(problem: Problem) -> Hidden:
         emitters=emitters,
         reward=np.stack([model.rewards for model in models])[model_index, state],
         terminal=np.stack([model.terminal_rewards for model in models])[model_index, state],
-        cell=kept if table.agent_knows else state,
+        cell=problem.channels[0].known[model_index, memory] * num_states + state,
         num_cells=problem.num_cells,
         state=state,
         model_index=model_index,

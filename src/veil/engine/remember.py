@@ -14,8 +14,8 @@ from jaxtyping import Bool, Float
 from ..common.errors import TooLargeError
 from ..common.memo import memo
 from ..policy.memories import Memory, PolicyMemory
+from ..policy.memories.observations import EventRegister
 from ..policy.recall import Recall, recall
-from ..policy.records import EventRecord
 from ..problem.problem import Problem
 from .hidden import Emitter, Hidden, build, emission_tables, further_rewards, one_hot, scaled_rows
 from .kernel import make_kernel
@@ -74,14 +74,14 @@ def _product(problem: Problem, situations: Recall) -> Hidden:
     size = len(situations.code)
     place = np.searchsorted(situations.code, situations.opening.code)
     start = np.bincount(place, situations.opening.chance, minlength=size)
-    values = table.label[model if len(models) > 1 else 0, secret, state]
+    values = table.label[model, secret, state]
     first, emitters = _shown(problem, situations, start)
     return Hidden(
         kernel=make_kernel(_matrices(situations)),
         start=start,
         first=first,
         emitters=emitters,
-        reward=np.repeat(np.stack([m.rewards for m in models])[model, state], situations.record.nodes, axis=1),
+        reward=np.repeat(np.stack([m.rewards for m in models])[model, state], situations.register.nodes, axis=1),
         terminal=np.stack([m.terminal_rewards for m in models])[model, state],
         cell=situations.rows[1],
         num_cells=situations.num_cells,
@@ -92,7 +92,7 @@ def _product(problem: Problem, situations: Recall) -> Hidden:
         horizon=problem.horizon,
         discount=problem.discount,
         further=tuple(
-            replace(one, reward=np.repeat(one.reward, situations.record.nodes, axis=1))
+            replace(one, reward=np.repeat(one.reward, situations.register.nodes, axis=1))
             for one in further_rewards(problem, model, secret, state)
         ),
         path=None if table.path is None else table.path[state],
@@ -103,27 +103,27 @@ def _shown(
     problem: Problem, situations: Recall, start: Float[np.ndarray, " N"]
 ) -> tuple[sp.csr_array, tuple[Emitter, ...]]:
     """What is received at time 0, jointly with the start, and what each later state emits."""
-    record, opening = situations.record, situations.opening
+    register, opening = situations.register, situations.opening
     _, _, state, memory = situations.parts
-    if not isinstance(record, EventRecord):
+    if not isinstance(register, EventRegister):
         first, emitters = emission_tables(problem.observer, state, problem.num_actions)
-        wide = tuple(Emitter(np.repeat(c.actions, record.nodes), c.table) for c in emitters)
+        wide = tuple(Emitter(np.repeat(c.actions, register.nodes), c.table) for c in emitters)
         return scaled_rows(start, first), wide
     first = sp.csr_array(start[:, None])
     if problem.observer.sees_first:
         places = (np.searchsorted(situations.code, opening.code), opening.event)
         shape = (len(start), problem.observer.num_observations)
         first = sp.csr_array((opening.chance, places), shape=shape)
-    newest = record.newest(memory)
+    newest = register.newest(memory)
     entered = np.flatnonzero(newest >= 0)  # the others occur at time 0 only and emit nothing later
     places = (entered, newest[entered])
-    emission = sp.csr_array((np.ones(len(entered)), places), shape=(len(start), record.num_events))
+    emission = sp.csr_array((np.ones(len(entered)), places), shape=(len(start), register.num_events))
     return first, (Emitter(np.ones(problem.num_actions, dtype=bool), emission),)
 
 
 def _matrices(situations: Recall) -> list[sp.csr_array]:
     """The transitions of the product, one matrix an action."""
-    code, nodes, size = situations.code, situations.record.nodes, len(situations.code)
+    code, nodes, size = situations.code, situations.register.nodes, len(situations.code)
     going = np.flatnonzero(situations.goes_on)
     _refuse_if_too_large(situations, going)
     parts = []
@@ -148,7 +148,7 @@ def _matrices(situations: Recall) -> list[sp.csr_array]:
 def _refuse_if_too_large(situations: Recall, going: np.ndarray) -> None:
     model, _, state, _ = situations.parts
     degree = np.diff(situations.steps.begin)[model[going] * situations.shape[2] + state[going]]
-    entries = int(degree.sum()) * situations.record.nodes
+    entries = int(degree.sum()) * situations.register.nodes
     if entries * situations.num_actions > _MOST_NUMBERS:
         raise TooLargeError(
             f"{situations.memory.name} makes {len(situations.code):,} hidden states with {entries:,} transitions of"

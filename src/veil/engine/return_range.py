@@ -138,7 +138,7 @@ def check_feasible(problem: Problem) -> None:
 
 def is_blind(problem: Problem) -> bool:
     """Whether more than one model may run and the agent does not know which."""
-    return not problem.secret_table.agent_knows and int(np.count_nonzero(_prior(problem))) > 1
+    return not problem.agent.knows_model and int(np.count_nonzero(_prior(problem))) > 1
 
 
 def _prior(problem: Problem) -> Float[np.ndarray, " K"]:
@@ -225,9 +225,9 @@ def _exact_return(problem: Problem, actions: Int[np.ndarray, "T C"]) -> Fraction
     bits = bits_for(max(max(float(np.abs(one.rewards).max()), float(np.abs(one.terminal_rewards).max()))
                         for one in problem.models))  # fmt: skip
     prior, total = _prior(problem).tolist(), Fraction(0)
-    copies = actions.shape[1] // (problem.num_states * (len(problem.models) if problem.secret_table.agent_knows else 1))
+    copies = actions.shape[1] // (problem.num_states * (len(problem.models) if problem.agent.knows_model else 1))
     for number, (weight, model) in enumerate(zip(prior, problem.models, strict=True)):
-        begin = number * copies * problem.num_states if problem.secret_table.agent_knows else 0
+        begin = number * copies * problem.num_states if problem.agent.knows_model else 0
         chosen, values = actions[:, begin : begin + problem.num_states], model.terminal_rewards.tolist()
         values, before = [scaled(value, bits) for value in values], _ExactStep(model, bits)
         for row in chosen[::-1].tolist() if weight else ():
@@ -283,7 +283,7 @@ def known_actions(problem: Problem, models: Sequence[Model], times: int) -> Int[
 
     `times` is the horizon; over an infinite horizon, how many copies of the same table are wanted.
     """
-    if not problem.secret_table.agent_knows:
+    if not problem.agent.knows_model:
         models = [models[int(np.argmax(_prior(problem)))]]  # the only model that runs
     copies = problem.num_cells // (len(models) * problem.num_states)  # states of an automaton, which pays nothing
     result = np.empty((times, problem.num_cells), dtype=int)

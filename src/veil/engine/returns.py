@@ -167,7 +167,7 @@ def _solve(transitions, discount: float, right: np.ndarray) -> np.ndarray:
 
 def values_afterwards(problem: Problem, hidden: Hidden) -> Float[np.ndarray, " N"]:
     """What the best continuation after the horizon earns from each hidden state; raises `InputError` where none is known."""
-    if len(problem.models) > 1 and not problem.secret_table.agent_knows:
+    if len(problem.models) > 1 and not problem.agent.knows_model:
         raise InputError(
             "return over an infinite horizon",
             ["a time-dependent policy plays on optimally after its last table, and an agent who does not know which model"

@@ -350,8 +350,6 @@ class _Ascent:
             # By rounding alone: mix in twice as much of the policy of the largest return as is missing.
             tables = tables_of(self.agent, self.point.mixed(richest, min(1.0, 2 * missing / spare)))
             outcome = self.agent.outcome(tables)
-        table = self.agent.problem.secret_table
-        more = len(self.agent.problem.models) * len(table.memory_names) > 1
         return GameResult(
             lower=self._worth(outcome),
             upper=self.best.upper,
@@ -361,7 +359,7 @@ class _Ascent:
             tables=tuple(tables),
             expected_return=outcome.expected_return,
             threshold=self.threshold,
-            executable=bool(table.agent_knows or not more),
+            executable=self.agent.problem.knows_all,
             iterations=self.iteration,
             seconds=self.clock.spent,
             history=tuple(self.history),

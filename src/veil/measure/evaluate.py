@@ -128,7 +128,7 @@ def opacity(
 def _opacity(problem: Problem, policy: Policy, settings: _Settings, pair: str) -> Opacity:
     check_call(problem, policy)
     method, budget = settings.method, settings.budget
-    alone = problem if pair == OWN else problem.pair(pair)
+    alone = problem.only(pair)
     chain = make_chain(problem, policy, pair=pair, **_covered(alone, method))
     if alone.secret_table.path is not None:
         return _of_path(chain, settings, gradient=False)[0]
@@ -182,7 +182,7 @@ def opacity_gradient(
     with team_of(workers) as team:
         budget = Budget(memory_bytes, seconds, merge_tolerance, team)
         settings = _Settings(method, width, sequences, None, seed, budget)
-        alone = problem if pair == OWN else problem.pair(pair)
+        alone = problem.only(pair)
         acting = _table_policy(problem, theta, memory)
         chain = make_chain(problem, acting, pair=pair, **_covered(alone, method, gradient=True))
         result, slope = _opacity_gradient(alone, chain, settings)

@@ -83,7 +83,7 @@ def sampled_loss(
 
     **Raises:** `InputError` where the belief does not fit the problem; `TooLargeError` where no sequences fit the time.
     """
-    rule = Rule(problem if pair == OWN else problem.pair(pair), belief)
+    rule = Rule(problem.only(pair), belief)
     chain, tally = make_chain(problem, policy, pair=pair), Tally()
     sizes = timely_sizes(chain, sequences, _MEMORY, clock, gradient=False)
     try:
@@ -108,7 +108,7 @@ def loss_bits(
 
     **Raises:** `InputError` where the belief does not fit the problem; `TooLargeError` where the sequences are too many.
     """
-    rule = Rule(problem if pair == OWN else problem.pair(pair), belief)
+    rule = Rule(problem.only(pair), belief)
     table = joint_table(problem, policy, pair=pair, time_limit=EXACT_SECONDS if time_limit is None else time_limit)
     joint, costs = table.probabilities, rule.costs_bits(table.events)
     happens = joint > 0

@@ -177,7 +177,7 @@ def joint_table(
     """
     chain, budget = make_chain(problem, policy, pair=pair, untimed=True), Budget(memory_bytes, time_limit)
     collected, _, _ = walk_all(chain, budget, _Collect, gradient=False, keep_events=True)
-    alone = problem if pair == OWN else problem.pair(pair)
+    alone = problem.only(pair)
     return JointTable(alone, np.concatenate(collected.rows), np.concatenate(collected.events))
 
 
@@ -274,7 +274,7 @@ def sensor_costs(
 
 
 def _observer(problem: Problem, pair: str) -> Observer:
-    return problem.observer if pair == OWN else problem.pair(pair).observer
+    return problem.channel(pair).observer
 
 
 def _costs(problem: Problem, policy: Policy, pair: str, muted: dict[str, Observer], budget: Budget) -> dict[str, float]:

@@ -176,7 +176,7 @@ def quantities(
     **Raises:** `TooLargeError` where an exact pass does not fit; `InputError`.
     """
     chain = make_chain(problem, policy, pair=pair, untimed=method != "sampled")
-    problem = problem if pair == OWN else problem.pair(pair)
+    problem = problem.only(pair)
     asked = _Asked.check(problem, method, gain, orders, top)
     check_settings(sequences, None, seed)
     budget = Budget(memory_bytes, _SECONDS.get(method, 1.0) if time_limit is None else time_limit)

@@ -137,7 +137,7 @@ def search_game(
     name = hide[0]  # the one pair that is played is hidden
     if name != OWN:
         found = search_game(
-            problem.pair(name), gap=gap, time_limit=time_limit, iterations=iterations, progress=progress
+            problem.only(name), gap=gap, time_limit=time_limit, iterations=iterations, progress=progress
         )
         assert isinstance(found.policy, HistoryPolicy)
         policy = watching(problem, found.policy, name)

@@ -134,8 +134,7 @@ class MovedBound:
 
 def _knows_all(problem: Problem) -> bool:
     """Whether the agent knows the hidden state."""
-    table = problem.secret_table
-    return table.agent_knows or (len(table.memory_names) == 1 and len(problem.models) == 1)
+    return problem.knows_all
 
 
 def _largest(

@@ -58,7 +58,7 @@ _MEMORY = About(
     "What the policy may depend on: the current state (markov), state and time (timed), a finite memory, or the whole"
     " history of observations (history; only method game supports it).",
     accepts=_is_memory,
-    expected="'markov', 'timed', 'history', or an ObservationMemory, StateMemory, ZoneMemory or Controller",
+    expected="'markov', 'timed', 'history', or a memory such as veil.StateMemory(1)",
 )
 
 

@@ -197,7 +197,7 @@ def _exact_column(space: Space, pair: Pair, options: SolveOptions, time_limit: f
 
     **Raises:** `TooLargeError` where they are, and exact values were asked for.
     """
-    alone = make_space(space.problem.pair(pair.name), options.memory)
+    alone = make_space(space.problem.only(pair.name), options.memory)
     try:
         if pair.belief is not None:
             return LossSecrecy(alone, pair.belief)
@@ -211,7 +211,7 @@ def _exact_column(space: Space, pair: Pair, options: SolveOptions, time_limit: f
 
 def sampled_column(space: Space, pair: Pair, options: SolveOptions, team: Team = ALONE) -> SampleSecrecy:
     """How one pair of a problem is evaluated on drawn sequences, by the policies of a class."""
-    alone = make_space(space.problem.pair(pair.name), options.memory)
+    alone = make_space(space.problem.only(pair.name), options.memory)
     if pair.belief is not None:
         return SampledLoss(alone, pair.belief, options.sequences, options.seed, _TOGETHER, team)
     return make_sampled(alone, "entropy", options.sequences, options.seed, _TOGETHER, team)

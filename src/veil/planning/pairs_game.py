@@ -85,7 +85,7 @@ def pair_prices(problem: Problem, game: RecordsResult) -> tuple[float, ...]:
 
 
 def watching(problem: Problem, policy: HistoryPolicy, name: str) -> HistoryPolicy:
-    """A policy of `problem.pair(name)` as one of the problem, which acts on what the observer of that pair sees."""
+    """A policy of `problem.only(name)` as one of the problem, which acts on what the observer of that pair sees."""
     events = policy.following[0].shape[1] if policy.following else 0
     views: Mapping[str, tuple[np.ndarray, np.ndarray]] = {name: (np.arange(len(policy.first)), np.arange(events))}
     return HistoryPolicy(

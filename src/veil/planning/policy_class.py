@@ -13,7 +13,7 @@ from ..engine.hidden import Hidden, build
 from ..engine.remember import remember
 from ..policy.lift import lifted_table
 from ..policy.markov import MarkovPolicy
-from ..policy.memories import CHOICES, Memory
+from ..policy.memories import Memory, choices
 from ..policy.memory import MemoryPolicy
 from ..policy.policy import Policy
 from ..policy.tabular import table_policy
@@ -113,7 +113,7 @@ def make_space(problem: Problem, memory: "str | Memory" = "markov") -> Space:
         words = "stationary Markov policies" if stationary else "time-dependent policies"
         hidden, available = build(problem), problem.available
     else:
-        raise InputError("memory", [f"it is {memory!r}, expected 'markov', 'timed', or one of {CHOICES}"])
+        raise InputError("memory", [f"it is {memory!r}, expected 'markov', 'timed', or one of {choices()}"])
     return Space(
         problem=problem,
         memory=memory,

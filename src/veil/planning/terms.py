@@ -153,12 +153,7 @@ def _reward(problem: Problem, term: Term) -> Constraint:
 
 
 def _probability(problem: Problem, term: Term) -> Constraint:
-    formula, table = str(term.formula), problem.secret_table
-    if table.agent_knows and len(table.memory_names) > 1:
-        remedy = f"add veil.Probability({formula!r}, min=0, agent_knows=True) to its constraints"
-        raise InputError(
-            "task", [f"column {term.column}: the rows of a policy's table would depend on {formula!r}: {remedy}"]
-        )
+    formula = str(term.formula)
     try:
         made = Rebound(Probability(formula, min=0, labels=_labels(problem, term)), 1.0, -1.0)
         problem.replace(constraints=[made], min_return=None)

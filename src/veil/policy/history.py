@@ -209,7 +209,7 @@ class HistoryPolicy(Policy):
     def player(self, problem: Problem, *, seed: int = 0, model: int | None = None) -> HistoryPlayer:
         """Begin a run; see `Policy.player`."""
         self.check(problem)
-        if not self.executable or (len(problem.models) > 1 and not problem.secret_table.agent_knows):
+        if not self.executable or (len(problem.models) > 1 and not problem.agent.knows_model):
             raise InputError(
                 _SUBJECT,
                 ["it acts on what the agent does not know (agent_knows=False): it can be evaluated, not executed"],

@@ -5,7 +5,7 @@ from jaxtyping import Float, Int
 
 from ..common.errors import InputError
 from ..problem.problem import Problem
-from .memories import Controller, Memory, ObservationMemory, StateMemory, ZoneMemory
+from .memories import Memory
 from .policy import Policy
 from .recall import Recall, recall
 from .tabular import table_policy
@@ -22,32 +22,27 @@ def lifted_table(problem: Problem, memory: Memory, policy: Policy) -> Float[np.n
     table, smaller = policy.table, policy.memory
     if policy.timed and not memory.clock:
         raise InputError("policy", [f"it depends on the time, and {memory.name} does not hold it: use clock=True"])
-    cell, held = np.divmod(target.rows[0], target.record.size)
+    cell, held = np.divmod(target.rows[0], target.register.size)
     if not isinstance(smaller, Memory):
         lifted = table[:, cell]
-        if target.record.nodes > 1:
-            lifted = np.repeat(lifted, target.record.nodes, axis=2) / target.record.nodes
+        if target.register.nodes > 1:
+            lifted = np.repeat(lifted, target.register.nodes, axis=2) / target.register.nodes
     else:
         source = recall(problem, smaller)
-        row = np.searchsorted(source.rows[0], cell * source.record.size + _coarser(held, source, target))
-        lifted = _with_more_nodes(table[:, row], source.record.nodes, target.record.nodes)
+        row = np.searchsorted(source.rows[0], cell * source.register.size + _coarser(held, source, target))
+        lifted = _with_more_nodes(table[:, row], source.register.nodes, target.register.nodes)
     return np.tile(lifted, (problem.horizon, 1, 1)) if memory.clock and not policy.timed else lifted
 
 
 def _coarser(held: Int[np.ndarray, " C"], source: Recall, target: Recall) -> Int[np.ndarray, " C"]:
-    """What the source's memory holds where the target's holds `held`."""
+    """What the source's memory holds if the target's holds `held`."""
     small, large = source.memory, target.memory
-    if isinstance(small, Controller) and isinstance(large, Controller) and small.nodes <= large.nodes:
-        return held % small.nodes  # nodes beyond the source's are never entered; they act as copies
-    if type(small) is type(large) and isinstance(small, ObservationMemory | StateMemory):
-        length = large.k if isinstance(large, ObservationMemory | StateMemory) else 0
-        # A window longer than the run is cut to its length, so that sizes can tell what k does not.
-        if small.k <= length or source.record.size <= target.record.size:
-            return held % source.record.size  # the newest digits
-    if isinstance(small, ZoneMemory) and isinstance(large, ZoneMemory) and set(small.members) <= set(large.members):
-        bits = [(held >> large.members.index(zone) & 1) << number for number, zone in enumerate(small.members)]
-        return np.sum(bits, axis=0)
-    raise InputError("policy", [f"it has {small.name}, which {large.name} does not determine: use a larger memory"])
+    found = target.register.coarser(held, source.register)
+    if found is None and small.content() | {"clock": large.clock} == large.content():
+        return held
+    if found is None:
+        raise InputError("policy", [f"it has {small.name}, which {large.name} does not determine: use a larger memory"])
+    return found
 
 
 def _with_more_nodes(table: Float[np.ndarray, "T C A"], before: int, after: int) -> Float[np.ndarray, "T C a"]:

@@ -4,28 +4,21 @@
 # Users without a type checker are told at run time what is wrong with an argument.
 
 import json
-from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..common.errors import InputError, PolicyFileError
+from ..common.errors import InputError, PluginError, PolicyFileError
 from ..common.text import parse_json
 from ..problem.problem import Problem
 from .lift import lifted_table
-from .memories import CHOICES, Controller, Memory, ObservationMemory, StateMemory, ZoneMemory
+from .memories import Memory, choices
+from .memories.registry import MEMORIES
 from .policy import Policy
 from .recall import recall
 from .tables import MARKOV, TIMED, softmax_table, uniform_table
 from .tabular import TablePolicy
-
-_KINDS: dict[str, type[Memory]] = {
-    "observations": ObservationMemory,
-    "states": StateMemory,
-    "zones": ZoneMemory,
-    "controller": Controller,
-}
 
 
 class MemoryPolicy(TablePolicy):
@@ -33,7 +26,7 @@ class MemoryPolicy(TablePolicy):
 
     **Arguments:**
 
-    - `memory`: an `ObservationMemory`, `StateMemory`, `ZoneMemory` or `Controller`.
+    - `memory`: an `ObservationMemory`, `StateMemory`, `ZoneMemory`, `Controller`, or the `Memory` of another package.
     - `probabilities`: `(C', A')`, or `(T, C', A')` where `memory.clock`; each row a distribution. The rows are the pairs
       (row of the problem, memory) that some policy can reach, in order: `MemoryPolicy.row_names(problem, memory)`. The
       entries of a row are the actions; of a `Controller` the pairs (action, next node), `a · nodes + node`.
@@ -45,7 +38,7 @@ class MemoryPolicy(TablePolicy):
 
     def __init__(self, memory: Memory, probabilities: ArrayLike):
         if not isinstance(memory, Memory):
-            raise InputError(self._name, [f"memory is {memory!r}, expected one of {CHOICES}"])
+            raise InputError(self._name, [f"memory is {memory!r}, expected one of {choices()}"])
         self._memory: Memory = memory
         super().__init__(probabilities)
 
@@ -110,8 +103,7 @@ class MemoryPolicy(TablePolicy):
 
 def memory_to_text(memory: Memory) -> str:
     """A memory as one line of JSON, the same for the same memory."""
-    (kind,) = [kind for kind, cls in _KINDS.items() if isinstance(memory, cls)]
-    return json.dumps({"kind": kind, **vars(memory)}, sort_keys=True, separators=(",", ":"))
+    return json.dumps(memory.content(), sort_keys=True, separators=(",", ":"))
 
 
 def memory_document(memory: "Memory | str") -> object:
@@ -123,10 +115,10 @@ def memory_from_text(text: str, path: str | Path) -> Memory:
     """The memory that `memory_to_text` wrote down; raises `PolicyFileError` on anything else."""
     try:
         found = parse_json(text)
-        kind = _KINDS[found.pop("kind")]
-        expected = sorted(field.name for field in fields(kind))
+        kind = MEMORIES.get(found.pop("kind"))
+        expected = sorted(kind.field_names())
         if sorted(found) != expected:
             raise ValueError(f"its fields are {sorted(found)}, expected {expected}")
         return kind(**found)
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
+    except (ValueError, KeyError, AttributeError, TypeError, PluginError) as error:
         raise PolicyFileError(f"{path} holds a policy whose memory cannot be read ({error}): {text!r}") from None

@@ -150,9 +150,9 @@ class TablePlayer(Player):
 
     def _keep(self, known: tuple[int, ...], choice: int) -> int:
         self._memory, *self._models = known
-        if self._recall is None or self._recall.record.nodes == 1:
+        if self._recall is None or self._recall.register.nodes == 1:
             return choice
-        action, self._memory = divmod(choice, self._recall.record.nodes)
+        action, self._memory = divmod(choice, self._recall.register.nodes)
         return action
 
     def _arrival(self, k: int, reached: int) -> float:
@@ -165,20 +165,18 @@ class TablePlayer(Player):
     def _updated(self, reached: int, observation: Observation | None) -> int:
         """The agent's memory in the state that was entered."""
         assert self._recall is not None
-        record = self._recall.record
-        event = np.array([self._event(observation, reached) if record.reads_events else -1])
+        register = self._recall.register
+        event = np.array([self._event(observation, reached) if register.reads_events else -1])
         here = np.array([reached])
         if self._time == 0:
-            return int(record.first(here, event)[0])
-        if record.nodes > 1:
+            return int(register.start(here, event)[0])
+        if register.nodes > 1:
             return self._memory
-        return int(record.following(np.array([self._memory]), np.array([self._state]), here, event)[0])
+        return int(register.step(np.array([self._memory]), np.array([self._state]), here, event)[0])
 
     def _row(self, model: int, secret: int, state: int, memory: int) -> int:
-        table = self.problem.secret_table
         cell = state
-        if table.agent_knows:
-            cell += (model * len(table.memory_names) + secret) * self.problem.num_states
+        cell += int(self.problem.channels[0].known[model, secret]) * self.problem.num_states
         if self._recall is None:
             return cell
         row = self._recall.find_row(cell, memory)
@@ -215,7 +213,7 @@ class HistoryPlayer(Player):
             node = int(policy.following[time - 1][self._node, event] if time else policy.first[event])
         value = self._value
         if time == table.time:
-            value = int(table.label[self._model if len(table.label) > 1 else 0, secret, reached])
+            value = int(table.label[self._model, secret, reached])
         situation = (self._model * len(table.memory_names) + secret) * problem.num_states + reached
         if node >= 0 and policy.told is not None and time == policy.told_at:
             node = int(policy.told[node, situation])
@@ -235,7 +233,7 @@ def _possible_models(problem: Problem, model: int | None) -> list[int]:
     table, count = problem.secret_table, len(problem.models)
     weights = np.ones(count) if table.weights is None else table.weights
     possible: list[int] = np.flatnonzero(weights > 0).tolist()
-    if count == 1 or not table.agent_knows:
+    if count == 1 or not problem.agent.knows_model:
         if model is not None:
             raise InputError("model", [f"it is {model!r}, but the agent does not know which model runs: leave it out"])
         return possible

@@ -87,7 +87,7 @@ class Policy(Value, ABC):
     def acting_in(self, problem: Problem, pair: str = OWN) -> Apart | None:
         """Where what the observer of a pair sees is not all that the policy acts on: the problem of both together.
 
-        It has the secret of the pair. None where `problem.pair(pair)` alone is enough.
+        It has the secret of the pair. None where `problem.only(pair)` alone is enough.
 
         **Raises:** `InputError` where the policy acts on observations, and what it hides in the pair cannot be told.
         """

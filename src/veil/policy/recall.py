@@ -13,8 +13,7 @@ from ..common.memo import memo
 from ..common.numbering import ragged
 from ..problem.observer import Observer
 from ..problem.problem import Problem
-from .memories import CHOICES, Memory
-from .records import LARGEST, Record, make_record, span
+from .memories.memory import LARGEST, Memory, Register, choices
 
 MOST_STATES = 2_000_000
 _AT_ONCE = 2**21  # steps that are followed at a time
@@ -55,12 +54,12 @@ class Recall:
     """
 
     memory: Memory
-    record: Record
+    register: Register
     steps: Steps
     opening: Opening
     shape: tuple[int, int, int]
     secret_step: Int[np.ndarray, "M S"]
-    agent_knows: bool
+    known: Int[np.ndarray, "K M"]
     code: Int[np.ndarray, " N"]
     goes_on: Bool[np.ndarray, " N"]
     base_available: Bool[np.ndarray, "c A"]
@@ -70,14 +69,15 @@ class Recall:
     @cached_property
     def parts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Of each situation: the model, the secret's memory, the state, the agent's memory."""
-        return _parts(self.code, self.shape, self.record.size)
+        return _parts(self.code, self.shape, self.register.size)
 
     @cached_property
     def rows(self) -> tuple[Int[np.ndarray, " C"], Int[np.ndarray, " N"]]:
         """The codes of the table's rows, and the row of each situation."""
-        situation, memory = np.divmod(self.code, self.record.size)
-        known = situation if self.agent_knows else situation % self.shape[2]
-        codes, row = np.unique(known * self.record.size + memory, return_inverse=True)
+        situation, memory = np.divmod(self.code, self.register.size)
+        rest, state = np.divmod(situation, self.shape[2])
+        cell = self.known.ravel()[rest] * self.shape[2] + state
+        codes, row = np.unique(cell * self.register.size + memory, return_inverse=True)
         return codes, row.ravel()
 
     @property
@@ -88,29 +88,29 @@ class Recall:
     @property
     def num_actions(self) -> int:
         """How many entries a row has."""
-        return self.base_available.shape[1] * self.record.nodes
+        return self.base_available.shape[1] * self.register.nodes
 
     @cached_property
     def available(self) -> Bool[np.ndarray, "C A"]:
         """Which entries of a row may be positive."""
-        return np.repeat(self.base_available[self.rows[0] // self.record.size], self.record.nodes, axis=1)
+        return np.repeat(self.base_available[self.rows[0] // self.register.size], self.register.nodes, axis=1)
 
     @cached_property
     def cell_names(self) -> tuple[str, ...]:
         """The name of each row."""
-        pairs = zip(*(part.tolist() for part in np.divmod(self.rows[0], self.record.size)), strict=True)
-        return tuple(f"{self.base_cell_names[cell]} ({self.record.text(memory)})" for cell, memory in pairs)
+        pairs = zip(*(part.tolist() for part in np.divmod(self.rows[0], self.register.size)), strict=True)
+        return tuple(f"{self.base_cell_names[cell]} ({self.register.name(memory)})" for cell, memory in pairs)
 
     @cached_property
     def action_names(self) -> tuple[str, ...]:
         """The name of each entry of a row."""
-        if self.record.nodes == 1:
+        if self.register.nodes == 1:
             return self.base_action_names
-        return tuple(f"{name}, to node {n}" for name in self.base_action_names for n in range(self.record.nodes))
+        return tuple(f"{name}, to node {n}" for name in self.base_action_names for n in range(self.register.nodes))
 
     def find_row(self, cell: int, memory: int) -> int | None:
         """The row of a pair (row of the problem, memory); None where it cannot be reached."""
-        codes, wanted = self.rows[0], cell * self.record.size + memory
+        codes, wanted = self.rows[0], cell * self.register.size + memory
         place = int(np.searchsorted(codes, wanted))
         return place if place < len(codes) and codes[place] == wanted else None
 
@@ -119,7 +119,7 @@ class Recall:
 
         Where the agent chooses its next memory, the code is that of memory 0; the others follow it.
         """
-        return _follow(code, self.steps, self.shape, self.secret_step, self.record)
+        return _follow(code, self.steps, self.shape, self.secret_step, self.register)
 
 
 def recall(problem: Problem, memory: Memory) -> Recall:
@@ -130,29 +130,29 @@ def recall(problem: Problem, memory: Memory) -> Recall:
     **Raises:** `InputError` where the problem does not allow the memory; `TooLargeError` beyond two million situations.
     """
     if not isinstance(memory, Memory):
-        raise InputError("memory", [f"it is {memory!r}, expected one of {CHOICES}"])
+        raise InputError("memory", [f"it is {memory!r}, expected one of {choices()}"])
     memory = memory.resolve(problem)
     return memo(problem, (recall, memory), lambda: _explore(problem, memory))
 
 
 def _explore(problem: Problem, memory: Memory) -> Recall:
-    record, table = make_record(problem, memory), problem.secret_table
+    register, table = memory.register(problem), problem.secret_table
     shape = (len(problem.models), len(table.memory_names), problem.num_states)
-    if record.size * math.prod(shape) > LARGEST:
+    if register.size * math.prod(shape) > LARGEST:
         raise TooLargeError(
             f"{memory.name} over {math.prod(shape):,} hidden states has more than 2^62 values: remember less"
         )
-    steps = _steps(problem, record)
-    opening = _opening(problem, record, shape)
-    code, goes_on = _reach(opening, steps, shape, table.memory_step, record, span(problem, memory), memory.name)
+    steps = _steps(problem, register)
+    opening = _opening(problem, register, shape)
+    code, goes_on = _reach(opening, steps, shape, table.memory_step, register, memory.span(problem), memory.name)
     return Recall(
         memory=memory,
-        record=record,
+        register=register,
         steps=steps,
         opening=opening,
         shape=shape,
         secret_step=table.memory_step,
-        agent_knows=table.agent_knows,
+        known=problem.channels[0].known,
         code=code,
         goes_on=goes_on,
         base_available=problem.available,
@@ -161,7 +161,7 @@ def _explore(problem: Problem, memory: Memory) -> Recall:
     )
 
 
-def _steps(problem: Problem, record: Record) -> Steps:
+def _steps(problem: Problem, register: Register) -> Steps:
     size, count = problem.num_states, problem.num_actions
     keys, actions, data = [], [], []
     for k, model in enumerate(problem.models):
@@ -174,7 +174,7 @@ def _steps(problem: Problem, record: Record) -> Steps:
     chance = np.zeros((len(key), count))
     chance[place.ravel(), np.concatenate(actions)] = np.concatenate(data)
     event = np.zeros(len(key), dtype=np.int64)
-    if record.reads_events:
+    if register.reads_events:
         key, event, chance = _with_events(key, chance, problem.observer, size)
     row, state = np.divmod(key, size)
     begin = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(problem.models) * size))])
@@ -202,11 +202,11 @@ def _with_events(
     return key[order], event[order], np.concatenate(chances)[order]
 
 
-def _opening(problem: Problem, record: Record, shape: tuple[int, int, int]) -> Opening:
+def _opening(problem: Problem, register: Register, shape: tuple[int, int, int]) -> Opening:
     table, observer = problem.secret_table, problem.observer
     weights = np.ones(1) if table.weights is None else table.weights
     chance = np.stack([weight * model.initial for weight, model in zip(weights, problem.models, strict=True)])
-    if record.reads_events and observer.sees_first:
+    if register.reads_events and observer.sees_first:
         chance = chance[:, :, None] * observer.emissions
         model, state, event = np.nonzero(chance)
         chance = chance[model, state, event]
@@ -214,7 +214,7 @@ def _opening(problem: Problem, record: Record, shape: tuple[int, int, int]) -> O
         model, state = np.nonzero(chance)
         event, chance = np.full(len(model), -1), chance[model, state]
     situation = (model * shape[1] + table.memory_start[state]) * shape[2] + state
-    return Opening(situation * record.size + record.first(state, event), event, chance)
+    return Opening(situation * register.size + register.start(state, event), event, chance)
 
 
 def _parts(
@@ -227,17 +227,17 @@ def _parts(
 
 
 def _follow(
-    code: np.ndarray, steps: Steps, shape: tuple[int, int, int], secret_step: np.ndarray, record: Record
+    code: np.ndarray, steps: Steps, shape: tuple[int, int, int], secret_step: np.ndarray, register: Register
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    model, secret, state, memory = _parts(code, shape, record.size)
+    model, secret, state, memory = _parts(code, shape, register.size)
     row = model * shape[2] + state
     first, count = steps.begin[row], steps.begin[row + 1] - steps.begin[row]
     source = np.repeat(np.arange(len(code)), count)
     step = ragged(first, count)
     reached = steps.state[step]
     known = model[source] * shape[1] + secret_step[secret[source], reached]
-    kept = record.following(memory[source], state[source], reached, steps.event[step])
-    return source, step, (known * shape[2] + reached) * record.size + kept
+    kept = register.step(memory[source], state[source], reached, steps.event[step])
+    return source, step, (known * shape[2] + reached) * register.size + kept
 
 
 def _reach(
@@ -245,20 +245,20 @@ def _reach(
     steps: Steps,
     shape: tuple[int, int, int],
     secret_step: np.ndarray,
-    record: Record,
+    register: Register,
     most_steps: int | None,
     what: str,
 ) -> tuple[Int[np.ndarray, " N"], Bool[np.ndarray, " N"]]:
     """The codes that can be reached within so many steps, and which of them before the last of these."""
     reached = edge = _distinct(opening.code)
-    degree = max(1, int(np.diff(steps.begin).max())) * record.nodes
+    degree = max(1, int(np.diff(steps.begin).max())) * register.nodes
     at_once = max(1, _AT_ONCE // degree)
     time = 0
     while len(edge) and time != most_steps:
         fresh: list[np.ndarray] = []
         for begin in range(0, len(edge), at_once):
-            target = _follow(edge[begin : begin + at_once], steps, shape, secret_step, record)[2]
-            found = _distinct(target[:, None] + np.arange(record.nodes))
+            target = _follow(edge[begin : begin + at_once], steps, shape, secret_step, register)[2]
+            found = _distinct(target[:, None] + np.arange(register.nodes))
             fresh.append(found[~_contains(reached, found)])
             if len(reached) + sum(map(len, fresh)) > MOST_STATES:  # what several pieces found counts once
                 fresh = [_distinct(np.concatenate(fresh))]

@@ -19,7 +19,6 @@ from .memories import Memory
 from .player import TablePlayer
 from .policy import Policy
 from .recall import Recall, recall
-from .records import span
 from .tables import MARKOV, TIMED, check_table
 
 
@@ -98,7 +97,7 @@ class TablePolicy(Policy):
         self.check(problem)
         steps, rows = problem.horizon if self.timed else None, None
         if isinstance(self.memory, Memory):
-            steps, rows = span(problem, self.memory), recall(problem, self.memory)
+            steps, rows = self.memory.span(problem), recall(problem, self.memory)
         return TablePlayer(problem, self.table, rows, timed=self.timed, steps=steps, seed=seed, model=model)
 
     def save(self, path: str | Path) -> None:

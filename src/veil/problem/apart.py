@@ -72,7 +72,7 @@ class Apart:
 
 
 def apart(problem: Problem, names: tuple[str, ...]) -> Apart:
-    """The pairs of these names as one problem; of one name alone it is `problem.pair(name)`.
+    """The pairs of these names as one problem; of one name alone it is `problem.only(name)`.
 
     A pair without an observer of its own has that of the problem, who receives one sequence of observations; every other
     observer receives its own.
@@ -80,7 +80,7 @@ def apart(problem: Problem, names: tuple[str, ...]) -> Apart:
     **Raises:** `InputError` where there is no such pair, where one of several has a belief or a secret that does not go with
     that of the first (`joinable`), where their secret is a whole path, and where `Together` refuses their observers.
     """
-    alone = [problem.pair(name) for name in names]
+    alone = [problem.only(name) for name in names]
     known = _joinable(problem, names, alone)
     for name in names:
         if name not in known:
@@ -92,9 +92,7 @@ def apart(problem: Problem, names: tuple[str, ...]) -> Apart:
             )
     joint, values = _with_all_secrets(problem, alone)
     nums_values = tuple(len(one.secret_values) for one in alone)
-    executable = all(
-        one.secret_table.agent_knows or len(one.models) * len(one.secret_table.memory_names) == 1 for one in alone
-    )
+    executable = all(one.knows_all for one in alone)
     if len(names) == 1:
         return Apart(names, joint, (joint.observer,), (0,), values, nums_values, executable)
     if joint.secret_table.path is not None:
@@ -128,7 +126,7 @@ def _with_all_secrets(problem: Problem, alone: list[Problem]) -> tuple[Problem, 
     """The first of the problems of some pairs, with the secret of all of them, and the value that each has of it."""
     if all(_same_secret(one, alone[0]) for one in alone):
         return alone[0], (np.arange(len(alone[0].secret_values)),) * len(alone)
-    secret = Joined(tuple(one.secret for one in alone), problem.secret_table.agent_knows)
+    secret = Joined(tuple(one.secret for one in alone))
     return alone[0].replace(secret=secret), secret.tables(problem.models, problem.horizon)[1]
 
 
@@ -139,7 +137,7 @@ def _observer_of(problem: Problem, name: str) -> str:
 
 def joinable(problem: Problem, names: tuple[str, ...]) -> tuple[str, ...]:
     """Those of some pairs that have no belief, and the secret of the first or one that goes with it: of one model, no path."""
-    return _joinable(problem, names, [problem.pair(name) for name in names])
+    return _joinable(problem, names, [problem.only(name) for name in names])
 
 
 def _joinable(problem: Problem, names: tuple[str, ...], alone: list[Problem]) -> tuple[str, ...]:

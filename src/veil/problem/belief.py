@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from ..common.checks import Defects, is_number
 from ..common.errors import InputError
 from ..common.values import Value
-from .joined import same_rows
 from .model import Model
 from .observer import Observer
 
@@ -87,7 +86,7 @@ class Belief(Value):
         defects.raise_if_any()
         found = true if self.model is None else true.replace(model=self.model, min_return=None, constraints=())
         found = found if self.observer is None else found.replace(observer=self.observer)
-        if found.secret_values != true.secret_values or not same_rows(found, true):
+        if found.secret_values != true.secret_values or found.agent != true.agent:
             raise InputError("belief", ["under its model the secret has other values, expected the same"])
         if self.policy != UNIFORM:
             self.policy.check(found)

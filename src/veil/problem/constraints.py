@@ -1,7 +1,7 @@
 """Constraints: bounds on expected sums of rewards and on probabilities of formulas, all linear in the occupancies.
 
 Every bound becomes one `LinearConstraint` on the hidden chain, `sign · E[Σ_t d^t r(x_t,a_t) + d^T r_T(x_T)] ≥ sign · δ`. A
-formula's automaton becomes a part of the hidden state (`with_automata`), where its last state pays 1 if it accepts.
+formula's automaton is a register of the hidden state, whose last value pays 1 if it accepts.
 """
 
 import re
@@ -13,35 +13,43 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from ..common.checks import Defects, Names, as_tuple, is_number
-from ..common.errors import TooLargeError
 from ..common.suggest import suggestion
 from ..common.values import Value
 from .formulas.formula import Formula
+from .keys import States, written
 from .model import Model
+from .registers import Register
 from .secrets.holds import Holds
-from .secrets.secret import SecretTable, State, States, written
+from .secrets.secret import State
 
 Bound = float | str | None
 """A number, or a percentage such as `"80%"` of the way from the smallest to the largest value that policies can reach."""
 
 _PERCENTAGE = re.compile(r"\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))\s*%\s*")
-_MOST_PAIRS = 2**24  # of a memory of the secret and the formulas together, and a state: a table of 128 MiB
 
 
 @dataclass(frozen=True, eq=False)
 class Quantity:
-    """What a constraint is about: rewards with a discount of their own, and perhaps an automaton that decides the last one.
+    """What a constraint is about: rewards with a discount of their own, and perhaps a register that decides the last one.
 
-    `paid` is `(K, S, A)`; `terminal` is `(K, M|1, S)`; with an `automaton` it is left out, and the last state pays
-    `accepted` of the automaton's state.
+    The last state pays `terminal`, and 1 more if it has a `register` whose value is `accepted`. `known`: whether the agent
+    knows that value.
     """
 
     name: str
     paid: Float[np.ndarray, "K S A"]
-    terminal: Float[np.ndarray, "K M S"]
+    terminal: Float[np.ndarray, "K S"]
     discount: float
-    automaton: SecretTable | None = None
+    register: Register | None = None
     accepted: Bool[np.ndarray, " Q"] | None = None
+    known: bool = False
+
+    def last(self, value: Int[np.ndarray, " M"] | None, num_memories: int) -> Float[np.ndarray, "K M S"]:
+        """What the last state pays for each value of a larger register, of which `value` is the part of its own."""
+        shape = (len(self.terminal), num_memories, self.terminal.shape[1])
+        if value is None or self.accepted is None:
+            return np.broadcast_to(self.terminal[:, None], shape)
+        return np.broadcast_to(self.terminal[:, None] + self.accepted[value].astype(float)[None, :, None], shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +135,7 @@ class Return(Constraint):
         return Quantity(
             "return" if name == names[0] else name,
             np.stack([one.paid for one in found]),
-            np.stack([one.terminal for one in found])[:, None],
+            np.stack([one.terminal for one in found]),
             models[0].discount,
         )
 
@@ -147,8 +155,7 @@ class Probability(Constraint):
       policies can reach; at least one of them.
     - `labels`: a mapping from propositions to the states where they are true. A proposition that is not named there is true
       in the state of that name.
-    - `agent_knows`: whether the policy may depend on the automaton's state (its table then has a row for each pair); the same
-      for all formulas and for the secret, where that has a memory.
+    - `agent_knows`: whether the policy may depend on the automaton's state (its table then has a row for each pair).
     """
 
     formula: str | Formula
@@ -180,10 +187,11 @@ class Probability(Constraint):
         return Quantity(
             f"P({self.formula})",
             np.broadcast_to(0.0, (*shape, models[0].num_actions)),
-            np.broadcast_to(0.0, (shape[0], 1, shape[1])),
+            np.broadcast_to(0.0, shape),
             1.0,
-            table,
+            table.register,
             (label >= 0) & holds[label],
+            self.agent_knows,
         )
 
     def to_table(self, states: Names) -> dict[str, object]:
@@ -198,29 +206,63 @@ class Probability(Constraint):
 class LiftedConstraint(Constraint):
     """A constraint of a problem, over the states of an unrolled or masked one: its numbers for the states `state`.
 
-    `action`: the action behind each of its actions; None where they are the same.
+    `action`: the action behind each of its actions; None if they are the same.
     """
 
-    original: LinearConstraint
+    original: Constraint
+    given: Quantity
     state: Int[np.ndarray, " N"]
     action: Int[np.ndarray, " A"] | None = None
 
     @property
     def min(self) -> Bound:  # type: ignore[override]
         """The bound from below."""
-        return self.original.bound if self.original.sign > 0 else None
+        return self.original.min
 
     @property
     def max(self) -> Bound:  # type: ignore[override]
         """The bound from above."""
-        return self.original.bound if self.original.sign < 0 else None
+        return self.original.max
 
     def quantity(self, models: Sequence[Model], horizon: int, defects: Defects) -> Quantity | None:
         """The same numbers, by the state and the action behind."""
-        one = self.original
+        one = self.given
         paid = one.paid[:, self.state]
-        paid = paid if self.action is None else paid[:, :, self.action]
-        return Quantity(one.name, paid, one.terminal[:, :, self.state], one.discount)
+        return replace(
+            one,
+            paid=paid if self.action is None else paid[:, :, self.action],
+            terminal=one.terminal[:, self.state],
+            register=None if one.register is None else one.register.at(self.state),
+        )
+
+    def to_table(self, states: Names) -> dict[str, object]:
+        """A scenario file has no form for it; the secret of such a problem says so."""
+        return {}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Knows(Constraint):
+    """No bound: it says what the agent knows beside its state, instead of the secrets and formulas of the problem.
+
+    `held`: the register whose value it knows; `model`: whether it also knows which of several models runs.
+    """
+
+    held: Register
+    model: bool
+
+    @property
+    def min(self) -> Bound:  # type: ignore[override]
+        """There is none."""
+        return None
+
+    @property
+    def max(self) -> Bound:  # type: ignore[override]
+        """There is none."""
+        return None
+
+    def quantity(self, models: Sequence[Model], horizon: int, defects: Defects) -> Quantity | None:
+        """There is none."""
+        return None
 
     def to_table(self, states: Names) -> dict[str, object]:
         """A scenario file has no form for it; the secret of such a problem says so."""
@@ -309,99 +351,14 @@ def split_first(min_return: Bound, given: tuple[Constraint, ...], first: str) ->
     return min_return, given
 
 
-def resolve(
-    constraints: Sequence[Constraint], table: SecretTable, models: Sequence[Model], horizon: int, defects: Defects
-) -> tuple[SecretTable, tuple[LinearConstraint, ...]]:
-    """The table of the secret in product with the automata of all formulas, and the bounds over it."""
+def quantities(
+    constraints: Sequence[Constraint], models: Sequence[Model], horizon: int, defects: Defects
+) -> list[tuple[Constraint, Quantity]]:
+    """Each constraint with what it is about; every defect is noted."""
     found: list[tuple[Constraint, Quantity]] = []
     for number, one in enumerate(constraints):
         part = defects.under("constraints", number, where=f"constraint {type(one).__name__}")
         quantity = one.quantity(models, horizon, part)
         if quantity is not None:
             found.append((one, quantity))
-    automata = [quantity.automaton for _, quantity in found if quantity.automaton is not None]
-    if defects or not _same_knowledge(table, automata, len(models), defects):
-        return table, ()
-    try:
-        whole, memories = with_automata(table, automata)
-    except TooLargeError as error:
-        defects.add(f"the secret and the formulas together: {error}: use fewer or simpler formulas", "constraints")
-        return table, ()
-    linear: list[LinearConstraint] = []
-    for one, quantity in found:
-        shape = (len(models), len(whole.memory_names), models[0].num_states)
-        terminal = np.broadcast_to(quantity.terminal, shape)
-        if quantity.accepted is not None:
-            own = memories[sum(other.automaton is not None for _, other in found[: _place(found, quantity)])]
-            terminal = np.broadcast_to(quantity.accepted[own].astype(float)[None, :, None], shape)
-        for sign, bound in ((1.0, one.min), (-1.0, one.max)):
-            if bound is not None:
-                linear.append(LinearConstraint(quantity.name, sign, bound, quantity.paid, terminal, quantity.discount))
-    return whole, tuple(linear)
-
-
-def _place(found: list[tuple[Constraint, Quantity]], quantity: Quantity) -> int:
-    return next(number for number, (_, one) in enumerate(found) if one is quantity)
-
-
-def _same_knowledge(table: SecretTable, automata: list[SecretTable], models: int, defects: Defects) -> bool:
-    """Whether all that have a memory say the same of what the agent knows; else the defect is noted."""
-    has_memory = models > 1 or len(table.memory_names) > 1
-    said = {one.agent_knows for one in ([table] if has_memory else []) + automata}
-    if len(said) > 1:
-        defects.add(
-            "agent_knows is True for one and False for another of the secret and the formulas, expected the same for all:"
-            " the rows of a policy's table are for what the agent knows",
-            "constraints",
-        )
-    return len(said) <= 1
-
-
-def with_automata(
-    table: SecretTable, automata: Sequence[SecretTable]
-) -> tuple[SecretTable, list[Int[np.ndarray, " M"]]]:
-    """The table with a memory that is a tuple (memory of the secret, state of each automaton).
-
-    Returned with it: for each automaton, its state in each memory of the product. Only tuples that some sequence of states
-    reaches are kept.
-
-    **Raises:** `TooLargeError` where they need too large a table.
-    """
-    if not automata:
-        return table, []
-    parts = [table, *automata]
-    numbers: dict[tuple[int, ...], int] = {}
-    starts = np.stack([one.memory_start for one in parts], axis=1)
-    kinds, start = np.unique(starts, axis=0, return_inverse=True)
-    for kind in kinds.tolist():
-        numbers[tuple(kind)] = len(numbers)
-    found, step = list(numbers), []
-    for memory in found:  # grows while it is read
-        after, inverse = np.unique(
-            np.stack([one.memory_step[place] for one, place in zip(parts, memory, strict=True)], axis=1),
-            axis=0,
-            return_inverse=True,
-        )
-        row = []
-        for kind in map(tuple, after.tolist()):
-            if kind not in numbers:
-                numbers[kind] = len(found)
-                found.append(kind)
-            row.append(numbers[kind])
-        step.append(np.array(row)[inverse.ravel()])
-        if table.label[:, 0].size * len(found) > _MOST_PAIRS:
-            raise TooLargeError(f"{len(found):,} states or more need too large a table")
-    places = np.array(found)
-    names = [
-        "/".join(filter(None, (str(one.memory_names[place]) for one, place in zip(parts, memory, strict=True))))
-        for memory in found
-    ]
-    whole = replace(
-        table,
-        label=table.label[:, places[:, 0]],
-        memory_start=start.ravel(),
-        memory_step=np.array(step),
-        memory_names=tuple(names),
-        agent_knows=automata[0].agent_knows,
-    )
-    return whole, [places[:, 1 + number] for number in range(len(automata))]
+    return found

@@ -10,14 +10,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import scipy.sparse as sp
 
+from .channels import Channel
 from .constraints import LinearConstraint
 from .model import Model
 from .observer import Observer
-from .pairs import Pair
 from .problem import Problem
-from .secrets.secret import SecretTable
 
-_FORM = "veil problem, form 1"  # to be changed with the way anything is written
+_FORM = "veil problem, form 2"  # to be changed with the way anything is written
 _AT_ONCE = 2**20  # numbers of a sparse table written at a time
 
 
@@ -45,7 +44,7 @@ def write_content(problem: Problem, write: Callable[[bytes], object]) -> None:
     for model in problem.models:
         _write_model(writer, model)
     _write_observer(writer, problem.observer)
-    _write_secret(writer, problem.secret_table)
+    _write_secret(writer, problem.channels[0])
     writer.integer("horizon", problem.horizon)
     _write_threshold(writer, problem.min_return)
     writer.text("return over", problem.return_over)
@@ -54,8 +53,8 @@ def write_content(problem: Problem, write: Callable[[bytes], object]) -> None:
         writer.integer("constraints", len(problem.further))
     for constraint in problem.further:
         _write_constraint(writer, constraint)
-    for pair in problem.pairs:
-        _write_pair(writer, pair, problem.pair(pair.name), problem)
+    for channel in problem.channels[1:]:
+        _write_channel(writer, channel, problem)
 
 
 class _Writer:
@@ -170,7 +169,8 @@ def _write_schedule(writer: _Writer, observer: Observer) -> None:
         writer.integer("silent", observer.silent)
 
 
-def _write_secret(writer: _Writer, table: SecretTable) -> None:
+def _write_secret(writer: _Writer, channel: Channel) -> None:
+    table = channel.table
     writer.integer("secret: time", table.time)
     writer.texts("secret: values", table.value_names)
     writer.integers("secret: label", table.label)
@@ -181,7 +181,7 @@ def _write_secret(writer: _Writer, table: SecretTable) -> None:
         writer.nothing("secret: weights")
     else:
         writer.floats("secret: weights", table.weights)
-    writer.integer("secret: agent knows", table.agent_knows)
+    writer.integers("secret: agent knows", channel.known)
     if table.path is not None:
         writer.integers("secret: path", table.path)
 
@@ -195,17 +195,17 @@ def _write_constraint(writer: _Writer, constraint: LinearConstraint) -> None:
     writer.floats("constraint: discount", constraint.discount)
 
 
-def _write_pair(writer: _Writer, pair: Pair, alone: Problem, problem: Problem) -> None:
-    writer.text("pair", pair.name)
-    _write_threshold(writer, pair.min, "pair: min")
-    _write_threshold(writer, pair.max, "pair: max")
-    if pair.observer is not None and _observer_hash(pair.observer) == _observer_hash(problem.observer):
+def _write_channel(writer: _Writer, channel: Channel, problem: Problem) -> None:
+    writer.text("pair", channel.name)
+    _write_threshold(writer, channel.min, "pair: min")
+    _write_threshold(writer, channel.max, "pair: max")
+    if channel.receives and _observer_hash(channel.observer) == _observer_hash(problem.observer):
         writer.integer("pair: apart", 1)  # who looks the same, and receives other observations
-    _write_observer(writer, alone.observer)
-    _write_secret(writer, alone.secret_table)
-    if pair.belief is not None:
-        assumed, policy = pair.belief.problem(alone), pair.belief.policy
-        writer.floats("belief: doubt", pair.belief.doubt)
+    _write_observer(writer, channel.observer)
+    _write_secret(writer, channel)
+    if channel.belief is not None:
+        assumed, policy = channel.belief.problem(problem.only(channel.name)), channel.belief.policy
+        writer.floats("belief: doubt", channel.belief.doubt)
         writer.text("belief: policy", policy if isinstance(policy, str) else policy.digest())
         for model in assumed.models:
             writer.integers("belief: available", model.available)

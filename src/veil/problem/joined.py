@@ -9,8 +9,8 @@ from jaxtyping import Int
 
 from ..common.checks import Defects, Names
 from ..common.errors import InputError, TooLargeError
-from .constraints import with_automata
 from .model import Model
+from .registers import product
 from .secrets.secret import Secret, SecretTable
 
 if TYPE_CHECKING:
@@ -22,18 +22,16 @@ MEMORY = "memory_start", "memory_step"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Joined(Secret):
-    """The secrets of some pairs over one model. **Arguments:** `secrets`; `agent_knows`, of their table."""
+    """The secrets of some pairs over one model."""
 
     kind = "joined"
 
     secrets: tuple[Secret, ...]
-    agent_knows: bool
 
     def tables(self, models: Sequence[Model], horizon: int) -> tuple[SecretTable, tuple[Int[np.ndarray, " Z"], ...]]:
         """Their table, and for each of them its value at each value of the tuple."""
         found = [one.resolve(models, horizon, Defects("secrets")) for one in self.secrets]
-        table, values = join_secrets([one for one in found if one is not None], horizon)
-        return replace(table, agent_knows=self.agent_knows), values
+        return join_secrets([one for one in found if one is not None], horizon)
 
     def resolve(self, models: Sequence[Model], horizon: int, defects: Defects) -> SecretTable:
         """The table of the tuples."""
@@ -62,10 +60,11 @@ def join_secrets(tables: Sequence[SecretTable], horizon: int) -> tuple[SecretTab
     whole, labels = late[0], [one.label[0] for one in late]
     if not all(same_tables(one, whole, *MEMORY) for one in late):
         try:
-            whole, places = with_automata(whole, late[1:])
+            register, places = product([one.register for one in late])
         except TooLargeError as error:
             raise InputError("pairs", [f"the memories of their secrets together: {error}"]) from error
-        labels = [whole.label[0], *(label[place] for label, place in zip(labels[1:], places, strict=True))]
+        labels = [label[place] for label, place in zip(labels, places, strict=True)]
+        whole = replace(whole, memory_start=register.start, memory_step=register.step, memory_names=register.names)
     tuples = np.stack(labels, axis=-1)
     settled = (tuples >= 0).all(axis=-1)
     found, number = np.unique(tuples[settled], axis=0, return_inverse=True)
@@ -80,17 +79,6 @@ def join_secrets(tables: Sequence[SecretTable], horizon: int) -> tuple[SecretTab
 def same_tables(one: SecretTable, other: SecretTable, *names: str) -> bool:
     """Whether two secrets have the same entries of these names."""
     return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
-
-
-def same_rows(one: "Problem", other: "Problem") -> bool:
-    """Whether each row of a policy's table stands for the same situation in two problems over the same states and models.
-
-    Names do not tell: the memories of two formulas have the same ones.
-    """
-    tables = one.secret_table, other.secret_table
-    if one.num_cells == other.num_cells == one.num_states:  # what the agent knows beside the state is one thing
-        return True
-    return all(table.agent_knows for table in tables) and same_tables(*tables, *MEMORY)
 
 
 def _at_the_end(table: SecretTable, horizon: int) -> SecretTable:

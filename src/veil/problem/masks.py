@@ -15,12 +15,13 @@ from ..common.checks import Defects, as_tuple, distinct, is_number
 from ..common.errors import InputError, TooLargeError
 from ..common.suggest import suggestion
 from ..common.values import Value
-from .constraints import Constraint, LiftedConstraint, Return
+from .constraints import Constraint, Return
 from .given import shape_of
+from .keys import SECRET_CELLS, States
 from .model import Model
 from .observer import Observer
-from .secrets.secret import SECRET_CELLS, Secret, SecretTable, States
-from .unrolled import LiftedSecret
+from .secrets.secret import Secret, SecretTable
+from .unrolled import LiftedSecret, lifted_constraints
 
 if TYPE_CHECKING:
     from .problem import Problem
@@ -196,7 +197,7 @@ def _lifted(
 ) -> tuple[Secret, list[Constraint]]:
     """Secret and constraints of a problem, over larger states: of the same kind where that means the same, as files need it."""
     given = list(problem.constraints[0 if problem.min_return is None else 1 :])
-    whole = LiftedSecret(problem.secret, problem.secret_table, state, problem)
+    whole = LiftedSecret(problem.secret, problem.channels[0].alone, state, problem)
     noted = Defects("masks")
     secret = None
     if all(isinstance(one, Return) for one in given):
@@ -205,7 +206,7 @@ def _lifted(
         table, wanted = secret.resolve(models, problem.horizon, noted), whole.resolve(models, problem.horizon, noted)
         if not noted and table is not None and wanted is not None and _is_equal(table, wanted):
             return secret, given
-    return whole, [LiftedConstraint(one, state, action) for one in problem.further]
+    return whole, lifted_constraints(problem, state, action)
 
 
 def _same_kind(secret: Secret, model: Model, larger: Model, state: np.ndarray, noted: Defects) -> Secret | None:

@@ -5,7 +5,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,12 +13,8 @@ from ..common.errors import InputError
 from ..common.suggest import suggestion
 from ..common.values import Value
 from .belief import Belief
-from .joined import same_rows, same_tables
 from .observer import Observer
 from .secrets.secret import Secret
-
-if TYPE_CHECKING:
-    from .problem import Problem
 
 OWN = "own"
 """The name of a problem's own pair, of its `secret` and its `observer`."""
@@ -98,42 +93,6 @@ def read_pairs(given: object, defects: Defects) -> tuple[Pair, ...]:
         if one.name in {other.name for other in pairs[:number]}:
             defects.add(f"two pairs are called {one.name!r}: rename one", "pairs", number)
     return pairs
-
-
-def problems_of(whole: "Problem", parts: dict[str, Any], defects: Defects) -> dict[str, "Problem"]:
-    """For each pair the problem of that pair alone; what does not fit is noted.
-
-    One policy acts against all observers, so the rows of its table must be the same for all (`same_rows`), and which model
-    runs is one event. The agent sees the observations of the problem's own observer, if any.
-    """
-    found: dict[str, Problem] = {}
-    for number, pair in enumerate(parts["pairs"]):
-        part = defects.under("pairs", number, where=f"pair {pair.name!r}")
-        own: dict[str, Any] = {"pairs": (), "name": f"{whole.name}, {pair.name}"}
-        if pair.observer is not None:
-            own |= {"observer": pair.observer, "agent_sees_observations": False}
-        own |= {} if pair.secret is None else {"secret": pair.secret}
-        try:
-            alone = type(whole)(**{**parts, **own})
-        except InputError as error:
-            part.take(error)
-            continue
-        if not same_rows(alone, whole):
-            part.add(
-                "the rows of a policy's table differ from those of the problem's own secret, since the agent knows a memory of"
-                " one of the secrets: expected the same rows for all, as with agent_knows=False"
-            )
-        if not same_tables(alone.secret_table, whole.secret_table, "weights"):
-            part.add(
-                "its secret gives the models other weights than the problem's own secret, expected the same: one model runs"
-            )
-        if pair.belief is not None and not defects:
-            try:
-                pair.belief.problem(alone)
-            except InputError as error:
-                part.take(error, "belief", where="belief")
-        found[pair.name] = alone
-    return found
 
 
 def hidden_names(pairs: Sequence[Pair], text: str) -> tuple[str, ...]:

@@ -1,9 +1,10 @@
-"""The problem: a model, an observer, a secret, a horizon and a threshold on the return."""
+"""The problem: models, channels (a secret and its observer), bounds on quantities, and a horizon."""
 
 # pyright: reportUnnecessaryIsInstance=false
 # Users without a type checker are told at run time what is wrong with an argument.
 
 from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Integral
 from pathlib import Path
 from typing import Literal, TypedDict, Unpack, cast
@@ -16,20 +17,23 @@ from ..common.memo import memo
 from ..common.suggest import suggestion
 from ..common.values import Value
 from ..common.writers import writer
+from .channels import Agent, Channel, Given, agent_of, resolve
 from .constraints import (
     Constraint,
+    Knows,
     LinearConstraint,
+    Quantity,
     Return,
     checked_bound,
+    quantities,
     read_constraints,
-    resolve,
     split_first,
     with_bound,
 )
 from .layout import Layout
 from .model import Model, check_same_shape
 from .observer import Observer
-from .pairs import OWN, Pair, find_pair, problems_of, read_pairs
+from .pairs import OWN, Pair, find_pair, read_pairs
 from .secrets.secret import Secret, SecretTable
 
 ReturnOver = Literal["horizon", "infinite"]
@@ -109,17 +113,41 @@ class Problem(Value):
             layout.check(self.num_states, defects)
         elif layout is not None:
             defects.add(f"layout is a {type(layout).__name__}, expected a Layout, as a GridWorld has")
-        table = self._check_parts(defects)
-        if table is None:
-            defects.raise_if_any()
-        assert table is not None
-        self.secret_table: SecretTable
-        self.further: tuple[LinearConstraint, ...]
-        self.secret_table, self.further = resolve(self._given[1], table, self.models, self.horizon, defects)
+        given = self._check_parts(defects)
         defects.raise_if_any()
-        self._alone = problems_of(self, dict(self._parts()), defects)
-        defects.raise_if_any()
+        self.quantities: tuple[tuple[Constraint, Quantity], ...]
+        self.agent: Agent
+        self.channels: tuple[Channel, ...]
+        self._resolve(given, defects)
         self._seal()
+
+    def _resolve(self, given: list[Given], defects: Defects) -> None:
+        """Channels, quantities and what the agent knows, over the memories that they follow."""
+        self.quantities = tuple(quantities(self._given[1], self.models, self.horizon, defects))
+        defects.raise_if_any()
+        about = [quantity for _, quantity in self.quantities]
+        tables = [one.alone for one in given]
+        self.agent = agent_of(tables, self._given[1], about, len(self.models), defects)
+        self.channels = resolve(given, self.quantities, self.agent, self.models, defects)
+        defects.raise_if_any()
+        for number, one in enumerate(self.channels[1:]):
+            if one.belief is not None:
+                try:
+                    one.belief.problem(self.only(one.name))
+                except InputError as error:
+                    part = defects.under("pairs", number, where=f"pair {one.name!r}")
+                    part.take(error, "belief", where="belief")
+        defects.raise_if_any()
+
+    @property
+    def secret_table(self) -> SecretTable:
+        """The secret resolved against the models, with all that its channel remembers."""
+        return self.channels[0].table
+
+    @property
+    def further(self) -> tuple[LinearConstraint, ...]:
+        """The bounds beside that on the return."""
+        return self.channels[0].further
 
     @property
     def constraints(self) -> tuple[Constraint, ...]:
@@ -151,7 +179,7 @@ class Problem(Value):
     def num_cells(self) -> int:
         """How many situations the agent can distinguish: the rows of a policy's table.
 
-        The states; or, where the secret says that the agent knows more, every pair (what it knows, state), pair
+        The states; or, if a secret or a formula says that the agent knows more, every pair (what it knows, state), pair
         `(m, s)` in row `m · S + s`.
         """
         return self._known * self.num_states
@@ -159,18 +187,21 @@ class Problem(Value):
     @property
     def cell_names(self) -> tuple[str, ...]:
         """The name of each row of a policy's table."""
-        table, states = self.secret_table, self.model.states.all()
-        if not table.agent_knows:
-            return states
-        known = table.value_names if len(self.models) > 1 else table.memory_names
-        if len(self.models) > 1 < len(table.memory_names):
-            known = tuple(f"{value}/{memory}" for value in known for memory in table.memory_names)
-        return tuple(f"{memory}/{state}" for memory in known for state in states)
+        known = self.agent.register.names
+        if self.agent.knows_model:
+            known = tuple("/".join(filter(None, (model, name))) for model in self._model_names for name in known)
+        return tuple("/".join(filter(None, (name, state))) for name in known for state in self.model.states.all())
 
     @property
     def available(self) -> np.ndarray:
         """Which actions can be taken, `(C, A)`: one row for each row of a policy's table."""
         return np.tile(self.model.available, (self._known, 1))
+
+    @property
+    def knows_all(self) -> bool:
+        """Whether the agent knows all that is hidden beside its state: the model that runs and every memory."""
+        known = self.channels[0].known
+        return len(np.unique(known)) == known.size
 
     @property
     def secret_values(self) -> tuple[str, ...]:
@@ -198,14 +229,38 @@ class Problem(Value):
         parts.update(changes)
         return Problem(**parts)
 
-    def pair(self, name: str) -> "Problem":
-        """The problem of one pair alone, with the same model and constraints: what `veil.opacity` measures of that pair.
-
-        **Raises:** `InputError` where there is no pair of this name; `"own"` is that of `secret` and `observer`.
-        """
+    def channel(self, name: str) -> Channel:
+        """The channel of a name, `"own"` for that of `secret` and `observer`; raises `InputError` if there is none."""
         if name != OWN:
-            return self._alone[find_pair(name, self.pairs).name]
-        return memo(self, Problem.pair, lambda: self.replace(pairs=())) if self.pairs else self
+            find_pair(name, self.pairs)
+        return next(one for one in self.channels if one.name == name)
+
+    def only(self, name: str) -> "Problem":
+        """The same problem with one of its channels alone: the same models, constraints and rows of a policy's table.
+
+        The agent sees the observations of the problem's own observer, if any, so not those of another one.
+
+        **Raises:** `InputError` if there is no pair of this name; `"own"` is that of `secret` and `observer`.
+        """
+        channel = self.channel(name)
+        if len(self.channels) == 1:
+            return self
+        return memo(self, (Problem.only, name), lambda: self._only(channel))
+
+    def _only(self, channel: Channel) -> "Problem":
+        found, own = object.__new__(Problem), channel is self.channels[0]
+        kept = {key: value for key, value in self.__dict__.items() if key not in ("_kept", "_hash", "_sealed")}
+        found.__dict__.update(kept)
+        found.name = self.name if own else f"{self.name}, {channel.name}"
+        found.secret, found.observer = channel.secret, channel.observer
+        found.channels, found.pairs = (replace(channel, name=OWN, min=None, max=None, belief=None, receives=0),), ()
+        found.agent_sees_observations = self.agent_sees_observations and channel.receives == 0
+        if any(one.alone.agent_knows for one in self.channels):
+            # The rows of a policy's table stay those of all channels together.
+            known = Knows(self.agent.register, self.agent.knows_model)
+            found._given = (self._given[0], (*self._given[1], known))
+        found._seal()
+        return found
 
     def with_bound(self, number: int, bound: float) -> "Problem":
         """The same problem with another bound of one of its `further` constraints, also one that every policy meets."""
@@ -262,10 +317,15 @@ class Problem(Value):
 
     @property
     def _known(self) -> int:
-        table = self.secret_table
-        return len(self.models) * len(table.memory_names) if table.agent_knows else 1
+        return self.agent.register.size * (len(self.models) if self.agent.knows_model else 1)
 
-    def _check_parts(self, defects: Defects) -> SecretTable | None:
+    @property
+    def _model_names(self) -> tuple[str, ...]:
+        names = self.channels[0].alone.value_names
+        return names if len(names) == len(self.models) else tuple(f"model {k}" for k in range(len(self.models)))
+
+    def _check_parts(self, defects: Defects) -> list[Given]:
+        """Every channel with the table of its secret; every defect is noted."""
         model = self.model
         if self.return_over not in ("horizon", "infinite"):
             defects.add(f"return_over is {self.return_over!r}, expected 'horizon' or 'infinite'", "return_over")
@@ -276,23 +336,49 @@ class Problem(Value):
             if any(m.terminal_rewards.any() for m in self.models):
                 none = "return_over='infinite' has no last state to pay for"
                 defects.add(f"{none}: leave terminal_rewards out", "return_over")
-            if self._given[1]:
+            if any(not isinstance(one, Knows) for one in self._given[1]):
                 only = "return_over='infinite' takes min_return alone"
                 defects.add(f"{only}: other constraints are over the horizon", "constraints")
-        if isinstance(self.observer, Observer):
-            self.observer.check(model.states, model.actions, defects.under("observer"))
-            self.observer.check_times(self.horizon, defects.under("observer"))
+        self._check_observer(self.observer, defects)
+        table = self._check_secret(self.secret, defects)
+        given = [] if table is None else [Given(None, self.secret, self.observer, table)]
+        for number, pair in enumerate(self.pairs):
+            part = defects.under("pairs", number, where=f"pair {pair.name!r}")
+            if pair.observer is not None:
+                self._check_observer(pair.observer, part)
+            own = table if pair.secret is None else self._check_secret(pair.secret, part, table)
+            if own is not None:
+                given.append(Given(pair, pair.secret or self.secret, pair.observer or self.observer, own))
+        return given
+
+    def _check_observer(self, observer: Observer, defects: Defects) -> None:
+        if isinstance(observer, Observer):
+            observer.check(self.model.states, self.model.actions, defects.under("observer"))
+            observer.check_times(self.horizon, defects.under("observer"))
         else:
-            defects.add(f"observer is a {type(self.observer).__name__}, expected a veil.Observer", "observer")
-        if not isinstance(self.secret, Secret):
-            found = f"secret is a {type(self.secret).__name__}"
+            defects.add(f"observer is a {type(observer).__name__}, expected a veil.Observer", "observer")
+
+    def _check_secret(self, secret: Secret, defects: Defects, own: SecretTable | None = None) -> SecretTable | None:
+        """The table of a secret; `own`: that of the problem's own one, which says how likely each of several models is."""
+        if not isinstance(secret, Secret):
+            found = f"secret is a {type(secret).__name__}"
             defects.add(f"{found}, expected one of veil's secrets, as LastState({{…}})", "secret")
             return None
-        if len(self.models) > 1 and not self.secret.several_models:
+        if len(self.models) > 1 and not secret.several_models and own is None:
             found = f"{len(self.models)} models are given"
             defects.add(f"{found}, which only a secret such as WhichModel can use", "secret")
-        part = defects.under("secret", where=f"secret {type(self.secret).__name__}")
-        return self.secret.resolve(self.models, self.horizon, part)
+        table = secret.resolve(
+            self.models, self.horizon, defects.under("secret", where=f"secret {type(secret).__name__}")
+        )
+        if table is None or own is None:
+            return table
+        if table.weights is None:
+            return replace(table, weights=own.weights)
+        if own.weights is None or not np.array_equal(table.weights, own.weights):
+            defects.add(
+                "its secret gives the models other weights than the problem's own secret, expected the same: one model runs"
+            )
+        return table
 
 
 def check_problem(problem: object) -> None:

@@ -26,7 +26,7 @@ def trivial_words(upper: float, values: int, prior_bits: float = math.inf) -> st
 
 def trivial_bound(problem: Problem, upper: float, hide: Sequence[str] = (OWN,)) -> str:
     """`trivial_words` of a bound on what every policy hides in the pairs that `hide` names, the least of several."""
-    found = (_words(problem.pair(name), upper) for name in hide)
+    found = (_words(problem.only(name), upper) for name in hide)
     return next((words for words in found if words), "")
 
 

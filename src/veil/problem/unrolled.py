@@ -10,7 +10,7 @@ from jaxtyping import Int
 
 from ..common.checks import Defects, Names
 from ..common.errors import InputError
-from .constraints import LiftedConstraint
+from .constraints import Constraint, Knows, LiftedConstraint
 from .model import Model
 from .observer import NO_CLOCK, Observer
 from .secrets.secret import Secret, SecretTable
@@ -53,13 +53,22 @@ class LiftedSecret(Secret):
         )
 
 
+def lifted_constraints(
+    problem: "Problem", state: Int[np.ndarray, " N"], action: Int[np.ndarray, " A"] | None = None
+) -> list[Constraint]:
+    """The constraints of a problem beside that on the return, over larger states and actions."""
+    agent = problem.agent
+    found: list[Constraint] = [LiftedConstraint(one, about, state, action) for one, about in problem.quantities]
+    return [*found, Knows(agent.register.at(state), agent.knows_model)] if agent.register.size > 1 else found
+
+
 def unroll(problem: "Problem") -> tuple["Problem", Int[np.ndarray, " N"]]:
     """The unrolled problem, and the state of the original problem behind each of its states."""
     if problem.observer.untimed:
         raise InputError("observer", [NO_CLOCK])
     if problem.pairs:
         raise InputError(
-            "pairs", ["states that carry the time are made for one pair: use problem.pair(name).unrolled()"]
+            "pairs", ["states that carry the time are made for one pair: use problem.only(name).unrolled()"]
         )
     layers = _layers(problem)
     state, time = np.concatenate(layers), np.repeat(np.arange(len(layers)), [len(layer) for layer in layers])
@@ -81,8 +90,8 @@ def unroll(problem: "Problem") -> tuple["Problem", Int[np.ndarray, " N"]]:
     made = problem.replace(
         model=models if len(models) > 1 else models[0],
         observer=plain,
-        secret=LiftedSecret(problem.secret, problem.secret_table, state, problem),
-        constraints=[LiftedConstraint(one, state) for one in problem.further],
+        secret=LiftedSecret(problem.secret, problem.channels[0].alone, state, problem),
+        constraints=lifted_constraints(problem, state),
     )
     return made, state
 

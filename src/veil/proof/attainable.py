@@ -47,7 +47,7 @@ def _largest(problem: CheckedProblem, paid: Paid, sign: int) -> tuple[float, flo
     """The largest value of `sign` times the quantity, and a bound on its error."""
     reward, every = sign * paid.reward, np.arange(problem.size)
     step = gamma(problem.terms + 8) + 2.02 * problem.defect
-    several = len(problem.problem.models) > 1 and not problem.problem.secret_table.agent_knows
+    several = len(problem.problem.models) > 1 and not problem.problem.agent.knows_model
     pooled = several and paid is problem.paid[0] and (problem.endless or problem.horizon > 0)
     if problem.endless:
         value, error = _endless(problem, reward, step)

@@ -108,7 +108,7 @@ def prove(
     clock = Clock(_SECONDS if time_limit is None else float(time_limit))
     names = hidden_names(problem.pairs, hide)
     wanted = _claimed(problem, policy, names, goal)
-    if len(problem.models) == 1 or problem.secret_table.agent_knows:
+    if len(problem.models) == 1 or problem.agent.knows_model:
         check_constraints(problem)  # the bound is also about agents who know the model, who may earn more
     checked, values = CheckedProblem(problem), after_horizon(problem)
     share = clock if goal == "transparent" else clock.share(_POLICY_SHARE)

@@ -75,8 +75,9 @@ class _CheckedTable(CheckedPolicy):
         super().__init__(problem)
         self.table, self.stationary = policy.table, not policy.timed
         self.recall = recall(problem.problem, policy.memory) if isinstance(policy.memory, Memory) else None
-        self.nodes = 1 if self.recall is None else self.recall.record.nodes
-        self.knows_model = len(problem.problem.models) == 1 or problem.problem.secret_table.agent_knows
+        self.nodes = 1 if self.recall is None else self.recall.register.nodes
+        self.knows_model = len(problem.problem.models) == 1 or problem.problem.agent.knows_model
+        self.known = problem.problem.channels[0].known.ravel()
         rows = problem.problem.num_cells if self.recall is None else self.recall.num_cells
         shape = (1 if self.stationary else problem.horizon, rows, problem.actions * self.nodes)
         require(self.table.shape == shape, f"policy: its table has shape {self.table.shape}, expected {shape}")
@@ -84,17 +85,18 @@ class _CheckedTable(CheckedPolicy):
     def remembers(self, time: int, before: Numbers, x: Numbers, y: Numbers, event: Numbers) -> Numbers:
         if self.recall is None:
             return np.zeros_like(y)
-        state, record = y % self.problem.states, self.recall.record
+        state, register = y % self.problem.states, self.recall.register
         if time:
-            return record.following(before, x % self.problem.states, state, event)
-        return record.first(state, event if self.problem.problem.observer.sees_first else np.full_like(event, -1))
+            return register.step(before, x % self.problem.states, state, event)
+        return register.start(state, event if self.problem.problem.observer.sees_first else np.full_like(event, -1))
 
     def row(self, time: int, memory: Numbers, x: Numbers, z: Numbers) -> tuple[Float[np.ndarray, "k A"], Numbers]:
         table = self.table[0 if self.stationary else time]
-        wanted = x if self.problem.problem.secret_table.agent_knows else x % self.problem.states
+        state = x % self.problem.states
+        wanted = self.known[x // self.problem.states] * self.problem.states + state
         if self.recall is None:
             return table, wanted
-        return table, _found(self.recall.rows[0], wanted * self.recall.record.size + memory, time)
+        return table, _found(self.recall.rows[0], wanted * self.recall.register.size + memory, time)
 
 
 class _CheckedHistory(CheckedPolicy):

@@ -104,7 +104,7 @@ class CheckedProblem:
         )
         self.paid = self._paid(rewards, terminal, self.discount, 1), *others
         self.available = np.stack([one.available for one in models])[model, state]
-        self.label = table.label[model if len(table.label) > 1 else 0, memory, state]
+        self.label = table.label[model, memory, state]
         *self.start, first, second, third = starts(problem, delay)
         self.start = *self.start, first * second * third
         self.row, self.target, self.event, moved, shown = moves(problem, delay)

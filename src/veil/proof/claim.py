@@ -20,8 +20,8 @@ def policy_words(problem: Problem, policy: Policy) -> str:
     if not policy.executable:
         return policy.describe()
     known = "its state"
-    if problem.secret_table.agent_knows:
-        known += " and the model that runs" if len(problem.models) > 1 else f" and the state of {_automaton(problem)}"
+    known += " and the model that runs" if problem.agent.knows_model else ""
+    known += f" and the state of {_automaton(problem)}" if problem.agent.register.size > 1 else ""
     return f"{policy.describe()}; its agent sees {known}{policy.more_seen()}"
 
 

@@ -60,7 +60,7 @@ def best_observers(
     best: ObserverBound | None = None
     for number, name in enumerate(hide):
         own = clock.share(1 / (len(hide) - number))
-        found = best_observer(CheckedProblem(problem.pair(name)), bounds, values, gap, own, memory_bytes, alone)
+        found = best_observer(CheckedProblem(problem.only(name)), bounds, values, gap, own, memory_bytes, alone)
         interrupted = interrupted or found.interrupted
         if best is None or found.upper < best.upper:
             best = replace(found, witness=replace(found.witness, pair=name))
@@ -71,7 +71,7 @@ def best_observers(
 
 def _is_played(problem: Problem, names: tuple[str, ...]) -> bool:
     """Whether there is a game of several of these pairs."""
-    return len(joinable(problem, names)) > 1 and problem.pair(names[0]).secret_table.path is None
+    return len(joinable(problem, names)) > 1 and problem.only(names[0]).secret_table.path is None
 
 
 def _proven(

@@ -93,5 +93,5 @@ class Behaviour:
 def behave(problem: Problem, policy: Policy) -> Behaviour:
     """The behaviour of a policy; raises `InputError` where it does not fit the problem."""
     chain = make_chain(problem, policy, paths=True)
-    by_state = policy.memory in ("markov", "timed") and not problem.secret_table.agent_knows
+    by_state = policy.memory in ("markov", "timed") and problem.num_cells == problem.num_states
     return Behaviour(problem, policy, chain, by_state)

@@ -10,9 +10,9 @@ from ..common.settings import settings as settings_of
 from ..formats.scenario.text import parse
 from ..planning.methods import METHODS, unsupported
 from ..planning.options import FrontierOptions, SolveOptions
+from ..policy.memories.registry import MEMORIES
 
 _OWN = ("horizon", "min_return")  # keys of the scenario itself
-_MEMORIES = ("states", "observations", "controller")  # finite memories, each with a number
 # Those that a form shows; all others can be set in the [solve] table of the scenario.
 _SHOWN = ("time_limit", "iterations", "starts", "seed", "goal", "objective", "evaluation", "certificate_time_limit")
 _MOST_TEXT = 1_000
@@ -75,7 +75,7 @@ def _toml(value: object) -> str | None:
         return json.dumps(value, ensure_ascii=False) if len(value) <= _MOST_TEXT else None
     if isinstance(value, (int, float)):
         return repr(value) if math.isfinite(value) and abs(value) < 2**63 else None
-    if isinstance(value, dict) and value and set(value) <= {*_MEMORIES, "clock"}:
+    if isinstance(value, dict) and value and set(value) <= {*_numbered(), "clock"}:
         parts = {name: _toml(entry) for name, entry in value.items() if isinstance(entry, (bool, int))}
         return (
             f"{{{', '.join(f'{name} = {entry}' for name, entry in parts.items())}}}"
@@ -83,6 +83,12 @@ def _toml(value: object) -> str | None:
             else None
         )
     return None
+
+
+def _numbered() -> dict[str, str]:
+    """The finite memories that one number describes, with what it means."""
+    memories = {kind: MEMORIES.get(kind).keys[0] for kind in MEMORIES}
+    return {kind: key.help for kind, key in memories.items() if key.form is int}
 
 
 def choices() -> dict[str, Any]:
@@ -104,4 +110,4 @@ def choices() -> dict[str, Any]:
         }
         for one in (known[name] for name in _SHOWN)
     ]
-    return {"methods": methods, "memory": known["memory"].about.help, "settings": shown}
+    return {"methods": methods, "memory": known["memory"].about.help, "memories": _numbered(), "settings": shown}

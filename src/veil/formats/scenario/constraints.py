@@ -11,9 +11,9 @@ from ...problem.model import Model
 from ...problem.problem import Problem
 from ..imported import changed_model
 from ..propositions import meanings
+from .keys import MOST_WORK
 from .models import ScenarioModel, lookup
 from .schema import ConstraintTable, NamedReward
-from .secret import MOST_WORK
 
 
 def with_rewards(found: ScenarioModel, tables: Mapping[str, list[NamedReward]], defects: Defects) -> Model | None:

@@ -11,7 +11,6 @@ from ...common.errors import Place
 from ...common.suggest import suggestion
 from ...problem.secrets.registry import SECRETS
 from .schema import ScenarioFile, SecretForm, secret_form
-from .solve_table import FORMS
 from .text import shown
 from .types import ErrorBudget, Table
 
@@ -123,7 +122,7 @@ def _choices(table: type[Table] | None, place: Place) -> list[str]:
 
 
 def _place(location: tuple[str | int, ...], form: object) -> tuple[Place, type[Table] | None]:
-    """The keys that lead to a value, without the tags of its forms, and the table that holds the last of them."""
+    """The keys that lead to a value, and the table that holds the last of them."""
     place: list[str | int] = []
     holder: type[Table] | None = None
     for part in location:
@@ -133,11 +132,6 @@ def _place(location: tuple[str | int, ...], form: object) -> tuple[Place, type[T
             holder = form
             field = form.model_fields.get(str(part))
             form = _plain(field.annotation) if field is not None else None
-        elif part in FORMS and get_origin(form) is not dict:
-            form = next(
-                (choice for choice in map(_plain, get_args(form)) if _is_table(choice) == (part == "table")), None
-            )
-            continue
         else:
             holder = None
             arguments = get_args(form)

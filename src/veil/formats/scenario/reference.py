@@ -4,11 +4,12 @@ import inspect
 
 from pydantic.json_schema import JsonSchemaValue
 
+from ...policy.memories.registry import MEMORIES
 from ...problem.secrets.registry import SECRETS
 from . import schema as forms
 from .models import MOST_ACTIONS, MOST_STATES, MOST_TRANSITIONS
 from .observer import MOST_EMISSIONS, MOST_READINGS
-from .solve_table import MemoryTable
+from .solve_table import memory_form
 from .text import MOST_BYTES
 from .types import Table
 
@@ -32,7 +33,7 @@ _TABLES: tuple[tuple[str, type[Table]], ...] = (
     ("`[pairs.belief]`", forms.BeliefTable),
     ("`[masks]`", forms.MasksTable),
     ("`[solve]`", forms.Settings),
-    ("`[solve.memory]`", MemoryTable),
+    *((f"`[solve.memory]` with `{kind}`", memory_form(kind)) for kind in MEMORIES.builtin),
 )
 
 _HEAD = f"""# Scenario files

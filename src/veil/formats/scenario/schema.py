@@ -1,22 +1,20 @@
 """The form of a scenario file: one pydantic model per table, each key with its meaning, and the JSON schema."""
 
 from functools import cache
-from types import GenericAlias
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union
 
 from pydantic import Discriminator, Field, create_model
 from pydantic.json_schema import JsonSchemaValue
 
+from ...policy.memories.registry import MEMORIES
 from ...problem.secrets.registry import SECRETS
-from ...problem.secrets.secret import Key
-from ...problem.secrets.secret import States as StatesKey
-from .solve_table import Settings
+from .keys import declared_form
+from .solve_table import Settings, memory_form
 from .types import (
     Cell,
     Constant,
     Emission,
     Finite,
-    Form,
     Meaning,
     Name,
     Probability,
@@ -28,7 +26,6 @@ from .types import (
     Times,
     Transition,
     Weight,
-    listed,
 )
 
 MOST_DECISIONS = 100_000
@@ -301,40 +298,9 @@ def secret_form(kind: str) -> type[SecretForm]:
 
     **Raises:** `InputError` for an unknown kind, `PluginError` where the package that adds it cannot be loaded.
     """
-    secret = SECRETS.get(kind)
-    keys: dict[str, Any] = {"kind": (Literal[kind], Field(description="Which secret."))}
-    keys |= {key.name: _field(key) for key in secret.keys}
-    first = (secret.__doc__ or "").strip().split("\n\n")[0]
-    return create_model(f"{secret.__name__}Secret", __base__=SecretForm, __doc__=first, **keys)
-
-
-def _field(key: Key) -> tuple[object, object]:
-    if get_origin(key.form) in (list, dict):
-        limits = Field(max_length=None if key.most is None else int(key.most))
-    elif key.form in (int, float):
-        limits = Field(ge=key.least, le=key.most)
-    else:
-        limits = Field()
-    form: Any = Annotated[_annotation(key.form), limits]
-    if key.is_needed:
-        return form, Field(description=key.help)
-    if isinstance(key.default, (bool, int, float, str)):
-        return form, Field(key.default, description=key.help)
-    return form | None, Field(None, description=key.help)
-
-
-def _annotation(form: object) -> Any:
-    """A form that a secret declares as pydantic reads it: strings are names, states have their forms in files."""
-    if get_origin(form) is Annotated:
-        inner, expected = get_args(form)
-        return Annotated[_annotation(inner), Form(expected, f"`{expected}`")]
-    if form == StatesKey:
-        return States
-    origin: Any = get_origin(form)
-    parts = tuple(_annotation(argument) for argument in get_args(form))
-    if origin is tuple:
-        return Annotated[tuple[parts], listed]
-    return GenericAlias(origin, parts) if origin in (list, dict) else {str: Name, float: Finite}.get(form, form)
+    return declared_form(
+        SECRETS.get(kind), "Secret", SecretForm, kind=(Literal[kind], Field(description="Which secret."))
+    )
 
 
 class BeliefTable(Table):
@@ -431,8 +397,12 @@ def schema() -> JsonSchemaValue:
     own: Any = (secret | None, PairTable.model_fields["secret"])
     pair: Any = create_model("PairTable", __base__=PairTable, __doc__=PairTable.__doc__, secret=own)
     pairs = (list[pair], ScenarioFile.model_fields["pairs"])
+    memory: Any = Literal["markov", "timed", "history"] | Union[*map(memory_form, MEMORIES)]
+    memory = (memory, Settings.model_fields["memory"])
+    solve: Any = create_model("Settings", __base__=Settings, __doc__=Settings.__doc__, memory=memory)
+    more = {"pairs": pairs, "solve": (solve | None, ScenarioFile.model_fields["solve"])}
     whole = create_model(
-        "Scenario", __base__=ScenarioFile, __doc__=ScenarioFile.__doc__, secret=(secret, field), pairs=pairs
+        "Scenario", __base__=ScenarioFile, __doc__=ScenarioFile.__doc__, secret=(secret, field), **more
     )
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "veil scenario"}
     return head | {key: value for key, value in _without_null(whole.model_json_schema()).items() if key != "title"}

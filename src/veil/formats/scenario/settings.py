@@ -1,13 +1,19 @@
 """The solver settings of a scenario, made from the `[solve]` table against its model."""
 
+from collections.abc import Mapping
+
 from ...common.checks import Defects
 from ...common.errors import VeilError
 from ...common.settings import Given
+from ...common.suggest import suggestion
 from ...planning.methods import METHODS, unsupported
-from ...policy.memories import Controller, Memory, ObservationMemory, StateMemory, ZoneMemory
+from ...policy.memories import Memory
+from ...policy.memories.registry import MEMORIES
 from ...problem.problem import Problem
+from .forms import validated
+from .keys import read_keys
 from .models import ScenarioModel
-from .solve_table import MemoryTable, Settings
+from .solve_table import WORDS, Settings, memory_form
 
 
 def read_settings(
@@ -21,12 +27,11 @@ def read_settings(
         return {}
     given = {key: getattr(table, key) for key in type(table).model_fields if key in table.model_fields_set}
     _check_method(given, defects)
-    if isinstance(given.get("memory"), MemoryTable) and model is not None:
+    if "memory" in given and model is not None:
         try:
-            memory = _memory(given["memory"], model, defects.under("memory"))
-            if memory is not None and problem is not None:
+            memory = given["memory"] = _memory(given["memory"], model, defects.under("memory"))
+            if isinstance(memory, Memory) and problem is not None:
                 memory.resolve(problem)
-                given["memory"] = memory
         except VeilError as error:
             defects.take(error, "memory")
     return given
@@ -45,19 +50,19 @@ def _check_method(given: Given, defects: Defects) -> None:
         defects.take(error, "method")
 
 
-def _memory(table: MemoryTable, model: ScenarioModel, defects: Defects) -> Memory | None:
-    kinds = [key for key in ("observations", "states", "zones", "controller") if getattr(table, key) is not None]
+def _memory(given: str | Mapping[str, object], model: ScenarioModel, defects: Defects) -> Memory | str | None:
+    """The memory that a file gives: a word, or a table with the key of one kind; None with every defect noted."""
+    if isinstance(given, str):
+        if given not in WORDS:
+            hint = suggestion(given, WORDS)
+            expected = f"{', '.join(map(repr, WORDS))} or a table"
+            defects.add(f"found {given!r}, expected {expected}" + (f": {hint}" if hint.startswith("did") else ""))
+        return given
+    kinds = [key for key in given if key in MEMORIES]
     if len(kinds) != 1:
-        found = " and ".join(kinds) or "none"
-        defects.add(f"found {found}, expected one of observations, states, zones and controller")
+        defects.add(f"found {' and '.join(kinds) or 'none'}, expected one of {', '.join(MEMORIES)}")
         return None
-    clock = {} if table.clock is None else {"clock": table.clock}
-    if table.observations is not None:
-        return ObservationMemory(table.observations, **clock)
-    if table.states is not None:
-        return StateMemory(table.states, **clock)
-    if table.controller is not None:
-        return Controller(table.controller, **clock)
-    before = len(defects)
-    zones = [model.find(zone, defects.under("zones", number)) for number, zone in enumerate(table.zones or ())]
-    return ZoneMemory(zones, **clock) if len(defects) == before else None
+    memory, before = MEMORIES.get(kinds[0]), len(defects)
+    form = validated(memory_form(kinds[0]), given, defects)
+    table = {} if form is None else read_keys(memory.keys, form, model, defects)
+    return memory.from_table(table) if len(defects) == before else None

@@ -1,49 +1,40 @@
 """The form of the `[solve]` table, with a key for each option of the solver that a file can give."""
 
+from functools import cache
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag, WithJsonSchema, create_model
+from pydantic import Field, WithJsonSchema, create_model
 
 from ...common.settings import Setting, settings
 from ...planning.methods import METHODS
 from ...planning.options import SolveOptions
-from .types import Name, States, Table
+from ...policy.memories.registry import MEMORIES
+from .keys import declared_form
+from .types import Form, Name, Table
 
-
-class MemoryTable(Table):
-    """What the policy may remember. Give one of the first four."""
-
-    observations: Annotated[int, Field(ge=1, le=1000)] | None = Field(
-        None, description="The last k events that the observer received; the agent must see them too."
-    )
-    states: Annotated[int, Field(ge=1, le=1000)] | None = Field(
-        None, description="The k states before the current one."
-    )
-    zones: Annotated[list[States], Field(max_length=60)] | None = Field(
-        None, description="Which of these sets of states were visited."
-    )
-    controller: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
-        None, description="A controller with this many nodes, whose meaning is found by the search."
-    )
-    clock: bool | None = Field(
-        None, description="Whether the policy also depends on the time: true by default, for a controller false."
-    )
-
-
-def _memory_form(value: object) -> str:
-    return "table" if isinstance(value, (dict, MemoryTable)) else "word"
-
-
-# The tags under which pydantic reports defects of a value with two forms; they are no keys of the file.
-FORMS = ("table", "word")
-Memory = Annotated[
-    Annotated[Literal["markov", "timed", "history"], Tag("word")] | Annotated[MemoryTable, Tag("table")],
-    Discriminator(_memory_form),
+WORDS = ("markov", "timed", "history")
+_Memory = Annotated[
+    Name | dict[str, object],
+    Form(
+        '"markov", "timed", "history", or a table such as { states = 2 }',
+        '`"markov"`, `"timed"`, `"history"`, or table',
+    ),
 ]
+
+
+@cache
+def memory_form(kind: str) -> type[Table]:
+    """The form of a `[solve.memory]` table of one kind, from the keys that its class declares.
+
+    **Raises:** `PluginError` if the package that adds it cannot be loaded.
+    """
+    return declared_form(MEMORIES.get(kind), "Table", Table)
+
+
 _METHODS = ", ".join(f'`"{name}"`' for name in METHODS.builtin)
 # Options whose values are written otherwise in a file than in Python.
 _WRITTEN: dict[str, object] = {
-    "memory": Memory,
+    "memory": _Memory,
     "method": Annotated[Name, WithJsonSchema({"type": "string", "x-form": f"{_METHODS}, or that of a package"})],
 }
 _PLAIN: dict[str, object] = {"switch": bool, "whole number": int, "number": float, "text": Name}

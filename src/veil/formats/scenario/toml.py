@@ -210,7 +210,7 @@ def _pair(pair: Pair, problem: Problem) -> dict[str, object]:
     table: dict[str, object] = {"name": pair.name}
     table |= {key: getattr(pair, key) for key in ("min", "max") if getattr(pair, key) is not None}
     table |= {} if pair.observer is None else {"observer": _observer(pair.observer, problem.model)}
-    table |= {} if pair.secret is None else {"secret": _secret(problem.pair(pair.name))}
+    table |= {} if pair.secret is None else {"secret": _secret(problem.only(pair.name))}
     return table | ({} if pair.belief is None else {"belief": _belief(pair.belief, problem.model)})
 
 

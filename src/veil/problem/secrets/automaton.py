@@ -8,8 +8,9 @@ import numpy as np
 from jaxtyping import Bool
 
 from ...common.checks import Defects, Names, as_tuple
+from ..keys import Key, States, written
 from ..model import Model
-from .secret import Key, Secret, SecretTable, State, States, written
+from .secret import Secret, SecretTable, State
 
 if TYPE_CHECKING:
     from ..problem import Problem

@@ -12,8 +12,9 @@ from ...common.errors import InputError, TooLargeError
 from ...common.suggest import suggestion
 from ..formulas.automaton import Letter
 from ..formulas.formula import Formula
+from ..keys import Key, States
 from ..model import Model
-from .secret import Key, Secret, SecretTable, State, States, membership
+from .secret import Secret, SecretTable, State, membership
 
 if TYPE_CHECKING:
     from ..problem import Problem

@@ -8,8 +8,9 @@ import numpy as np
 from jaxtyping import Bool
 
 from ...common.checks import Defects
+from ..keys import Key, States
 from ..model import Model
-from .secret import Key, Secret, SecretTable, State, States, frozen_groups, group_labels
+from .secret import Secret, SecretTable, State, frozen_groups, group_labels
 
 if TYPE_CHECKING:
     from ..problem import Problem

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...common.checks import Defects, as_tuple
+from ..keys import SECRET_CELLS, Key, States
 from ..model import Model
-from .secret import SECRET_CELLS, Key, Secret, SecretTable, State, States, frozen_groups, set_or_groups
+from .secret import Secret, SecretTable, State, frozen_groups, set_or_groups
 
 if TYPE_CHECKING:
     from ..problem import Problem

@@ -3,60 +3,24 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from ...common.checks import Defects, Names, as_tuple
 from ...common.values import Value
+from ..keys import Key, written
 from ..model import Model
+from ..registers import Register
 
 if TYPE_CHECKING:
     from ..problem import Problem
 
 State = str | int
-States = tuple[int, ...]  # the form of a key that holds a set of states; `from_table` receives their indices
 
-
-class _Default(Enum):
-    NEEDED = "needed"
-    SECRET_CELLS = "the secret cells of the grid"
-
-
-SECRET_CELLS = _Default.SECRET_CELLS
 ELSEWHERE = "elsewhere"
 ELSEWHERE_OR_SECRET = (ELSEWHERE, "secret")
-
-
-@dataclass(frozen=True)
-class Key:
-    """One key of a secret's table in scenario files; the schema, its messages and the reference are made of these.
-
-    **Arguments:**
-
-    - `name`: the key.
-    - `form`: the type of its value: `bool`, `int`, `float`, `str` (a name of at most 200 characters), `States`, a `Literal`
-      of strings, and `list[…]`, `dict[str, …]` and `tuple[…, …]` (a list of fixed length) of these. States are given in a
-      file by name, index, expression or drawing. `Annotated[form, "words"]` says what is expected in an error message.
-    - `help`: one sentence on its meaning.
-    - `default`: what holds where the key is left out; `SECRET_CELLS`, for `States`: the secret cells of the grid, and needed
-      where there is no grid. Without a default the key is needed.
-    - `least`, `most`: the range of a number; `most` also bounds the number of entries of a list or table.
-    """
-
-    name: str
-    form: object
-    help: str
-    default: object = _Default.NEEDED
-    least: float | None = None
-    most: float | None = None
-
-    @property
-    def is_needed(self) -> bool:
-        """Whether every file must give the key."""
-        return self.default is _Default.NEEDED
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +43,11 @@ class SecretTable:
     weights: Float[np.ndarray, " K"] | None = None
     agent_knows: bool = False
     path: Int[np.ndarray, " S"] | None = None
+
+    @property
+    def register(self) -> Register:
+        """The private memory."""
+        return Register(self.memory_start, self.memory_step, self.memory_names)
 
     @classmethod
     def without_memory(cls, time: int, names: Sequence[str], label: Int[np.ndarray, " S"]) -> Self:
@@ -136,15 +105,6 @@ class Secret(Value, ABC):
             for name, (key, value) in given.items()
             if value is not None and value != key.default
         }
-
-
-def written(value: Any, form: object, states: Names) -> object:
-    """A value as a scenario file gives it: states by name, in their order."""
-    if form == States:
-        return [states[index] for index in sorted({states.find(key) for key in value})]
-    if get_origin(form) is dict:
-        return {str(name): written(item, get_args(form)[1], states) for name, item in value.items()}
-    return value
 
 
 def membership(states: Names, wanted: Iterable[State], defects: Defects) -> Int[np.ndarray, " S"]:

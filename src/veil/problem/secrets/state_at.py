@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...common.checks import Defects, as_tuple
+from ..keys import SECRET_CELLS, Key, States
 from ..model import Model
 from .last_state import GROUPS
-from .secret import SECRET_CELLS, Key, Secret, SecretTable, State, States, frozen_groups, set_or_groups
+from .secret import Secret, SecretTable, State, frozen_groups, set_or_groups
 
 if TYPE_CHECKING:
     from ..problem import Problem

@@ -9,8 +9,9 @@ from jaxtyping import Bool
 
 from ...common.checks import Defects
 from ...common.errors import InputError
+from ..keys import Key, States
 from ..model import Model
-from .secret import Key, Secret, SecretTable, State, States, all_labels, frozen_groups
+from .secret import Secret, SecretTable, State, all_labels, frozen_groups
 
 if TYPE_CHECKING:
     from ..problem import Problem

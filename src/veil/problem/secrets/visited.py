@@ -9,8 +9,9 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from ...common.checks import Defects, as_tuple, distinct
+from ..keys import Key, States
 from ..model import Model
-from .secret import Key, Secret, SecretTable, State, States, membership
+from .secret import Secret, SecretTable, State, membership
 
 if TYPE_CHECKING:
     from ..problem import Problem

@@ -8,8 +8,9 @@ import numpy as np
 from jaxtyping import Float
 
 from ...common.checks import Defects, Names, as_floats, check_distributions, check_shape
+from ..keys import Key
 from ..model import Model
-from .secret import Key, Secret, SecretTable
+from .secret import Secret, SecretTable
 
 if TYPE_CHECKING:
     from ..problem import Problem

@@ -5,7 +5,6 @@ const KEPT = "veil-plan"; // under which the form is kept while the tab is open
 const STATES = { running: "running", stopping: "stopping…", stopped: "stopped", done: "done", failed: "failed" };
 const MEMORIES = [
   ["", "as in the scenario"], ["markov", "stationary: the state"], ["timed", "time-dependent: state and time"],
-  ["states", "the last states"], ["observations", "the last observations"], ["controller", "a controller with nodes"],
   ["history", "the whole history (method game)"],
 ];
 const LABELS = {
@@ -107,6 +106,7 @@ function makeForm(parent, studio) {
 
   studio.api("GET", "/api/choices").then((found) => {
     for (const one of found.methods) make("option", { value: one.name }, method, one.name).dataset.summary = one.summary;
+    for (const [kind, help] of Object.entries(found.memories)) make("option", { value: kind }, memory, help).dataset.number = "";
     for (const one of found.settings) {
       const place = one.name === "time_limit" ? form : more;
       if (one.choices.length) known[one.name] = options(field(place, one.name, LABELS[one.name], "select", {}, one.help), [["", "as in the scenario"], ...one.choices.map((value) => [value, value])]);
@@ -123,7 +123,7 @@ function makeForm(parent, studio) {
     const frontier = kind.value === "frontier";
     method.parentNode.hidden = least.parentNode.hidden = proofLine.hidden = frontier;
     points.parentNode.hidden = !frontier;
-    number.parentNode.hidden = !["states", "observations", "controller"].includes(memory.value);
+    number.parentNode.hidden = memory.selectedOptions[0]?.dataset.number === undefined;
     summary.textContent = method.selectedOptions[0]?.dataset.summary || "";
     for (const name of ["goal", "certificate_time_limit"]) if (known[name]) known[name].parentNode.hidden = frontier;
     if (!frontier && memory.value === "history" && method.value !== "game") { method.value = "game"; adapt(); }

@@ -1,0 +1,92 @@
+"""Memory of the last observations."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...problem.keys import Key
+from ...problem.problem import Problem
+from .memory import Memory, Numbers, clock_key, several
+from .window import Window
+
+
+@dataclass(frozen=True)
+class ObservationMemory(Memory):
+    """The last k events that the observer received, the newest included; the agent must see them too.
+
+    **Arguments:** `k` ≥ 1; `clock`, whether the table also depends on the time. An event is an observation, or a pair
+    (action, observation) if the observer sees actions. The agent receives each event when it comes, also silent ones of an
+    observer without a clock. Before k events have come the memory holds what there is.
+
+    **Raises:** `InputError`; also, with a problem, unless `Problem(..., agent_sees_observations=True)`.
+    """
+
+    kind = "observations"
+    keys = (
+        Key(
+            "observations",
+            int,
+            "The last k events that the observer received; the agent must see them too.",
+            least=1,
+            most=1000,
+        ),
+        clock_key(True),
+    )
+    needs_observations = True
+
+    k: int = 1
+    clock: bool = True
+
+    def __post_init__(self) -> None:
+        self.check_number("k")
+
+    @property
+    def name(self) -> str:
+        """What is remembered, in words."""
+        return f"memory of the last {'observation' if self.k == 1 else several(self.k, 'observation')}"
+
+    def register(self, problem: Problem) -> "EventRegister":
+        """A window over the events."""
+        return EventRegister(problem, self)
+
+
+class EventRegister(Window):
+    """`ObservationMemory` of a problem.
+
+    If actions are seen, the first observation, which comes without one, is a letter of its own.
+    """
+
+    reads_events = True
+
+    def __init__(self, problem: Problem, memory: ObservationMemory):
+        observer, steps = problem.observer, memory.span(problem)
+        self.num_events = observer.num_observations * (problem.num_actions if observer.sees_actions else 1)
+        self._shift = self.num_events if observer.sees_actions and observer.sees_first else 0
+        letters = self.num_events + (observer.num_observations if self._shift else 0)
+        super().__init__(letters, memory.k if steps is None else min(memory.k, steps + 1), memory.k, memory.name)
+        self._actions, self._observations = problem.model.actions, observer.observations
+        self._paired = observer.sees_actions
+
+    def start(self, state: Numbers, event: Numbers) -> Numbers:
+        """See `Register`."""
+        return np.where(event >= 0, event + self._shift + 1, 0)
+
+    def step(self, memory: Numbers, state: Numbers, reached: Numbers, event: Numbers) -> Numbers:
+        """See `Register`."""
+        return self.push(memory, event)
+
+    def newest(self, memory: Numbers) -> Numbers:
+        """The newest event of each memory; -1 if none has come since the start."""
+        letter = memory % self.base - 1
+        return np.where(letter < self.num_events, letter, -1)
+
+    def name(self, memory: int) -> str:
+        """See `Register`."""
+        names = [self._letter(letter) for letter in self.letters(memory)]
+        return f"seen {', '.join(names)}" if names else "nothing seen"
+
+    def _letter(self, letter: int) -> str:
+        if not self._paired or letter >= self.num_events:
+            return self._observations[letter - self.num_events if letter >= self.num_events else letter]
+        action, observation = divmod(letter, len(self._observations))
+        return f"({self._actions[action]}, {self._observations[observation]})"

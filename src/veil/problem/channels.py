@@ -1,0 +1,173 @@
+"""Channels: a secret and the observer who asks for it, resolved against the models; the problem's own is the first."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Int
+
+from ..common.checks import Defects
+from ..common.errors import TooLargeError
+from ..common.values import Value
+from .belief import Belief
+from .constraints import Constraint, Knows, LinearConstraint, Quantity
+from .model import Model
+from .observer import Observer
+from .pairs import OWN, Pair
+from .registers import Register, product
+from .secrets.secret import Secret, SecretTable
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Agent(Value):
+    """What the agent knows beside its state: the value of `register`, and which of several models runs if `knows_model`."""
+
+    register: Register
+    knows_model: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Channel:
+    """A secret, who asks for it, and both on the hidden states `(k, m, s)`.
+
+    The memory m is the tuple of all that the channel follows: the memory of the secret, the automata of the formulas, what the
+    agent knows.
+
+    **Attributes:**
+
+    - `name`: `"own"` for that of the problem; `secret`, `observer`, `belief`, `min`, `max`: as in `veil.Pair`.
+    - `receives`: the number of the channel whose observations its observer receives: its own, or 0.
+    - `alone`: the secret's table by itself; `table`: the same over all memories.
+    - `known (K, M)`: what the agent knows of each model and memory; row `known · S + s` of a policy's table is for it.
+    - `further`: the bounds beside that on the return.
+    """
+
+    name: str
+    secret: Secret
+    observer: Observer
+    belief: Belief | None
+    min: float | None
+    max: float | None
+    receives: int
+    alone: SecretTable
+    table: SecretTable
+    known: Int[np.ndarray, "K M"]
+    further: tuple[LinearConstraint, ...]
+
+    @property
+    def bounds(self) -> tuple[tuple[float, float], ...]:
+        """The bounds on its bits as `(sign, bits)`: +1 if at least so many must be hidden, −1 at most."""
+        given = ((1.0, self.min), (-1.0, self.max))
+        return tuple((sign, bound) for sign, bound in given if bound is not None)
+
+
+@dataclass(frozen=True)
+class Given:
+    """A channel before it is resolved; `alone` is its secret's table."""
+
+    pair: Pair | None
+    secret: Secret
+    observer: Observer
+    alone: SecretTable
+
+    @property
+    def name(self) -> str:
+        """The name of the pair."""
+        return OWN if self.pair is None else self.pair.name
+
+
+def agent_of(
+    tables: Sequence[SecretTable],
+    constraints: Sequence[Constraint],
+    found: Sequence[Quantity],
+    num_models: int,
+    defects: Defects,
+) -> Agent:
+    """What the agent knows: the memories of the secrets and of the formulas that say so, each once."""
+    for one in constraints:
+        if isinstance(one, Knows):
+            return Agent(one.held, one.model)
+    own, *others = tables
+    parts = [own.register if own.agent_knows else Register.empty(own.label.shape[-1])]
+    registers = [one.register for one in others if one.agent_knows]
+    registers += [one.register for one in found if one.register is not None and one.known]
+    for one in registers:
+        if one.size > 1 and not any(one.equals(other) for other in parts):
+            parts.append(one)
+    known = _product(parts, defects)[0]
+    return Agent(known, num_models > 1 and any(one.agent_knows for one in tables))
+
+
+def resolve(
+    given: Sequence[Given],
+    found: Sequence[tuple[Constraint, Quantity]],
+    agent: Agent,
+    models: Sequence[Model],
+    defects: Defects,
+) -> tuple[Channel, ...]:
+    """All channels over the memories that each follows."""
+    channels = []
+    for number, one in enumerate(given):
+        formulas = [quantity for _, quantity in found if quantity.register is not None]
+        parts = [one.alone.register, *(quantity.register for quantity in formulas if quantity.register is not None)]
+        known = next((place for place, part in enumerate(parts) if part.equals(agent.register)), len(parts))
+        if known == len(parts) and agent.register.size > 1:
+            parts.append(replace(agent.register, names=("",) * agent.register.size))
+        register, places = _product(parts, defects)
+        if defects:
+            return ()
+        channels.append(_channel(number, one, register, places, formulas, found, agent, known, models))
+    return tuple(channels)
+
+
+def _channel(
+    number: int,
+    one: Given,
+    register: Register,
+    places: list[Int[np.ndarray, " M"]],
+    formulas: list[Quantity],
+    found: Sequence[tuple[Constraint, Quantity]],
+    agent: Agent,
+    known: int,
+    models: Sequence[Model],
+) -> Channel:
+    pair, alone, size = one.pair, one.alone, agent.register.size
+    seen = places[known] if known < len(places) else np.zeros(register.size, dtype=int)
+    label = np.broadcast_to(alone.label[:, places[0]], (len(models), register.size, alone.label.shape[2]))
+    table = alone
+    if register is not alone.register or label.shape != alone.label.shape:
+        table = replace(
+            alone,
+            label=label,
+            memory_start=register.start,
+            memory_step=register.step,
+            memory_names=register.names,
+        )
+    linear = []
+    for constraint, quantity in found:
+        value = None if quantity.register is None else places[1 + formulas.index(quantity)]
+        last = quantity.last(value, register.size)
+        for sign, bound in ((1.0, constraint.min), (-1.0, constraint.max)):
+            if bound is not None:
+                linear.append(LinearConstraint(quantity.name, sign, bound, quantity.paid, last, quantity.discount))
+    return Channel(
+        name=one.name,
+        secret=one.secret,
+        observer=one.observer,
+        belief=None if pair is None else pair.belief,
+        min=None if pair is None else pair.min,
+        max=None if pair is None else pair.max,
+        receives=number if pair is None or pair.observer is not None else 0,
+        alone=alone,
+        table=table,
+        known=np.arange(len(models))[:, None] * size * agent.knows_model + seen,
+        further=tuple(linear),
+    )
+
+
+def _product(parts: list[Register], defects: Defects) -> tuple[Register, list[Int[np.ndarray, " M"]]]:
+    try:
+        return product(parts)
+    except TooLargeError as error:
+        defects.add(f"the secret and the formulas together: {error}: use fewer or simpler formulas", "constraints")
+        return parts[0], [np.arange(parts[0].size)] * len(parts)

@@ -1,0 +1,74 @@
+"""The keys that a secret, a memory or a feature of observers declares for its table in scenario files."""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+from ..common.checks import Names
+
+States = tuple[int, ...]  # the form of a key that holds a set of states; they are read as indices
+
+
+class _Default(Enum):
+    NEEDED = "needed"
+    SECRET_CELLS = "the secret cells of the grid"
+
+
+SECRET_CELLS = _Default.SECRET_CELLS
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key of a table in scenario files; the schema, its messages and the reference are made of these.
+
+    **Arguments:**
+
+    - `name`: the key.
+    - `form`: the type of its value: `bool`, `int`, `float`, `str` (a name of at most 200 characters), `States`, a `Literal`
+      of strings, and `list[…]`, `dict[str, …]` and `tuple[…, …]` (a list of fixed length) of these. States are given in a
+      file by name, index, expression or drawing. `Annotated[form, "words"]` says what is expected in an error message.
+    - `help`: one sentence on its meaning.
+    - `default`: what holds where the key is left out; `SECRET_CELLS`, for `States`: the secret cells of the grid, and needed
+      where there is no grid. Without a default the key is needed.
+    - `least`, `most`: the range of a number; `most` also bounds the number of entries of a list or table.
+    """
+
+    name: str
+    form: object
+    help: str
+    default: object = _Default.NEEDED
+    least: float | None = None
+    most: float | None = None
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether every file must give the key."""
+        return self.default is _Default.NEEDED
+
+
+def written(value: Any, form: object, states: Names) -> object:
+    """A value as a scenario file gives it: states by name, in their order."""
+    if form == States:
+        return [states[index] for index in sorted({states.find(key) for key in value})]
+    if get_origin(form) is dict:
+        return {str(name): written(item, get_args(form)[1], states) for name, item in value.items()}
+    return value
+
+
+def defect_of_keys(keys: object) -> str | None:
+    """What keeps the class attribute `keys` of another package from being used; None if it is a tuple of `Key`."""
+    if not isinstance(keys, tuple) or not all(isinstance(key, Key) for key in keys):
+        return "expected the class attribute keys, a tuple of Key"
+    wrong = [f"key {key.name!r} has the form {key.form!r}" for key in keys if not _is_form(key.form)]
+    return f"{wrong[0]}, expected one that veil.problem.keys.Key describes" if wrong else None
+
+
+def _is_form(form: object) -> bool:
+    origin, parts = get_origin(form), get_args(form)
+    if form == States or form in (bool, int, float, str):
+        return True
+    if origin is Annotated:
+        return len(parts) == 2 and isinstance(parts[1], str) and _is_form(parts[0])
+    if origin is Literal:
+        return all(isinstance(part, str) for part in parts)
+    return origin in (list, tuple, dict) and all(map(_is_form, parts)) and (origin is not dict or parts[0] is str)
