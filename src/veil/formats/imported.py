@@ -17,13 +17,14 @@ from ..problem.constraints import Constraint
 from ..problem.grid.sensors import Sensor, sensor_observer
 from ..problem.model import ByState, Model, by_name
 from ..problem.observer import Observer
+from ..problem.observers.noise import Noise
 from ..problem.problem import Problem, ReturnOver
 from ..problem.secrets.last_state import LastState
 from ..problem.secrets.secret import Secret
 from .expressions import Expression
 from .propositions import is_comparison, with_meanings
 from .registry import find_format
-from .sensing import SILENT, Observe, noisy, observer_from, observer_from_values
+from .sensing import SILENT, Observe, observer_from, observer_from_values
 
 _SHOWN_NOTES = 12
 
@@ -84,17 +85,17 @@ class Imported(Value):
         **Arguments:** `observe`: an `Observer`; the names of one or more variables that it sees; or a function, mapping
         or list as for `veil.formats.sensing.observer_from`. `noise`: the probability of a wrong reading.
         """
+        model = self.model
         if isinstance(observe, Observer):
             observer = observe
         elif isinstance(observe, str):
             columns = {name: self._variable(name) for name in (observe, *more)}
             observer = observer_from_values(columns, sees_actions, sees_initial)
         else:
-            model = self.model
             observer = observer_from(
                 observe, model.num_states, model.states, sees_actions, sees_initial, otherwise=otherwise
             )
-        return replace(self, observer=noisy(observer, noise) if noise else observer)
+        return replace(self, observer=Noise(noise).apply(observer, model, horizon=0))  # which noise does not depend on
 
     def sensing(
         self,

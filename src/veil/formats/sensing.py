@@ -1,4 +1,4 @@
-"""Observers for models from elsewhere: what is seen of each state, by its variables, its name or a function, and noise."""
+"""Observers for models from elsewhere: what is seen of each state, by its variables, its name or a function."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -6,11 +6,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..common.checks import Defects, Names, is_number
-from ..common.errors import InputError, TooLargeError
 from ..problem.observer import Observer
 from .text import joined_values
 
-MOST_EMISSIONS = 2**26  # numbers in dense emissions: 512 MiB
 SILENT = "nothing"
 Seen = str | int | Mapping[str | int, float] | Mapping[str, float]
 Observe = Callable[[int], Seen] | Mapping[str | int, Seen] | Mapping[str, Seen] | Mapping[int, Seen] | Sequence[Seen]
@@ -72,31 +70,6 @@ def observer_from(
     emissions = sp.csr_array(sp.coo_array((chances, (rows, columns)), shape=shape))
     silent = otherwise if otherwise in names else None
     return Observer(emissions, list(names), sees_actions, sees_initial, silent=silent)
-
-
-def noisy(observer: Observer, share: float) -> Observer:
-    """The observer whose reading is wrong with a probability `share`, and then any other observation, all alike.
-
-    **Raises:** `InputError` unless `share` is a probability and there are two observations or more.
-    """
-    size = observer.num_observations
-    if not is_number(share) or not 0 <= share <= 1:
-        raise InputError("noise", [f"share is {share!r}, expected a probability in [0, 1]"])
-    if size < 2:
-        raise InputError("noise", [f"the observer has {size} observation, expected two or more to confuse"])
-    check_emissions(size * size, size, size)
-    channel = np.full((size, size), share / (size - 1))
-    np.fill_diagonal(channel, 1 - share)
-    return observer.garbled(channel, observer.observations.all())
-
-
-def check_emissions(numbers: int, states: int, observations: int) -> None:
-    """Refuse dense emissions that are too large, before they are made."""
-    if numbers > MOST_EMISSIONS:
-        raise TooLargeError(
-            f"emissions of {states} states and {observations} observations would take {numbers * 8 / 2**30:.1f} GiB,"
-            f" expected at most {MOST_EMISSIONS * 8 / 2**30:.1f}: let the observer see less, in fewer observations"
-        )
 
 
 def _one_for_each(

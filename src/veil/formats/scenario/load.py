@@ -276,9 +276,11 @@ class _Reader:
                 if not _same_observer(first, other):
                     differs = "its observer differs from that of entry 1"
                     self._defects.add(f"{differs}, expected one for all: say it in [observer]", "models", number)
-        found = [read_observer(table, first, self._defects.under("observer"))]
+        found = [read_observer(table, first, self.tables.horizon, self._defects.under("observer"))]
         for number, one in enumerate(self.tables.observers):
-            found.append(read_observer(one, first, self._defects.under("observers", number), further=True))
+            found.append(
+                read_observer(one, first, self.tables.horizon, self._defects.under("observers", number), further=True)
+            )
         observers = [one for one in found if one is not None]
         if len(observers) < len(found) or len(found) == 1:
             return found[0] if len(found) == 1 else None

@@ -9,7 +9,9 @@ from ...common.errors import TooLargeError, VeilError
 from ...common.suggest import suggestion
 from ...problem.grid.sensors import JOIN, SILENT, Sensor, check_single, sensor_observer
 from ...problem.observer import Observer
-from ..sensing import noisy, observer_from_values
+from ...problem.observers.feature import blind
+from ..sensing import observer_from_values
+from .features import read_features
 from .models import MOST_SENSOR_CELLS, ScenarioModel, lookup
 from .schema import ObserverTable
 
@@ -28,18 +30,18 @@ def ways_given(table: ObserverTable) -> list[str]:
 
 
 def read_observer(
-    table: ObserverTable, model: ScenarioModel, defects: Defects, *, further: bool = False
+    table: ObserverTable, model: ScenarioModel, horizon: int, defects: Defects, *, further: bool = False
 ) -> Observer | None:
     """The observer of a scenario, or a `further` one, who does not have the grid's sensors; None with every defect noted."""
     before = len(defects)
-    ways = ways_given(table)
+    ways, features = ways_given(table), read_features(table, model, defects)
     has_sensors = model.grid is not None and bool(model.grid.sensors) and not further
-    if further and not ways:
+    if further and not ways and not features:
         defects.add("nothing says what it sees, expected sensors, emissions, action_emissions or variables")
     if len(ways) + has_sensors > 1:
         found = " and ".join((["the grid's sensors"] if has_sensors else []) + ways)
         defects.add(f"found {found}, expected one way to say what the observer sees", ways[-1])
-    elif not ways and model.grid is None and model.imported.observer is None:
+    elif not ways and model.grid is None and model.imported.observer is None and not features:
         defects.add(
             "nothing says what the observer sees, expected emissions, action_emissions or sensors in [observer]"
         )
@@ -52,10 +54,14 @@ def read_observer(
     if len(defects) > before:
         return None
     try:
-        made = _made(table, ways[0] if ways else "model", model, defects)
+        made = _made(table, ways[0] if ways else "features" if further else "model", model, defects)
+        if made is not None and len(defects) == before:
+            made = _with_emissions_at(made, table, model, defects)
         if made is None or len(defects) > before:
-            return made
-        return _scheduled(noisy(made, table.noise) if table.noise else made, table, model, defects)
+            return None
+        for feature in features:
+            made = feature.apply(made, model.model, horizon)
+        return _scheduled(made, table, defects)
     except VeilError as error:
         defects.take(error)
         return None
@@ -69,20 +75,24 @@ def _made(table: ObserverTable, way: str, model: ScenarioModel, defects: Defects
         return _from_variables(table, model, defects)
     if way in ("emissions", "action_emissions"):
         return _from_emissions(table, model, defects)
+    if way == "features" or (model.grid is None and model.imported.observer is None):
+        return blind(model.model, *seen)
     if model.grid is not None:
         return sensor_observer(model.grid.sensors, model.grid.covered, model.grid.readings, *seen, **_LIMITS)
     assert model.imported.observer is not None
     return _seeing(model.imported.observer, *seen)
 
 
-def _scheduled(observer: Observer, table: ObserverTable, model: ScenarioModel, defects: Defects) -> Observer | None:
-    """The observer with the times at which it receives something, what is emitted then, and whether it has a clock."""
-    if table.times is None and not table.emissions_at and not table.untimed:
+def _with_emissions_at(
+    observer: Observer, table: ObserverTable, model: ScenarioModel, defects: Defects
+) -> Observer | None:
+    """The observer with what is emitted at single times."""
+    if not table.emissions_at:
         return observer
-    before, given = len(defects), {}
-    if table.emissions_at and table.emissions is None:
+    if table.emissions is None:
         defects.add("found emissions_at, which needs emissions", "emissions_at")
         return None
+    before, given = len(defects), {}
     same = {"observations": list(observer.observations.all()), "mutes": {}, "silent": None}
     for key, rows in table.emissions_at.items():
         part = defects.under("emissions_at", key)
@@ -92,14 +102,22 @@ def _scheduled(observer: Observer, table: ObserverTable, model: ScenarioModel, d
         then = _from_emissions(table.model_copy(update=same | {"emissions": rows}), model, part, rows_at=part)
         if then is not None:
             given[int(key)] = then.base_matrices[0]
-    silent = observer.silent
-    if table.silent is not None:
+    return observer.replace(emissions_at=given) if len(defects) == before else None
+
+
+def _scheduled(observer: Observer, table: ObserverTable, defects: Defects) -> Observer | None:
+    """The observer with the times at which it receives something, and whether it has a clock."""
+    changes: dict[str, object] = {}
+    if table.times is not None:
+        changes["times"] = table.times if table.times == "end" else tuple(table.times)
+    if table.untimed:
+        changes["untimed"] = True
+    if changes and table.silent is not None:
         numbers = {name: index for index, name in enumerate(observer.observations)}
-        silent = lookup(numbers, table.silent, "observation", defects, "silent")
-    if len(defects) > before:
-        return None
-    times = table.times if table.times is None or table.times == "end" else tuple(table.times)
-    return observer.replace(times=times, emissions_at=given, untimed=table.untimed, silent=silent)
+        changes["silent"] = lookup(numbers, table.silent, "observation", defects, "silent")
+        if changes["silent"] is None:
+            return None
+    return observer.replace(**changes) if changes else observer
 
 
 def _seeing(observer: Observer, sees_actions: bool, sees_initial: bool) -> Observer:

@@ -31,13 +31,13 @@ def read_pairs(
         part, before = defects.under("pairs", number), len(defects)
         observer = secret = belief = None
         if table.observer is not None:
-            observer = read_observer(table.observer, first, part.under("observer"), further=True)
+            observer = read_observer(table.observer, first, tables.horizon, part.under("observer"), further=True)
         if table.secret is not None:
             form = read_secret_form(table.secret, part.under("secret"))
             if form is not None:
                 secret = read_secret(form, tables.models, first, defects, at=("pairs", number, "secret"))
         if table.belief is not None:
-            belief = _belief(table.belief, first, part.under("belief"), model, policy)
+            belief = _belief(table.belief, first, tables.horizon, part.under("belief"), model, policy)
         if len(defects) > before:
             continue
         try:
@@ -48,12 +48,12 @@ def read_pairs(
 
 
 def _belief(
-    table: BeliefTable, first: ScenarioModel, part: Defects, model: ReadModel, policy: ReadPolicy
+    table: BeliefTable, first: ScenarioModel, horizon: int, part: Defects, model: ReadModel, policy: ReadPolicy
 ) -> Belief | None:
     before, assumed = len(part), None
     acting = UNIFORM if table.policy == UNIFORM else policy(table.policy, part.under("policy"))
     if table.observer is not None:
-        assumed = read_observer(table.observer, first, part.under("observer"), further=True)
+        assumed = read_observer(table.observer, first, horizon, part.under("observer"), further=True)
     other = model(table, part)
     if len(part) > before or acting is None:
         return None

@@ -3,10 +3,11 @@
 from functools import cache
 from typing import Annotated, Any, Literal, Union
 
-from pydantic import Discriminator, Field, create_model
+from pydantic import ConfigDict, Discriminator, Field, create_model
 from pydantic.json_schema import JsonSchemaValue
 
 from ...policy.memories.registry import MEMORIES
+from ...problem.observers.registry import OBSERVERS
 from ...problem.secrets.registry import SECRETS
 from .keys import declared_form
 from .solve_table import Settings, memory_form
@@ -237,7 +238,13 @@ class StateSensor(Table):
 
 
 class ObserverTable(Table):
-    """What the observer sees: the sensors of the grid, sensors over states, or tables of probabilities."""
+    """What the observer sees: the sensors of the grid, sensors over states, or tables of probabilities.
+
+    `noise` and the keys that other packages add are features. They are applied in the order of the file, before `times` and
+    `untimed`.
+    """
+
+    model_config = ConfigDict(extra="allow")  # whose names `read_features` checks
 
     sees_actions: bool = Field(False, description="Whether the observer also sees each action.")
     sees_initial: bool = Field(
@@ -256,9 +263,6 @@ class ObserverTable(Table):
     )
     variables: Annotated[list[Name], Field(max_length=16)] | None = Field(
         None, description="In a model with variables: the observer sees the values of these, as `x=3, door=open`."
-    )
-    noise: Probability = Field(
-        0.0, description="Probability that a reading is replaced by another observation, all others equally likely."
     )
     observations: list[Name] | None = Field(
         None, description="The observations in order; by default the order in which they are named."
@@ -301,6 +305,15 @@ def secret_form(kind: str) -> type[SecretForm]:
     return declared_form(
         SECRETS.get(kind), "Secret", SecretForm, kind=(Literal[kind], Field(description="Which secret."))
     )
+
+
+@cache
+def feature_form(kind: str) -> type[Table]:
+    """The form of the keys of a feature of observers, as its class declares them.
+
+    **Raises:** `PluginError` if the package that adds it cannot be loaded.
+    """
+    return declared_form(OBSERVERS.get(kind), "Feature", Table)
 
 
 class BeliefTable(Table):
@@ -404,8 +417,23 @@ def schema() -> JsonSchemaValue:
     whole = create_model(
         "Scenario", __base__=ScenarioFile, __doc__=ScenarioFile.__doc__, secret=(secret, field), **more
     )
+    found = whole.model_json_schema()
+    for kind in OBSERVERS:
+        _add_feature(found, kind)
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "veil scenario"}
-    return head | {key: value for key, value in _without_null(whole.model_json_schema()).items() if key != "title"}
+    return head | {key: value for key, value in _without_null(found).items() if key != "title"}
+
+
+def _add_feature(schema: JsonSchemaValue, kind: str) -> None:
+    """Add the key of a feature of observers to the table of an observer."""
+    form, feature = feature_form(kind), OBSERVERS.get(kind)
+    table, observer = form.model_json_schema(), schema["$defs"]["ObserverTable"]
+    schema["$defs"] |= table.pop("$defs", {})
+    if not feature.given_alone():
+        schema["$defs"][form.__name__] = table
+    alone = {"$ref": f"#/$defs/{form.__name__}", "description": " ".join((form.__doc__ or "").split())}
+    observer["properties"][kind] = table["properties"][kind] if feature.given_alone() else alone
+    observer["additionalProperties"] = False
 
 
 def _without_null(part: Any) -> Any:
