@@ -65,7 +65,7 @@ class Asked:
     @property
     def alone(self) -> Any:
         """The problem of the channel."""
-        return self.case.problem if self.channel == "own" else self.case.problem.pair(self.channel)
+        return self.case.problem if self.channel == "own" else self.case.problem.only(self.channel)
 
 
 def same(what: str, found: float, expected: float, tolerance: float = EXACT) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import veil
 
-from .questions import SECRETS, Known, Property, Question, random_property, random_question
+from .questions import SECRETS, Known, Property, Question, random_property, random_question, register_of
 from .runs import Joint, Path, Runs, Watcher, World, all_runs
 from .watchers import OBSERVERS, Seen, masked, observer_of, random_observer
 
@@ -61,6 +61,7 @@ class Bounded:
     at_least: bool
     value: Callable[[Runs], Any]
     known: Known | None = None
+    secret: Any = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +102,7 @@ class Case:
     def joint(self, runs: Runs, channel: str, watcher: int = 0, length: int | None = None) -> Joint:
         """The joint table of a channel."""
         problem = self.problem
-        names = problem.secret_values if channel == "own" else problem.pair(channel).secret_values
+        names = problem.secret_values if channel == "own" else problem.only(channel).secret_values
         return Joint(runs.joint(self.channels[channel].value, watcher, length), list(names))
 
 
@@ -297,7 +298,8 @@ def _probability(one: Property, runs: Runs, world: World, horizon: int, *, knows
 
     least = max(0.0, value(runs) - 0.125)
     constraint = veil.Probability(one.text, min=least, labels=one.labels, agent_knows=knows)
-    return Bounded(constraint, f"P({one.text})", True, value, one.known(horizon) if knows else None)
+    known = register_of(one.secret, one.states, horizon) if knows else None
+    return Bounded(constraint, f"P({one.text})", True, value, known, one.secret)
 
 
 def _pair(

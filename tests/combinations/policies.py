@@ -12,6 +12,7 @@ import veil
 from veil.policy.history import Decisions
 
 from .cases import Case
+from .questions import Known, register_content
 from .runs import Choose, Event, Path, Watcher, all_runs, log2
 
 Seen = tuple[tuple[Event, ...], ...]
@@ -124,6 +125,21 @@ def _softmax(theta: np.ndarray, available: list[list[bool]]) -> list[list[list[A
     return found
 
 
+def _known(case: Case) -> list[Known]:
+    """What the agent knows, in the order of names: the model, then every register once, those of secrets first."""
+    asked = [one.question for one in case.channels.values() if one.question.known is not None]
+    models = [one.known for one in asked if one.which_model][:1]
+    registers = [(one.secret, one.known) for one in asked if not one.which_model]
+    registers += [(one.secret, one.known) for one in case.bounds if one.known is not None]
+    found, known = list[bytes](), list[Known]()
+    for secret, name in registers:
+        content = register_content(secret, len(case.base.states), case.horizon)
+        if content not in found:
+            found.append(content)
+            known.append(name)
+    return [*models, *known]
+
+
 class _Rows:
     """What the rows of a table stand for, by their names: what the agent knows, the state, what it remembers."""
 
@@ -135,10 +151,7 @@ class _Rows:
         names = problem.cell_names if isinstance(memory, str) else veil.MemoryPolicy.row_names(problem, memory)
         self.names = names
         self.place = {name: place for place, name in enumerate(names)}
-        asked = [case.channels[name].question for name in case.channels]
-        known = [one.known for one in asked[:1] if one.known is not None]
-        known += [one.known for one in case.bounds if one.known is not None]
-        self.known = known
+        self.known = _known(case)
 
     def available(self) -> list[list[bool]]:
         """Which entries of each row can be taken: by the state that the row's name ends with."""
@@ -225,7 +238,7 @@ def _number(case: Case, channel: str, event: Event, time: int) -> int:
     if event is None:
         return 0
     watcher = case.channels[channel].watcher
-    problem = case.problem if channel == "own" else case.problem.pair(channel)
+    problem = case.problem if channel == "own" else case.problem.only(channel)
     if watcher.sees_actions and time > 0:
         action, o = event
         return action * problem.observer.num_observations + problem.observer.find(watcher.name(o))

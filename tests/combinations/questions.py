@@ -6,7 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 import veil
+from veil.common.checks import Defects
 
 Path = tuple[int, ...]
 Known = Callable[[int, Path], str]
@@ -69,17 +72,15 @@ class Property:
         """Whether it holds on a run."""
         return self.meaning([{name for name, where in self.labels.items() if s in where} for s in path])
 
-    def known(self, horizon: int) -> Known:
-        """The name of the automaton's state, read from the table that a secret of this formula resolves to."""
-        return register_of(veil.Holds(self.text, self.labels), self.states, horizon)
+    @property
+    def secret(self) -> Any:
+        """The secret whether it holds, whose memory is the formula's automaton."""
+        return veil.Holds(self.text, self.labels)
 
 
 def register_of(secret: Any, states: int, horizon: int) -> Known:
     """The name of a secret's memory after a part of a run, by the table to which the secret resolves."""
-    from veil.common.checks import Defects
-
-    rows = [[[1.0 if to == s else 0.0 for to in range(states)]] for s in range(states)]
-    table = secret.resolve([veil.Model(rows, [0.0] * states, 0)], horizon, Defects("test"))
+    table = _resolved(secret, states, horizon)
 
     def known(k: int, path: Path) -> str:
         memory = int(table.memory_start[path[0]])
@@ -88,6 +89,17 @@ def register_of(secret: Any, states: int, horizon: int) -> Known:
         return str(table.memory_names[memory])
 
     return known
+
+
+def register_content(secret: Any, states: int, horizon: int) -> bytes:
+    """The numbers of a secret's memory: registers with the same numbers are one."""
+    table = _resolved(secret, states, horizon)
+    return np.asarray(table.memory_start, int).tobytes() + np.asarray(table.memory_step, int).tobytes()
+
+
+def _resolved(secret: Any, states: int, horizon: int) -> Any:
+    rows = [[[1.0 if to == s else 0.0 for to in range(states)]] for s in range(states)]
+    return secret.resolve([veil.Model(rows, [0.0] * states, 0)], horizon, Defects("test"))
 
 
 def random_property(rng: random.Random, states: int) -> Property:
