@@ -75,7 +75,9 @@ def straight_line_jax(problem: Problem, memory: Any, seconds: float) -> veil.Pol
         bits = -(posterior * jnp.log2(jnp.where(posterior > 0, posterior, 1.0))).sum(axis=0)
         others = (bits.sum() - bits) / (len(bits) - 1)
         surrogate = jnp.mean(bits + jax.lax.stop_gradient(bits - others) * logs)
-        slack = jnp.float32(1.0) if wanted is None else (_earned(arrays, policies, hidden.discount) - wanted) / unit
+        slack = (
+            jnp.float32(1.0) if wanted is None else (_earned(arrays, policies, hidden.paid[0].discount) - wanted) / unit
+        )
         price = jnp.maximum(0.0, jax.lax.stop_gradient(multiplier - 6 * slack))
         return surrogate + price * slack, slack
 
@@ -159,8 +161,8 @@ def _arrays(space: Space) -> Arrays:
             first=single(hidden.root),
             label=single(hidden.label),
             start=single(hidden.start),
-            reward=single(hidden.reward),
-            terminal=single(hidden.terminal),
+            reward=single(hidden.paid[0].reward),
+            terminal=single(hidden.paid[0].terminal),
             cell=hidden.cell,
             closed=single(np.where(space.available, 0.0, -1e9)),
         )

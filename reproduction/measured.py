@@ -7,7 +7,7 @@ import numpy as np
 from veil.common.clock import Stop
 from veil.engine.chain import make_chain
 from veil.engine.return_range import threshold as wanted_return
-from veil.engine.sampled_returns import sampled_return_gradient
+from veil.engine.sampled_returns import sampled_gradient
 from veil.engine.sampling import draw_runs
 from veil.game.solve import GameResult, solve_game
 from veil.measure.evaluate import expected_return, opacity
@@ -87,7 +87,7 @@ def sampled_return(problem: Problem, policy: Policy, seed: int, sequences: int) 
     """The mean return of sampled runs and its standard error."""
     chain = make_chain(problem, policy)
     runs = draw_runs(chain, sequences, np.random.default_rng([seed, 1]))
-    mean, error, _ = sampled_return_gradient(problem, chain, runs)
+    mean, error, _ = sampled_gradient(chain, chain.hidden.paid[0], runs)
     return mean, error
 
 

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 import veil
 from tests.random_problems import Case, random_spec, to_policy, to_problem
+from veil.engine.additive import sums_and_gradients
 from veil.engine.chain import Chain, make_chain
 from veil.engine.joint import Walk
 from veil.engine.kernel import DenseKernel, SparseKernel
@@ -31,6 +32,13 @@ def small_cases(count: int, kind: str | None = None, *, work: int = 5_000, **fix
 def chain_of(case: Case) -> Chain:
     """The hidden chain of a case under its policy."""
     return make_chain(case.problem, case.policy)
+
+
+def return_and_gradient(chain: Chain) -> tuple[float, np.ndarray]:
+    """The expected return of a chain's policy, and its gradient in the policy's table."""
+    hidden = chain.hidden
+    values, slopes = sums_and_gradients(hidden, chain.table[None], hidden.paid[:1], stationary=chain.stationary)
+    return float(values[0, 0]), slopes[0, 0]
 
 
 def mixing_chain(horizon: int, split: int, *, timed: bool = False) -> Chain:

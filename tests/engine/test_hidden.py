@@ -51,7 +51,7 @@ def test_product_with_an_automaton_by_hand():
     wait = [[0.9, 0, 0, 0.1], [0.3, 0, 0, 0.7], [0, 0.1, 0.9, 0], [0, 0.7, 0.3, 0]]
     heat = [[0.4, 0, 0, 0.6], [0.2, 0, 0, 0.8], [0, 0.6, 0.4, 0], [0, 0.8, 0.2, 0]]
     np.testing.assert_array_equal(dense(hidden), [wait, heat])
-    np.testing.assert_array_equal(hidden.reward, [[1, 2], [3, 4], [1, 2], [3, 4]])
+    np.testing.assert_array_equal(hidden.paid[0].reward, [[1, 2], [3, 4], [1, 2], [3, 4]])
     np.testing.assert_array_equal(hidden.root, hidden.start[:, None] * EMISSIONS[[0, 1, 0, 1]])
     np.testing.assert_array_equal(hidden.emitters[0].emission, EMISSIONS[[0, 1, 0, 1]])
     assert (hidden.split_time, hidden.num_cells) == (3, 4)
@@ -92,8 +92,8 @@ def test_product_with_the_index_of_the_model_by_hand(agent_knows: bool):
     wait = [[0.9, 0.1, 0, 0], [0.3, 0.7, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]]
     heat = [[0.4, 0.6, 0, 0], [0.2, 0.8, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
     np.testing.assert_array_equal(dense(hidden), [wait, heat])
-    np.testing.assert_array_equal(hidden.reward, [[1, 2], [3, 4], [-1, -2], [-3, -4]])
-    np.testing.assert_array_equal(hidden.terminal, [0, 0, 7, 8])
+    np.testing.assert_array_equal(hidden.paid[0].reward, [[1, 2], [3, 4], [-1, -2], [-3, -4]])
+    np.testing.assert_array_equal(hidden.paid[0].terminal, [0, 0, 7, 8])
     assert hidden.split_time == 0
 
 

@@ -52,7 +52,7 @@ def test_every_move_with_its_event(kind: str, seed: int, fixed: dict[str, bool])
         hidden = hidden_of(kind, seed, fixed, sparse=sparse)
         found, expected = Moves.of(hidden), all_moves(hidden)
         assert found.num_events == hidden.num_events
-        assert found.degree.shape == (hidden.reward.shape[1], hidden.num_states)
+        assert found.degree.shape == (hidden.kernel.num_actions, hidden.num_states)
         for (action, x), degree in np.ndenumerate(found.degree):
             part = slice(found.begin[action, x], found.begin[action, x] + degree)
             listed = list(zip(found.target[part].tolist(), found.event[part].tolist(), strict=True))
@@ -73,7 +73,7 @@ def test_the_step_from_a_layer(kind: str, seed: int, fixed: dict[str, bool]):
     hidden = hidden_of(kind, seed, fixed)
     hidden = replace(hidden, labels=one_hot(np.arange(hidden.num_states) % 2, 2))  # every state has a value
     moves, every = Moves.of(hidden), all_moves(hidden)
-    actions, nodes = hidden.reward.shape[1], 3
+    actions, nodes = hidden.kernel.num_actions, 3
     table = np.random.default_rng(seed).integers(0, 4, (nodes, hidden.num_events))
     for split in range(3):
         placed, time = replace(hidden, split_time=split), 1

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import veil
-from tests.engine.chains import on_sparse_kernel
+from tests.engine.chains import on_sparse_kernel, return_and_gradient
 from tests.engine.runs import MEMORIES, Enumerator, random_policy, remembering_cases
 from tests.marks import chequered, halved
 from tests.random_problems import KINDS
@@ -15,7 +15,6 @@ from tests.seeds import looped
 from veil.engine.chain import Chain, make_chain
 from veil.engine.kernel import DenseKernel, SparseKernel
 from veil.engine.remember import remember
-from veil.engine.returns import evaluate_return
 from veil.engine.sampling import draw_events
 from veil.measure.bracket import bracket_opacity, end_gradient
 from veil.measure.exact import Budget, exact_gradient
@@ -139,11 +138,11 @@ def test_the_gradient_is_that_of_central_differences(name: str, sparse: bool):
             return exact_gradient(chain(theta), budget)[0].bits
 
         def value(theta: np.ndarray, chain=chain, problem=problem) -> float:
-            return evaluate_return(problem, chain(theta))[0]
+            return return_and_gradient(chain(theta))[0]
 
         slope = softmax_pull_back(table, exact_gradient(chain(theta), budget)[1])
         check_slope(bits, theta, slope)
-        check_slope(value, theta, softmax_pull_back(table, evaluate_return(problem, chain(theta))[1]))
+        check_slope(value, theta, softmax_pull_back(table, return_and_gradient(chain(theta))[1]))
         close(value(theta), veil.expected_return(problem, space.policy(table)))
         given = theta[0] if space.stationary else theta
         found, public = veil.opacity_gradient(problem, given, memory=MEMORIES[name])

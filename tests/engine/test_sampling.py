@@ -105,7 +105,7 @@ Path = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 def law_of_runs(chain: Chain, most: int = 30_000) -> dict[Path, float]:
     """The probability of every run (states, actions, events), factor by factor; nothing where there are too many."""
     hidden = chain.hidden
-    moves = sp.csr_array(hidden.kernel.stacked).toarray().reshape(*hidden.reward.shape, hidden.num_states)
+    moves = sp.csr_array(hidden.kernel.stacked).toarray().reshape(*hidden.paid[0].reward.shape, hidden.num_states)
     emitter_of = [[c.actions[a] for c in hidden.emitters].index(True) for a in range(hidden.kernel.num_actions)]
     law = {((int(x),), (), (int(e),)): float(hidden.root[x, e]) for x, e in np.argwhere(hidden.root > 0)}
     for time in range(hidden.horizon):

@@ -69,7 +69,7 @@ class PlainGame:
                 step[history, x, z] = rows
             moves.append(step)
             layer = {there for rows in step.values() for row in rows for there, _ in row}
-        return PlainGame(hidden, available, start, moves, hidden.terminal)
+        return PlainGame(hidden, available, start, moves, hidden.paid[0].terminal)
 
     def ends(self) -> set[tuple[tuple[int, ...], int]]:
         """Every (memory, value) that some policy makes possible at time T."""
@@ -82,7 +82,7 @@ class PlainGame:
 
     def best_response(self, costs: dict[tuple[tuple[int, ...], int], float], price: float) -> float:
         """`max_π E[w + λG]` by backward induction."""
-        gamma, horizon = self.hidden.discount, self.hidden.horizon
+        gamma, horizon = self.hidden.paid[0].discount, self.hidden.horizon
 
         def value(situation: Situation, time: int, known: dict) -> float:
             history, x, z = situation
@@ -90,7 +90,8 @@ class PlainGame:
                 return costs[history, z] + price * gamma**horizon * self.terminal[x]
             if (situation, time) not in known:
                 known[situation, time] = max(
-                    price * gamma**time * self.hidden.reward[x, a] + sum(p * value(s, time + 1, known) for s, p in row)
+                    price * gamma**time * self.hidden.paid[0].reward[x, a]
+                    + sum(p * value(s, time + 1, known) for s, p in row)
                     for a, row in enumerate(self.moves[time][situation])
                     if self.available[x, a]
                 )
@@ -101,12 +102,12 @@ class PlainGame:
 
     def play(self, choose: Callable[[int, Situation], np.ndarray]) -> tuple[float, float]:
         """`H(Z|memory at T)` in bits and the expected return of a policy `choose(time, situation) -> probabilities`."""
-        law, gained, gamma = dict(self.start), 0.0, self.hidden.discount
+        law, gained, gamma = dict(self.start), 0.0, self.hidden.paid[0].discount
         for time, step in enumerate(self.moves):
             after: dict[Situation, float] = {}
             for situation, weight in law.items():
                 for a, chance in enumerate(choose(time, situation)):
-                    gained += weight * chance * gamma**time * self.hidden.reward[situation[1], a]
+                    gained += weight * chance * gamma**time * self.hidden.paid[0].reward[situation[1], a]
                     for there, p in step[situation][a]:
                         after[there] = after.get(there, 0.0) + weight * chance * p
             law = after
@@ -125,7 +126,7 @@ class PlainGame:
         """
         import cvxpy as cp  # pyright: ignore[reportMissingImports]
 
-        gamma, actions = self.hidden.discount, len(self.available[0])
+        gamma, actions = self.hidden.paid[0].discount, len(self.available[0])
         place = [(time, s) for time, step in enumerate(self.moves) for s in step]
         number = {key: index for index, key in enumerate(place)}
         size = len(place) * actions
@@ -144,7 +145,7 @@ class PlainGame:
             for a, row in enumerate(self.moves[time][situation]):
                 column = index * actions + a
                 balance[index, column] += 1.0
-                gains[column] = gamma**time * self.hidden.reward[situation[1], a]
+                gains[column] = gamma**time * self.hidden.paid[0].reward[situation[1], a]
                 for paid, one in zip(others, further, strict=True):
                     paid[column] = one.paid.discount**time * one.paid.reward[situation[1], a]
                 for there, p in row:

@@ -59,9 +59,9 @@ class Plain:
                 min(cost, _EXCLUDED) if ok else _EXCLUDED
                 for cost, ok in zip(row, self.game.pairs.reachable[node], strict=True)
             ]
-            worth = self.game.multiplier * hidden.discount**hidden.horizon
+            worth = self.game.multiplier * hidden.paid[0].discount ** hidden.horizon
             states = self.states(hidden.horizon)
-            result.append({(x, z): paid[z] + worth * hidden.terminal[x] for x, z in states})
+            result.append({(x, z): paid[z] + worth * hidden.paid[0].terminal[x] for x, z in states})
         return result
 
     def points(self) -> list[list[dict[tuple[int, int], float]]]:
@@ -135,7 +135,7 @@ def test_each_event_leads_to_where_the_observer_pays_least(seed: int):
             before.append(
                 {
                     (x, z): max(
-                        game.multiplier * hidden.discount**time * hidden.reward[x, a]
+                        game.multiplier * hidden.paid[0].discount ** time * hidden.paid[0].reward[x, a]
                         + sum(
                             chance * values[table[point, event]][y, plain.settled(time + 1, y, z)]
                             for y, event, chance in plain.moves[x, a]

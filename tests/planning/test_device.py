@@ -64,7 +64,7 @@ def assert_layers_agree(space: Space, table: np.ndarray) -> None:
     """Returns with their gradients, laws of events, posteriors, soft tables and averages over time."""
     layers, on_device = Layers(space.hidden), replace(space, on_device=PLAN).layers
     hidden = space.hidden
-    terminal = hidden.terminal + np.arange(hidden.num_states)
+    terminal = hidden.paid[0].terminal + np.arange(hidden.num_states)
     expected, found = layers.returns(table, terminal), on_device.returns(table, terminal)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-12)

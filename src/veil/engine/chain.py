@@ -213,9 +213,9 @@ class Slopes:
 
 def sum_by_cell(hidden: Hidden, values: Float[np.ndarray, "*B N A"]) -> Float[np.ndarray, "*B C A"]:
     """Sums over the hidden states that the agent cannot tell apart."""
-    cells, states = hidden.num_cells, hidden.num_states
-    if cells == states and np.array_equal(hidden.cell, np.arange(states)):
+    if hidden.rows_are_states:
         return values
+    cells, states = hidden.num_cells, hidden.num_states
     gather = sp.csr_array((np.ones(states), (hidden.cell, np.arange(states))), shape=(cells, states))
     turned = np.moveaxis(values, -2, 0)
     return np.moveaxis((gather @ turned.reshape(states, -1)).reshape(cells, *turned.shape[1:]), 0, -2)

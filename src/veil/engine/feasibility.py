@@ -18,9 +18,10 @@ from scipy.optimize import linprog
 from ..common.clock import UNLIMITED, Clock
 from ..common.errors import InfeasibleError
 from ..common.memo import memo
-from ..problem.constraints import LinearConstraint
 from ..problem.problem import Problem
-from .hidden import Paid, build
+from .additive import Play
+from .hidden import build
+from .paid import Paid
 from .return_range import ReturnRange, check_feasible, return_extremes, threshold
 
 ROUNDING = 1e-9  # of a quantity's range: constraints that miss each other by less meet
@@ -84,8 +85,8 @@ def _targets(problem: Problem) -> tuple[Target, ...]:
     found: list[Target] = []
     if wanted is not None:
         found.append(return_target(problem, wanted))
-    for one, paid in zip(problem.further, hidden.further, strict=True):
-        extremes = _range(problem, one, paid)
+    for one, paid in zip(problem.further, hidden.paid[1:], strict=True):
+        extremes = _range(problem, paid)
         bound = extremes.at(float(one.bound.removesuffix("%")) / 100) if isinstance(one.bound, str) else one.bound
         found.append(Target(one.name, one.sign, bound, extremes, paid))
     return tuple(found)
@@ -93,72 +94,21 @@ def _targets(problem: Problem) -> tuple[Target, ...]:
 
 def return_target(problem: Problem, bound: float) -> Target:
     """A bound from below on the return."""
-    hidden = build(problem.with_clock())
-    paid = Paid(hidden.reward, hidden.terminal, hidden.discount)
-    return Target("return", 1.0, bound, return_extremes(problem), paid)
+    return Target("return", 1.0, bound, return_extremes(problem), build(problem.with_clock()).paid[0])
 
 
-def _range(problem: Problem, one: LinearConstraint, paid: Paid) -> ReturnRange:
+def _range(problem: Problem, paid: Paid) -> ReturnRange:
     """The smallest and the largest value of a quantity over all policies that know the hidden state."""
-    plain = Target(one.name, 1.0, 0.0, ReturnRange(0.0, 0.0, exact=True), paid)
-    largest, smallest = (float(_Corners(problem, (plain,)).reach(np.array([sign]))[1][0]) for sign in (1.0, -1.0))
+    play = _play(problem, (paid,))
+    largest, smallest = (float(play.best(np.array([sign]))[1][0]) for sign in (1.0, -1.0))
     exact = len(problem.models) == 1 or problem.agent.knows_model
     return ReturnRange(min(smallest, largest), largest, exact)
 
 
-class _Corners:
-    """Deterministic policies on the hidden states, by backward induction, and what they reach."""
-
-    def __init__(self, problem: Problem, wanted: Sequence[Target]):
-        self.hidden, self.wanted = build(problem.with_clock()), tuple(wanted)
-        mask = problem.model.available[self.hidden.state]
-        self._blocked = np.where(mask, 0.0, -np.inf)
-
-    def reach(self, weights: Float[np.ndarray, " K"], clock: Clock = UNLIMITED) -> tuple[np.ndarray, np.ndarray]:
-        """The actions `(T, N)` that maximise `Σ_k weights_k V_k`, and the values `(K,)` that they reach."""
-        hidden = self.hidden
-        actions = np.empty((hidden.horizon, hidden.num_states), dtype=np.int32)
-        value = self._paid(weights, hidden.horizon, last=True)
-        for time in range(hidden.horizon - 1, -1, -1):
-            clock.check()
-            scores = (hidden.kernel.stacked @ value).reshape(hidden.num_states, -1)
-            scores = scores + self._paid(weights, time) + self._blocked
-            actions[time] = np.argmax(scores, axis=1)
-            value = np.take_along_axis(scores, actions[time][:, None], axis=1)[:, 0]
-        return actions, self.values(self.flows(actions))
-
-    def flows(self, actions: Int[np.ndarray, "T N"]) -> list[np.ndarray]:
-        """`P(x_t = x, a_t = a)` for each decision, `(N, A)`, and last `P(x_T = x)`."""
-        hidden, here = self.hidden, self.hidden.start
-        found, states = [], np.arange(hidden.num_states)
-        for chosen in actions:
-            flow = np.zeros(hidden.reward.shape)
-            flow[states, chosen] = here
-            found.append(flow)
-            here = flow.ravel() @ hidden.kernel.stacked
-        return [*found, here]
-
-    def values(self, flows: list[np.ndarray]) -> Float[np.ndarray, " K"]:
-        """The expected sum of each quantity."""
-        horizon = self.hidden.horizon
-        return np.array(
-            [
-                sum(
-                    one.paid.discount**time * float(np.vdot(one.paid.reward, flow))
-                    for time, flow in enumerate(flows[:-1])
-                )
-                + one.paid.discount**horizon * float(one.paid.terminal @ flows[-1])
-                for one in self.wanted
-            ]
-        )
-
-    def _paid(self, weights: np.ndarray, time: int, *, last: bool = False) -> np.ndarray:
-        total = np.zeros(self.hidden.num_states if last else self.hidden.reward.shape)
-        for weight, one in zip(weights.tolist(), self.wanted, strict=True):
-            if weight:
-                paid = one.paid
-                total += weight * paid.discount**time * (paid.terminal if last else paid.reward)
-        return total
+def _play(problem: Problem, paid: tuple[Paid, ...]) -> Play:
+    """Policies that know the hidden state."""
+    hidden = build(problem.with_clock())
+    return Play(hidden, paid, problem.model.available[hidden.state])
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +124,7 @@ class Mixture:
     upper: float
     weights: Float[np.ndarray, " n"]
     actions: list[Int[np.ndarray, "T N"]]
-    corners: _Corners
+    play: Play
 
     @property
     def is_excluded(self) -> bool:
@@ -184,9 +134,9 @@ class Mixture:
     @cached_property
     def flows(self) -> list[np.ndarray]:
         """`P(x_t = x, a_t = a)` for each decision and last `P(x_T = x)`, of the mixture."""
-        total = [np.zeros_like(flow) for flow in self.corners.flows(self.actions[0])]
+        total = [np.zeros_like(flow) for flow in self.play.flows(self.actions[0])]
         for weight, actions in zip(self.weights.tolist(), self.actions, strict=True):
-            for flow, part in zip(total, self.corners.flows(actions), strict=True):
+            for flow, part in zip(total, self.play.flows(actions), strict=True):
                 flow += weight * part
         return total
 
@@ -201,7 +151,7 @@ def best_mixture(
     Cost: a backward induction for each corner; a few for each constraint.
     """
     wanted = targets(problem) if wanted is None else tuple(wanted)
-    corners = _Corners(problem, wanted)
+    play = _play(problem, tuple(one.paid for one in wanted))
     scale = np.array([one.sign / one.unit for one in wanted])
     bounds = np.array([one.bound for one in wanted])
     count = len(wanted)
@@ -211,7 +161,7 @@ def best_mixture(
     weights, best = np.zeros(0), -math.inf
     for _ in range(_MOST_CORNERS):
         clock.check()
-        made, values = corners.reach(multipliers * scale, clock)
+        made, values = play.best(multipliers * scale, clock)
         new = scale * (values - bounds)
         upper = min(upper, float(multipliers @ new))
         known = bool(len(slacks)) and float(np.abs(slacks - new).max(axis=1).min()) <= 1e-13
@@ -225,7 +175,7 @@ def best_mixture(
         if known or enough or (upper < -ROUNDING and not relax and upper - best <= 1e-3 * -upper):
             break
     used = np.flatnonzero(weights > 0)
-    return Mixture(wanted, weights @ slacks, upper, weights[used], [actions[i] for i in used], corners)
+    return Mixture(wanted, weights @ slacks, upper, weights[used], [actions[i] for i in used], play)
 
 
 def _mixed(slacks: Float[np.ndarray, "n K"], *, relax: bool) -> tuple[np.ndarray, np.ndarray]:

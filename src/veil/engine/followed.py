@@ -82,15 +82,6 @@ class Followed:
             found.append(matrix.T @ found[-1])
         return found
 
-    def earned(self, terminal: Float[np.ndarray, " N"]) -> float:
-        """`E[Σ_t γ^t R(x_t,a_t) + γ^T terminal(x_T)]`."""
-        hidden, total = self.hidden, 0.0
-        occupied = self.occupancies()
-        for time, layer in enumerate(self.layers[:-1]):
-            gained = np.sum(layer.choice * hidden.reward[layer.x], axis=1)
-            total += hidden.discount**time * float(occupied[time] @ gained)
-        return total + hidden.discount**hidden.horizon * float(occupied[-1] @ terminal[self.layers[-1].x])
-
     def chain_parts(self) -> tuple[Hidden, Float[np.ndarray, "1 C A"]]:
         """All situations of all times as the states of one hidden chain, and the policy as its table."""
         sizes = [len(layer) for layer in self.layers]
@@ -109,9 +100,8 @@ class Followed:
             kernel=make_kernel(self._by_action(begin)),
             start=np.concatenate([self.start, np.zeros(total - sizes[0])]),
             first=root,
-            emitters=(Emitter(np.ones(hidden.reward.shape[1], dtype=bool), emission),),
-            reward=hidden.reward[x],
-            terminal=hidden.terminal[x],
+            emitters=(Emitter(np.ones(hidden.kernel.num_actions, dtype=bool), emission),),
+            paid=tuple(one.at(x) for one in hidden.paid),
             cell=np.arange(total),
             num_cells=total,
             state=hidden.state[x],
@@ -119,7 +109,6 @@ class Followed:
             labels=one_hot(value, hidden.num_values),
             split_time=split,
             horizon=hidden.horizon,
-            discount=hidden.discount,
             path=None if hidden.path is None else hidden.path[x],
         )
         return product, np.concatenate([layer.choice for layer in self.layers])[None]
@@ -131,7 +120,7 @@ class Followed:
         columns = np.concatenate([none, *(step.there + begin[time + 1] for time, step in enumerate(self.steps))])
         data = np.concatenate([np.zeros(0), *(step.probability for step in self.steps)])
         matrices = []
-        for number in range(self.hidden.reward.shape[1]):
+        for number in range(self.hidden.kernel.num_actions):
             part = np.flatnonzero(action == number)
             places = (rows[part], columns[part])
             matrices.append(sp.csr_array(sp.coo_array((data[part], places), shape=(total, total))))

@@ -17,6 +17,7 @@ from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from ..problem.unrolled import unroll
 from .kernel import ALWAYS_DENSE_STATES, Kernel, make_kernel, num_columns, num_rows
+from .paid import Afterwards, Paid
 
 _DENSE_NUMBERS = 2**28  # of a dense table: 2 GiB
 _SMALL_TABLE = 2**22  # numbers of a table whose columns are taken from a dense copy: 32 MiB
@@ -84,15 +85,6 @@ class EventColumns:
 
 
 @dataclass(frozen=True, eq=False)
-class Paid:
-    """Rewards of a constraint on hidden states: `E[Σ_t d^t reward(x_t,a_t) + d^T terminal(x_T)]` is constrained."""
-
-    reward: Float[np.ndarray, "N A"]
-    terminal: Float[np.ndarray, " N"]
-    discount: float
-
-
-@dataclass(frozen=True, eq=False)
 class Hidden:
     """The hidden chain that the observer filters, before a policy is chosen.
 
@@ -101,7 +93,7 @@ class Hidden:
     is what the agent can tell of x, a row of the policy's table. The secret is a split: `labels[x, z]` is the probability of
     value z given the hidden state x at `split_time`, a one for the value of x, or a forecast of a later value; the row is
     empty where x cannot occur then. `reveals_last`: the observer is told `x_T` in the end, as in the lower end of a
-    bracket. `further` are the rewards of the constraints beside that on the return (`problem.further`). Where the secret is
+    bracket. `paid` are the quantities, the return first, then those of `problem.further`. Where the secret is
     a whole path, `path[x]` is what it shows of x, and `labels` has one value.
     """
 
@@ -109,8 +101,7 @@ class Hidden:
     start: Float[np.ndarray, " N"]
     first: sp.csr_array
     emitters: tuple[Emitter, ...]
-    reward: Float[np.ndarray, "N A"]
-    terminal: Float[np.ndarray, " N"]
+    paid: tuple[Paid, ...]
     cell: Int[np.ndarray, " N"]
     num_cells: int
     state: Int[np.ndarray, " N"]
@@ -118,20 +109,18 @@ class Hidden:
     labels: sp.csr_array
     split_time: int
     horizon: int
-    discount: float
     reveals_last: bool = False
-    further: tuple[Paid, ...] = ()
     path: Int[np.ndarray, " N"] | None = None
-
-    def paying(self, number: int) -> "Hidden":
-        """The same chain whose return is the quantity of one of the further constraints."""
-        one = self.further[number]
-        return replace(self, reward=one.reward, terminal=one.terminal, discount=one.discount, further=())
 
     @property
     def num_states(self) -> int:
         """N, the number of hidden states."""
         return len(self.start)
+
+    @cached_property
+    def rows_are_states(self) -> bool:
+        """Whether the rows of a policy's table are the hidden states, in their order."""
+        return self.num_cells == self.num_states and np.array_equal(self.cell, np.arange(self.num_states))
 
     @property
     def num_events(self) -> int:
@@ -191,11 +180,13 @@ def _build_at_times(problem: Problem) -> Hidden:
     found = _build(unrolled)
     shown = state[found.state]
     known = found.cell // unrolled.num_states  # what the agent knows beside the state
-    return replace(found, cell=known * problem.num_states + shown, num_cells=problem.num_cells, state=shown)
+    cell = known * problem.num_states + shown
+    paid = tuple(replace(one, after=_after(problem, found.model_index, shown)) for one in found.paid)
+    return replace(found, cell=cell, num_cells=problem.num_cells, state=shown, paid=paid)
 
 
 def _build(problem: Problem) -> Hidden:
-    table, models = problem.secret_table, problem.models
+    table = problem.secret_table
     _, num_memories, num_states = table.label.shape
     matrices, start = _product(problem)
     kept = _carried(problem, matrices, start)
@@ -210,8 +201,7 @@ def _build(problem: Problem) -> Hidden:
         start=start,
         first=scaled_rows(start, first),
         emitters=emitters,
-        reward=np.stack([model.rewards for model in models])[model_index, state],
-        terminal=np.stack([model.terminal_rewards for model in models])[model_index, state],
+        paid=paid_on(problem, model_index, memory, state),
         cell=problem.channels[0].known[model_index, memory] * num_states + state,
         num_cells=problem.num_cells,
         state=state,
@@ -219,19 +209,28 @@ def _build(problem: Problem) -> Hidden:
         labels=one_hot(values, len(table.value_names)),
         split_time=table.time,
         horizon=problem.horizon,
-        discount=problem.discount,
-        further=further_rewards(problem, model_index, memory, state),
         path=None if table.path is None else table.path[state],
     )
 
 
-def further_rewards(
+def paid_on(
     problem: Problem, model: Int[np.ndarray, " N"], memory: Int[np.ndarray, " N"], state: Int[np.ndarray, " N"]
 ) -> tuple[Paid, ...]:
-    """The rewards of `problem.further` on hidden states, given by their parts."""
-    return tuple(
+    """The quantities on hidden states, given by their parts: the return, and those of `problem.further`."""
+    models = problem.models
+    reward = np.stack([one.rewards for one in models])[model, state]
+    terminal = np.stack([one.terminal_rewards for one in models])[model, state]
+    further = (
         Paid(one.paid[model, state], one.terminal[model, memory, state], one.discount) for one in problem.further
     )
+    return Paid(reward, terminal, problem.discount, _after(problem, model, state)), *further
+
+
+def _after(problem: Problem, model: Int[np.ndarray, " N"], state: Int[np.ndarray, " N"]) -> Afterwards | None:
+    """What follows the horizon in each hidden state; None if nothing is paid for it."""
+    if problem.return_over == "horizon":
+        return None
+    return Afterwards(problem.models, model, state, len(problem.models) == 1 or problem.agent.knows_model)
 
 
 def _product(problem: Problem) -> tuple[list[sp.csr_array], np.ndarray]:

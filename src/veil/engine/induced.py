@@ -109,7 +109,7 @@ def _assemble(problem: Problem, chain: Chain, opening: bool, layers: int, choice
     times = 1 if chain.stationary else problem.horizon
     rows: dict[tuple[int, int], sp.csr_array] = {}
     rewards = np.zeros(layers * size)
-    pay = [(chain.weights(time) * hidden.reward).sum(axis=1) for time in range(times)]
+    pay = [(chain.weights(time) * hidden.paid[0].reward).sum(axis=1) for time in range(times)]
     for layer in range(layers):
         time = 0 if chain.stationary else 0 if layer == 0 else 1 + (layer - 1) // kinds
         here = slice(layer * size, (layer + 1) * size)
@@ -130,7 +130,7 @@ def _assemble(problem: Problem, chain: Chain, opening: bool, layers: int, choice
     secret = np.tile(hidden.label, (layers, 1))
     transitions = _absorbing_ends(sp.csr_array(sp.block_array(grid, format="csr")))
     values = problem.secret_values
-    ends = np.tile(hidden.terminal, layers)
+    ends = np.tile(hidden.paid[0].terminal, layers)
     return InducedHMM(start, transitions, emissions, rewards, ends, names, symbols, secret, values, problem.horizon)
 
 

@@ -70,7 +70,7 @@ class Moves:
             parts.append((action[kept], source[kept], target[kept], event, chance))
         action, source, target, event, probability = (np.concatenate(part) for part in zip(*parts, strict=True))
         order = np.lexsort((event, target, source, action))
-        shape = hidden.reward.shape[1], hidden.num_states
+        shape = hidden.kernel.num_actions, hidden.num_states
         degree = np.bincount(action * shape[1] + source, minlength=shape[0] * shape[1])
         return Moves(
             begin=(np.cumsum(degree) - degree).reshape(shape),

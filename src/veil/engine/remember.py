@@ -5,7 +5,7 @@ with e: the newest event of w' then tells what was emitted, whatever the action 
 A controller chooses its next node with the action: its actions are the pairs (action, next node).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,7 +17,7 @@ from ..policy.memories import Memory, PolicyMemory
 from ..policy.memories.observations import EventRegister
 from ..policy.recall import Recall, recall
 from ..problem.problem import Problem
-from .hidden import Emitter, Hidden, build, emission_tables, further_rewards, one_hot, scaled_rows
+from .hidden import Emitter, Hidden, build, emission_tables, one_hot, paid_on, scaled_rows
 from .kernel import make_kernel
 
 _MOST_NUMBERS = 2**28  # transition probabilities of the product: 2 GiB
@@ -69,7 +69,7 @@ def hidden_chain(problem: Problem, memory: PolicyMemory) -> Hidden:
 
 
 def _product(problem: Problem, situations: Recall) -> Hidden:
-    table, models = problem.secret_table, problem.models
+    table = problem.secret_table
     model, secret, state, _ = situations.parts
     size = len(situations.code)
     place = np.searchsorted(situations.code, situations.opening.code)
@@ -81,8 +81,7 @@ def _product(problem: Problem, situations: Recall) -> Hidden:
         start=start,
         first=first,
         emitters=emitters,
-        reward=np.repeat(np.stack([m.rewards for m in models])[model, state], situations.register.nodes, axis=1),
-        terminal=np.stack([m.terminal_rewards for m in models])[model, state],
+        paid=tuple(one.repeated(situations.register.nodes) for one in paid_on(problem, model, secret, state)),
         cell=situations.rows[1],
         num_cells=situations.num_cells,
         state=state,
@@ -90,11 +89,6 @@ def _product(problem: Problem, situations: Recall) -> Hidden:
         labels=one_hot(values, len(table.value_names)),
         split_time=table.time,
         horizon=problem.horizon,
-        discount=problem.discount,
-        further=tuple(
-            replace(one, reward=np.repeat(one.reward, situations.register.nodes, axis=1))
-            for one in further_rewards(problem, model, secret, state)
-        ),
         path=None if table.path is None else table.path[state],
     )
 

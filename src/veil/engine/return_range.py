@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -15,9 +15,10 @@ from ..common.rounding import rounded_down
 from ..problem.model import Model
 from ..problem.problem import Problem, check_problem
 from ..problem.return_rounding import return_rounding
-from .chain import Chain
+from .additive import Play, expected_values
+from .chain import sum_by_cell
 from .hidden import build
-from .returns import evaluate_return, optimal_values, return_of_actions
+from .paid import Afterwards, Paid, action_values, steps_paid
 
 # Gains below this share of all rewards that could be collected end a search for the largest return.
 ROUNDING = 1e-10
@@ -65,7 +66,7 @@ def return_extremes(problem: Problem) -> ReturnRange:
 def _extremes(problem: Problem) -> ReturnRange:
     largest = _largest(problem)
     return ReturnRange(
-        smallest=min(_end(problem, smallest=True), largest),  # where all policies earn the same, rounding may differ
+        smallest=min(_end(problem, -1.0), largest),  # where all policies earn the same, rounding may differ
         largest=largest,
         exact=not is_blind(problem) or (problem.return_over == "horizon" and problem.horizon <= 1),
     )
@@ -101,8 +102,7 @@ def return_slack(problem: Problem) -> float:
     discount, horizon = problem.discount, problem.horizon
     if problem.return_over == "infinite":
         return ROUNDING * reward / (1 - discount)
-    steps = float(horizon) if discount == 1 else (1 - discount**horizon) / (1 - discount)
-    return ROUNDING * (reward * steps + discount**horizon * last)
+    return ROUNDING * (reward * steps_paid(discount, horizon) + discount**horizon * last)
 
 
 def reaches(problem: Problem, expected_return: float) -> bool:
@@ -133,9 +133,6 @@ def check_feasible(problem: Problem) -> None:
     )
 
 
-# The models, and what is best in each
-
-
 def is_blind(problem: Problem) -> bool:
     """Whether more than one model may run and the agent does not know which."""
     return not problem.agent.knows_model and int(np.count_nonzero(_prior(problem))) > 1
@@ -146,78 +143,66 @@ def _prior(problem: Problem) -> Float[np.ndarray, " K"]:
     return np.ones(1) if weights is None else weights
 
 
-def signed_models(problem: Problem, *, smallest: bool) -> Sequence[Model]:
-    """The models whose largest returns are wanted: with negated rewards where it is the smallest."""
-    if not smallest:
-        return problem.models
-    return [
-        Model(
-            m.matrices,
-            -m.rewards,
-            m.initial,
-            m.discount,
-            -m.terminal_rewards,
-            m.states.all(),
-            m.actions.all(),
-            available=m.available,
-        )
-        for m in problem.models
-    ]
+# The ends
 
 
-def action_values(
-    model: Model, values: Float[np.ndarray, " S"], discount: float | None = None
-) -> Float[np.ndarray, "S A"]:
-    """`Q(s,a) = R(s,a) + γ Σ_s' P(s'|s,a) v(s')`, -inf for actions that are not available."""
-    ahead = np.stack([matrix @ values for matrix in model.matrices])
-    ahead *= model.discount if discount is None else discount
-    ahead += model.rewards.T
-    if not model.available.all():
-        ahead[~model.available.T] = -np.inf
-    return ahead.T
+def _end(problem: Problem, sign: float) -> float:
+    """The largest (sign 1) or smallest (−1) return: that of the policy that reaches it, or a bound if none is known to."""
+    prior, total = _prior(problem), 0.0
+    starts, first = [], []
+    for weight, model in zip(prior, problem.models, strict=True):
+        paid, offset = _paid(problem, model, sign).centred(problem.horizon)
+        values = deque(_backward_values(problem, model, paid, offset), maxlen=1)
+        starts.append(weight * model.initial)
+        first.append(values.pop() if values else paid.terminal[:, None])
+        total += weight * offset
+    if is_blind(problem) and first[0].shape[1] > 1:
+        total += float(_pooled(problem, starts, first).max(axis=1).sum())
+    else:
+        total += sum(float(start @ values.max(axis=1)) for start, values in zip(starts, first, strict=True))
+    return 0.0 + sign * float(total)  # not -0.0
 
 
-def best_action_values(problem: Problem, model: Model) -> list[Float[np.ndarray, "S A"]]:
-    """`Q_t` of the best play in one model, t = 0 … T-1; a single one, for all times, over an infinite horizon."""
-    return list(_backward_values(problem, model))[::-1]
-
-
-def _backward_values(problem: Problem, model: Model) -> Iterator[Float[np.ndarray, "S A"]]:
-    """`best_action_values` from the last to the first, one at a time: all of a large model may not fit."""
+def _paid(problem: Problem, model: Model, sign: float = 1.0) -> Paid:
+    """The return in one model, or its negative."""
+    after = None
     if problem.return_over == "infinite":
-        yield action_values(model, optimal_values(model))
+        after = Afterwards((model,), np.zeros(model.num_states, dtype=int), np.arange(model.num_states), True, sign)
+    plain = Paid(model.rewards, model.terminal_rewards, model.discount, after)
+    return plain if sign > 0 else replace(plain, reward=-plain.reward, terminal=-plain.terminal)
+
+
+def _backward_values(
+    problem: Problem, model: Model, paid: Paid, offset: float = 0.0
+) -> Iterator[Float[np.ndarray, "S A"]]:
+    """`Q_t` of the best play in one model from t = T-1 to 0, one at a time: all of a large model may not fit.
+
+    A single one, for all times, over an infinite horizon. `offset`: what is taken from every sum of centred rewards.
+    """
+    if paid.after is not None:
+        yield action_values(model, paid.last - offset, rewards=paid.reward)
         return
-    values = model.terminal_rewards
+    values = paid.terminal
     for _ in range(problem.horizon):
-        found = action_values(model, values)
+        found = action_values(model, values, rewards=paid.reward)
         yield found
         values = found.max(axis=1)
 
 
-def _end(problem: Problem, *, smallest: bool) -> float:
-    """The largest or smallest return: that of the policy which reaches it, or a bound where none is known to."""
-    models = signed_models(problem, smallest=smallest)
-    blind = is_blind(problem)
-    if blind and (problem.return_over == "infinite" or problem.horizon > 1):
-        bound = _blind_bound(problem, models)
-        return 0.0 - bound if smallest else bound  # not -0.0
-    hidden = build(problem.with_clock())
-    if problem.return_over == "infinite":
-        table = one_hot(problem, known_actions(problem, models, times=1))
-        return evaluate_return(problem, Chain(hidden, table, stationary=True))[0]
-    best = best_blind_actions(problem, models) if blind else known_actions(problem, models, problem.horizon)
-    return return_of_actions(problem, hidden, best)
+def best_action_values(problem: Problem, model: Model, sign: float = 1.0) -> list[Float[np.ndarray, "S A"]]:
+    """`Q_t` of the best play in one model, t = 0 … T-1; a single one, for all times, over an infinite horizon."""
+    return list(_backward_values(problem, model, _paid(problem, model, sign)))[::-1]
 
 
 def _largest(problem: Problem) -> float:
     """The largest return, rounded down where a policy reaches it."""
-    found, models = _end(problem, smallest=False), problem.models
-    if is_blind(problem):
-        return found - return_rounding(problem) if problem.horizon <= 1 and problem.return_over == "horizon" else found
-    moves = problem.horizon * max(matrix.nnz for model in models for matrix in model.matrices) * len(models)
-    if problem.return_over == "infinite" or moves > _MOST_EXACT_MOVES:
-        return found - return_rounding(problem)
-    return rounded_down(_exact_return(problem, known_actions(problem, models, problem.horizon)))
+    models, horizon = problem.models, problem.horizon
+    if is_blind(problem) and (problem.return_over == "infinite" or horizon > 1):
+        return _end(problem, 1.0)
+    moves = horizon * max(matrix.nnz for model in models for matrix in model.matrices) * len(models)
+    if is_blind(problem) or problem.return_over == "infinite" or moves > _MOST_EXACT_MOVES:
+        return _end(problem, 1.0) - return_rounding(problem)
+    return rounded_down(_exact_return(problem, known_actions(problem, horizon)))
 
 
 def _exact_return(problem: Problem, actions: Int[np.ndarray, "T C"]) -> Fraction:
@@ -259,13 +244,6 @@ class _ExactStep:
         return discounted(reward, self._discount, mean(chances, [values[one] for one in following]))
 
 
-def _blind_bound(problem: Problem, models: Sequence[Model]) -> float:
-    """The bound of `return_extremes` on what an agent earns that does not know the model."""
-    starts = [weight * model.initial for weight, model in zip(_prior(problem), models, strict=True)]
-    first = [deque(_backward_values(problem, model), maxlen=1).pop() for model in models]
-    return float(_pooled(problem, starts, first).max(axis=1).sum())
-
-
 def _pooled(
     problem: Problem, weights: Sequence[Float[np.ndarray, " S"]], values: Sequence[Float[np.ndarray, "S A"]]
 ) -> Float[np.ndarray, "S A"]:
@@ -278,18 +256,19 @@ def _pooled(
 # Tables
 
 
-def known_actions(problem: Problem, models: Sequence[Model], times: int) -> Int[np.ndarray, "T C"]:
-    """The best actions where the agent knows all that pays: in each cell those of its model and state.
+def known_actions(problem: Problem, times: int, sign: float = 1.0) -> Int[np.ndarray, "T C"]:
+    """The best actions if the agent knows all that pays: in each cell those of its model and state.
 
     `times` is the horizon; over an infinite horizon, how many copies of the same table are wanted.
     """
+    models = problem.models
     if not problem.agent.knows_model:
         models = [models[int(np.argmax(_prior(problem)))]]  # the only model that runs
     copies = problem.num_cells // (len(models) * problem.num_states)  # states of an automaton, which pays nothing
     result = np.empty((times, problem.num_cells), dtype=int)
     for number, model in enumerate(models):
         columns = slice(number * copies * problem.num_states, (number + 1) * copies * problem.num_states)
-        for time, values in enumerate(_backward_values(problem, model), 1):
+        for time, values in enumerate(_backward_values(problem, model, _paid(problem, model, sign)), 1):
             chosen = np.tile(np.argmax(values, axis=1), copies)
             result[slice(None) if problem.return_over == "infinite" else times - time, columns] = chosen
     return result
@@ -300,22 +279,18 @@ def one_hot(problem: Problem, actions: Int[np.ndarray, "*T C"]) -> Float[np.ndar
     return np.eye(problem.num_actions)[actions]
 
 
-# Stationary policies
-
-
-def best_blind_actions(problem: Problem, models: Sequence[Model]) -> Int[np.ndarray, "T S"]:
+def best_blind_actions(problem: Problem, sign: float = 1.0) -> Int[np.ndarray, "T S"]:
     """The best of the tables that sweeps reach from each model's own best, and from the best for the prior."""
-    prior = _prior(problem)
-    each = [best_action_values(problem, model) for model in models]
+    each = [best_action_values(problem, model, sign) for model in problem.models]
     size = problem.num_states
     starts = [[np.argmax(values, axis=1) for values in own] for own in each]
-    weights = [np.full(size, weight) for weight in prior]
+    weights = [np.full(size, weight) for weight in _prior(problem)]
     starts.append([np.argmax(_pooled(problem, weights, together), axis=1) for together in zip(*each, strict=True)])
     best, best_value = np.zeros((problem.horizon, size), dtype=int), -np.inf
     for start in starts:
         actions, value = np.array(start, dtype=int).reshape(problem.horizon, size), -np.inf
         while True:
-            swept, reached = _sweep(problem, models, actions)
+            swept, reached = _sweep(problem, actions, sign)
             if reached <= value + return_slack(problem):
                 break
             actions, value = swept, reached
@@ -324,33 +299,24 @@ def best_blind_actions(problem: Problem, models: Sequence[Model]) -> Int[np.ndar
     return best
 
 
-def _sweep(problem: Problem, models: Sequence[Model], actions: np.ndarray) -> tuple[np.ndarray, float]:
+def _sweep(problem: Problem, actions: Int[np.ndarray, "T S"], sign: float) -> tuple[np.ndarray, float]:
     """From the last decision to the first, the best action in each state for what leads there and what follows.
 
     The return is linear in the table of one time, and going backwards leaves the ways there as they are: it never falls.
     """
-    occupied = _occupancies(problem, models, actions)
-    values = [model.terminal_rewards for model in models]
-    states, result = np.arange(problem.num_states), actions.copy()
+    hidden = build(problem.with_clock())
+    paid, mask = hidden.paid[0], problem.model.available
+    play = Play(hidden, (paid,), mask[hidden.state])
+    *flows, _ = play.flows(actions[:, hidden.cell])
+    occupied = [flow.sum(axis=1) for flow in flows]
+    values, result = sign * paid.terminal, actions.copy()
+    paid = replace(paid, reward=sign * paid.reward)
+    states, rows = np.arange(hidden.num_states), np.arange(problem.num_states)
     for time in range(problem.horizon - 1, -1, -1):
-        each = [action_values(model, value) for model, value in zip(models, values, strict=True)]
-        pooled = _pooled(problem, occupied[time], each)
-        better = pooled.max(axis=1) > pooled[states, actions[time]]  # a state never met keeps its action
+        each = expected_values(hidden, paid, values[None])[0]
+        pooled = sum_by_cell(hidden, occupied[time][:, None] * each)
+        pooled = np.where(mask, pooled, -np.inf)
+        better = pooled.max(axis=1) > pooled[rows, actions[time]]  # a state never met keeps its action
         result[time] = np.where(better, np.argmax(pooled, axis=1), actions[time])
-        values = [value[states, result[time]] for value in each]
-    start = [weight * model.initial for weight, model in zip(_prior(problem), models, strict=True)]
-    return result, float(sum(law @ value for law, value in zip(start, values, strict=True)))
-
-
-def _occupancies(problem: Problem, models: Sequence[Model], actions: np.ndarray) -> list[list[np.ndarray]]:
-    """`P(k, s_t = s)` for each time and model under a deterministic table."""
-    law = [weight * model.initial for weight, model in zip(_prior(problem), models, strict=True)]
-    found = []
-    for time in range(problem.horizon):
-        found.append(law)
-        taken = [actions[time] == action for action in range(problem.num_actions)]
-        law = [
-            np.sum([(here * chosen) @ matrix for chosen, matrix in zip(taken, model.matrices, strict=True)], axis=0)
-            for here, model in zip(law, models, strict=True)
-        ]
-    return found
+        values = each[states, result[time][hidden.cell]]
+    return result, float(hidden.start @ values)

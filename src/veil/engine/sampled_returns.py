@@ -4,15 +4,13 @@ import numpy as np
 from jaxtyping import Float
 
 from ..common.errors import InputError
-from ..problem.problem import Problem
 from .chain import Chain
+from .paid import Paid
 from .sampling import Runs
 
 
-def sampled_return_gradient(
-    problem: Problem, chain: Chain, runs: Runs
-) -> tuple[float, float, Float[np.ndarray, "T C A"]]:
-    """The mean return of the runs, its standard error, and an estimate of the gradient `∂V/∂π_t(a|c)`.
+def sampled_gradient(chain: Chain, paid: Paid, runs: Runs) -> tuple[float, float, Float[np.ndarray, "T C A"]]:
+    """The mean sum of a quantity over the runs, its standard error, and an estimate of the gradient `∂V/∂π_t(a|c)`.
 
     `∂V/∂π_t(a|c) ≈ (1/n) Σ_k 1[c_t^k = c, a_t^k = a] (G_t^k − b_t^k) / π_t(a|c)`, with the return still to come
     `G_t = Σ_{u=t}^{T-1} γ^u R(x_u,a_u) + γ^T R_T(x_T)` and `b_t^k` the mean of `G_t` over the *other* runs, which is
@@ -20,19 +18,19 @@ def sampled_return_gradient(
     estimate is unbiased along every change that keeps the rows' sums, so `softmax_pull_back(chain.table, slope)` is an
     unbiased estimate of the gradient in θ. Entries that the policy never takes stay 0, as softmax has them.
 
-    **Arguments:** `problem`, `chain`, and `runs` drawn from that chain by `draw_runs`, two or more.
+    **Arguments:** `paid`: a quantity of the chain; `runs` drawn from that chain by `draw_runs`, two or more.
 
     Cost: `O(T · n)`.
 
     **Raises:** `InputError` where returns go on over an infinite horizon, or where there are fewer than two runs.
     """
-    _check(problem, runs)
+    _check(paid, runs)
     hidden, number = chain.hidden, len(runs)
     times = np.arange(hidden.horizon)
-    to_come = hidden.discount**hidden.horizon * hidden.terminal[runs.states[:, -1]][:, None]
+    to_come = paid.discount**hidden.horizon * paid.terminal[runs.states[:, -1]][:, None]
     if hidden.horizon:
-        paid = hidden.discount**times * hidden.reward[runs.states[:, :-1], runs.actions]
-        to_come = to_come + np.cumsum(paid[:, ::-1], axis=1)[:, ::-1]
+        gained = paid.discount**times * paid.reward[runs.states[:, :-1], runs.actions]
+        to_come = to_come + np.cumsum(gained[:, ::-1], axis=1)[:, ::-1]
     total = to_come[:, 0]
     std_error = float(total.std(ddof=1) / np.sqrt(number))
     slope = np.zeros(chain.table.shape)
@@ -46,8 +44,8 @@ def sampled_return_gradient(
     return float(total.mean()), std_error, slope
 
 
-def _check(problem: Problem, runs: Runs) -> None:
-    if problem.return_over == "infinite":
+def _check(paid: Paid, runs: Runs) -> None:
+    if paid.after is not None:
         raise InputError(
             "sampled return",
             ["the return goes on over an infinite horizon (return_over='infinite') and a run ends at the horizon, expected"

@@ -35,7 +35,7 @@ def delayed_pairs(pairs: Pairs, clock: Clock = UNLIMITED, memory_bytes: int = DE
 
     **Raises:** `TooLargeError` before a step is made that does not fit; `OutOfTime`.
     """
-    hidden, actions = pairs.hidden, pairs.hidden.reward.shape[1]
+    hidden, actions = pairs.hidden, pairs.hidden.kernel.num_actions
     assert len(hidden.emitters) == 1, "observations must depend on the state alone"
     assert pairs.graph.told is None
     unseen = Moves.of(replace(hidden, emitters=(_silent(actions, hidden.num_states),)))

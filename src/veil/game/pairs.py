@@ -115,7 +115,7 @@ def make_pairs(
         if again:
             layer, table, step = layers[-1], following[-1], steps[-1]
         else:
-            used += edges + _move_bytes(hidden) * count + _BYTES_A_ROW * hidden.reward.shape[1] * len(layer)
+            used += edges + _move_bytes(hidden) * count + _BYTES_A_ROW * hidden.kernel.num_actions * len(layer)
             if used + _BYTES_AT_WORK * count > memory_bytes:
                 raise _too_large(memory.kind, where, used + _BYTES_AT_WORK * count, memory_bytes)
             with pace.step(count):
@@ -212,7 +212,7 @@ def count_tree(hidden: Hidden, enough: float = np.inf, clock: Clock = UNLIMITED)
         if time < hidden.horizon:
             count = float(counts @ (sets.sum(axis=1) @ degree))
             kept += _BYTES_AN_EDGE * histories * hidden.num_events
-            kept += _move_bytes(hidden) * count + _BYTES_A_ROW * hidden.reward.shape[1] * here
+            kept += _move_bytes(hidden) * count + _BYTES_A_ROW * hidden.kernel.num_actions * here
             need = max(need, kept + _BYTES_AT_WORK * count)
         if need > enough or len(sets) > _MOST_SETS:
             exact = False
@@ -222,7 +222,7 @@ def count_tree(hidden: Hidden, enough: float = np.inf, clock: Clock = UNLIMITED)
 
 def _layers_of_sets(hidden: Hidden, clock: Clock) -> Iterator[CountedSets]:
     """For each time the different sets of (value once settled, x), `(n, Z|1, N)`, and how many histories have each."""
-    every = np.ones((1, hidden.num_cells, hidden.reward.shape[1]))
+    every = np.ones((1, hidden.num_cells, hidden.kernel.num_actions))
     supports = Supports(Chain(hidden, every, stationary=True), clock)
     layer = CountedSets.once(supports.first()[:, None])
     for time in range(hidden.horizon + 1):

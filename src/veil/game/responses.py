@@ -10,9 +10,9 @@ import scipy.sparse as sp
 from jaxtyping import Bool, Float
 
 from ..common.logs import log2_of_actions, soft_maximum_bits
+from ..engine.additive import sums_of_flows
 from ..engine.feasibility import further_targets
 from ..engine.kernel import num_columns
-from ..engine.returns import optimal_values
 from ..problem.problem import Problem
 from .arrivals import Arrivals
 from .pairs import Pairs
@@ -84,12 +84,15 @@ class AgentProblem:
         self.problem, self.pairs, self.arrivals = problem, pairs, arrivals
         self.table = rule_table(pairs) if table is None else table
         self._apart = arrivals or self.table.steps
-        self.horizon, self.discount = hidden.horizon, hidden.discount
-        self.num_actions = hidden.reward.shape[1]
+        earned = hidden.paid[0]
+        self.horizon, self.discount = hidden.horizon, earned.discount
+        self.num_actions = hidden.kernel.num_actions
         self.available: Bool[np.ndarray, "A N"] = np.ascontiguousarray(problem.model.available[hidden.state].T)
-        self._reward = np.ascontiguousarray(hidden.reward.T)
+        self._reward = np.ascontiguousarray(earned.reward.T)
         self._uniform = np.ascontiguousarray(log2_of_actions(problem.model.available[hidden.state]).T)
-        self.last_values: Float[np.ndarray, " N"] = self.discount**self.horizon * _terminal(problem, pairs)
+        self.last_values: Float[np.ndarray, " N"] = self.discount**self.horizon * (
+            earned.terminal if earned.after is None else earned.after.values
+        )
         self.terminal: Float[np.ndarray, " n"] = self.last_values[pairs.layers[-1].x]
         self._blocked = np.where(self.available, 0.0, -np.inf)
         self.largest_reward = float(np.abs(self._reward).max() + np.abs(self.terminal).max()) or 1.0
@@ -158,13 +161,8 @@ class AgentProblem:
     def further_values(self, flows: Sequence[Float[np.ndarray, "A n"]]) -> Float[np.ndarray, " F"]:
         """The values of the further constraints' quantities, from `P(pair at t, action)`."""
         last = self.pairs.steps[-1].T @ flows[-1].ravel() if self.horizon else self.pairs.start
-        found = []
-        for one in further_targets(self.problem):
-            paid, value = one.paid, 0.0
-            for time, flow in enumerate(flows):
-                value += paid.discount**time * float(np.vdot(paid.reward.T[:, self.pairs.layers[time].x], flow))
-            found.append(value + paid.discount**self.horizon * float(paid.terminal[self.pairs.layers[-1].x] @ last))
-        return np.array(found)
+        paid = [one.paid for one in further_targets(self.problem)]
+        return sums_of_flows(paid, [*(flow.T for flow in flows), last], [layer.x for layer in self.pairs.layers])
 
     def uniform(self) -> list[np.ndarray]:
         """The policy that takes each available action with the same probability."""
@@ -270,11 +268,3 @@ class AgentProblem:
             return (self.pairs.steps[time] @ value).reshape(self.num_actions, -1)
         apart = self._apart[time]
         return (apart.step @ (value[apart.pair] + paid)).reshape(self.num_actions, -1)
-
-
-def _terminal(problem: Problem, pairs: Pairs) -> Float[np.ndarray, " N"]:
-    """What the last state pays: the terminal reward, or over an infinite horizon what the best continuation earns."""
-    hidden = pairs.hidden
-    if problem.return_over == "horizon":
-        return hidden.terminal
-    return np.stack([optimal_values(model) for model in problem.models])[hidden.model_index, hidden.state]

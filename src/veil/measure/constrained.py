@@ -1,15 +1,14 @@
 """The value of every constrained quantity under a policy: exact, and whether it is within its bound."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ..common.values import Value
-from ..engine.chain import Chain, make_chain
+from ..engine.additive import chain_sums
+from ..engine.chain import make_chain
 from ..engine.feasibility import constraint_text, targets
-from ..engine.returns import evaluate_return
 from ..policy.policy import Policy
 from ..problem.problem import Problem
-from .history import history_return
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -57,8 +56,7 @@ def constraint_values(problem: Problem, policy: Policy) -> tuple[ConstraintValue
     **Raises:** `InputError` where the policy does not fit the problem.
     """
     chain, wanted = make_chain(problem, policy, untimed=True, paths=True), targets(problem)
-    values = [_value(problem, chain)] if len(wanted) > len(problem.further) else []
-    values += further_values(problem, chain)
+    values = chain_sums(chain, slice(-len(wanted), None)).tolist() if wanted else []
     return tuple(
         ConstraintValue(one.name, "≥" if one.sign > 0 else "≤", one.bound, value)
         for one, value in zip(wanted, values, strict=True)
@@ -68,19 +66,3 @@ def constraint_values(problem: Problem, policy: Policy) -> tuple[ConstraintValue
 def further_constraints(problem: Problem, policy: Policy) -> tuple[ConstraintValue, ...]:
     """`constraint_values` without that of the threshold on the return."""
     return constraint_values(problem, policy)[-len(problem.further) :] if problem.further else ()
-
-
-def further_values(problem: Problem, chain: Chain) -> list[float]:
-    """The values of the constraints beside that on the return, in the order of `problem.further`."""
-    return [_value(problem, chain, number) for number in range(len(problem.further))]
-
-
-def _value(problem: Problem, chain: Chain, number: int | None = None) -> float:
-    if chain.followed is not None:
-        hidden = chain.followed.hidden
-        return history_return(
-            problem, chain.followed if number is None else replace(chain.followed, hidden=hidden.paying(number))
-        )
-    if number is not None:
-        chain = Chain(chain.hidden.paying(number), chain.table, stationary=chain.stationary)
-    return evaluate_return(problem, chain)[0]

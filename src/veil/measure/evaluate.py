@@ -12,10 +12,10 @@ from ..common.checks import Defects, as_floats, is_number
 from ..common.clock import Clock, OutOfTime
 from ..common.errors import InputError, TooLargeError
 from ..common.workers import Workers, team_of
+from ..engine.additive import chain_sums, sums_and_gradients
 from ..engine.chain import Chain, make_chain
 from ..engine.followed import Followed
 from ..engine.joint import DEFAULT_MEMORY
-from ..engine.returns import evaluate_return, return_values
 from ..engine.size import TreeSize, tree_size
 from ..policy.markov import MarkovPolicy
 from ..policy.memories import Memory
@@ -37,7 +37,7 @@ from .exact import (
     exact_result,
     try_sparse,
 )
-from .history import history_bracket, history_return
+from .history import history_bracket
 from .result import Opacity
 from .sampled import check_settings, sampled_gradient, sampled_opacity
 from .trajectory import bracket_path, exact_path, sampled_path
@@ -217,9 +217,7 @@ def expected_return(problem: Problem, policy: Policy) -> float:
     A time-dependent policy plays optimally for the return after the horizon in the second case.
     """
     chain = make_chain(problem, policy, untimed=True, paths=True)  # a return depends on neither observer nor secret
-    if chain.followed is not None:
-        return history_return(problem, chain.followed)
-    return float(return_values(problem, chain.hidden, chain.table[None], stationary=chain.stationary)[0])
+    return float(chain_sums(chain, slice(1))[0])
 
 
 def return_gradient(
@@ -228,8 +226,11 @@ def return_gradient(
     """The expected return of a policy and its exact gradient in the logits of its table; see `opacity_gradient`."""
     check_problem(problem)
     acting = _table_policy(problem, theta, memory)
-    value, slope = evaluate_return(problem, make_chain(problem, acting, untimed=True, paths=True))
-    return value, _in_logits(acting, slope)
+    chain = make_chain(problem, acting, untimed=True, paths=True)
+    values, slopes = sums_and_gradients(
+        chain.hidden, chain.table[None], chain.hidden.paid[:1], stationary=chain.stationary
+    )
+    return float(values[0, 0]), _in_logits(acting, slopes[0, 0])
 
 
 Measured = tuple[Opacity, np.ndarray | None]

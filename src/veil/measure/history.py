@@ -15,8 +15,6 @@ from ..common.logs import conditional_entropy_bits, entropy_bits
 from ..engine.beliefs import merge_histories
 from ..engine.followed import Followed
 from ..engine.kernel import num_rows
-from ..engine.returns import values_afterwards
-from ..problem.problem import Problem
 from .exact import Budget
 from .merged import Merged, keep_apart
 from .result import Opacity
@@ -27,12 +25,6 @@ def history_bracket(followed: Followed, budget: Budget, width: float) -> Opacity
     prior = float(entropy_bits(_by_value(followed, followed.occupancies()[-1][None])[0]))
     best = keep_apart(lambda most: _merged(followed, most, budget.clock), Merged(0.0, prior, 0), budget, width)
     return Opacity(best.lower, best.lower, best.upper, prior, "bracket", best.rows, reason=best.text)
-
-
-def history_return(problem: Problem, followed: Followed) -> float:
-    """The expected return, over the horizon or an infinite one; after T the policy then acts optimally for the return."""
-    forever = problem.return_over == "infinite"
-    return followed.earned(values_afterwards(problem, followed.hidden) if forever else followed.hidden.terminal)
 
 
 def _by_value(followed: Followed, messages: sp.csr_array | np.ndarray) -> Float[np.ndarray, "Y Z"]:

@@ -9,8 +9,8 @@ from jaxtyping import Float
 
 from ..common.clock import UNLIMITED, Clock, OutOfTime
 from ..common.rounding import upper_text
+from ..engine.additive import expected_sums
 from ..engine.return_range import max_return, return_extremes
-from ..engine.returns import return_values
 from ..measure.constrained import constraint_values
 from ..measure.evaluate import expected_return, opacity
 from ..measure.pairs import PairValue, pair_value, pair_values
@@ -276,7 +276,7 @@ def _candidates(task: Task, method: Iteration[S], state: S, closing: Clock) -> t
             return tables, Values.joined([task.evaluate(table[None]) for table in tables])
     except OutOfTime:
         pass
-    returns, unknown = return_values(space.problem, space.hidden, best, stationary=space.stationary), np.nan
+    returns, unknown = expected_sums(space.hidden, best, space.hidden.paid[:1], stationary=space.stationary)[0], np.nan
     if not task.num_kept:
         slack = task.slacks(best)
     else:  # a table is only kept as the best once it was seen to be feasible
@@ -294,7 +294,7 @@ def _closing_bits(
     is the better one of the two.
     """
     space, secrecy = task.space, task.secrecy
-    afterwards = _PER_NUMBER * space.hidden.horizon * space.hidden.reward.size
+    afterwards = _PER_NUMBER * space.hidden.horizon * space.hidden.paid[0].reward.size
     left = max(closing.left - afterwards, 0.5 * CLOSING_SECONDS)
     if secrecy.kind == "sampled":
         return _best_on_samples(task, table, options, left)

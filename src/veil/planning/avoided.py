@@ -28,7 +28,7 @@ class Avoided:
         hidden, occupied = space.hidden, space.chain(table).occupancies
         ends = occupied[hidden.split_time][:, None] * hidden.label
         rates = np.einsum("tna,na->tn", table[:, hidden.cell], _above_least(hidden))
-        discounted = hidden.discount ** np.arange(hidden.horizon)[:, None] * occupied[:-1]
+        discounted = hidden.paid[0].discount ** np.arange(hidden.horizon)[:, None] * occupied[:-1]
         earned = np.sum(discounted * rates, axis=0)
         return Avoided(
             np.maximum(self.earning, posteriors(earned[None])[0]),
@@ -37,7 +37,7 @@ class Avoided:
 
     def reward(self, hidden: Hidden) -> Float[np.ndarray, "N A"]:
         """The rewards, moved towards the least of all by the shares."""
-        return hidden.reward - self.earning[:, None] * _above_least(hidden)
+        return hidden.paid[0].reward - self.earning[:, None] * _above_least(hidden)
 
     def prize(self, hidden: Hidden, bonus: Float[np.ndarray, " Z"]) -> Float[np.ndarray, " N"]:
         """What ending in each state is worth: the bonuses of its values above the least of them, less the shares."""
@@ -45,7 +45,8 @@ class Avoided:
 
 
 def _above_least(hidden: Hidden) -> Float[np.ndarray, "N A"]:
-    return hidden.reward - hidden.reward.min()
+    reward = hidden.paid[0].reward
+    return reward - reward.min()
 
 
 def nothing_avoided(hidden: Hidden) -> Avoided:

@@ -1,7 +1,6 @@
 """Policies of large return, regardless of the observer: the greedy time-dependent table and the best stationary one found."""
 
 import contextlib
-from collections.abc import Sequence
 from itertools import zip_longest
 
 import numpy as np
@@ -11,23 +10,21 @@ from scipy.optimize import minimize
 from ..common.checks import Defects
 from ..common.clock import UNLIMITED, Clock, OutOfTime
 from ..common.logs import natural_log
+from ..engine.additive import sums_and_gradients
 from ..engine.chain import Chain
 from ..engine.hidden import Hidden, build
+from ..engine.paid import action_values
 from ..engine.return_range import (
     ROUNDING,
-    action_values,
     best_action_values,
     best_blind_actions,
     is_blind,
     known_actions,
-    max_return,
     one_hot,
+    return_extremes,
     return_slack,
-    signed_models,
 )
-from ..engine.returns import evaluate_return
 from ..policy.tables import softmax_pull_back, uniform_table
-from ..problem.model import Model
 from ..problem.problem import Problem
 
 _SHARP_STARTS = 16  # tables of single times that a search for a stationary policy looks at
@@ -50,13 +47,13 @@ def greedy_table(problem: Problem, *, smallest: bool = False) -> Float[np.ndarra
 
     Cost: `O(T · nnz(P))`, times the sweeps for unknown models.
     """
-    models = signed_models(problem, smallest=smallest)
+    sign = -1.0 if smallest else 1.0
     if is_blind(problem):
         if problem.return_over == "infinite":
-            _, table = _search_stationary(problem, models, _STARTS, _ITERATIONS, seed=0)
+            _, table = _search_stationary(problem, _STARTS, _ITERATIONS, seed=0, sign=sign)
             return np.repeat(table[None], problem.horizon, axis=0)
-        return one_hot(problem, best_blind_actions(problem, models))
-    return one_hot(problem, known_actions(problem, models, problem.horizon))
+        return one_hot(problem, best_blind_actions(problem, sign))
+    return one_hot(problem, known_actions(problem, problem.horizon, sign))
 
 
 def discounted_table(problem: Problem) -> Float[np.ndarray, "C A"]:
@@ -111,27 +108,26 @@ def best_stationary_return(
         if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
             defects.add(f"{name} is {value!r}, expected a whole number, {least} or more")
     defects.raise_if_any()
-    return _search_stationary(problem, problem.models, starts, iterations, seed, enough, clock)
+    return _search_stationary(problem, starts, iterations, seed, enough=enough, clock=clock)
 
 
 class _Climber:
-    """The return of stationary tables and its slope, for models that may have other rewards than the problem's."""
+    """The return of stationary tables times `sign`, and its slope."""
 
-    def __init__(self, problem: Problem, models: Sequence[Model], clock: Clock = UNLIMITED):
-        self.problem, self.clock = problem, clock
+    def __init__(self, problem: Problem, sign: float, clock: Clock = UNLIMITED):
+        self.problem, self.sign, self.clock = problem, sign, clock
         self.best = -np.inf, uniform_table(problem)
-        if models is not problem.models:
-            self.problem = problem.replace(model=models if len(models) > 1 else models[0])
         self.hidden: Hidden = build(self.problem)
         self.mask = problem.available
         self.scale = return_slack(self.problem) / ROUNDING or 1.0
 
     def value_and_slope(self, table: Float[np.ndarray, "C A"]) -> tuple[float, Float[np.ndarray, "C A"]]:
         self.clock.check()
-        value, slope = evaluate_return(self.problem, Chain(self.hidden, table[None], stationary=True))
+        values, slopes = sums_and_gradients(self.hidden, table[None, None], self.hidden.paid[:1], stationary=True)
+        value = self.sign * float(values[0, 0])
         if value > self.best[0]:
             self.best = value, table
-        return value, slope[0]
+        return value, self.sign * slopes[0, 0, 0]
 
     def climb(self, table: np.ndarray, iterations: int) -> np.ndarray:
         """L-BFGS on the softmax parameters of the available actions."""
@@ -187,15 +183,16 @@ def _first_best(values: Float[np.ndarray, "C A"]) -> Float[np.ndarray, "C A"]:
 
 def _search_stationary(
     problem: Problem,
-    models: Sequence[Model],
     starts: int,
     iterations: int,
     seed: int,
+    *,
+    sign: float = 1.0,
     enough: float = np.inf,
     clock: Clock = UNLIMITED,
 ) -> tuple[float, np.ndarray]:
-    climber = _Climber(problem, models, clock)
-    largest = max_return(climber.problem) - return_slack(climber.problem)
+    climber, ends = _Climber(problem, sign, clock), return_extremes(problem)
+    largest = max(sign * ends.smallest, sign * ends.largest) - return_slack(problem)
     best = climber.best
     with contextlib.suppress(OutOfTime):
         tables = _stationary_starts(climber, seed)
@@ -218,13 +215,14 @@ def _stationary_starts(climber: _Climber, seed: int) -> list[Float[np.ndarray, "
     drawn = np.random.default_rng(seed).exponential(size=(2, *climber.mask.shape)) * climber.mask
     spread = [uniform_table(problem), *(drawn / drawn.sum(axis=2, keepdims=True))]
     if problem.return_over == "infinite" and not is_blind(problem):
-        return [one_hot(problem, known_actions(problem, problem.models, times=1))[0]]
+        return [one_hot(problem, known_actions(problem, 1, climber.sign))[0]]
     if problem.return_over == "infinite":
-        sharp = [one_hot(problem, np.argmax(best_action_values(problem, m)[0], axis=1)) for m in problem.models]
+        best = [best_action_values(problem, model, climber.sign)[0] for model in problem.models]
+        sharp = [one_hot(problem, np.argmax(values, axis=1)) for values in best]
     elif problem.horizon == 0:
         sharp = []
     else:
-        timed = greedy_table(problem)
+        timed = greedy_table(problem, smallest=climber.sign < 0)
         times = np.linspace(0, problem.horizon - 1, min(problem.horizon, _SHARP_STARTS)).astype(int)
         sharp = list(np.unique(timed[times], axis=0))
         occupied = Chain(climber.hidden, timed, stationary=False).occupancies[:-1]

@@ -212,7 +212,7 @@ class DeviceAscent(StochasticAscent):
         self._first_batch = self._batch_of(per_sequence, least=layers.plan.chunk)
         self._share_of_checks = _SHARE_OF_CHECKS
         # Of a time limit, seconds that the answer takes after its last check, and that and the last check.
-        self._answering = _PER_NUMBER * space.hidden.horizon * space.hidden.reward.size
+        self._answering = _PER_NUMBER * space.hidden.horizon * space.hidden.paid[0].reward.size
         self._reserved = self._closing = self._closing + self._answering if self._closing else 0.0
 
     def begin(self, known: Float[np.ndarray, "n T C A"] | None = None) -> StochasticState:

@@ -112,8 +112,9 @@ class DeviceLayers:
     def rewards(self, terminal: Float[np.ndarray, " N"], precision: type = np.float64) -> "Rewards":
         """What the return depends on beside the transitions, on the device."""
         hidden = self.hidden
-        discounts = hidden.discount ** np.arange(hidden.horizon + 1)
-        found = Rewards(hidden.reward, terminal, hidden.start, discounts, np.array(hidden.discount))
+        paid = hidden.paid[0]
+        discounts = paid.discount ** np.arange(hidden.horizon + 1)
+        found = Rewards(paid.reward, terminal, hidden.start, discounts, np.array(paid.discount))
         return jax.device_put(Rewards(*(part.astype(precision) for part in found)))
 
     @cached_property

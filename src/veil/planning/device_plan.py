@@ -145,7 +145,7 @@ def _unsuitable(space: "Space", options: SolveOptions, *, asked: bool) -> str:
         return "has no accelerator"
     if not asked and options.time_limit is not None and options.time_limit < 2 * COMPILE_SECONDS:
         return "takes longer to compile than is left"
-    more = options.min_opacity is not None or options.task is not None or options.per_start or hidden.further
+    more = options.min_opacity is not None or options.task is not None or options.per_start or len(hidden.paid) > 1
     more = more or options.hide != OWN or any(one.bounds for one in space.problem.pairs)
     if options.objective != "entropy" or more or hidden.path is not None:
         return "maximises the entropy of one secret at one time under one constraint on the expected return"

@@ -198,14 +198,14 @@ class Layers:
         """
         hidden, split = self.hidden, self.hidden.split_time
         table = np.tile(available / available.sum(axis=1, keepdims=True), (hidden.horizon, 1, 1))
-        values = weight * hidden.discount**hidden.horizon * terminal[self._ends[-1]]
+        values = weight * hidden.paid[0].discount ** hidden.horizon * terminal[self._ends[-1]]
         prize = prize[self._ends[split]]
         if split == hidden.horizon:
             values = values + prize
-        reward = hidden.reward if reward is None else reward
+        reward = hidden.paid[0].reward if reward is None else reward
         for time in range(hidden.horizon - 1, -1, -1):
             step = self._patterns[time]
-            scores = weight * hidden.discount**time * reward[step.here]
+            scores = weight * hidden.paid[0].discount ** time * reward[step.here]
             for emitter in hidden.emitters:
                 charge = (emitter.emission @ cost[time + 1])[step.there]
                 ahead = step.contract((values - charge)[step.column])
@@ -246,8 +246,8 @@ class Layers:
         return float(self.hidden.start[self._ends[0]] @ values)
 
     def _action_values(self, time: int, values: Float[np.ndarray, " m"]) -> Float[np.ndarray, "n A"]:
-        pattern, hidden = self._patterns[time], self.hidden
-        return hidden.reward[pattern.here] + hidden.discount * pattern.contract(values[pattern.column])
+        pattern, earned = self._patterns[time], self.hidden.paid[0]
+        return earned.reward[pattern.here] + earned.discount * pattern.contract(values[pattern.column])
 
     def _before(self, table: np.ndarray, time: int, actions: Float[np.ndarray, "n A"]) -> Float[np.ndarray, " n"]:
         """The values of states from those of actions."""
@@ -267,7 +267,7 @@ class Layers:
         values = terminal[self._ends[-1]]
         for time in range(hidden.horizon - 1, -1, -1):
             here, actions = self._patterns[time].here, self._action_values(time, values)
-            slope[_row(table, time), here] += hidden.discount**time * occupied[time, here][:, None] * actions
+            slope[_row(table, time), here] += hidden.paid[0].discount ** time * occupied[time, here][:, None] * actions
             values = self._before(table, time, actions)
         total = float(hidden.start[self._ends[0]] @ values)
         return total, slope if self._whole else sum_by_cell(hidden, slope), occupied

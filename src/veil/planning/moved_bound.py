@@ -6,8 +6,8 @@ from functools import cached_property
 from ..common.clock import Clock, OutOfTime
 from ..common.errors import InputError
 from ..common.suggest import suggestion
+from ..engine.additive import expected_sums
 from ..engine.feasibility import further_targets, return_target, strictest_bound, targets
-from ..engine.returns import return_values
 from ..measure.constrained import constraint_values
 from ..policy.policy import Policy
 from ..problem.problem import Problem
@@ -109,8 +109,9 @@ class MovedBound:
         return self.sign * min(self.sign * bound, found[0] - _MARGIN * max(1.0, abs(found[0]))), found[1]
 
     def _largest_return(self, space: Space) -> float:
-        values = return_values(self.problem, space.hidden, richest_table(space)[None], stationary=space.stationary)
-        return float(values[0]) - return_rounding(self.problem)  # so that it can be asked for
+        hidden, table = space.hidden, richest_table(space)[None]
+        values = expected_sums(hidden, table, hidden.paid[:1], stationary=space.stationary)
+        return float(values[0, 0]) - return_rounding(self.problem)  # so that it can be asked for
 
     def value(self, policy: Policy) -> float:
         """The quantity under a policy."""

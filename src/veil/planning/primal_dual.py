@@ -16,10 +16,10 @@ from jaxtyping import Float
 from ..common.checks import Defects
 from ..common.clock import Clock, OutOfTime, Progress
 from ..common.errors import InputError
+from ..engine.additive import expected_sums
 from ..engine.chain import Chain
 from ..engine.hidden import scaled_rows
-from ..engine.returns import return_values
-from ..engine.sampled_returns import sampled_return_gradient
+from ..engine.sampled_returns import sampled_gradient
 from ..engine.sampling import draw_runs
 from ..policy.tables import softmax_pull_back
 from .ascent import best_known, repair
@@ -194,17 +194,19 @@ class PrimalDual:
         )
         bits, slope = secrecy(table[None], task.clock)
         chain, first = space.chain(table), [] if task.num_first == 0 else list(task.starts)
-        wanted = [(_begun_at(chain, start), task.threshold or 0.0, task.unit) for start in first]
-        for one, hidden in zip(task.further, task.paying, strict=True):
-            wanted.append((Chain(hidden, table, stationary=space.stationary), one.bound, one.sign * one.unit))
+        earned, *others = space.hidden.paid
+        wanted = [(_begun_at(chain, start), earned, task.threshold or 0.0, task.unit) for start in first]
+        wanted += [
+            (chain, paid, one.bound, one.sign * one.unit) for one, paid in zip(task.further, others, strict=True)
+        ]
         share = max(2, sequences // max(1, len(wanted)))
         slack, slack_slope = np.zeros((1, len(wanted))), np.zeros((1, len(wanted), *space.shape))
-        for number, (begun, bound, unit) in enumerate(wanted):
+        for number, (begun, paid, bound, unit) in enumerate(wanted):
             task.clock.check()
             generator = np.random.default_rng([self._options.seed, iteration, 1 + number])
-            value, _, value_slope = sampled_return_gradient(space.problem, begun, draw_runs(begun, share, generator))
+            value, _, value_slope = sampled_gradient(begun, paid, draw_runs(begun, share, generator))
             slack[0, number], slack_slope[0, number] = (value - bound) / unit, value_slope / unit
-        returns = return_values(space.problem, space.hidden, table[None], stationary=space.stationary)
+        returns = expected_sums(space.hidden, table[None], (earned,), stationary=space.stationary)[0]
         return Values(task.sign * bits, task.sign * slope, slack, slack_slope, bits, returns)
 
     def _noted(

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from ..common.checks import Defects, is_number
 from ..common.logs import soft_maximum
 from ..common.values import Value
-from ..engine.return_range import action_values
+from ..engine.paid import action_values
 from ..measure.evaluate import Method, expected_return, opacity
 from ..measure.result import Opacity
 from ..policy.markov import MarkovPolicy

@@ -21,7 +21,6 @@ from jaxtyping import Float
 from ..common.clock import Clock, OutOfTime
 from ..common.logs import divergence_bits, entropy_bits, natural_log, posteriors
 from ..engine.return_range import is_blind
-from ..engine.returns import values_afterwards
 from .avoided import Avoided
 from .task import Task
 
@@ -64,8 +63,8 @@ def terminal_values(task: Task) -> Float[np.ndarray, " N"]:
     """What the states of time T are worth to the return: over an infinite horizon, their best continuation."""
     space = task.space
     if space.problem.return_over == "infinite" and not is_blind(space.problem):
-        return values_afterwards(space.problem, space.hidden)
-    return space.hidden.terminal
+        return space.hidden.paid[0].last
+    return space.hidden.paid[0].terminal
 
 
 def soft_starts(task: Task, clock: Clock, avoided: Avoided | None = None) -> Iterator[Float[np.ndarray, "T C A"]]:

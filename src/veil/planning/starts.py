@@ -7,8 +7,8 @@ from jaxtyping import Float, Int
 
 from ..common.clock import UNLIMITED, Clock
 from ..common.logs import natural_log
+from ..engine.additive import expected_sums
 from ..engine.return_range import is_blind, max_return, threshold
-from ..engine.returns import return_values
 from ..policy.markov import MarkovPolicy
 from ..policy.policy import Policy
 from ..policy.timed import TimedPolicy
@@ -51,7 +51,7 @@ def _greedy_returns(space: Space, enough: float) -> Iterator[tuple[float, Float[
         return
     for make in (discounted_table, lambda problem: greedy_table(problem)[0]):
         table = space.table_of(MarkovPolicy(make(problem)))
-        value = return_values(problem, hidden, table[None], stationary=True)[0]
+        value = expected_sums(hidden, table[None], hidden.paid[:1], stationary=True)[0, 0]
         yield float(value), table
         if value >= enough:
             return
@@ -108,7 +108,8 @@ def special_cells(space: Space) -> Int[np.ndarray, " k"]:
     hidden = space.hidden
     value = hidden.label.argmax(axis=1)
     usual = np.bincount(value).argmax()
-    reward = hidden.reward.max(axis=1) + hidden.discount * hidden.terminal
+    earned = hidden.paid[0]
+    reward = earned.reward.max(axis=1) + earned.discount * earned.terminal
     special = (value != usual) | (reward != np.median(reward))
     cells = np.unique(hidden.cell[special])
     return cells[space.available[cells].sum(axis=1) > 1]

@@ -5,7 +5,6 @@ slope is left to the multipliers of those constraints, which are weights that su
 """
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -13,10 +12,9 @@ from jaxtyping import Float, Int
 from ..common.clock import UNLIMITED, Clock
 from ..common.errors import InputError
 from ..common.workers import ALONE, Team
+from ..engine.additive import expected_sums, sums_and_gradients
 from ..engine.feasibility import Target, further_targets
-from ..engine.hidden import Hidden
 from ..engine.return_range import return_extremes, threshold
-from ..engine.returns import evaluate_returns, return_values, returns_from
 from ..problem.return_rounding import further_rounding, return_rounding
 from .options import Objective
 from .pair_terms import SUMMED_BITS, PairTask, no_pairs
@@ -247,10 +245,12 @@ class Task:
     def constraints(self, tables: Tables) -> tuple[np.ndarray, Tables, np.ndarray, np.ndarray]:
         """Returns and their slopes, and the slacks of the constraints on returns with theirs."""
         space = self.space
-        returns, slope = evaluate_returns(space.problem, space.hidden, tables, stationary=space.stationary)
+        paid = space.hidden.paid[: 1 + len(self.further)]
+        values, slopes = sums_and_gradients(space.hidden, tables, paid, stationary=space.stationary)
+        returns, slope = values[0], slopes[0]
         slack, slack_slope = self._slacks(tables, returns, slope)
         if self.further:
-            more, more_slope = self.further_slacks(tables)
+            more, more_slope = self._further_slacks(values[1:], slopes[1:])
             slack, slack_slope = (
                 np.concatenate([slack, more], axis=1),
                 np.concatenate([slack_slope, more_slope], axis=1),
@@ -259,17 +259,16 @@ class Task:
 
     def further_slacks(self, tables: Tables) -> tuple[Float[np.ndarray, "B F"], Float[np.ndarray, "B F T C A"]]:
         """The slacks of the further constraints, and their slopes."""
-        space, found = self.space, []
-        for target, hidden in zip(self.further, self.paying, strict=True):
-            values, slopes = evaluate_returns(space.problem, hidden, tables, stationary=space.stationary)
-            scale = target.sign / target.unit
-            found.append((scale * (values - target.bound), scale * slopes))
-        return np.stack([one for one, _ in found], axis=1), np.stack([one for _, one in found], axis=1)
+        space, count = self.space, len(self.further)
+        paid = space.hidden.paid[1 : 1 + count]
+        return self._further_slacks(*sums_and_gradients(space.hidden, tables, paid, stationary=space.stationary))
 
-    @cached_property
-    def paying(self) -> list[Hidden]:
-        """The hidden chain with the rewards of each further constraint."""
-        return [self.space.hidden.paying(number) for number in range(len(self.further))]
+    def _further_slacks(self, values: np.ndarray, slopes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        found = []
+        for target, value, slope in zip(self.further, values, slopes, strict=True):
+            scale = target.sign / target.unit
+            found.append((scale * (value - target.bound), scale * slope))
+        return np.stack([one for one, _ in found], axis=1), np.stack([one for _, one in found], axis=1)
 
     @property
     def cost_seconds(self) -> float:
@@ -287,7 +286,8 @@ class Task:
     def returns_by_start(self, table: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, " K"]:
         """The return of one table from each of the distributions from which it is constrained."""
         tables, space = np.repeat(table[None], len(self.starts), axis=0), self.space
-        return return_values(space.problem, space.hidden, tables, stationary=space.stationary, starts=self.starts)
+        paid = space.hidden.paid[:1]
+        return expected_sums(space.hidden, tables, paid, stationary=space.stationary, starts=self.starts)[0]
 
     def slacks(self, tables: Tables) -> Float[np.ndarray, "B K"]:
         """The slacks alone, without the secrecy where it is not constrained."""
@@ -296,7 +296,7 @@ class Task:
         if self.further or self.num_constraints != 1 or self.threshold is None:
             return self.constraints(tables)[2]
         space = self.space
-        values = return_values(space.problem, space.hidden, tables, stationary=space.stationary)
+        values = expected_sums(space.hidden, tables, space.hidden.paid[:1], stationary=space.stationary)[0]
         return (values[:, None] - self.aim) / self.unit
 
     def _slacks(self, tables: Tables, returns: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -305,12 +305,12 @@ class Task:
         if len(self.starts) == 1:
             return (returns[:, None] - self.aim) / self.unit, slope[:, None] / self.unit
         space, count = self.space, len(self.starts)
-        values, slopes = returns_from(
-            space.problem,
+        values, slopes = sums_and_gradients(
             space.hidden,
-            np.tile(self.starts, (len(tables), 1)),
             np.repeat(tables, count, axis=0),
+            space.hidden.paid[:1],
             stationary=space.stationary,
+            starts=np.tile(self.starts, (len(tables), 1)),
         )
         values, slopes = values.reshape(-1, count), slopes.reshape(len(tables), count, *space.shape)
         return (values - self.aim) / self.unit, slopes / self.unit

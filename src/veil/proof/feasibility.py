@@ -8,8 +8,8 @@ import numpy as np
 from ..common.clock import UNLIMITED, Clock, OutOfTime
 from ..common.errors import VeilError
 from ..engine.feasibility import further_targets
+from ..engine.paid import optimal_values
 from ..engine.return_range import reaches, threshold
-from ..engine.returns import optimal_values
 from ..measure.constrained import ConstraintValue, further_constraints
 from ..policy.policy import Policy
 from ..problem.problem import Problem

@@ -69,7 +69,7 @@ class Walk:
             raise InputError(
                 "action", [f"it is {action!r}, expected the number of one of those available here: {known}"]
             )
-        model, discount = self.problem.model, self._hidden.discount
+        model, discount = self.problem.model, self._hidden.paid[0].discount
         self.earned += discount**self.time * float(model.rewards[self.state, action])
         row = np.array([self._at * self._hidden.kernel.num_actions + action])
         there = self._moves.draw(row, self._uniform())

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -9,12 +10,21 @@ import numpy as np
 import pytest
 
 import veil
-from tests.engine.chains import central_differences, chain_of, on_sparse_kernel, small_cases, with_table
+from tests.engine.chains import (
+    central_differences,
+    chain_of,
+    on_sparse_kernel,
+    return_and_gradient,
+    small_cases,
+    with_table,
+)
 from tests.oracle import Spec, evaluate
 from tests.random_problems import KINDS
 from tests.seeds import in_blocks, looped
+from veil.engine.additive import Play, expected_sums, sums_and_gradients
 from veil.engine.chain import Chain, make_chain
-from veil.engine.returns import evaluate_return, evaluate_returns, optimal_values, return_of_actions, returns_from
+from veil.engine.hidden import Hidden, build
+from veil.engine.paid import Paid, optimal_values
 from veil.planning.policy_class import Space, make_space
 
 
@@ -79,7 +89,7 @@ def test_the_return_is_that_of_the_oracle(kind: str):
     for case in small_cases(20, kind):
         expected = float(evaluate(case.spec).expected_return)
         for chain in (chain_of(case), on_sparse_kernel(chain_of(case))):
-            assert evaluate_return(case.problem, chain)[0] == pytest.approx(expected, abs=1e-13)
+            assert return_and_gradient(chain)[0] == pytest.approx(expected, abs=1e-13)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -89,9 +99,9 @@ def test_the_slope_of_the_return_is_that_of_central_differences(kind: str):
         for chain in (chain_of(case), on_sparse_kernel(chain_of(case))):
 
             def value(table: np.ndarray, chain: Chain = chain, problem: veil.Problem = case.problem) -> float:
-                return evaluate_return(problem, with_table(chain, table))[0]
+                return return_and_gradient(with_table(chain, table))[0]
 
-            slope = evaluate_return(case.problem, chain)[1]
+            slope = return_and_gradient(chain)[1]
             np.testing.assert_allclose(slope, central_differences(value, chain.table, 1e-4), atol=1e-6)
 
 
@@ -109,7 +119,7 @@ def test_for_ever_is_the_limit_of_long_horizons(seed: int, discount: float):
     expected = veil.expected_return(long, policy)
     assert veil.expected_return(problem, policy) == pytest.approx(expected, abs=1e-12)
     sparse = on_sparse_kernel(make_chain(problem, policy))
-    assert evaluate_return(problem, sparse)[0] == pytest.approx(expected, abs=1e-12)
+    assert return_and_gradient(sparse)[0] == pytest.approx(expected, abs=1e-12)
     theta = np.random.default_rng(seed + 50).normal(size=(4, 3))
     for found, wanted in zip(
         veil.measures.return_gradient(problem, theta), veil.measures.return_gradient(long, theta), strict=True
@@ -215,12 +225,12 @@ def test_many_tables_for_ever(memory: str):
     for seed in range(2):
         problem = infinite(random_model(seed, 0.8), 3)
         space, tables = several_tables(problem, memory, 4, seed)
-        values, slopes = evaluate_returns(problem, space.hidden, tables, stationary=space.stationary)
+        values, slopes = returns(space, tables)
         for table, value, slope in zip(tables, values, slopes, strict=True):
             assert value == pytest.approx(veil.expected_return(problem, space.policy(table)), abs=1e-12)
 
             def alone(at: np.ndarray, space: Space = space, problem: veil.Problem = problem) -> float:
-                return evaluate_return(problem, space.chain(at))[0]
+                return return_and_gradient(space.chain(at))[0]
 
             np.testing.assert_allclose(slope, central_differences(alone, table), atol=1e-7)
 
@@ -237,21 +247,26 @@ def test_each_table_may_begin_in_a_distribution_of_its_own(memory, forever: bool
         states = np.arange(4)
         starts = np.where(space.hidden.state == states[:, None], space.hidden.start, 0.0)
         starts /= starts.sum(axis=1, keepdims=True)
-        values, slopes = returns_from(problem, space.hidden, starts, tables, stationary=space.stationary)
+        values, slopes = returns(space, tables, starts=starts)
         for state, table, value in zip(states, tables, values, strict=True):
             moved = veil.Model(model.transitions, model.rewards, int(state), 0.8, available=model.available)
             own = problem.replace(model=moved)
             assert value == pytest.approx(veil.expected_return(own, space.policy(table)), abs=1e-12)
-        mean = evaluate_returns(problem, space.hidden, tables[:1], stationary=space.stationary)
-        parts = returns_from(
-            problem, space.hidden, starts, np.repeat(tables[:1], 4, axis=0), stationary=space.stationary
-        )
+        mean = returns(space, tables[:1])
+        parts = returns(space, np.repeat(tables[:1], 4, axis=0), starts=starts)
         assert mean[0][0] == pytest.approx(model.initial @ parts[0], abs=1e-12)
         np.testing.assert_allclose(mean[1][0], np.tensordot(model.initial, parts[1], 1), atol=1e-12)
         assert slopes.shape == tables.shape
 
 
 # Many tables at once
+
+
+def returns(at: Chain | Space, tables: np.ndarray, **settings: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The returns of some tables and their gradients."""
+    paid = at.hidden.paid[:1]
+    values, slopes = sums_and_gradients(at.hidden, tables, paid, stationary=at.stationary, **settings)
+    return values[0], slopes[0]
 
 
 def some_tables(chain: Chain, count: int) -> np.ndarray:
@@ -264,28 +279,52 @@ def test_many_tables_together_are_to_the_last_bit_what_they_are_alone(kind: str)
     for case in small_cases(12, kind):
         for chain in (chain_of(case), on_sparse_kernel(chain_of(case))):
             tables = some_tables(chain, 9)
-            settings = {"stationary": chain.stationary}
-            values, slopes = evaluate_returns(case.problem, chain.hidden, tables, **settings)
+            values, slopes = returns(chain, tables)
             for count in (1, 2, 5):
-                some = evaluate_returns(case.problem, chain.hidden, tables[:count], **settings)
+                some = returns(chain, tables[:count])
                 np.testing.assert_array_equal(some[0], values[:count])
                 np.testing.assert_array_equal(some[1], slopes[:count])
             starts = np.broadcast_to(chain.hidden.start, (9, chain.hidden.num_states))
-            np.testing.assert_array_equal(
-                returns_from(case.problem, chain.hidden, starts, tables, **settings)[0], values
-            )
+            np.testing.assert_array_equal(returns(chain, tables, starts=starts)[0], values)
+            only = expected_sums(chain.hidden, tables, chain.hidden.paid[:1], stationary=chain.stationary)
+            np.testing.assert_array_equal(only[0], values)
+
+
+def other_quantities(hidden: Hidden, count: int) -> tuple[Paid, ...]:
+    """Random rewards on hidden states, with discounts of their own."""
+    rng, shape = np.random.default_rng(4), hidden.paid[0].reward.shape
+    return tuple(Paid(rng.normal(size=shape), rng.normal(size=shape[0]), 1 - 0.1 * one) for one in range(count))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_actions_earn_to_the_last_bit_what_their_table_earns(kind: str):
-    for case in small_cases(12, kind):
+def test_several_quantities_together_are_to_the_last_bit_what_they_are_alone(kind: str):
+    for case in small_cases(6, kind):
         chain = chain_of(case)
-        allowed, horizon = case.problem.available, case.problem.horizon
-        drawn = np.random.default_rng(2).random((horizon, *allowed.shape)) * allowed
-        actions = drawn.argmax(axis=2)
-        table = np.eye(allowed.shape[1])[actions]
-        alone = evaluate_return(case.problem, Chain(chain.hidden, table, stationary=False))[0]
-        assert return_of_actions(case.problem, chain.hidden, actions) == alone
+        paid, tables = (*chain.hidden.paid, *other_quantities(chain.hidden, 3)), some_tables(chain, 3)
+        values, slopes = sums_and_gradients(chain.hidden, tables, paid, stationary=chain.stationary)
+        np.testing.assert_array_equal(values, expected_sums(chain.hidden, tables, paid, stationary=chain.stationary))
+        for number, one in enumerate(paid):
+            alone = sums_and_gradients(chain.hidden, tables, (one,), stationary=chain.stationary)
+            np.testing.assert_array_equal(alone[0][0], values[number])
+            np.testing.assert_array_equal(alone[1][0], slopes[number])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_best_play_of_a_weighted_sum_reaches_what_it_says_and_no_drawn_policy_more(kind: str):
+    rng = np.random.default_rng(5)
+    for case in small_cases(6, kind):
+        hidden = build(case.problem)
+        on_states = replace(hidden, cell=np.arange(hidden.num_states), num_cells=hidden.num_states)
+        available = case.problem.model.available[hidden.state]
+        play, weights = Play(on_states, other_quantities(hidden, 2), available), rng.normal(size=2)
+        actions, reached = play.best(weights)
+        table = np.eye(available.shape[1])[actions].reshape(1, hidden.horizon, *available.shape)
+        sums = expected_sums(on_states, table, play.paid, stationary=False)[:, 0]
+        np.testing.assert_allclose(reached, sums, atol=1e-12)
+        drawn = rng.exponential(size=(20, *table.shape[1:])) * available
+        drawn /= drawn.sum(axis=-1, keepdims=True)
+        others = weights @ expected_sums(on_states, drawn, play.paid, stationary=False)
+        assert others.max() <= weights @ reached + 1e-12
 
 
 @looped(("discount", "over", "expected"), [(1.0, "horizon", 4.5), (0.5, "horizon", 1.90625), (0.5, "infinite", 2.0)])
