@@ -13,6 +13,8 @@ ROOT = Path(__file__).parents[2]
 PAGES = (
     "docs/architecture.md",
     "docs/add-a-secret.md",
+    "docs/add-a-memory.md",
+    "docs/add-an-observer.md",
     "docs/add-a-method.md",
     "docs/add-a-format.md",
     "CONTRIBUTING.md",

@@ -1,1 +1,1 @@
-"""A package that adds a secret, a method and a file format to veil through entry points, and tests that use it."""
+"""A package that adds to veil through entry points (a secret, a memory, a feature of observers, …), and tests that use it."""

@@ -1,4 +1,4 @@
-"""The package of this folder installed for a test: its modules and metadata in a folder of their own, without a network."""
+"""The package of this folder installed for tests: its modules and metadata in a folder of their own, without a network."""
 
 import json
 import os
@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,18 @@ HERE = Path(__file__).parent
 SOURCE = HERE.parents[1] / "src"
 
 Run = Callable[..., str]
+# Entry points that do not fit, each beside those that do.
+MISFITS = {
+    "veil.secrets": {
+        "absent": "veil_example.passed:Missing",
+        "nowhere": "veil_example.nowhere:Passed",
+        "other": "veil_example.passed:States",
+    },
+    "veil.memories": {"stays": "veil_example.stayed:Counter", "stayed": "veil_example.duty:Duty"},
+    "veil.observers": {"duties": "veil_example.stayed:Stayed"},
+    "veil.formats": {"edges": "veil_example.edges:read_edges"},
+    "veil.methods": {"random": "veil_example.random_search:SolveOptions"},
+}
 
 
 def install(folder: Path, points: dict[str, dict[str, str]] | None = None) -> None:
@@ -32,27 +44,69 @@ def install(folder: Path, points: dict[str, dict[str, str]] | None = None) -> No
     (metadata / "entry_points.txt").write_text("\n".join(lines))
 
 
+class Worker:
+    """One process with a package installed, which runs programs and commands one after the other: see `worker.py`."""
+
+    def __init__(self, site: Path):
+        environment = os.environ | {"PYTHONPATH": f"{SOURCE}{os.pathsep}{site}"}
+        environment |= {"NO_COLOR": "1", "OMP_NUM_THREADS": "1"}
+        command = [sys.executable, str(HERE / "worker.py")]
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, text=True, encoding="utf-8")
+
+    def run(self, folder: Path, *command: str, code: int = 0) -> str:
+        """What Python prints, given `-c` and a program, or `veil` with arguments; of a failure its message."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps([str(folder), command]) + "\n")
+        self._process.stdin.flush()
+        found, out, err = json.loads(self._process.stdout.readline())
+        assert found == code, out + err
+        return out if code == 0 else err
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.communicate(timeout=60)
+
+
 @pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the package installed."""
-    folder = tmp_path_factory.mktemp("site")
-    install(folder)
-    return folder
+def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+    """A process with the package installed."""
+    yield from _worker(tmp_path_factory.mktemp("site"), None)
+
+
+@pytest.fixture(scope="session")
+def misfit_worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+    """A process with a package installed whose entry points do not fit."""
+    yield from _worker(tmp_path_factory.mktemp("misfits"), MISFITS)
+
+
+def _worker(site: Path, points: dict[str, dict[str, str]] | None) -> Iterator[Worker]:
+    install(site, points)
+    made = Worker(site)
+    yield made
+    made.close()
 
 
 @pytest.fixture
-def run(site: Path, tmp_path: Path) -> Run:
+def run(worker: Worker, tmp_path: Path) -> Run:
     """Runs Python, or `veil` with arguments, in an empty folder with the package installed; what it prints."""
-    return lambda *command, site=site, code=0: run_in(tmp_path, site, *command, code=code)
+    return lambda *command, code=0: worker.run(tmp_path, *command, code=code)
+
+
+@pytest.fixture
+def run_misfit(misfit_worker: Worker, tmp_path: Path) -> Run:
+    """The same with the package whose entry points do not fit."""
+    return lambda *command, code=0: misfit_worker.run(tmp_path, *command, code=code)
 
 
 def run_in(folder: Path, site: Path, *command: str, code: int = 0) -> str:
-    """What Python prints, given `-c` and a program, or `veil` with arguments."""
-    words = [sys.executable, *(("-m", "veil", *command[1:]) if command[0] == "veil" else command)]
-    environment = os.environ | {"PYTHONPATH": f"{SOURCE}{os.pathsep}{site}", "NO_COLOR": "1", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout if code == 0 else done.stderr
+    """The same in a process of its own."""
+    made = Worker(site)
+    try:
+        return made.run(folder, *command, code=code)
+    finally:
+        made.close()
 
 
 def parsed(text: str) -> Any:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugin.conftest import Run, install, parsed, run_in
+from tests.plugin.conftest import Run, parsed
 
 DOORS = """
 hall go vault 0.5 0
@@ -78,12 +78,6 @@ def test_its_options_in_a_scenario(run: Run, tmp_path: Path):
     assert "did you mean 'separator'?" in message
 
 
-@pytest.mark.slow
-def test_the_report_shows_a_result_of_it(run: Run, tmp_path: Path):
-    run("veil", "solve", "doors.toml", "--starts", "1", "--no-certificate", "--report", "-o", "out")
-    assert "vault" in (tmp_path / "out" / "report.html").read_text("utf-8")
-
-
 def test_what_is_wrong_is_told_as_by_veils_own(run: Run, tmp_path: Path):
     (tmp_path / "doors.edges").write_text("hall go vault\n")
     assert "doors.edges, line 1: 'hall go vault' found, expected state" in run("veil", "inspect", "doors.edges", code=2)
@@ -95,12 +89,8 @@ def test_what_is_wrong_is_told_as_by_veils_own(run: Run, tmp_path: Path):
     assert "unsupported extension '.edge'; known: .pomdp, .npz, .drn, .prism, .nm, .pm, .edges" in message
 
 
-@pytest.mark.slow
-def test_a_format_that_does_not_fit_names_its_package(tmp_path: Path):
-    site = tmp_path / "site"
-    site.mkdir()
-    install(site, {"veil.formats": {"edges": "veil_example.edges:read_edges"}})
-    message = run_in(tmp_path, site, "veil", "convert", "doors.edges", "doors.npz", code=2)
+def test_a_format_that_does_not_fit_names_its_package(run_misfit: Run):
+    message = run_misfit("veil", "convert", "doors.edges", "doors.npz", code=2)
     assert "package 'veil-example' 1.0" in message
     assert "expected a veil.formats.registry.Format" in message
-    run_in(tmp_path, site, "veil", "convert", "gallery:two-rooms", "rooms.npz")  # all else goes on working
+    run_misfit("veil", "convert", "gallery:two-rooms", "rooms.npz")  # all else goes on working

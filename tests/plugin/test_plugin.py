@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugin.conftest import HERE, Run, install, parsed, run_in
+from tests.plugin.conftest import HERE, Run, parsed
+from tests.seeds import looped
 
 SCENARIO = '''
 name = "gallery-thief"
-horizon = 4
+horizon = 2
 
 [grid]
 drawing = """
@@ -44,20 +45,29 @@ def scenario(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("kind", ["secret", "method", "format"])
-def test_each_addition_touches_the_files_that_the_documents_count(kind: str):
+ADDITIONS = {
+    "veil.secrets": "add-a-secret.md",
+    "veil.memories": "add-a-memory.md",
+    "veil.observers": "add-an-observer.md",
+    "veil.methods": "add-a-method.md",
+    "veil.formats": "add-a-format.md",
+}
+
+
+@pytest.mark.parametrize("group", ADDITIONS)
+def test_each_addition_touches_the_files_that_the_documents_count(group: str):
     """The module of the addition, and the file with its line; the module uses none of the others."""
     project = (HERE / "pyproject.toml").read_text()
     points = tomllib.loads(project)["project"]["entry-points"]
-    assert set(points) == {"veil.secrets", "veil.methods", "veil.formats"}
-    ((name, value),) = points[f"veil.{kind}s"].items()
+    assert set(points) == set(ADDITIONS)
+    ((name, value),) = points[group].items()
     assert project.count(f'\n{name} = "{value}"\n') == 1
     module, _, _ = value.partition(":")
     touched = {"pyproject.toml"} | {
         str(path.relative_to(HERE)) for path in HERE.glob("veil_example/*.py") if path.stem == module.split(".")[1]
     }
     assert "veil_example" not in (HERE / module.replace(".", "/")).with_suffix(".py").read_text().replace(module, "")
-    page = (HERE.parents[1] / "docs" / f"add-a-{kind}.md").read_text("utf-8")
+    page = (HERE.parents[1] / "docs" / ADDITIONS[group]).read_text("utf-8")
     assert f"**Files touched: {len(touched)}**" in page
 
 
@@ -79,12 +89,25 @@ def test_the_secret_is_checked_as_veils_own(run: Run, scenario: Path):
 
 
 @pytest.mark.usefixtures("scenario")
-def test_the_secret_on_the_command_line_and_in_the_report(run: Run, tmp_path: Path):
+def test_the_secret_on_the_command_line_and_with_the_method_in_the_report(run: Run, tmp_path: Path):
     prior = parsed(run("veil", "inspect", "thief.toml", "--json"))["prior"]
     assert list(prior) == ["never", "visited"]
-    run("veil", "solve", "thief.toml", "--starts", "2", "--report", "-o", "out")
+    run(
+        "veil",
+        "solve",
+        "thief.toml",
+        "--method",
+        "random",
+        "--starts",
+        "2",
+        "--report",
+        "--no-certificate",
+        "-o",
+        "out",
+    )
     report = (tmp_path / "out" / "report.html").read_text("utf-8")
     assert "Was a secret state visited at any time?" in report
+    assert "random" in report
     run("veil", "convert", "thief.toml", "again.toml")
     text = (tmp_path / "again.toml").read_text("utf-8")
     assert '[secret]\nkind = "passed"\nstates = ["r0c2"]\n' in text
@@ -98,21 +121,22 @@ def test_the_schema_holds_the_secret(run: Run):
     assert set(found["$defs"]["PassedSecret"]["properties"]) == {"kind", "states", "agent_knows"}
 
 
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
-        ("veil_example.passed:Missing", "cannot be loaded"),
-        ("veil_example.nowhere:Passed", "cannot be loaded"),
-        ("veil_example.passed:States", "expected a subclass of veil.problem.secrets.Secret"),
-    ],
-)
-@pytest.mark.slow
-def test_a_secret_that_does_not_fit_names_its_package(tmp_path: Path, scenario: Path, value: str, words: str):
-    site = tmp_path / "site"
-    site.mkdir()
-    install(site, {"veil.secrets": {"passed": value}})
-    message = run_in(tmp_path, site, "veil", "inspect", "thief.toml", code=2)
+MISFITS = [
+    ("[secret]\nkind = 'absent'", "cannot be loaded"),
+    ("[secret]\nkind = 'nowhere'", "cannot be loaded"),
+    ("[secret]\nkind = 'other'", "expected a subclass of veil.problem.secrets.Secret"),
+    ("[solve]\nmemory = { stays = 1 }", "expected a subclass of veil.policy.memories.Memory"),
+    ("[solve]\nmemory = { stayed = 1 }", "expected a subclass of veil.policy.memories.Memory"),
+    ("[observer]\nduties = 1", "expected a subclass of veil.problem.observers.ObserverFeature"),
+]
+
+
+@looped(("given", "words"), MISFITS)
+def test_what_does_not_fit_names_its_package(given: str, words: str, run_misfit: Run, tmp_path: Path):
+    plain = SCENARIO.replace('[secret]\nkind = "passed"\n', "")
+    (tmp_path / "thief.toml").write_text(plain + given + "\n")
+    message = run_misfit("veil", "inspect", "thief.toml", code=2)
     assert "package 'veil-example' 1.0" in message
     assert words in message
-    scenario.write_text(SCENARIO.replace("passed", "last_state"))
-    run_in(tmp_path, site, "veil", "inspect", "thief.toml")  # all else goes on working
+    (tmp_path / "thief.toml").write_text(plain)
+    run_misfit("veil", "inspect", "thief.toml")  # all else goes on working
