@@ -23,7 +23,8 @@ from tests.random_problems import KINDS
 from tests.seeds import in_blocks, looped
 from veil.engine.additive import Play, expected_sums, sums_and_gradients
 from veil.engine.chain import Chain, make_chain
-from veil.engine.hidden import Hidden, build
+from veil.engine.compile import build
+from veil.engine.hidden import Hidden
 from veil.engine.paid import Paid, optimal_values
 from veil.planning.policy_class import Space, make_space
 

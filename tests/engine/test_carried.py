@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 import veil
 from tests.seeds import looped
-from veil.engine.hidden import build
+from veil.engine.compile import build
 from veil.measure.evaluate import Method
 
 SIZE, HORIZON, REACHED = 300, 7, 8

@@ -10,6 +10,7 @@ from scipy.optimize import linprog
 import veil
 from tests.problem.test_constraints import ALL, make_problem
 from tests.seeds import in_blocks
+from veil.engine.compile import build
 from veil.engine.feasibility import (
     Target,
     best_mixture,
@@ -19,7 +20,6 @@ from veil.engine.feasibility import (
     strictest_bound,
     targets,
 )
-from veil.engine.hidden import build
 
 
 def worst_slack_by_linear_program(problem: veil.Problem) -> float:

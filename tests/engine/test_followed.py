@@ -14,8 +14,8 @@ from tests.paths import all_runs
 from tests.problem.test_constraints import make_problem
 from tests.seeds import looped
 from veil.engine.chain import make_chain
+from veil.engine.compile import build
 from veil.engine.followed import follow
-from veil.engine.hidden import build
 from veil.game.pairs import FullHistory
 from veil.game.solve import solve_game
 from veil.policy.history import Decisions, HistoryPolicy

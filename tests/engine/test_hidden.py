@@ -5,7 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 import veil
-from veil.engine.hidden import Emitter, Hidden, build
+from veil.engine.compile import build
+from veil.engine.hidden import Emitter, Hidden
 from veil.engine.kernel import DenseKernel
 
 

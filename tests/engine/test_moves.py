@@ -9,7 +9,8 @@ import pytest
 import veil
 from tests.engine.chains import chain_of, on_sparse_kernel, small_case
 from tests.seeds import looped
-from veil.engine.hidden import Hidden, build, one_hot
+from veil.engine.compile import build, one_hot
+from veil.engine.hidden import Hidden
 from veil.engine.moves import Layer, Moves, situations, transitions
 
 CASES = [(kind, seed, fixed)

@@ -15,7 +15,7 @@ from tests.seeds import looped
 from veil.common.errors import InfeasibleError
 from veil.common.rounding import rounded_down
 from veil.engine.chain import Chain
-from veil.engine.hidden import build
+from veil.engine.compile import build
 from veil.engine.return_range import (
     check_feasible,
     max_return,

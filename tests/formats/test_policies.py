@@ -14,7 +14,7 @@ from tests.formats.policies import policies, watched
 from tests.random_problems import random_case
 from tests.seeds import looped
 from veil.common.errors import InputError, PolicyFileError, VeilError
-from veil.engine.hidden import build
+from veil.engine.compile import build
 from veil.formats.policies.text import policy_document, policy_to_csv, policy_to_json
 from veil.game.pairs import make_pairs
 from veil.game.public_graph import FullHistory

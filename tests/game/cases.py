@@ -6,7 +6,7 @@ import numpy as np
 
 import veil
 from tests.random_problems import random_spec, to_problem
-from veil.engine.hidden import build
+from veil.engine.compile import build
 from veil.game.pairs import FullHistory, ObserverMemory, Pairs, make_pairs
 from veil.game.responses import AgentProblem
 

@@ -13,8 +13,9 @@ import numpy as np
 import scipy.sparse as sp
 
 import veil
+from veil.engine.compile import build
 from veil.engine.feasibility import Target
-from veil.engine.hidden import Hidden, build
+from veil.engine.hidden import Hidden
 from veil.engine.kernel import DenseKernel
 from veil.engine.moves import situations
 from veil.policy.history import HistoryPolicy

@@ -8,7 +8,7 @@ from tests.game.cases import agent_of, first_or_last
 from tests.game.plain_game import play_history
 from tests.seeds import in_blocks
 from veil.common.clock import Clock, Progress
-from veil.engine.hidden import build
+from veil.engine.compile import build
 from veil.game.arrivals import make_arrivals
 from veil.game.ascent import game_of_policy
 from veil.game.clusters import cluster_beliefs, clustered_graph, first_messages, opacity_lower_bound

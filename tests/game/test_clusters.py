@@ -10,7 +10,7 @@ import veil
 from tests.game.cases import agent_of, first_or_last
 from tests.seeds import in_blocks
 from veil.common.logs import conditional_entropy_bits
-from veil.engine.hidden import build
+from veil.engine.compile import build
 from veil.engine.kernel import num_rows
 from veil.game import clusters
 from veil.game.arrivals import make_arrivals

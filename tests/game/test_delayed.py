@@ -6,7 +6,7 @@ import pytest
 import veil
 from tests.game.cases import small
 from tests.proof.cases import noisy_problem
-from veil.engine.hidden import build
+from veil.engine.compile import build
 from veil.game.delayed import delayed_pairs
 from veil.game.pairs import FullHistory, LastEvents, make_pairs
 from veil.game.responses import AgentProblem

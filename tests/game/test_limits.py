@@ -8,7 +8,7 @@ import pytest
 
 import veil
 from veil.common.clock import Clock, OutOfTime, Pace
-from veil.engine.hidden import build
+from veil.engine.compile import build
 from veil.game.arrivals import make_arrivals
 from veil.game.clusters import cluster_beliefs, clustered_graph, opacity_lower_bound
 from veil.game.delayed import delayed_pairs

@@ -11,7 +11,7 @@ from tests.random_problems import random_spec, to_problem
 from tests.seeds import in_blocks
 from veil.common.clock import Clock, OutOfTime
 from veil.engine.chain import make_chain
-from veil.engine.hidden import build
+from veil.engine.compile import build
 from veil.engine.moves import Moves, situations
 from veil.engine.size import tree_size
 from veil.game.pairs import (

@@ -9,8 +9,8 @@ from tests.measure.test_trajectory import random_problem
 from tests.paths import all_runs, hidden_bits
 from tests.seeds import in_blocks, looped
 from veil.common.clock import Clock
+from veil.engine.compile import build
 from veil.engine.event_entropy import show_path
-from veil.engine.hidden import build
 from veil.game.pairs import FullHistory, LastEvents, make_pairs
 from veil.game.path_windows import enclose_path_game
 from veil.game.responses import AgentProblem

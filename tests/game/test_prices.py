@@ -7,8 +7,8 @@ import veil
 from tests.game.test_responses import divergence, drawn, payoff, some_costs
 from tests.problem.test_constraints import make_model
 from tests.seeds import in_blocks
+from veil.engine.compile import build
 from veil.engine.feasibility import further_targets
-from veil.engine.hidden import build
 from veil.game.pairs import FullHistory, LastEvents, make_pairs
 from veil.game.responses import AgentProblem
 

@@ -17,7 +17,7 @@ from tests.problem.test_together import random_case
 from tests.proof.test_second_verifier import code, saved
 from tests.seeds import in_blocks, looped
 from veil.common.logs import conditional_entropy_bits
-from veil.engine.hidden import build
+from veil.engine.compile import build
 from veil.engine.kernel import num_rows
 from veil.engine.return_range import threshold
 from veil.game.pairs import FullHistory, Pairs, make_pairs

@@ -12,7 +12,7 @@ from tests.game.cases import first_or_last
 from tests.game.test_responses import drawn
 from tests.seeds import looped
 from veil.common.clock import Clock
-from veil.engine.hidden import build
+from veil.engine.compile import build
 from veil.engine.kernel import DenseKernel
 from veil.game.ascent import GameResult
 from veil.game.pairs import LastEvents, make_pairs

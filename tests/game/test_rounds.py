@@ -9,7 +9,7 @@ import veil
 from tests.game.test_records import prepared, random_pairs
 from tests.problem.test_constraints import make_problem
 from veil.common.clock import Clock
-from veil.engine.hidden import build
+from veil.engine.compile import build
 from veil.engine.return_range import threshold
 from veil.game.pairs import FullHistory, make_pairs
 from veil.game.records import RecordBits

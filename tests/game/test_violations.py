@@ -15,7 +15,7 @@ from tests import oracle
 from tests.game.plain_game import play_history
 from tests.random_problems import random_spec, to_policy, to_problem
 from tests.seeds import in_blocks
-from veil.engine.hidden import build
+from veil.engine.compile import build
 from veil.game.pairs import FullHistory, LastEvents, make_pairs
 from veil.game.solve import GameResult, solve_game
 from veil.planning.policy_class import make_space

@@ -8,7 +8,7 @@ from tests.game.cases import first_or_last
 from tests.policy.test_history import play
 from tests.seeds import in_blocks
 from veil.common.clock import Clock, Progress
-from veil.engine.hidden import build
+from veil.engine.compile import build
 from veil.game.pairs import TailEvents, make_pairs
 from veil.game.solve import solve_game
 from veil.game.windows import solve_window_game

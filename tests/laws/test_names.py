@@ -49,15 +49,15 @@ def test_memories_of_one_name_are_not_one_memory() -> None:
     register, transitions = problem.agent.register, problem.model.transitions
     laws = {name: dict[bool, float]() for name in ("own", "p")}
     for run in product(range(3), repeat=4):
-        chance, held = float(run[0] == 0), int(register.start[run[0]])
+        chance, held = float(run[0] == 0), int(register.begins[run[0]])
         for here, there in pairwise(run):
             chance *= float(policy.probabilities[held * 3 + here] @ transitions[here, :, there])
-            held = int(register.step[held, there])
+            held = int(register.follows[held, there])
         for name, state in (("own", 1), ("p", 2)):
             laws[name][state in run] = laws[name].get(state in run, 0.0) + chance
-    seen = {(int(register.start[0]), 0, 0)}  # what is held, and whether s1 and s2 were visited
+    seen = {(int(register.begins[0]), 0, 0)}  # what is held, and whether s1 and s2 were visited
     for _ in range(3):
-        seen |= {(int(register.step[m, s]), one or s == 1, two or s == 2) for m, one, two in seen for s in range(3)}
+        seen |= {(int(register.follows[m, s]), one or s == 1, two or s == 2) for m, one, two in seen for s in range(3)}
     assert len({m for m, *_ in seen}) == len(seen) == problem.num_cells // 3
     for name, law in laws.items():
         expected = -sum(chance * math.log2(chance) for chance in law.values())

@@ -11,7 +11,8 @@ from tests.policy.test_history import play
 from tests.random_problems import random_spec, to_policy, to_problem
 from tests.seeds import in_blocks
 from veil.engine.chain import make_chain
-from veil.engine.hidden import build, event_name
+from veil.engine.compile import build
+from veil.engine.hidden import event_name
 from veil.engine.moves import situations
 from veil.game.pairs import FullHistory, LastEvents, TailEvents, make_pairs
 from veil.game.solve import solve_game

@@ -1,5 +1,6 @@
 """Pairs (secret, observer) beside a problem's own: values, files, fingerprints, refusals."""
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -85,16 +86,45 @@ def test_what_is_refused() -> None:
 
 
 def test_a_policy_that_acts_on_what_one_observer_sees() -> None:
-    """It cannot be measured against another observer, whose observations it does not read."""
+    """Measured against another observer, whose observations it does not read: over all runs, one by one."""
     problem, two = random_case(1)
-    whole = problem.replace(pairs=[veil.Pair("a", two)], agent_sees_observations=True)
-    policy = veil.MemoryPolicy.uniform(whole, veil.ObservationMemory(1))
-    with pytest.raises(veil.InputError, match="acts on what the problem's own observer sees"):
-        veil.pair_values(whole, policy)
-    with pytest.raises(veil.InputError, match="acts on what the problem's own observer sees"):
-        veil.solve(whole, memory=veil.ObservationMemory(1))
-    same = whole.replace(pairs=[veil.Pair("start", secret=veil.InitialState())])
-    assert veil.pair_values(same, policy)[0].bits <= np.log2(3)
+    whole = problem.replace(
+        pairs=[veil.Pair("a", two)], agent_sees_observations=True, horizon=3, secret=veil.LastState({0})
+    )
+    uniform = veil.MemoryPolicy.uniform(whole, veil.ObservationMemory(1))
+    rng = np.random.default_rng(3)
+    policy = veil.MemoryPolicy(uniform.memory, rng.dirichlet(np.ones(whole.num_actions), uniform.table.shape[:2]))
+    rows = {name: number for number, name in enumerate(veil.MemoryPolicy.row_names(whole, policy.memory))}
+    model, law = whole.model, dict[tuple[tuple[int, ...], bool], float]()
+
+    def go(time: int, state: int, chance: float, seen: tuple[int, ...]) -> None:
+        for own, other in product(range(whole.observer.num_observations), range(two.num_observations)):
+            here = chance * whole.observer.emissions[state, own] * two.emissions[state, other]
+            if here == 0:
+                continue
+            if time == whole.horizon:
+                key = (*seen, other), state == 0
+                law[key] = law.get(key, 0.0) + here
+                continue
+            row = policy.table[time, rows[f"{model.states[state]} (seen {whole.observer.observations[own]})"]]
+            for action, there in product(range(whole.num_actions), range(whole.num_states)):
+                after = here * row[action] * model.transitions[state, action, there]
+                if after > 0:
+                    go(time + 1, there, after, (*seen, other))
+
+    for state in range(whole.num_states):
+        go(0, state, float(model.initial[state]), ())
+    totals = dict[tuple[int, ...], float]()
+    for (seen, _), chance in law.items():
+        totals[seen] = totals.get(seen, 0.0) + chance
+    bits = -sum(chance * np.log2(chance / totals[seen]) for (seen, _), chance in law.items())
+    assert veil.pair_values(whole, policy)[0].bits == pytest.approx(bits, abs=1e-12)
+    proven = veil.certify(whole, policy, 5, hide="a", progress=False)
+    assert proven.pairs[0].lower <= bits <= proven.upper + 1e-9
+    assert proven.pairs[0].lower == pytest.approx(bits, abs=1e-6)
+    veil.verify(proven, whole, policy)
+    found = veil.solve(whole, memory=veil.ObservationMemory(1), iterations=3, time_limit=20, certificate=False)
+    assert found.pairs[0].bits == pytest.approx(veil.opacity(whole, found.policy, pair="a").bits, abs=1e-9)
 
 
 def test_a_scenario_with_pairs() -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import veil
 from tests.game.cases import small
 from tests.random_problems import random_spec, to_problem
+from veil.engine.compile import build
 from veil.engine.feasibility import best_mixture
-from veil.engine.hidden import build
 from veil.engine.moves import situations
 from veil.game.delayed import delayed_pairs
 from veil.game.pairs import FullHistory, TailEvents, make_pairs

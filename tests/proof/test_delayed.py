@@ -17,7 +17,7 @@ from tests.proof.exact import ExactProblem
 from tests.proof.test_forgeries import forged
 from tests.proof.test_second_verifier import code, saved
 from veil.common.errors import CertificateError
-from veil.engine.hidden import build
+from veil.engine.compile import build
 from veil.game.pairs import FullHistory, make_pairs
 from veil.proof.backward import rule_bound
 from veil.proof.certificate import Certificate, DelayedBound, Witness

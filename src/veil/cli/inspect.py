@@ -81,7 +81,7 @@ def _inspect_model(path: str, options: list[str] | None, as_json: bool) -> None:
 
 
 def _size(problem: "Problem") -> Document:
-    from ..engine.hidden import build
+    from ..engine.compile import build
 
     model, hidden = problem.model, build(problem.with_clock())
     transitions = sum(one.num_transitions for one in problem.models)

@@ -16,10 +16,10 @@ from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from ..problem.secrets.trajectory import refuse_path
 from .buffers import keep_pages
+from .compile import build
 from .followed import Followed, follow
 from .hidden import Hidden
 from .kernel import Matrix
-from .remember import hidden_chain
 
 _SMALL_LABEL = 2**22  # a dense label of this size costs nothing; beyond, the values are counted
 _MOST_NUMBERS = 2**26  # of mixed transitions kept for a time-dependent policy: 512 MiB
@@ -138,7 +138,6 @@ def make_chain(
         refuse_path(alone.secret_table)
     if isinstance(policy, HistoryPolicy) and not alone.observer.untimed:
         return FollowedChain(follow(problem, policy, pair))
-    policy.acting_in(problem, pair)  # refuses a policy that acts on what another observer sees
     if not (untimed and alone.observer.untimed):
         return _chain_of(policy, alone)
     chain = _chain_of(policy, alone.with_clock())
@@ -160,7 +159,7 @@ def _chain_of(policy: object, problem: Problem) -> Chain:
 @_chain_of.register
 def _(policy: TablePolicy, problem: Problem) -> Chain:
     policy.check(problem)
-    return Chain(hidden_chain(problem, policy.memory), policy.table, stationary=not policy.timed)
+    return Chain(build(problem, policy.memory), policy.table, stationary=not policy.timed)
 
 
 @_chain_of.register

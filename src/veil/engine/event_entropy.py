@@ -16,7 +16,8 @@ from ..common.logs import entropy_bits, log2_or_zero
 from ..common.memo import memo
 from ..common.numbering import ragged
 from .chain import Chain, sum_by_cell
-from .hidden import Emitter, Hidden, one_hot
+from .compile import one_hot
+from .hidden import Emitter, Hidden
 from .kernel import num_columns, num_rows
 
 

@@ -20,7 +20,7 @@ from ..common.errors import InfeasibleError
 from ..common.memo import memo
 from ..problem.problem import Problem
 from .additive import Play
-from .hidden import build
+from .compile import build
 from .paid import Paid
 from .return_range import ReturnRange, check_feasible, return_extremes, threshold
 

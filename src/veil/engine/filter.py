@@ -9,7 +9,8 @@ from ..policy.player import Observation
 from ..policy.policy import Policy
 from ..problem.problem import Problem
 from .chain import make_chain
-from .hidden import build, event_name, event_number
+from .compile import build
+from .hidden import event_name, event_number
 from .step import Extension, Step
 
 

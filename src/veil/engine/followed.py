@@ -17,7 +17,8 @@ from ..common.numbering import ragged
 from ..policy.history import HistoryPolicy
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
-from .hidden import Emitter, Hidden, build, one_hot
+from .compile import build, one_hot
+from .hidden import Emitter, Hidden
 from .kernel import make_kernel, num_columns
 from .moves import Moves, situations
 
@@ -106,6 +107,7 @@ class Followed:
             num_cells=total,
             state=hidden.state[x],
             model_index=hidden.model_index[x],
+            held=hidden.held[x],
             labels=one_hot(value, hidden.num_values),
             split_time=split,
             horizon=hidden.horizon,

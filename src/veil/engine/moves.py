@@ -138,15 +138,5 @@ def transitions(hidden: Hidden) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.
 
 def situations(problem: Problem, hidden: Hidden) -> Int[np.ndarray, " N"]:
     """`(k · M + m) · S + s` of each hidden state: the model that runs, the private memory of the secret, the state."""
-    table = problem.secret_table
-    memory = np.full(hidden.num_states, -1)
-    edge = np.flatnonzero(hidden.start > 0)
-    memory[edge] = table.memory_start[hidden.state[edge]]
-    _, source, target, _ = transitions(hidden)
-    while True:  # every state that can be reached has one memory, whatever the way to it
-        new = (memory[source] >= 0) & (memory[target] < 0)
-        if not new.any():
-            break
-        memory[target[new]] = table.memory_step[memory[source[new]], hidden.state[target[new]]]
-    memory = np.maximum(memory, 0)
-    return (hidden.model_index * len(table.memory_names) + memory) * problem.num_states + hidden.state
+    memories = len(problem.secret_table.memory_names)
+    return (hidden.model_index * memories + hidden.held) * problem.num_states + hidden.state

@@ -17,7 +17,7 @@ from ..problem.problem import Problem, check_problem
 from ..problem.return_rounding import return_rounding
 from .additive import Play, expected_values
 from .chain import sum_by_cell
-from .hidden import build
+from .compile import build
 from .paid import Afterwards, Paid, action_values, steps_paid
 
 # Gains below this share of all rewards that could be collected end a search for the largest return.

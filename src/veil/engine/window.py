@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from jaxtyping import Float
 
 from .chain import Chain, Slopes, sum_over
-from .hidden import scaled_rows
+from .compile import scaled_rows
 from .joint import Objective, Walk
 
 

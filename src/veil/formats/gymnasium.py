@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from ..common.checks import Defects, Names, is_number
 from ..common.errors import InputError, MissingExtraError
-from ..engine.hidden import reachable_states
+from ..engine.compile import reachable_states
 from ..problem.model import Model
 from ..problem.observer import Observer
 from .imported import Imported

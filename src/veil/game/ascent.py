@@ -21,8 +21,8 @@ from jaxtyping import Float
 
 from ..common.clock import Clock, OutOfTime, Progress, Stop, too_large_if_late
 from ..common.errors import TooLargeError
+from ..engine.compile import build
 from ..engine.event_entropy import show_path
-from ..engine.hidden import build
 from ..engine.moves import situations
 from ..engine.threads import one_blas_thread
 from ..policy.history import Decisions, HistoryPolicy

@@ -9,7 +9,7 @@ import itertools
 import math
 
 from ..common.clock import ENDED_BY_CALLER, Clock, Progress
-from ..engine.hidden import build
+from ..engine.compile import build
 from ..problem.problem import Problem
 from .ascent import GameResult
 from .pairs import DEFAULT_MEMORY, LastEvents, make_pairs

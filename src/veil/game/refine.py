@@ -14,7 +14,7 @@ import numpy as np
 
 from ..common.clock import ENDED_BY_CALLER, Clock, OutOfTime, Progress, interruptible
 from ..common.errors import TooLargeError
-from ..engine.hidden import build
+from ..engine.compile import build
 from ..engine.return_range import threshold as threshold_of
 from ..engine.threads import one_blas_thread
 from ..problem.problem import Problem

@@ -6,7 +6,7 @@
 import numpy as np
 
 from ..common.clock import Clock
-from ..engine.hidden import build
+from ..engine.compile import build
 from ..engine.threads import one_blas_thread
 from ..problem.problem import Problem
 from .ascent import GameResult

@@ -1,7 +1,7 @@
 """The game between agent and observer: the largest `H(Z|M_T)` over all policies that meet every constraint of a problem."""
 
 from ..common.clock import Clock
-from ..engine.hidden import build
+from ..engine.compile import build
 from ..engine.return_range import threshold as threshold_of
 from ..engine.threads import one_blas_thread
 from ..problem.problem import Problem

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..common.clock import ENDED_BY_CALLER, Clock, OutOfTime, Progress, Stop, interruptible
 from ..common.errors import InputError, TooLargeError
-from ..engine.hidden import build
+from ..engine.compile import build
 from ..engine.return_range import best_action_values
 from ..engine.return_range import threshold as threshold_of
 from ..engine.threads import one_blas_thread

@@ -12,7 +12,8 @@ from ..common.clock import UNLIMITED, Clock, OutOfTime
 from ..common.logs import natural_log
 from ..engine.additive import sums_and_gradients
 from ..engine.chain import Chain
-from ..engine.hidden import Hidden, build
+from ..engine.compile import build
+from ..engine.hidden import Hidden
 from ..engine.paid import action_values
 from ..engine.return_range import (
     ROUNDING,

@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Float
 
 from ..common.clock import Clock
+from ..engine.compile import build
 from ..engine.feasibility import ROUNDING, Mixture, feasible_mixture
-from ..engine.hidden import build
 from ..policy.markov import MarkovPolicy
 from ..policy.tables import softmax_pull_back
 from ..policy.timed import TimedPolicy

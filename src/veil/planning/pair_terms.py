@@ -13,7 +13,7 @@ from jaxtyping import Float
 from ..common.clock import Clock
 from ..common.errors import InputError, TooLargeError
 from ..common.workers import ALONE, Team
-from ..problem.pairs import OWN, Pair, hidden_names, refuse_other_observer
+from ..problem.pairs import OWN, Pair, hidden_names
 from .loss_values import LossSecrecy
 from .options import SolveOptions
 from .policy_class import Space, make_space
@@ -152,8 +152,6 @@ def make_pair_task(
     **Raises:** `InputError` where an option names no pair or does not go with others.
     """
     problem = space.problem
-    for pair in problem.pairs if space.needs_observations else ():
-        refuse_other_observer(pair)
     columns = {OWN: 0} | {one.name: 1 + number for number, one in enumerate(problem.pairs)}
     hidden = hidden_names(problem.pairs, options.hide)
     least = () if hidden == (OWN,) else tuple(Wanted(columns[name], 1.0, 0.0) for name in hidden)

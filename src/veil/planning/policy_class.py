@@ -9,13 +9,14 @@ from jaxtyping import Bool, Float
 
 from ..common.errors import InputError
 from ..engine.chain import Chain
-from ..engine.hidden import Hidden, build
-from ..engine.remember import remember
+from ..engine.compile import build
+from ..engine.hidden import Hidden
 from ..policy.lift import lifted_table
 from ..policy.markov import MarkovPolicy
 from ..policy.memories import Memory, choices
 from ..policy.memory import MemoryPolicy
 from ..policy.policy import Policy
+from ..policy.recall import recall
 from ..policy.tabular import table_policy
 from ..policy.timed import TimedPolicy
 from ..problem.problem import Problem
@@ -104,9 +105,9 @@ def make_space(problem: Problem, memory: "str | Memory" = "markov") -> Space:
     **Raises:** `InputError` on anything else and where the problem does not allow the memory; `TooLargeError`.
     """
     if isinstance(memory, Memory):
-        found = remember(problem, memory)
+        found = recall(problem, memory)
         clock = " and a clock" if memory.clock else ""
-        words, hidden, available = f"policies with {memory.name}{clock}", found.hidden, found.available
+        words, hidden, available = f"policies with {memory.name}{clock}", build(problem, memory), found.available
         memory, stationary, needs = found.memory, not memory.clock, memory.needs_observations
     elif isinstance(memory, str) and memory in ("markov", "timed"):
         stationary, needs = memory == "markov", False

@@ -18,7 +18,7 @@ from ..common.clock import Clock, OutOfTime, Progress
 from ..common.errors import InputError
 from ..engine.additive import expected_sums
 from ..engine.chain import Chain
-from ..engine.hidden import scaled_rows
+from ..engine.compile import scaled_rows
 from ..engine.sampled_returns import sampled_gradient
 from ..engine.sampling import draw_runs
 from ..policy.tables import softmax_pull_back

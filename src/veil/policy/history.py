@@ -153,7 +153,7 @@ class HistoryPolicy(Policy):
     def heard(self, together: Apart) -> tuple[Int[np.ndarray, " F"], Int[np.ndarray, " E"]]:
         """Its own number of each first event and of each later one of a problem from `acting_in`, -1 for others."""
         if not self.views:
-            return together.view(OWN).first, together.view(OWN).event
+            return super().heard(together)
         shown = [together.view(name) for name in self.views]
         known = list(self.views.values())
         first = _places([one for one, _ in known], [one.first for one in shown])

@@ -8,8 +8,8 @@ import numpy as np
 
 from ..common.errors import InputError, VeilError
 from ..common.values import Value
-from ..problem.apart import Apart
-from ..problem.pairs import OWN, find_pair, refuse_other_observer
+from ..problem.apart import Apart, apart
+from ..problem.pairs import OWN
 from ..problem.problem import Problem, check_problem
 from .files import content_hash
 from .memories import PolicyMemory
@@ -85,15 +85,19 @@ class Policy(Value, ABC):
         return self
 
     def acting_in(self, problem: Problem, pair: str = OWN) -> Apart | None:
-        """Where what the observer of a pair sees is not all that the policy acts on: the problem of both together.
+        """The problem of two observers together, if the policy acts on what one of them sees and the bits of the other count.
 
-        It has the secret of the pair. None where `problem.only(pair)` alone is enough.
+        It has the secret of the pair. None if `problem.only(pair)` alone is enough.
 
-        **Raises:** `InputError` where the policy acts on observations, and what it hides in the pair cannot be told.
+        **Raises:** `InputError` if there is no such problem.
         """
-        if self.needs_observations and pair != OWN:
-            refuse_other_observer(find_pair(pair, problem.pairs))
+        if self.needs_observations and problem.channel(pair).receives:
+            return apart(problem, (OWN, pair))
         return None
+
+    def heard(self, together: Apart) -> tuple[np.ndarray, np.ndarray]:
+        """Its own number of each first event and of each later one of a problem from `acting_in`, -1 for others."""
+        return together.view(OWN).first, together.view(OWN).event
 
     @abstractmethod
     def check(self, problem: Problem) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Int
 
 from ..common.errors import InputError
+from .constraints import Knows
 from .joined import MEMORY, Joined, same_tables
 from .observer import Observer
 from .pairs import OWN, find_pair
@@ -102,7 +103,9 @@ def apart(problem: Problem, names: tuple[str, ...]) -> Apart:
     watching = {_observer_of(problem, name): one.observer for name, one in zip(names, alone, strict=True)}
     observers = [one.replace(sensors=None) for one in watching.values()]  # sensors of one name may belong to several
     places = [list(watching).index(_observer_of(problem, name)) for name in names]
-    joint = joint.replace(observer=Together(*observers), agent_sees_observations=False)
+    agent = problem.agent
+    known = Knows(agent.register, agent.knows_model, agent.sees)
+    joint = joint.replace(observer=Together(*observers), constraints=[*(one for one, _ in joint.quantities), known])
     return Apart(names, joint, tuple(observers), tuple(places), values, nums_values, executable)
 
 

@@ -14,16 +14,23 @@ from .constraints import Constraint, Knows, LinearConstraint, Quantity
 from .model import Model
 from .observer import Observer
 from .pairs import OWN, Pair
-from .registers import Register, product
+from .registers import TableRegister, product
 from .secrets.secret import Secret, SecretTable
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Agent(Value):
-    """What the agent knows beside its state: the value of `register`, and which of several models runs if `knows_model`."""
+    """What the agent knows beside its state.
 
-    register: Register
+    **Attributes:** `register`, whose value it knows; `knows_model`: whether it knows which of several models runs; `sees`: the
+    observer whose observations it receives too, None if it receives none; `apart`: whether these are other observations than
+    those of the problem's own observer.
+    """
+
+    register: TableRegister
     knows_model: bool
+    sees: Observer | None
+    apart: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,21 +88,22 @@ def agent_of(
     constraints: Sequence[Constraint],
     found: Sequence[Quantity],
     num_models: int,
+    sees: Observer | None,
     defects: Defects,
 ) -> Agent:
-    """What the agent knows: the memories of the secrets and of the formulas that say so, each once."""
+    """What the agent knows: the memories of the secrets and of the formulas that say so, each once; `sees`: as in `Agent`."""
     for one in constraints:
         if isinstance(one, Knows):
-            return Agent(one.held, one.model)
+            return Agent(one.held, one.model, one.sees if one.sees is not None else sees, one.sees is not None)
     own, *others = tables
-    parts = [own.register if own.agent_knows else Register.empty(own.label.shape[-1])]
+    parts = [own.register if own.agent_knows else TableRegister.empty(own.label.shape[-1])]
     registers = [one.register for one in others if one.agent_knows]
     registers += [one.register for one in found if one.register is not None and one.known]
     for one in registers:
         if one.size > 1 and not any(one.equals(other) for other in parts):
             parts.append(one)
     known = _product(parts, defects)[0]
-    return Agent(known, num_models > 1 and any(one.agent_knows for one in tables))
+    return Agent(known, num_models > 1 and any(one.agent_knows for one in tables), sees)
 
 
 def resolve(
@@ -123,7 +131,7 @@ def resolve(
 def _channel(
     number: int,
     one: Given,
-    register: Register,
+    register: TableRegister,
     places: list[Int[np.ndarray, " M"]],
     formulas: list[Quantity],
     found: Sequence[tuple[Constraint, Quantity]],
@@ -139,8 +147,8 @@ def _channel(
         table = replace(
             alone,
             label=label,
-            memory_start=register.start,
-            memory_step=register.step,
+            memory_start=register.begins,
+            memory_step=register.follows,
             memory_names=register.names,
         )
     linear = []
@@ -165,7 +173,7 @@ def _channel(
     )
 
 
-def _product(parts: list[Register], defects: Defects) -> tuple[Register, list[Int[np.ndarray, " M"]]]:
+def _product(parts: list[TableRegister], defects: Defects) -> tuple[TableRegister, list[Int[np.ndarray, " M"]]]:
     try:
         return product(parts)
     except TooLargeError as error:

@@ -18,7 +18,8 @@ from ..common.values import Value
 from .formulas.formula import Formula
 from .keys import States, written
 from .model import Model
-from .registers import Register
+from .observer import Observer
+from .registers import TableRegister
 from .secrets.holds import Holds
 from .secrets.secret import State
 
@@ -40,7 +41,7 @@ class Quantity:
     paid: Float[np.ndarray, "K S A"]
     terminal: Float[np.ndarray, "K S"]
     discount: float
-    register: Register | None = None
+    register: TableRegister | None = None
     accepted: Bool[np.ndarray, " Q"] | None = None
     known: bool = False
 
@@ -244,11 +245,13 @@ class LiftedConstraint(Constraint):
 class Knows(Constraint):
     """No bound: it says what the agent knows beside its state, instead of the secrets and formulas of the problem.
 
-    `held`: the register whose value it knows; `model`: whether it also knows which of several models runs.
+    `held`: the register whose value it knows; `model`: whether it also knows which of several models runs; `sees`: the
+    observer whose observations it sees, if that is not the problem's own.
     """
 
-    held: Register
+    held: TableRegister
     model: bool
+    sees: Observer | None = None
 
     @property
     def min(self) -> Bound:  # type: ignore[override]

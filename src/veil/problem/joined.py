@@ -64,7 +64,7 @@ def join_secrets(tables: Sequence[SecretTable], horizon: int) -> tuple[SecretTab
         except TooLargeError as error:
             raise InputError("pairs", [f"the memories of their secrets together: {error}"]) from error
         labels = [label[place] for label, place in zip(labels, places, strict=True)]
-        whole = replace(whole, memory_start=register.start, memory_step=register.step, memory_names=register.names)
+        whole = replace(whole, memory_start=register.begins, memory_step=register.follows, memory_names=register.names)
     tuples = np.stack(labels, axis=-1)
     settled = (tuples >= 0).all(axis=-1)
     found, number = np.unique(tuples[settled], axis=0, return_inverse=True)

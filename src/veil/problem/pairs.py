@@ -107,13 +107,6 @@ def hidden_names(pairs: Sequence[Pair], text: str) -> tuple[str, ...]:
     return names
 
 
-def refuse_other_observer(pair: Pair) -> None:
-    """Raise `InputError` where a pair has an observer of its own, for policies that act on what the problem's observer sees."""
-    if pair.observer is not None:
-        acts = "the policy acts on what the problem's own observer sees, and this pair has another observer"
-        raise InputError(f"pair {pair.name!r}", [f"{acts}: use a policy that acts on states and the time"])
-
-
 def find_pair(name: str, pairs: Sequence[Pair]) -> Pair:
     """The pair of a name; raises `InputError` where there is none."""
     known = {one.name: one for one in pairs}

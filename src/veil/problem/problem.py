@@ -127,7 +127,8 @@ class Problem(Value):
         defects.raise_if_any()
         about = [quantity for _, quantity in self.quantities]
         tables = [one.alone for one in given]
-        self.agent = agent_of(tables, self._given[1], about, len(self.models), defects)
+        sees = self.observer if self.agent_sees_observations else None
+        self.agent = agent_of(tables, self._given[1], about, len(self.models), sees, defects)
         self.channels = resolve(given, self.quantities, self.agent, self.models, defects)
         defects.raise_if_any()
         for number, one in enumerate(self.channels[1:]):
@@ -238,7 +239,7 @@ class Problem(Value):
     def only(self, name: str) -> "Problem":
         """The same problem with one of its channels alone: the same models, constraints and rows of a policy's table.
 
-        The agent sees the observations of the problem's own observer, if any, so not those of another one.
+        If the agent sees observations, it sees those of the problem's own observer, whichever channel it is.
 
         **Raises:** `InputError` if there is no pair of this name; `"own"` is that of `secret` and `observer`.
         """
@@ -254,10 +255,11 @@ class Problem(Value):
         found.name = self.name if own else f"{self.name}, {channel.name}"
         found.secret, found.observer = channel.secret, channel.observer
         found.channels, found.pairs = (replace(channel, name=OWN, min=None, max=None, belief=None, receives=0),), ()
-        found.agent_sees_observations = self.agent_sees_observations and channel.receives == 0
-        if any(one.alone.agent_knows for one in self.channels):
-            # The rows of a policy's table stay those of all channels together.
-            known = Knows(self.agent.register, self.agent.knows_model)
+        apart = self.agent_sees_observations and channel.receives > 0
+        if apart or any(one.alone.agent_knows for one in self.channels):
+            # The rows of a policy's table, and what the agent sees, stay those of all channels together.
+            known = Knows(self.agent.register, self.agent.knows_model, self.observer if apart else None)
+            found.agent = replace(self.agent, apart=apart)
             found._given = (self._given[0], (*self._given[1], known))
         found._seal()
         return found

@@ -88,6 +88,7 @@ def unroll(problem: "Problem") -> tuple["Problem", Int[np.ndarray, " N"]]:
         sensors=observer.sensors,
     )
     made = problem.replace(
+        agent_sees_observations=problem.agent_sees_observations and not problem.agent.apart,
         model=models if len(models) > 1 else models[0],
         observer=plain,
         secret=LiftedSecret(problem.secret, problem.channels[0].alone, state, problem),

@@ -78,6 +78,10 @@ class _CheckedTable(CheckedPolicy):
         self.nodes = 1 if self.recall is None else self.recall.register.nodes
         self.knows_model = len(problem.problem.models) == 1 or problem.problem.agent.knows_model
         self.known = problem.problem.channels[0].known.ravel()
+        acts = policy.needs_observations and problem.watched is not None and problem.pairs is not None
+        self.heard = policy.heard(problem.pairs) if acts and problem.pairs is not None else None
+        seen = problem.problem.agent.sees or problem.problem.observer
+        self.begins = seen.sees_first
         rows = problem.problem.num_cells if self.recall is None else self.recall.num_cells
         shape = (1 if self.stationary else problem.horizon, rows, problem.actions * self.nodes)
         require(self.table.shape == shape, f"policy: its table has shape {self.table.shape}, expected {shape}")
@@ -86,9 +90,11 @@ class _CheckedTable(CheckedPolicy):
         if self.recall is None:
             return np.zeros_like(y)
         state, register = y % self.problem.states, self.recall.register
+        if self.heard is not None:
+            event = self.heard[time > 0][event]
         if time:
             return register.step(before, x % self.problem.states, state, event)
-        return register.start(state, event if self.problem.problem.observer.sees_first else np.full_like(event, -1))
+        return register.start(state, event if self.begins else np.full_like(event, -1))
 
     def row(self, time: int, memory: Numbers, x: Numbers, z: Numbers) -> tuple[Float[np.ndarray, "k A"], Numbers]:
         table = self.table[0 if self.stationary else time]

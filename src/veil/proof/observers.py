@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from ..common.clock import ENDED_BY_CALLER, Clock, OutOfTime, Stop, interruptible
 from ..common.errors import InputError, TooLargeError
 from ..common.logs import code_lengths_bits, posteriors
-from ..engine.hidden import build
+from ..engine.compile import build
 from ..engine.moves import situations
 from ..game.delayed import delayed_pairs
 from ..game.pairs import FullHistory, LastEvents, ObserverMemory, Pairs, make_pairs

@@ -4,7 +4,7 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Bool, Float
 
-from ..engine.hidden import reachable_states
+from ..engine.compile import reachable_states
 from ..problem.model import Model
 from ..problem.problem import Problem
 

@@ -4,8 +4,9 @@ import numpy as np
 from jaxtyping import Float
 
 from ..common.errors import ImpossibleObservationError, InputError
+from ..engine.compile import build
 from ..engine.filter import ObserverFilter
-from ..engine.hidden import build, event_name
+from ..engine.hidden import event_name
 from ..engine.sampling import Emissions, RowDraws
 from ..measure.measures import Event
 from ..policy.policy import Policy

@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 
 from ...common.numbering import ragged
 from ..chain import Chain, Slopes
-from ..hidden import scaled_rows
+from ..compile import scaled_rows
 from ..tree import Pruning, PullBack
 from .sparse_steps import SparseStep, SparseSteps
 

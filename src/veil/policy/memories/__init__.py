@@ -2,11 +2,11 @@
 
 from ...problem.keys import Key as Key
 from ...problem.keys import States as States
+from ...problem.registers import Numbers as Numbers
+from ...problem.registers import Register as Register
 from .controller import Controller as Controller
 from .memory import Memory as Memory
-from .memory import Numbers as Numbers
 from .memory import PolicyMemory as PolicyMemory
-from .memory import Register as Register
 from .memory import choices as choices
 from .memory import clock_key as clock_key
 from .observations import ObservationMemory as ObservationMemory

@@ -6,7 +6,8 @@ import numpy as np
 
 from ...problem.keys import Key
 from ...problem.problem import Problem
-from .memory import Memory, Numbers, Register, clock_key, several
+from ...problem.registers import Numbers, Register
+from .memory import Memory, clock_key, several
 
 _MOST_NODES = 10_000  # beyond, a row of a table has more entries than any problem could use
 

@@ -6,44 +6,12 @@ from dataclasses import fields
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from jaxtyping import Int
 
 from ...common.checks import Defects
 from ...common.values import Value
 from ...problem.keys import Key
 from ...problem.problem import Problem
-
-LARGEST = 2**62  # numbers of pairs (hidden state, memory) are kept in 64 bits
-
-Numbers = Int[np.ndarray, " n"]
-
-
-class Register(ABC):
-    """A memory bound to a problem: its values are the numbers 0 … `size` - 1. It works on many runs at once.
-
-    **Attributes:** `size`, at most 2^62; `nodes`: if above 1, the agent chooses its next memory itself, together with the
-    action, among that many; `reads_events`: whether it depends on what the observer receives.
-    """
-
-    size: int
-    nodes: int = 1
-    reads_events: bool = False
-
-    @abstractmethod
-    def start(self, state: Numbers, event: Numbers) -> Numbers:
-        """The memory at time 0, in `state`, after a first event; -1 if no event comes then."""
-
-    @abstractmethod
-    def step(self, memory: Numbers, state: Numbers, reached: Numbers, event: Numbers) -> Numbers:
-        """The memory after the step from `state` to `reached`, which showed `event`; 0 if the agent chooses it."""
-
-    @abstractmethod
-    def name(self, memory: int) -> str:
-        """One memory in words."""
-
-    def coarser(self, memory: Numbers, smaller: "Register") -> Numbers | None:
-        """What a smaller memory of the same kind holds if this one holds `memory`; None if that is not determined."""
-        return None
+from ...problem.registers import Register
 
 
 class Memory(Value, ABC):

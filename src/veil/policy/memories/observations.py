@@ -6,7 +6,8 @@ import numpy as np
 
 from ...problem.keys import Key
 from ...problem.problem import Problem
-from .memory import Memory, Numbers, clock_key, several
+from ...problem.registers import Numbers
+from .memory import Memory, clock_key, several
 from .window import Window
 
 
@@ -59,7 +60,7 @@ class EventRegister(Window):
     reads_events = True
 
     def __init__(self, problem: Problem, memory: ObservationMemory):
-        observer, steps = problem.observer, memory.span(problem)
+        observer, steps = problem.agent.sees or problem.observer, memory.span(problem)
         self.num_events = observer.num_observations * (problem.num_actions if observer.sees_actions else 1)
         self._shift = self.num_events if observer.sees_actions and observer.sees_first else 0
         letters = self.num_events + (observer.num_observations if self._shift else 0)
@@ -74,11 +75,6 @@ class EventRegister(Window):
     def step(self, memory: Numbers, state: Numbers, reached: Numbers, event: Numbers) -> Numbers:
         """See `Register`."""
         return self.push(memory, event)
-
-    def newest(self, memory: Numbers) -> Numbers:
-        """The newest event of each memory; -1 if none has come since the start."""
-        letter = memory % self.base - 1
-        return np.where(letter < self.num_events, letter, -1)
 
     def name(self, memory: int) -> str:
         """See `Register`."""

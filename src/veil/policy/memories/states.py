@@ -6,7 +6,8 @@ import numpy as np
 
 from ...problem.keys import Key
 from ...problem.problem import Problem
-from .memory import Memory, Numbers, clock_key, several
+from ...problem.registers import Numbers
+from .memory import Memory, clock_key, several
 from .window import Window
 
 

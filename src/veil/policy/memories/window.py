@@ -1,7 +1,7 @@
 """A register that holds the last few letters of a sequence, for memories of states and of observations."""
 
 from ...common.errors import TooLargeError
-from .memory import LARGEST, Numbers, Register
+from ...problem.registers import LARGEST, Numbers, Register
 
 
 class Window(Register):

@@ -12,7 +12,8 @@ import numpy as np
 from ...common.checks import Defects, as_tuple
 from ...problem.keys import Key, States
 from ...problem.problem import Problem
-from .memory import Memory, Numbers, Register, clock_key, is_whole
+from ...problem.registers import Numbers, Register
+from .memory import Memory, clock_key, is_whole
 
 State = str | int
 

@@ -12,7 +12,7 @@ from ...common.checks import Defects, Names, as_tuple
 from ...common.values import Value
 from ..keys import Key, written
 from ..model import Model
-from ..registers import Register
+from ..registers import TableRegister
 
 if TYPE_CHECKING:
     from ..problem import Problem
@@ -45,9 +45,9 @@ class SecretTable:
     path: Int[np.ndarray, " S"] | None = None
 
     @property
-    def register(self) -> Register:
+    def register(self) -> TableRegister:
         """The private memory."""
-        return Register(self.memory_start, self.memory_step, self.memory_names)
+        return TableRegister(self.memory_start, self.memory_step, self.memory_names)
 
     @classmethod
     def without_memory(cls, time: int, names: Sequence[str], label: Int[np.ndarray, " S"]) -> Self:

@@ -13,8 +13,8 @@ from tests.marks import chequered, halved
 from tests.random_problems import KINDS
 from tests.seeds import looped
 from veil.engine.chain import Chain, make_chain
+from veil.engine.compile import build
 from veil.engine.kernel import DenseKernel, SparseKernel
-from veil.engine.remember import remember
 from veil.engine.sampling import draw_events
 from veil.measure.bracket import bracket_opacity, end_gradient
 from veil.measure.exact import Budget, exact_gradient
@@ -286,11 +286,11 @@ def test_a_larger_product_is_sparse_and_right():
     policy = veil.MarkovPolicy.softmax(np.random.default_rng(2).normal(size=(36, 5)), problem)
     expected = veil.opacity(problem, policy, "exact").bits
     for memory in (StateMemory(2), ObservationMemory(4), ZoneMemory([[0], [7, 8], [35]])):
-        assert isinstance(remember(problem, memory).hidden.kernel, SparseKernel)
+        assert isinstance(build(problem, memory).kernel, SparseKernel)
         close(veil.opacity(problem, MemoryPolicy.lift(problem, memory, policy), "exact").bits, expected)
 
 
 def test_an_agent_who_sees_nothing_cannot_remember_it():
     problem = veil.gallery.load("paper-last-state").replace(agent_sees_observations=False)
     with pytest.raises(veil.InputError, match=r"StateMemory\(k\).*agent_sees_observations=True"):
-        remember(problem, ObservationMemory(1))
+        build(problem, ObservationMemory(1))
