@@ -72,9 +72,6 @@ def test_each_pair_is_that_of_its_own_problem():
     assert (first.min, first.max, first.bits) == (0.1, None, first.opacity.bits)
     assert math.isnan(first.loss_bits)
     assert second.loss_bits == second.bits == loss_bits(problem.only("wrong"), policy, believed)
-    seeing = problem.replace(agent_sees_observations=True)
-    with pytest.raises(veil.InputError, match="pair 'blind': the policy acts on what the problem's own observer sees"):
-        pair_values(seeing, veil.MemoryPolicy.uniform(seeing, veil.ObservationMemory(1)))
 
 
 @looped(("relation", "value", "slack"), [("≥", 3.0, 1.0), ("≥", 2.0, 0.0), ("≤", 1.5, 0.5), ("≤", 2.5, -0.5)])
