@@ -1,6 +1,6 @@
 """The hidden chain that the observer filters: the form of every problem that the engine reads."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
