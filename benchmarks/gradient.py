@@ -50,7 +50,7 @@ class Case:
         return prefixes / self.events.size
 
     def veil(self, baseline: bool = True) -> np.ndarray:
-        """As `sampled_gradient` does it for given events, from theta to the gradient in theta."""
+        """As the sampled gradient does it for given events, from theta to the gradient in theta."""
         policy = veil.MarkovPolicy.softmax(self.theta, self.problem)
         chain = Chain(self.hidden, policy.table, stationary=True)
         run = SequencePass(chain, self.events, gradient=True, memory_bytes=DEFAULT_MEMORY)

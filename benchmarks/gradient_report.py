@@ -52,7 +52,7 @@ def report(found: dict[tuple[str, int], dict[str, Any]], settings: Settings) -> 
     tables = "\n\n".join(parts)
     return f"""\
 S = 36, A = 5, T = {HORIZON}, {SEQUENCES:,} sequences, random softmax policy (normal, seed 0). Everybody gets the same
-sequences and goes from theta to the gradient in theta, in float64. *veil* is what `sampled_gradient` does with its events;
+sequences and goes from theta to the gradient in theta, in float64. *veil* is what the sampled gradient does with its events;
 *recursion* the paper's, in slices of {SLICE} sequences, its best; *JAX* and *dynamax* differentiate the same surrogate with
 the same baseline, jitted; their first calls, with compilation, are left out of the times ({costs}). *Products*: {3 * HORIZON}
 of ({SEQUENCES:,}, 36) @ (36, 36). A ratio above 1: it takes that many times longer than veil.

@@ -16,7 +16,8 @@ from veil.engine.chain import make_chain
 from veil.engine.columns import ColumnPass
 from veil.engine.kernel import SparseKernel
 from veil.engine.sampling import draw_events
-from veil.measure.sampled import sampled_gradient
+from veil.measure.question import SecretValue
+from veil.measure.sampled import sample
 
 TITLE = "growth with the horizon, the sequences and the non-zeros"
 NAME = "paper-false-alarms"
@@ -57,7 +58,7 @@ def against_horizon(settings: Settings) -> Line:
 
     def work(horizon: int) -> Callable[[], Any]:
         chain = make_chain(problem.replace(horizon=horizon), random_policy(problem))
-        return lambda: sampled_gradient(chain, sequences=HORIZON_SEQUENCES)
+        return lambda: sample(SecretValue(chain), sequences=HORIZON_SEQUENCES, gradient=True)
 
     return in_turn(work, HORIZONS, settings.rounds(0, most=3))
 
@@ -65,7 +66,9 @@ def against_horizon(settings: Settings) -> Line:
 def against_sequences(settings: Settings) -> Line:
     problem = veil.gallery.load(NAME).replace(horizon=COUNT_HORIZON)
     chain = make_chain(problem, random_policy(problem))
-    return in_turn(lambda n: lambda: sampled_gradient(chain, sequences=n), COUNTS, settings.rounds(0, most=5))
+    return in_turn(
+        lambda n: lambda: sample(SecretValue(chain), sequences=n, gradient=True), COUNTS, settings.rounds(0, most=5)
+    )
 
 
 def against_nonzeros(settings: Settings) -> tuple[Line, list[int]]:

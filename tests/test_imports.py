@@ -178,7 +178,7 @@ def test_the_walk_finds_a_wrong_import():
         ("veil.problem.model", "from ..engine import tree"),
         ("veil.common.errors", "from ..problem.model import Model"),
         ("veil.problem.model", "import veil"),
-        ("veil.policy.markov", "def f():\n    from veil.measure.exact import exact_opacity"),
+        ("veil.policy.markov", "def f():\n    from veil.measure.exact import walk_all"),
         ("veil.policy", "from .. import engine"),
         ("veil.engine.tree", "import veil.game.solve as game"),
         ("veil.engine.tree", "import importlib\nimportlib.import_module('veil.planning')"),

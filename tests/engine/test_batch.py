@@ -11,7 +11,8 @@ from tests.random_problems import KINDS
 from tests.seeds import looped
 from veil.engine.batch import BatchTree
 from veil.engine.size import tree_size
-from veil.measure.exact import Budget, exact_gradient
+from veil.measure.exact import Budget
+from veil.measure.question import SecretValue
 from veil.planning.policy_class import Space, make_space
 from veil.planning.values import row_measure
 from veil.policy.memories import Controller, Memory, ObservationMemory, StateMemory
@@ -38,7 +39,7 @@ def hold_alone(space: Space, tables: np.ndarray) -> None:
     assert values.shape == tables.shape[:1]
     assert slopes.shape == tables.shape
     for table, value, slope in zip(tables, values, slopes, strict=True):
-        alone, expected = exact_gradient(space.chain(table), Budget())
+        alone, expected = SecretValue(space.chain(table)).exact(Budget(), gradient=True)
         assert value == pytest.approx(alone.bits, abs=1e-12)
         np.testing.assert_allclose(slope[table > 0], expected[table > 0], rtol=1e-11, atol=1e-12)
 

@@ -16,8 +16,10 @@ from veil.engine.chain import Chain, make_chain
 from veil.engine.compile import build
 from veil.engine.kernel import DenseKernel, SparseKernel
 from veil.engine.sampling import draw_events
-from veil.measure.bracket import bracket_opacity, end_gradient
-from veil.measure.exact import Budget, exact_gradient
+from veil.measure.bracket import end_gradient
+from veil.measure.exact import Budget
+from veil.measure.ladder import Settings, measure
+from veil.measure.question import SecretValue
 from veil.planning.policy_class import make_space
 from veil.policy.memories import Controller, Memory, ObservationMemory, StateMemory, ZoneMemory
 from veil.policy.memory import MemoryPolicy
@@ -135,12 +137,12 @@ def test_the_gradient_is_that_of_central_differences(name: str, sparse: bool):
             return on_sparse_kernel(found) if sparse and dense else found
 
         def bits(theta: np.ndarray, chain=chain) -> float:
-            return exact_gradient(chain(theta), budget)[0].bits
+            return SecretValue(chain(theta)).exact(budget).opacity.bits
 
         def value(theta: np.ndarray, chain=chain, problem=problem) -> float:
             return return_and_gradient(chain(theta))[0]
 
-        slope = softmax_pull_back(table, exact_gradient(chain(theta), budget)[1])
+        slope = softmax_pull_back(table, SecretValue(chain(theta)).exact(budget, gradient=True).gradient)
         check_slope(bits, theta, slope)
         check_slope(value, theta, softmax_pull_back(table, return_and_gradient(chain(theta))[1]))
         close(value(theta), veil.expected_return(problem, space.policy(table)))
@@ -177,7 +179,7 @@ def test_brackets_contain_the_exact_value_and_close(name: str):
                 lower, _ = end_gradient(chain, radius=radius, reveal=True, memory_bytes=2**28)
                 upper, _ = end_gradient(chain, radius=radius, reveal=False, memory_bytes=2**28)
                 assert lower - 1e-12 <= exact <= upper + 1e-12
-            found = bracket_opacity(chain, Budget(), width=0.0)
+            found = measure(chain, Settings("bracket", Budget(), 0.0)).opacity
             assert found.lower <= exact <= found.upper
             assert found.upper - found.lower < 1e-10
 

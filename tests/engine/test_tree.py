@@ -11,7 +11,8 @@ from veil.common.logs import divergence_bits, log2_of_count
 from veil.engine.chain import make_chain
 from veil.engine.joint import JointWalk
 from veil.engine.tree import Block, Merging, Prefixes, Suffixes, walk
-from veil.measure.exact import Budget, EntropyObjective, exact_gradient, exact_opacity
+from veil.measure.exact import Budget, EntropyObjective
+from veil.measure.question import SecretValue
 
 
 def leaves(direction: Prefixes | Suffixes, rows_at_once: int = 10**9) -> list[Block]:
@@ -131,12 +132,12 @@ def test_the_bracket_of_merging_holds_the_exact_value(kind: str):
         exact = total_of(JointWalk(chain))
         widths = []
         for tolerance in TOLERANCES:
-            found = exact_opacity(chain, Budget(merge_tolerance=tolerance))
+            found = SecretValue(chain).exact(Budget(merge_tolerance=tolerance)).opacity
             assert found.lower - 1e-12 <= exact <= found.upper + 1e-12, tolerance
             assert found.bits == found.lower
             assert found.method == "bracket" or found.lower == found.upper
             widths.append(found.upper - found.lower)
-            again, _ = exact_gradient(chain, Budget(merge_tolerance=tolerance))
+            again, _ = SecretValue(chain).exact(Budget(merge_tolerance=tolerance), gradient=True)
             assert (again.lower, again.upper) == (found.lower, found.upper)
         assert widths[0] < 1e-9
         merged += widths[-1] > 0.01

@@ -13,8 +13,10 @@ from tests.random_problems import Case
 from veil.engine.chain import Chain, make_chain
 from veil.engine.joint import JointWalk
 from veil.engine.window import Cut, Window
-from veil.measure.bracket import Bounds, bracket_gradient, bracket_opacity, deepen, end_gradient
-from veil.measure.exact import Budget, exact_gradient, exact_opacity
+from veil.measure.bracket import deepen, end_gradient
+from veil.measure.exact import Budget
+from veil.measure.ladder import Settings, measure
+from veil.measure.question import SecretValue
 from veil.policy.tables import softmax_pull_back
 
 KINDS = ("last", "initial", "at", "automaton")
@@ -74,13 +76,13 @@ def test_the_width_asked_for_is_reached_and_the_work_stops_there(width: float):
     for case in small_cases(30, "last"):
         chain = chain_of(case)
         exact = total_of(JointWalk(chain))
-        seen: list[Bounds] = []
-        found = bracket_opacity(chain, NO_LIMIT, width=width, progress=seen.append)
+        seen = list(deepen(chain, NO_LIMIT, width=width))
+        found = measure(chain, Settings("bracket", NO_LIMIT, width)).opacity
         assert found.method == "bracket"
         assert found.bits == found.lower
         assert found.lower <= exact <= found.upper
         assert found.upper - found.lower <= width
-        assert found.prior_bits == pytest.approx(exact_opacity(chain, NO_LIMIT).prior_bits, abs=1e-15)
+        assert found.prior_bits == pytest.approx(SecretValue(chain).exact(NO_LIMIT).opacity.prior_bits, abs=1e-15)
         assert all(bounds.width > width for bounds in seen[1:-1])
         assert (seen[-1].lower, seen[-1].upper) == (found.lower, found.upper)
         early += len(seen) < case.spec.horizon + 3
@@ -165,7 +167,7 @@ def test_whatever_the_time_allows_holds_the_exact_value(secret):
 def test_no_time_at_all_gives_the_trivial_bounds_or_better():
     for case in small_cases(10, "last"):
         chain = chain_of(case)
-        found = bracket_opacity(chain, Budget(time_limit=1e-9), width=0.0)
+        found = measure(chain, Settings("bracket", Budget(time_limit=1e-9), 0.0)).opacity
         assert found.lower <= total_of(JointWalk(chain)) <= found.upper
         assert found.upper <= found.prior_bits + ROUNDING
 
@@ -173,7 +175,7 @@ def test_no_time_at_all_gives_the_trivial_bounds_or_better():
 def test_five_to_the_eleven_sequences_are_bracketed():
     problem = veil.gallery.load("paper-false-alarms")
     chain = make_chain(problem, veil.MarkovPolicy.uniform(problem))
-    found = bracket_opacity(chain, Budget(), width=0.05)
+    found = measure(chain, Settings("bracket", Budget(), 0.05)).opacity
     assert found.upper - found.lower <= 0.05
     assert 0 < found.lower < found.upper < found.prior_bits
     assert "windows of" in found.reason
@@ -210,7 +212,7 @@ def test_the_slope_of_either_end_is_that_of_central_differences(kind: str, revea
 def test_the_slope_of_a_whole_window_is_the_exact_one():
     for case in small_cases(20):
         chain = chain_of(case)
-        _, expected = exact_gradient(chain, NO_LIMIT)
+        _, expected = SecretValue(chain).exact(NO_LIMIT, gradient=True)
         for reveal in (True, False):
             _, found = end(chain, case.spec.horizon + 1, reveal)
             np.testing.assert_allclose(found, expected, atol=1e-12)
@@ -220,8 +222,8 @@ def test_the_slope_of_a_whole_window_is_the_exact_one():
 def test_a_bracket_comes_with_the_slope_of_its_lower_end(width: float):
     for case in small_cases(20):
         chain = chain_of(case)
-        seen: list[Bounds] = []
-        plain = bracket_opacity(chain, NO_LIMIT, width=width, progress=seen.append)
-        found, slope = bracket_gradient(chain, NO_LIMIT, width=width)
+        *_, last = deepen(chain, NO_LIMIT, width=width)
+        plain = measure(chain, Settings("bracket", NO_LIMIT, width)).opacity
+        found, slope = measure(chain, Settings("bracket", NO_LIMIT, width), gradient=True)
         assert (found.lower, found.upper, found.method) == (plain.lower, plain.upper, "bracket")
-        np.testing.assert_array_equal(slope, end(chain, seen[-1].radius, True)[1])
+        np.testing.assert_array_equal(slope, end(chain, last.radius, True)[1])

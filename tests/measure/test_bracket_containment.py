@@ -10,8 +10,9 @@ from tests.random_problems import random_case
 from veil.engine.chain import Chain, make_chain
 from veil.engine.joint import JointWalk
 from veil.engine.window import Cut, Window
-from veil.measure.bracket import bracket_opacity, deepen
+from veil.measure.bracket import deepen
 from veil.measure.exact import Budget
+from veil.measure.ladder import Settings, measure
 
 ROUNDING = 1e-12
 NO_LIMIT = Budget(time_limit=math.inf)
@@ -45,7 +46,7 @@ def check(seed: int) -> int:
     for earlier, later in itertools.pairwise(steps):
         assert earlier.lower <= later.lower, (seed, later)
         assert later.upper <= earlier.upper, (seed, later)
-    found = [bracket_opacity(chain, NO_LIMIT, width=width) for width in (0.3, 0.03, 0.0)]
+    found = [measure(chain, Settings("bracket", NO_LIMIT, width)).opacity for width in (0.3, 0.03, 0.0)]
     for coarse, fine in itertools.pairwise(found):
         assert coarse.lower <= fine.lower, seed
         assert fine.upper <= coarse.upper, seed

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import veil
-from veil.measure.loss import loss_bits
+from veil.measure.loss import loss
 
 STEPS = [[[1, 1, 0], [0, 2, 0]], [[0, 1, 1], [2, 0, 0]], [[0, 0, 2], [1, 0, 1]]]  # over 2
 SEEN = [[2, 1, 0, 1], [0, 4, 0, 0], [1, 0, 3, 0]]  # over 4
@@ -54,10 +54,10 @@ def test_a_small_doubt_is_not_rounded_away(doubt: float):
     problem = veil.Problem(model, observer, veil.LastState({1}), HORIZON, pairs=[veil.Pair("naive", belief=believed)])
     policy = veil.MarkovPolicy([[0.75, 0.25]] * 3)
     expected = exact_loss(doubt)
-    assert loss_bits(problem, policy, believed) == pytest.approx(expected, rel=1e-13)
+    assert loss(problem, policy, believed).bits == pytest.approx(expected, rel=1e-13)
     assert veil.pair_values(problem, policy)[0].bits == pytest.approx(expected, rel=1e-13)
     without = veil.Belief(observer=believed.observer)
-    assert loss_bits(problem, policy, without) == math.inf
+    assert loss(problem, policy, without).bits == math.inf
 
 
 def test_after_the_impossible_both_wrong_observers_go_by_their_prior():
@@ -73,5 +73,5 @@ def test_after_the_impossible_both_wrong_observers_go_by_their_prior():
     likely = veil.measures.joint_table(problem, assumed).probabilities.sum(axis=0)
     ends = veil.measures.joint_table(problem, acting).probabilities.sum(axis=0)
     assert found.accuracy.value == pytest.approx(ends[np.argmax(likely)])
-    loss = loss_bits(problem, acting, veil.Belief(assumed, doubt=0.5))
-    assert loss == pytest.approx(-float(ends @ np.log2(likely / 2 + 1 / 4)))
+    cost = loss(problem, acting, veil.Belief(assumed, doubt=0.5)).bits
+    assert cost == pytest.approx(-float(ends @ np.log2(likely / 2 + 1 / 4)))

@@ -11,7 +11,8 @@ from tests.engine.chains import chain_of, small_cases
 from tests.oracle import evaluate
 from tests.random_problems import random_case
 from tests.seeds import in_blocks, looped
-from veil.measure.exact import Budget, exact_gradient, exact_opacity
+from veil.measure.exact import Budget
+from veil.measure.question import SecretValue
 
 
 def false_alarms(horizon: int = 10, secret=None) -> tuple[veil.Problem, veil.MarkovPolicy]:
@@ -111,7 +112,7 @@ def test_a_budget_without_limits_is_good():
 
 def test_an_exact_value_says_that_it_is_one():
     for case in small_cases(20):
-        found = exact_opacity(chain_of(case), Budget(), reason="because")
+        found = SecretValue(chain_of(case)).exact(Budget(), reason="because").opacity
         assert found.method == "exact"
         assert found.lower == found.bits == found.upper
         assert found.std_error == 0
@@ -122,8 +123,8 @@ def test_an_exact_value_says_that_it_is_one():
 def test_the_gradient_comes_with_the_same_value():
     for case in small_cases(20):
         chain = chain_of(case)
-        found, slope = exact_gradient(chain, Budget())
-        assert found.bits == pytest.approx(exact_opacity(chain, Budget()).bits, abs=1e-14)
+        found, slope = SecretValue(chain).exact(Budget(), gradient=True)
+        assert found.bits == pytest.approx(SecretValue(chain).exact(Budget()).opacity.bits, abs=1e-14)
         assert slope.shape == chain.table.shape
 
 

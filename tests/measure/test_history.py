@@ -16,7 +16,8 @@ from veil.engine.hidden import event_name
 from veil.engine.moves import situations
 from veil.game.pairs import FullHistory, LastEvents, TailEvents, make_pairs
 from veil.game.solve import solve_game
-from veil.measure.exact import Budget, exact_opacity
+from veil.measure.exact import Budget
+from veil.measure.question import SecretValue
 from veil.policy.files import save_table
 from veil.policy.history import Decisions, HistoryPolicy
 
@@ -62,7 +63,7 @@ def test_the_chain_of_situations_agrees(seed):
     """Every measure that works on chains works on the product: the table, the filter, an exact walk, the sample."""
     _, problem, _, policy = case(seed)
     exact = veil.opacity(problem, policy).bits
-    assert exact_opacity(make_chain(problem, policy), Budget()).bits == pytest.approx(exact, abs=1e-9)
+    assert SecretValue(make_chain(problem, policy)).exact(Budget()).opacity.bits == pytest.approx(exact, abs=1e-9)
     table = veil.measures.joint_table(problem, policy)
     assert table.probabilities.sum() == pytest.approx(1.0, abs=1e-9)
     watcher = veil.ObserverFilter(problem, policy)

@@ -9,7 +9,8 @@ import pytest
 import veil
 from veil.common.clock import Clock, OutOfTime
 from veil.engine.chain import Chain, make_chain
-from veil.measure.sampled import sampled_gradient, sampled_opacity
+from veil.measure.question import SecretValue
+from veil.measure.sampled import sample
 
 LIMIT = 0.3
 
@@ -61,17 +62,19 @@ def test_a_gradient_of_fewer_sequences_is_weighted_by_their_number():
     model = veil.Model(np.array([[[0.75, 0.25], [0.25, 0.75]]] * 2), np.zeros((2, 2)), 0)
     problem = veil.Problem(model, veil.Observer(np.ones((2, 1))), veil.LastState({0}), 4)
     chain = make_chain(problem, veil.MarkovPolicy(np.full((2, 2), [0.75, 0.25])))
-    whole, slope = sampled_gradient(chain, sequences=50_000)
-    part, found = sampled_gradient(chain, sequences=50_000, clock=stopping(40), partial=True)
-    assert part.num_sequences < whole.num_sequences
+    whole, slope, _ = sample(SecretValue(chain), sequences=50_000, gradient=True)
+    part, found, why = sample(SecretValue(chain), sequences=50_000, clock=stopping(40), gradient=True)
+    assert part.count < whole.count
+    assert why == f"{part.count:,} sequences instead of 50,000: the time limit allowed no more"
+    assert slope is not None
     assert np.abs(slope).max() > 0.1
     np.testing.assert_allclose(found, slope, rtol=1e-12)
 
 
 def test_a_gradient_that_must_be_whole_is_not_given_in_part():
     with pytest.raises(OutOfTime):
-        sampled_gradient(noisy_chain(5), sequences=10**6, clock=stopping(40))
-    assert sampled_opacity(noisy_chain(5), sequences=10**6, clock=stopping(40)).num_sequences < 10**6
+        sample(SecretValue(noisy_chain(5)), sequences=10**6, clock=stopping(40), gradient=True, partial=False)
+    assert sample(SecretValue(noisy_chain(5)), sequences=10**6, clock=stopping(40))[0].count < 10**6
 
 
 def test_a_limit_covers_all_trees_of_one_call():

@@ -12,7 +12,7 @@ from tests.problem.test_together import random_case
 from tests.seeds import in_blocks
 from veil.formats.scenario.load import load, read_scenario
 from veil.formats.scenario.toml import to_toml
-from veil.measure.loss import Rule, loss_bits, sampled_loss
+from veil.measure.loss import Rule, loss
 from veil.planning.loss_values import LossSecrecy
 from veil.planning.policy_class import make_space
 from veil.problem.fingerprint import fingerprint
@@ -42,24 +42,24 @@ def test_the_loss_is_never_below_what_is_hidden(seed: int) -> None:
     problem = random_case(seed, sees_actions=seed % 2 == 1)[0]
     acting, other = policies(seed)
     hidden = veil.opacity(problem, acting, "exact").bits
-    assert loss_bits(problem, acting, veil.Belief(acting)) == pytest.approx(hidden, abs=1e-12)
+    assert loss(problem, acting, veil.Belief(acting)).bits == pytest.approx(hidden, abs=1e-12)
     right = veil.Belief(acting, problem.model, problem.observer)
-    assert loss_bits(problem, acting, right) == pytest.approx(hidden, abs=1e-12)
+    assert loss(problem, acting, right).bits == pytest.approx(hidden, abs=1e-12)
     for belief in beliefs(problem, other, seed):
-        assert loss_bits(problem, acting, belief) >= hidden - 1e-12
+        assert loss(problem, acting, belief).bits >= hidden - 1e-12
     table = veil.measures.joint_table(problem, acting)
     assumed = veil.measures.joint_table(problem, other)
     rows = {tuple(events): row for events, row in zip(assumed.events.tolist(), assumed.posterior, strict=True)}
     rule = np.array([rows[tuple(events)] for events in table.events.tolist()])
     expected = -float(np.sum(table.probabilities * np.log2(rule, where=rule > 0, out=np.zeros_like(rule))))
-    assert loss_bits(problem, acting, veil.Belief(other)) == pytest.approx(expected, abs=1e-12)
+    assert loss(problem, acting, veil.Belief(other)).bits == pytest.approx(expected, abs=1e-12)
     found = veil.attack(problem, acting, 2, observer_believes=other)
     assert found.exact_cross_entropy_bits == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("memory", ["markov", "timed"])
 def test_the_search_evaluates_the_same_loss_and_its_gradient(memory: str) -> None:
-    """Values equal those of `loss_bits`, gradients those of differences, and the loss of mixed occupancies is linear."""
+    """Values equal those of `loss`, gradients those of differences, and the loss of mixed occupancies is linear."""
     for seed in range(3):
         problem, other = random_case(seed, on_actions=seed == 2)[0], policies(seed)[1]
         if seed == 1:
@@ -71,7 +71,7 @@ def test_the_search_evaluates_the_same_loss_and_its_gradient(memory: str) -> Non
         table = distributions(rng, *space.shape)
         direction = distributions(rng, *space.shape) - table
         values, slopes = secrecy(np.stack([table, table + 1e-6 * direction, table - 1e-6 * direction]), clock=_clock())
-        assert values[0] == pytest.approx(loss_bits(problem, space.policy(table), belief), abs=1e-12)
+        assert values[0] == pytest.approx(loss(problem, space.policy(table), belief).bits, abs=1e-12)
         assert (values[1] - values[2]) / 2e-6 == pytest.approx(float(np.sum(slopes[0] * direction)), abs=1e-6)
 
 
@@ -104,8 +104,8 @@ def test_what_rules_out_what_happens() -> None:
     problem = random_case(0)[0].replace(observer=veil.Observer(np.eye(3)))
     acting = policies(0)[0]
     blind = veil.Observer(np.eye(3)[[1, 2, 0]])
-    assert loss_bits(problem, acting, veil.Belief(observer=blind)) == np.inf
-    assert np.isfinite(loss_bits(problem, acting, veil.Belief(observer=blind, doubt=0.01)))
+    assert loss(problem, acting, veil.Belief(observer=blind)).bits == np.inf
+    assert np.isfinite(loss(problem, acting, veil.Belief(observer=blind, doubt=0.01)).bits)
     with pytest.raises(veil.InputError, match="give it a doubt"):
         veil.solve(problem.replace(pairs=[veil.Pair("a", belief=veil.Belief(observer=blind))]), hide="a")
 
@@ -163,9 +163,9 @@ def test_a_sampled_loss_is_right_within_its_error(seed: int):
     problem = random_case(seed)[0]
     acting, other = policies(seed)
     for belief in beliefs(problem, other, seed):
-        mean, error = sampled_loss(problem, acting, belief, sequences=1500, seed=seed)
-        assert abs(mean - loss_bits(problem, acting, belief)) <= 5 * error + 1e-9
-        assert 0 <= error < 0.1
+        sampled = loss(problem, acting, belief, "sampled", sequences=1500, seed=seed)
+        assert abs(sampled.bits - loss(problem, acting, belief).bits) <= 5 * sampled.std_error + 1e-9
+        assert 0 <= sampled.std_error < 0.1
 
 
 def test_a_sampled_loss_is_infinite_where_the_truth_is_ruled_out():
@@ -174,7 +174,8 @@ def test_a_sampled_loss_is_infinite_where_the_truth_is_ruled_out():
     problem = veil.Problem(model, veil.Observer(np.eye(2)), veil.LastState([1]), 2)
     policy = veil.MarkovPolicy.uniform(problem)
     stays = veil.Model(np.array([[[1.0, 0.0]], [[0.0, 1.0]]]), np.zeros((2, 1)), 0)
-    assert sampled_loss(problem, policy, veil.Belief(policy, stays), sequences=50) == (math.inf, 0.0)
-    assert loss_bits(problem, policy, veil.Belief(policy, stays)) == math.inf
-    mean, _ = sampled_loss(problem, policy, veil.Belief(policy), sequences=50)
+    found = loss(problem, policy, veil.Belief(policy, stays), "sampled", sequences=50)
+    assert (found.bits, found.std_error) == (math.inf, 0.0)
+    assert loss(problem, policy, veil.Belief(policy, stays)).bits == math.inf
+    mean = loss(problem, policy, veil.Belief(policy), "sampled", sequences=50).bits
     assert mean == 0.0

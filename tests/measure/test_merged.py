@@ -8,11 +8,15 @@ from tests.measure.test_trajectory import random_case
 from tests.paths import entropy, hidden_bits, merged
 from tests.seeds import in_blocks
 from veil.engine.beliefs import merge_beliefs
-from veil.engine.chain import make_chain
+from veil.engine.chain import Chain, make_chain
 from veil.engine.event_entropy import show_path
 from veil.engine.kernel import num_columns
-from veil.measure.event_bounds import event_bounds
 from veil.measure.exact import Budget
+from veil.measure.merged import Merged, MergedPass
+
+
+def event_bounds(chain: Chain, most: int, budget: Budget) -> Merged:
+    return MergedPass(chain, most, budget).events()
 
 
 def check_bounds(seed: int, most: int) -> float:

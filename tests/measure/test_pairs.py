@@ -13,7 +13,7 @@ from veil.engine.sampling import draw_runs
 from veil.game.pairs import FullHistory
 from veil.game.solve import solve_game
 from veil.measure.constrained import ConstraintValue, constraint_values, further_constraints, further_values
-from veil.measure.loss import loss_bits
+from veil.measure.loss import loss
 from veil.measure.pairs import PairValue, pair_values
 from veil.measure.result import Opacity
 from veil.policy.history import HistoryPolicy
@@ -71,7 +71,7 @@ def test_each_pair_is_that_of_its_own_problem():
     assert first.opacity == veil.opacity(problem.only("blind"), policy)
     assert (first.min, first.max, first.bits) == (0.1, None, first.opacity.bits)
     assert math.isnan(first.loss_bits)
-    assert second.loss_bits == second.bits == loss_bits(problem.only("wrong"), policy, believed)
+    assert second.loss_bits == second.bits == loss(problem.only("wrong"), policy, believed).bits
 
 
 @looped(("relation", "value", "slack"), [("≥", 3.0, 1.0), ("≥", 2.0, 0.0), ("≤", 1.5, 0.5), ("≤", 2.5, -0.5)])

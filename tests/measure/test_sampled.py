@@ -16,8 +16,10 @@ from veil.common.logs import entropy_bits
 from veil.engine.chain import Chain, make_chain
 from veil.engine.sampling import draw_events
 from veil.engine.sequences import SequencePass
-from veil.measure.exact import Budget, exact_gradient
-from veil.measure.sampled import sampled_gradient, sampled_opacity
+from veil.measure.exact import Budget
+from veil.measure.ladder import Settings, measure
+from veil.measure.question import SecretValue
+from veil.measure.sampled import sample
 
 
 @cache
@@ -37,9 +39,9 @@ def test_the_value_is_right_within_its_error(kind: str, timed: bool):
     scores = []
     for number, case in enumerate(small_cases(20, kind, timed=timed)):
         chain = chain_of(case)
-        exact = exact_gradient(chain, Budget())[0].bits
+        exact = SecretValue(chain).exact(Budget()).opacity.bits
         for one in (chain, on_sparse_kernel(chain)):
-            found = sampled_opacity(one, sequences=4_000, seed=number)
+            found = measure(one, Settings("sampled", Budget(), sequences=4_000, seed=number)).opacity
             assert found.method == "sampled"
             assert found.num_sequences == 4_000
             # What is rarer than one in thousands may not have been drawn, and is not in the error either.
@@ -54,7 +56,7 @@ def test_the_value_is_right_within_its_error(kind: str, timed: bool):
 def test_intervals_hold_the_exact_value_as_often_as_they_say():
     """600 repeats of 400 sequences: 95% coverage, an honest standard error, no bias."""
     _, chain, exact = paper()
-    found = [sampled_opacity(chain, sequences=400, seed=seed) for seed in range(600)]
+    found = [measure(chain, Settings("sampled", Budget(), sequences=400, seed=seed)).opacity for seed in range(600)]
     for confidence, low, high in ((0.95, 0.92, 0.98), (0.8, 0.75, 0.85)):
         ends = [one.interval(confidence) for one in found]
         assert low <= np.mean([lower <= exact <= upper for lower, upper in ends]) <= high
@@ -66,7 +68,7 @@ def test_intervals_hold_the_exact_value_as_often_as_they_say():
 
 def test_the_standard_error_is_that_of_the_entropies_drawn():
     _, chain, _ = paper()
-    found = sampled_opacity(chain, sequences=1_000, seed=5)
+    found = measure(chain, Settings("sampled", Budget(), sequences=1_000, seed=5)).opacity
     events = draw_events(chain, 1_000, np.random.default_rng(5))
     run = SequencePass(chain, events, gradient=False, memory_bytes=2**30)
     bits = entropy_bits(run.result.posterior)[run.result.index]
@@ -133,8 +135,9 @@ def test_a_target_is_not_reached_by_too_small_a_sample():
 @looped("count", [2, 3, 4_095, 4_096, 4_097, 8_193, 10_001])
 def test_as_many_sequences_as_asked_for_are_drawn(count: int):
     _, chain, _ = paper()
-    assert sampled_opacity(chain, sequences=count).num_sequences == count
-    assert sampled_gradient(chain, sequences=count)[0].num_sequences == count
+    for gradient in (False, True):
+        found = measure(chain, Settings("sampled", Budget(), sequences=count), gradient=gradient)
+        assert found.opacity.num_sequences == count
 
 
 @pytest.mark.slow
@@ -143,9 +146,9 @@ def test_memory_does_not_grow_with_the_number_of_sequences():
     chain = make_chain(problem, veil.MarkovPolicy.uniform(problem))
     peaks = []
     for count in (5_000, 60_000):
-        sampled_gradient(chain, sequences=count, memory_bytes=2**23)
+        sample(SecretValue(chain), sequences=count, memory_bytes=2**23, gradient=True)
         tracemalloc.start()
-        sampled_gradient(chain, sequences=count, memory_bytes=2**23)
+        sample(SecretValue(chain), sequences=count, memory_bytes=2**23, gradient=True)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 1.4 * peaks[0]  # chunks are of equal size, 1,250 and 1,579 here

@@ -1,8 +1,8 @@
 """Proven bounds on the opacity at any horizon: windows around the secret's time, deepened until they are narrow."""
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +19,6 @@ from ..engine.size import TreeSize, tree_size
 from ..engine.sparse_walk import SparseWalk
 from ..engine.window import Cut, Window
 from .exact import COUNTED_STATES, LATE, Budget, EntropyObjective
-from .result import Opacity
 
 # Rounding in the sums of a tree; the ends of a bracket are moved outwards by it.
 _ROUNDING_BITS = 1e-12
@@ -29,9 +28,8 @@ _SPREAD_SECONDS = 2.0
 _TELLING_SECONDS = 0.02
 # Even a bracket that will not close is deepened for this share of the time: its bounds are proven.
 _TRIAL_SHARE = 0.05
-# Of the time: for the bounds where a gradient is wanted too, and for that gradient before a window that many steps narrower is
-# taken instead, which costs a small fraction.
-_VALUE_SHARE, _SLOPE_SHARE, _NARROWER = 0.25, 0.7, 3
+# Of the time, for a gradient before that of a window this many steps narrower is taken, which costs a small fraction.
+_SLOPE_SHARE, _NARROWER = 0.7, 3
 _ENOUGH_SECONDS = 1e9  # more than any time limit
 # A window that is too wide for the budget is walked without its rarest histories.
 _PRUNINGS = (1e-6, 1e-7, 1e-8, 1e-9, 1e-10)
@@ -81,95 +79,34 @@ class Bounds:
         ends = max(self.lower, lower), min(self.upper, upper)
         return Bounds(*ends, radius, num_sequences, pruned_below, merged, walked)
 
+    @property
+    def text(self) -> str:
+        """Where the bounds come from, in words."""
+        merged = ", with histories merged that nearly agree" if self.merged else ""
+        return f"windows of {self.radius} steps around the secret's time{merged}"
 
-def bracket_opacity(
-    chain: Chain,
-    budget: Budget,
-    *,
-    width: float = 1e-3,
-    reason: str = "",
-    progress: Callable[[Bounds], None] | None = None,
-) -> Opacity:
-    """Bounds on `H(Z|Y)` that are at most `width` apart, or as near as the budget allows.
+    def lower_gradient(self, chain: Chain, budget: Budget) -> tuple[Float[np.ndarray, "T C A"], str]:
+        """The gradient of the lower bound in the policy's table, at the window that was walked, and what there is to say of it.
 
-    Each window is evaluated twice, forgetting and revealing; bounds only ever improve. Where the tree of a window passes
-    what is left of the time, its rarest histories are pruned and their mass is accounted for.
-
-    Cost: for each radius k the trees of k steps, plus T vector products once.
-    """
-    best = deepest(deepen(chain, budget, width=width), progress)
-    return bracket_result(chain, best, reason)
-
-
-def bracket_gradient(
-    chain: Chain, budget: Budget, *, width: float = 1e-3, reason: str = ""
-) -> tuple[Opacity, Float[np.ndarray, "T C A"]]:
-    """A bracket of the wanted width and the gradient of its lower end, at the window it reached, in the policy's table.
-
-    The bounds may take a quarter of the time: a gradient takes about three times a value.
-    """
-    best = deepest(deepen(chain, budget.share(_VALUE_SHARE), width=width))
-    return bracket_slope(chain, best, budget, reason)
-
-
-def bracket_slope(
-    chain: Chain, best: Bounds, budget: Budget, reason: str = ""
-) -> tuple[Opacity, Float[np.ndarray, "T C A"]]:
-    """The bounds as a result, and the gradient of the lower one at the window that they reached.
-
-    Where that gradient takes longer than forecast, it is that of a narrower window, and the reason says so.
-    """
-    narrower = max(0, best.walked - _NARROWER)
-    for radius, part in ((best.walked, _SLOPE_SHARE), (narrower, 1.0)):
-        try:
-            _, slope = end_gradient(
-                chain,
-                radius=radius,
-                reveal=True,
-                memory_bytes=budget.memory_bytes,
-                clock=budget.clock.share(part),
-                prune_below=best.pruned_below,
-            )
-        except OutOfTime:
-            continue
-        found = bracket_result(chain, best, reason)
-        if radius < best.radius:
-            found = replace(found, reason=f"{found.reason}; the gradient is that of {radius} steps")
-        return found, slope
-    raise TooLargeError(LATE)
-
-
-def deepest(steps: Iterator[Bounds], progress: Callable[[Bounds], None] | None = None) -> Bounds:
-    """The last of some bounds."""
-    best: Bounds | None = None
-    for best in steps:
-        if progress is not None:
-            progress(best)
-    assert best is not None
-    return best
-
-
-def bracket_result(chain: Chain, best: Bounds, reason: str) -> Opacity:
-    """The bounds as a result."""
-    return Opacity(
-        bits=best.lower,
-        lower=best.lower,
-        upper=best.upper,
-        prior_bits=float(entropy_bits(chain.prior)),
-        method="bracket",
-        num_sequences=best.num_sequences,
-        reason=reason or window_text(best),
-    )
-
-
-def window_text(best: Bounds) -> str:
-    """The window that the bounds come from, in words."""
-    merged = ", with histories merged that nearly agree" if best.merged else ""
-    return f"windows of {best.radius} steps around the secret's time{merged}"
+        If it takes longer than forecast, it is that of a narrower window. **Raises:** `TooLargeError`.
+        """
+        narrower = max(0, self.walked - _NARROWER)
+        for radius, part in ((self.walked, _SLOPE_SHARE), (narrower, 1.0)):
+            clock = budget.clock.share(part)
+            limits = {"memory_bytes": budget.memory_bytes, "clock": clock, "prune_below": self.pruned_below}
+            try:
+                _, slope = end_gradient(chain, radius=radius, reveal=True, **limits)
+            except OutOfTime:
+                continue
+            return slope, f"; the gradient is that of {radius} steps" if radius < self.radius else ""
+        raise TooLargeError(LATE)
 
 
 def deepen(chain: Chain, budget: Budget, *, width: float, worth_seconds: float | None = None) -> Iterator[Bounds]:
     """Yield better and better `Bounds`, one a radius, until they are `width` apart or the budget is used up.
+
+    Each window is evaluated twice, forgetting and revealing; bounds only ever improve. Cost: for each radius k the trees of
+    k steps, plus T vector products once.
 
     A window costs a fixed factor more than the one before, so that taking every radius costs little more than the last
     alone, and what one took tells what the next will take. Where that is a good part of the time, histories and continuations

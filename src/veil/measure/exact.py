@@ -109,19 +109,6 @@ class EntropyObjective:
         return slope
 
 
-def exact_opacity(chain: Chain, budget: Budget, *, reason: str = "") -> Opacity:
-    """`H(Z|Y)` by enumeration; see `walk_all`."""
-    objective, walk, _ = walk_all(chain, budget, EntropyObjective, gradient=False)
-    return exact_result(chain, walk, objective, reason)
-
-
-def exact_gradient(chain: Chain, budget: Budget, *, reason: str = "") -> tuple[Opacity, Float[np.ndarray, "T C A"]]:
-    """`H(Z|Y)` and its gradient in the policy's table, by the adjoint recursion: about three times the cost of the value."""
-    objective, walk, slope = walk_all(chain, budget, EntropyObjective, gradient=True)
-    assert slope is not None
-    return exact_result(chain, walk, objective, reason), slope
-
-
 def walk_all(
     chain: Chain, budget: Budget, make_objective: Callable[[], Fed], *, gradient: bool, keep_events: bool = False
 ) -> tuple[Fed, Walk, Float[np.ndarray, "T C A"] | None]:

@@ -1,23 +1,26 @@
 """The loss of an observer who may be wrong: `E[−log2 q(Z|Y)]` of the rule that follows from what it assumes."""
 
-import itertools
 import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..common.clock import UNLIMITED, Clock, OutOfTime
+from ..common.clock import Clock
 from ..common.logs import code_lengths_bits
 from ..engine.chain import Chain, make_chain
-from ..engine.sampling import draw_events
 from ..policy.markov import MarkovPolicy
 from ..policy.policy import Policy
 from ..problem.belief import Belief
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
-from .exact import EXACT_SECONDS
-from .measures import joint_table
-from .sampled import Tally, chunks_of, late, sequence_pass, timely_sizes
+from .exact import Budget, walk_all
+from .ladder import Method, Settings, answer, seconds_of
+from .merged import Merged
+from .question import Bounds, Gradient, Question, SecretValue, TooMany
+from .result import Measured, Opacity
+from .sampled import Chunk, Tally, sequence_pass
 
 _MEMORY = 2**29  # bytes of messages
 _AT_ONCE = 2**15  # sequences; more at a time are no faster
@@ -58,6 +61,11 @@ class Rule:
         policy = belief.policy if isinstance(belief.policy, Policy) else MarkovPolicy.uniform(assumed)
         self._chain, self._doubt = make_chain(assumed, policy), belief.doubt
 
+    @property
+    def most_bits(self) -> float:
+        """The most that a value can cost."""
+        return math.inf if not self._doubt else float(code_lengths_bits(np.array(self._doubt / len(self._chain.prior))))
+
     def costs_bits(self, events: Int[np.ndarray, "n L"]) -> Float[np.ndarray, "n Z"]:
         """`−log2` of the rule for each sequence and value; infinite where the value was ruled out."""
         found = posteriors(self._chain, events)
@@ -66,50 +74,72 @@ class Rule:
         return code_lengths_bits(found)
 
 
-def sampled_loss(
+class _LossObjective:
+    """Adds up `E[c(Z,Y)] = Σ P(z,y) c(z,y)`; its gradient is `c(z,y)`."""
+
+    def __init__(self, rule: Rule):
+        self.bits, self._rule = 0.0, rule
+
+    def __call__(self, joint: np.ndarray, events: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """See `Objective`."""
+        possible, costs = np.flatnonzero(joint.any(axis=1)), np.zeros(joint.shape)
+        if len(possible):
+            costs[possible] = self._rule.costs_bits(events(possible))
+        happens = joint > 0
+        costs[~happens] = 0.0
+        self.bits += float(joint[happens] @ costs[happens])
+        return costs
+
+
+@dataclass(frozen=True, eq=False)
+class Loss(SecretValue):
+    """`E[−log2 q(Z|Y)]` of the rule of an observer; infinite if the observer may rule out what happens."""
+
+    rule: Rule
+
+    def exact(self, budget: Budget, *, gradient: bool = False, reason: str = "") -> Measured:
+        """Over all possible sequences."""
+        objective, walk, slope = walk_all(
+            self.chain, budget, lambda: _LossObjective(self.rule), gradient=gradient, keep_events=True
+        )
+        bits, prior = objective.bits, self.prior_bits(budget)
+        return Measured(Opacity(bits, bits, bits, prior, "exact", int(walk.num_sequences), reason=reason), slope)
+
+    def quick(self, budget: Budget, *, gradient: bool) -> Measured | TooMany:
+        """All sequences, if they fit half of the time."""
+        return Question.quick(self, budget, gradient=gradient)
+
+    def bounds(self, budget: Budget, width: float, worth_seconds: float | None = None) -> Iterator[Bounds]:
+        """Those that hold for every policy: a wrong rule may cost anything up to what its doubt allows."""
+        yield Merged(0.0, self.rule.most_bits, 0)
+
+    def draw(self, chunk: Chunk, clock: Clock, *, gradient: bool) -> tuple[Tally, Gradient | None]:
+        """`Σ_z P(z|y) c(z,y)` of drawn sequences."""
+        events = chunk.events(self.chain, clock)
+        run = chunk.run(self.chain, events, clock, gradient=gradient)
+        posterior, (_, first) = run.result.posterior, np.unique(run.result.index, return_index=True)
+        costs = np.where(posterior > 0, self.rule.costs_bits(events[first]), 0.0)
+        return chunk.estimate(run, np.sum(posterior * costs, axis=1), costs if gradient else None)
+
+
+def loss(
     problem: Problem,
     policy: Policy,
     belief: Belief,
+    method: Method = "exact",
     *,
     pair: str = OWN,
     sequences: int = 2000,
     seed: int = 0,
-    clock: Clock = UNLIMITED,
-) -> tuple[float, float]:
-    """`E[−log2 q(Z|Y)]` in bits, the mean of `Σ_z P(z|y) c(z,y)` over drawn sequences, and its standard error.
+    time_limit: float | None = None,
+) -> Opacity:
+    """The loss `E[−log2 q(Z|Y)]` in bits under a policy; infinite if the observer may rule out what happens.
 
-    Infinite, with error 0, where the observer rules out what happens in one of them. `clock`: where the time does not
-    suffice, the estimate is that of the sequences so far.
+    At least `H(Z|Y)`, and equal to it if the belief is right. **Arguments:** as for `veil.opacity`; `belief`: what the observer
+    of the pair assumes.
 
-    **Raises:** `InputError` where the belief does not fit the problem; `TooLargeError` where no sequences fit the time.
+    **Raises:** `InputError` if the belief does not fit the problem; `TooLargeError` if the sequences are too many.
     """
-    rule = Rule(problem.only(pair), belief)
-    chain, tally = make_chain(problem, policy, pair=pair), Tally()
-    sizes = timely_sizes(chain, sequences, _MEMORY, clock, gradient=False)
-    try:
-        for chunk in itertools.islice(chunks_of(sizes, sequences, seed, _MEMORY), len(sizes)):
-            events = draw_events(chain, chunk.size, chunk.generator(), clock)
-            joint = posteriors(chain, events)
-            clock.check()
-            costs = np.where(joint > 0, rule.costs_bits(events), 0.0)
-            tally.add(Tally.of(np.ones(len(events)), np.sum(joint * costs, axis=1)))
-    except OutOfTime:
-        late(tally, f"{sequences:,}", "")
-    return (tally.mean, tally.std_error) if math.isfinite(tally.total) else (math.inf, 0.0)
-
-
-def loss_bits(
-    problem: Problem, policy: Policy, belief: Belief, *, pair: str = OWN, time_limit: float | None = None
-) -> float:
-    """`E[−log2 q(Z|Y)]` in bits under a policy, exact; infinite where the observer may rule out what happens.
-
-    At least `H(Z|Y)`, and equal to it where the belief is right. **Arguments:** `pair`: whose secret and observer;
-    `time_limit`: seconds, 300 by default.
-
-    **Raises:** `InputError` where the belief does not fit the problem; `TooLargeError` where the sequences are too many.
-    """
-    rule = Rule(problem.only(pair), belief)
-    table = joint_table(problem, policy, pair=pair, time_limit=EXACT_SECONDS if time_limit is None else time_limit)
-    joint, costs = table.probabilities, rule.costs_bits(table.events)
-    happens = joint > 0
-    return float(joint[happens] @ costs[happens])
+    question = Loss(make_chain(problem, policy, pair=pair), Rule(problem.only(pair), belief))
+    settings = Settings(method, Budget(_MEMORY, seconds_of(method, time_limit)), sequences=sequences, seed=seed)
+    return answer(question, settings).opacity

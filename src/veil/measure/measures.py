@@ -27,7 +27,8 @@ from ..problem.observer import Observer
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from .evaluate import return_gradient as return_gradient
-from .exact import EXACT_SECONDS, Budget, exact_opacity, walk_all
+from .exact import EXACT_SECONDS, Budget, walk_all
+from .ladder import question_of
 from .quantities import Quantities as Quantities
 from .quantities import Quantity as Quantity
 from .quantities import of_joint
@@ -202,14 +203,17 @@ def bits_over_time(
     memory_bytes: int = DEFAULT_MEMORY,
     time_limit: float = EXACT_SECONDS,
 ) -> Float[np.ndarray, " T+1"]:
-    """The remaining uncertainty over time: `H(Z | o_0 … o_t)` for t = 0 … T, non-increasing; the last entry is the opacity.
+    """The remaining uncertainty over time: `H(Z | o_0 … o_t)` for t = 0 … T; the last entry is the opacity.
+
+    It never rises if the observer has a clock. An observer without one knows the string that it has received by time t; which
+    one it was by then, the longer string of a later time need not tell.
 
     **Arguments:** `pair`: whose secret and observer; `memory_bytes`, `time_limit`: as for `opacity(method="exact")`, for
     each of the trees.
 
     Cost: one tree for each t, together less than twice that of the last where the trees grow geometrically.
     """
-    chain = make_chain(problem, policy, pair=pair)
+    chain = make_chain(problem, policy, pair=pair, untimed=True)
     budget = Budget(memory_bytes, time_limit)
     full, split = chain.hidden, chain.hidden.split_time
     bits = np.empty(problem.horizon + 1)
@@ -217,7 +221,9 @@ def bits_over_time(
         seen = min(time, split)
         hidden = replace(full, horizon=time, split_time=seen, labels=sp.csr_array(chain.forecasts[seen]))
         table = chain.table if chain.stationary else chain.table[:time]
-        bits[time] = exact_opacity(Chain(hidden, table, stationary=chain.stationary), budget).upper
+        seen_so_far = Chain(hidden, table, stationary=chain.stationary)
+        seen_so_far.silent = chain.silent
+        bits[time] = question_of(seen_so_far).exact(budget).opacity.upper
     return bits
 
 
@@ -279,7 +285,8 @@ def _observer(problem: Problem, pair: str) -> Observer:
 
 def _costs(problem: Problem, policy: Policy, pair: str, muted: dict[str, Observer], budget: Budget) -> dict[str, float]:
     def bits(changed: Problem) -> float:
-        return exact_opacity(make_chain(changed, policy, pair=pair), budget).upper
+        chain = make_chain(changed, policy, pair=pair, untimed=True, paths=True)
+        return question_of(chain).exact(budget).opacity.upper
 
     def watched_by(observer: Observer) -> Problem:
         if pair == OWN:

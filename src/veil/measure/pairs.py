@@ -4,14 +4,12 @@ import math
 from dataclasses import dataclass, replace
 
 from ..common.clock import Clock
-from ..common.errors import TooLargeError
 from ..common.values import Value
 from ..policy.policy import Policy, check_call
-from ..problem.belief import Belief
 from ..problem.pairs import Pair
 from ..problem.problem import Problem
 from .evaluate import Method, opacity
-from .loss import loss_bits, sampled_loss
+from .loss import loss
 from .result import Opacity
 
 _UNDECIDED = 2.0  # standard errors
@@ -125,30 +123,13 @@ def pair_value(
     """What a policy hides in one pair of a problem: see `pair_values`."""
     clock = Clock(time_limit)
     first = time_limit if time_limit is None or pair.belief is None else time_limit / 2
-    hidden = opacity(problem, policy, method, pair=pair.name, sequences=sequences, seed=seed, time_limit=first)
+    asked = {"pair": pair.name, "sequences": sequences, "seed": seed}
+    hidden = opacity(problem, policy, method, **asked, time_limit=first)
     found = PairValue(pair.name, hidden, pair.min, pair.max)
     if pair.belief is None:
         return found
-    return _with_loss(found, problem, policy, pair.belief, method, sequences, seed, clock)
-
-
-def _with_loss(
-    found: PairValue,
-    problem: Problem,
-    policy: Policy,
-    belief: Belief,
-    method: Method,
-    sequences: int,
-    seed: int,
-    clock: Clock,
-) -> PairValue:
-    """The pair with the loss of its observer."""
-    limit = None if math.isinf(clock.time_limit) else clock.left
-    if found.opacity.method == "exact":
-        try:
-            return replace(found, loss_bits=loss_bits(problem, policy, belief, pair=found.name, time_limit=limit))
-        except TooLargeError:
-            if method == "exact":
-                raise
-    loss, error = sampled_loss(problem, policy, belief, pair=found.name, sequences=sequences, seed=seed, clock=clock)
-    return replace(found, loss_bits=loss, loss_std_error=error)
+    # A bracket of a loss proves nothing worth having.
+    how = "auto" if method == "bracket" else method if hidden.method == "exact" else "sampled"
+    limit = None if time_limit is None else clock.left
+    cost = loss(problem, policy, pair.belief, how, **asked, time_limit=limit)
+    return replace(found, loss_bits=cost.bits, loss_std_error=cost.std_error)

@@ -20,13 +20,13 @@ from ..policy.policy import Policy
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from .exact import Budget, walk_all
+from .ladder import Settings, seconds_of
 from .rows import RowFunction, Rows, best_gain, best_guess, entropy, guesses, likeliest, norm
-from .sampled import check_settings, chunk_sizes, sequence_pass
+from .sampled import chunk_sizes, sequence_pass
 from .worst import Listing, RevealingSequence, Worst
 
 Method = Literal["auto", "exact", "sampled"]
 _METHODS = ("auto", "exact", "sampled")
-_SECONDS = {"auto": 20.0, "exact": 300.0, "sampled": 300.0}
 # `(Σ p^α)^{1/α}` of a table of 2^51 values still fits a float at this order.
 _LEAST_ORDER = 0.05
 _WORST = ("leaked_bits", "gain_bits", "posterior")
@@ -178,8 +178,8 @@ def quantities(
     chain = make_chain(problem, policy, pair=pair, untimed=method != "sampled")
     problem = problem.only(pair)
     asked = _Asked.check(problem, method, gain, orders, top)
-    check_settings(sequences, None, seed)
-    budget = Budget(memory_bytes, _SECONDS.get(method, 1.0) if time_limit is None else time_limit)
+    budget = Budget(memory_bytes, seconds_of(method, time_limit))
+    Settings(method, budget, sequences=sequences, seed=seed)
     if method == "sampled":
         return _sampled(problem, chain, asked, sequences, seed, budget, "")
     try:

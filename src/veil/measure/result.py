@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
 
 from ..common.errors import InputError
 from ..common.rounding import lower_text, upper_text
@@ -79,6 +82,13 @@ class Opacity(Value):
 
     def __str__(self) -> str:
         return "; ".join(f"{name} {value}" for name, value in self.facts())
+
+
+class Measured(NamedTuple):
+    """What an estimator found: the opacity, and its gradient in the policy's table, `(T, C, A)`, if it was asked for."""
+
+    opacity: Opacity
+    gradient: np.ndarray | None = None
 
 
 def _text(bits: float) -> str:

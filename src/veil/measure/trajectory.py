@@ -1,27 +1,25 @@
 """Opacity of a whole path, `H(R|Y) = H(R,Y) − H(Y)`: exact, between proven bounds, or sampled with its error."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float
 
-from ..common.clock import Clock, OutOfTime
+from ..common.clock import Clock
 from ..common.errors import InputError, TooLargeError
 from ..common.logs import log2_of_count, log2_or_zero, natural_log
-from ..common.workers import Workers, team_of
 from ..engine.chain import Chain
 from ..engine.event_entropy import Shown, show_path
-from ..engine.sampling import draw_events
-from .event_bounds import event_bounds
 from .exact import Budget, walk_all
-from .merged import Merged, keep_apart
-from .result import Opacity
-from .sampled import Chunk, Tally, chunks_of, late, sequence_pass, timely_sizes
+from .merged import Merged, MergedPass, keep_apart
+from .question import Bounds, Question
+from .result import Measured, Opacity
+from .sampled import Chunk, Tally, sequence_pass
 
-Slope = Float[np.ndarray, "T C A"]
+Gradient = Float[np.ndarray, "T C A"]
 _PRIOR_SHARE = 0.25  # of the time left, for the entropy of the path before anything is seen
 _EXACT_SHARE = 0.5  # of that, for all its sequences
 _PRIOR_WIDTH = 1e-3  # bits to which that is bounded where all its sequences do not fit
@@ -43,10 +41,10 @@ class SequenceEntropy:
 
 @dataclass(frozen=True)
 class EventEntropy:
-    """The entropy of the event sequences of a chain: bits, the gradient where it was asked for, and how many there are."""
+    """The entropy of the event sequences of a chain: bits, the gradient if it was asked for, and how many there are."""
 
     bits: float
-    slope: Slope | None
+    gradient: Gradient | None
     num_sequences: float
 
 
@@ -58,128 +56,100 @@ def event_entropy(chain: Chain, budget: Budget, *, gradient: bool) -> EventEntro
 
 
 def shown_entropy(chain: Chain, shown: Shown, budget: Budget, *, gradient: bool) -> EventEntropy:
-    """The entropy of the events of the observer who is shown the path; a sum over times where they tell the state."""
+    """The entropy of the events of the observer who is shown the path; a sum over times if they tell the state."""
     if shown.entropy is None:
         return event_entropy(shown.chain(chain), budget, gradient=gradient)
     bits, slope = shown.entropy.evaluate(chain.table[None], stationary=chain.stationary, gradient=gradient)
     return EventEntropy(float(bits[0]), slope[0] if gradient else None, math.nan)
 
 
-def exact_path(chain: Chain, budget: Budget, *, gradient: bool, reason: str = "") -> tuple[Opacity, Slope | None]:
-    """`H(R|Y)` and its gradient in the policy's table.
-
-    Cost: a walk over the possible observation sequences; where the path and the observations do not tell the hidden
-    state, a second one, over the possible pairs of both.
-
-    **Raises:** `TooLargeError`; `InputError` where histories are to be merged.
-    """
-    if budget.merge_tolerance > 0:
-        raise InputError("merge_tolerance", ["histories of a whole path cannot be merged: leave it out"])
-    seen = event_entropy(chain, budget, gradient=gradient)
-    both = shown_entropy(chain, show_path(chain.hidden), budget, gradient=gradient)
-    prior = shown_entropy(chain, show_path(chain.hidden, alone=True), budget, gradient=False).bits
-    bits = max(0.0, both.bits - seen.bits)
-    slope = both.slope - seen.slope if both.slope is not None and seen.slope is not None else None
-    text = reason or "entropy of path and observations less that of the observations, over all possible sequences"
-    return Opacity(bits, bits, bits, max(prior, bits), "exact", int(seen.num_sequences), reason=text), slope
-
-
-def bracket_path(chain: Chain, budget: Budget, *, width: float = 1e-3) -> Opacity:
-    """Bounds on `H(R|Y)` that are at most `width` apart, or as near as the budget allows; see `event_bounds`.
-
-    `H(R,Y)` is exact where path and observations tell the hidden state, else it lies between bounds too.
-
-    Cost: for each number of histories that are kept apart, T times their extension by all events.
-    """
-    prior = path_bits(chain, budget.share(_PRIOR_SHARE))
-    shown = show_path(chain.hidden)
-
-    def bounds(most: int) -> Merged:
-        seen = event_bounds(chain, most, budget)
-        if shown.entropy is None:
-            both = event_bounds(shown.chain(chain), most, budget)
-        else:
-            bits = shown_entropy(chain, shown, budget, gradient=False).bits
-            both = Merged(bits, bits, 0)
-        rounding = _ROUNDING * (1 + both.upper)
-        lower, upper = both.lower - seen.upper - rounding, both.upper - seen.lower + rounding
-        return Merged(lower, upper, max(seen.rows, both.rows))
-
-    best = keep_apart(bounds, Merged(0.0, prior + _ROUNDING * (1 + prior), 0), budget, width)
-    return Opacity(best.lower, best.lower, best.upper, max(prior, best.lower), "bracket", best.rows, reason=best.text)
-
-
-def sampled_path(
-    chain: Chain,
-    budget: Budget,
-    *,
-    sequences: int,
-    std_error: float | None = None,
-    seed: int,
-    gradient: bool,
-    reason: str = "",
-    workers: Workers = 1,
-) -> tuple[Opacity, Slope | None]:
-    """The mean of `−log2 P(r|y)` over drawn pairs of path and observations, unbiased, and an unbiased gradient.
-
-    The gradient is that of `(1/M) Σ_k stop(−log2 P(r_k|y_k) − b_k) · log P(r_k,y_k)`, with `b_k` the mean over the other
-    pairs of its chunk: `E[∇ log P(r|y)] = 0`. `std_error`, `workers`, and the clock of the budget: see `sampled_opacity`.
-
-    Cost: two passes along each sequence.
-    """
-    pairs = _Pairs(chain, show_path(chain.hidden), gradient)
-    clock, memory, tally = budget.clock, budget.memory_bytes, Tally()
-    sizes = timely_sizes(pairs.path_chain, sequences, memory, clock, gradient=gradient)
-    chunks = chunks_of(sizes, sequences, seed, memory)
-    slope = np.zeros(chain.table.shape) if gradient else None
-    try:
-        with team_of(workers) as team:
-            for found, part in team.shares(_chunk_of_pairs, pairs, chunks, clock):
-                tally.add(found)
-                if slope is not None and part is not None:
-                    slope += part
-                if tally.count >= sequences and tally.is_enough(std_error):
-                    break
-    except OutOfTime:
-        reason = late(tally, f"a standard error of {std_error:g}" if std_error else f"{sequences:,}", reason)
-        if slope is not None:
-            slope *= sequences / tally.count
-    prior = path_bits(chain, budget.share(_PRIOR_SHARE))
-    return tally.result(prior, prior, reason or f"{tally.count:,} sampled pairs of path and observations"), slope
-
-
 @dataclass(frozen=True, eq=False)
-class _Pairs:
-    """What chunks of pairs of path and observations are drawn from."""
-
-    chain: Chain
-    shown: Shown
-    gradient: bool
+class SecretPath(Question):
+    """`H(R|Y)` of the path R of the states, or of their groups, from time 0 to T."""
 
     @cached_property
-    def path_chain(self) -> Chain:
-        """The chain whose observer sees the path too."""
+    def shown(self) -> Shown:
+        """The chain whose observer is also shown the path, before a policy is chosen."""
+        return show_path(self.chain.hidden)
+
+    @cached_property
+    def drawn_chain(self) -> Chain:
+        """The chain whose observer is also shown the path."""
         return self.shown.chain(self.chain)
 
+    def prior_bits(self, budget: Budget) -> float:
+        """`H(R)`, or an upper bound of it, in a share of the time."""
+        return path_bits(self.chain, budget.share(_PRIOR_SHARE))
 
-def _chunk_of_pairs(pairs: _Pairs, chunk: Chunk, clock: Clock) -> tuple[Tally, Slope | None]:
-    """The sums of a chunk, and its part of the gradient where that is wanted."""
-    memory, gradient = chunk.memory_bytes, pairs.gradient
-    events = draw_events(pairs.path_chain, chunk.size, chunk.generator(), clock)
-    both = sequence_pass(pairs.path_chain, events, gradient=gradient, memory_bytes=memory, clock=clock)
-    seen = sequence_pass(pairs.chain, pairs.shown.before(events), gradient=False, memory_bytes=memory, clock=clock)
-    logs = both.result.log_likelihood[both.result.index] - seen.result.log_likelihood[seen.result.index]
-    bits = -logs / natural_log(np.array(2.0))
-    tally = Tally.of(np.ones(chunk.size), bits)
-    if not gradient:
-        return tally, None
-    baseline = (bits.sum() - bits) / (chunk.size - 1)
-    weight = np.bincount(both.result.index, bits - baseline, minlength=len(both.result.count))
-    return tally, both.pull_back(weight[:, None] / chunk.of)
+    def exact(self, budget: Budget, *, gradient: bool = False) -> Measured:
+        """A walk over the possible observation sequences.
+
+        If the path and the observations do not tell the hidden state, a second one, over the possible pairs of both.
+
+        **Raises:** `TooLargeError`; `InputError` if histories are to be merged.
+        """
+        if budget.merge_tolerance > 0:
+            raise InputError("merge_tolerance", ["histories of a whole path cannot be merged: leave it out"])
+        seen = event_entropy(self.chain, budget, gradient=gradient)
+        both = shown_entropy(self.chain, self.shown, budget, gradient=gradient)
+        prior = shown_entropy(self.chain, show_path(self.chain.hidden, alone=True), budget, gradient=False).bits
+        bits = max(0.0, both.bits - seen.bits)
+        slope = both.gradient - seen.gradient if both.gradient is not None and seen.gradient is not None else None
+        text = "entropy of path and observations less that of the observations, over all possible sequences"
+        found = Opacity(bits, bits, bits, max(prior, bits), "exact", int(seen.num_sequences), reason=text)
+        return Measured(found, slope)
+
+    def bounds(self, budget: Budget, width: float, worth_seconds: float | None = None) -> Iterator[Bounds]:
+        """From histories merged by their beliefs, see `MergedPass`.
+
+        If path and observations tell the hidden state, `H(R,Y)` is exact, and the bounds are sums of
+        `H(X_t | X_{t+1}, C_t, E_{t+1})`, a term for each step; else `H(R,Y)` lies between bounds too.
+        """
+        prior = self.prior_bits(budget)
+        known = Merged(0.0, prior + _ROUNDING * (1 + prior), 0)
+        return keep_apart(lambda most: self._merged(most, budget), known, budget, width)
+
+    def _merged(self, most: int, budget: Budget) -> Merged:
+        """Bounds with at most so many histories kept apart."""
+        observed = MergedPass(self.chain, most, budget)
+        seen, chain = observed.events(), self.chain
+        if self.shown.entropy is None:
+            both = MergedPass(self.drawn_chain, most, budget).events()
+        else:
+            bits = shown_entropy(chain, self.shown, budget, gradient=False).bits
+            both = Merged(bits, bits, 0, lambda: _gradient(shown_entropy(chain, self.shown, budget, gradient=True)))
+        rounding = _ROUNDING * (1 + both.upper)
+        lower, upper = both.lower - seen.upper - rounding, both.upper - seen.lower + rounding
+        rows = max(seen.num_sequences, both.num_sequences)
+        return Merged(lower, upper, rows, lambda: both.lower_gradient(chain, budget)[0] - observed.gradient(events=1.0))
+
+    def draw(self, chunk: Chunk, clock: Clock, *, gradient: bool) -> tuple[Tally, Gradient | None]:
+        """`−log2 P(r|y)` of drawn pairs of path and observations, and its unbiased gradient.
+
+        It is that of `(1/M) Σ_k stop(−log2 P(r_k|y_k) − b_k) · log P(r_k,y_k)`, with `b_k` the mean over the other pairs of
+        its chunk: `E[∇ log P(r|y)] = 0`. Cost: two passes along each sequence.
+        """
+        memory = chunk.memory_bytes
+        events = chunk.events(self.drawn_chain, clock)
+        both = sequence_pass(self.drawn_chain, events, gradient=gradient, memory_bytes=memory, clock=clock)
+        seen = sequence_pass(self.chain, self.shown.before(events), gradient=False, memory_bytes=memory, clock=clock)
+        logs = both.result.log_likelihood[both.result.index] - seen.result.log_likelihood[seen.result.index]
+        bits = -logs / natural_log(np.array(2.0))
+        tally = Tally.of(np.ones(chunk.size), bits)
+        if not gradient:
+            return tally, None
+        baseline = (bits.sum() - bits) / (chunk.size - 1)
+        weight = np.bincount(both.result.index, bits - baseline, minlength=len(both.result.count))
+        return tally, both.pull_back(weight[:, None] / chunk.of)
+
+
+def _gradient(found: EventEntropy) -> Gradient:
+    assert found.gradient is not None
+    return found.gradient
 
 
 def path_bits(chain: Chain, budget: Budget) -> float:
-    """`H(R)`, the entropy of the path before anything is seen; an upper bound of it where that does not fit the budget."""
+    """`H(R)`, the entropy of the path before anything is seen; an upper bound of it if that does not fit the budget."""
     assert chain.hidden.path is not None
     shown = show_path(chain.hidden, alone=True)
     try:
@@ -188,4 +158,5 @@ def path_bits(chain: Chain, budget: Budget) -> float:
         any_path = (chain.hidden.horizon + 1) * log2_of_count(len(np.unique(chain.hidden.path)))
         merged = shown.chain(chain)
         known = Merged(0.0, any_path, 0)
-        return keep_apart(lambda most: event_bounds(merged, most, budget), known, budget, _PRIOR_WIDTH).upper
+        *_, best = keep_apart(lambda most: MergedPass(merged, most, budget).events(), known, budget, _PRIOR_WIDTH)
+        return best.upper

@@ -21,8 +21,9 @@ from ..engine.event_entropy import UnifilarEntropy, show_path
 from ..engine.sequences import Posteriors
 from ..measure.exact import Budget
 from ..measure.loss import Rule
+from ..measure.question import SecretValue
 from ..measure.result import Opacity
-from ..measure.sampled import sampled_gradient
+from ..measure.sampled import sample
 from ..measure.trajectory import path_bits
 from ..problem.belief import Belief
 from .layers import Layers, Measure
@@ -127,8 +128,10 @@ class SampleSecrecy:
         if isinstance(layers, Layers):
             estimate, slope = self._drawn(layers, table, sequences, seed, clock)
         else:
-            found, slope = sampled_gradient(chain, sequences=sequences, seed=seed, clock=clock, workers=self._team)
-            estimate = BitsEstimate(found.bits, found.std_error, sequences)
+            drawn = {"sequences": sequences, "seed": seed, "clock": clock, "workers": self._team}
+            tally, slope, _ = sample(SecretValue(chain), **drawn, gradient=True, partial=False)
+            assert slope is not None
+            estimate = BitsEstimate(tally.mean, tally.std_error, sequences)
         if self._objective != "leakage":
             return estimate, slope
         prior, prior_slope = _prior_slope(chain)
