@@ -81,7 +81,7 @@ def test_nothing_is_merged_before_there_is_need():
     longer = make_chain(problem.replace(horizon=6), veil.MarkovPolicy.uniform(problem), paths=True)
     few, all_ = (event_bounds(longer, most, Budget()) for most in (2, 10**6))
     first = num_columns(longer.hidden.first)
-    assert first <= few.rows < all_.rows
+    assert first <= few.num_sequences < all_.rows
     assert few.lower < all_.lower <= all_.upper < few.upper
     assert all_.width < 1e-12
 

@@ -161,11 +161,6 @@ def hidden_bits(joint: dict[tuple, dict[object, float]]) -> float:
     return sum(-p * np.log2(p / sum(row.values())) for row in joint.values() for p in row.values() if p)
 
 
-def covered(feature: str, kind: str) -> bool:
-    """A whole path is measured against observers with a clock only."""
-    return not (feature.startswith("untimed") and kind == "path")
-
-
 @pytest.mark.parametrize("feature", FEATURES)
 @pytest.mark.parametrize("block", blocks(13, 130, 13))
 def test_a_pair_is_worth_what_all_runs_say(block: range, feature: str):
@@ -175,8 +170,6 @@ def test_a_pair_is_worth_what_all_runs_say(block: range, feature: str):
         world = World(rng, timed=bool(seed % 2))
         own, foe = watcher(FEATURES[seed % len(FEATURES)], rng), watcher(feature, rng)
         kind, other = SECRETS[seed % 5], SECRETS[(seed // 2) % 6]
-        if not covered(feature, other):
-            other = "last"
         pairs = [
             veil.Pair("foe", observer=foe.observer, secret=secret(other)),
             veil.Pair("asks", secret=secret(other)),
@@ -185,18 +178,19 @@ def test_a_pair_is_worth_what_all_runs_say(block: range, feature: str):
         asked = {"own": (own, kind), "foe": (foe, other), "asks": (own, other)}
         for name, (watching, question) in asked.items():
             where = f"seed {seed}, pair {name}: {watching.observer!r}, {question}"
-            if watching.observer.untimed and question == "path":
-                with pytest.raises(veil.InputError):
-                    veil.opacity(problem, world.policy, "exact", pair=name)
-                continue
             joint = world.joint(watching, question)
             found = veil.opacity(problem, world.policy, "exact", pair=name)
             assert found.bits == pytest.approx(hidden_bits(joint), abs=1e-10), where
             assert found.num_sequences == len(joint), where
-            if question != "path":
-                table = veil.measures.joint_table(problem, world.policy, pair=name)
-                weights = dict(zip(table.sequences, table.probabilities.sum(axis=1), strict=True))
-                wanted = {written: sum(row.values()) for written, row in joint.items()}
-                assert weights == pytest.approx(wanted, abs=1e-12), where
+            table = veil.measures.joint_table(problem, world.policy, pair=name)
+            weights = dict(zip(table.sequences, table.probabilities.sum(axis=1), strict=True))
+            wanted = {written: sum(row.values()) for written, row in joint.items()}
+            assert weights == pytest.approx(wanted, abs=1e-12), where
+            guessed = veil.measures.quantities(problem, world.policy, "exact", pair=name).guess_probability.posterior
+            assert guessed == pytest.approx(sum(max(row.values()) for row in joint.values()), abs=1e-12), where
+            bounds = veil.opacity(problem, world.policy, "bracket", pair=name)
+            assert bounds.lower - 1e-10 <= found.bits <= bounds.upper + 1e-10, where
+            if not watching.observer.untimed:
+                assert bounds.width < 1e-3, where
         earned = sum(p * sum(world.rewards[s, a] for s, a in zip(*run, strict=False)) for run, p in world.runs.items())
         assert veil.expected_return(problem, world.policy) == pytest.approx(earned, abs=1e-12), f"seed {seed}"

@@ -9,6 +9,11 @@ import scipy.sparse as sp
 import veil
 from tests.paths import all_runs, entropy, hidden_bits, merged, sum_over_times
 from tests.seeds import in_blocks
+from veil.engine.chain import Chain, make_chain
+from veil.measure.exact import Budget
+from veil.measure.merged import Merged
+from veil.measure.trajectory import SecretPath
+from veil.policy.tables import softmax_pull_back
 from veil.problem.fingerprint import fingerprint
 
 
@@ -230,15 +235,52 @@ def test_observers_that_depend_on_time() -> None:
     assert again.bits == pytest.approx(found.bits, abs=1e-12)
 
 
+@in_blocks(12, 60, 12)
+def test_the_gradient_of_a_bracket_is_that_of_its_lower_bound(seed: int) -> None:
+    """All histories kept apart: the exact gradient. Few of them: differences of the lower bound."""
+    problem, _, policy, _ = random_case(seed)
+    _, exact = veil.opacity_gradient(problem, policy, "exact")
+    found, slope = veil.opacity_gradient(problem, policy, "bracket", width=0.0)
+    assert found.method == "bracket"
+    assert slope == pytest.approx(exact, abs=1e-9)
+    question, direction = SecretPath(make_chain(problem, policy, paths=True)), np.random.default_rng(seed)
+    towards = direction.normal(size=question.chain.table.shape)
+
+    def lower(step: float) -> Merged:
+        table = question.chain.table * np.exp(step * towards)
+        moved = Chain(
+            question.chain.hidden, table / table.sum(axis=-1, keepdims=True), stationary=question.chain.stationary
+        )
+        return SecretPath(moved).merged(2, Budget())
+
+    rise = (lower(1e-5).lower - lower(-1e-5).lower) / 2e-5
+    slope = softmax_pull_back(question.chain.table, lower(0.0).lower_gradient(question.chain, Budget())[0])
+    assert np.sum(slope * towards) == pytest.approx(rise, abs=1e-7)
+
+
+def test_a_table_of_all_paths() -> None:
+    """Where the value of the path itself is asked for, each path that is possible is a value with a name."""
+    problem = veil.gallery.load("two-rooms").replace(secret=veil.Trajectory(), horizon=2)
+    policy = veil.MarkovPolicy.uniform(problem)
+    table = veil.measures.joint_table(problem, policy)
+    assert table.bits == pytest.approx(veil.opacity(problem, policy).bits, abs=1e-12)
+    names = problem.model.states.all()
+    assert all(len(value.split(" → ")) == 3 and set(value.split(" → ")) <= set(names) for value in table.secret_values)
+    found = veil.measures.quantities(problem, policy)
+    assert found.guess_probability.posterior == pytest.approx(table.guess_probability, abs=1e-12)
+    assert table.revealing(1)[0].guess in table.secret_values
+    longer = veil.gallery.load("paper-false-alarms", horizon=20).replace(secret=veil.Trajectory())
+    with pytest.raises(veil.TooLargeError, match="too many to list"):
+        veil.measures.quantities(longer, veil.MarkovPolicy.uniform(longer))
+
+
 def test_what_is_refused() -> None:
     """All that is about a secret at one time says so."""
     problem = veil.gallery.load("two-rooms").replace(secret=veil.Trajectory())
     policy = veil.MarkovPolicy.uniform(problem)
     whole = {
-        "gradient of a bracket": lambda: veil.opacity_gradient(problem, np.zeros((2, 2)), "bracket"),
         "attack": lambda: veil.attack(problem, policy),
         "filter": lambda: veil.ObserverFilter(problem, policy),
-        "quantities": lambda: veil.measures.quantities(problem, policy),
         "bracketed search": lambda: veil.solve(problem, evaluation="bracket"),
         "guess": lambda: veil.solve(problem, objective="guess"),
     }
@@ -247,9 +289,6 @@ def test_what_is_refused() -> None:
             pytest.fail(f"{name} found {call()}")
     with pytest.raises(veil.InputError, match="cannot be merged"):
         veil.opacity(problem, policy, "exact", merge_tolerance=1e-9)
-    silent = problem.observer.replace(untimed=True, silent=0)
-    with pytest.raises(veil.InputError, match="no clock"):
-        veil.opacity(problem.replace(observer=silent), policy)
     with pytest.raises(veil.InputError, match="of: found a list"):
         problem.replace(secret=veil.Trajectory([0]))  # pyright: ignore[reportArgumentType]
 

@@ -209,7 +209,7 @@ def _details(problem: "Problem", policy: "Policy", pair: str, found: "Quantities
             "min_entropy_leakage_bits": table.min_entropy_leakage_bits,
             "guessing_entropy": table.guessing_entropy,
             "revealing": [vars(one) for one in table.revealing(len(found.worst[by]), by=by)],
-            "asymmetric_bits": {name: table.asymmetric_bits(name) for name in alone.secret_values},
+            "asymmetric_bits": {name: table.asymmetric_bits(name) for name in table.secret_values},
             "probability_surer_than_90": table.probability_surer(0.9),
         }
         if observer.untimed:  # it knows no times, and costs of sensors are those of an observer with a clock

@@ -33,6 +33,7 @@ from .quantities import Quantities as Quantities
 from .quantities import Quantity as Quantity
 from .quantities import of_joint
 from .quantities import quantities as quantities
+from .question import SecretValue, value_chain, value_names
 from .worst import Event as Event
 from .worst import RevealingSequence as RevealingSequence
 from .worst import Worst, event_names
@@ -56,7 +57,8 @@ class JointTable(Value):
     """`P(z,y)` for every possible observation sequence y, or for those of a sample, and what can be read from it.
 
     **Attributes:** `probabilities`, `(Y, Z)`; `events`, `(Y, L)`, the sequences as numbers. Where the rows are a sample:
-    `known_prior`, `(Z,)`: `P(z)`, which their sum only estimates; `draws`: how many sequences were drawn.
+    `known_prior`, `(Z,)`: `P(z)`, which their sum only estimates; `draws`: how many sequences were drawn. `values`: the names
+    of the values of the secret; those of the problem by default, and of a whole path each path that is possible.
     """
 
     problem: Problem
@@ -64,6 +66,12 @@ class JointTable(Value):
     events: Int[np.ndarray, "Y L"]
     known_prior: Float[np.ndarray, " Z"] | None = None
     draws: int = 0
+    values: tuple[str, ...] = ()
+
+    @property
+    def secret_values(self) -> tuple[str, ...]:
+        """The names of the values, one for each column."""
+        return self.values or self.problem.secret_values
 
     @property
     def num_sequences(self) -> int:
@@ -116,7 +124,9 @@ class JointTable(Value):
     ) -> Quantities:
         """Every quantity of this table; arguments as for `veil.measures.quantities`, which needs no table."""
         asked = {"gain": gain, "orders": orders, "top": top}
-        return of_joint(self.problem, self.probabilities, self.events, self.prior, self.draws, **asked)
+        return of_joint(
+            self.problem, self.probabilities, self.events, self.prior, self.draws, self.secret_values, **asked
+        )
 
     def asymmetric_bits(self, value: str | int = -1) -> float:
         """The part of `H(Z|Y)` that comes from runs in which the secret holds: `Σ_y -P(z,y) log2 P(z|y)` for one z.
@@ -149,10 +159,10 @@ class JointTable(Value):
         mass, certainty, values = self.probabilities.sum(axis=1), self.posterior.max(axis=1), np.arange(len(self.prior))
         worst = Worst(self.prior, top, (by,))
         worst.add(mass, gain, certainty, self.events.__getitem__, lambda row: (values, self.posterior[row]))
-        return worst.sequences(self.problem, by)
+        return worst.sequences(self.problem, by, values=self.secret_values)
 
     def _value(self, value: str | int) -> int:
-        names = self.problem.secret_values
+        names = self.secret_values
         if isinstance(value, str):
             if value not in names:
                 raise InputError("secret", [f"unknown value {value!r}: known are {', '.join(map(repr, names))}"])
@@ -176,10 +186,11 @@ def joint_table(
 
     **Raises:** `TooLargeError`, before the work starts, where the table does not fit.
     """
-    chain, budget = make_chain(problem, policy, pair=pair, untimed=True), Budget(memory_bytes, time_limit)
-    collected, _, _ = walk_all(chain, budget, _Collect, gradient=False, keep_events=True)
+    chain, budget = make_chain(problem, policy, pair=pair, untimed=True, paths=True), Budget(memory_bytes, time_limit)
+    collected, _, _ = walk_all(value_chain(chain), budget, _Collect, gradient=False, keep_events=True)
     alone = problem.only(pair)
-    return JointTable(alone, np.concatenate(collected.rows), np.concatenate(collected.events))
+    rows, events = np.concatenate(collected.rows), np.concatenate(collected.events)
+    return JointTable(alone, rows, events, values=value_names(alone, chain))
 
 
 def sampled_table(problem: Problem, chain: Chain, events: Int[np.ndarray, "n T+1"]) -> JointTable:
@@ -213,7 +224,7 @@ def bits_over_time(
 
     Cost: one tree for each t, together less than twice that of the last where the trees grow geometrically.
     """
-    chain = make_chain(problem, policy, pair=pair, untimed=True)
+    chain = value_chain(make_chain(problem, policy, pair=pair, untimed=True, paths=True))
     budget = Budget(memory_bytes, time_limit)
     full, split = chain.hidden, chain.hidden.split_time
     bits = np.empty(problem.horizon + 1)
@@ -223,7 +234,7 @@ def bits_over_time(
         table = chain.table if chain.stationary else chain.table[:time]
         seen_so_far = Chain(hidden, table, stationary=chain.stationary)
         seen_so_far.silent = chain.silent
-        bits[time] = question_of(seen_so_far).exact(budget).opacity.upper
+        bits[time] = SecretValue(seen_so_far).exact(budget).opacity.upper
     return bits
 
 

@@ -21,6 +21,7 @@ from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from .exact import Budget, walk_all
 from .ladder import Settings, seconds_of
+from .question import value_chain, value_names
 from .rows import RowFunction, Rows, best_gain, best_guess, entropy, guesses, likeliest, norm
 from .sampled import chunk_sizes, sequence_pass
 from .worst import Listing, RevealingSequence, Worst
@@ -175,9 +176,10 @@ def quantities(
 
     **Raises:** `TooLargeError` where an exact pass does not fit; `InputError`.
     """
-    chain = make_chain(problem, policy, pair=pair, untimed=method != "sampled")
+    chain = make_chain(problem, policy, pair=pair, untimed=method != "sampled", paths=True)
     problem = problem.only(pair)
-    asked = _Asked.check(problem, method, gain, orders, top)
+    asked = _Asked.check(value_names(problem, chain), method, gain, orders, top)
+    chain = value_chain(chain)
     budget = Budget(memory_bytes, seconds_of(method, time_limit))
     Settings(method, budget, sequences=sequences, seed=seed)
     if method == "sampled":
@@ -197,10 +199,11 @@ def of_joint(
     listed: Int[np.ndarray, "Y L"],
     prior: Float[np.ndarray, " Z"],
     draws: int,
+    values: tuple[str, ...],
     **asked: Any,
 ) -> Quantities:
     """The quantities of a table of all sequences (`draws` = 0), or of `draws` drawn ones; `asked` as in `quantities`."""
-    sums = _Sums(prior, _Asked.check(problem, "exact", **asked))
+    sums = _Sums(prior, _Asked.check(values, "exact", **asked))
     if not draws:
         sums(joint, listed.__getitem__)
         return sums.result(problem, "exact", len(joint), "all possible sequences")
@@ -211,21 +214,24 @@ def of_joint(
 
 @dataclass(frozen=True, eq=False)
 class _Asked:
-    """What was asked for, checked."""
+    """What was asked for, checked; `values`: the names of those of the secret."""
 
+    values: tuple[str, ...]
     gain: np.ndarray | None
     orders: tuple[float, ...]
     top: int
 
     @staticmethod
-    def check(problem: Problem, method: str, gain: Any = None, orders: Any = (0.5, 2.0), top: int = 10) -> "_Asked":
+    def check(
+        values: tuple[str, ...], method: str, gain: Any = None, orders: Any = (0.5, 2.0), top: int = 10
+    ) -> "_Asked":
         defects = Defects("quantities")
         if method not in _METHODS:
             defects.add(f"method is {method!r}, expected one of {', '.join(map(repr, _METHODS))}")
         table = None
         if gain is not None:
             table = as_floats(gain, "gain", defects)
-            if table is not None and check_shape(table, ("W", len(problem.secret_values)), "gain", defects):
+            if table is not None and check_shape(table, ("W", len(values)), "gain", defects):
                 check_finite(table, lambda w, z: f"gain ({w}, {z})", defects)
                 if not len(table):
                     defects.add("gain has no rows, expected one for each action of the observer")
@@ -238,7 +244,7 @@ class _Asked:
         if not isinstance(top, (int, np.integer)) or isinstance(top, bool) or top < 0:
             defects.add(f"top is {top!r}, expected a whole number, 0 or more")
         defects.raise_if_any()
-        return _Asked(table, tuple(dict.fromkeys(float(one) for one in listed)), int(top))
+        return _Asked(values, table, tuple(dict.fromkeys(float(one) for one in listed)), int(top))
 
 
 class _Sums:
@@ -313,7 +319,7 @@ class _Sums:
             gain=quantity("gain") if self.asked.gain is not None else None,
             renyi_bits={order: renyi(order) for order in self.asked.orders},
             channel_sum=Quantity(1.0, *mean("channel")),
-            worst={by: tuple(self.worst.sequences(problem, by, 1 / count)) for by in _WORST},
+            worst={by: tuple(self.worst.sequences(problem, by, 1 / count, self.asked.values)) for by in _WORST},
         )
 
 

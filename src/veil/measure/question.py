@@ -5,6 +5,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -14,7 +15,11 @@ from ..common.clock import Clock, OutOfTime
 from ..common.errors import TooLargeError
 from ..common.logs import entropy_bits, log2_or_zero
 from ..engine.chain import Chain
+from ..engine.listed import list_paths
 from ..engine.size import TreeSize, tree_size
+from ..problem.problem import Problem
+from ..problem.secrets.secret import ELSEWHERE
+from ..problem.secrets.trajectory import Trajectory
 from .bracket import deepen
 from .exact import COUNTED_STATES, Budget, EntropyObjective, exact_result, try_sparse, walk_all
 from .merged import Merged, MergedPass, keep_apart
@@ -190,10 +195,11 @@ class SecretValue(Question):
 
 @dataclass(frozen=True)
 class _ClockBounds:
-    """Bounds against the observer with a clock, whose lower one is valid against the observer without one."""
+    """Bounds against the observer with a clock, of which the lower one is valid against the observer without one."""
 
     known: Bounds
     upper: float
+    timed: Chain
 
     @property
     def lower(self) -> float:
@@ -215,11 +221,11 @@ class _ClockBounds:
         )
 
     def lower_gradient(self, chain: Chain, budget: Budget) -> tuple[Gradient, str]:
-        return self.known.lower_gradient(chain, budget)
+        return self.known.lower_gradient(self.timed, budget)
 
 
 @dataclass(frozen=True, eq=False)
-class WithoutClock(SecretValue):
+class WithoutClock(Question):
     """`H(Z|W)` of an observer without a clock, who receives a string W: the observations without the silent ones.
 
     `timed`: the same question against the observer with a clock, which gives the lower bound.
@@ -227,20 +233,50 @@ class WithoutClock(SecretValue):
 
     timed: Question
 
-    def exact(self, budget: Budget, *, gradient: bool = False, reason: str = "") -> Measured:
+    @cached_property
+    def strings(self) -> SecretValue:
+        """The same of the strings, with a value for each path if the secret is a whole path."""
+        return SecretValue(value_chain(self.chain))
+
+    @property
+    def drawn_chain(self) -> Chain:
+        """The chain of the values."""
+        return self.strings.chain
+
+    def prior_bits(self, budget: Budget) -> float:
+        """What is hidden before anything is seen does not depend on the clock."""
+        return self.timed.prior_bits(budget)
+
+    def exact(self, budget: Budget, *, gradient: bool = False) -> Measured:
         """Over all possible strings."""
-        reason = reason or "all possible strings of an observer without a clock"
-        return super().exact(budget, gradient=gradient, reason=reason)
+        reason = "all possible strings of an observer without a clock"
+        return self.strings.exact(budget, gradient=gradient, reason=reason)
 
     def bounds(self, budget: Budget, width: float, worth_seconds: float | None = None) -> Iterator[Bounds]:
         """`H(Z|Y) ≤ H(Z|W) ≤ H(Z)`: the observations with their times tell more than the string."""
         prior = self.prior_bits(budget)
         for known in self.timed.bounds(budget, width, worth_seconds):
-            yield _ClockBounds(known, max(prior, known.lower))
+            yield _ClockBounds(known, max(prior, known.lower), self.timed.chain)
 
-    def quick(self, budget: Budget, *, gradient: bool) -> Measured | TooMany:
-        """All strings, if they fit half of the time."""
-        return Question.quick(self, budget, gradient=gradient)
+    def draw(self, chunk: Chunk, clock: Clock, *, gradient: bool) -> tuple[Tally, Gradient | None]:
+        """`H(Z|W=w)` of drawn strings."""
+        return self.strings.draw(chunk, clock, gradient=gradient)
+
+
+def value_chain(chain: Chain) -> Chain:
+    """The chain with a secret that has its value at one time: one for each path if the secret is a whole path."""
+    return chain if chain.hidden.path is None else list_paths(chain.hidden).chain(chain)
+
+
+def value_names(problem: Problem, chain: Chain) -> tuple[str, ...]:
+    """The names of the values of `value_chain(chain)`, of a chain of the problem."""
+    if chain.hidden.path is None:
+        return problem.secret_values
+    secret, paths = problem.secret, list_paths(chain.hidden).paths
+    names = tuple(map(str, range(int(paths.max()) + 1)))
+    if isinstance(secret, Trajectory):
+        names = problem.model.states.all() if secret.of is None else (*secret.of, ELSEWHERE)
+    return tuple(" → ".join(names[shown] for shown in path) for path in paths.tolist())
 
 
 def with_clock(chain: Chain) -> Chain:

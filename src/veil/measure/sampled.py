@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ..common.clock import UNLIMITED, Clock, OutOfTime
-from ..common.errors import TooLargeError
+from ..common.errors import InputError, TooLargeError
 from ..common.logs import entropy_bits
 from ..common.workers import Workers, team_of
 from ..engine.chain import Chain
@@ -18,6 +18,7 @@ from ..engine.device import DevicePass, device_memory, on_accelerator
 from ..engine.joint import DEFAULT_MEMORY
 from ..engine.sampling import draw_events
 from ..engine.sequences import SequencePass
+from ..problem.observer import NO_CLOCK
 from .result import Opacity
 
 Pass = SequencePass | ColumnPass | DevicePass
@@ -43,6 +44,8 @@ def sequence_pass(
 
     On an accelerator, where there is one; else shared prefixes for a dense chain, and columns for a sparse one.
     """
+    if chain.silent is not None:
+        raise InputError("observer", [NO_CLOCK])
     if on_accelerator(chain):
         return DevicePass(chain, events, pad_to=pad_to)
     if chain.hidden.kernel.is_sparse:

@@ -107,9 +107,9 @@ class SecretPath(Question):
         """
         prior = self.prior_bits(budget)
         known = Merged(0.0, prior + _ROUNDING * (1 + prior), 0)
-        return keep_apart(lambda most: self._merged(most, budget), known, budget, width)
+        return keep_apart(lambda most: self.merged(most, budget), known, budget, width)
 
-    def _merged(self, most: int, budget: Budget) -> Merged:
+    def merged(self, most: int, budget: Budget) -> Merged:
         """Bounds with at most so many histories kept apart."""
         observed = MergedPass(self.chain, most, budget)
         seen, chain = observed.events(), self.chain

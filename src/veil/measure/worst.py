@@ -115,18 +115,21 @@ class Worst:
             self._found[name] = sorted([*self._found.get(name, []), *entered], key=_Candidate.rank)[: self.top]
         self._seen += len(mass)
 
-    def sequences(self, problem: Problem, by: str, scale: float = 1.0) -> list[RevealingSequence]:
-        """The sequences of one order, worst first; probabilities times `scale`."""
-        return [_revealing(problem, one, scale) for one in self._found.get(by, [])]
+    def sequences(
+        self, problem: Problem, by: str, scale: float = 1.0, values: tuple[str, ...] | None = None
+    ) -> list[RevealingSequence]:
+        """The sequences of one order, worst first; probabilities times `scale`; `values`: names other than the problem's."""
+        names = problem.secret_values if values is None else values
+        return [_revealing(problem, names, one, scale) for one in self._found.get(by, [])]
 
 
-def _revealing(problem: Problem, one: _Candidate, scale: float) -> RevealingSequence:
-    chances = np.zeros(len(problem.secret_values))
+def _revealing(problem: Problem, values: tuple[str, ...], one: _Candidate, scale: float) -> RevealingSequence:
+    chances = np.zeros(len(values))
     chances[one.values] = one.chances
     return RevealingSequence(
         observations=event_names(problem, one.events),
         probability=one.mass * scale,
-        posterior=dict(zip(problem.secret_values, chances.tolist(), strict=True)),
+        posterior=dict(zip(values, chances.tolist(), strict=True)),
         gain_bits=one.gain,
         leaked_bits=one.gain * (one.mass * scale),
     )

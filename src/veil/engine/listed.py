@@ -1,0 +1,106 @@
+"""A whole path as a value at one time: a register of the path so far, for measures that need the value itself.
+
+The entropy of a path is a sum over times, and needs no such register; the best guess, a table of all values, or the string of
+an observer without a clock do. The register has a value for each path that can occur, so that this is for short horizons.
+"""
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Int
+
+from ..common.errors import TooLargeError
+from ..common.memo import memo
+from ..common.numbering import number_keys, ragged
+from .chain import Chain
+from .hidden import Emitter, Hidden, one_hot
+from .kernel import make_kernel
+
+_MOST_PLACES = 2**20  # of a path so far and a hidden state
+_MOST_ENTRIES = 2**24  # of the steps between them
+
+
+@dataclass(frozen=True, eq=False)
+class Listed:
+    """A hidden chain whose secret is the value at time T that stands for a path.
+
+    `paths`, `(Z, T+1)`: what each of them shows at each time.
+    """
+
+    hidden: Hidden
+    paths: Int[np.ndarray, "Z T+1"]
+
+    def chain(self, chain: Chain) -> Chain:
+        """The chain of the same policy and observer."""
+        made = Chain(self.hidden, chain.table, stationary=chain.stationary)
+        made.silent = chain.silent
+        return made
+
+
+def list_paths(hidden: Hidden) -> Listed:
+    """The chain in product with the path so far, at each time what can be reached then.
+
+    Cost: linear in the transitions between the pairs (path so far, hidden state).
+
+    **Raises:** `TooLargeError` if the paths are too many.
+    """
+    return memo(hidden, list_paths, lambda: _listed(hidden))
+
+
+def _listed(hidden: Hidden) -> Listed:
+    assert hidden.path is not None
+    size, groups, actions = hidden.num_states, int(hidden.path.max()) + 1, hidden.kernel.num_actions
+    moves = sp.csr_array(hidden.kernel.stacked)
+    states = [np.flatnonzero(hidden.start > 0)]
+    shown, path = number_keys(hidden.path[states[0]])
+    paths, begin, entries = shown[:, None], [0], list[tuple[np.ndarray, ...]]()
+    for time in range(hidden.horizon):
+        begin.append(begin[-1] + len(states[-1]))
+        row = (states[-1][:, None] * actions + np.arange(actions)).ravel()
+        degree = np.diff(moves.indptr)[row]
+        owner, entry = np.repeat(np.arange(len(row)), degree), ragged(moves.indptr[row], degree)
+        target = moves.indices[entry]
+        keys, longer = number_keys(path[owner // actions] * np.int64(groups) + hidden.path[target])
+        places, number = number_keys(longer * np.int64(size) + target)
+        entries.append((owner // actions + begin[-2], number + begin[-1], owner % actions, moves.data[entry]))
+        before, last = np.divmod(keys, groups)
+        paths = np.concatenate([paths[before], last[:, None]], axis=1)
+        path, state = np.divmod(places, size)
+        states.append(state)
+        if begin[-1] + len(state) > _MOST_PLACES or sum(len(one[0]) for one in entries) > _MOST_ENTRIES:
+            raise TooLargeError(
+                f"more than {len(paths):,} paths are possible by time {time + 1} of {hidden.horizon}, too many to list: only"
+                " the entropy of a whole path is measured without a list of them, against an observer with a clock"
+            )
+    return Listed(_product(hidden, states, entries, begin[-1], path), paths)
+
+
+def _product(hidden: Hidden, states: list[np.ndarray], entries: list, last: int, path: np.ndarray) -> Hidden:
+    """The hidden chain over the pairs of all times; `last`: the first of time T, whose paths are the values."""
+    state = np.concatenate(states)
+    total, first = len(state), len(states[0])
+    empty = [np.zeros(0, dtype=np.int64)] * 3 + [np.zeros(0)]
+    row, column, action, data = (np.concatenate(part) for part in zip(empty, *entries, strict=True))
+    kernel = make_kernel([
+        sp.csr_array((data[mine], (row[mine], column[mine])), shape=(total, total))
+        for mine in (action == number for number in range(hidden.kernel.num_actions))
+    ])  # fmt: skip
+    begins = np.arange(total) < first
+    value = np.full(total, -1)
+    value[last:] = path
+    own: dict[str, Any] = {one.name: getattr(hidden, one.name) for one in fields(hidden)}
+    by_state = {name: part[state] for name, part in own.items() if isinstance(part, np.ndarray) and name != "path"}
+    by_state |= {"start": np.where(begins, hidden.start[state], 0.0)}
+    return replace(
+        hidden,
+        **by_state,
+        kernel=kernel,
+        first=sp.csr_array(sp.diags_array(begins.astype(float)) @ hidden.first[state]),
+        emitters=tuple(Emitter(one.actions, sp.csr_array(one.table[state])) for one in hidden.emitters),
+        labels=one_hot(value, int(path.max(initial=-1)) + 1),
+        split_time=hidden.horizon,
+        further=(),
+        path=None,
+    )
