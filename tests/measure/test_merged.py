@@ -10,7 +10,6 @@ from tests.seeds import in_blocks
 from veil.engine.beliefs import merge_beliefs
 from veil.engine.chain import Chain, make_chain
 from veil.engine.event_entropy import show_path
-from veil.engine.kernel import num_columns
 from veil.measure.exact import Budget
 from veil.measure.merged import Merged, MergedPass
 
@@ -80,8 +79,8 @@ def test_nothing_is_merged_before_there_is_need():
     assert event_bounds(chain, 1, Budget()).width == 0.0
     longer = make_chain(problem.replace(horizon=6), veil.MarkovPolicy.uniform(problem), paths=True)
     few, all_ = (event_bounds(longer, most, Budget()) for most in (2, 10**6))
-    first = num_columns(longer.hidden.first)
-    assert first <= few.num_sequences < all_.rows
+    possible = np.count_nonzero(longer.hidden.first.sum(axis=0))
+    assert possible <= few.num_sequences < all_.num_sequences
     assert few.lower < all_.lower <= all_.upper < few.upper
     assert all_.width < 1e-12
 

@@ -101,6 +101,6 @@ def _product(hidden: Hidden, states: list[np.ndarray], entries: list, last: int,
         emitters=tuple(Emitter(one.actions, sp.csr_array(one.table[state])) for one in hidden.emitters),
         labels=one_hot(value, int(path.max(initial=-1)) + 1),
         split_time=hidden.horizon,
-        further=(),
+        paid=(),
         path=None,
     )
