@@ -15,7 +15,8 @@ from ..common.errors import TooLargeError
 from ..common.memo import memo
 from ..common.numbering import number_keys, ragged
 from .chain import Chain
-from .hidden import Emitter, Hidden, one_hot
+from .compile import one_hot
+from .hidden import Emitter, Hidden
 from .kernel import make_kernel
 
 _MOST_PLACES = 2**20  # of a path so far and a hidden state
