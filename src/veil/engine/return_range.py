@@ -279,16 +279,17 @@ def one_hot(problem: Problem, actions: Int[np.ndarray, "*T C"]) -> Float[np.ndar
     return np.eye(problem.num_actions)[actions]
 
 
-def best_blind_actions(problem: Problem, sign: float = 1.0) -> Int[np.ndarray, "T S"]:
+def best_blind_actions(problem: Problem, sign: float = 1.0) -> Int[np.ndarray, "T C"]:
     """The best of the tables that sweeps reach from each model's own best, and from the best for the prior."""
     each = [best_action_values(problem, model, sign) for model in problem.models]
     size = problem.num_states
     starts = [[np.argmax(values, axis=1) for values in own] for own in each]
     weights = [np.full(size, weight) for weight in _prior(problem)]
     starts.append([np.argmax(_pooled(problem, weights, together), axis=1) for together in zip(*each, strict=True)])
-    best, best_value = np.zeros((problem.horizon, size), dtype=int), -np.inf
+    best, best_value = np.zeros((problem.horizon, problem.num_cells), dtype=int), -np.inf
     for start in starts:
         actions, value = np.array(start, dtype=int).reshape(problem.horizon, size), -np.inf
+        actions = np.tile(actions, problem.num_cells // size)  # the same whatever else the agent knows
         while True:
             swept, reached = _sweep(problem, actions, sign)
             if reached <= value + return_slack(problem):
@@ -299,19 +300,19 @@ def best_blind_actions(problem: Problem, sign: float = 1.0) -> Int[np.ndarray, "
     return best
 
 
-def _sweep(problem: Problem, actions: Int[np.ndarray, "T S"], sign: float) -> tuple[np.ndarray, float]:
-    """From the last decision to the first, the best action in each state for what leads there and what follows.
+def _sweep(problem: Problem, actions: Int[np.ndarray, "T C"], sign: float) -> tuple[np.ndarray, float]:
+    """From the last decision to the first, the best action in each row for what leads there and what follows.
 
     The return is linear in the table of one time, and going backwards leaves the ways there as they are: it never falls.
     """
     hidden = build(problem.with_clock())
-    paid, mask = hidden.paid[0], problem.model.available
-    play = Play(hidden, (paid,), mask[hidden.state])
+    paid, mask = hidden.paid[0], problem.available
+    play = Play(hidden, (paid,), mask[hidden.cell])
     *flows, _ = play.flows(actions[:, hidden.cell])
     occupied = [flow.sum(axis=1) for flow in flows]
     values, result = sign * paid.terminal, actions.copy()
     paid = replace(paid, reward=sign * paid.reward)
-    states, rows = np.arange(hidden.num_states), np.arange(problem.num_states)
+    states, rows = np.arange(hidden.num_states), np.arange(problem.num_cells)
     for time in range(problem.horizon - 1, -1, -1):
         each = expected_values(hidden, paid, values[None])[0]
         pooled = sum_by_cell(hidden, occupied[time][:, None] * each)
