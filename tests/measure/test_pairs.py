@@ -12,7 +12,7 @@ from veil.engine.chain import make_chain
 from veil.engine.sampling import draw_runs
 from veil.game.pairs import FullHistory
 from veil.game.solve import solve_game
-from veil.measure.constrained import ConstraintValue, constraint_values, further_constraints, further_values
+from veil.measure.constrained import ConstraintValue, constraint_values, further_constraints
 from veil.measure.loss import loss
 from veil.measure.pairs import PairValue, pair_values
 from veil.measure.result import Opacity
@@ -127,7 +127,6 @@ def test_values_of_constraints_under_a_history_policy():
     assert chain.followed is not None
     values = [one.value for one in constraint_values(problem, history)]
     assert values[0] == veil.expected_return(problem, history)
-    assert values[1:] == further_values(problem, chain)
     runs = draw_runs(chain, 20_000, np.random.default_rng(0))
     states = chain.hidden.state[runs.states]
     paid = problem.model.named_rewards["energy"]
