@@ -237,8 +237,8 @@ def _joint_table(asked: Asked) -> None:
     same("joint_table bits", found.bits, joint.bits)
     same("joint_table guess", found.guess_probability, joint.guess)
     same("joint_table total", float(found.probabilities.sum()), 1.0)
-    if "one first" in str(asked.case.features.values()) or asked.case.channels[asked.channel].question.is_path:
-        return  # the name of nothing received by one of two is veil's own
+    if asked.case.channels[asked.channel].question.is_path:
+        return
     shown = {_written(asked, y): row for y, row in joint.rows.items()}
     names = list(joint.values)
     for y, row in zip(found.sequences, found.probabilities.tolist(), strict=True):
@@ -337,15 +337,28 @@ def _filter(asked: Asked) -> None:
         if event is None or (watcher.untimed and watcher.is_silent(event)):
             continue
         found = watching.update(watcher.written(event, case.world.actions, time))
-        joint = case.joint(runs, asked.channel, place, time + 1)
-        expected = joint.posterior(watcher.held(y[: time + 1]))
+        held = watcher.held(y[: time + 1])
         if watcher.untimed:
-            continue  # checked by the last posterior, whose meaning does not depend on the time
+            expected = _after_string(case.joint(runs, asked.channel, place), held)
+        else:
+            expected = case.joint(runs, asked.channel, place, time + 1).posterior(held)
         for z, p in zip(values, found, strict=True):
             same(f"filter posterior of {z} at {time}", float(p), expected.get(z, 0.0))
+        if watcher.untimed:
+            continue
         where = _states(runs, place, watcher, y[: time + 1])
         for s, p in enumerate(watching.state_belief):
             same(f"filter state {s} at {time}", float(p), where[time].get(s, 0.0))
+
+
+def _after_string(joint: Joint, held: tuple) -> dict[Any, float]:
+    """What an observer without a clock believes: that the run is over with the string, or, if it cannot be, begins so."""
+    if held in joint.rows:
+        return joint.posterior(held)
+    rows = [row for y, row in joint.rows.items() if y[: len(held)] == held]
+    total = sum(sum(row.values()) for row in rows)
+    values = {z for row in rows for z in row}
+    return {z: sum(row.get(z, 0.0) for row in rows) / total for z in values}
 
 
 def _states(runs: Runs, place: int, watcher: Any, y: tuple) -> list[dict[int, float]]:

@@ -38,6 +38,8 @@ class Seen:
     observer: Any
     watcher: Watcher
     muted: dict[str, Callable[[Any], Any]]
+    quiet: Any = None  # what is received at a time at which nothing is
+    receives: Callable[[int], bool] = lambda time: True  # whether anything is received at a time
 
 
 def random_observer(kind: str, rng: random.Random, states: int, horizon: int, prefix: str, sensors: bool) -> Seen:
@@ -117,10 +119,13 @@ def _single(
     )
     quiet = symbols if silent is None else silent  # what is shown at times at which nothing is received
 
+    def receives(time: int) -> bool:
+        return times is None or (time == horizon if times == "end" else time in times)
+
     def shows(time: int, action: int, state: int) -> dict[Any, float] | None:
         if time == 0 and not first:
             return None
-        if times is not None and not (time == horizon if times == "end" else time in times):
+        if not receives(time):
             return {quiet: 1.0}
         row = other.get(time, table)[action if on_steps else 0][state]
         return {o: p for o, p in enumerate(row) if p}
@@ -129,7 +134,7 @@ def _single(
         return names[o] if o < symbols else "unobserved"
 
     muted = {sensor: (lambda o, pairs=pairs: pairs.get(o, o)) for sensor, pairs in muting.items()}
-    return Seen(observer, Watcher(shows, name, actions, untimed, lambda o: o == silent), muted)
+    return Seen(observer, Watcher(shows, name, actions, untimed, lambda o: o == silent), muted, quiet, receives)
 
 
 def _together(parts: list[Seen]) -> Seen:
@@ -141,19 +146,19 @@ def _together(parts: list[Seen]) -> Seen:
         if all(one is None for one in shown):
             return None
         found: dict[Any, float] = {(): 1.0}
-        for one in shown:
-            found = {(*o, new): p * q for o, p in found.items() for new, q in (one or {None: 1.0}).items()}
+        for one, part in zip(shown, parts, strict=True):
+            # Who receives nothing at time 0, when another does, adds that it is silent.
+            found = {(*o, new): p * q for o, p in found.items() for new, q in (one or {part.quiet: 1.0}).items()}
         return found
 
     def name(o: tuple) -> str:
-        # A part that receives nothing at time 0 has no name for it: veil's is found by what is left.
-        return " & ".join("-" if one is None else watcher.name(one) for one, watcher in zip(o, watchers, strict=True))
+        return " & ".join(watcher.name(one) for one, watcher in zip(o, watchers, strict=True))
 
     def is_silent(o: tuple) -> bool:
-        return all(one is None or watcher.is_silent(one) for one, watcher in zip(o, watchers, strict=True))
+        return all(watcher.is_silent(one) for one, watcher in zip(o, watchers, strict=True))
 
     muted = {
-        sensor: (lambda o, n=n, mute=mute: tuple(mute(one) if i == n and one is not None else one for i, one in enumerate(o)))
+        sensor: (lambda o, n=n, mute=mute: tuple(mute(one) if i == n else one for i, one in enumerate(o)))
         for n, part in enumerate(parts)
         for sensor, mute in part.muted.items()
     }  # fmt: skip
@@ -185,6 +190,8 @@ def masked(seen: Seen, sensors: list[str], visible: bool) -> Watcher:
         shown = base.shows(time, action // count, state // count)
         if shown is None:
             return None
+        if not seen.receives(time):  # no observation comes, so that none shows the mask
+            return {(seen.quiet, 0) if visible else seen.quiet: 1.0}
         found: dict[Any, float] = {}
         for o, p in shown.items():
             left = o if mask == 0 else seen.muted[sensors[mask - 1]](o)
