@@ -72,8 +72,8 @@ def run(combinations: Iterable[Combination], tally: Tally | None = None, seconds
             else:
                 tally.refused[reason] += 1
         except Exception as error:
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            where = f"{place.filename.rpartition('/src/')[2]}:{place.lineno}"
-            tally.failed.append((one.text, f"crash: {type(error).__name__} at {where}: {str(error)[:300]}"))
+            frames = traceback.extract_tb(error.__traceback__)[-6:]
+            where = " < ".join(f"{frame.filename.rpartition('veil/')[2]}:{frame.lineno}" for frame in reversed(frames))
+            tally.failed.append((one.text, f"crash: {type(error).__name__}: {str(error)[:200]} at {where}"))
         tally.seconds[one.call] += time.monotonic() - start
     return tally

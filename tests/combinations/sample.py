@@ -56,11 +56,10 @@ def covering(seed: int) -> Iterator[Combination]:
         for pair in order:
             if pair not in left:
                 continue
-            third = rng.choice([name for name in FEATURES if name not in (pair[0][0], pair[1][0])])
-            values = list(FEATURES[third])
-            rng.shuffle(values)
-            best = max(values, key=lambda value: len(_pairs((*pair, (third, value))) & left))
-            chosen = tuple(sorted((*pair, (third, best))))
+            thirds = [(f, v) for f in FEATURES if f not in (pair[0][0], pair[1][0]) for v in FEATURES[f]]
+            rng.shuffle(thirds)
+            best = max(thirds, key=lambda third: sum(tuple(sorted((one, third))) in left for one in pair))
+            chosen = tuple(sorted((*pair, best)))
             left -= _pairs(chosen)
             yield Combination(chosen, call, rng.randrange(10**6))
 

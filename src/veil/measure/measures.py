@@ -295,6 +295,10 @@ def _observer(problem: Problem, pair: str) -> Observer:
 
 
 def _costs(problem: Problem, policy: Policy, pair: str, muted: dict[str, Observer], budget: Budget) -> dict[str, float]:
+    if policy.needs_observations and problem.channel(pair).receives == 0:
+        acts = "it acts on the observations that would be switched off, and what it does without them is not defined"
+        raise InputError("policy", [f"{acts}: use a policy that acts on states and the time"])
+
     def bits(changed: Problem) -> float:
         chain = make_chain(changed, policy, pair=pair, untimed=True, paths=True)
         return question_of(chain).exact(budget).opacity.upper
