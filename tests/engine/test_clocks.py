@@ -18,7 +18,7 @@ from veil.engine.sampling import draw_events
 from veil.engine.sequences import SequencePass
 from veil.engine.size import tree_size
 from veil.engine.sparse_walk import SparseWalk
-from veil.engine.untimed import UntimedWalk
+from veil.engine.string_walk import StringWalk
 from veil.planning.values import row_measure
 
 HORIZON, LITTLE = 6, 64  # a memory that keeps few of the messages
@@ -30,7 +30,7 @@ def noisy(*, untimed: bool = False) -> Chain:
     model = veil.Model(rng.dirichlet(np.ones(4), size=(4, 2)), rng.random((4, 2)), 0)
     observer = veil.Observer(rng.dirichlet(np.ones(3), size=4), untimed=untimed, silent=0 if untimed else None)
     problem = veil.Problem(model, observer, veil.StateAt(3, {0}), HORIZON)
-    return make_chain(problem, veil.MarkovPolicy.uniform(problem), untimed=untimed)
+    return make_chain(problem, veil.MarkovPolicy.uniform(problem))
 
 
 def followed(kind: type[SequencePass] | type[ColumnPass], memory: int, clock: Clock) -> None:
@@ -54,8 +54,8 @@ WORK: dict[str, tuple[Callable[[Clock], object], int]] = {  # the work, and how 
     "joining": (lambda clock: total_and_slope(JointWalk(noisy(), clock=clock)), 2 * HORIZON),
     "sparse rows": (lambda clock: total_of(SparseWalk(noisy(), clock=clock)), 2 * HORIZON),
     "sparse rows, gradient": (lambda clock: total_and_slope(SparseWalk(noisy(), clock=clock)), 3 * HORIZON),
-    "strings": (lambda clock: total_of(UntimedWalk(noisy(untimed=True), clock=clock)), 2 * HORIZON),
-    "strings, gradient": (lambda clock: total_and_slope(UntimedWalk(noisy(untimed=True), clock=clock)), 4 * HORIZON),
+    "strings": (lambda clock: total_of(StringWalk(noisy(untimed=True), clock=clock)), 2 * HORIZON),
+    "strings, gradient": (lambda clock: total_and_slope(StringWalk(noisy(untimed=True), clock=clock)), 3 * HORIZON),
     "many policies": (batch, 2),
     "constraints": (lambda clock: best_mixture(make_problem(ALL, horizon=HORIZON), clock=clock), 2 * HORIZON),
 }

@@ -167,11 +167,6 @@ USES: dict[str, Callable[[veil.Problem, veil.Policy], object]] = {
     "noise": lambda problem, policy: problem.observer.garbled(np.full((problem.observer.num_observations, 1), 1.0)),
 }
 WITHOUT_CLOCK: dict[str, Callable[[veil.Problem, veil.Policy], object]] = {
-    "sampled": lambda problem, policy: veil.opacity(problem, policy, "sampled"),
-    "sampled gradient": lambda problem, policy: veil.opacity_gradient(problem, np.zeros((2, 2)), "sampled"),
-    "sampled quantities": lambda problem, policy: veil.measures.quantities(problem, policy, "sampled"),
-    "attack": lambda problem, policy: veil.attack(problem, policy, 10),
-    "filter": lambda problem, policy: veil.ObserverFilter(problem, policy),
     "solve": lambda problem, policy: veil.solve(problem, starts=1, iterations=2, certificate=False),
     "the game": lambda problem, policy: veil.solve(problem, method="game", certificate=False),
     "unrolling": lambda problem, policy: problem.unrolled(),

@@ -131,14 +131,14 @@ def _hiding(problem: "Problem") -> Document:
     from ..measure.exact import Budget
     from ..measure.trajectory import path_bits
 
-    chain = make_chain(problem, MarkovPolicy.uniform(problem), untimed=problem.secret_table.path is None, paths=True)
+    chain = make_chain(problem, MarkovPolicy.uniform(problem), paths=True)
     found: Document = {
         "prior": dict(zip(problem.secret_values, chain.prior.tolist(), strict=True)),
         "prior_bits": float(entropy_bits(chain.prior)),
     }
     if problem.secret_table.path is not None:
         found["prior_bits"] = path_bits(chain, Budget(time_limit=_PRIOR_SECONDS))
-    if chain.silent is not None:
+    if chain.written is not None:
         why = "needs an observer with a clock"
         exact = "fits if the strings without silent steps are few"
         return found | {"sequences": None, "methods": {"exact": exact, "bracket": why, "sampled": why}}

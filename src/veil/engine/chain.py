@@ -1,5 +1,6 @@
 """The chain that a policy induces, with gradients back to the policy's table."""
 
+from dataclasses import replace
 from functools import cached_property, singledispatch
 from threading import Lock
 
@@ -20,6 +21,7 @@ from .compile import build
 from .followed import Followed, follow
 from .hidden import Hidden
 from .kernel import Matrix
+from .written import Written
 
 _SMALL_LABEL = 2**22  # a dense label of this size costs nothing; beyond, the values are counted
 _MOST_NUMBERS = 2**26  # of mixed transitions kept for a time-dependent policy: 512 MiB
@@ -32,7 +34,6 @@ class Chain:
     """
 
     followed: Followed | None = None  # the same time by time, for a history policy
-    silent: int | None = None  # the event that an observer without a clock does not notice
 
     def __init__(self, hidden: Hidden, table: Float[np.ndarray, "T C A"], *, stationary: bool):
         self.stationary = stationary
@@ -43,6 +44,11 @@ class Chain:
     def hidden(self) -> Hidden:
         """The chain before a policy is chosen."""
         return self._parts[0]
+
+    @property
+    def written(self) -> Written | None:
+        """What an observer without a clock holds of the events; None if the observer has one."""
+        return self.hidden.written
 
     @property
     def table(self) -> Float[np.ndarray, "T C A"]:
@@ -113,40 +119,43 @@ class FollowedChain(Chain):
         self.followed = self._followed = followed
         self.stationary, self._matrices = True, {}
 
+    @property
+    def written(self) -> Written | None:
+        """See `Chain`."""
+        return self._followed.written
+
     @cached_property
     def _parts(self) -> tuple[Hidden, Float[np.ndarray, "1 C A"]]:
         return self._followed.chain_parts()
 
 
-def make_chain(
-    problem: Problem, policy: Policy, *, pair: str = OWN, untimed: bool = False, paths: bool = False
-) -> Chain:
+def make_chain(problem: Problem, policy: Policy, *, pair: str = OWN, paths: bool = False) -> Chain:
     """The chain that a policy induces in a problem; every measure works on it.
 
     For a history policy it is a `FollowedChain`, whose `followed` lets measures work time by time instead.
 
-    **Arguments:** `pair`: whose secret and observer count; `untimed`: whether the caller covers observers without a clock, by
-    `chain.silent`; else they are refused. `paths`: the same for secrets that are whole paths, by `chain.hidden.path`.
+    **Arguments:** `pair`: whose secret and observer count; `paths`: whether the caller covers secrets that are whole paths, by
+    `chain.hidden.path`; else they are refused.
 
-    **Raises:** `InputError` where the policy does not fit the problem, the observer has no clock and needs one, or the
-    secret is a whole path and may not be one.
+    **Raises:** `InputError` where the policy does not fit the problem, or the secret is a whole path and may not be one.
     """
     check_call(problem, policy)
     keep_pages()
     alone = problem.only(pair)
     if not paths:
         refuse_path(alone.secret_table)
-    if isinstance(policy, HistoryPolicy) and not alone.observer.untimed:
+    if isinstance(policy, HistoryPolicy):
         return FollowedChain(follow(problem, policy, pair))
-    if not (untimed and alone.observer.untimed):
-        return _chain_of(policy, alone)
-    chain = _chain_of(policy, alone.with_clock())
+    return _chain_of(policy, alone)
+
+
+def with_clock(chain: Chain) -> Chain:
+    """The same chain for an observer with a clock, who knows at least as much; itself if the observer has one."""
+    if chain.written is None:
+        return chain
     if chain.followed is not None:
-        raise InputError(
-            "observer", ["it has no clock (untimed=True), and a history policy reads one: use problem.with_clock()"]
-        )
-    chain.silent = alone.observer.silent
-    return chain
+        return FollowedChain(replace(chain.followed, written=None))
+    return Chain(replace(chain.hidden, written=None), chain.table, stationary=chain.stationary)
 
 
 @singledispatch

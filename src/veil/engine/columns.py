@@ -24,6 +24,7 @@ from .chain import Chain, sum_by_cell
 from .hidden import Emitter
 from .sequences import Posteriors, inverse
 from .threads import cores, one_blas_thread
+from .written import need_clock
 
 _LANE, _LANE_NUMBERS = 64, 2**17  # sequences that travel together: at least so many, or a message of this size
 _LEAST_LANE, _THREAD_NUMBERS = 32, 2**16  # sequences and numbers of a message that are worth a thread
@@ -54,6 +55,7 @@ class ColumnPass:
         clock: Clock = UNLIMITED,
         steps: ColumnSteps | None = None,
     ):
+        need_clock(chain.hidden.written)
         self._steps = ColumnSteps(chain.hidden, chain.table) if steps is None else steps
         self._shape = chain.table.shape
         lanes = np.array_split(events, self._num_lanes(len(events)))  # equal lanes, so that no thread waits for another

@@ -22,6 +22,7 @@ from ..problem.registers import NewestEvent, TimeRegister
 from .hidden import Emitter, Hidden
 from .kernel import ALWAYS_DENSE_STATES, make_kernel, num_columns, num_rows
 from .paid import Afterwards, Paid
+from .written import Written
 
 _MOST_NUMBERS = 2**28  # transition probabilities of a product: 2 GiB
 _AT_ONCE = 2**17  # hidden states whose steps are followed at a time
@@ -121,6 +122,7 @@ def _hidden(
         split_time=table.time,
         horizon=problem.horizon,
         path=None if table.path is None else table.path[state],
+        written=Written.by(problem.observer),
     )
 
 

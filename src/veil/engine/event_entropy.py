@@ -42,8 +42,13 @@ class Shown:
 
     @cached_property
     def entropy(self) -> "UnifilarEntropy | None":
-        """The entropy of the events as a sum over times; None unless the chain is unifilar."""
-        return UnifilarEntropy(self.hidden) if self.is_unifilar else None
+        """The entropy of the events as a sum over times; None unless the chain is unifilar.
+
+        For an observer without a clock, also None unless the path tells at which times the string was written.
+        """
+        written = self.hidden.written
+        told = written is None or written.is_aligned
+        return UnifilarEntropy(self.hidden) if told and self.is_unifilar else None
 
     @cached_property
     def is_unifilar(self) -> bool:
@@ -89,14 +94,19 @@ def _show(hidden: Hidden, alone: bool) -> Shown:
         nothing = sp.csr_array(np.ones((hidden.num_states, 1)))
         emitters = (Emitter(np.ones(hidden.kernel.num_actions, dtype=bool), nothing),)
         first = sp.csr_array(hidden.start[:, None])
-    (first,), first_event = _paired([first], hidden.path)
-    tables, event = _paired([emitter.table for emitter in emitters], hidden.path)
+    (first,), first_event, first_path = _paired([first], hidden.path)
+    tables, event, path = _paired([emitter.table for emitter in emitters], hidden.path)
     made = tuple(Emitter(emitter.actions, table) for emitter, table in zip(emitters, tables, strict=True))
-    return Shown(replace(hidden, first=first, emitters=made), first_event, event)
+    written = None
+    if hidden.written is not None and not alone:  # the path is shown with its times
+        written = hidden.written.shown(first_event, first_path, event, path)
+    return Shown(replace(hidden, first=first, emitters=made, written=written), first_event, event)
 
 
-def _paired(tables: list[sp.csr_array], path: Int[np.ndarray, " N"]) -> tuple[list[sp.csr_array], np.ndarray]:
-    """Tables whose columns are the pairs (column, path of the row) that occur, and the first of each pair."""
+def _paired(
+    tables: list[sp.csr_array], path: Int[np.ndarray, " N"]
+) -> tuple[list[sp.csr_array], np.ndarray, np.ndarray]:
+    """Tables whose columns are the pairs (column, path of the row) that occur, and the two parts of each pair."""
     size = int(path.max()) + 1
     codes = [table.indices * np.int64(size) + np.repeat(path, np.diff(table.indptr)) for table in tables]
     pairs = np.unique(np.concatenate(codes))
@@ -104,7 +114,7 @@ def _paired(tables: list[sp.csr_array], path: Int[np.ndarray, " N"]) -> tuple[li
         sp.csr_array((table.data, np.searchsorted(pairs, code), table.indptr), shape=(num_rows(table), len(pairs)))
         for table, code in zip(tables, codes, strict=True)
     ]
-    return made, pairs // size
+    return made, *np.divmod(pairs, size)
 
 
 def _taken(emitter: Emitter, num_states: int) -> sp.dia_array:

@@ -21,6 +21,7 @@ from .compile import build, one_hot
 from .hidden import Emitter, Hidden
 from .kernel import make_kernel, num_columns
 from .moves import Moves, situations
+from .written import Written
 
 _MOST_NUMBERS = 2**26  # transitions of all times together: 1 GiB with their places
 _WHERE = "history policy"
@@ -63,6 +64,7 @@ class Followed:
     """All that a policy reaches. `start[i]` is the probability of situation i of time 0.
 
     Events are those that the observer receives, of which there are `num_first` and `num_events`; the policy may act on others.
+    `written`: what an observer without a clock holds of them; see `Hidden`.
     """
 
     hidden: Hidden
@@ -71,6 +73,7 @@ class Followed:
     steps: tuple[FollowedStep, ...]
     num_first: int
     num_events: int
+    written: Written | None = None
 
     def matrices(self) -> list[sp.csr_array]:
         """The steps under the policy, one for each time."""
@@ -112,6 +115,7 @@ class Followed:
             split_time=split,
             horizon=hidden.horizon,
             path=None if hidden.path is None else hidden.path[x],
+            written=self.written,
         )
         return product, np.concatenate([layer.choice for layer in self.layers])[None]
 
@@ -145,12 +149,14 @@ class _Follower:
     """Grows the situations layer by layer."""
 
     def __init__(self, problem: Problem, policy: HistoryPolicy, pair: str):
+        self.written = Written.by(problem.channel(pair).observer)
         policy.check(problem)
         together = policy.acting_in(problem, pair)
         if together is not None:
             problem = together.joint
         else:
             problem = problem.only(pair)
+        problem = problem.with_clock()  # what the policy reads has its time
         self.problem, self.policy, self.hidden = problem, policy, build(problem)
         first, later = num_columns(self.hidden.first), self.hidden.num_events
         self.heard = self.seen = np.arange(first), np.arange(later)
@@ -180,7 +186,7 @@ class _Follower:
             value = np.append(self.view.value, -1)
             hidden = replace(hidden, labels=sp.csr_array(hidden.labels @ one_hot(value[:-1], self.view.num_values)))
             layers = [replace(layer, z=value[layer.z]) for layer in layers]
-        return Followed(hidden, start, tuple(layers), tuple(steps), self.num_first, self.num_events)
+        return Followed(hidden, start, tuple(layers), tuple(steps), self.num_first, self.num_events, self.written)
 
     def _step(self, time: int, layer: Situations) -> tuple[FollowedStep, Situations]:
         moves, actions, here, taken = self.moves, [], [], []

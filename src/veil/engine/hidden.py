@@ -14,6 +14,7 @@ from ..policy.player import Observation
 from ..problem.problem import Problem
 from .kernel import Kernel, num_columns, num_rows
 from .paid import Paid
+from .written import Written
 
 _DENSE_NUMBERS = 2**28  # of a dense table: 2 GiB
 _SMALL_TABLE = 2**22  # numbers of a table whose columns are taken from a dense copy: 32 MiB
@@ -91,7 +92,7 @@ class Hidden:
     `split_time`, a one for the value of x, or a forecast of a later value; the row is empty if x cannot occur then.
     `reveals_last`: the observer is told `x_T` in the end, as in the lower end of a bracket. `paid` are the quantities, the
     return first, then those of `problem.further`. If the secret is a whole path, `path[x]` is what it shows of x, and `labels`
-    has one value.
+    has one value. `written` is what an observer without a clock holds of the events; None if the observer has one.
     """
 
     kernel: Kernel
@@ -109,6 +110,7 @@ class Hidden:
     horizon: int
     reveals_last: bool = False
     path: Int[np.ndarray, " N"] | None = None
+    written: Written | None = None
 
     @property
     def num_states(self) -> int:

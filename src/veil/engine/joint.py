@@ -17,6 +17,7 @@ from ..common.logs import row_sums
 from .chain import Chain, Slopes
 from .threads import one_blas_thread
 from .tree import Block, Merger, Merging, Prefixes, Pruning, Suffixes, walk
+from .written import need_clock
 
 DEFAULT_MEMORY = 2 * 2**30
 # Numbers of the joint table made at a time: small enough to stay in the cache while logarithms are taken.
@@ -85,6 +86,7 @@ class JointWalk:
     def run(self, objective: Objective, *, gradient: bool = False) -> Float[np.ndarray, "T C A"] | None:
         """Feed the whole table to the objective; with `gradient`, pull its gradients back to the policy's table."""
         hidden = self.chain.hidden
+        need_clock(hidden.written)
         meet = (hidden.horizon + 1) // 2 if self.meet is None else self.meet
         merging, pruning = self.merger or Merging(self.merge_tolerance), Pruning(self.prune_below)
         slopes = Slopes(self.chain) if gradient else None

@@ -35,9 +35,7 @@ class Listed:
 
     def chain(self, chain: Chain) -> Chain:
         """The chain of the same policy and observer."""
-        made = Chain(self.hidden, chain.table, stationary=chain.stationary)
-        made.silent = chain.silent
-        return made
+        return Chain(self.hidden, chain.table, stationary=chain.stationary)
 
 
 def list_paths(hidden: Hidden) -> Listed:

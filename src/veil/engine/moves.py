@@ -10,6 +10,7 @@ from ..common.numbering import number_keys, ragged
 from ..problem.problem import Problem
 from .hidden import Hidden
 from .kernel import DenseKernel, SparseKernel
+from .written import need_clock
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +59,8 @@ class Moves:
 
     @staticmethod
     def of(hidden: Hidden) -> "Moves":
-        """The moves of a hidden chain."""
+        """The moves of a hidden chain. Raises `InputError` if its observer has no clock."""
+        need_clock(hidden.written)
         action, source, target, probability = transitions(hidden)
         parts = []
         for emitter in hidden.emitters:

@@ -7,6 +7,7 @@ split are tries, so that a message is computed once however many sequences need 
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -16,6 +17,7 @@ from ..common.logs import natural_log
 from .chain import Chain, Slopes
 from .step import Extension, Step, adder
 from .threads import one_blas_thread
+from .written import need_clock
 
 PullBack = Callable[[np.ndarray], np.ndarray]
 
@@ -34,6 +36,11 @@ class Trie:
     def level(self, number: int) -> Extension:
         """The nodes of a level."""
         return Extension(self.parent[number], self.event[number])
+
+    @property
+    def widest(self) -> int:
+        """The largest number of nodes of a level."""
+        return max([len(event) for event in self.event] or [1])
 
     @staticmethod
     def of(sequences: Int[np.ndarray, "k L"]) -> "Trie":
@@ -78,7 +85,7 @@ class Forward:
 
     def __init__(self, chain: Chain, trie: Trie, slopes: Slopes | None):
         self.chain, self.trie, self.slopes = chain, trie, slopes
-        self.levels = len(trie.event) - 1
+        self.levels, self.widest = len(trie.event) - 1, trie.widest
 
     def root(self) -> tuple[np.ndarray, np.ndarray]:
         """Messages of the first events, and their probabilities."""
@@ -86,8 +93,8 @@ class Forward:
         scale = messages.sum(axis=1)
         return _divided(messages, scale), scale
 
-    def expand(self, messages: np.ndarray, level: int) -> tuple[np.ndarray, np.ndarray, PullBack]:
-        """The next level: messages, the probability of each node's event after its history, and the way back."""
+    def expand(self, messages: np.ndarray, logs: np.ndarray, level: int) -> tuple[np.ndarray, np.ndarray, PullBack]:
+        """The next level: messages, the logarithms of what they were divided by, and the way back from gradients."""
         step, extension = Step.of(self.chain, level), self.trie.level(level + 1)
         children = step.forward(messages, extension)
         scale = children.sum(axis=1)
@@ -95,7 +102,7 @@ class Forward:
         def pull_back(slope: np.ndarray) -> np.ndarray:
             return step.pull_forward(messages, extension, _divide(slope, scale), adder(self.slopes, level))
 
-        return _divide(children, scale), scale, pull_back
+        return _divide(children, scale), logs[extension.parent] + natural_log(scale), pull_back
 
 
 class Backward:
@@ -103,14 +110,14 @@ class Backward:
 
     def __init__(self, chain: Chain, trie: Trie, slopes: Slopes | None):
         self.chain, self.trie, self.slopes = chain, trie, slopes
-        self.levels = len(trie.event)
+        self.levels, self.widest = len(trie.event), trie.widest
 
     def root(self) -> tuple[np.ndarray, np.ndarray]:
         """`β_T = 1`."""
         return np.ones((1, self.chain.hidden.num_states)), np.ones(1)
 
-    def expand(self, messages: np.ndarray, level: int) -> tuple[np.ndarray, np.ndarray, PullBack]:
-        """One step back: messages, their scale, and the way back from gradients."""
+    def expand(self, messages: np.ndarray, logs: np.ndarray, level: int) -> tuple[np.ndarray, np.ndarray, PullBack]:
+        """One step back: messages, the logarithms of what they were divided by, and the way back from gradients."""
         time = self.chain.hidden.horizon - 1 - level
         step, extension = Step.of(self.chain, time), self.trie.level(level)
         children = step.backward(messages, extension)
@@ -121,45 +128,59 @@ class Backward:
             step.pull_backward(messages, extension, _divide(slope, scale), adder(self.slopes, time), result)
             return result
 
-        return _divide(children, scale), scale, pull_back
+        return _divide(children, scale), logs[extension.parent] + natural_log(scale), pull_back
+
+
+class Direction(Protocol):
+    """Messages of many sequences, level by level, forward or backward in time."""
+
+    chain: Chain
+    levels: int
+    widest: int
+    """The largest number of messages of a level."""
+
+    def root(self) -> tuple[np.ndarray, np.ndarray]:
+        """The messages to begin with, and what they were divided by."""
+        ...
+
+    def expand(self, messages: np.ndarray, logs: np.ndarray, level: int) -> tuple[np.ndarray, np.ndarray, PullBack]:
+        """The next level: messages, the logarithms of what they were divided by, and the way back from gradients."""
+        ...
 
 
 class Sweep:
-    """A pass down the levels of a trie and back, whose memory is bounded by checkpoints in time.
+    """A pass down the levels of a direction and back, whose memory is bounded by checkpoints in time.
 
     Where all levels fit `memory_bytes` they are kept; else only every k-th is, and the levels between two of them are
     computed again on the way back, one more pass for `O(√T)` memory.
     """
 
-    def __init__(self, direction: Forward | Backward, *, memory_bytes: int, keep: bool, clock: Clock = UNLIMITED):
+    def __init__(self, direction: Direction, *, memory_bytes: int, keep: bool, clock: Clock = UNLIMITED):
         self.direction, self._clock = direction, clock
         messages, scale = direction.root()
-        self.logs = natural_log(scale)
-        sizes = [len(event) for event in direction.trie.event] or [1]
-        level_bytes = 8 * messages.shape[1] * max(sizes) * (3 + 2 * len(direction.chain.hidden.emitters))
+        logs = natural_log(scale)
+        level_bytes = 8 * messages.shape[1] * direction.widest * (3 + 2 * len(direction.chain.hidden.emitters))
         self.every = 1 if direction.levels * level_bytes <= memory_bytes else max(2, int(direction.levels**0.5))
-        self._kept: dict[int, np.ndarray] = {}
+        self._kept: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         self._ways: dict[int, PullBack] = {}
-        offset = 1 if isinstance(direction, Forward) else 0
         for level in range(direction.levels):
             clock.check()
             if keep and level % self.every == 0 and self.every > 1:
-                self._kept[level] = messages
-            messages, scale, pull_back = direction.expand(messages, level)
+                self._kept[level] = messages, logs
+            messages, logs, pull_back = direction.expand(messages, logs, level)
             if keep and self.every == 1:
                 self._ways[level] = pull_back
-            self.logs = self.logs[direction.trie.parent[level + offset]] + natural_log(scale)
-        self.leaves = messages
+        self.leaves, self.logs = messages, logs
 
     def pull_back(self, slope: np.ndarray) -> None:
         """Carry the gradient in the leaves (in scaled form) back to the root, filling the direction's gradients."""
         for begin in range((self.direction.levels - 1) // self.every * self.every, -1, -self.every):
             end = min(begin + self.every, self.direction.levels)
             if self.every > 1:
-                messages = self._kept[begin]
+                messages, logs = self._kept[begin]
                 for level in range(begin, end):
                     self._clock.check()
-                    messages, _, self._ways[level] = self.direction.expand(messages, level)
+                    messages, logs, self._ways[level] = self.direction.expand(messages, logs, level)
             for level in range(end - 1, begin - 1, -1):
                 self._clock.check()
                 slope = self._ways.pop(level)(slope)
@@ -198,6 +219,7 @@ class SequencePass:
         clock: Clock = UNLIMITED,
     ):
         hidden = chain.hidden
+        need_clock(hidden.written)
         split = hidden.split_time
         self.slopes = Slopes(chain) if gradient else None
         self.label = hidden.label
@@ -205,7 +227,7 @@ class SequencePass:
         backward = Backward(chain, Trie.of(events[:, :split:-1]), self.slopes)
         self._forward = Sweep(forward, memory_bytes=memory_bytes // 2, keep=gradient, clock=clock)
         self._backward = Sweep(backward, memory_bytes=memory_bytes // 2, keep=gradient, clock=clock)
-        index, both = self._meet(self._forward.direction.trie.leaf, self._backward.direction.trie.leaf)
+        index, both = self._meet(forward.trie.leaf, backward.trie.leaf)
         joint = both @ self.label
         self._total = joint.sum(axis=1)
         self.result = Posteriors(

@@ -13,6 +13,7 @@ from ..common.memo import memo
 from .chain import Chain
 from .kernel import num_columns
 from .supports import CountedSets, Supports
+from .written import need_clock
 
 _MOST_SETS = 20_000
 _ENOUGH = 1e18
@@ -54,6 +55,7 @@ def tree_size(chain: Chain, clock: Clock = UNLIMITED) -> TreeSize:
     What is possible depends on which actions the policy takes at all; a count is kept for the next policy alike. `clock`
     is checked in every loop.
     """
+    need_clock(chain.hidden.written)
     taken = np.packbits(chain.table > 0).tobytes()
     return memo(chain.hidden, (tree_size, taken, chain.stationary), lambda: _count(Supports(chain, clock)))
 

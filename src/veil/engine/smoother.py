@@ -1,6 +1,6 @@
 """`veil.smoother`: where the agent was at each time, and its most likely path, from all observations together."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,14 +8,19 @@ import scipy.sparse as sp
 from jaxtyping import Float, Int
 
 from ..common.errors import ImpossibleObservationError, InputError
-from ..common.logs import log2_of_tables, log2_or_zero, probability_of_bits
+from ..common.logs import log2_of_tables, log2_or_zero, natural_log, probability_of_bits
 from ..common.values import Value
 from ..policy.player import Observation
 from ..policy.policy import Policy
+from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from .chain import Chain, make_chain, sum_over
 from .hidden import event_name, event_number
 from .step import Extension, Step
+from .strings import Prefixes, Suffixes, ratio
+from .written import Strings, StringTrie
+
+_NATS_A_BIT = float(natural_log(np.array(2.0)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -23,7 +28,8 @@ class Smoothed(Value):
     """What all observations together tell of the path.
 
     **Attributes:** `probability` of the observations; `states`, `(n, S)`: `P(s_t = s | y)` for each time t; `path`: the most
-    likely path, by the names of its states; `path_probability`: `P(path | y)`.
+    likely path, by the names of its states; `path_probability`: `P(path | y)`, without a clock that of the path together with
+    the times of the observations.
     """
 
     probability: float
@@ -39,8 +45,9 @@ class Smoother:
     does not depend on the secret, which may also be a whole path.
     """
 
-    def __init__(self, problem: Problem, policy: Policy):
-        self.problem, self._chain = problem, make_chain(problem, policy, paths=True)
+    def __init__(self, problem: Problem, policy: Policy, *, pair: str = OWN):
+        self._chain = make_chain(problem, policy, pair=pair, paths=True)
+        self.problem = problem.only(pair)
 
     def __repr__(self) -> str:
         return f"Smoother({self.problem.name!r})"
@@ -49,36 +56,41 @@ class Smoother:
         """The probabilities of all states up to the last observation, and the most likely path (Viterbi's algorithm).
 
         Of a policy with memory, a path is one of states and memory: where its states do not tell the memory (a controller), the
-        path that is found is that of the most likely pair.
+        path that is found is that of the most likely pair. For an observer without a clock the run is over, with the string of
+        these observations: all times from 0 to T are smoothed, and the path is that of the most likely pair of a path and the
+        times of the observations.
 
         **Arguments:** `observations`: all that were received so far, by name or index; pairs (action, observation) after
-        the first where the observer sees actions.
+        the first where the observer sees actions. Silent ones count for nothing if the observer has no clock.
 
-        Cost: `O(n · nnz(P))` for the probabilities, with a sort for the path.
+        Cost: `O(n · nnz(P))` for the probabilities, with a sort for the path; without a clock times the number of
+        observations.
 
         **Raises:** `ImpossibleObservationError` at the first observation that is impossible after those before it;
         `InputError` where one is unknown, there is none, or there are more than the horizon allows.
         """
-        events = self._events(observations)
-        forward, bits = self._forward(events)
-        hidden, backward = self._chain.hidden, np.ones((1, self._chain.hidden.num_states))
-        states = np.empty((len(events), self.problem.num_states))
-        for time in range(len(events) - 1, -1, -1):
-            both = (forward[time] * backward)[0]
-            states[time] = np.bincount(hidden.state, both / both.sum(), minlength=self.problem.num_states)
-            if time > 0:
-                level = Extension.by(events[time], np.zeros(1, dtype=int))
-                backward = Step.of(self._chain, time - 1).backward(backward, level)
-                backward = backward / backward.max()
-        path, best = _most_likely(self._chain, events)
-        names = tuple(self.problem.model.states[int(hidden.state[x])] for x in path)
-        chance = probability_of_bits(best - bits)
-        return Smoothed(probability_of_bits(bits), states, names, min(1.0, chance))
+        if isinstance(observations, str) or not isinstance(observations, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InputError("observations", [f"found {observations!r}, expected a list of observations"])
+        found = _Lattice(self, observations) if self._chain.written is not None else _Line(self, observations)
+        hidden = self._chain.hidden
+        states = np.stack([np.bincount(hidden.state, row, minlength=self.problem.num_states) for row in found.states()])
+        path, best = _most_likely(*found.steps(), hidden.num_states)
+        names = tuple(self.problem.model.states[int(hidden.state[x % hidden.num_states])] for x in path)
+        return Smoothed(
+            probability_of_bits(found.bits), states, names, min(1.0, probability_of_bits(best - found.bits))
+        )
+
+
+class _Line:
+    """The messages of a sequence of observations."""
+
+    def __init__(self, smoother: Smoother, observations: Sequence[Observation]):
+        self.problem, self.chain = smoother.problem, smoother._chain
+        self.events = self._events(observations)
+        self.forward, self.bits = self._forward()
 
     def _events(self, observations: Sequence[Observation]) -> list[int]:
         """The events from time 0 on; 0 at time 0 where nothing is received then."""
-        if isinstance(observations, str) or not isinstance(observations, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InputError("observations", [f"found {observations!r}, expected a list of observations"])
         first = 0 if self.problem.observer.sees_first else 1
         most = self.problem.horizon + 1 - first
         if not len(observations) <= most:
@@ -87,12 +99,12 @@ class Smoother:
             raise InputError("observations", ["found none, expected at least one"])
         return [0] * first + [event_number(self.problem, one, time) for time, one in enumerate(observations, first)]
 
-    def _forward(self, events: list[int]) -> tuple[list[Float[np.ndarray, "1 N"]], float]:
+    def _forward(self) -> tuple[list[Float[np.ndarray, "1 N"]], float]:
         """`P(x_t | y_0 … y_t)` for each time, and `log2 P(y)`."""
-        rows, found, bits = self._chain.hidden.root[None, :, events[0]], [], 0.0
-        for time, event in enumerate(events):
+        rows, found, bits = self.chain.hidden.root[None, :, self.events[0]], [], 0.0
+        for time, event in enumerate(self.events):
             if time > 0:
-                rows = Step.of(self._chain, time - 1).forward(found[-1], Extension.by(event, np.zeros(1, dtype=int)))
+                rows = Step.of(self.chain, time - 1).forward(found[-1], Extension.by(event, np.zeros(1, dtype=int)))
             total = rows.sum()
             if total == 0:
                 name = event_name(self.problem, event, time)
@@ -104,25 +116,123 @@ class Smoother:
             bits += float(log2_or_zero(np.asarray(total)))
         return found, bits
 
+    def states(self) -> list[Float[np.ndarray, " N"]]:
+        """`P(x_t | y)` for each time."""
+        backward, found = np.ones((1, self.chain.hidden.num_states)), []
+        for time in range(len(self.events) - 1, -1, -1):
+            both = (self.forward[time] * backward)[0]
+            found.append(both / both.sum())
+            if time > 0:
+                level = Extension.by(self.events[time], np.zeros(1, dtype=int))
+                backward = Step.of(self.chain, time - 1).backward(backward, level)
+                backward = backward / backward.max()
+        return found[::-1]
 
-def smoother(problem: Problem, policy: Policy) -> Smoother:
+    def steps(self) -> "tuple[np.ndarray, Iterable[sp.coo_array]]":
+        """`P(x_0, y_0)` of each state, and the steps by the later events."""
+        steps = (_step(self.chain, time, event) for time, event in enumerate(self.events[1:]))
+        return self.chain.hidden.root[:, self.events[0]], steps
+
+
+class _Lattice:
+    """The messages of a string: at each time one for each number of letters that may have been written."""
+
+    def __init__(self, smoother: Smoother, observations: Sequence[Observation]):
+        self.problem, self.chain = smoother.problem, smoother._chain
+        hidden, written = self.chain.hidden, self.chain.hidden.written
+        assert written is not None
+        events = [event_number(self.problem, one, 1) for one in observations]
+        self.letters = [int(letter) for letter in written.letter[events] if letter >= 0] if events else []
+        most = hidden.horizon + int(written.starts)
+        if len(self.letters) > most:
+            raise InputError(
+                "observations", [f"found {len(self.letters)} that are not silent, expected at most {most}"]
+            )
+        row = np.full((1, hidden.horizon + 1), -1, dtype=np.int32)
+        row[0, : len(self.letters)] = self.letters
+        strings = Strings(row, np.zeros_like(row))
+        self.forward = _levels(Prefixes(self.chain, StringTrie(strings), hidden.horizon))
+        self.backward = _levels(Suffixes(self.chain, StringTrie(strings.reversed()), hidden.horizon))[::-1]
+        logs = self.forward[-1][1]
+        if len(logs) <= len(self.letters) or np.isneginf(logs[len(self.letters)]):
+            raise ImpossibleObservationError(
+                "these observations are impossible under the model and the policy as all that a run shows"
+            )
+        self.bits = float(logs[len(self.letters)]) / _NATS_A_BIT
+
+    def states(self) -> Iterator[Float[np.ndarray, " N"]]:
+        """`P(x_t | the string)` for each time."""
+        for (alpha, before), (beta, after) in zip(self.forward, self.backward, strict=True):
+            # j letters written leave the others to write: nodes are numbered by their letters
+            number = np.arange(max(0, len(self.letters) - len(beta) + 1), min(len(alpha) - 1, len(self.letters)) + 1)
+            left = len(self.letters) - number
+            logs = before[number] + after[left]
+            both = (ratio(logs, logs.max())[:, None] * alpha[number] * beta[left]).sum(axis=0)
+            yield both / both.sum()
+
+    def steps(self) -> "tuple[np.ndarray, Iterable[sp.coo_array]]":
+        """`P(x_0, first event)` of each pair (letters written, state), and the steps between such pairs."""
+        hidden, written, size = self.chain.hidden, self.chain.hidden.written, len(self.letters) + 1
+        assert written is not None
+        none, letters = np.zeros(size, dtype=int), np.array([-1, *self.letters])
+        first, later = (written.events(time, none, letters).tolist() for time in (0, 1))
+        start = np.zeros((size, hidden.num_states))
+        for number, event in enumerate(first[:2]):
+            if event >= 0:
+                start[number] = hidden.root[:, event]
+
+        def step(time: int) -> sp.coo_array:
+            by_event = {event: _step(self.chain, time, event) for event in set(later)}
+            blocks: list[list[sp.coo_array | None]] = [[None] * size for _ in range(size)]
+            for number in range(size):
+                blocks[number][number] = by_event[later[0]]
+                if number:
+                    blocks[number - 1][number] = by_event[later[number]]
+            return sp.coo_array(sp.block_array(blocks))
+
+        return start.ravel(), map(step, range(hidden.horizon))
+
+
+def _levels(direction: Prefixes | Suffixes) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The messages of all levels with their logarithms."""
+    messages, scale = direction.root()
+    found = [(messages, natural_log(scale))]
+    for level in range(direction.levels):
+        messages, logs, _ = direction.expand(*found[-1], level)
+        found.append((messages, logs))
+    return found
+
+
+def smoother(problem: Problem, policy: Policy, *, pair: str = OWN) -> Smoother:
     """Smoothed probabilities of paths for an observer that knows the model and the policy: `smoother(…).smooth(observations)`.
 
-    **Raises:** `InputError` where the policy does not fit the problem, or the observer has no clock.
+    **Arguments:** `problem`, `policy`; `pair`: the pair whose observer counts, by name; the problem's own by default.
+
+    **Raises:** `InputError` where the policy does not fit the problem.
     """
-    return Smoother(problem, policy)
+    return Smoother(problem, policy, pair=pair)
 
 
-def _most_likely(chain: Chain, events: list[int]) -> tuple[Int[np.ndarray, " n"], float]:
-    """The path `x_0 … x_t` of largest `P(x_0 … x_t, y)`, and the logarithm of that, in bits."""
-    best = log2_of_tables(chain.hidden.root[:, events[0]])
-    before: list[np.ndarray] = []
-    for time, event in enumerate(events[1:]):
-        parts = zip(chain.matrices(time), chain.hidden.emitters, strict=True)
-        step = sum_over(
+def _step(chain: Chain, time: int, event: int) -> sp.coo_array:
+    """`P(x', event | x)` at a step."""
+    parts = zip(chain.matrices(time), chain.hidden.emitters, strict=True)
+    return sp.coo_array(
+        sum_over(
             sp.csr_array(sp.csr_array(matrix) @ sp.diags_array(emitter.by_event[event])) for matrix, emitter in parts
         )
-        step = sp.coo_array(step)
+    )
+
+
+def _most_likely(
+    start: Float[np.ndarray, " N"], steps: Iterable[sp.coo_array], num_last: int
+) -> tuple[Int[np.ndarray, " n"], float]:
+    """The path of largest probability from the start by all steps, and the logarithm of that, in bits.
+
+    It ends in one of the last states, of which there are `num_last`.
+    """
+    best = log2_of_tables(start)
+    before: list[np.ndarray] = []
+    for step in steps:
         taken = np.flatnonzero((step.data > 0) & np.isfinite(best[step.row]))
         row, column = step.row[taken], step.col[taken]
         score = best[row] + log2_or_zero(step.data[taken])
@@ -131,7 +241,7 @@ def _most_likely(chain: Chain, events: list[int]) -> tuple[Int[np.ndarray, " n"]
         best, source = np.full(len(best), -np.inf), np.full(len(best), -1)
         best[column[order][last]], source[column[order][last]] = score[order][last], row[order][last]
         before.append(source)
-    path = [int(np.argmax(best))]
+    path = [len(best) - num_last + int(np.argmax(best[-num_last:]))]
     for source in reversed(before):
         path.append(int(source[path[-1]]))
-    return np.array(path[::-1]), float(best.max())
+    return np.array(path[::-1]), float(best[-num_last:].max())

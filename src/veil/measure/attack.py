@@ -11,10 +11,10 @@ from ..common.errors import ImpossibleObservationError, InputError, TooLargeErro
 from ..common.logs import code_lengths_bits, row_sums
 from ..engine.chain import Chain, make_chain
 from ..engine.filter import ObserverFilter
-from ..engine.hidden import event_name
 from ..engine.over_time import posteriors_over_time
 from ..engine.sampling import Runs, draw_runs
 from ..policy.policy import Policy
+from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from .attack_result import Attack, CalibrationBin, Estimate, Mistake, Trace, fano_error
 from .evaluate import opacity
@@ -22,6 +22,7 @@ from .exact import EXACT_SECONDS
 from .loss import at_once, or_prior, posteriors
 from .measures import JointTable, joint_table
 from .result import Opacity
+from .worst import event_names
 
 _MOST_EXACT = 500_000  # sequences up to which exact values are added: that takes seconds
 _OPACITY_SECONDS = 20.0  # the limit of `opacity(method="auto")`
@@ -34,6 +35,7 @@ def attack(
     policy: Policy,
     episodes: int = 10_000,
     *,
+    pair: str = OWN,
     observer_believes: Policy | None = None,
     seed: int = 0,
     bins: int = 10,
@@ -45,12 +47,14 @@ def attack(
     The observer computes its exact posterior `P(z|y)` and guesses the most probable value (maximum a posteriori; values
     that tie are drawn uniformly). No observer who knows the policy guesses right more often. With `observer_believes` its
     posterior comes from another policy than the one that acts; after an observation that is impossible under that policy
-    it goes by its prior, as a `veil.Belief` with doubt does; without doubt such a run costs it infinitely many bits.
+    it goes by its prior, as a `veil.Belief` with doubt does; without doubt such a run costs it infinitely many bits. An
+    observer without a clock goes by the string of its observations that are not silent.
 
     **Arguments:**
 
     - `policy`: the policy that acts.
     - `episodes`: number of simulated runs, 2 or more.
+    - `pair`: the pair of the problem whose secret and observer count, by name; the problem's own by default.
     - `observer_believes`: the policy that the observer assumes; the true one by default.
     - `seed`: random seed.
     - `bins`: of the calibration table.
@@ -69,22 +73,23 @@ def attack(
     """
     _check(episodes, seed, bins, traces, time_limit)
     clock = Clock(time_limit)
-    chain = make_chain(problem, policy)
+    chain = make_chain(problem, policy, pair=pair)
+    alone = problem.only(pair)
     believed = policy if observer_believes is None else observer_believes
-    observer = _Observer(chain if observer_believes is None else _believed_chain(problem, believed))
+    observer = _Observer(chain if observer_believes is None else _believed_chain(problem, believed, pair))
     # Runs of their own: the sample that the opacity may rest on begins with the seed itself.
     with too_large_if_late(
         f"{episodes:,} runs do not fit the time limit of {clock.time_limit:g} s: give fewer episodes or a larger time_limit"
     ):
         runs = draw_runs(chain, episodes, np.random.default_rng((int(seed), 1)), clock)
         guesses = _Guesses(observer, chain, runs, clock)
-    hidden_bits = opacity(problem, policy, seed=seed, time_limit=_part(clock, _OPACITY_SECONDS))
-    exact = _enumerated(problem, policy, hidden_bits, clock)
+    hidden_bits = opacity(problem, policy, pair=pair, seed=seed, time_limit=_part(clock, _OPACITY_SECONDS))
+    exact = _enumerated(problem, policy, pair, hidden_bits, clock)
     table = None if exact is None else _Rule(observer, exact, same=observer_believes is None)
     costs, finite = guesses.costs_bits, guesses.finite
     return Attack(
-        problem=problem.name,
-        secret_values=problem.secret_values,
+        problem=alone.name,
+        secret_values=alone.secret_values,
         episodes=episodes,
         seed=seed,
         accuracy=Estimate.of(guesses.right, None if table is None else table.accuracy),
@@ -97,8 +102,8 @@ def attack(
         impossible_share=Estimate.of(guesses.impossible, None if table is None else table.impossible_share),
         opacity=hidden_bits,
         fano_error=fano_error(hidden_bits.bits, int(np.count_nonzero(chain.prior))),
-        calibration=_calibration(guesses.confidence, guesses.right, bins, len(problem.secret_values)),
-        traces=_traces(problem, believed, runs, guesses.truth, min(traces, episodes)),
+        calibration=_calibration(guesses.confidence, guesses.right, bins, len(alone.secret_values)),
+        traces=_traces(ObserverFilter(problem, believed, pair=pair), chain, runs, guesses.truth, min(traces, episodes)),
         mistake=None if observer_believes is None else _mistake(chain, runs, guesses, hidden_bits, table),
     )
 
@@ -119,9 +124,9 @@ def _check(episodes: int, seed: int, bins: int, traces: int, time_limit: float |
     defects.raise_if_any()
 
 
-def _believed_chain(problem: Problem, believed: Policy) -> Chain:
+def _believed_chain(problem: Problem, believed: Policy, pair: str) -> Chain:
     try:
-        return make_chain(problem, believed)
+        return make_chain(problem, believed, pair=pair)
     except InputError as error:
         raise InputError(f"observer_believes, {error.subject}", error.defects) from None
 
@@ -198,12 +203,12 @@ class _Rule:
         self.bits = np.inf if ruled_out > 0 else bits
 
 
-def _enumerated(problem: Problem, policy: Policy, found: Opacity, clock: Clock) -> JointTable | None:
+def _enumerated(problem: Problem, policy: Policy, pair: str, found: Opacity, clock: Clock) -> JointTable | None:
     """The joint table where the sequences are few enough, else None."""
     if found.method != "exact" or found.num_sequences > _MOST_EXACT:
         return None
     try:
-        return joint_table(problem, policy, time_limit=_part(clock, EXACT_SECONDS))
+        return joint_table(problem, policy, pair=pair, time_limit=_part(clock, EXACT_SECONDS))
     except TooLargeError:  # few sequences, yet too long to keep, or no time for them
         return None
 
@@ -228,15 +233,15 @@ def _calibration(
 
 
 def _traces(
-    problem: Problem, believed: Policy, runs: Runs, truth: Int[np.ndarray, " n"], count: int
+    observer: ObserverFilter, chain: Chain, runs: Runs, truth: Int[np.ndarray, " n"], count: int
 ) -> tuple[Trace, ...]:
-    observer = ObserverFilter(problem, believed)
-    return tuple(_trace(observer, runs.events[number], int(truth[number])) for number in range(count))
+    # Before the first letter of a string, and where nothing is received at time 0, there is a belief without observations.
+    first = 0 if chain.written is None and observer.problem.observer.sees_first else 1
+    return tuple(_trace(observer, runs.events[number], int(truth[number]), first) for number in range(count))
 
 
-def _trace(observer: ObserverFilter, events: Int[np.ndarray, " L"], truth: int) -> Trace:
-    problem, first = observer.problem, 0 if observer.problem.observer.sees_first else 1
-    names = tuple(event_name(problem, int(event), time) for time, event in enumerate(events) if time >= first)
+def _trace(observer: ObserverFilter, events: Int[np.ndarray, " L"], truth: int, first: int) -> Trace:
+    problem, names = observer.problem, event_names(observer.problem, events)
     observer.reset()
     rows, impossible_at = [observer.posterior] if first else [], None
     for time, name in enumerate(names, first):

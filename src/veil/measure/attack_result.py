@@ -56,6 +56,9 @@ class Trace(Value):
     **Attributes:** `observations`, as the observer writes them down; `truth`, the true value of the secret; `posterior`,
     `(T+1, Z)`, row t what it believes after the observation at time t (at time 0 the prior, where none comes then);
     `impossible_at`: the time of an observation that it held impossible, where the posterior ends, else None.
+
+    An observer without a clock writes a string: row n of `posterior` is what it believes after n observations, if the run is
+    over then (see `ObserverFilter`), and `impossible_at` is the number of the observation.
     """
 
     observations: tuple[Event, ...]
@@ -93,7 +96,8 @@ class Attack(Value):
 
     - `accuracy`: how often the guess of the secret was right; its `exact` is `Σ_y P(ẑ(y), y)`, for an observer who knows
       the policy the guess probability of the joint table. `blind_accuracy`: the same for a guess without watching.
-    - `accuracy_over_time`, `(T+1,)`: of the guess after the observation at each time.
+    - `accuracy_over_time`, `(T+1,)`: of the guess after the observation at each time; without a clock, of the guess from
+      the string up to each time, if the run is watched up to that time only.
     - `finite_cross_entropy_bits`: the mean of `-log2 P(z|y)` over the runs in which it is finite, None where in none;
       `infinite_share`: of runs in which the observer gave the true value probability zero; among them
       `impossible_share`: of runs whose observations it held impossible.

@@ -18,7 +18,7 @@ from ..engine.chain import Chain
 from ..engine.joint import DEFAULT_MEMORY, JointWalk, Objective, Walk
 from ..engine.size import TreeSize, naive_bound, tree_size
 from ..engine.sparse_walk import SparseWalk
-from ..engine.untimed import UntimedWalk
+from ..engine.string_walk import StringWalk
 from .result import Opacity
 
 Fed = TypeVar("Fed", bound=Objective)
@@ -45,6 +45,10 @@ _TRIAL_OVERRUN = 10
 _PRODUCT_SECONDS = 1e-7
 # Seconds of a gradient on rows with sparse support, for each decision and for each multiplication (measured).
 _STEP_SECONDS, _PRODUCT_GRADIENT_SECONDS = 6e-4, 1.3e-7
+_WORDS = {
+    SparseWalk: "rows with sparse support",
+    StringWalk: "all possible strings of an observer without a clock",
+}
 # A forecast from the first part of the work, whose parts differ, ends it where it passes the limit by this factor.
 _HOPELESS = 10
 
@@ -123,8 +127,8 @@ def walk_all(
     another one as soon as the time of what is done says that the rest takes many times the limit.
     """
     with too_large_if_late(LATE):
-        if chain.silent is not None:
-            objective, strings = make_objective(), UntimedWalk(chain, budget.memory_bytes, budget.clock, keep_events)
+        if chain.written is not None:
+            objective, strings = make_objective(), StringWalk(chain, budget.memory_bytes, budget.clock)
             return objective, strings, strings.run(objective, gradient=gradient)
         if chain.followed is not None or chain.hidden.num_states > COUNTED_STATES:
             objective = make_objective()
@@ -244,5 +248,5 @@ def exact_result(chain: Chain, walk: Walk, objective: EntropyObjective, reason: 
         prior_bits=prior,
         method="exact" if walk.merge_error_bits == 0 else "bracket",
         num_sequences=_number(walk, chain),
-        reason=reason or ("rows with sparse support" if isinstance(walk, SparseWalk) else "dense messages"),
+        reason=reason or _WORDS.get(type(walk), "dense messages"),
     )

@@ -7,9 +7,9 @@ import numpy as np
 
 from ..common.checks import Defects, is_number
 from ..common.errors import TooLargeError
-from ..engine.chain import Chain
+from ..engine.chain import Chain, with_clock
 from .exact import EXACT_SECONDS, Budget
-from .question import EXACT_SHARE, OVERRUN, Bounds, Question, SecretValue, TooMany, WithoutClock, with_clock
+from .question import EXACT_SHARE, OVERRUN, Bounds, Question, SecretValue, TooMany, WithoutClock
 from .result import Measured
 from .sampled import sample
 from .trajectory import SecretPath
@@ -163,6 +163,5 @@ def answer(question: Question, settings: Settings, *, gradient: bool = False) ->
 
 def question_of(chain: Chain) -> Question:
     """What is measured of a chain: its secret is a value at one time or a whole path, its observer has a clock or none."""
-    if chain.silent is not None:
-        return WithoutClock(chain, question_of(with_clock(chain)))
-    return SecretValue(chain) if chain.hidden.path is None else SecretPath(chain)
+    kind = SecretValue if chain.hidden.path is None else SecretPath
+    return kind(chain) if chain.written is None else WithoutClock(chain, kind(chain), kind(with_clock(chain)))

@@ -180,13 +180,15 @@ def joint_table(
     memory_bytes: int = DEFAULT_MEMORY,
     time_limit: float = EXACT_SECONDS,
 ) -> JointTable:
-    """The whole table `P(z,y)` with its sequences; for an observer without a clock, strings that end in -1 as `events`.
+    """The whole table `P(z,y)` with its sequences; for an observer without a clock, its strings.
+
+    The `events` of a string are a sequence that it is written from: its letters as early as they can come, then silence.
 
     **Arguments:** `pair`: whose secret and observer; `memory_bytes`, `time_limit`: as for `opacity(method="exact")`.
 
     **Raises:** `TooLargeError`, before the work starts, where the table does not fit.
     """
-    chain, budget = make_chain(problem, policy, pair=pair, untimed=True, paths=True), Budget(memory_bytes, time_limit)
+    chain, budget = make_chain(problem, policy, pair=pair, paths=True), Budget(memory_bytes, time_limit)
     collected, _, _ = walk_all(value_chain(chain), budget, _Collect, gradient=False, keep_events=True)
     alone = problem.only(pair)
     rows, events = np.concatenate(collected.rows), np.concatenate(collected.events)
@@ -224,7 +226,7 @@ def bits_over_time(
 
     Cost: one tree for each t, together less than twice that of the last where the trees grow geometrically.
     """
-    chain = value_chain(make_chain(problem, policy, pair=pair, untimed=True, paths=True))
+    chain = value_chain(make_chain(problem, policy, pair=pair, paths=True))
     budget = Budget(memory_bytes, time_limit)
     full, split = chain.hidden, chain.hidden.split_time
     bits = np.empty(problem.horizon + 1)
@@ -232,9 +234,7 @@ def bits_over_time(
         seen = min(time, split)
         hidden = replace(full, horizon=time, split_time=seen, labels=sp.csr_array(chain.forecasts[seen]))
         table = chain.table if chain.stationary else chain.table[:time]
-        seen_so_far = Chain(hidden, table, stationary=chain.stationary)
-        seen_so_far.silent = chain.silent
-        bits[time] = SecretValue(seen_so_far).exact(budget).opacity.upper
+        bits[time] = SecretValue(Chain(hidden, table, stationary=chain.stationary)).exact(budget).opacity.upper
     return bits
 
 
@@ -300,7 +300,7 @@ def _costs(problem: Problem, policy: Policy, pair: str, muted: dict[str, Observe
         raise InputError("policy", [f"{acts}: use a policy that acts on states and the time"])
 
     def bits(changed: Problem) -> float:
-        chain = make_chain(changed, policy, pair=pair, untimed=True, paths=True)
+        chain = make_chain(changed, policy, pair=pair, paths=True)
         return question_of(chain).exact(budget).opacity.upper
 
     def watched_by(observer: Observer) -> Problem:

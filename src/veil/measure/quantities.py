@@ -176,7 +176,7 @@ def quantities(
 
     **Raises:** `TooLargeError` where an exact pass does not fit; `InputError`.
     """
-    chain = make_chain(problem, policy, pair=pair, untimed=method != "sampled", paths=True)
+    chain = make_chain(problem, policy, pair=pair, paths=True)
     problem = problem.only(pair)
     asked = _Asked.check(value_names(problem, chain), method, gain, orders, top)
     chain = value_chain(chain)
@@ -187,7 +187,7 @@ def quantities(
     try:
         return _exact(problem, chain, asked, budget, share=0.25 if method == "auto" else 0.5)
     except TooLargeError:
-        if method == "exact" or chain.silent is not None:
+        if method == "exact":
             raise
         reason = "all possible sequences were too many to enumerate within the budget"
         return _sampled(problem, chain, asked, sequences, seed, budget, reason)

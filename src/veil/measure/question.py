@@ -1,11 +1,9 @@
 """What is measured of a chain, and how each estimator measures it: over all sequences, between bounds, or by a sample."""
 
-import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -228,20 +226,17 @@ class _ClockBounds:
 class WithoutClock(Question):
     """`H(Z|W)` of an observer without a clock, who receives a string W: the observations without the silent ones.
 
-    `timed`: the same question against the observer with a clock, which gives the lower bound.
+    `strings`: the question of the chain itself; `timed`: the same against the observer with a clock, which gives the lower
+    bound.
     """
 
+    strings: Question
     timed: Question
-
-    @cached_property
-    def strings(self) -> SecretValue:
-        """The same of the strings, with a value for each path if the secret is a whole path."""
-        return SecretValue(value_chain(self.chain))
 
     @property
     def drawn_chain(self) -> Chain:
-        """The chain of the values."""
-        return self.strings.chain
+        """See `Question`."""
+        return self.strings.drawn_chain
 
     def prior_bits(self, budget: Budget) -> float:
         """What is hidden before anything is seen does not depend on the clock."""
@@ -249,8 +244,7 @@ class WithoutClock(Question):
 
     def exact(self, budget: Budget, *, gradient: bool = False) -> Measured:
         """Over all possible strings."""
-        reason = "all possible strings of an observer without a clock"
-        return self.strings.exact(budget, gradient=gradient, reason=reason)
+        return self.strings.exact(budget, gradient=gradient)
 
     def bounds(self, budget: Budget, width: float, worth_seconds: float | None = None) -> Iterator[Bounds]:
         """`H(Z|Y) ≤ H(Z|W) ≤ H(Z)`: the observations with their times tell more than the string."""
@@ -277,10 +271,3 @@ def value_names(problem: Problem, chain: Chain) -> tuple[str, ...]:
     if isinstance(secret, Trajectory):
         names = problem.model.states.all() if secret.of is None else (*secret.of, ELSEWHERE)
     return tuple(" → ".join(names[shown] for shown in path) for path in paths.tolist())
-
-
-def with_clock(chain: Chain) -> Chain:
-    """The chain of the same observer with a clock."""
-    timed = copy.copy(chain)
-    timed.silent = None
-    return timed

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ..common.clock import UNLIMITED, Clock, OutOfTime
-from ..common.errors import InputError, TooLargeError
+from ..common.errors import TooLargeError
 from ..common.logs import entropy_bits
 from ..common.workers import Workers, team_of
 from ..engine.chain import Chain
@@ -18,10 +18,10 @@ from ..engine.device import DevicePass, device_memory, on_accelerator
 from ..engine.joint import DEFAULT_MEMORY
 from ..engine.sampling import draw_events
 from ..engine.sequences import SequencePass
-from ..problem.observer import NO_CLOCK
+from ..engine.strings import StringPass
 from .result import Opacity
 
-Pass = SequencePass | ColumnPass | DevicePass
+Pass = SequencePass | StringPass | ColumnPass | DevicePass
 _CHUNK = 4096  # sequences at a time; memory stays bounded whatever their number
 _MOST = 10_000_000
 _LEAST = 200
@@ -42,10 +42,11 @@ def sequence_pass(
 ) -> Pass:
     """Posteriors along sequences by the pass that suits chain and machine.
 
-    On an accelerator, where there is one; else shared prefixes for a dense chain, and columns for a sparse one.
+    For an observer without a clock along the strings that are written from the sequences. Else on an accelerator, if there is
+    one; else shared prefixes for a dense chain, and columns for a sparse one.
     """
-    if chain.silent is not None:
-        raise InputError("observer", [NO_CLOCK])
+    if chain.written is not None:
+        return StringPass(chain, events, gradient=gradient, memory_bytes=memory_bytes, clock=clock)
     if on_accelerator(chain):
         return DevicePass(chain, events, pad_to=pad_to)
     if chain.hidden.kernel.is_sparse:
@@ -253,7 +254,8 @@ def sequence_seconds(chain: Chain, *, gradient: bool) -> float:
     """A rough forecast of what one sequence takes on one ordinary core."""
     kernel = chain.hidden.kernel
     rate = (_SPARSE_RATES if kernel.is_sparse else _DENSE_RATES)[gradient]
-    return rate * chain.hidden.horizon * len(chain.hidden.emitters) * kernel.num_entries
+    rows = 1 if chain.written is None else chain.hidden.horizon + 1  # a message for each prefix of a string
+    return rate * rows * chain.hidden.horizon * len(chain.hidden.emitters) * kernel.num_entries
 
 
 def chunk_sizes(chain: Chain, sequences: int, memory_bytes: int, most: int = _CHUNK) -> list[int]:
@@ -263,6 +265,8 @@ def chunk_sizes(chain: Chain, sequences: int, memory_bytes: int, most: int = _CH
     """
     hidden = chain.hidden
     memory = device_memory() if on_accelerator(chain) else memory_bytes
+    if chain.written is not None:
+        memory = memory_bytes // (hidden.horizon + 1)  # a message for each prefix of a string
     room = memory // (8 * hidden.num_states * (hidden.horizon + 8))
     if room < _ENOUGH_LANES:  # keep checkpoints in time instead of every message
         room = memory // int(8 * hidden.num_states * (2 * hidden.horizon**0.5 + 8))

@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from ..common.errors import InputError
 from ..common.values import Value
 from ..engine.hidden import event_name
+from ..engine.written import Written
 from ..problem.problem import Problem
 from .rows import Rows, best_guess, gained_bits
 
@@ -41,9 +42,10 @@ class RevealingSequence(Value):
 
 def event_names(problem: Problem, row: Int[np.ndarray, " L"]) -> tuple[Event, ...]:
     """A sequence of events as the observer writes them down."""
-    if problem.observer.untimed:
-        return tuple(problem.observer.observations[int(event)] for event in row if event >= 0)
-    skip = 0 if problem.observer.sees_first else 1
+    written, skip = Written.by(problem.observer), 0 if problem.observer.sees_first else 1
+    if written is not None:
+        letters = written.strings(row[None]).letters[0]
+        return tuple(problem.observer.observations[int(letter)] for letter in letters if letter >= 0)
     return tuple(event_name(problem, int(event), time) for time, event in enumerate(row))[skip:]
 
 

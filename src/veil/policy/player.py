@@ -78,7 +78,7 @@ class Player(ABC):
 
     def _event(self, observation: Observation | None, reached: int) -> int:
         """The event behind an observation in the state that was reached; -1 where none comes."""
-        observer = self.problem.observer
+        observer = self.problem.with_clock().observer
         if self._time == 0 and not observer.sees_first:
             if observation is not None:
                 raise InputError(

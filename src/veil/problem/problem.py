@@ -269,10 +269,11 @@ class Problem(Value):
         return self.replace(constraints=with_bound(self._given[1], number, bound))
 
     def with_clock(self) -> "Problem":
-        """The same problem with an observer who has a clock: itself unless the observer is `untimed`."""
-        if not self.observer.untimed:
+        """The same problem with an observer who has a clock: itself if the observer has one."""
+        observer = self.observer.with_clock()
+        if observer is self.observer:
             return self
-        return memo(self, Problem.with_clock, lambda: self.replace(observer=self.observer.with_clock()))
+        return memo(self, Problem.with_clock, lambda: self.replace(observer=observer))
 
     def unrolled(self) -> "Problem":
         """The same problem over states that carry the time, so that no emission depends on it.

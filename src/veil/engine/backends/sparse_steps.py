@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 from ...common.numbering import number_keys, ragged
 from ..chain import Chain, Slopes
 from ..kernel import DenseKernel, num_columns, num_rows
+from ..written import need_clock
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +67,7 @@ class SparseSteps:
     def __init__(self, chain: Chain):
         self.chain = chain
         hidden = chain.hidden
+        need_clock(hidden.written)
         self._emission = _shared([emitter.table for emitter in hidden.emitters])
         self._transitions: dict[int, _Table] = {}
         self._steps: dict[int, SparseStep] = {}

@@ -1,0 +1,166 @@
+"""All strings that an observer without a clock may hold, and one pass over them."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Float, Int
+
+from ..common.clock import UNLIMITED, Clock
+from ..common.errors import TooLargeError
+from ..common.numbering import ragged
+from .chain import Chain
+from .joint import DEFAULT_MEMORY, Objective
+from .strings import StringPass
+from .written import Strings
+
+_BYTES_AN_ENTRY = 48  # of a set of states, its place, and the products on the way to the next
+_LEAST_STRINGS = 16  # that are worked on at a time
+
+
+class _Numbers:
+    """Numbers of sequences of symbols that grow at their end; 0 is the empty one."""
+
+    def __init__(self, base: int):
+        self._base, self._keys, self._known = max(base, 1), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+        self._parent, self._symbol = [np.zeros(1, dtype=np.int64)], [np.full(1, -1)]
+        self._count = 1
+
+    def extended(self, number: Int[np.ndarray, " m"], symbol: Int[np.ndarray, " m"]) -> Int[np.ndarray, " m"]:
+        """The number of each sequence after one more symbol."""
+        keys, place = np.unique(number * self._base + symbol, return_inverse=True)
+        new = np.setdiff1d(keys, self._keys, assume_unique=True)
+        if len(new):
+            parent, last = np.divmod(new, self._base)
+            self._parent.append(parent)
+            self._symbol.append(last)
+            every = np.concatenate([self._keys, new])
+            order = np.argsort(every)
+            numbers = np.concatenate([self._known, self._count + np.arange(len(new))])
+            self._keys, self._known, self._count = every[order], numbers[order], self._count + len(new)
+        return self._known[np.searchsorted(self._keys, keys)][place.ravel()]
+
+    def symbols(self, number: Int[np.ndarray, " n"], width: int) -> Int[np.ndarray, "n L"]:
+        """The sequences themselves, each row ending in -1."""
+        parent, symbol = np.concatenate(self._parent), np.concatenate(self._symbol)
+        result = np.full((len(number), width), -1, dtype=np.int32)
+        length = np.zeros(len(number), dtype=np.int64)
+        here = number.copy()
+        while here.any():
+            length += here > 0
+            here = parent[here]
+        here = number.copy()
+        for _ in range(width):
+            left = np.flatnonzero(here)
+            length[left] -= 1
+            result[left, length[left]] = symbol[here[left]]
+            here = parent[here]
+        return result
+
+
+def possible_strings(chain: Chain, memory_bytes: int = DEFAULT_MEMORY, clock: Clock = UNLIMITED) -> Strings:
+    """Every string that is possible under a chain, once.
+
+    Strings grow with the time, each with the states that it leaves possible.
+
+    Cost: for each time the strings so far, times the transitions out of their states.
+
+    **Raises:** `TooLargeError` if these sets do not fit the memory.
+    """
+    hidden, written = chain.hidden, chain.hidden.written
+    assert written is not None
+    strings, stamps = (
+        _Numbers(written.num_letters),
+        _Numbers(int(max(written.stamp.max(), written.first_stamp.max())) + 1),
+    )
+
+    def grown(
+        before: tuple[np.ndarray, np.ndarray], letter: np.ndarray, stamp: np.ndarray, state: np.ndarray, time: int
+    ) -> tuple[sp.csr_array, tuple[np.ndarray, np.ndarray]]:
+        """The sets of states by string and stamps, and the numbers of both."""
+        string, path = before[0].copy(), stamps.extended(before[1], stamp)
+        loud = np.flatnonzero(letter >= 0)
+        string[loud] = strings.extended(string[loud], letter[loud])
+        size = int(string.max(initial=0)) + 1
+        key, row = np.unique(path * size + string, return_inverse=True)
+        sets = sp.csr_array(
+            sp.coo_array((np.ones(len(row)), (row.ravel(), state)), shape=(len(key), hidden.num_states))
+        )
+        sets.data[:] = 1.0
+        if sets.nnz * _BYTES_AN_ENTRY + 16 * hidden.horizon * len(key) > memory_bytes:
+            raise TooLargeError(
+                f"the {len(key):,} strings up to time {time} need more than {memory_bytes / 2**30:.2g} GiB:"
+                " give memory_bytes=…, use method='sampled', or shorten the horizon"
+            )
+        path, string = np.divmod(key, size)
+        return sets, (string, path)
+
+    first = sp.coo_array(hidden.first)
+    possible = first.data > 0
+    state, event = first.row[possible], first.col[possible]
+    nothing = np.zeros(len(event), dtype=np.int64)
+    sets, numbers = grown((nothing, nothing), written.first_letter[event], written.first_stamp[event], state, 0)
+    for time in range(hidden.horizon):
+        row, state, event = [], [], []
+        for matrix, emitter in zip(chain.matrices(time), hidden.emitters, strict=True):
+            clock.check()
+            there = sp.csr_array(sets @ sp.csr_array(matrix).astype(bool).astype(float))
+            there.eliminate_zeros()
+            there = sp.coo_array(there)
+            degree = np.diff(emitter.table.indptr)[there.col]
+            row.append(np.repeat(there.row, degree))
+            state.append(np.repeat(there.col, degree))
+            event.append(emitter.table.indices[ragged(emitter.table.indptr[there.col], degree)])
+        seen, here = np.concatenate(event), np.concatenate(row)
+        before = numbers[0][here], numbers[1][here]
+        sets, numbers = grown(before, written.letter[seen], written.stamp[seen], np.concatenate(state), time + 1)
+    width = hidden.horizon + 1
+    return Strings(strings.symbols(numbers[0], width), stamps.symbols(numbers[1], width))
+
+
+@dataclass
+class StringWalk:
+    """One pass over all possible strings of an observer without a clock; see `joint.Walk`.
+
+    **Arguments:** `chain`; `memory_bytes`: budget for the messages; `clock`: checked at each level; `strings`: all that are
+    possible, if they are known already.
+
+    Cost: that of `possible_strings`, and of a `StringPass` over all of them, some at a time.
+
+    **Raises:** `TooLargeError` if the strings do not fit the memory.
+    """
+
+    chain: Chain
+    memory_bytes: int = DEFAULT_MEMORY
+    clock: Clock = UNLIMITED
+    strings: Strings | None = None
+    num_sequences: float = field(default=0.0, init=False)
+    merge_error_bits: float = field(default=0.0, init=False)
+    lost_mass: float = field(default=0.0, init=False)
+    root_slope: np.ndarray | None = field(default=None, init=False)
+
+    def run(self, objective: Objective, *, gradient: bool = False) -> Float[np.ndarray, "T C A"] | None:
+        """Feed all strings to the objective; with `gradient`, pull its gradients back to the policy's table.
+
+        `events` are sequences from which the strings are written, their letters as early as they can come.
+        """
+        hidden, written = self.chain.hidden, self.chain.hidden.written
+        assert written is not None
+        if self.strings is None:
+            self.strings = possible_strings(self.chain, self.memory_bytes, self.clock)
+        self.num_sequences = float(len(self.strings))
+        result = np.zeros(self.chain.table.shape) if gradient else None
+        levels = hidden.horizon + 1 if gradient else 1
+        row_bytes = 8 * hidden.num_states * (hidden.horizon + 1) * (3 + 2 * len(hidden.emitters)) * levels
+        step = max(_LEAST_STRINGS, self.memory_bytes // row_bytes)
+        for begin in range(0, len(self.strings), step):
+            part = self.strings[begin : begin + step]
+            run = StringPass(
+                self.chain, part, gradient=gradient, memory_bytes=self.memory_bytes, clock=self.clock, apart=True
+            )
+            chance = np.exp(run.result.log_likelihood)[:, None]
+            found = objective(chance * run.result.posterior, lambda rows, part=part: written.sequences(part[rows]))
+            if result is not None:
+                assert found is not None
+                result += run.pull_back(chance * found)
+        return result

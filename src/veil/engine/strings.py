@@ -1,0 +1,230 @@
+"""Messages along strings of letters without their times: silent steps keep a position in the string, a letter moves on.
+
+`α_t(j,x) = P(x_t = x, the first j letters are what was written up to time t)` is a sum over the times at which the letters
+came: `α_{t+1}(j) = α_t(j) K B_silent + α_t(j−1) K B_{e_j}`. Positions of strings that begin alike are shared (a trie), so a
+level of messages has a node for each prefix. Suffixes are treated alike backward in time, and `P(z,w)` is the sum over the
+positions at the time of the secret. Every message is scaled, with the logarithm of its scale beside it: the terms of a sum
+may differ by any factor.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Float, Int
+
+from ..common.clock import UNLIMITED, Clock
+from ..common.logs import natural_log
+from .chain import Chain, Slopes
+from .sequences import Posteriors, PullBack, Sweep, inverse
+from .step import Extension, Step, adder
+from .threads import one_blas_thread
+from .written import Strings, StringTrie, Written
+
+_LARGEST = 700.0  # whose exponential is finite
+
+
+class _Edges:
+    """How the nodes of one time lead to those of the next: edge i leads by an event from a parent to `target[i]`."""
+
+    def __init__(self, written: Written, trie: StringTrie, time: int, before: int, after: int):
+        loud = np.arange(trie.begin[1], after)  # all but the empty strings
+        loud = loud[trie.parent[loud] < before]
+        stay = np.arange(before)
+        parent, target = np.concatenate([stay, trie.parent[loud]]), np.concatenate([stay, loud])
+        letter = np.concatenate([np.full(before, -1), trie.letter[loud]])
+        event = written.events(time, trie.stamp_rows[trie.stamps[target], time], letter)
+        order = np.argsort(event, kind="stable")
+        order = order[np.searchsorted(event[order], 0) :]  # what no event can be is left out
+        self.extension, self.target = Extension(parent[order], event[order]), target[order]
+        self.stays, self.moves = np.flatnonzero(order < before), np.flatnonzero(order >= before)
+        self.size = after
+
+    def merge(
+        self, rows: np.ndarray, scale: Float[np.ndarray, " m"], logs: Float[np.ndarray, " p"]
+    ) -> tuple[np.ndarray, Float[np.ndarray, " n"], Float[np.ndarray, " m"]]:
+        """The messages of the nodes from those of their edges, which are summed, with their logarithms and the weights.
+
+        **Arguments:** `rows` of the edges; `scale`: their size; `logs` of the parents.
+        """
+        edge_logs = logs[self.extension.parent] + natural_log(scale)
+        top = np.full(self.size, -np.inf)
+        np.maximum.at(top, self.target, edge_logs)
+        weight = inverse(scale) * ratio(edge_logs, top[self.target])
+        wide = weight.reshape(-1, *(1,) * (rows.ndim - 1))
+        found = np.zeros((self.size, *rows.shape[1:]))
+        for part in (self.stays, self.moves):  # within each, all targets are distinct
+            found[self.target[part]] += rows[part] * wide[part]
+        return found, top, weight
+
+
+def ratio(log: np.ndarray, top: np.ndarray) -> np.ndarray:
+    """`exp(log − top)`, finite; 0 if `log` is that of zero."""
+    return np.exp(np.minimum(log - np.where(np.isneginf(top), 0.0, top), _LARGEST))
+
+
+class Prefixes:
+    """`α` messages of the prefixes of strings, scaled to sum to one; see `sequences.Direction`.
+
+    Messages may have further axes between nodes and states.
+    """
+
+    def __init__(self, chain: Chain, trie: StringTrie, levels: int, slopes: Slopes | None = None):
+        written = chain.hidden.written
+        assert written is not None
+        self.chain, self.trie, self.slopes, self.levels, self._written = chain, trie, slopes, levels, written
+        self.widest = self.count(levels)
+
+    def count(self, time: int) -> int:
+        """How many prefixes, from the first on, can have been written up to a time."""
+        return self.trie.up_to(time + int(self._written.starts))
+
+    def root(self) -> tuple[np.ndarray, np.ndarray]:
+        """Messages at time 0, and their probabilities."""
+        trie, nodes = self.trie, np.arange(self.count(0))
+        event = self._written.events(0, trie.stamp_rows[trie.stamps[nodes], 0], trie.letter[nodes])
+        messages = np.where(event[:, None] >= 0, self.chain.hidden.root[:, event].T, 0.0)
+        scale = messages.sum(axis=1)
+        return messages * inverse(scale)[:, None], scale
+
+    def expand(self, messages: np.ndarray, logs: np.ndarray, level: int) -> tuple[np.ndarray, np.ndarray, PullBack]:
+        """See `sequences.Direction`."""
+        edges = _Edges(self._written, self.trie, level + 1, self.count(level), self.count(level + 1))
+        step, axes = Step.of(self.chain, level), tuple(range(1, messages.ndim))
+        children = step.forward(messages, edges.extension)
+        found, top, weight = edges.merge(children, children.sum(axis=axes), logs)
+        scale = found.sum(axis=axes)
+        found *= inverse(scale).reshape(-1, *(1,) * len(axes))
+
+        def pull_back(slope: np.ndarray) -> np.ndarray:
+            inside = slope[edges.target] * (weight * inverse(scale)[edges.target])[:, None]
+            return step.pull_forward(messages, edges.extension, inside, adder(self.slopes, level))
+
+        return found, top + natural_log(scale), pull_back
+
+
+class Suffixes:
+    """`β` messages of the suffixes of strings, scaled to a largest entry of one; the trie is that of the reversed strings."""
+
+    def __init__(self, chain: Chain, trie: StringTrie, levels: int, slopes: Slopes | None = None):
+        written = chain.hidden.written
+        assert written is not None
+        self.chain, self.trie, self.slopes, self.levels, self._written = chain, trie, slopes, levels, written
+        self.widest = self.count(levels)
+
+    def count(self, level: int) -> int:
+        """How many suffixes, from the first on, can be written in so many steps."""
+        return self.trie.up_to(level)
+
+    def root(self) -> tuple[np.ndarray, np.ndarray]:
+        """At the horizon nothing is left to write: one for the empty suffix."""
+        count = self.count(0)
+        return np.ones((count, self.chain.hidden.num_states)), np.ones(count)
+
+    def expand(self, messages: np.ndarray, logs: np.ndarray, level: int) -> tuple[np.ndarray, np.ndarray, PullBack]:
+        """See `sequences.Direction`."""
+        time = self.chain.hidden.horizon - 1 - level
+        edges = _Edges(self._written, self.trie, time + 1, self.count(level), self.count(level + 1))
+        step = Step.of(self.chain, time)
+        children = step.backward(messages, edges.extension)
+        found, top, weight = edges.merge(children, children.max(axis=1, initial=0.0), logs)
+        scale = found.max(axis=1)
+        found *= inverse(scale)[:, None]
+
+        def pull_back(slope: np.ndarray) -> np.ndarray:
+            result = np.zeros_like(messages)
+            inside = slope[edges.target] * (weight * inverse(scale)[edges.target])[:, None]
+            step.pull_backward(messages, edges.extension, inside, adder(self.slopes, time), result)
+            return result
+
+        return found, top + natural_log(scale), pull_back
+
+
+class StringPass:
+    """Posteriors of the secret along strings, and the gradient of any function of them; as `SequencePass` for sequences.
+
+    **Arguments:** `chain`, of an observer without a clock (`chain.hidden.written`); `strings`, or the sequences of events that
+    they are written from, `(k, T+1)`; `gradient`, `memory_bytes`, `clock`: as for `SequencePass`; `apart`: whether the result
+    keeps equal strings apart.
+
+    Cost: `O(T · nodes · nnz(P))`, with a node for each distinct prefix and suffix; three products a step with the gradient.
+    """
+
+    @one_blas_thread
+    def __init__(
+        self,
+        chain: Chain,
+        strings: Strings | Int[np.ndarray, "k T+1"],
+        *,
+        gradient: bool,
+        memory_bytes: int,
+        clock: Clock = UNLIMITED,
+        apart: bool = False,
+    ):
+        hidden = chain.hidden
+        assert hidden.written is not None
+        given = strings if isinstance(strings, Strings) else hidden.written.strings(strings)
+        self.strings, index = given.distinct()
+        self.slopes, self.label = Slopes(chain) if gradient else None, hidden.label
+        before, after = StringTrie(self.strings), StringTrie(self.strings.reversed())
+        prefixes = Prefixes(chain, before, hidden.split_time, self.slopes)
+        suffixes = Suffixes(chain, after, hidden.horizon - hidden.split_time, self.slopes)
+        self._forward = Sweep(prefixes, memory_bytes=memory_bytes // 2, keep=gradient, clock=clock)
+        self._backward = Sweep(suffixes, memory_bytes=memory_bytes // 2, keep=gradient, clock=clock)
+        self._nodes = before.node, after.node
+        joint, top = self._meet()
+        self._total, self._top = joint.sum(axis=1), top
+        likelihood, posterior = top + natural_log(self._total), joint * inverse(self._total)[:, None]
+        self._apart = index if apart else None
+        if apart:
+            likelihood, posterior, index = likelihood[index], posterior[index], np.arange(len(index))
+        count = np.bincount(index, minlength=len(posterior)).astype(float)
+        self.result = Posteriors(likelihood, posterior, count, index)
+
+    def _cuts(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """For each number of letters before the time of the secret: strings, their prefixes and their suffixes."""
+        length, (before, after) = self.strings.length, self._nodes
+        sizes = len(self._forward.leaves), len(self._backward.leaves)
+        for letters in range(before.shape[1]):
+            string = np.flatnonzero(length >= letters)
+            prefix, suffix = before[string, letters], after[string, length[string] - letters]
+            fits = (prefix < sizes[0]) & (suffix < sizes[1])
+            if fits.any():
+                yield string[fits], prefix[fits], suffix[fits]
+
+    def _meet(self) -> tuple[Float[np.ndarray, "i Z"], Float[np.ndarray, " i"]]:
+        """`P(z,w)` up to a scale, and the logarithm of that."""
+        parts = []
+        top = np.full(len(self.strings), -np.inf)
+        for string, prefix, suffix in self._cuts():
+            both = self._forward.leaves[prefix] * self._backward.leaves[suffix]
+            scale = both.sum(axis=1)
+            logs = self._forward.logs[prefix] + self._backward.logs[suffix] + natural_log(scale)
+            top[string] = np.maximum(top[string], logs)
+            parts.append((string, logs, (both @ self.label) * inverse(scale)[:, None]))
+        joint = np.zeros((len(self.strings), self.label.shape[1]))
+        for string, logs, rows in parts:
+            joint[string] += rows * ratio(logs, top[string])[:, None]
+        return joint, top
+
+    @one_blas_thread
+    def pull_back(self, slope: Float[np.ndarray, "i Z"]) -> Float[np.ndarray, "T C A"]:
+        """The gradient in the policy's table from `P(w) · ∂/∂P(z,w)` of each string; it can be called once."""
+        assert self.slopes is not None
+        if self._apart is not None:
+            slope = _sums(self._apart, slope, len(self.strings))
+        spread = (slope @ self.label.T) * inverse(self._total)[:, None]
+        alpha, beta = np.zeros_like(self._forward.leaves), np.zeros_like(self._backward.leaves)
+        for string, prefix, suffix in self._cuts():
+            logs = self._forward.logs[prefix] + self._backward.logs[suffix]
+            inside = spread[string] * ratio(logs, self._top[string])[:, None]
+            alpha += _sums(prefix, inside * self._backward.leaves[suffix], len(alpha))
+            beta += _sums(suffix, inside * self._forward.leaves[prefix], len(beta))
+        self._forward.pull_back(alpha)
+        self._backward.pull_back(beta)
+        return self.slopes.table()
+
+
+def _sums(target: Int[np.ndarray, " k"], rows: Float[np.ndarray, "k N"], size: int) -> Float[np.ndarray, "m N"]:
+    """The sums of the rows of each target."""
+    return sp.csr_array((np.ones(len(target)), (target, np.arange(len(target)))), shape=(size, len(target))) @ rows
