@@ -12,9 +12,9 @@ import pytest
 from tests.cli.commands import Done, veil
 
 ROOT = Path(__file__).parents[2]
-# `docs/importing.md` needs model files; tests/formats/test_importing.py runs it beside them.
+# `docs/importing.md` needs model files; tests/formats/test_importing.py runs it beside them. README.md: see below.
 PAGES = [path for path in sorted((ROOT / "docs").rglob("*.md")) if path.name != "importing.md"]
-DOCUMENTS = [path for path in (ROOT / "README.md", *PAGES) if "```console" in path.read_text("utf-8")]
+DOCUMENTS = [path for path in PAGES if "```console" in path.read_text("utf-8")]
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 CODES = re.compile(r"\s+# exit code (\d+)(?: or (\d+))?$")
 
@@ -58,6 +58,15 @@ def test_every_line_runs_and_prints_what_is_shown(document: Path, home: Path):
     (home / "rooms.toml").unlink()
     for block in BLOCK.findall(document.read_text("utf-8")):
         run_console(block, home)
+
+
+def test_the_readme_shows_a_part_of_the_first_steps():
+    """So its lines are run there."""
+    readme, pages = (BLOCK.findall((ROOT / name).read_text("utf-8")) for name in ("README.md", "docs/get-started.md"))
+    lines, known = ([line.split("#")[0].strip() for line in "".join(found).splitlines()] for found in (readme, pages))
+    rest = iter(known)
+    assert lines
+    assert all(line in rest for line in lines), lines  # in the same order
 
 
 def test_every_command_is_in_the_document():

@@ -35,7 +35,7 @@ def follow(case: Case, sequence) -> list[np.ndarray]:
 def test_the_posterior_after_every_observation_is_that_of_the_joint_table(kind: str):
     """At the end the row of the table; before, what the rows that may still come add up to."""
     followed = 0
-    for case in small_cases(12, kind):
+    for case in small_cases(6, kind):
         table = veil.measures.joint_table(case.problem, case.policy)
         sums: dict[tuple, np.ndarray] = defaultdict(lambda size=table.probabilities.shape[1]: np.zeros(size))
         for sequence, row in zip(table.sequences, table.probabilities, strict=True):
@@ -50,7 +50,7 @@ def test_the_posterior_after_every_observation_is_that_of_the_joint_table(kind: 
             if found:
                 np.testing.assert_allclose(found[-1], table.posterior[number], atol=1e-12)
                 followed += 1
-    assert followed > 30
+    assert followed > 15
 
 
 def test_by_hand():

@@ -56,7 +56,7 @@ def everywhere(chain: Chain, **options) -> list[JointWalk]:
 def test_it_does_not_matter_where_the_sides_meet_and_which_is_walked(timed: bool):
     """For a secret at every time, before, at and after the meeting."""
     open_secrets = 0
-    for case in small_cases(8, "last", timed=timed, work=1_000):
+    for case in small_cases(4, "last", timed=timed, work=1_000):
         for chain in at_every_time(case):
             plain = JointWalk(chain)
             bits, slope = total_and_slope(plain)
@@ -72,7 +72,7 @@ def test_it_does_not_matter_where_the_sides_meet_and_which_is_walked(timed: bool
                 assert walked.root_slope is not None
                 assert plain.root_slope is not None
                 np.testing.assert_allclose(walked.root_slope[begun], plain.root_slope[begun], atol=1e-12)
-    assert open_secrets > 3
+    assert open_secrets > 1
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -120,7 +120,7 @@ def test_the_table_is_that_of_the_oracle_wherever_the_sides_meet():
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_slope_obeys_eulers_identity(kind: str, sparse: bool):
     """H is homogeneous of degree one in the table of each step: `Σ π_t · ∂H/∂π_t = H`, T times over if stationary."""
-    for case in small_cases(25, kind):
+    for case in small_cases(10, kind):
         chain = on_sparse_kernel(chain_of(case)) if sparse else chain_of(case)
         bits, slope = total_and_slope(JointWalk(chain))
         parts = np.sum(chain.table * slope, axis=(1, 2))

@@ -41,7 +41,7 @@ PASSES: dict[str, Callable[[Chain, np.ndarray], AnyPass]] = {
 @pytest.mark.parametrize("name", PASSES)
 def test_every_pass_is_the_joint_table_with_the_exact_gradient(name: str, kind: str):
     horizons, impossible, rng = set(), 0, np.random.default_rng(0)
-    for number, case in enumerate(small_cases(14, kind)):
+    for number, case in enumerate(small_cases(7, kind)):
         chain = chain_of(case)
         events, joint = joint_of(chain)
         likelihood = joint.sum(axis=1)
@@ -64,7 +64,7 @@ def test_every_pass_is_the_joint_table_with_the_exact_gradient(name: str, kind: 
         assert not pulled_back(again, np.where(gone[:, None], slope, 0.0)).any()
         horizons.add(min(case.spec.horizon, 2))
         impossible += int(gone.sum())
-    assert impossible > 10
+    assert impossible > 5
     assert len(horizons) > 1
 
 

@@ -18,7 +18,7 @@ from veil.engine.size import naive_bound, tree_size
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_count_is_what_the_walk_meets(kind: str, sees_actions: bool):
     counts = []
-    for case in small_cases(15, kind, work=2_000, sees_actions=sees_actions):
+    for case in small_cases(8, kind, work=2_000, sees_actions=sees_actions):
         chain = chain_of(case)
         found = tree_size(chain)
         walked = JointWalk(chain)

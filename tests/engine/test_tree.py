@@ -198,7 +198,7 @@ def test_histories_of_the_same_state_but_another_secret_are_kept_apart():
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_pruning_leaves_out_is_bounded(kind: str):
     pruned = 0
-    for case in small_cases(20, kind, work=1_000):
+    for case in small_cases(8, kind, work=1_000):
         chain = chain_of(case)
         exact = total_of(JointWalk(chain))
         most = log2_of_count(chain.hidden.label.shape[1])
@@ -209,4 +209,4 @@ def test_what_pruning_leaves_out_is_bounded(kind: str):
                 assert bits <= exact + 1e-12
                 assert exact <= bits + walked.lost_mass * most + 1e-12
                 pruned += 0 < walked.lost_mass < 0.5
-    assert pruned > 5
+    assert pruned > 2

@@ -63,7 +63,7 @@ def untimed_chain(seed: int, kind: str) -> Chain:
 @pytest.mark.parametrize("kind", ["last", "at", "initial"])
 def test_strings_are_sequences_without_their_silent_events(kind: str):
     """`P(z,w)`, the number of strings, `H(Z|W)` and its gradient; on dense and sparse transitions alike."""
-    for seed in range(12):
+    for seed in range(6):
         plain = untimed_chain(seed, kind)
         expected, expected_slope = erased(plain)
         for chain in (plain, on_sparse_kernel(plain)) if seed % 3 == 0 else (plain,):

@@ -34,7 +34,7 @@ WALKS: dict[str, Callable[[Chain], Walk]] = {
 }
 
 
-@in_blocks(40, 400)
+@in_blocks(20, 400)
 def test_every_walk_is_the_oracle(seed: int):
     """Value and number of sequences; the gradient in θ where all walks have one: an action never taken has none."""
     case = random_case(500_000 + seed)

@@ -10,6 +10,7 @@ import veil
 from tests.engine.chains import chain_of, on_sparse_kernel, small_cases, total_of
 from tests.marks import chequered
 from tests.random_problems import Case
+from tests.seeds import in_blocks
 from veil.engine.chain import Chain, make_chain
 from veil.engine.joint import JointWalk
 from veil.engine.window import Cut, Window
@@ -40,7 +41,7 @@ def ends(chain: Chain, radius: int) -> tuple[float, float]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_radius_holds_the_exact_value_and_a_larger_one_is_no_worse(kind: str):
     wide = 0
-    for case in small_cases(25, kind, work=1_000):
+    for case in small_cases(12, kind, work=1_000):
         chain = chain_of(case)
         exact = total_of(JointWalk(chain))
         before = (0.0, np.inf)
@@ -52,12 +53,12 @@ def test_every_radius_holds_the_exact_value_and_a_larger_one_is_no_worse(kind: s
             before = lower, upper
             wide += upper - lower > 0.01
         assert before == pytest.approx((exact, exact), abs=ROUNDING)  # the last window is whole
-    assert wide > 10
+    assert wide > 5
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "model"])
 def test_deepening_yields_ever_better_bounds_until_they_meet(kind: str):
-    for case in small_cases(15, kind, work=1_000):
+    for case in small_cases(6, kind, work=1_000):
         chain = chain_of(case)
         exact = total_of(JointWalk(chain))
         steps = list(deepen(chain, NO_LIMIT, width=0.0))
@@ -73,7 +74,7 @@ def test_deepening_yields_ever_better_bounds_until_they_meet(kind: str):
 @pytest.mark.parametrize("width", [1e-1, 1e-2, 1e-6])
 def test_the_width_asked_for_is_reached_and_the_work_stops_there(width: float):
     early = 0
-    for case in small_cases(30, "last"):
+    for case in small_cases(15, "last"):
         chain = chain_of(case)
         exact = total_of(JointWalk(chain))
         seen = list(deepen(chain, NO_LIMIT, width=width))
@@ -86,7 +87,7 @@ def test_the_width_asked_for_is_reached_and_the_work_stops_there(width: float):
         assert all(bounds.width > width for bounds in seen[1:-1])
         assert (seen[-1].lower, seen[-1].upper) == (found.lower, found.upper)
         early += len(seen) < case.spec.horizon + 3
-    assert early > 3
+    assert early > 1
 
 
 def test_a_mixing_chain_is_bracketed_at_a_horizon_that_no_tree_reaches():
@@ -150,18 +151,18 @@ def noisy(seed: int, secret: veil.LastState | veil.InitialState | veil.StateAt) 
 @pytest.mark.parametrize(
     "secret", [veil.LastState({0}), veil.InitialState({"low": [0, 1, 2], "high": [3, 4, 5]}), veil.StateAt(5, {0})]
 )
-def test_whatever_the_time_allows_holds_the_exact_value(secret):
+@in_blocks(1, 3)
+def test_whatever_the_time_allows_holds_the_exact_value(secret, seed: int):
     """Few windows, many, and such as merge histories or leave rare ones out: the time decides, the bounds hold."""
-    for seed in range(3):
-        problem = noisy(seed, secret)
-        policy = veil.MarkovPolicy.uniform(problem)
-        exact = veil.opacity(problem, policy, "exact", time_limit=100).bits
-        widths = []
-        for limit in (1e-9, 0.02, 0.2, 1.0):
-            found = veil.opacity(problem, policy, "bracket", width=0.0, time_limit=limit)
-            assert found.lower <= exact <= found.upper, (seed, limit, found.reason)
-            widths.append(found.width)
-        assert widths[-1] < widths[0]
+    problem = noisy(seed, secret)
+    policy = veil.MarkovPolicy.uniform(problem)
+    exact = veil.opacity(problem, policy, "exact", time_limit=100).bits
+    widths = []
+    for limit in (1e-9, 0.02, 0.1, 0.5):
+        found = veil.opacity(problem, policy, "bracket", width=0.0, time_limit=limit)
+        assert found.lower <= exact <= found.upper, (limit, found.reason)
+        widths.append(found.width)
+    assert widths[-1] < widths[0]
 
 
 def test_no_time_at_all_gives_the_trivial_bounds_or_better():
@@ -188,7 +189,7 @@ def test_five_to_the_eleven_sequences_are_bracketed():
 @pytest.mark.parametrize(("kind", "reveal"), chequered(KINDS, [True, False]))
 def test_the_slope_of_either_end_is_that_of_central_differences(kind: str, reveal: bool, timed: bool):
     steep, rng = 0, np.random.default_rng(0)
-    for case in small_cases(8, kind, work=500, timed=timed):
+    for case in small_cases(4, kind, work=500, timed=timed):
         theta = rng.normal(size=case.policy.probabilities.shape)
         for radius in range(case.spec.horizon + 2):
 
@@ -206,7 +207,7 @@ def test_the_slope_of_either_end_is_that_of_central_differences(kind: str, revea
                 for direction, rise in zip(directions, rises, strict=True):
                     assert np.sum(gradient * direction) == pytest.approx(rise, abs=1e-7)
             steep += np.abs(gradient).max(initial=0) > 1e-4
-    assert steep >= 3
+    assert steep >= 2
 
 
 def test_the_slope_of_a_whole_window_is_the_exact_one():
@@ -220,7 +221,7 @@ def test_the_slope_of_a_whole_window_is_the_exact_one():
 
 @pytest.mark.parametrize("width", [0.0, 0.05])
 def test_a_bracket_comes_with_the_slope_of_its_lower_end(width: float):
-    for case in small_cases(20):
+    for case in small_cases(10):
         chain = chain_of(case)
         *_, last = deepen(chain, NO_LIMIT, width=width)
         plain = measure(chain, Settings("bracket", NO_LIMIT, width)).opacity

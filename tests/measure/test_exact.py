@@ -165,13 +165,13 @@ def forgetful(horizon: int) -> veil.Problem:
 
 
 def test_merging_reaches_a_horizon_of_thousands():
-    problem = forgetful(2_000)
+    problem = forgetful(1_500)
     found = veil.opacity(problem, veil.MarkovPolicy.uniform(problem), method="exact", merge_tolerance=1e-9)
     assert found.bits == 0
     assert found.prior_bits == pytest.approx(0.9182958340544896, abs=1e-12)
 
 
-@in_blocks(60, 400)
+@in_blocks(30, 400)
 def test_merging_keeps_the_value_of_the_oracle_in_its_bracket(seed: int):
     """Merged histories hide more, never less, and the bracket says how much at most."""
     case = random_case(500_000 + seed)

@@ -32,7 +32,7 @@ def check_bounds(seed: int, most: int) -> float:
     return upper - lower
 
 
-@in_blocks(60, 1_000)
+@in_blocks(30, 1_000)
 def test_bounds_of_a_path_hold_what_all_runs_give(seed: int):
     """However few histories are kept apart; where all are, the bounds meet, and `opacity` gives them."""
     assert check_bounds(seed, 2) >= -1e-12

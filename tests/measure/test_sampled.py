@@ -37,7 +37,7 @@ def paper() -> tuple[veil.Problem, Chain, float]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_value_is_right_within_its_error(kind: str, timed: bool):
     scores = []
-    for number, case in enumerate(small_cases(20, kind, timed=timed)):
+    for number, case in enumerate(small_cases(10, kind, timed=timed)):
         chain = chain_of(case)
         exact = SecretValue(chain).exact(Budget()).opacity.bits
         for one in (chain, on_sparse_kernel(chain)):
@@ -48,7 +48,7 @@ def test_the_value_is_right_within_its_error(kind: str, timed: bool):
             assert found.bits == pytest.approx(exact, abs=1e-4 + 4.5 * found.std_error)
         if found.std_error > 1e-6:
             scores.append((found.bits - exact) / found.std_error)
-    assert len(scores) > 5
+    assert len(scores) > 2
     assert abs(np.mean(scores)) < 4 / np.sqrt(len(scores))
 
 
@@ -184,7 +184,7 @@ def test_the_gradient_is_unbiased_for_every_secret(kind: str, timed: bool):
     theta = np.random.default_rng(0).normal(size=case.policy.probabilities.shape)
     _, exact = veil.opacity_gradient(case.problem, theta, "exact")
     batches = np.stack(
-        [veil.opacity_gradient(case.problem, theta, "sampled", sequences=200, seed=seed)[1] for seed in range(60)]
+        [veil.opacity_gradient(case.problem, theta, "sampled", sequences=200, seed=seed)[1] for seed in range(40)]
     )
     error = batches.std(axis=0, ddof=1) / math.sqrt(len(batches))
     assert (np.abs(batches.mean(axis=0) - exact) <= 4.5 * error + 1e-10).all()

@@ -69,7 +69,7 @@ def check_against_all_runs(seed: int) -> None:
         assert found.bits == pytest.approx(sum_over_times(runs, problem.horizon), abs=1e-12)
 
 
-@in_blocks(60, 1_000)
+@in_blocks(30, 1_000)
 def test_all_runs(seed: int) -> None:
     """The exact value of random problems, and the sum over times for paths of states."""
     check_against_all_runs(seed)

@@ -28,7 +28,7 @@ QUICK: Any = FEW | {"starts": 2, "iterations": 20}
 )
 def test_iterations_are_a_limit(settings: dict[str, Any]):
     problem = random_problem(5)
-    for iterations in (0, 1, 5):
+    for iterations in (0, 3):
         found = veil.solve(problem, iterations=iterations, **FEW | settings)
         assert found.iterations == iterations == (found.history.iteration > 0).sum()
         assert found.status is veil.Status.ITERATION_LIMIT
@@ -65,7 +65,7 @@ def test_without_time_the_policy_to_begin_from_is_the_answer_where_it_is_feasibl
 def test_the_time_limit_holds_where_one_evaluation_takes_long(method: Any, horizon: int, evaluation: Any):
     problem = veil.gallery.load("paper-false-alarms", horizon=horizon, min_return=0.05)
     begin = time.process_time()  # of the processor: others may hold it
-    found = veil.solve(problem, method, evaluation=evaluation, time_limit=0.5, **FEW)
+    found = veil.solve(problem, method, evaluation=evaluation, time_limit=0.3, **FEW)
     assert time.process_time() - begin < 2.5
     assert found.status is (veil.Status.TIME_LIMIT if found.iterations else veil.Status.NOT_SEARCHED)
     assert found.feasible

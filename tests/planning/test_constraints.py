@@ -28,10 +28,10 @@ def solved() -> veil.Solution:
     "settings",
     [
         {"method": "ascent", "starts": 2, "iterations": 60},
-        {"method": "primal-dual", "iterations": 150},
-        {"method": "primal-dual", "gradients": "sampled", "iterations": 30},
-        {"evaluation": "sampled", "iterations": 30},
-        {"features": "one-hot", "iterations": 20, "sequences": 200, "starts": 2},
+        {"method": "primal-dual", "iterations": 60},
+        {"method": "primal-dual", "gradients": "sampled", "sequences": 400, "iterations": 20},
+        {"evaluation": "sampled", "iterations": 12},
+        {"features": "one-hot", "iterations": 10, "sequences": 200, "starts": 1},
         {"iterations": 0},
     ],
 )
@@ -49,7 +49,7 @@ def test_every_search_keeps_all_constraints(settings: dict[str, Any], memory: An
 
 
 def test_other_random_problems_too():
-    for seed in (0, 1):
+    for seed in (0,):
         for method in ("ascent", "primal-dual"):
             found = veil.solve(limited(LIMITS, seed), method, "timed", iterations=30, **FEW)  # type: ignore[arg-type]
             assert found.feasible, (seed, method)

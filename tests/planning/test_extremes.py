@@ -12,7 +12,9 @@ from tests.planning.test_pairs import two_sensors
 FAST: Any = {"certificate": False, "progress": False, "iterations": 8}
 
 
-@pytest.mark.parametrize("options", [{}, {"memory": "timed"}, {"hide": "own, other"}], ids=str)
+@pytest.mark.parametrize(
+    "options", [pytest.param({}, marks=pytest.mark.slow), {"memory": "timed"}, {"hide": "own, other"}], ids=str
+)
 def test_pairs_are_searched_on_samples_without_a_threshold(options: dict[str, Any]):
     problem = two_sensors(0, min=0.3).replace(min_return=None)
     solution = veil.solve(problem, evaluation="sampled", **FAST, **options)

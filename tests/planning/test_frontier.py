@@ -59,7 +59,7 @@ def test_the_curve_runs_from_the_freest_policy_to_the_largest_return(curve: Fron
     assert curve.status is veil.Status.CONVERGED
     assert (curve.along, curve.relation) == ("return", "≥")
     for point in curve.points[1:-1:2]:  # each is as good as a search of its own
-        alone = veil.solve(problem.replace(min_return=point.threshold), starts=8, iterations=200, **FEW)
+        alone = veil.solve(problem.replace(min_return=point.threshold), starts=4, iterations=100, **FEW)
         assert point.opacity.bits >= alone.opacity.bits - 1e-3
 
 
@@ -143,7 +143,7 @@ def test_limits_are_honoured():
     none = veil.frontier(problem, 30, time_limit=0.0, progress=False)
     assert none.points == ()
     assert none.status is veil.Status.TIME_LIMIT
-    few = veil.frontier(problem, 500, time_limit=1.0, progress=False)
+    few = veil.frontier(problem, 500, time_limit=0.4, progress=False)
     assert few.status is veil.Status.TIME_LIMIT
     assert few.seconds < 4
     assert len(few.points) < 500

@@ -204,7 +204,7 @@ def test_samples_are_unbiased_in_value_and_gradient(name: str):
     table = exact.draw(1, 1, sharp=0.5)
     wanted, found = exact(table), []
     changes = list(exact.directions(4))
-    for seed in range(24):
+    for seed in range(16):
         evaluate = Evaluator(problem, memory, evaluation="sampled", sequences=400, seed=seed, **options)
         assert evaluate.kind == "sampled"
         here = evaluate(table)

@@ -19,7 +19,7 @@ from tests.planning.small_problems import (
     returns_by_start,
     tiny_problem,
 )
-from tests.seeds import blocks
+from tests.seeds import blocks, in_blocks
 from veil.planning.options import MemoryName
 
 QUICK: Any = FEW | {"starts": 8, "iterations": 150}
@@ -33,7 +33,7 @@ SHORT: Any = FEW | {"starts": 2, "iterations": 10}
 def test_answers_are_exactly_feasible_and_their_numbers_are_those_of_the_policy(memory: Any):
     for seed in (0, 4):
         problem = random_problem(seed)
-        found = veil.solve(problem, memory=memory, starts=3, iterations=30, **FEW)
+        found = veil.solve(problem, memory=memory, starts=2, iterations=15, **FEW)
         assert found.feasible, seed
         assert found.threshold == problem.min_return
         assert reaches(problem, found), seed
@@ -71,14 +71,14 @@ def test_a_threshold_of_the_largest_return_is_met():
 
 
 @pytest.mark.parametrize("memory", ["timed", veil.StateMemory(1), veil.Controller(2, clock=True)])
-def test_all_of_the_range_may_be_asked_for(memory: Any):
+@in_blocks(1, 3)
+def test_all_of_the_range_may_be_asked_for(memory: Any, seed: int):
     """However each class sums it up, the largest return can be asked for, and is not lowered."""
-    for seed in (1, 8, 14):
-        problem = random_problem(seed).replace(min_return="100%")
-        found = veil.solve(problem, memory=memory, starts=1, iterations=5, **FEW)
-        assert found.feasible, seed
-        assert found.threshold == veil.max_return(problem)
-        assert reaches(problem, found), seed
+    problem = random_problem((8, 1, 14)[seed]).replace(min_return="100%")
+    found = veil.solve(problem, memory=memory, starts=1, iterations=5, **FEW)
+    assert found.feasible
+    assert found.threshold == veil.max_return(problem)
+    assert reaches(problem, found)
 
 
 def test_a_return_that_every_policy_has_is_no_constraint():
@@ -114,28 +114,32 @@ def test_a_return_that_actions_do_not_change_is_no_constraint_but_for_rounding()
     [
         {},
         {"memory": "timed"},
-        {"objective": "guess"},
-        {"goal": "transparent"},
+        pytest.param({"objective": "guess"}, marks=pytest.mark.slow),
+        pytest.param({"goal": "transparent"}, marks=pytest.mark.slow),
         {"evaluation": "sampled", "iterations": 12},
         {"method": "primal-dual", "starts": None},
         {"method": "primal-dual", "gradients": "sampled", "sequences": 40, "iterations": 8, "starts": None},
     ],
 )
 def test_the_same_seed_gives_the_same_bytes(settings: dict[str, Any]):
-    problem, given = random_problem(5), FEW | {"starts": 4, "iterations": 40} | settings
-    first, again, other = (veil.solve(problem, seed=seed, **given) for seed in (1, 1, 2))
+    problem, given = random_problem(5), FEW | {"starts": 2, "iterations": 15} | settings
+    first, again = (veil.solve(problem, seed=1, **given) for _ in range(2))
     assert first.policy.digest() == again.policy.digest()
     assert first.opacity == again.opacity
     assert (first.expected_return, first.status) == (again.expected_return, again.status)
     np.testing.assert_array_equal(first.history.rows()[:, :5], again.history.rows()[:, :5])
     if "gradients" in settings or "evaluation" in settings:
+        other = veil.solve(problem, seed=2, **given)
         assert not np.array_equal(first.history.opacity_bits, other.history.opacity_bits)
 
 
 # Converged answers and prices
 
 
-@pytest.mark.parametrize(("seed", "price"), [(2, 1.651), (59, 0.820), (62, 1.537)])
+@pytest.mark.parametrize(
+    ("seed", "price"),
+    [(2, 1.651), pytest.param(59, 0.820, marks=pytest.mark.slow), pytest.param(62, 1.537, marks=pytest.mark.slow)],
+)
 def test_an_optimum_is_called_converged_and_has_its_price(seed: int, price: float):
     """Answers that are optimal and on the threshold, where one more unit of return costs this many bits."""
     found = veil.solve(random_problem(seed), **FEW)
@@ -224,7 +228,10 @@ def test_never_worse_than_primal_dual_where_the_first_leaders_are_in_one_basin()
 # Laws
 
 
-@pytest.mark.parametrize(("scale", "offset"), [(1e-3, 0.0), (1.0, -40.0), (10.0, 100.0)])
+@pytest.mark.parametrize(
+    ("scale", "offset"),
+    [(10.0, 100.0), pytest.param(1e-3, 0.0, marks=pytest.mark.slow), pytest.param(1.0, -40.0, marks=pytest.mark.slow)],
+)
 def test_units_and_offsets_of_the_reward_do_not_matter(scale: float, offset: float):
     plain = random_problem(2)
     other = changed(plain, scale=scale, offset=offset)
@@ -363,7 +370,7 @@ def test_problems_without_decisions(settings: dict[str, Any]):
 
 def test_paper_last_state():
     problem = veil.gallery.load("paper-last-state", min_return=0.3)
-    found = veil.solve(problem, **FEW)
+    found = veil.solve(problem, starts=12, **FEW)
     assert found.opacity.bits >= 0.949
     assert reaches(problem, found)
 
