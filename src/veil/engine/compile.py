@@ -85,7 +85,7 @@ def _of_product(problem: Problem, product: Product, rows: Int[np.ndarray, " C"],
         if problem.observer.sees_first:
             shape = (size, problem.observer.num_observations)
             first = sp.csr_array((opening.chance, (begun, opening.event)), shape=shape)
-        entered = np.flatnonzero(newest)  # the others occur at time 0 only and emit nothing later
+        entered = np.flatnonzero(newest)  # the others occur at time 0 only
         events = problem.observer.num_observations * (problem.num_actions if problem.observer.sees_actions else 1)
         table = sp.csr_array((np.ones(len(entered)), (entered, newest[entered] - 1)), shape=(size, events))
         emitters = (Emitter(np.ones(problem.num_actions * product.nodes, dtype=bool), table),)

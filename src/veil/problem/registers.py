@@ -156,9 +156,10 @@ class TimeRegister(Register):
 
 @dataclass(frozen=True)
 class NewestEvent(Register):
-    """The event of the last step, `event + 1`; 0 before the first step."""
+    """The newest event, `event + 1`; 0 if there is none yet, and for a first event that no later one can be."""
 
     num_events: int
+    first_is_other: bool
     reads_events = True
 
     @property
@@ -168,7 +169,7 @@ class NewestEvent(Register):
 
     def start(self, state: Numbers, event: Numbers) -> Numbers:
         """See `Register`."""
-        return np.zeros_like(state)
+        return np.zeros_like(state) if self.first_is_other else event + 1
 
     def step(self, memory: Numbers, state: Numbers, reached: Numbers, event: Numbers) -> Numbers:
         """See `Register`."""
