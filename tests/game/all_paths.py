@@ -48,7 +48,7 @@ class _Paths:
 
     def emitted(self, state: int, action: int | None) -> list[tuple[dict[str, int], float]]:
         """What all observers receive in a state, with the probability of it."""
-        rows = [one.base_matrices[0].toarray()[state] for one in self.observer.values()]
+        rows = [one.matrices[0].toarray()[state] for one in self.observer.values()]
         found = []
         for seen in product(*(range(len(row)) for row in rows)):
             chance = math.prod(float(row[one]) for row, one in zip(rows, seen, strict=True))

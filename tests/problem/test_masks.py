@@ -164,7 +164,6 @@ def test_what_is_refused() -> None:
         (veil.Masks(["first", "first"]), problem, "named twice"),
         (veil.Masks(costs={"third": 1}), problem, "cost of unknown sensor"),
         (veil.Masks(), problem.replace(observer=problem.observer.replace(sensors={})), "no sensors to mask"),
-        (veil.Masks(), problem.replace(observer=problem.observer.replace(times="end")), "depends on time"),
         (veil.Masks(visible=False), random_problem(0, "sees actions"), "visible=True"),
     ]:
         with pytest.raises(veil.InputError, match=words):

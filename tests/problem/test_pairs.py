@@ -79,10 +79,6 @@ def test_what_is_refused() -> None:
     whole = problem.replace(pairs=[pair])
     with pytest.raises(veil.InputError, match="there is no pair 'b'"):
         whole.only("b")
-    with pytest.raises(veil.InputError, match=r"problem.only\(name\).unrolled"):
-        whole.unrolled()
-    with pytest.raises(veil.InputError, match="leave pairs out"):
-        veil.Masks().apply(whole)
 
 
 def test_a_policy_that_acts_on_what_one_observer_sees() -> None:

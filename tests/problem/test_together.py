@@ -75,7 +75,7 @@ def test_a_thousand_states() -> None:
     one = veil.Observer(sp.csr_array(np.eye(1000)))
     both = veil.Together(one, one.replace(observation_names=[f"p{number}" for number in range(1000)]))
     assert both.shape == (1000, 1000)
-    assert both.base_matrices[0].nnz == 1000
+    assert both.matrices[0].nnz == 1000
 
 
 def test_scenario_files() -> None:
@@ -93,8 +93,6 @@ def test_what_is_refused() -> None:
     for others, words in [
         ((), "no observers"),
         ((one, veil.Observer(np.eye(2))), "3 and 2 states"),
-        ((one, one.replace(sees_initial=False)), "time 0"),
-        ((one, one.replace(times="end")), "depends on time"),
         ((one, "x"), "expected a veil.Observer"),
     ]:
         with pytest.raises(veil.InputError, match=words):

@@ -51,7 +51,7 @@ def _of_model(problem: Problem) -> Hidden:
         matrices, start = [sp.csr_array(matrix[kept][:, kept]) for matrix in matrices], start[kept]
     model, rest = np.divmod(kept, num_memories * num_states)
     held, state = np.divmod(rest, num_states)
-    first, emitters = emission_tables(problem.observer, state, problem.num_actions)
+    first, emitters = emission_tables(problem, state)
     cell = problem.channels[0].known[model, held] * num_states + state
     parts = model, held, state
     return _hidden(problem, parts, matrices, start, scaled_rows(start, first), emitters, cell, problem.num_cells)
@@ -75,9 +75,7 @@ def _of_product(problem: Problem, product: Product, rows: Int[np.ndarray, " C"],
     start = np.bincount(begun, opening.chance, minlength=size)
     newest = found.get(NewestEvent)
     if newest is None:
-        first, emitters = emission_tables(
-            problem.observer, state, problem.num_actions, found.get(TimeRegister), problem.horizon
-        )
+        first, emitters = emission_tables(problem, state, found.get(TimeRegister))
         first = scaled_rows(start, first)
         emitters = tuple(Emitter(np.repeat(one.actions, product.nodes), one.table) for one in emitters)
     else:
@@ -221,17 +219,13 @@ def reachable_states(
 
 
 def emission_tables(
-    observer: Observer,
-    state: Int[np.ndarray, " N"],
-    num_actions: int,
-    time: Int[np.ndarray, " N"] | None = None,
-    horizon: int = 0,
+    problem: Problem, state: Int[np.ndarray, " N"], time: Int[np.ndarray, " N"] | None = None
 ) -> tuple[sp.csr_array, tuple[Emitter, ...]]:
     """The first emission and the emitters, over hidden states that show as the model's states `state` at times `time`."""
-    tables = _emissions(observer, state, time, horizon)
-    first = sp.csr_array(np.ones((len(state), 1)))
-    if observer.sees_first:
-        first = tables[0] if time is None else sp.csr_array(observer.matrices_at(0, horizon)[0][state])
+    observer, num_actions = problem.observer, problem.num_actions
+    tables = _emissions(observer, state, time, problem.horizon)
+    begin = observer.first_matrix(problem.horizon)
+    first = sp.csr_array(np.ones((len(state), 1))) if begin is None else sp.csr_array(begin[state])
     every = np.ones(num_actions, dtype=bool)
     if observer.sees_actions:
         return first, tuple(
@@ -256,11 +250,11 @@ def _emissions(
     """What each hidden state emits, one table or one for each action."""
     if time is None:
         whole = np.array_equal(state, np.arange(observer.shape[-2]))
-        return [one if whole else sp.csr_array(one[state]) for one in observer.base_matrices]
+        return [one if whole else sp.csr_array(one[state]) for one in observer.matrices]
     order = np.argsort(time, kind="stable")
     back = np.argsort(order)
     parts = [(when, state[order[time[order] == when]]) for when in np.unique(time).tolist()]
-    shown = {when: observer.matrices_at(when, horizon) if when else observer.base_matrices for when, _ in parts}
+    shown = {when: observer.matrices_at(when, horizon) if when else observer.matrices for when, _ in parts}
     tables = [[one[members] for one in shown[when]] for when, members in parts]  # at time 0 there is `first` instead
     return [sp.csr_array(sp.vstack(column, format="csr")[back]) for column in zip(*tables, strict=True)]
 

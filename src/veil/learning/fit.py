@@ -20,6 +20,7 @@ from ..measure.evaluate import opacity
 from ..measure.result import Opacity
 from ..policy.markov import MarkovPolicy
 from ..policy.policy import Policy
+from ..problem.observer import Observer
 from ..problem.problem import Problem
 from ..problem.secrets.secret import Secret
 from .coverage import interval_of, least_draws
@@ -191,10 +192,15 @@ def _words(what: str | Collection[str] | None, logs: Logs, problem: Problem) -> 
         defects.add(f"what is empty, expected some of {', '.join(map(repr, PARTS))}")
     if "model" in asked and len(problem.models) > 1:
         defects.add("the problem has several models, and the runs do not say which of them ran: leave the model out")
-    if "sensors" in asked and problem.observer.varies:
+    if "sensors" in asked and not _is_plain(problem.observer):
         defects.add("the emissions of the observer depend on time, which is not estimated: leave the sensors out")
     defects.raise_if_any()
     return tuple(word for word in PARTS if word in asked)
+
+
+def _is_plain(observer: Observer) -> bool:
+    """Whether one table has all emissions."""
+    return observer.times is None and not observer.emissions_at
 
 
 def _told(logs: Logs, problem: Problem) -> Sequence[str]:
@@ -205,7 +211,7 @@ def _told(logs: Logs, problem: Problem) -> Sequence[str]:
     sees = bool((logs.observation != UNKNOWN).any())
     tells = {
         "model": acts and len(problem.models) == 1,
-        "sensors": sees and not problem.observer.varies and (acts or not problem.observer.on_actions),
+        "sensors": sees and _is_plain(problem.observer) and (acts or not problem.observer.on_actions),
         "policy": acts,
     }
     found = [word for word, told in tells.items() if told]

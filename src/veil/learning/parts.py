@@ -52,7 +52,7 @@ class Parts:
         if EMISSION in values:
             stacked = self.tables[EMISSION].into(stacked_emissions(problem), values[EMISSION])
             size = problem.num_states
-            tables = [stacked[a * size : (a + 1) * size] for a in range(len(problem.observer.base_matrices))]
+            tables = [stacked[a * size : (a + 1) * size] for a in range(len(problem.observer.matrices))]
             emissions = tables if problem.observer.on_actions else tables[0]
             problem = problem.replace(observer=problem.observer.replace(emissions=emissions))
         policy = self.policy
@@ -102,7 +102,7 @@ class Parts:
 
 def stacked_emissions(problem: Problem) -> sp.csr_array:
     """The emissions `(S, O)`, or `(A · S, O)` on (action, next state)."""
-    return sp.csr_array(sp.vstack(problem.observer.base_matrices))
+    return sp.csr_array(sp.vstack(problem.observer.matrices))
 
 
 def counted(logs: Logs, problem: Problem, policy: Policy, names: set[str], prior: float) -> Parts:

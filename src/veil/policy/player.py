@@ -96,8 +96,8 @@ class Player(ABC):
                 )
             observation = observation[1]
         seen = self._find(observer.observations, observation)
-        table = observer.emissions[self._action] if observer.on_actions else observer.emissions
-        if not table[reached, seen] > 0:
+        tables = observer.matrices_at(self._time, self.problem.horizon)
+        if not tables[self._action if len(tables) > 1 else 0][reached, seen] > 0:
             raise InputError("observation", [self._impossible(f"observation {observer.observations[seen]!r}")])
         return seen if action is None else action * observer.num_observations + seen
 

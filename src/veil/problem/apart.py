@@ -12,7 +12,7 @@ from jaxtyping import Int
 from ..common.errors import InputError
 from .constraints import Knows
 from .joined import MEMORY, Joined, same_tables
-from .observer import Observer
+from .observer import NO_CLOCK, Observer
 from .pairs import OWN, find_pair
 from .problem import Problem
 from .together import Together, shared_parts
@@ -62,7 +62,9 @@ class Apart:
         for number, own in enumerate(self.observers):
             size = own.num_observations
             shown = parts[seen, number] + (size * action if own.sees_actions else 0)
-            first = (parts[:, number], size) if joint.sees_first else (np.zeros(1, dtype=np.int64), 1)
+            first = (parts[:, number], size)
+            if not own.sees_first:
+                first = np.zeros(joint.num_observations if joint.sees_first else 1, dtype=np.int64), 1
             found.append((first[0], shown, first[1], size * (self.joint.num_actions if own.sees_actions else 1)))
         asked = zip(self.places, self.values, self.nums_values, strict=True)
         return tuple(View(*found[place], value, size) for place, value, size in asked)
@@ -101,6 +103,8 @@ def apart(problem: Problem, names: tuple[str, ...]) -> Apart:
             "pairs", ["a bound over all policies is known for a secret with one value, not for a whole path"]
         )
     watching = {_observer_of(problem, name): one.observer for name, one in zip(names, alone, strict=True)}
+    if any(one.untimed for one in watching.values()):
+        raise InputError("observer", [NO_CLOCK])
     observers = [one.replace(sensors=None) for one in watching.values()]  # sensors of one name may belong to several
     places = [list(watching).index(_observer_of(problem, name)) for name in names]
     agent = problem.agent

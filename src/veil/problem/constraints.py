@@ -7,7 +7,7 @@ formula's automaton is a register of the hidden state, whose last value pays 1 i
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -201,44 +201,6 @@ class Probability(Constraint):
         labels = {name: written(members, States, states) for name, members in (self.labels or {}).items()}
         given |= {"labels": labels} if labels else {}
         return given | ({"agent_knows": True} if self.agent_knows else {})
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class LiftedConstraint(Constraint):
-    """A constraint of a problem, over the states of an unrolled or masked one: its numbers for the states `state`.
-
-    `action`: the action behind each of its actions; None if they are the same.
-    """
-
-    original: Constraint
-    given: Quantity
-    state: Int[np.ndarray, " N"]
-    action: Int[np.ndarray, " A"] | None = None
-
-    @property
-    def min(self) -> Bound:  # type: ignore[override]
-        """The bound from below."""
-        return self.original.min
-
-    @property
-    def max(self) -> Bound:  # type: ignore[override]
-        """The bound from above."""
-        return self.original.max
-
-    def quantity(self, models: Sequence[Model], horizon: int, defects: Defects) -> Quantity | None:
-        """The same numbers, by the state and the action behind."""
-        one = self.given
-        paid = one.paid[:, self.state]
-        return replace(
-            one,
-            paid=paid if self.action is None else paid[:, :, self.action],
-            terminal=one.terminal[:, self.state],
-            register=None if one.register is None else one.register.at(self.state),
-        )
-
-    def to_table(self, states: Names) -> dict[str, object]:
-        """A scenario file has no form for it; the secret of such a problem says so."""
-        return {}
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from .channels import Channel
 from .constraints import LinearConstraint
+from .emissions import number_of
 from .model import Model
 from .observer import Observer
 from .problem import Problem
@@ -142,7 +143,7 @@ def _write_model(writer: _Writer, model: Model) -> None:
 
 def _write_observer(writer: _Writer, observer: Observer) -> None:
     writer.texts("observations", observer.observations.all())
-    writer.dense("emissions", observer.shape, observer.base_matrices)
+    writer.dense("emissions", observer.shape, observer.matrices)
     writer.integer("sees actions", observer.sees_actions)
     writer.integer("sees initial", observer.sees_initial)
     _write_schedule(writer, observer)
@@ -159,10 +160,11 @@ def _write_schedule(writer: _Writer, observer: Observer) -> None:
     if observer.times is not None:
         times = np.array([-1]) if observer.times == "end" else np.array(sorted(observer.times), dtype=np.int64)
         writer.integers("times", times)
-    for time, emissions in observer.emissions_at.items():
-        writer.integer("emissions at", time)
-        matrices = emissions if isinstance(emissions, list) else [emissions]
-        writer.dense("emissions then", observer.shape, matrices)
+    for when, emissions in observer.emissions_at.items():
+        writer.integer("emissions at", number_of(when))
+        by_action = isinstance(emissions, list)
+        shape = observer.shape if by_action else observer.shape[-2:]
+        writer.dense("emissions then", shape, emissions if by_action else [emissions])
     if observer.untimed:
         writer.integer("untimed", 1)
     if (observer.times is not None or observer.untimed) and observer.silent is not None:

@@ -5,23 +5,21 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, get_args, get_origin
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from ..common.checks import Defects, as_tuple, distinct, is_number
-from ..common.errors import InputError, TooLargeError
+from ..common.errors import TooLargeError
 from ..common.suggest import suggestion
 from ..common.values import Value
-from .constraints import Constraint, Return
+from .constraints import Constraint
 from .given import shape_of
-from .keys import SECRET_CELLS, States
+from .lifted import Lift, lifted
 from .model import Model
 from .observer import Observer
-from .secrets.secret import Secret, SecretTable
-from .unrolled import LiftedSecret, lifted_constraints
 
 if TYPE_CHECKING:
     from .problem import Problem
@@ -41,7 +39,8 @@ class Masks(Value):
     - `sensors`: the sensors that can be masked, by their names in `observer.sensors`; all of them by default.
     - `costs`: what a decision to mask costs, a number for all or a mapping from sensor to number, 0 or more; 0 by default.
     - `keep_discount`: the factor on the cost of keeping the mask that is in force, from 0 to 1.
-    - `visible`: whether the observer sees which sensor is masked.
+    - `visible`: whether the observer sees which sensor is masked, as a part of each observation that it receives. An
+      observer who sees the actions sees the masks among them.
 
     **Raises:** `InputError` listing every defect.
     """
@@ -73,16 +72,17 @@ class Masks(Value):
         """The problem with masks: its states are `state/mask`, its actions `action/mask`, with the mask of the next step.
 
         At time 0 no sensor is masked. A masked sensor's readings are shown as without that sensor
-        (`Observer.without_sensor`). Where masks are visible, observations are `observation/mask`. In a model of one action
-        the actions are the masks alone. The reward `"masking"` adds up the costs; secret, rewards and constraints are those
-        of the problem.
+        (`Observer.without_sensor`). If masks are visible, observations are `observation/mask`. In a model of one action
+        the actions are the masks alone. The reward `"masking"` adds up the costs; secrets, rewards, constraints and bounds
+        on pairs are those of the problem. Masks act on the problem's own observer, which pairs without an observer share;
+        what the observers of other pairs receive does not change.
 
         **Arguments:** `constraints`: further ones on the problem with masks, such as `veil.Return(max=20, reward="masking")`.
 
         Cost: the transitions, once for each pair of masks.
 
-        **Raises:** `InputError` where the observer has no such sensors, depends on time, has no clock, or sees the actions
-        and yet not the masks; `TooLargeError`.
+        **Raises:** `InputError` if the observer has no such sensors, if it sees the actions and yet not the masks, or if the
+        observer of a pair assumes a policy, which is one without masks; `TooLargeError`.
         """
         defects = Defects("masks")
         names = self._checked(problem, defects)
@@ -93,16 +93,16 @@ class Masks(Value):
                 f"{len(names) - 1} sensors that can be masked make {entries:,} transitions, expected at most"
                 f" {_MOST_TRANSITIONS:,}: name fewer sensors"
             )
-        state = np.repeat(np.arange(problem.num_states), len(names))
-        action = np.repeat(np.arange(problem.num_actions), len(names))
-        models = [self._model(model, names) for model in problem.models]
-        secret, given = _lifted(problem, models, state, action)
-        return problem.replace(
-            model=models if len(models) > 1 else models[0],
-            observer=self._observer(problem.observer, names),
-            secret=secret,
-            constraints=[*given, *constraints],
+        state, action = (np.repeat(np.arange(n), len(names)) for n in (problem.num_states, problem.num_actions))
+        muting = tuple(problem.observer.sensors[name] for name in names[1:])
+        lift = Lift(
+            state,
+            action,
+            lambda model: self._model(model, names),
+            own=lambda observer: self._observer(observer, names, muting, action),
+            other=lambda observer: observer.over(state, action),
         )
+        return lifted(problem, lift, constraints)
 
     def _checked(self, problem: "Problem", defects: Defects) -> tuple[str, ...]:
         """The names of the masks, `none` first; what does not fit the problem is noted."""
@@ -121,12 +121,8 @@ class Masks(Value):
                 defects.add(f"cost of unknown sensor {name!r}: {suggestion(name, sensors)}", "costs")
         if NO_MASK in sensors:
             defects.add(f"a sensor is called {NO_MASK!r}, which means that nothing is masked: rename it", "sensors")
-        if observer.varies or observer.untimed:
-            defects.add("the observer depends on time or has no clock, expected one that is the same at all times")
         if observer.sees_actions and not self.visible:
             defects.add("the observer sees the actions, masks among them, expected visible=True", "visible")
-        if problem.pairs:
-            defects.add("the problem has further pairs, and masks act on the sensors of one observer: leave pairs out")
         if any(COST in model.named_rewards for model in problem.models):
             defects.add(f"the model has a reward called {COST!r} already: rename it")
         return (NO_MASK, *sensors)
@@ -161,86 +157,44 @@ class Masks(Value):
         each = np.array([0.0, *(float(costs.get(name, 0.0)) for name in names[1:])])
         return np.where(np.eye(len(names), dtype=bool), float(self.keep_discount), 1.0) * each
 
-    def _observer(self, observer: Observer, names: tuple[str, ...]) -> Observer:
+    def _observer(
+        self,
+        observer: Observer,
+        names: tuple[str, ...],
+        muting: Sequence[Mapping[int, int]],
+        action: Int[np.ndarray, " A"],
+    ) -> Observer:
+        """The observer over states and masks: `muting` says what the readings of each sensor are shown as under its mask."""
         count, size = len(names), observer.num_observations
-        masked = [observer, *(observer.without_sensor(name) for name in names[1:])]
-        tables = []
-        for number in range(len(observer.base_matrices)):
-            parts = [one.base_matrices[number] for one in masked]
-            states = shape_of(parts[0])[0]
-            rows = sp.csr_array(sp.vstack(parts))[_interleaved(states, count)]
+        shown = np.tile(np.arange(size), (count, 1))
+        for mask, targets in enumerate(muting, 1):
+            shown[mask, list(targets)] = list(targets.values())
+
+        def masked(table: sp.csr_array) -> sp.csr_array:
+            rows = sp.coo_array(table)
+            row = (rows.row * count + np.arange(count)[:, None]).ravel()
+            column = shown[:, rows.col]
+            width = size
             if self.visible:
-                entries = sp.coo_array(rows)
-                places = (entries.row, entries.col * count + entries.row % count)
-                rows = sp.csr_array((entries.data, places), shape=(states * count, size * count))
-            tables += [rows] * (count if observer.on_actions else 1)
-        shown = _joined(observer.observations, names) if self.visible else observer.observations.all()
-        silent = observer.silent
-        if silent is not None and self.visible:
-            silent = silent * count
-        return Observer(
-            tables if observer.on_actions else tables[0],
-            shown,
-            observer.sees_actions,
-            observer.sees_initial,
-            silent=silent,
+                column, width = column * count + np.arange(count)[:, None], size * count
+            data = np.tile(rows.data, count)
+            return sp.csr_array((data, (row, column.ravel())), shape=(shape_of(table)[0] * count, width))
+
+        if not self.visible:
+            return observer.mapped(masked, action)
+        sensors = {
+            name: {one * count + mask: other * count + mask for one, other in targets.items() for mask in range(count)}
+            for name, targets in observer.sensors.items()
+        }
+        return observer.mapped(
+            masked,
+            action,
+            observation_names=_joined(observer.observations, names),
+            silent=None if observer.silent is None else observer.silent * count,
+            sensors=sensors,
         )
 
 
 def _joined(names: Sequence[str], masks: tuple[str, ...]) -> list[str]:
     """The name of each pair of something and a mask, no two alike."""
     return distinct([f"{name}/{mask}" for name in names for mask in masks])
-
-
-def _lifted(
-    problem: "Problem", models: list[Model], state: np.ndarray, action: np.ndarray
-) -> tuple[Secret, list[Constraint]]:
-    """Secret and constraints of a problem, over larger states: of the same kind where that means the same, as files need it."""
-    given = list(problem.constraints[0 if problem.min_return is None else 1 :])
-    whole = LiftedSecret(problem.secret, problem.channels[0].alone, state, problem)
-    noted = Defects("masks")
-    secret = None
-    if all(isinstance(one, Return) for one in given):
-        secret = _same_kind(problem.secret, problem.model, models[0], state, noted)
-    if secret is not None:
-        table, wanted = secret.resolve(models, problem.horizon, noted), whole.resolve(models, problem.horizon, noted)
-        if not noted and table is not None and wanted is not None and _is_equal(table, wanted):
-            return secret, given
-    return whole, lifted_constraints(problem, state, action)
-
-
-def _same_kind(secret: Secret, model: Model, larger: Model, state: np.ndarray, noted: Defects) -> Secret | None:
-    """The secret whose sets of states hold all larger states of each state, by its table in scenario files."""
-    if secret.several_models:
-        return secret  # it asks for the model, not for states
-    try:
-        given = secret.to_table(model.states)
-    except InputError:  # it has no form in files
-        return None
-    default = {key.name: None if key.default is SECRET_CELLS else key.default for key in secret.keys}
-    table = {
-        key.name: _lifted_sets(given.get(key.name, default[key.name]), key.form, model, state) for key in secret.keys
-    }
-    return type(secret).from_table(table, larger, noted)
-
-
-def _lifted_sets(value: Any, form: object, model: Model, state: np.ndarray) -> object:
-    """A value of a secret's table with every set of states replaced by all larger states of its members."""
-    if value is not None and form == States:
-        return np.flatnonzero(np.isin(state, [model.states.find(one) for one in value])).tolist()
-    if isinstance(value, Mapping) and get_origin(form) is dict:
-        return {name: _lifted_sets(item, get_args(form)[1], model, state) for name, item in value.items()}
-    return value
-
-
-def _is_equal(one: SecretTable, two: SecretTable) -> bool:
-    names = ("time", "value_names", "memory_names", "agent_knows")
-    arrays = ("label", "memory_start", "memory_step", "weights", "path")
-    return all(getattr(one, name) == getattr(two, name) for name in names) and all(
-        np.array_equal(getattr(one, name), getattr(two, name)) for name in arrays
-    )
-
-
-def _interleaved(states: int, count: int) -> np.ndarray:
-    """The rows of `count` stacked tables in the order (state, table)."""
-    return (np.arange(count) * states + np.arange(states)[:, None]).ravel()

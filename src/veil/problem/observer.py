@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
 from ..common.checks import (
@@ -23,7 +23,20 @@ from ..common.checks import (
 from ..common.errors import InputError, TooLargeError
 from ..common.suggest import suggestion
 from ..common.values import Value
-from .given import Tables, canonical, is_sparse, shape_of
+from .emissions import (
+    Matrices,
+    Times,
+    When,
+    always,
+    as_matrices,
+    moved_columns,
+    read_scheduled,
+    read_times,
+    shape_of_emissions,
+    time_of,
+    with_column,
+)
+from .given import Tables
 
 _DENSE_LIMIT = 2**28  # numbers in a dense view of the emissions: 2 GiB
 UNOBSERVED = "unobserved"
@@ -50,9 +63,11 @@ class Observer(Value):
     - `sensors`: for each sensor a mapping from every observation that reports it to the same observation without that
       report; lets `sensor_costs` mute one sensor at a time.
     - `times`: the times at which observations are received, or `"end"` for the last alone; at other times it receives the
-      silent observation, or, where none is named, a further one called `unobserved`. Actions, where it sees them, are seen
-      at every step.
-    - `emissions_at`: a mapping from times to other emissions of the same shape, which hold then.
+      silent observation, or, if none is named, a further one called `unobserved`. Actions, if it sees them, are seen at
+      every step.
+    - `emissions_at`: a mapping from times to other emissions of the same shape, which hold then. With emissions on (action,
+      next state) there is an observation at time 0 if a table `(S, O)` is given here for it. The time `"end"` is the last
+      one, and `(3, "end")` is time 3 if it is the last; at the last time they take precedence over the plain time.
     - `untimed`: whether silent steps are erased: the observer holds the string of all other observations, without their
       times. It needs `silent` and does not see actions.
 
@@ -69,18 +84,18 @@ class Observer(Value):
         silent: str | int | None = None,
         sensors: Mapping[str, Mapping[str, str]] | Mapping[str, Mapping[int, int]] | None = None,
         times: Iterable[int] | Literal["end"] | None = None,
-        emissions_at: Mapping[int, Tables | sp.sparray | sp.spmatrix] | None = None,
+        emissions_at: Mapping[Any, Tables | sp.sparray | sp.spmatrix] | None = None,
         untimed: bool = False,
     ):
         defects = Defects("observer")
-        self.base_matrices: tuple[sp.csr_array, ...] = _as_matrices(emissions, defects)
+        self.matrices: Matrices = as_matrices(emissions, defects)
         defects.raise_if_any()
-        self.shape: tuple[int, ...] = _shape_of(emissions)
-        self._at: dict[int, tuple[sp.csr_array, ...]] = self._check_at(emissions_at, defects)
-        self.times: frozenset[int] | Literal["end"] | None = _check_times(times, defects)
+        self.shape: tuple[int, ...] = shape_of_emissions(emissions)
+        self._at: dict[When, Matrices] = read_scheduled(emissions_at, self.shape, defects)
+        self.times: Times = read_times(times, defects)
         names = observation_names
         if self.times is not None and silent is None:
-            names, silent = self._add_silence(names, defects), UNOBSERVED
+            names, silent = self._add_silence(names, defects), self.shape[-1] - 1
         self.num_observations: int = self.shape[-1]
         self.observations = Names("observation", self.num_observations, names, "o", defects)
         self.sees_actions = bool(sees_actions)
@@ -94,43 +109,65 @@ class Observer(Value):
             defects.add("untimed=True erases silent steps: name the silent observation, as in silent='nothing'")
         if self.untimed and self.sees_actions:
             defects.add("untimed=True with sees_actions=True: every step is seen by its action, so that none is silent")
+        if self.on_actions and (0, "end") in self._at and 0 not in self._at:
+            defects.add(
+                "emissions_at has the time (0, 'end') and not 0, expected both: something is received at time 0"
+            )
         defects.raise_if_any()
         self._seal()
 
     @property
-    def matrices(self) -> tuple[sp.csr_array, ...]:
-        """The emissions as sparse matrices: one `(S, O)`, or one for each action.
+    def varies(self) -> bool:
+        """Whether what it receives after a step depends on the time."""
+        return self.times is not None or any(time_of(when) != 0 for when in self._at)
 
-        **Raises:** `InputError` for an observer whose emissions depend on time or who has no clock, so that whatever does
-        not cover these observers refuses them; `matrices_at` has the emissions of each time.
+    def matrices_at(self, time: int, horizon: int) -> Matrices:
+        """The emissions of one time, in the form of `matrices`; all silent at times at which nothing is received.
+
+        At time 0 there is one, for all actions.
         """
-        if self.varies:
-            raise InputError(
-                "observer",
-                [
-                    "its observations depend on time (times=… or emissions_at=…), which this does not cover: measure with"
-                    " veil.opacity or veil.measures.quantities, or use problem.unrolled(), whose states carry the time"
-                ],
-            )
-        if self.untimed:
-            raise InputError("observer", [NO_CLOCK])
-        return self.base_matrices
+        return self.emitted(time, last=time == horizon)
 
     @property
-    def varies(self) -> bool:
-        """Whether what it receives depends on the time."""
-        return self.times is not None or bool(self._at)
+    def all_matrices(self) -> Matrices:
+        """The tables of all times."""
+        return (*self.matrices, *(matrix for matrices in self._at.values() for matrix in matrices))
 
-    def matrices_at(self, time: int, horizon: int) -> tuple[sp.csr_array, ...]:
-        """The emissions of one time, in the form of `matrices`; all silent at times at which nothing is received."""
-        received = self.times is None or (time == horizon if self.times == "end" else time in self.times)
-        if received:
-            return self._at.get(time, self.base_matrices)
-        assert self.silent is not None
-        size = self.shape[-2]
-        places = np.full(size, self.silent)
-        nothing = sp.csr_array((np.ones(size), places, np.arange(size + 1)), shape=self.shape[-2:])
-        return (nothing,) * len(self.base_matrices)
+    def first_matrix(self, horizon: int) -> sp.csr_array | None:
+        """What each state emits at time 0, `(S, O)`; None if nothing is received then."""
+        return self.matrices_at(0, horizon)[0] if self.sees_first else None
+
+    def emitted(self, time: int | None, *, last: bool) -> Matrices:
+        """The emissions of a time, or of every time that is not named (None), given whether it is the last."""
+        if not (self.times is None or (last if self.times == "end" else time in self.times)):
+            assert self.silent is not None
+            return (always(self.silent, *self.shape[-2:]),) * (1 if time == 0 else len(self.matrices))
+        whens: list[Any] = [(time, "end"), "end"] if last else []
+        for when in (*whens, time):
+            if when in self._at and (time != 0 or not self.on_actions or time_of(when) == 0):
+                return self._at[when]
+        return self.matrices
+
+    @property
+    def named_times(self) -> tuple[frozenset[int], bool]:
+        """The times at which it may receive something else than at others, and whether the last is one of them."""
+        named = {time for when in self._at if (time := time_of(when)) is not None}
+        named |= self.times if isinstance(self.times, frozenset) else set()
+        return frozenset(named), self.times == "end" or any(not isinstance(when, int) for when in self._at)
+
+    def refuse_schedule(self, what: str) -> None:
+        """Raise `InputError` if it depends on time or has no clock, for a file `what` that has no form for it."""
+        defects = Defects(what)
+        if self.times is not None or self._at:
+            defects.add(
+                "what the observer receives depends on time (times=… or emissions_at=…), for which the format has no form:"
+                " write problem.unrolled(), whose states carry the time, or a scenario file"
+            )
+        if self.untimed:
+            defects.add(
+                "the observer has no clock (untimed=True), for which the format has no form: write a scenario file"
+            )
+        defects.raise_if_any()
 
     def with_clock(self) -> "Observer":
         """The same observer with a clock, who knows at least as much; itself unless `untimed`."""
@@ -146,12 +183,12 @@ class Observer(Value):
 
     @property
     def on_actions(self) -> bool:
-        """Whether emissions depend on (action, next state); then there is no observation at time 0."""
+        """Whether emissions depend on (action, next state)."""
         return len(self.shape) == 3
 
     @cached_property
     def emissions(self) -> Float[np.ndarray, "*A S O"]:
-        """The emissions as a dense read-only array; refused where it would pass 2 GiB, unlike `matrices`."""
+        """`matrices` as a dense read-only array; refused if it would exceed 2 GiB."""
         size = int(np.prod(self.shape, dtype=float))
         if size > _DENSE_LIMIT:
             raise TooLargeError(
@@ -163,7 +200,7 @@ class Observer(Value):
     @property
     def sees_first(self) -> bool:
         """Whether an observation `o_0` reaches the observer."""
-        return self.sees_initial and not self.on_actions
+        return self.sees_initial and (not self.on_actions or any(time_of(when) == 0 for when in self._at))
 
     def check(self, states: Names, actions: Names, defects: Defects) -> None:
         """Note every way in which the emissions do not fit the states and actions of a model."""
@@ -172,15 +209,16 @@ class Observer(Value):
             wanted = ", ".join(map(str, expected))
             defects.add(f"emissions has shape {self.shape}, expected ({wanted}, O)")
             return
-        for time, matrices in ((None, self.base_matrices), *self._at.items()):
+        for time, matrices in ((None, self.matrices), *self._at.items()):
             when = "" if time is None else f"time {time}, "
             for action, matrix in enumerate(matrices):
-                before = f"{when}action {actions[action]!r}, " if self.on_actions else when
+                before = f"{when}action {actions[action]!r}, " if self._is_by_action(time) else when
                 self._check_matrix(matrix, lambda s, before=before: f"{before}state {states[s]!r}", defects)
 
     def check_times(self, horizon: int, defects: Defects) -> None:
         """Note every time that does not occur within the horizon."""
-        named = {"times": self.times if isinstance(self.times, frozenset) else (), "emissions_at": self._at}
+        at = {time for when in self._at if (time := time_of(when)) is not None}
+        named = {"times": self.times if isinstance(self.times, frozenset) else (), "emissions_at": at}
         for name, times in named.items():
             for time in sorted(time for time in times if time > horizon >= 0):
                 defects.add(f"{name} has the time {time}, expected times from 0 to the horizon {horizon}", name)
@@ -202,10 +240,46 @@ class Observer(Value):
         off = np.flatnonzero(np.abs(sums - 1) > SUM_TOLERANCE)
         defects.add_each(off, lambda row: f"emission row ({place(row)}) {sum_defect(float(sums[row]))}")
 
-    def garbled(self, channel: ArrayLike, observation_names: Sequence[str] | None = None) -> "Observer":
+    def mapped(
+        self,
+        change: Callable[[sp.csr_array], sp.csr_array],
+        action: Int[np.ndarray, " A"] | None = None,
+        **others: Any,
+    ) -> "Observer":
+        """The observer with another table in the place of each of its tables `(S, O)`, at all times.
+
+        **Arguments:** `action`: for each action of the new observer the one whose table it has, if emissions depend on them;
+        `others`: further arguments that change, as for `replace`.
+        """
+
+        def each(matrices: Matrices, by_action: bool) -> list[sp.csr_array] | sp.csr_array:
+            tables = [change(matrix) for matrix in matrices]
+            if not by_action:
+                return tables[0]
+            return tables if action is None else [tables[number] for number in action.tolist()]
+
+        at = {when: each(matrices, self._is_by_action(when)) for when, matrices in self._at.items()}
+        return self.replace(**{"emissions": each(self.matrices, self.on_actions), "emissions_at": at} | others)
+
+    def over(self, state: Int[np.ndarray, " N"], action: Int[np.ndarray, " A"] | None = None) -> "Observer":
+        """The same observer over larger states and actions: it receives what `state` and `action` behind them emit."""
+        return self.mapped(lambda matrix: sp.csr_array(matrix[state]), action)
+
+    def garbled(
+        self,
+        channel: ArrayLike,
+        observation_names: Sequence[str] | None = None,
+        *,
+        silent: str | int | None = None,
+    ) -> "Observer":
         """The observer behind a noisy channel: observation o is received as o' with probability `channel[o, o']`.
 
-        **Arguments:** `channel`, `(O, O')`, rows sum to one; `observation_names` of the `O'` new observations.
+        What it receives at times at which nothing is observed passes the channel too. Sensors have no meaning behind it.
+
+        **Arguments:** `channel`, `(O, O')`, rows sum to one; `observation_names` of the `O'` new observations; `silent`: the
+        silent one of these; by default the one that the silent observation is received as, if that is certain.
+
+        **Raises:** `InputError` if the channel does not fit; if the observer has no clock and no observation is silent.
         """
         defects = Defects("channel")
         array = as_floats(channel, "channel", defects)
@@ -216,10 +290,34 @@ class Observer(Value):
             )
         defects.raise_if_any()
         assert array is not None
-        garbled = [
-            sp.csr_array(matrix @ sp.csr_array(array)) for matrix in self.matrices
-        ]  # refuses what has no meaning
-        return Observer(self._like(garbled), observation_names, self.sees_actions, self.sees_initial)
+        passed = None if self.silent is None else np.flatnonzero(array[self.silent])
+        sure = int(passed[0]) if passed is not None and len(passed) == 1 else None
+        if self.untimed and silent is None and sure is None:
+            raise InputError(
+                "channel",
+                [
+                    "silence is received as several observations, and an observer without a clock needs a silent one:"
+                    " name it, as in garbled(channel, silent=0)"
+                ],
+            )
+        new = {"observation_names": observation_names, "sensors": None, "silent": sure if silent is None else silent}
+        behind = sp.csr_array(array)
+        if self.times is None or (sure is not None and silent is None):
+            return self.mapped(lambda matrix: sp.csr_array(matrix @ behind), **new)
+        return self.written_out().mapped(lambda matrix: sp.csr_array(matrix @ behind), **new)
+
+    def written_out(self) -> "Observer":
+        """The same observer without `times`: `emissions_at` has the silence of the times at which nothing is received."""
+        if self.times is None:
+            return self
+        named, ends = self.named_times
+        whens: list[tuple[When, int | None, bool]] = [(time, time, False) for time in named]
+        if ends:
+            whens += [("end", None, True), *(((time, "end"), time, True) for time in named)]
+        kept = [one for one in whens if one[1] != 0 or self.sees_first]
+        at = {when: self._as_given(when, self.emitted(time, last=last)) for when, time, last in kept}
+        other = self._as_given(None, self.emitted(None, last=False))
+        return self.replace(emissions=other, emissions_at=at, times=None)
 
     def without(self, observations: str | int | Iterable[str | int], *, silent: str | int | None = None) -> "Observer":
         """The observer to whom these observations are shown as the silent one.
@@ -248,7 +346,7 @@ class Observer(Value):
 
     def _arguments(self) -> dict[str, object]:
         return {
-            "emissions": self._like(list(self.base_matrices)),
+            "emissions": self._as_given(None, self.matrices),
             "observation_names": self.observations,
             "sees_actions": self.sees_actions,
             "sees_initial": self.sees_initial,
@@ -260,9 +358,9 @@ class Observer(Value):
         }
 
     @property
-    def emissions_at(self) -> dict[int, list[sp.csr_array] | sp.csr_array]:
+    def emissions_at(self) -> dict[When, list[sp.csr_array] | sp.csr_array]:
         """The emissions of the times that have their own."""
-        return {time: self._like(list(matrices)) for time, matrices in self._at.items()}
+        return {when: self._as_given(when, matrices) for when, matrices in self._at.items()}
 
     def __repr__(self) -> str:
         extra = ", sees actions" if self.sees_actions else ""
@@ -283,49 +381,25 @@ class Observer(Value):
         column = np.arange(self.num_observations)
         for source, target in targets.items():
             column[source] = target
-        moved = {
-            time: self._like([_recoloured(matrix, column) for matrix in matrices])
-            for time, matrices in ((-1, self.base_matrices), *self._at.items())
-        }
-        return self.replace(emissions=moved.pop(-1), emissions_at=moved)
+        silent = None if self.silent is None else int(column[self.silent])
+        return self.mapped(lambda matrix: moved_columns(matrix, column), silent=silent)
 
-    def _like(self, matrices: list[sp.csr_array]) -> list[sp.csr_array] | sp.csr_array:
-        """Other emissions in the form in which these were given."""
-        return matrices if self.on_actions else matrices[0]
+    def _is_by_action(self, when: When | None) -> bool:
+        """Whether the emissions of a time are one table for each action."""
+        return self.on_actions and (when is None or time_of(when) != 0)
 
-    def _check_at(self, given: object, defects: Defects) -> dict[int, tuple[sp.csr_array, ...]]:
-        """The emissions of single times, in order, all of one shape."""
-        if given is None:
-            return {}
-        if not isinstance(given, Mapping):
-            defects.add(f"emissions_at is {given!r}, expected a mapping from times to emissions")
-            return {}
-        found = {}
-        for time, emissions in given.items():
-            if not _is_time(time):
-                defects.add(f"emissions_at has the time {time!r}, expected a whole number, 0 or more")
-                continue
-            before = len(defects)
-            matrices = _as_matrices(emissions, defects)
-            if len(defects) == before and _shape_of(emissions) != self.shape:
-                defects.add(
-                    f"emissions_at {time} has shape {_shape_of(emissions)}, expected that of emissions, {self.shape}"
-                )
-            found[int(time)] = matrices
-        defects.raise_if_any()
-        return dict(sorted(found.items()))
+    def _as_given(self, when: When | None, matrices: Matrices) -> list[sp.csr_array] | sp.csr_array:
+        """Emissions of a time in the form in which they are given."""
+        return list(matrices) if self._is_by_action(when) else matrices[0]
 
     def _add_silence(self, names: Sequence[str] | None, defects: Defects) -> Sequence[str]:
         """A further observation for the times at which nothing is received."""
         size = self.shape[-1]
         known = Names("observation", size, names, "o", defects).all()
-        wider = {
-            time: tuple(_widened(m) for m in matrices)
-            for time, matrices in ((-1, self.base_matrices), *self._at.items())
-        }
-        self.base_matrices, self._at = wider.pop(-1), wider
+        self.matrices = tuple(map(with_column, self.matrices))
+        self._at = {when: tuple(map(with_column, matrices)) for when, matrices in self._at.items()}
         self.shape = (*self.shape[:-1], size + 1)
-        return (*known, UNOBSERVED)
+        return (*known, unobserved_name(known))
 
     def _check_sensors(self, sensors: object, defects: Defects) -> dict[str, dict[int, int]]:
         if not isinstance(sensors, Mapping) or not all(isinstance(muting, Mapping) for muting in sensors.values()):
@@ -342,65 +416,6 @@ class Observer(Value):
         return result
 
 
-def _recoloured(matrix: sp.csr_array, column: np.ndarray) -> sp.csr_array:
-    return sp.csr_array((matrix.data, column[matrix.indices], matrix.indptr), shape=matrix.shape)
-
-
-def _widened(matrix: sp.csr_array) -> sp.csr_array:
-    rows, columns = shape_of(matrix)
-    return sp.csr_array((matrix.data, matrix.indices, matrix.indptr), shape=(rows, columns + 1))
-
-
-def _is_time(time: object) -> bool:
-    return isinstance(time, (int, np.integer)) and not isinstance(time, bool) and int(time) >= 0
-
-
-def _check_times(times: object, defects: Defects) -> frozenset[int] | Literal["end"] | None:
-    if times is None or times == "end":
-        return "end" if times == "end" else None
-    listed = as_tuple(times)
-    if not isinstance(listed, tuple) or not all(map(_is_time, listed)):
-        defects.add(f"times are {times!r}, expected whole numbers, 0 or more, or 'end'")
-        return None
-    return frozenset(int(time) for time in listed)
-
-
-def _shape_of(emissions: Tables | sp.sparray | sp.spmatrix) -> tuple[int, ...]:
-    if is_sparse(emissions):
-        return shape_of(emissions)
-    if isinstance(emissions, Sequence) and is_sparse(emissions[0]):
-        return (len(emissions), *shape_of(emissions[0]))
-    return np.shape(cast(ArrayLike, emissions))
-
-
-def _as_matrices(emissions: object, defects: Defects) -> tuple[sp.csr_array, ...]:
-    """One canonical CSR matrix, or one for each action: sorted, without stored zeros, without duplicates."""
-    if is_sparse(emissions):
-        return _from_sparse([emissions], defects)
-    if isinstance(emissions, Sequence) and any(is_sparse(matrix) for matrix in emissions):
-        return _from_sparse(emissions, defects)
-    array = as_floats(emissions, "emissions", defects)
-    if array is not None and array.ndim not in (2, 3):
-        defects.add(f"emissions have shape {array.shape}, expected (S, O), or (A, S, O) on (action, next state)")
-    if array is not None and 0 in array.shape:
-        defects.add(f"emissions have shape {array.shape}, expected at least one state and one observation")
-    if array is None or defects:
-        return ()
-    return tuple(sp.csr_array(table) for table in array.reshape(-1, *array.shape[-2:]))
-
-
-def _from_sparse(emissions: Sequence[object], defects: Defects) -> tuple[sp.csr_array, ...]:
-    shape = next(shape_of(matrix) for matrix in emissions if is_sparse(matrix))
-    matrices = []
-    for action, given in enumerate(emissions):
-        if not is_sparse(given) or shape_of(given) != shape or len(shape) != 2 or 0 in shape:
-            found = getattr(given, "shape", type(given).__name__)
-            defects.add(
-                f"emission matrix {action} has shape {found}, expected a sparse (S, O), the same for all actions"
-            )
-            continue
-        if given.dtype.kind not in "biuf":
-            defects.add(f"emission matrix {action} holds {given.dtype}, expected real numbers")
-            continue
-        matrices.append(canonical(given))
-    return tuple(matrices)
+def unobserved_name(names: Sequence[str]) -> str:
+    """The name of a further observation that says that nothing is received, beside some others."""
+    return UNOBSERVED if UNOBSERVED not in names else f"{UNOBSERVED} [{len(names)}]"

@@ -284,7 +284,7 @@ class Problem(Value):
 
         Cost: the transitions out of the states that can be reached at each time.
 
-        **Raises:** `InputError` where the observer has no clock.
+        **Raises:** `InputError` if the observer of a pair assumes a policy, which is one for states without the time.
         """
         from .unrolled import unroll
 

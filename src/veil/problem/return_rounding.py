@@ -52,7 +52,7 @@ def rounding_of(problem: Problem, rewards: np.ndarray, last: np.ndarray, discoun
     """The bound of `return_rounding` for other rewards, in any order, with a discount of their own."""
     models, horizon = problem.models, problem.horizon
     tables = [matrix for model in models for matrix in model.matrices]
-    shown = problem.observer.base_matrices
+    shown = problem.observer.all_matrices
     into = max(int(np.bincount(np.concatenate([one.indices for one in model.matrices])).max()) for model in models)
     terms = (16 + problem.num_actions + into + _longest(tables)) * _longest(shown)
     defect = max(_defect(table) for table in (*tables, *shown))

@@ -117,11 +117,12 @@ def continuation_values(
 
     `|v − V*| ≤ max |v − max_a (R + γ P v)| / (1 − γ)`: wrong values widen the bounds, and cannot make them false.
     """
-    shape = (len(problem.problem.models), problem.states)
+    shape = (len(problem.problem.models), problem.problem.num_states)
     given = np.zeros((0, 0)) if values is None else read_floats(values, 2, "values")
     good = given.shape == shape and (np.abs(given) <= LARGEST).all()
     require(good, f"values: expected finite numbers of shape {shape}")
-    value, discount = given[problem.model_state], problem.discount
+    state = problem.given_x(np.arange(problem.size)) % problem.problem.num_states
+    value, discount = given[problem.model_state[0], state], problem.discount
     reward = problem.paid[0].reward
     best = best_scores(problem, np.arange(problem.size), value[problem.target], discount, reward)
     error = (gamma(problem.terms + 8) + 2.02 * problem.defect) * (np.abs(value).max() + np.abs(reward).max())

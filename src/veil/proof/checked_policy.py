@@ -77,7 +77,7 @@ class _CheckedTable(CheckedPolicy):
         self.recall = recall(problem.problem, policy.memory) if isinstance(policy.memory, Memory) else None
         self.nodes = 1 if self.recall is None else self.recall.register.nodes
         self.knows_model = len(problem.problem.models) == 1 or problem.problem.agent.knows_model
-        self.known = problem.problem.channels[0].known.ravel()
+        self.known, self.states = problem.problem.channels[0].known.ravel(), problem.problem.num_states
         acts = policy.needs_observations and problem.watched is not None and problem.pairs is not None
         self.heard = policy.heard(problem.pairs) if acts and problem.pairs is not None else None
         seen = problem.problem.agent.sees or problem.problem.observer
@@ -89,17 +89,17 @@ class _CheckedTable(CheckedPolicy):
     def remembers(self, time: int, before: Numbers, x: Numbers, y: Numbers, event: Numbers) -> Numbers:
         if self.recall is None:
             return np.zeros_like(y)
-        state, register = y % self.problem.states, self.recall.register
+        state, register = self.problem.given_x(y) % self.states, self.recall.register
         if self.heard is not None:
             event = self.heard[time > 0][event]
         if time:
-            return register.step(before, x % self.problem.states, state, event)
+            return register.step(before, self.problem.given_x(x) % self.states, state, event)
         return register.start(state, event if self.begins else np.full_like(event, -1))
 
     def row(self, time: int, memory: Numbers, x: Numbers, z: Numbers) -> tuple[Float[np.ndarray, "k A"], Numbers]:
         table = self.table[0 if self.stationary else time]
-        state = x % self.problem.states
-        wanted = self.known[x // self.problem.states] * self.problem.states + state
+        memory_behind, state = np.divmod(self.problem.given_x(x), self.states)
+        wanted = self.known[memory_behind] * self.states + state
         if self.recall is None:
             return table, wanted
         return table, _found(self.recall.rows[0], wanted * self.recall.register.size + memory, time)
@@ -111,13 +111,15 @@ class _CheckedHistory(CheckedPolicy):
     def __init__(self, problem: CheckedProblem, policy: HistoryPolicy, since: float):
         super().__init__(problem)
         self.policy, self.since = policy, since
+        given = problem.problem
+        self.size = len(given.models) * len(given.secret_table.memory_step) * given.num_states
         self.heard = None if problem.watched is None or problem.pairs is None else policy.heard(problem.pairs)
         require(self.heard is not None or not policy.views, "policy: it acts on what several observers see")
         steps = len(policy.decisions) == len(policy.following) == problem.horizon
         require(steps, "policy: its decisions are not one for each step")
         for time, rows in enumerate(policy.decisions):
             low, high = (-1, 0) if time < problem.secret_time else (0, problem.values)
-            inside = (rows.situation >= 0) & (rows.situation < problem.size) & (low <= rows.value) & (rows.value < high)
+            inside = (rows.situation >= 0) & (rows.situation < self.size) & (low <= rows.value) & (rows.value < high)
             require(inside, f"policy: a row at time {time} is for a situation or value that does not exist")
 
     def remembers(self, time: int, before: Numbers, x: Numbers, y: Numbers, event: Numbers) -> Numbers:
@@ -127,15 +129,16 @@ class _CheckedHistory(CheckedPolicy):
             require(event >= 0, f"policy: it does not know an event that it reaches at time {time}")
         node = policy.following[time - 1][before, event] if time else policy.first[event]
         if policy.told is not None and time == policy.told_at:
-            node = np.where(node >= 0, policy.told[node, y], -1)
+            node = np.where(node >= 0, policy.told[node, self.problem.given_x(y)], -1)
         require(node >= 0, f"policy: it has no node for something that it reaches at time {time}")
         return node.astype(np.int64)
 
     def row(self, time: int, memory: Numbers, x: Numbers, z: Numbers) -> tuple[Float[np.ndarray, "k A"], Numbers]:
         rows, is_open = self.policy.decisions[time], time < self.problem.secret_time
+        here = self.problem.given_x(x)
         codes, wanted = (
-            (node.astype(np.int64) * self.problem.size + situation) * (self.problem.values + 1) + value + 1
-            for node, situation, value in ((rows.node, rows.situation, rows.value), (memory, x, z - is_open))
+            (node.astype(np.int64) * self.size + situation) * (self.problem.values + 1) + value + 1
+            for node, situation, value in ((rows.node, rows.situation, rows.value), (memory, here, z - is_open))
         )
         return rows.probabilities, _found(codes, wanted, time)
 

@@ -12,9 +12,11 @@ from ..common.errors import CertificateError, InputError
 from ..common.logs import log2_of_count
 from ..policy.policy import Policy
 from ..problem.apart import Apart, apart
+from ..problem.observer import NO_CLOCK
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from ..problem.return_rounding import centre_of
+from ..problem.unrolled import unroll
 from .arithmetic import FLOOR, LARGEST, UNIT, defect_of, require
 from .path_rules import tells_state
 
@@ -55,7 +57,8 @@ class CheckedProblem:
     that the secret takes if it is settled there, at `secret_time`. `paid`: what is bounded, the return first, then the
     quantities of the further constraints. `endless`: the return is over an infinite horizon. `most_bits ≥ log2 |Z|`.
     `defect` is ρ of all distributions. Where the secret is a whole path, `path (N)` is what it shows of x, and `tells_state`:
-    path and events tell every x.
+    path and events tell every x. If what the observer receives depends on time, the states carry it: all of this is of
+    `unrolled`, and `given_x` says which x of the given `problem` is behind each.
 
     Example: one model, one action, a memoryless secret; state 0 goes to 0 or 1 with probability 1/2, state 1 stays; the
     observer sees 0 in state 0, and in state 1 it sees 0 or 1 with probabilities 1/4 and 3/4; the start is state 0. Then
@@ -81,10 +84,12 @@ class CheckedProblem:
         self.names, self.views = ((OWN,), None) if pairs is None else (pairs.names, pairs.views)
         self.pairs, self.watched = pairs, None if pairs is None or watched is None else pairs.view(watched)
         self.products = 0 if pairs is None else len(pairs.observers) - 1  # more in what is seen of a state
+        self.problem, (problem, self._given_x) = problem, _with_time(problem)
+        self.unrolled = problem
         table, observer, models = problem.secret_table, problem.observer, problem.models
         require(not delay or can_delay(problem), "problem: a path, or observations that depend on actions, and a delay")
         memories, states = table.memory_step.shape
-        self.delay, self.problem, self.states, self.actions = delay, problem, states, problem.num_actions
+        self.delay, self.states, self.actions = delay, states, problem.num_actions
         self.horizon, self.discount, self.endless = problem.horizon, problem.discount, problem.return_over == "infinite"
         self.secret_time, self.values, self.size = table.time, len(table.value_names), len(models) * memories * states
         self.events = observer.num_observations * (self.actions if observer.sees_actions else 1)
@@ -155,9 +160,13 @@ class CheckedProblem:
         position = np.repeat(np.arange(len(x)), count)
         return position, np.arange(len(position)) - np.repeat(np.cumsum(count) - count - self.begin[x], count)
 
+    def given_x(self, x: Numbers) -> Numbers:
+        """The number of each x in the given problem, whose states may not carry the time."""
+        return x if self._given_x is None else self._given_x[x]
+
     def shown(self, x: Numbers) -> Columns:
         """What each x emits, with a delay: the position in `x`, the observation, and `b(o|x)`."""
-        return _emitted(self.problem.observer.matrices[0], x % self.states)
+        return _emitted(self.unrolled.observer.matrices[0], x % self.states)
 
     def settled(self, time: int, x: Numbers, z: Numbers) -> Numbers:
         """The value of the secret in x at a time: 0 before it is settled, its label when it is, then `z` as it was."""
@@ -197,15 +206,44 @@ def checked_for(problem: Problem, policy: Policy, pair: str = OWN, own: CheckedP
 def _checked(found: Apart, watched: str | None = None) -> CheckedProblem:
     least = 1.0  # a product of probabilities that is rounded to zero would be missed
     for one in found.observers:
-        least *= min(float(table.data[table.data > 0].min(initial=1.0)) for table in one.matrices)
+        least *= min(float(table.data[table.data > 0].min(initial=1.0)) for table in one.all_matrices)
     require(least >= FLOOR, f"problem: what the observers see together can have the probability {least}")
     return CheckedProblem(found.joint, 0, found, watched)
 
 
 def can_delay(problem: Problem) -> bool:
     """Whether agents that learn observations late are covered: these depend on the state alone, and no path is secret."""
-    alone = len(problem.observer.matrices) == 1 and not problem.observer.sees_actions
+    observer = problem.observer
+    alone = len(observer.matrices) == 1 and not observer.sees_actions and not observer.emissions_at
     return alone and problem.secret_table.path is None
+
+
+def _with_time(problem: Problem) -> tuple[Problem, Numbers | None]:
+    """The problem whose states carry the time if emissions depend on it, and the x of the given problem behind each of its own.
+
+    Both have the same runs, so that what is proven of one holds for the other.
+
+    **Raises:** `InputError` if the observer has no clock.
+    """
+    if problem.observer.untimed:
+        raise InputError("observer", [NO_CLOCK])
+    if not problem.observer.varies:
+        return problem, None
+    found, state = unroll(problem.only(OWN))
+    given, larger = problem.secret_table, found.secret_table
+    memory = np.zeros(len(larger.memory_step), dtype=np.int64)  # both remember the same, perhaps in another order
+    known = np.zeros(len(memory), dtype=bool)
+    memory[larger.memory_start], known[larger.memory_start] = given.memory_start[state], True
+    edge = np.flatnonzero(known)
+    while len(edge):
+        after, behind = larger.memory_step[edge], given.memory_step[memory[edge]][:, state]
+        new = ~known[after]
+        memory[after[new]], known[after[new]] = behind[new], True
+        edge = np.unique(after[new])
+    k, m, s = np.unravel_index(
+        np.arange(len(problem.models) * len(memory) * len(state)), (len(problem.models), len(memory), len(state))
+    )
+    return found, (k * len(given.memory_step) + memory[m]) * problem.num_states + state[s]
 
 
 def _log2_rounded_up(count: int) -> float:
@@ -231,7 +269,8 @@ def starts(problem: Problem, delay: int = 0) -> Columns:
     """`(x, event, P(k), P(s|k), b(event|s))` of every possible start; event 0 where nothing is received then."""
     table, states = problem.secret_table, problem.num_states
     seen = problem.observer.sees_first and not delay
-    first = problem.observer.matrices[0] if seen else sp.csr_array(np.ones((states, 1)))
+    begun_with = problem.observer.first_matrix(problem.horizon) if seen else None
+    first = sp.csr_array(np.ones((states, 1))) if begun_with is None else begun_with
     parts = []
     for k, (weight, model) in enumerate(zip(_weights(problem), problem.models, strict=True)):
         begun = np.flatnonzero((weight > 0) & (model.initial > 0))
@@ -268,7 +307,7 @@ def moves(problem: Problem, delay: int = 0) -> Columns:
 
 def _sums(problem: Problem) -> Float[np.ndarray, " n"]:
     """The computed sum of every distribution: over models, starts, observations, and next states of available actions."""
-    sums = [np.array([_weights(problem).sum()]), *(_row_sums(table) for table in problem.observer.matrices)]
+    sums = [np.array([_weights(problem).sum()]), *(_row_sums(table) for table in problem.observer.all_matrices)]
     for model in problem.models:
         sums.append(np.array([model.initial.sum()]))
         for action, matrix in enumerate(model.matrices):

@@ -59,7 +59,7 @@ class _ExactReturn:
         if reached is None:
             return None
         steps, last = reached
-        self.columns = moves(self.problem.problem)
+        self.columns = moves(self.problem.unrolled)
         rewards, terminal = self.paid.given
         values = [scaled(number, self.bits) for number in terminal[last].tolist()]
         for step in reversed(steps):
@@ -115,9 +115,9 @@ class _ExactReturn:
         return self.rows[row]
 
     def _start_weights(self) -> list[int]:
-        x, _, weight, begun, shown = starts(self.problem.problem)
+        x, _, weight, begun, shown = starts(self.problem.unrolled)
         model = self.problem.model_state[0][x].tolist()
-        totals = {k: sum(map(Fraction, self.problem.problem.models[k].initial.tolist())) for k in set(model)}
+        totals = {k: sum(map(Fraction, self.problem.unrolled.models[k].initial.tolist())) for k in set(model)}
         parts = zip(weight.tolist(), begun.tolist(), model, strict=True)
         chances = [Fraction(runs) * Fraction(chance) / totals[k] for runs, chance, k in parts]
         return proportions(x.tolist(), chances, shown.tolist())

@@ -74,6 +74,8 @@ def best_observer(
     also for the observer of agents that learn each observation one step late.
     """
     delay = delay if _matters(problem) else 0
+    if problem.path is not None and problem.unrolled is not problem.problem:
+        game = None  # its rule is about states without the time
     search = _Search(problem, bounds, values, gap, clock.share(_ALL_SHARE) if delay else clock, memory_bytes)
     late, interrupted = None, False
     try:
@@ -92,7 +94,7 @@ def best_observer(
 
 def _matters(problem: CheckedProblem) -> bool:
     """Whether an agent that does not see the current observation can know less: some state has more than one."""
-    noisy = can_delay(problem.problem) and int(np.diff(problem.problem.observer.matrices[0].indptr).max()) > 1
+    noisy = can_delay(problem.unrolled) and int(np.diff(problem.unrolled.observer.matrices[0].indptr).max()) > 1
     return noisy and problem.horizon > 0
 
 
@@ -158,7 +160,7 @@ class _Search:
         found = self._game(FullHistory(), self.clock, self.gap)
         if found is not None or self._induction_seconds(self.problem.events) > self.clock.left:
             return found
-        problem, limited = self.problem.problem, self.clock.share(_GAME_SHARE)
+        problem, limited = self.problem.unrolled, self.clock.share(_GAME_SHARE)
         try:
             if self.problem.path is not None:
                 return enclose_path_game(
@@ -196,10 +198,10 @@ class _Search:
     def _game(self, memory: ObserverMemory, clock: Clock, gap: float) -> GameResult | None:
         """The game of an observer with this memory, with time left for the induction; None where that does not fit."""
         try:
-            pairs = make_pairs(build(self.problem.problem), memory, self.memory_bytes, clock=clock)
+            pairs = make_pairs(build(self.problem.unrolled), memory, self.memory_bytes, clock=clock)
         except (TooLargeError, OutOfTime):
             return None
-        return self._solved(self.problem.problem, pairs, clock, gap, self.blind, _MOST_ITERATIONS)
+        return self._solved(self.problem.unrolled, pairs, clock, gap, self.blind, _MOST_ITERATIONS)
 
     def _solved(
         self, problem: Problem, pairs: Pairs, clock: Clock, gap: float, blind: GameResult | None, most: int
@@ -283,7 +285,7 @@ def _path_rule(problem: CheckedProblem, game: GameResult) -> tuple[tuple[np.ndar
     hidden, table = game.pairs.hidden, PathTable(game.pairs)
     assert problem.codes is not None
     assert table.is_exact == problem.tells_state, "game and verifier must agree on what the events tell"
-    numbers = situations(problem.problem, hidden) if table.is_exact else np.arange(table.num_codes)
+    numbers = situations(problem.unrolled, hidden) if table.is_exact else np.arange(table.num_codes)
     keys, costs = [], []
     for time, (key, cost) in enumerate(zip(table.keys, table.parts(game.costs), strict=True)):
         rest, before = np.divmod(key, table.num_codes)

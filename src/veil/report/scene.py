@@ -199,7 +199,7 @@ def sensor_ranges(problem: Problem) -> tuple[Range, ...]:
         sensors = {observer.observations[o]: [o] for o in others} if len(others) <= 8 else {}
     found = []
     for name, reports in sensors.items():
-        rates = np.max([matrix[:, reports].toarray() for matrix in observer.base_matrices], axis=0).sum(axis=1)
+        rates = np.max([matrix[:, reports].toarray() for matrix in observer.matrices], axis=0).sum(axis=1)
         low, high = float(rates.min()), float(rates.max())
         inside = rates > (low + high) / 2 if high > low else np.ones(len(rates), dtype=bool)
         found.append(Range(name, np.flatnonzero(inside), high, low))

@@ -106,6 +106,7 @@ def save_arrays(path: str | Path, imported: Imported) -> tuple[str, ...]:
     }
     named = [("state_names", model.states), ("action_names", model.actions)]
     if observer is not None:
+        observer.refuse_schedule("writing arrays")
         arrays["emissions"] = observer.emissions
         arrays["sees_actions"] = np.array(observer.sees_actions)
         arrays["sees_initial"] = np.array(observer.sees_initial)

@@ -96,6 +96,7 @@ def is_label(name: str) -> bool:
 
 def _observed(observer: Observer) -> np.ndarray:
     """The observation of each state."""
+    observer.refuse_schedule("writing a DRN file")
     if not is_deterministic(observer):
         raise InputError(
             "writing a DRN file",

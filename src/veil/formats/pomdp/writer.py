@@ -61,6 +61,7 @@ def _check(model: Model, observer: Observer | None) -> None:
     if defects:
         raise InputError("writing a .pomdp file", defects)
     if observer is not None:
+        observer.refuse_schedule("writing a .pomdp file")
         found = Defects("writing a .pomdp file")
         observer.check(model.states, model.actions, found)
         found.raise_if_any()

@@ -1,5 +1,6 @@
 """The observer of a scenario: the grid's sensors, sensors over states, variables, tables of emissions, or the file's own."""
 
+import re
 from collections.abc import Mapping
 
 import numpy as np
@@ -7,6 +8,7 @@ import numpy as np
 from ...common.checks import SUM_TOLERANCE, Defects
 from ...common.errors import TooLargeError, VeilError
 from ...common.suggest import suggestion
+from ...problem.emissions import When, time_of
 from ...problem.grid.sensors import JOIN, SILENT, Sensor, check_single, sensor_observer
 from ...problem.observer import Observer
 from ...problem.observers.feature import blind
@@ -20,6 +22,7 @@ MOST_READINGS = 2**14  # combinations of readings of independent sensors
 
 _WAYS = ("sensors", "emissions", "action_emissions", "variables")
 _OF_EMISSIONS = ("observations", "rest", "silent", "mutes")  # keys that only tables of emissions use
+_TIME = re.compile(r"([0-9]{1,6})(, end)?")
 _LIMITS = {"most_readings": MOST_READINGS, "most_emissions": MOST_EMISSIONS}
 
 
@@ -89,19 +92,22 @@ def _with_emissions_at(
     """The observer with what is emitted at single times."""
     if not table.emissions_at:
         return observer
-    if table.emissions is None:
-        defects.add("found emissions_at, which needs emissions", "emissions_at")
+    if table.emissions is None and table.action_emissions is None:
+        defects.add("found emissions_at, which needs emissions or action_emissions", "emissions_at")
         return None
     before, given = len(defects), {}
-    same = {"observations": list(observer.observations.all()), "mutes": {}, "silent": None}
+    same = {"observations": list(observer.observations.all()), "mutes": {}, "silent": None, "action_emissions": None}
     for key, rows in table.emissions_at.items():
-        part = defects.under("emissions_at", key)
-        if not (key.isascii() and key.isdigit() and len(key) <= 6):
-            part.add(f"found {key!r}, expected a time, as in [observer.emissions_at.3]")
+        part, when = defects.under("emissions_at", key), when_of(key)
+        if when is None:
+            part.add(f"found {key!r}, expected a time, as in [observer.emissions_at.3], 'end', or '3, end'")
+            continue
+        if table.action_emissions is not None and time_of(when) != 0:
+            part.add(f"found {key!r}, expected time 0: other times have a form in files for emissions on states alone")
             continue
         then = _from_emissions(table.model_copy(update=same | {"emissions": rows}), model, part, rows_at=part)
         if then is not None:
-            given[int(key)] = then.base_matrices[0]
+            given[when] = then.matrices[0]
     return observer.replace(emissions_at=given) if len(defects) == before else None
 
 
@@ -118,6 +124,21 @@ def _scheduled(observer: Observer, table: ObserverTable, defects: Defects) -> Ob
         if changes["silent"] is None:
             return None
     return observer.replace(**changes) if changes else observer
+
+
+def when_of(key: str) -> When | None:
+    """The time that a key of `emissions_at` means; None if it means none."""
+    if key == "end":
+        return key
+    time = _TIME.fullmatch(key)
+    if time is None:
+        return None
+    return (int(time[1]), "end") if time[2] else int(time[1])
+
+
+def time_key(when: When) -> str:
+    """The key of a time, which `when_of` reads."""
+    return f"{when[0]}, end" if isinstance(when, tuple) else str(when)
 
 
 def _seeing(observer: Observer, sees_actions: bool, sees_initial: bool) -> Observer:

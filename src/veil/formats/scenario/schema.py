@@ -258,8 +258,8 @@ class ObserverTable(Table):
     )
     action_emissions: dict[Name, dict[Name, Emission]] | None = Field(
         None,
-        description="What each action emits with the state that it led to: `action.state = …`. There is then no observation"
-        " at time 0.",
+        description="What each action emits with the state that it led to: `action.state = …`. There is then an observation"
+        " at time 0 only if `emissions_at` has one.",
     )
     variables: Annotated[list[Name], Field(max_length=16)] | None = Field(
         None, description="In a model with variables: the observer sees the values of these, as `x=3, door=open`."
@@ -280,7 +280,8 @@ class ObserverTable(Table):
     emissions_at: dict[Name, dict[Name, Emission]] = Field(
         {},
         max_length=1000,
-        description="Other `emissions` at single times: `[observer.emissions_at.3]` holds at time 3.",
+        description="Other `emissions` at single times: `[observer.emissions_at.3]` holds at time 3,"
+        " `[observer.emissions_at.end]` at the last. With `action_emissions`: what states emit at time 0.",
     )
     untimed: bool = Field(
         False, description="Whether silent steps are erased: the observer does not know when the others came."

@@ -19,6 +19,7 @@ from ...problem.problem import Problem
 from ...problem.secrets.registry import SECRETS
 from ..text import write_file
 from .constraints import constraint_tables, rewards_table
+from .observer import time_key
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _WIDTH = 110
@@ -188,19 +189,18 @@ def _observer(observer: Observer, model: Model) -> dict[str, object]:
     if observer.times is not None:
         table["times"] = observer.times if observer.times == "end" else sorted(observer.times)
     table |= {"untimed": True} if observer.untimed else {}
-    rows = [matrix.toarray() for matrix in observer.base_matrices]
+    rows = [matrix.toarray() for matrix in observer.matrices]
     if observer.on_actions:
         by_action = zip(model.actions.all(), rows, strict=True)
         table["action_emissions"] = {action: _emissions(table, states, names, rest) for action, table in by_action}
     else:
         table["emissions"] = _emissions(rows[0], states, names, rest)
-    at = observer.emissions_at
-    if at and observer.on_actions:
-        raise InputError(
-            "scenario", ["emissions_at on (action, next state) has no form in files: use problem.unrolled()"]
-        )
-    if at:
-        then = {str(time): matrix.toarray() for time, matrix in at.items() if not isinstance(matrix, list)}
+    if at := observer.emissions_at:
+        if any(isinstance(given, list) for given in at.values()):
+            raise InputError(
+                "scenario", ["emissions_at on (action, next state) has no form in files: use problem.unrolled()"]
+            )
+        then = {time_key(when): given.toarray() for when, given in at.items() if not isinstance(given, list)}
         table["emissions_at"] = {time: _emissions(rows, states, names, rest) for time, rows in then.items()}
     mutes = {s: {names[one]: names[other] for one, other in muting.items()} for s, muting in observer.sensors.items()}
     return table | ({"mutes": mutes} if mutes else {})

@@ -1,0 +1,211 @@
+"""A problem over larger states, such as `state@time` and `state/mask`: what it asks is what it asked of the states behind."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, get_args, get_origin
+
+import numpy as np
+from jaxtyping import Int
+
+from ..common.checks import Defects, Names
+from ..common.errors import InputError
+from .belief import UNIFORM, Belief
+from .constraints import Bound, Constraint, Knows, Quantity, Return
+from .keys import SECRET_CELLS, States
+from .model import Model
+from .observer import Observer
+from .pairs import Pair
+from .secrets.secret import Secret, SecretTable
+
+if TYPE_CHECKING:
+    from .problem import Problem
+
+_NO_FORM = "that of an unrolled or masked problem has no form in files: save the problem before"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LiftedSecret(Secret):
+    """A secret of a problem over larger states: its table with the columns of the states `state` behind them."""
+
+    kind = "lifted"
+    several_models = True
+
+    original: Secret
+    problem: "Problem"
+    state: Int[np.ndarray, " N"]
+
+    def resolve(self, models: Sequence[Model], horizon: int, defects: Defects) -> SecretTable | None:
+        """The same labels and memory, by the state behind."""
+        table = self.original.resolve(self.problem.models, horizon, defects)
+        if table is None:
+            return None
+        register = table.register.at(self.state)
+        return replace(
+            table,
+            label=table.label[:, :, self.state],
+            memory_start=register.begins,
+            memory_step=register.follows,
+            path=None if table.path is None else table.path[self.state],
+        )
+
+    def describe(self, problem: "Problem") -> str:
+        """The question."""
+        return self.original.describe(self.problem)
+
+    def to_table(self, states: Names) -> dict[str, object]:
+        """A scenario file has no form for it."""
+        raise InputError("secret", [_NO_FORM])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LiftedConstraint(Constraint):
+    """A constraint of a problem over larger states and actions: its numbers for the states and actions behind them."""
+
+    original: Constraint
+    models: tuple[Model, ...]
+    state: Int[np.ndarray, " N"]
+    action: Int[np.ndarray, " A"]
+
+    @property
+    def min(self) -> Bound:  # type: ignore[override]
+        """The bound from below."""
+        return self.original.min
+
+    @property
+    def max(self) -> Bound:  # type: ignore[override]
+        """The bound from above."""
+        return self.original.max
+
+    def quantity(self, models: Sequence[Model], horizon: int, defects: Defects) -> Quantity | None:
+        """The same numbers and automaton, by the state and the action behind."""
+        found = self.original.quantity(self.models, horizon, defects)
+        if found is None:
+            return None
+        return replace(
+            found,
+            paid=found.paid[:, self.state][:, :, self.action],
+            terminal=found.terminal[:, self.state],
+            register=None if found.register is None else found.register.at(self.state),
+        )
+
+    def to_table(self, states: Names) -> dict[str, object]:
+        """A scenario file has no form for it."""
+        raise InputError("constraints", [_NO_FORM])
+
+
+@dataclass(frozen=True, eq=False)
+class Lift:
+    """How larger states and actions are made of those of a problem.
+
+    **Attributes:** `state`, `action`: what is behind each of the larger ones; `model`: the larger model of a model;
+    `own`: the observer over larger states, for those who share the problem's own observer; `other`: for all others.
+    """
+
+    state: Int[np.ndarray, " N"]
+    action: Int[np.ndarray, " A"]
+    model: Callable[[Model], Model]
+    own: Callable[[Observer], Observer]
+    other: Callable[[Observer], Observer]
+
+
+def lifted(problem: "Problem", lift: Lift, constraints: Sequence[Constraint] = ()) -> "Problem":
+    """The problem over larger states, with its secrets, constraints and pairs, and further `constraints`.
+
+    Secrets keep their kind if that means the same, so that the problem can be saved.
+
+    **Raises:** `InputError` if the observer of a pair assumes a policy, which is one for the states behind.
+    """
+    models, agent = [lift.model(one) for one in problem.models], problem.agent
+    given = [
+        one if isinstance(one, Return) else LiftedConstraint(one, problem.models, lift.state, lift.action)
+        for one in problem.constraints
+        if not isinstance(one, Knows)
+    ]
+    found = problem.replace(
+        model=models if len(models) > 1 else models[0],
+        observer=lift.own(problem.observer),
+        secret=_lifted_secret(problem.secret, problem, models, lift.state),
+        min_return=None,
+        agent_sees_observations=problem.agent_sees_observations and not agent.apart,
+        constraints=[*given, *constraints],
+        pairs=[_lifted_pair(one, problem, models, lift) for one in problem.pairs],
+    )
+    known, sees = agent.register.at(lift.state), None
+    if agent.apart and agent.sees is not None:
+        sees = lift.other(agent.sees)
+    elif known.equals(found.agent.register) and agent.knows_model == found.agent.knows_model:
+        return found
+    return found.replace(constraints=[*found.constraints, Knows(known, agent.knows_model, sees)], min_return=None)
+
+
+def _lifted_pair(pair: Pair, problem: "Problem", models: list[Model], lift: Lift) -> Pair:
+    observer = lift.own if pair.observer is None else lift.other
+    return replace(
+        pair,
+        observer=None if pair.observer is None else lift.other(pair.observer),
+        secret=None if pair.secret is None else _lifted_secret(pair.secret, problem, models, lift.state),
+        belief=None if pair.belief is None else _lifted_belief(pair, pair.belief, lift, observer),
+    )
+
+
+def _lifted_belief(pair: Pair, belief: Belief, lift: Lift, observer: Callable[[Observer], Observer]) -> Belief:
+    if belief.policy != UNIFORM:
+        raise InputError(
+            f"pair {pair.name!r}",
+            [
+                "its observer assumes a policy for the states without time or masks, expected policy='uniform': leave the"
+                " pair out, and add it to the new problem with a policy for its states"
+            ],
+        )
+    return replace(
+        belief,
+        model=None if belief.model is None else lift.model(belief.model),
+        observer=None if belief.observer is None else observer(belief.observer),
+    )
+
+
+def _lifted_secret(secret: Secret, problem: "Problem", models: list[Model], state: Int[np.ndarray, " N"]) -> Secret:
+    """The secret over larger states: of the same kind if that means the same, as files need it."""
+    whole, noted = LiftedSecret(secret, problem, state), Defects("secret")
+    found = _same_kind(secret, problem.model, models[0], state, noted)
+    if found is None:
+        return whole
+    tables = [one.resolve(models, problem.horizon, noted) for one in (found, whole)]
+    if noted or tables[0] is None or tables[1] is None or not _is_equal(tables[0], tables[1]):
+        return whole
+    return found
+
+
+def _same_kind(secret: Secret, model: Model, larger: Model, state: np.ndarray, noted: Defects) -> Secret | None:
+    """The secret whose sets of states hold all larger states of each state, by its table in scenario files."""
+    if secret.several_models:
+        return None if isinstance(secret, LiftedSecret) else secret  # it asks for the model, not for states
+    try:
+        given = secret.to_table(model.states)
+    except InputError:  # it has no form in files
+        return None
+    default = {key.name: None if key.default is SECRET_CELLS else key.default for key in secret.keys}
+    table = {
+        key.name: _lifted_sets(given.get(key.name, default[key.name]), key.form, model, state) for key in secret.keys
+    }
+    try:
+        return type(secret).from_table(table, larger, noted)
+    except InputError:  # a set of states has no larger one
+        return None
+
+
+def _lifted_sets(value: Any, form: object, model: Model, state: np.ndarray) -> object:
+    """A value of a secret's table with every set of states replaced by all larger states of its members."""
+    if value is not None and form == States:
+        return np.flatnonzero(np.isin(state, [model.states.find(one) for one in value])).tolist()
+    if isinstance(value, Mapping) and get_origin(form) is dict:
+        return {name: _lifted_sets(item, get_args(form)[1], model, state) for name, item in value.items()}
+    return value
+
+
+def _is_equal(one: SecretTable, two: SecretTable) -> bool:
+    names = ("time", "value_names", "memory_names", "agent_knows")
+    arrays = ("label", "memory_start", "memory_step", "weights", "path")
+    return all(getattr(one, name) == getattr(two, name) for name in names) and all(
+        np.array_equal(getattr(one, name), getattr(two, name)) for name in arrays
+    )
