@@ -11,6 +11,7 @@ import numpy as np
 
 from ...common.checks import SUM_TOLERANCE
 from ...common.errors import InputError
+from ...policy.policy import Policy
 from ...problem.belief import Belief
 from ...problem.model import Model
 from ...problem.observer import Observer
@@ -29,17 +30,19 @@ class _Row(dict[str, object]):
     """A table that is written on one line, `{ key = value, … }`."""
 
 
-def to_toml(problem: Problem, story: str = "") -> str:
+def to_toml(problem: Problem, story: str = "", policies: Mapping[str, str] | None = None) -> str:
     """The text of a scenario that loads as an equal problem (by `veil.problem.fingerprint`).
 
-    **Arguments:** `problem`; `story`, written above it as a comment.
+    **Arguments:** `problem`; `story`, written above it as a comment; `policies`: the files of the policies that the observers
+    of pairs assume, by the name of the pair.
 
-    **Raises:** `InputError` where the secret is of a kind that is not registered, or a name cannot be written in UTF-8.
+    **Raises:** `InputError` if the secret is of a kind that is not registered, a name cannot be written in UTF-8, or the file
+    of a policy is not known.
     """
     comment = [f"# {line}".rstrip() for line in story.splitlines()] + ([""] if story else [])
     tables = _head(problem) | _models(problem) | {"observer": _observer(problem.observer, problem.model)}
     more = {"rewards": rewards_table(problem), "constraints": constraint_tables(problem)}
-    more |= {"pairs": [_pair(one, problem) for one in problem.pairs]}
+    more |= {"pairs": [_pair(one, problem, (policies or {}).get(one.name)) for one in problem.pairs]}
     tables |= {"secret": _secret(problem)} | {key: value for key, value in more.items() if value}
     text = "\n".join([*comment, *_lines(tables)]) + "\n"
     try:
@@ -51,8 +54,19 @@ def to_toml(problem: Problem, story: str = "") -> str:
 
 
 def write_scenario(path: Path, problem: Problem) -> None:
-    """Write a problem as a scenario file, complete or not at all; raises `ModelFileError` where it cannot be written."""
-    write_file(path, to_toml(problem))
+    """Write a problem as a scenario file, complete or not at all; raises `ModelFileError` where it cannot be written.
+
+    Policies that observers assume are written beside it, `NAME-assumed-1.safetensors` for the first pair.
+    """
+    assumed = {
+        one.name: (f"{path.stem}-assumed-{number}.safetensors", one.belief.policy)
+        for number, one in enumerate(problem.pairs, 1)
+        if one.belief is not None and isinstance(one.belief.policy, Policy)
+    }
+    text = to_toml(problem, policies={name: file for name, (file, _) in assumed.items()})
+    for file, policy in assumed.values():
+        policy.save(path.with_name(file))
+    write_file(path, text)
 
 
 def text_of(value: str) -> str:
@@ -206,20 +220,21 @@ def _observer(observer: Observer, model: Model) -> dict[str, object]:
     return table | ({"mutes": mutes} if mutes else {})
 
 
-def _pair(pair: Pair, problem: Problem) -> dict[str, object]:
+def _pair(pair: Pair, problem: Problem, policy: str | None) -> dict[str, object]:
     table: dict[str, object] = {"name": pair.name}
     table |= {key: getattr(pair, key) for key in ("min", "max") if getattr(pair, key) is not None}
     table |= {} if pair.observer is None else {"observer": _observer(pair.observer, problem.model)}
     table |= {} if pair.secret is None else {"secret": _secret(problem.only(pair.name))}
-    return table | ({} if pair.belief is None else {"belief": _belief(pair.belief, problem.model)})
+    return table | ({} if pair.belief is None else {"belief": _belief(pair.belief, problem.model, policy)})
 
 
-def _belief(belief: Belief, model: Model) -> dict[str, object]:
-    if not isinstance(belief.policy, str):
+def _belief(belief: Belief, model: Model, policy: str | None) -> dict[str, object]:
+    assumed = belief.policy if policy is None else policy
+    if not isinstance(assumed, str):
         raise InputError(
             "scenario", ["the policy that an observer assumes has no form in this text: name its file there"]
         )
-    table: dict[str, object] = {"policy": belief.policy, "doubt": belief.doubt}
+    table: dict[str, object] = {"policy": assumed, "doubt": belief.doubt}
     table |= {} if belief.observer is None else {"observer": _observer(belief.observer, model)}
     return table | ({} if belief.model is None else {"graph": _graph(belief.model)})
 
