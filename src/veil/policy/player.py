@@ -40,9 +40,9 @@ class Player(ABC):
     def act(self, state: str | int, observation: Observation | None = None) -> int:
         """Enter a state, take in what was observed there, and choose the next action.
 
-        **Arguments:** `state`: of the model, by name or index; `observation`: by name or index, needed where the policy
-        reads observations (at time 0 only if one comes then); where the observer sees actions, the observation or the
-        pair (action, observation).
+        **Arguments:** `state`: of the model, by name or index; `observation`: by name or index, needed if the policy
+        reads observations (at time 0 only if one comes then), the silent one included, also of an observer without a
+        clock; if the observer sees actions, the observation or the pair (action, observation).
 
         **Returns:** the index of the action.
 
@@ -77,8 +77,8 @@ class Player(ABC):
         return found
 
     def _event(self, observation: Observation | None, reached: int) -> int:
-        """The event behind an observation in the state that was reached; -1 where none comes."""
-        observer = self.problem.with_clock().observer
+        """The event behind an observation in the state that was reached; -1 if none comes."""
+        observer = self.problem.agent.sees or self.problem.observer
         if self._time == 0 and not observer.sees_first:
             if observation is not None:
                 raise InputError(
@@ -96,7 +96,8 @@ class Player(ABC):
                 )
             observation = observation[1]
         seen = self._find(observer.observations, observation)
-        tables = observer.matrices_at(self._time, self.problem.horizon)
+        horizon = self.problem.horizon  # after which everything is received as at its end
+        tables = observer.matrices_at(min(self._time, horizon), horizon)
         if not tables[self._action if len(tables) > 1 else 0][reached, seen] > 0:
             raise InputError("observation", [self._impossible(f"observation {observer.observations[seen]!r}")])
         return seen if action is None else action * observer.num_observations + seen

@@ -94,6 +94,8 @@ def recall(problem: Problem, memory: Memory) -> Recall:
 def _recall(problem: Problem, memory: Memory) -> Recall:
     register, agent, observer = memory.register(problem), problem.agent, problem.observer
     reads = register.reads_events
+    if reads and not memory.needs_observations:
+        raise InputError("memory", [f"the register of {memory.name} reads events: set needs_observations on its class"])
     times = observer.varies or (reads and agent.sees is not None and agent.sees.varies)
     registers: list[Register] = [TimeRegister(problem.horizon)] if times else []
     if reads and not agent.apart:
