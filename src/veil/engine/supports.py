@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 
 from ..common.clock import UNLIMITED, Clock
 from .chain import Chain
-from .kernel import Matrix
+from .kernel import Matrix, num_columns, num_rows
 
 # Products of a set and a pattern made between two looks at the clock: about a tenth of a second.
 _AT_ONCE = 2**28
@@ -184,4 +184,6 @@ def _positive(matrix: Matrix) -> Matrix:
 
 def _columns(table: sp.csr_array) -> Bool[np.ndarray, "E N"]:
     """Which rows of a table are positive in each column."""
-    return np.ascontiguousarray(table.astype(bool).toarray().T)
+    result = np.zeros((num_columns(table), num_rows(table)), dtype=bool)
+    result[table.indices, np.repeat(np.arange(num_rows(table)), np.diff(table.indptr))] = table.data > 0
+    return result
