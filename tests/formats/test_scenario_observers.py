@@ -99,3 +99,22 @@ def test_groups_in_files():
     problem = read_scenario(text + secret).problem
     assert problem.secret_values == ("north", "south", "elsewhere")
     assert fingerprint(read_scenario(to_toml(problem)).problem) == fingerprint(problem)
+
+
+def test_features_come_after_emissions_and_before_times():
+    """Noise garbles what is emitted at each time; at times at which nothing is received there is no noise."""
+    noisy = read_scenario(TEXT % ("noise = 0.2\ntimes = [0, 2]", LATER)).problem.observer
+    plain = read_scenario(TEXT % ("", LATER)).problem.observer
+    wrong = np.full((3, 3), 0.1) + 0.7 * np.eye(3)
+    for time in (0, 2):
+        expected = plain.matrices_at(time, 3)[0].toarray() @ wrong
+        np.testing.assert_allclose(noisy.matrices_at(time, 3)[0].toarray(), expected, atol=1e-15)
+    for time in (1, 3):
+        assert (noisy.matrices_at(time, 3)[0].toarray()[:, noisy.find("nothing")] == 1).all()
+
+
+def test_a_key_that_is_neither_a_key_nor_a_feature_is_refused():
+    with pytest.raises(ScenarioError, match=r"line 11, \[observer\] nois: is an unknown key: did you mean 'noise'\?"):
+        read_scenario(TEXT.replace('rest = "nothing"', 'rest = "nothing"\nnois = 0.1') % ("", ""))
+    with pytest.raises(ScenarioError, match=r"\[observer\] noise: found 2.0, expected at most 1"):
+        read_scenario(TEXT % ("noise = 2.0", ""))

@@ -12,7 +12,7 @@ from tests.combinations.cases import FEATURES, random_case
 from tests.seeds import seeds
 from veil.policy.memories import Key, Memory, Numbers, Register, clock_key
 
-OBSERVERS = [name for name in FEATURES["observer"] if not name.startswith("together")]
+OBSERVERS = FEATURES["observer"]
 CALLS = ("opacity exact", "gradient exact", "joint_table", "expected_return", "player")
 
 

@@ -127,6 +127,13 @@ def test_a_run_with_a_share_of_the_return_ends_and_outlives_the_server(
         assert isinstance(facts["threshold"], float | None), policy
 
 
+def test_the_form_offers_the_memories_that_a_number_describes(client: Client):
+    assert list(client("GET", "/api/choices")["memories"]) == ["observations", "states", "controller"]
+    text = veil.gallery.scenario_text("two-rooms")
+    document = asked(text, "rooms", None, {"memory": {"states": 2, "clock": False}})
+    assert document.changes == ["solve.memory={states = 2, clock = false}"]
+
+
 def test_another_method_does_without_what_it_does_not_have():
     text = veil.gallery.scenario_text("delivery-order")  # its memory is time-dependent
     document = asked(text, "order", None, {"method": "game", "gap": 0.1})
