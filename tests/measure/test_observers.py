@@ -165,7 +165,6 @@ def without_clock() -> veil.Problem:
 WITHOUT_CLOCK: dict[str, Callable[[veil.Problem, veil.Policy], object]] = {
     "certify": lambda problem, policy: veil.certify(problem, policy, time_limit=1),
     "verify": lambda problem, policy: CheckedProblem(problem),
-    "solve": lambda problem, policy: veil.solve(problem, starts=1, iterations=2, certificate=False),
     "the game": lambda problem, policy: veil.solve(problem, method="game", certificate=False),
 }
 

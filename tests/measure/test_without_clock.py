@@ -10,6 +10,7 @@ import veil
 from tests.paths import all_runs, entropy, merged
 from tests.seeds import in_blocks
 from veil.common.errors import ImpossibleObservationError
+from veil.policy.tabular import TablePolicy
 
 Strings = dict[tuple, np.ndarray]
 
@@ -28,11 +29,11 @@ def random_problem(seed: int, *, trajectory: bool = False) -> veil.Problem:
     return veil.Problem(model, observer, secrets[seed % len(secrets)], 3 + seed % 2, agent_sees_observations=True)
 
 
-def policies(problem: veil.Problem, seed: int) -> dict[str, veil.Policy]:
+def policies(problem: veil.Problem, seed: int) -> dict[str, TablePolicy]:
     """One of each kind that acts in it."""
     rng = np.random.default_rng([seed, 1])
     table = rng.dirichlet(np.ones(2), size=(problem.horizon, 3))
-    found: dict[str, veil.Policy] = {"markov": veil.MarkovPolicy(table[0]), "timed": veil.TimedPolicy(table)}
+    found: dict[str, TablePolicy] = {"markov": veil.MarkovPolicy(table[0]), "timed": veil.TimedPolicy(table)}
     for memory in (veil.StateMemory(1), veil.ObservationMemory(1), veil.Controller(2)):
         shape = veil.MemoryPolicy.uniform(problem, memory).probabilities.shape
         found[type(memory).__name__] = veil.MemoryPolicy(memory, rng.dirichlet(np.ones(shape[-1]), size=shape[:-1]))
@@ -124,10 +125,10 @@ def test_a_smoother_says_where_the_agent_was_at_each_time(seed: int):
     table = policy.table[0]
     runs = all_runs(problem.with_clock(), lambda path, _: table[path[-1]])
     by_string: dict[tuple, dict[tuple, float]] = defaultdict(dict)
-    names = problem.observer.observations
+    names = ("nothing", *problem.observer.observations.all())  # -1 at time 0: nothing comes then
     for (path, seen), weight in runs.items():
-        string = tuple(names[one] for one in seen if one > 0)
-        by_string[string][path, seen] = weight
+        shown = (names[1 + int(str(one))] for one in seen)
+        by_string[tuple(one for one in shown if one != "nothing")][path, seen] = weight
     observer = veil.smoother(problem, policy)
     for string, found in by_string.items():
         total = sum(found.values())
@@ -175,7 +176,7 @@ def test_whole_paths(seed: int):
     group = (0, 1, 2) if seed % 2 == 0 else (0, 1, 1)
 
     def string(seen: tuple) -> tuple:
-        return tuple(one for one in seen if one > 0)
+        return tuple(one for one in seen if one not in (-1, 0))
 
     both = merged(runs, lambda path, seen: (tuple(group[one] for one in path), string(seen)))
     bits = entropy(both) - entropy(merged(runs, lambda _, seen: string(seen)))

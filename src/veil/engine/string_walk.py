@@ -9,13 +9,18 @@ from jaxtyping import Float, Int
 from ..common.clock import UNLIMITED, Clock
 from ..common.errors import TooLargeError
 from ..common.numbering import ragged
+from .batch import Measure
 from .chain import Chain
+from .hidden import Hidden
 from .joint import DEFAULT_MEMORY, Objective
 from .strings import StringPass
 from .written import Strings
 
 _BYTES_AN_ENTRY = 48  # of a set of states, its place, and the products on the way to the next
 _LEAST_STRINGS = 16  # that are worked on at a time
+_BATCH_MEMORY = 2**30
+# Seconds of a gradient for each level, and for each node and transition: measured on one core, rounded up.
+_LEVEL_SECONDS, _DENSE_RATE, _SPARSE_RATE = 5e-4, 1.2e-9, 1e-8
 
 
 class _Numbers:
@@ -155,12 +160,54 @@ class StringWalk:
         step = max(_LEAST_STRINGS, self.memory_bytes // row_bytes)
         for begin in range(0, len(self.strings), step):
             part = self.strings[begin : begin + step]
-            run = StringPass(
-                self.chain, part, gradient=gradient, memory_bytes=self.memory_bytes, clock=self.clock, apart=True
-            )
+            run = StringPass(self.chain, part, gradient=gradient, memory_bytes=self.memory_bytes, clock=self.clock)
             chance = np.exp(run.result.log_likelihood)[:, None]
             found = objective(chance * run.result.posterior, lambda rows, part=part: written.sequences(part[rows]))
             if result is not None:
                 assert found is not None
                 result += run.pull_back(chance * found)
         return result
+
+
+class StringBatch:
+    """All strings of all policies that take every available action; as `BatchTree` for an observer with a clock.
+
+    **Arguments:** `hidden`; `available`, `(C, A)`; `stationary`: whether tables serve all times; `clock`: of the search for the
+    strings.
+
+    Cost of an evaluation: a `StringPass` with gradient for each policy.
+
+    **Raises:** `TooLargeError`, `OutOfTime`.
+    """
+
+    at_once = 1
+
+    def __init__(self, hidden: Hidden, available: np.ndarray, *, stationary: bool, clock: Clock = UNLIMITED):
+        self.hidden, self.stationary = hidden, stationary
+        chain = Chain(hidden, available[None].astype(float), stationary=True)
+        self._strings = possible_strings(chain, _BATCH_MEMORY, clock)
+        self.num_sequences = len(self._strings)
+        nodes = sum(trie.begin[-1] for trie in (self._strings.prefixes, self._strings.suffixes))
+        entries = hidden.kernel.num_entries * len(hidden.emitters)
+        rate = _SPARSE_RATE if hidden.kernel.is_sparse else _DENSE_RATE
+        self.cost_seconds = hidden.horizon * (_LEVEL_SECONDS + rate * nodes * entries)
+        if 8 * nodes * hidden.num_states * (2 * hidden.horizon**0.5 + 8) > _BATCH_MEMORY:
+            self.cost_seconds = np.inf
+
+    def events(self) -> Int[np.ndarray, "Y T+1"]:
+        """Sequences of events that the strings are written from, in the order of the rows of the joint tables."""
+        assert self.hidden.written is not None
+        return self.hidden.written.sequences(self._strings)
+
+    def evaluate(
+        self, tables: Float[np.ndarray, "B T C A"], measure: Measure, clock: Clock = UNLIMITED
+    ) -> tuple[Float[np.ndarray, " B"], Float[np.ndarray, "B T C A"]]:
+        """The value of a measure for each policy and its gradient in each table; `clock` is checked at each level."""
+        values, slopes = np.empty(len(tables)), np.empty(tables.shape)
+        for number, table in enumerate(tables):
+            chain = Chain(self.hidden, table, stationary=self.stationary)
+            run = StringPass(chain, self._strings, gradient=True, memory_bytes=_BATCH_MEMORY, clock=clock)
+            chance = np.exp(run.result.log_likelihood)[:, None]
+            value, slope = measure((chance * run.result.posterior)[None])
+            values[number], slopes[number] = value[0], run.pull_back(chance * slope[0])
+        return values, slopes

@@ -143,9 +143,9 @@ class Suffixes:
 class StringPass:
     """Posteriors of the secret along strings, and the gradient of any function of them; as `SequencePass` for sequences.
 
-    **Arguments:** `chain`, of an observer without a clock (`chain.hidden.written`); `strings`, or the sequences of events that
-    they are written from, `(k, T+1)`; `gradient`, `memory_bytes`, `clock`: as for `SequencePass`; `apart`: whether the result
-    keeps equal strings apart.
+    **Arguments:** `chain`, of an observer without a clock (`chain.hidden.written`); `strings`, each once, or the sequences of
+    events that they are written from, `(k, T+1)`; `gradient`, `memory_bytes`, `clock`: as for `SequencePass`;
+    `apart`: whether the result keeps equal strings apart.
 
     Cost: `O(T · nodes · nnz(P))`, with a node for each distinct prefix and suffix; three products a step with the gradient.
     """
@@ -163,10 +163,13 @@ class StringPass:
     ):
         hidden = chain.hidden
         assert hidden.written is not None
-        given = strings if isinstance(strings, Strings) else hidden.written.strings(strings)
-        self.strings, index = given.distinct()
+        index = np.arange(len(strings))
+        if isinstance(strings, Strings):
+            self.strings = strings
+        else:
+            self.strings, index = hidden.written.strings(strings).distinct()
         self.slopes, self.label = Slopes(chain) if gradient else None, hidden.label
-        before, after = StringTrie(self.strings), StringTrie(self.strings.reversed())
+        before, after = self.strings.prefixes, self.strings.suffixes
         prefixes = Prefixes(chain, before, hidden.split_time, self.slopes)
         suffixes = Suffixes(chain, after, hidden.horizon - hidden.split_time, self.slopes)
         self._forward = Sweep(prefixes, memory_bytes=memory_bytes // 2, keep=gradient, clock=clock)

@@ -122,6 +122,16 @@ class Strings:
         _, first, number = np.unique(both, axis=0, return_index=True, return_inverse=True)
         return self[first], number.ravel()
 
+    @cached_property
+    def prefixes(self) -> "StringTrie":
+        """The distinct prefixes."""
+        return StringTrie(self)
+
+    @cached_property
+    def suffixes(self) -> "StringTrie":
+        """The distinct suffixes: the prefixes of the reversed strings."""
+        return StringTrie(self.reversed())
+
     def reversed(self) -> "Strings":
         """The strings read from the last letter."""
         width = self.letters.shape[1]

@@ -147,8 +147,11 @@ def _unsuitable(space: "Space", options: SolveOptions, *, asked: bool) -> str:
         return "takes longer to compile than is left"
     more = options.min_opacity is not None or options.task is not None or options.per_start or len(hidden.paid) > 1
     more = more or options.hide != OWN or any(one.bounds for one in space.problem.pairs)
-    if options.objective != "entropy" or more or hidden.path is not None:
-        return "maximises the entropy of one secret at one time under one constraint on the expected return"
+    if options.objective != "entropy" or more or hidden.path is not None or hidden.written is not None:
+        return (
+            "maximises the entropy of one secret at one time, against an observer with a clock, under one constraint on the"
+            " expected return"
+        )
     if hidden.horizon == 0 or (space.problem.return_over == "infinite" and space.stationary):
         return "needs decisions over a horizon and the return over it"
     if not is_padded_short(hidden):

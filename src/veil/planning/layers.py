@@ -20,6 +20,7 @@ from ..engine.columns import ColumnPass
 from ..engine.hidden import Hidden
 from ..engine.sampling import Emissions, RowDraws
 from ..engine.sequences import Posteriors
+from ..engine.strings import StringPass
 from .best_returns import time_average
 
 R = TypeVar("R")
@@ -146,9 +147,12 @@ class Layers:
             found.append(values)
         return np.concatenate(found), total
 
-    def passed(self, table: np.ndarray, events: np.ndarray, clock: Clock, *, gradient: bool) -> ColumnPass:
-        """The pass along sequences."""
+    def passed(self, table: np.ndarray, events: np.ndarray, clock: Clock, *, gradient: bool) -> ColumnPass | StringPass:
+        """The pass along sequences, or along the strings that an observer without a clock writes from them."""
         memory = 2 * _MESSAGE_BYTES if gradient else _MESSAGE_BYTES
+        if self.hidden.written is not None:
+            given = {"gradient": gradient, "memory_bytes": memory, "clock": clock}
+            return StringPass(self._chain(table), events, **given, apart=True)
         return ColumnPass(
             self._chain(table), events, gradient=gradient, memory_bytes=memory, clock=clock, steps=self.steps(table)
         )

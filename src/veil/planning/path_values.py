@@ -17,10 +17,11 @@ from ..engine.event_entropy import Shown, UnifilarEntropy, show_path
 from ..engine.joint import JointWalk
 from ..engine.size import TreeSize, tree_size
 from ..engine.sparse_walk import SparseWalk
+from ..engine.string_walk import StringBatch
 from ..measure.exact import COUNTED_STATES, Budget, sparse_seconds, try_sparse
 from ..measure.trajectory import SequenceEntropy
 from .options import Evaluation, Objective
-from .policy_class import Space, any_table
+from .policy_class import Space, all_strings, any_table
 from .sampled_values import SampleSecrecy
 
 _BATCH_NUMBERS = 2**22  # sequences up to which many policies are evaluated side by side: 32 MiB a policy
@@ -99,6 +100,9 @@ def _events(space: Space, shown: Shown | None, seconds: float, clock: Clock) -> 
     if shown is not None and shown.entropy is not None:
         return _Unifilar(space, shown.entropy)
     space = space if shown is None else replace(space, hidden=shown.hidden)
+    if space.hidden.written is not None:
+        strings = all_strings(space, min(_MOST_SECONDS, clock.left), None)
+        return _Batch(strings, strings.cost_seconds) if strings is not None else _Walk(space, None, np.inf)
     chain, hidden = space.chain(any_table(space)), space.hidden
     if hidden.num_states > COUNTED_STATES:
         tried = try_sparse(chain, Budget(), SequenceEntropy, seconds, gradient=True, keep_events=True)
@@ -109,7 +113,7 @@ def _events(space: Space, shown: Shown | None, seconds: float, clock: Clock) -> 
         return _Walk(space, None, np.inf)
     cost = size.seconds(chain, gradient=True) if size.exact else np.inf
     if not hidden.kernel.is_sparse and size.num_sequences <= _BATCH_NUMBERS:
-        return _Batch(space, cost)
+        return _Batch(BatchTree(hidden, space.available, stationary=space.stationary), cost)
     return _Walk(space, size, cost)
 
 
@@ -128,9 +132,8 @@ class _Unifilar:
 class _Batch:
     """All sequences, for all policies side by side."""
 
-    def __init__(self, space: Space, seconds: float):
-        self._tree = BatchTree(space.hidden, space.available, stationary=space.stationary)
-        self.cost_seconds = seconds
+    def __init__(self, tree: BatchTree | StringBatch, seconds: float):
+        self._tree, self.cost_seconds = tree, seconds
 
     def __call__(self, tables: Slopes, clock: Clock) -> Found:
         return self._tree.evaluate(tables, _entropy, clock)

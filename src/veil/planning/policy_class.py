@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Bool, Float
 
-from ..common.errors import InputError
+from ..common.clock import Clock, OutOfTime
+from ..common.errors import InputError, TooLargeError
 from ..engine.chain import Chain
 from ..engine.compile import build
 from ..engine.hidden import Hidden
+from ..engine.string_walk import StringBatch
 from ..policy.lift import lifted_table
 from ..policy.markov import MarkovPolicy
 from ..policy.memories import Memory, choices
@@ -132,6 +134,15 @@ def any_table(space: Space) -> Float[np.ndarray, "T C A"]:
     """A table with no symmetry: under the uniform one histories may tell the same, which they do under no other."""
     weights = space.available * np.random.default_rng(0).uniform(0.5, 1.5, space.shape)
     return weights / weights.sum(axis=-1, keepdims=True)
+
+
+def all_strings(space: Space, seconds: float, time_limit: float | None) -> StringBatch | None:
+    """All strings of an observer without a clock; None if they are too many, or are not found in the seconds for it."""
+    clock = Clock(seconds if time_limit is None else min(seconds, time_limit))
+    try:
+        return StringBatch(space.hidden, space.available, stationary=space.stationary, clock=clock)
+    except (OutOfTime, TooLargeError):
+        return None
 
 
 def smaller_classes(memory: "str | Memory") -> "tuple[str, ...]":

@@ -14,10 +14,11 @@ from ..common.errors import InputError, TooLargeError
 from ..common.logs import log2_or_zero, surprisal_bits
 from ..common.workers import ALONE, Team
 from ..engine.batch import BatchTree
-from ..engine.chain import Chain
+from ..engine.chain import Chain, with_clock
 from ..engine.joint import DEFAULT_MEMORY, JointWalk, Walk
 from ..engine.size import TreeSize, tree_size
 from ..engine.sparse_walk import SparseWalk
+from ..engine.string_walk import StringBatch
 from ..engine.window import Cut, Window
 from ..measure.bracket import end_gradient
 from ..measure.evaluate import opacity
@@ -26,7 +27,7 @@ from ..measure.result import Opacity
 from ..measure.sampled import opacity_of_posteriors
 from .options import Evaluation, Objective
 from .path_values import make_path_secrecy
-from .policy_class import Space, any_table
+from .policy_class import Space, all_strings, any_table
 from .sampled_values import LANE, SampledPath, in_lanes, make_sampled
 
 # An exact ascent makes about this many gradients. `auto` enumerates all sequences where they are forecast to take at most
@@ -142,11 +143,14 @@ class BatchSecrecy:
 
     kind = "exact"
 
-    def __init__(self, space: Space, objective: Objective):
-        self.tree = BatchTree(space.hidden, space.available, stationary=space.stationary)
-        self._measure, self.at_once = row_measure(objective), self.tree.at_once
-        self.reason = f"all {self.tree.num_sequences:,.0f} possible sequences, policies side by side"
-        self.cost_seconds = 4e-4 + 6e-8 * self.tree.places.size
+    def __init__(self, tree: BatchTree | StringBatch, objective: Objective):
+        self.tree, self._measure, self.at_once = tree, row_measure(objective), tree.at_once
+        what = (
+            "sequences, policies side by side"
+            if isinstance(tree, BatchTree)
+            else "strings of an observer without a clock"
+        )
+        self.reason, self.cost_seconds = f"all {tree.num_sequences:,.0f} possible {what}", tree.cost_seconds
 
     def __call__(self, tables: Slopes, clock: Clock) -> tuple[np.ndarray, Slopes]:
         """See `Secrecy`."""
@@ -200,7 +204,11 @@ class WindowSecrecy:
         for number, table in enumerate(tables):
             clock.check()
             values[number], slopes[number] = end_gradient(
-                self._space.chain(table), radius=self.radius, reveal=True, memory_bytes=DEFAULT_MEMORY, clock=clock
+                with_clock(self._space.chain(table)),
+                radius=self.radius,
+                reveal=True,
+                memory_bytes=DEFAULT_MEMORY,
+                clock=clock,
             )
         return values, slopes
 
@@ -226,6 +234,16 @@ def make_secrecy(
         return make_path_secrecy(space, objective, evaluation, sample, fits, time_limit)
     hidden, chain = space.hidden, space.chain(any_table(space))
     enumerates = evaluation in ("auto", "exact")
+    if enumerates and hidden.written is not None:
+        strings = all_strings(space, _MOST_SECONDS if evaluation == "exact" else _COUNT_SECONDS, time_limit)
+        if strings is not None and strings.cost_seconds <= (fits if evaluation == "auto" else _MOST_SECONDS):
+            return BatchSecrecy(strings, objective)
+        if evaluation == "exact":
+            raise TooLargeError(
+                "one exact gradient over all strings of an observer without a clock takes more than five minutes, or they do"
+                " not fit the memory: use evaluation='sampled', or 'bracket', a bound that holds against one with a clock too"
+            )
+        enumerates = False
     if enumerates and hidden.num_states > (_COUNTED_STATES if evaluation == "auto" else COUNTED_STATES):
         limit = fits if evaluation == "auto" else _MOST_SECONDS
         # The prior of a large chain takes seconds, and only a leakage depends on it.
@@ -245,11 +263,12 @@ def make_secrecy(
             )
         assert size is not None
         if not hidden.kernel.is_sparse and size.num_sequences * hidden.label.shape[1] <= _BATCH_NUMBERS:
-            return BatchSecrecy(space, objective)
+            tree = BatchTree(hidden, space.available, stationary=space.stationary)
+            return BatchSecrecy(tree, objective)
         return WalkSecrecy(space, objective, seconds, size.text(), size)
     if evaluation == "bracket":
         if objective == "entropy" and hidden.num_states <= _WINDOW_STATES:
-            return WindowSecrecy(space, *_window(chain))
+            return WindowSecrecy(space, *_window(with_clock(chain)))
         why = f"bounds the entropy only, not {objective!r}"
         if objective == "entropy":
             why = f"needs a chain of {_WINDOW_STATES} states or fewer, and this one has {hidden.num_states}"
@@ -314,9 +333,13 @@ def sampled_answer(
 
     The sample is of sequences that the search has not seen: as many as fit the seconds, at least 64.
     """
-    chain, hidden = space.chain(table), space.hidden
-    size = _counted(chain, seconds) if hidden.num_states <= COUNTED_STATES else None
-    forecast = size.seconds(chain, gradient=False) if size is not None and size.exact else math.inf
+    chain, hidden, forecast = space.chain(table), space.hidden, math.inf
+    if hidden.written is not None:
+        strings = all_strings(space, _COUNT_SECONDS, seconds)
+        forecast = math.inf if strings is None else strings.cost_seconds
+    elif hidden.num_states <= COUNTED_STATES:
+        size = _counted(chain, seconds)
+        forecast = size.seconds(chain, gradient=False) if size is not None and size.exact else math.inf
     if forecast <= min(_ANSWER_SECONDS, 0.5 * seconds):
         return opacity(space.problem, space.policy(table), "exact")
     if hidden.path is not None:

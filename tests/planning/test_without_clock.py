@@ -1,0 +1,132 @@
+"""Searches against observers without a clock: on all strings and on samples, with constraints, pairs, paths and beliefs."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import veil
+from tests.engine.chains import central_differences, sparse_matrices
+from tests.measure.test_without_clock import random_problem
+from tests.seeds import looped
+from veil.common.clock import UNLIMITED
+from veil.engine.kernel import DenseKernel, SparseKernel
+from veil.planning.loss_values import LossSecrecy
+from veil.planning.policy_class import Space, make_space
+from veil.planning.sampled_values import make_sampled
+from veil.planning.values import make_secrecy
+
+QUICK = {"starts": 2, "iterations": 25, "certificate": False}
+
+
+def random_tables(space: Space, rng: np.random.Generator, count: int) -> np.ndarray:
+    return rng.dirichlet(np.ones(space.shape[-1]), size=(count, *space.shape[:-1]))
+
+
+@looped("objective", ["entropy", "leakage", "guess"])
+def test_all_strings_give_values_and_gradients(objective):
+    for seed in range(4):
+        space = make_space(random_problem(seed), "timed")
+        secrecy = make_secrecy(space, objective, "exact")
+        tables = random_tables(space, np.random.default_rng(seed), 2)
+        values, slopes = secrecy(tables, UNLIMITED)
+        for table, value, slope in zip(tables, values, slopes, strict=True):
+            policy = space.policy(table)
+            table_of = veil.measures.joint_table(space.problem, policy)
+            if objective == "entropy":
+                assert value == pytest.approx(table_of.bits, abs=1e-12)
+            if objective == "leakage":
+                assert value == pytest.approx(table_of.bits - table_of.prior_bits, abs=1e-12)
+            if objective == "guess":
+                assert value == pytest.approx(-table_of.guess_probability, rel=0.02)
+
+            def score(logits: np.ndarray, secrecy=secrecy, space=space) -> float:
+                return float(secrecy(space.softmax(logits)[None], UNLIMITED)[0][0])
+
+            logits = np.log(table)
+            expected = central_differences(score, logits)
+            found = table * (slope - np.sum(table * slope, axis=-1, keepdims=True))
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+
+
+def test_samples_give_unbiased_values_and_gradients():
+    """On dense transitions, and on sparse ones, whose passes are made once for all policies."""
+    dense = make_space(random_problem(1), "markov")
+    kernel = dense.hidden.kernel
+    assert isinstance(kernel, DenseKernel)
+    sparse = replace(dense, hidden=replace(dense.hidden, kernel=SparseKernel(sparse_matrices(kernel))))
+    table = random_tables(dense, np.random.default_rng(1), 1)[0]
+    values, slopes = make_secrecy(dense, "entropy", "exact")(table[None], UNLIMITED)
+    for space in (dense, sparse):
+        secrecy = make_sampled(space, "entropy", 400, 0, "asked for")
+        drawn = [secrecy.fresh(table, 400, seed, UNLIMITED) for seed in range(30)]
+        check_mean(np.array([one.bits for one, _ in drawn]), values[0])
+        check_mean(np.stack([along(slope) for _, slope in drawn]), along(slopes[0]))
+        assert secrecy.estimate(table, 4000, 1, UNLIMITED).bits == pytest.approx(values[0], abs=0.05)
+
+
+def along(slope: np.ndarray) -> np.ndarray:
+    """The part of a gradient along tables whose rows sum to one."""
+    return slope - slope.mean(axis=-1, keepdims=True)
+
+
+def check_mean(drawn: np.ndarray, exact: np.ndarray) -> None:
+    error = drawn.std(axis=0, ddof=1) / np.sqrt(len(drawn))
+    assert np.all(np.abs(drawn.mean(axis=0) - exact) <= 5 * error + 1e-12)
+
+
+@looped("evaluation", ["auto", "sampled", "bracket"])
+def test_a_search_hides_more_than_random_policies(evaluation):
+    problem = random_problem(0).replace(min_return="30%")
+    rng = np.random.default_rng(0)
+    found = veil.solve(problem, evaluation=evaluation, time_limit=30, **QUICK)
+    assert found.feasible
+    assert found.threshold is not None
+    assert found.opacity.bits == pytest.approx(veil.opacity(problem, found.policy, "exact").bits, abs=1e-12)
+    others = [veil.MarkovPolicy(rng.dirichlet(np.ones(2), size=3)) for _ in range(50)]
+    fair = [one for one in others if veil.expected_return(problem, one) >= found.threshold]
+    slack = {"auto": 1e-9, "sampled": 5e-3, "bracket": 0.1}[evaluation]
+    assert found.opacity.bits >= max(veil.opacity(problem, one).bits for one in fair) - slack
+
+
+def test_other_goals_and_classes():
+    problem = random_problem(1)
+    uniform = veil.opacity(problem, veil.MarkovPolicy.uniform(problem)).bits
+    assert veil.solve(problem, goal="transparent", **QUICK).opacity.bits <= uniform + 1e-9
+    for memory in ("timed", veil.ObservationMemory(1), veil.Controller(2)):
+        found = veil.solve(problem, memory=memory, **QUICK)
+        assert found.opacity.bits >= uniform - 1e-9
+        assert found.opacity.bits == pytest.approx(veil.opacity(problem, found.policy, "exact").bits, abs=1e-12)
+
+
+def test_whole_paths():
+    for seed in (0, 1):
+        problem = random_problem(seed, trajectory=True)
+        found = veil.solve(problem, **QUICK)
+        assert found.opacity.bits == pytest.approx(veil.opacity(problem, found.policy, "exact").bits, abs=1e-9)
+        assert found.opacity.bits >= veil.opacity(problem, veil.MarkovPolicy.uniform(problem)).bits - 1e-9
+
+
+def test_pairs_with_and_without_clocks():
+    """A foe without a clock beside an observer with one, and the other way round; bounds on its bits."""
+    plain = random_problem(1)
+    for own, foe in ((plain.observer, plain.observer.with_clock()), (plain.observer.with_clock(), plain.observer)):
+        problem = plain.replace(observer=own, pairs=[veil.Pair("foe", secret=veil.InitialState(), observer=foe)])
+        hidden = veil.solve(problem, hide="own, foe", **QUICK)
+        assert hidden.pairs[0].bits == pytest.approx(veil.opacity(problem, hidden.policy, pair="foe").bits, abs=1e-9)
+        most = veil.pair_values(problem, veil.MarkovPolicy.uniform(problem))[0].bits
+        kept = problem.replace(pairs=[veil.Pair("foe", secret=veil.InitialState(), observer=foe, min=0.9 * most)])
+        assert veil.solve(kept, **QUICK).pairs[0].met
+
+
+def test_an_observer_who_may_be_wrong():
+    """The loss over all strings is that of the measure, and a search keeps a bound on it."""
+    plain = random_problem(1)
+    belief = veil.Belief(doubt=0.05)
+    problem = plain.replace(pairs=[veil.Pair("fool", belief=belief, min=0.2)])
+    space = make_space(problem, "markov")
+    table = random_tables(space, np.random.default_rng(2), 1)
+    values, _ = LossSecrecy(make_space(plain, "markov"), belief)(table, UNLIMITED)
+    policy = space.policy(table[0])
+    assert values[0] == pytest.approx(veil.pair_values(problem, policy)[0].bits, abs=1e-12)
+    assert veil.solve(problem, **QUICK).pairs[0].met
