@@ -18,7 +18,7 @@ from ..policy.recall import recall
 from ..problem.observer import Observer
 from ..problem.problem import Problem
 from ..problem.product import Product, explore
-from ..problem.registers import NewestEvent, TimeRegister
+from ..problem.registers import NewestEvent, Register, TableRegister, TimeRegister
 from .hidden import Emitter, Hidden
 from .kernel import ALWAYS_DENSE_STATES, make_kernel, num_columns, num_rows
 from .paid import Afterwards, Paid
@@ -42,6 +42,15 @@ def build(problem: Problem, memory: PolicyMemory = "markov") -> Hidden:
     return memo(problem, build, lambda: _of_times(problem) if problem.observer.varies else _of_model(problem))
 
 
+def build_following(problem: Problem, register: TableRegister) -> tuple[Hidden, Int[np.ndarray, " N"]]:
+    """The hidden chain in product with one more register, and the value of that register in each hidden state."""
+    if register.size == 1:
+        found = build(problem)
+        return found, np.zeros(found.num_states, dtype=int)
+    timed: list[Register] = [TimeRegister(problem.horizon)] if problem.observer.varies else []
+    return _explored(problem, [*timed, register])
+
+
 def _of_model(problem: Problem) -> Hidden:
     """The chain without further registers: the product of models, memories and states, mostly as it is."""
     _, num_memories, num_states = problem.secret_table.label.shape
@@ -59,11 +68,16 @@ def _of_model(problem: Problem) -> Hidden:
 
 def _of_times(problem: Problem) -> Hidden:
     """The chain of a problem whose observer depends on time: the time is a register."""
+    return _explored(problem, [TimeRegister(problem.horizon)])[0]
+
+
+def _explored(problem: Problem, registers: list[Register]) -> tuple[Hidden, Int[np.ndarray, " N"]]:
+    """The chain with further registers that no policy acts on, and the value of the last of them."""
     span = None if problem.return_over == "infinite" else problem.horizon
-    product = explore(problem, [TimeRegister(problem.horizon)], span, "the time")
-    model, held, state, _ = product.parts
+    product = explore(problem, registers, span, "the time" if len(registers) == 1 else "a further secret")
+    model, held, state, *_, value = product.parts
     cell = problem.channels[0].known[model, held] * problem.num_states + state
-    return _of_product(problem, product, np.arange(problem.num_cells), cell)
+    return _of_product(problem, product, np.arange(problem.num_cells), cell), value
 
 
 def _of_product(problem: Problem, product: Product, rows: Int[np.ndarray, " C"], cell: Int[np.ndarray, " N"]) -> Hidden:

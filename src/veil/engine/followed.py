@@ -15,11 +15,14 @@ from ..common.errors import InputError, TooLargeError
 from ..common.memo import memo
 from ..common.numbering import ragged
 from ..policy.history import HistoryPolicy
+from ..problem.apart import apart
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
-from .compile import build, one_hot
+from ..problem.secrets.secret import SecretTable
+from ..problem.together import Together
+from .compile import build, build_following, one_hot
 from .hidden import Emitter, Hidden
-from .kernel import make_kernel, num_columns
+from .kernel import make_kernel
 from .moves import Moves, situations
 from .written import Written
 
@@ -31,7 +34,8 @@ _WHERE = "history policy"
 class Situations:
     """Those of one time: situation i is (`node[i]`, `x[i]`, `z[i]`, `event[i]`); `choice[i]` its action probabilities.
 
-    `z` is -1 while the secret is open. At time T there is nothing to choose: the rows of `choice` are zero.
+    `z` is the value of the secret that the policy knows of, -1 while it is open. At time T there is nothing to choose: the
+    rows of `choice` are zero.
     """
 
     node: Int[np.ndarray, " n"]
@@ -99,7 +103,7 @@ class Followed:
         places = (np.arange(sizes[0], total), event[sizes[0] :])
         emission = sp.csr_array((np.ones(total - sizes[0]), places), shape=(total, self.num_events))
         value = np.full(total, -1)
-        value[begin[split] : begin[split + 1]] = self.layers[split].z
+        value[begin[split] : begin[split + 1]] = hidden.value[self.layers[split].x]
         product = Hidden(
             kernel=make_kernel(self._by_action(begin)),
             start=np.concatenate([self.start, np.zeros(total - sizes[0])]),
@@ -133,6 +137,15 @@ class Followed:
         return matrices
 
 
+def _with_secret(problem: Problem, table: SecretTable) -> tuple[Hidden, Hidden]:
+    """The chain of a problem that also follows another secret, and the same with that secret in place of its own."""
+    hidden, held = build_following(problem, table.register)
+    label = np.broadcast_to(table.label, (len(problem.models), *table.label.shape[1:]))
+    labels = one_hot(label[hidden.model_index, held, hidden.state], len(table.value_names))
+    path = None if table.path is None else table.path[hidden.state]
+    return hidden, replace(hidden, labels=labels, split_time=table.time, path=path)
+
+
 def follow(problem: Problem, policy: HistoryPolicy, pair: str = OWN) -> Followed:
     """The situations that a policy reaches in a problem; found once for each policy, problem and pair.
 
@@ -149,24 +162,30 @@ class _Follower:
     """Grows the situations layer by layer."""
 
     def __init__(self, problem: Problem, policy: HistoryPolicy, pair: str):
-        self.written = Written.by(problem.channel(pair).observer)
+        channel = problem.channel(pair)
+        self.written = Written.by(channel.observer)
         policy.check(problem)
-        together = policy.acting_in(problem, pair)
-        if together is not None:
-            problem = together.joint
+        acts = apart(problem, policy.sees)
+        sources = [problem.channel(name).receives for name in policy.sees]
+        if channel.receives in sources:
+            place = acts.places[sources.index(channel.receives)]
+        else:  # another observer, who receives its own observations
+            place, other = len(acts.observers), channel.observer.replace(sensors=None).with_clock()
+            observers = (*(one.with_clock() for one in acts.observers), other)
+            acts = replace(acts, joint=acts.joint.replace(observer=Together(*observers)), observers=observers)
+        self.problem, self.policy = acts.joint.with_clock(), policy  # what the policy reads has its time
+        self.heard = policy.heard(acts)
+        first, later, self.num_first, self.num_events = acts.events[place]
+        self.seen = first, later
+        if pair in policy.sees:
+            number = policy.sees.index(pair)
+            self.hidden = build(self.problem)
+            asked = one_hot(acts.values[number], acts.nums_values[number])
+            self.asked = replace(self.hidden, labels=sp.csr_array(self.hidden.labels @ asked))
         else:
-            problem = problem.only(pair)
-        problem = problem.with_clock()  # what the policy reads has its time
-        self.problem, self.policy, self.hidden = problem, policy, build(problem)
-        first, later = num_columns(self.hidden.first), self.hidden.num_events
-        self.heard = self.seen = np.arange(first), np.arange(later)
-        self.num_first, self.num_events = first, later
-        self.view = view = None if together is None else together.view(pair)
-        if together is not None and view is not None:
-            self.heard = policy.heard(together)
-            self.seen, self.num_first, self.num_events = (view.first, view.event), view.num_first, view.num_events
+            self.hidden, self.asked = _with_secret(self.problem, channel.alone)
         self.moves = Moves.of(self.hidden)
-        self.situation = situations(problem, self.hidden)
+        self.situation = situations(self.problem, self.hidden)
         self.values = self.hidden.num_values
         self.used = 0
 
@@ -181,12 +200,7 @@ class _Follower:
             step, layer = self._step(time, layer)
             steps.append(step)
             layers.append(layer)
-        hidden = self.hidden
-        if self.view is not None:  # from here on the value is that of the pair
-            value = np.append(self.view.value, -1)
-            hidden = replace(hidden, labels=sp.csr_array(hidden.labels @ one_hot(value[:-1], self.view.num_values)))
-            layers = [replace(layer, z=value[layer.z]) for layer in layers]
-        return Followed(hidden, start, tuple(layers), tuple(steps), self.num_first, self.num_events, self.written)
+        return Followed(self.asked, start, tuple(layers), tuple(steps), self.num_first, self.num_events, self.written)
 
     def _step(self, time: int, layer: Situations) -> tuple[FollowedStep, Situations]:
         moves, actions, here, taken = self.moves, [], [], []

@@ -53,8 +53,8 @@ class Apart:
     executable: bool
 
     @cached_property
-    def views(self) -> tuple[View, ...]:
-        """What the observer of each pair sees, and its secret."""
+    def events(self) -> tuple[tuple[Int[np.ndarray, " F"], Int[np.ndarray, " E"], int, int], ...]:
+        """For each observer its first event at each of theirs, the same of each later one, and how many it can receive."""
         joint, parts = self.joint.observer, shared_parts(*self.observers)
         events = joint.num_observations * (self.joint.num_actions if joint.sees_actions else 1)
         action, seen = np.divmod(np.arange(events), joint.num_observations)
@@ -66,8 +66,13 @@ class Apart:
             if not own.sees_first:
                 first = np.zeros(joint.num_observations if joint.sees_first else 1, dtype=np.int64), 1
             found.append((first[0], shown, first[1], size * (self.joint.num_actions if own.sees_actions else 1)))
+        return tuple(found)
+
+    @cached_property
+    def views(self) -> tuple[View, ...]:
+        """What the observer of each pair sees, and its secret."""
         asked = zip(self.places, self.values, self.nums_values, strict=True)
-        return tuple(View(*found[place], value, size) for place, value, size in asked)
+        return tuple(View(*self.events[place], value, size) for place, value, size in asked)
 
     def view(self, name: str) -> View:
         """What the observer of one of the pairs sees, and its secret."""
