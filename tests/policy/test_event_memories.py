@@ -9,7 +9,7 @@ import pytest
 import veil
 from tests.combinations.calls import ask
 from tests.combinations.cases import FEATURES, random_case
-from tests.seeds import seeds
+from tests.seeds import looped, seeds
 from veil.policy.memories import Key, Memory, Numbers, Register, clock_key
 
 OBSERVERS = FEATURES["observer"]
@@ -79,6 +79,11 @@ def _problem(**observer) -> veil.Problem:
     return veil.Problem(model, seen, veil.LastState([0]), 2, agent_sees_observations=True, pairs=[other])
 
 
+def _endless(problem: veil.Problem) -> veil.Problem:
+    model = veil.Model(problem.model.transitions, problem.model.rewards, problem.model.initial, discount=0.8)
+    return problem.replace(return_over="infinite", model=model)
+
+
 def _bits(joint: dict) -> float:
     rows = [np.array(row) for row in joint.values()]
     return float(-sum((row[row > 0] * np.log2(row[row > 0] / row.sum())).sum() for row in rows))
@@ -119,6 +124,41 @@ def test_a_memory_of_events_of_ones_own(observer: dict):
     assert veil.opacity(problem, policy, "exact", pair="other").bits == pytest.approx(_bits(other_joint), abs=1e-12)
 
 
+ENDLESS: list[dict] = [
+    {},
+    {"times": [0, 2], "silent": 0},
+    {"times": "end", "silent": 0},
+    {"times": [1], "silent": 0, "sees_actions": True},
+    {"emissions_at": {1: [[0.3, 0.7], [0.9, 0.1]]}},
+]
+
+
+@looped("observer", ENDLESS)
+def test_the_return_over_an_infinite_horizon(observer: dict):
+    """Against 150 steps one by one: after the horizon everything is received as at its end."""
+    problem = _endless(_problem(**observer))
+    model, seen, horizon = problem.model, problem.observer, problem.horizon
+    memory = veil.ObservationMemory(1, clock=False)
+    names = veil.MemoryPolicy.row_names(problem, memory)
+    theta = np.random.default_rng(2).normal(size=(len(names), 2))
+    policy = veil.MemoryPolicy.softmax(theta, problem, memory)
+    first = seen.matrices_at(0, horizon)[0]
+    chances = {(s, f"o{o}"): model.initial[s] * first[s, o] for s in range(2) for o in range(2) if first[s, o]}
+    total = 0.0
+    for time in range(150):
+        table, ahead = seen.matrices_at(min(time + 1, horizon), horizon)[0], {}
+        for (s, event), chance in chances.items():
+            for a, chosen in enumerate(policy.probabilities[names.index(f"s{s} (seen {event})")]):
+                total += model.discount**time * chance * chosen * model.rewards[s, a]
+                for n, o in itertools.product(range(2), repeat=2):
+                    shown = (n, f"(a{a}, o{o})" if seen.sees_actions else f"o{o}")
+                    if table[n, o]:
+                        more = chance * chosen * model.transitions[s, a, n] * table[n, o]
+                        ahead[shown] = ahead.get(shown, 0.0) + more
+        chances = ahead
+    assert veil.expected_return(problem, policy) == pytest.approx(total, abs=1e-11)
+
+
 def test_a_register_that_reads_events_needs_a_memory_that_says_so():
     class Silent(Parity):
         needs_observations = False
@@ -138,8 +178,7 @@ def test_the_player_takes_what_comes_at_each_time():
     with pytest.raises(veil.InputError, match="missing at time 1"):
         player.act("s1")
     player.act("s1", "o0")
-    model = veil.Model(problem.model.transitions, problem.model.rewards, problem.model.initial, discount=0.9)
-    endless = problem.replace(return_over="infinite", model=model)
+    endless = _endless(problem)
     player = veil.MemoryPolicy.uniform(endless, veil.ObservationMemory(1, clock=False)).player(endless)
     player.act(0, 1)
     for time in range(1, 6):  # after the horizon everything is received as at its end

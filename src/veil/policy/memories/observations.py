@@ -17,7 +17,8 @@ class ObservationMemory(Memory):
 
     **Arguments:** `k` ≥ 1; `clock`, whether the table also depends on the time. An event is an observation, or a pair
     (action, observation) if the observer sees actions. The agent receives each event when it comes, also silent ones of an
-    observer without a clock. Before k events have come the memory holds what there is.
+    observer without a clock. Before k events have come the memory holds what there is. Over an infinite horizon, everything
+    after time T is received as at time T.
 
     **Raises:** `InputError`; also, with a problem, unless `Problem(..., agent_sees_observations=True)`.
     """
