@@ -342,6 +342,9 @@ def _filter(asked: Asked) -> None:
             expected = _after_string(case.joint(runs, asked.channel, place), held)
         else:
             expected = case.joint(runs, asked.channel, place, time + 1).posterior(held)
+        if case.channels[asked.channel].question.is_path:  # the names of paths are for people
+            values, expected = list(range(len(found))), dict(enumerate(sorted(expected.values(), reverse=True)))
+            found = sorted(found, reverse=True)
         for z, p in zip(values, found, strict=True):
             same(f"filter posterior of {z} at {time}", float(p), expected.get(z, 0.0))
         if watcher.untimed:

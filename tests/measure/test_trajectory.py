@@ -269,6 +269,15 @@ def test_a_table_of_all_paths() -> None:
     found = veil.measures.quantities(problem, policy)
     assert found.guess_probability.posterior == pytest.approx(table.guess_probability, abs=1e-12)
     assert table.revealing(1)[0].guess in table.secret_values
+    attack = veil.attack(problem, policy, 2000)
+    assert attack.accuracy.exact == pytest.approx(table.guess_probability, abs=1e-12)
+    assert attack.secret_values == table.secret_values
+    row = int(np.argmax(table.probabilities.sum(axis=1)))
+    watching = veil.ObserverFilter(problem, policy)
+    for observation in table.sequences[row]:
+        posterior = watching.update(observation)
+    assert watching.values == table.secret_values
+    assert posterior == pytest.approx(table.posterior[row], abs=1e-12)
     longer = veil.gallery.load("paper-false-alarms", horizon=20).replace(secret=veil.Trajectory())
     with pytest.raises(veil.TooLargeError, match="too many to list"):
         veil.measures.quantities(longer, veil.MarkovPolicy.uniform(longer))
@@ -279,8 +288,6 @@ def test_what_is_refused() -> None:
     problem = veil.gallery.load("two-rooms").replace(secret=veil.Trajectory())
     policy = veil.MarkovPolicy.uniform(problem)
     whole = {
-        "attack": lambda: veil.attack(problem, policy),
-        "filter": lambda: veil.ObserverFilter(problem, policy),
         "bracketed search": lambda: veil.solve(problem, evaluation="bracket"),
         "guess": lambda: veil.solve(problem, objective="guess"),
     }

@@ -15,6 +15,7 @@ from ..problem.problem import Problem
 from .chain import Chain, make_chain
 from .compile import build
 from .hidden import event_name, event_number
+from .listed import value_chain, value_names
 from .step import Extension, Step
 from .strings import ratio
 
@@ -35,8 +36,8 @@ class ObserverFilter:
     """
 
     def __init__(self, problem: Problem, policy: Policy, *, pair: str = OWN):
-        self._chain = make_chain(problem, policy, pair=pair)
-        self.problem = problem.only(pair)
+        chain, self.problem = make_chain(problem, policy, pair=pair, paths=True), problem.only(pair)
+        self._chain, self._values = value_chain(chain), value_names(self.problem, chain)
         self.reset()
 
     def __repr__(self) -> str:
@@ -53,8 +54,8 @@ class ObserverFilter:
 
     @property
     def values(self) -> tuple[str, ...]:
-        """The names of the values of the secret, in the order of the posterior."""
-        return self.problem.secret_values
+        """The names of the values of the secret, in the order of the posterior; of a whole path, each that is possible."""
+        return self._values
 
     @property
     def posterior(self) -> Float[np.ndarray, " Z"]:

@@ -14,6 +14,9 @@ from jaxtyping import Int
 from ..common.errors import TooLargeError
 from ..common.memo import memo
 from ..common.numbering import number_keys, ragged
+from ..problem.problem import Problem
+from ..problem.secrets.secret import ELSEWHERE
+from ..problem.secrets.trajectory import Trajectory
 from .chain import Chain
 from .compile import one_hot
 from .hidden import Emitter, Hidden
@@ -46,6 +49,22 @@ def list_paths(hidden: Hidden) -> Listed:
     **Raises:** `TooLargeError` if the paths are too many.
     """
     return memo(hidden, list_paths, lambda: _listed(hidden))
+
+
+def value_chain(chain: Chain) -> Chain:
+    """The chain with a secret that has its value at one time: one for each path if the secret is a whole path."""
+    return chain if chain.hidden.path is None else list_paths(chain.hidden).chain(chain)
+
+
+def value_names(problem: Problem, chain: Chain) -> tuple[str, ...]:
+    """The names of the values of `value_chain(chain)`, of a chain of the problem."""
+    if chain.hidden.path is None:
+        return problem.secret_values
+    secret, paths = problem.secret, list_paths(chain.hidden).paths
+    names = tuple(map(str, range(int(paths.max()) + 1)))
+    if isinstance(secret, Trajectory):
+        names = problem.model.states.all() if secret.of is None else (*secret.of, ELSEWHERE)
+    return tuple(" → ".join(names[shown] for shown in path) for path in paths.tolist())
 
 
 def _listed(hidden: Hidden) -> Listed:

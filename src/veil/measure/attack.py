@@ -11,6 +11,7 @@ from ..common.errors import ImpossibleObservationError, InputError, TooLargeErro
 from ..common.logs import code_lengths_bits, row_sums
 from ..engine.chain import Chain, make_chain
 from ..engine.filter import ObserverFilter
+from ..engine.listed import value_chain, value_names
 from ..engine.over_time import posteriors_over_time
 from ..engine.sampling import Runs, draw_runs
 from ..policy.policy import Policy
@@ -73,10 +74,10 @@ def attack(
     """
     _check(episodes, seed, bins, traces, time_limit)
     clock = Clock(time_limit)
-    chain = make_chain(problem, policy, pair=pair)
-    alone = problem.only(pair)
+    acting, alone = make_chain(problem, policy, pair=pair, paths=True), problem.only(pair)
+    chain, values = value_chain(acting), value_names(alone, acting)
     believed = policy if observer_believes is None else observer_believes
-    observer = _Observer(chain if observer_believes is None else _believed_chain(problem, believed, pair))
+    observer = _Observer(chain if observer_believes is None else _believed_chain(problem, believed, pair, values))
     # Runs of their own: the sample that the opacity may rest on begins with the seed itself.
     with too_large_if_late(
         f"{episodes:,} runs do not fit the time limit of {clock.time_limit:g} s: give fewer episodes or a larger time_limit"
@@ -89,7 +90,7 @@ def attack(
     costs, finite = guesses.costs_bits, guesses.finite
     return Attack(
         problem=alone.name,
-        secret_values=alone.secret_values,
+        secret_values=values,
         episodes=episodes,
         seed=seed,
         accuracy=Estimate.of(guesses.right, None if table is None else table.accuracy),
@@ -102,7 +103,7 @@ def attack(
         impossible_share=Estimate.of(guesses.impossible, None if table is None else table.impossible_share),
         opacity=hidden_bits,
         fano_error=fano_error(hidden_bits.bits, int(np.count_nonzero(chain.prior))),
-        calibration=_calibration(guesses.confidence, guesses.right, bins, len(alone.secret_values)),
+        calibration=_calibration(guesses.confidence, guesses.right, bins, len(values)),
         traces=_traces(ObserverFilter(problem, believed, pair=pair), chain, runs, guesses.truth, min(traces, episodes)),
         mistake=None if observer_believes is None else _mistake(chain, runs, guesses, hidden_bits, table),
     )
@@ -124,11 +125,14 @@ def _check(episodes: int, seed: int, bins: int, traces: int, time_limit: float |
     defects.raise_if_any()
 
 
-def _believed_chain(problem: Problem, believed: Policy, pair: str) -> Chain:
+def _believed_chain(problem: Problem, believed: Policy, pair: str, values: tuple[str, ...]) -> Chain:
     try:
-        return make_chain(problem, believed, pair=pair)
+        chain = make_chain(problem, believed, pair=pair, paths=True)
     except InputError as error:
         raise InputError(f"observer_believes, {error.subject}", error.defects) from None
+    if value_names(problem.only(pair), chain) != values:
+        raise InputError("observer_believes", ["other paths are possible under it than under the policy that acts"])
+    return value_chain(chain)
 
 
 class _Observer:
@@ -241,7 +245,7 @@ def _traces(
 
 
 def _trace(observer: ObserverFilter, events: Int[np.ndarray, " L"], truth: int, first: int) -> Trace:
-    problem, names = observer.problem, event_names(observer.problem, events)
+    names = event_names(observer.problem, events)
     observer.reset()
     rows, impossible_at = [observer.posterior] if first else [], None
     for time, name in enumerate(names, first):
@@ -250,9 +254,9 @@ def _trace(observer: ObserverFilter, events: Int[np.ndarray, " L"], truth: int, 
         except ImpossibleObservationError:
             impossible_at = time
             break
-    posterior = np.array(rows).reshape(len(rows), len(problem.secret_values))
+    posterior = np.array(rows).reshape(len(rows), len(observer.values))
     posterior.flags.writeable = False
-    return Trace(names, problem.secret_values[truth], posterior, impossible_at)
+    return Trace(names, observer.values[truth], posterior, impossible_at)
 
 
 def _mistake(chain: Chain, runs: Runs, guesses: _Guesses, hidden_bits: Opacity, table: _Rule | None) -> Mistake:

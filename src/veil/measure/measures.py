@@ -21,6 +21,7 @@ from ..common.logs import (
 from ..common.values import Value
 from ..engine.chain import Chain, make_chain
 from ..engine.joint import DEFAULT_MEMORY
+from ..engine.listed import value_chain, value_names
 from ..engine.over_time import posteriors_over_time
 from ..policy.policy import Policy, check_call
 from ..problem.observer import Observer
@@ -33,7 +34,7 @@ from .quantities import Quantities as Quantities
 from .quantities import Quantity as Quantity
 from .quantities import of_joint
 from .quantities import quantities as quantities
-from .question import SecretValue, value_chain, value_names
+from .question import SecretValue
 from .worst import Event as Event
 from .worst import RevealingSequence as RevealingSequence
 from .worst import Worst, event_names

@@ -15,13 +15,13 @@ from ..common.values import Value
 from ..engine.backends.sparse_rows import SparseBlock
 from ..engine.chain import Chain, make_chain
 from ..engine.joint import DEFAULT_MEMORY
+from ..engine.listed import value_chain, value_names
 from ..engine.sampling import draw_events
 from ..policy.policy import Policy
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from .exact import Budget, walk_all
 from .ladder import Settings, seconds_of
-from .question import value_chain, value_names
 from .rows import RowFunction, Rows, best_gain, best_guess, entropy, guesses, likeliest, norm
 from .sampled import chunk_sizes, sequence_pass
 from .worst import Listing, RevealingSequence, Worst

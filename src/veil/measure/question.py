@@ -13,11 +13,7 @@ from ..common.clock import Clock, OutOfTime
 from ..common.errors import TooLargeError
 from ..common.logs import entropy_bits, log2_or_zero
 from ..engine.chain import Chain
-from ..engine.listed import list_paths
 from ..engine.size import TreeSize, tree_size
-from ..problem.problem import Problem
-from ..problem.secrets.secret import ELSEWHERE
-from ..problem.secrets.trajectory import Trajectory
 from .bracket import deepen
 from .exact import COUNTED_STATES, Budget, EntropyObjective, exact_result, try_sparse, walk_all
 from .merged import Merged, MergedPass, keep_apart
@@ -255,19 +251,3 @@ class WithoutClock(Question):
     def draw(self, chunk: Chunk, clock: Clock, *, gradient: bool) -> tuple[Tally, Gradient | None]:
         """`H(Z|W=w)` of drawn strings."""
         return self.strings.draw(chunk, clock, gradient=gradient)
-
-
-def value_chain(chain: Chain) -> Chain:
-    """The chain with a secret that has its value at one time: one for each path if the secret is a whole path."""
-    return chain if chain.hidden.path is None else list_paths(chain.hidden).chain(chain)
-
-
-def value_names(problem: Problem, chain: Chain) -> tuple[str, ...]:
-    """The names of the values of `value_chain(chain)`, of a chain of the problem."""
-    if chain.hidden.path is None:
-        return problem.secret_values
-    secret, paths = problem.secret, list_paths(chain.hidden).paths
-    names = tuple(map(str, range(int(paths.max()) + 1)))
-    if isinstance(secret, Trajectory):
-        names = problem.model.states.all() if secret.of is None else (*secret.of, ELSEWHERE)
-    return tuple(" → ".join(names[shown] for shown in path) for path in paths.tolist())
