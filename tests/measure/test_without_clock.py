@@ -92,6 +92,31 @@ def test_bits_over_time_are_those_of_strings_cut_at_each_time(seed: int):
     found = veil.measures.bits_over_time(problem, policy)
     expected = [bits_of(erased(problem, policy, time)) for time in range(problem.horizon + 1)]
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+    sampled = veil.measures.bits_over_time(problem, policy, "sampled", sequences=1000, seed=seed)
+    np.testing.assert_allclose(sampled, expected, rtol=0, atol=0.1)
+    assert sampled[-1] == pytest.approx(
+        veil.opacity(problem, policy, "sampled", sequences=1000, seed=seed).bits, abs=1e-9
+    )
+
+
+@in_blocks(4, 20, 4)
+def test_quantities_and_costs(seed: int):
+    """Sampled quantities are near the exact ones, and list each string once; a muted letter is a string without it."""
+    problem = random_problem(seed)
+    policy = policies(problem, seed)["markov"]
+    exact = veil.measures.quantities(problem, policy)
+    found = veil.measures.quantities(problem, policy, "sampled", sequences=1000, seed=seed)
+    assert exact.entropy_bits.posterior == pytest.approx(bits_of(erased(problem, policy)), abs=1e-12)
+    for one, other in zip(exact.facts(), found.facts(), strict=True):
+        assert abs(one[1].posterior - other[1].posterior) <= 5 * other[1].std_error + 1e-9
+    listed = [one.observations for one in found.worst["posterior"]]
+    assert len(set(listed)) == len(listed)
+    costs = veil.measures.observation_costs(problem, policy)
+    for letter, cost in costs.items():
+        fewer: Strings = defaultdict(lambda: np.zeros(len(problem.secret_values)))
+        for string, row in erased(problem, policy).items():
+            fewer[tuple(one for one in string if one != letter)] += row
+        assert cost == pytest.approx(bits_of(fewer) - exact.entropy_bits.posterior, abs=1e-11)
 
 
 @in_blocks(6, 30, 6)

@@ -139,9 +139,12 @@ def _hiding(problem: "Problem") -> Document:
     if problem.secret_table.path is not None:
         found["prior_bits"] = path_bits(chain, Budget(time_limit=_PRIOR_SECONDS))
     if chain.written is not None:
-        why = "needs an observer with a clock"
-        exact = "fits if the strings without silent steps are few"
-        return found | {"sequences": None, "methods": {"exact": exact, "bracket": why, "sampled": why}}
+        methods = {
+            "exact": "fits if the strings without silent steps are few",
+            "bracket": "a lower bound: what is hidden from the same observer with a clock",
+            "sampled": "fits; gives a standard error",
+        }
+        return found | {"sequences": None, "methods": methods}
     if chain.hidden.num_states > _MOST_COUNTED:
         why = f"{chain.hidden.num_states:,} hidden states are too many to enumerate sequences"
         return found | {"sequences": None, "methods": {"exact": why, "bracket": why, "sampled": "fits"}}

@@ -212,8 +212,6 @@ def _details(problem: "Problem", policy: "Policy", pair: str, found: "Quantities
             "asymmetric_bits": {name: table.asymmetric_bits(name) for name in table.secret_values},
             "probability_surer_than_90": table.probability_surer(0.9),
         }
-        if observer.untimed:  # it knows no times, and costs of sensors are those of an observer with a clock
-            return document
         document["bits_over_time"] = bits_over_time(problem, policy, pair=pair)
         costs: dict[str, float] = {}
         if observer.sensors:

@@ -25,11 +25,20 @@ def posteriors_over_time(chain: Chain, events: Int[np.ndarray, "n T+1"]) -> Iter
 
     Cost: `O(T · n · nnz(P))` at most, times Z after the secret's time; memory `O(n · Z · N)`.
     """
-    hidden = chain.hidden
-    for time, (messages, node) in enumerate((_forward if chain.written is None else _written)(chain, events)):
-        seen = time >= hidden.split_time
+    for time, (messages, node) in enumerate(_messages(chain, events)):
+        seen = time >= chain.hidden.split_time
         joint = messages.sum(axis=2) if seen else messages[:, 0] @ chain.forecasts[time]
         yield posteriors(joint)[node]
+
+
+def beliefs_over_time(chain: Chain, events: Int[np.ndarray, "n T+1"]) -> Iterator[Float[np.ndarray, "n N"]]:
+    """`P(x_t | o_0 … o_t)` of each sequence over hidden states, for t = 0 … T in turn; see `posteriors_over_time`."""
+    for messages, node in _messages(chain, events):
+        yield posteriors(messages.sum(axis=1))[node]
+
+
+def _messages(chain: Chain, events: Int[np.ndarray, "n T+1"]) -> "Messages":
+    return _forward(chain, events) if chain.written is None else _written(chain, events)
 
 
 Messages = Iterator[tuple[Float[np.ndarray, "n V N"], Int[np.ndarray, " k"]]]

@@ -99,6 +99,12 @@ def draw_events(
     return events
 
 
+def told_apart(chain: Chain, events: Int[np.ndarray, "n T+1"]) -> Int[np.ndarray, "n T+1"]:
+    """The sequences as far as the observer tells them apart: without a clock, one for each string that it writes."""
+    written = chain.written
+    return events if written is None else written.sequences(written.strings(events))
+
+
 def draw_runs(chain: Chain, num_runs: int, generator: np.random.Generator, clock: Clock = UNLIMITED) -> Runs:
     """Independent runs with all that is hidden in them: states, actions and events.
 

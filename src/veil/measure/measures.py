@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,13 +24,14 @@ from ..engine.chain import Chain, make_chain
 from ..engine.joint import DEFAULT_MEMORY
 from ..engine.listed import value_chain, value_names
 from ..engine.over_time import posteriors_over_time
+from ..engine.sampling import draw_events, told_apart
 from ..policy.policy import Policy, check_call
 from ..problem.observer import Observer
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from .evaluate import return_gradient as return_gradient
 from .exact import EXACT_SECONDS, Budget, walk_all
-from .ladder import question_of
+from .ladder import Settings, question_of
 from .quantities import Quantities as Quantities
 from .quantities import Quantity as Quantity
 from .quantities import of_joint
@@ -203,6 +205,7 @@ def sampled_table(problem: Problem, chain: Chain, events: Int[np.ndarray, "n T+1
 
     Cost: one forward pass over the sequences.
     """
+    events = told_apart(chain, events)
     *_, posterior = posteriors_over_time(chain, events)
     distinct, first, count = np.unique(events, axis=0, return_index=True, return_counts=True)
     share = count[:, None] / len(events)
@@ -212,8 +215,11 @@ def sampled_table(problem: Problem, chain: Chain, events: Int[np.ndarray, "n T+1
 def bits_over_time(
     problem: Problem,
     policy: Policy,
+    method: Literal["exact", "sampled"] = "exact",
     *,
     pair: str = OWN,
+    sequences: int = 2000,
+    seed: int = 0,
     memory_bytes: int = DEFAULT_MEMORY,
     time_limit: float = EXACT_SECONDS,
 ) -> Float[np.ndarray, " T+1"]:
@@ -222,13 +228,20 @@ def bits_over_time(
     It never rises if the observer has a clock. An observer without one knows the string that it has received by time t; which
     one it was by then, the longer string of a later time need not tell.
 
-    **Arguments:** `pair`: whose secret and observer; `memory_bytes`, `time_limit`: as for `opacity(method="exact")`, for
-    each of the trees.
+    **Arguments:** `method`: `"exact"` for all sequences, `"sampled"` for the mean over drawn ones, whose posteriors are exact;
+    `pair`: whose secret and observer; `sequences`, `seed`: of the sample; `memory_bytes`, `time_limit`: as for
+    `opacity(method="exact")`, for each of the trees.
 
-    Cost: one tree for each t, together less than twice that of the last where the trees grow geometrically.
+    Cost: one tree for each t, together less than twice that of the last where the trees grow geometrically; of a sample one
+    pass forward along the sequences.
+
+    **Raises:** `TooLargeError` if the sequences are too many for an exact value; `InputError`.
     """
     chain = value_chain(make_chain(problem, policy, pair=pair, paths=True))
     budget = Budget(memory_bytes, time_limit)
+    Settings(method, budget, sequences=sequences, seed=seed)  # says what is wrong with them
+    if method == "sampled":
+        return _sampled_over_time(chain, sequences, seed, memory_bytes)
     full, split = chain.hidden, chain.hidden.split_time
     bits = np.empty(problem.horizon + 1)
     for time in range(problem.horizon + 1):
@@ -237,6 +250,17 @@ def bits_over_time(
         table = chain.table if chain.stationary else chain.table[:time]
         bits[time] = SecretValue(Chain(hidden, table, stationary=chain.stationary)).exact(budget).opacity.upper
     return bits
+
+
+def _sampled_over_time(chain: Chain, sequences: int, seed: int, memory_bytes: int) -> Float[np.ndarray, " T+1"]:
+    """The mean entropy of the posteriors of drawn sequences, for each time."""
+    numbers = 8 * chain.hidden.num_states * chain.hidden.num_values * 4
+    events, step = draw_events(chain, sequences, np.random.default_rng(seed)), max(1, memory_bytes // numbers)
+    bits = np.zeros(chain.hidden.horizon + 1)
+    for begin in range(0, sequences, step):
+        for time, rows in enumerate(posteriors_over_time(chain, events[begin : begin + step])):
+            bits[time] += float(entropy_bits(rows).sum())
+    return bits / sequences
 
 
 def observation_costs(

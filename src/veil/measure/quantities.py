@@ -16,7 +16,7 @@ from ..engine.backends.sparse_rows import SparseBlock
 from ..engine.chain import Chain, make_chain
 from ..engine.joint import DEFAULT_MEMORY
 from ..engine.listed import value_chain, value_names
-from ..engine.sampling import draw_events
+from ..engine.sampling import draw_events, told_apart
 from ..policy.policy import Policy
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
@@ -356,7 +356,7 @@ def _sampled(
     generator = np.random.default_rng(seed)
     sizes = chunk_sizes(chain, sequences, budget.memory_bytes)
     drawn = np.concatenate([draw_events(chain, size, generator) for size in sizes])
-    distinct, count = np.unique(drawn, axis=0, return_counts=True)
+    distinct, count = np.unique(told_apart(chain, drawn), axis=0, return_counts=True)
     sums, step = _Sums(chain.prior, asked), max(sizes)
     for begin in range(0, len(distinct), step):
         part = distinct[begin : begin + step]

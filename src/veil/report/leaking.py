@@ -25,10 +25,10 @@ _MOST_ADVICE = 3  # sensors that are named
 class Leaking:
     """Where the information goes.
 
-    **Attributes:** `over_time`, `(T+1,)`, the remaining uncertainty `H(Z | o_0 … o_t)`, empty for an observer without a
-    clock; `errors`, its standard errors, zeros where it is exact; `drawn`, the number of runs it was estimated from, 0 where it
-    is exact; `sources`: by sensor, or by observation, the bits by which the opacity rises without it, largest first; `source`:
-    `"sensor"` or `"observation"`.
+    **Attributes:** `over_time`, `(T+1,)`, the remaining uncertainty `H(Z | o_0 … o_t)`, of an observer without a clock that of
+    the string up to each time; `errors`, its standard errors, zeros where it is exact; `drawn`, the number of runs it was
+    estimated from, 0 where it is exact; `sources`: by sensor, or by observation, the bits by which the opacity rises without
+    it, largest first; `source`: `"sensor"` or `"observation"`.
     """
 
     over_time: Float[np.ndarray, " T+1"]
@@ -42,8 +42,6 @@ def find_leaking(behaviour: Behaviour, sample: SampledRuns, clock: Clock | None 
     """The leakage of a policy over time and by sensor; exact where that takes seconds, else over time from sampled runs."""
     observer = behaviour.problem.observer
     source = "sensor" if observer.sensors else "observation"
-    if observer.untimed:
-        return Leaking(np.zeros(0), np.zeros(0), 0, {}, source)
     try:
         seconds = seconds_for(clock)
         bits = bits_over_time(behaviour.problem, behaviour.policy, memory_bytes=_MEMORY, time_limit=seconds)

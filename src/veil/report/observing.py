@@ -10,7 +10,7 @@ from ..common.clock import Clock
 from ..common.errors import InputError, TooLargeError
 from ..engine.filter import Observation, ObserverFilter
 from ..engine.hidden import event_name
-from ..engine.over_time import posteriors_over_time
+from ..engine.over_time import beliefs_over_time, posteriors_over_time
 from ..engine.sampling import Runs, draw_runs
 from ..measure.measures import Event, JointTable, RevealingSequence, joint_table, sampled_table
 from .behaviour import Behaviour
@@ -100,10 +100,26 @@ def _shown(behaviour: Behaviour, drawn: Runs, chosen: list[tuple[int, str]]) -> 
     first = 0 if behaviour.problem.observer.sees_first else 1
     found = []
     for run, title in chosen:
-        seen = _observed(behaviour, observer, drawn.events[run, first:].tolist(), title)
+        if behaviour.chain.written is None:
+            seen = _observed(behaviour, observer, drawn.events[run, first:].tolist(), title)
+        else:
+            seen = _written(behaviour, drawn.events[run], title)
         value = int(hidden.label[drawn.states[run, hidden.split_time]].argmax())
         found.append(replace(seen, states=hidden.state[drawn.states[run]], secret=value))
     return found
+
+
+def _written(behaviour: Behaviour, events: Int[np.ndarray, " T+1"], title: str) -> ObservedRun:
+    """A run as an observer without a clock sees it: what it believes at each time if it watches up to that time only."""
+    problem, chain = behaviour.problem, behaviour.chain
+    first = 0 if problem.observer.sees_first else 1
+    names = [event_name(problem, event, time) if time >= first else None for time, event in enumerate(events.tolist())]
+    posterior = [rows[0] for rows in posteriors_over_time(chain, events[None])]
+    belief = [
+        np.bincount(chain.hidden.state, rows[0], minlength=problem.num_states)
+        for rows in beliefs_over_time(chain, events[None])
+    ]
+    return ObservedRun(title, tuple(names), np.array(posterior), np.array(belief))
 
 
 def _observed(behaviour: Behaviour, observer: ObserverFilter, events: Iterable[int], title: str) -> ObservedRun:
