@@ -12,7 +12,6 @@ from tests.engine.chains import central_differences, small_case
 from tests.oracle import Answer, Event, Spec, evaluate
 from tests.random_problems import KINDS, Case, _emissions, floats
 from tests.seeds import looped
-from veil.proof.checked_problem import CheckedProblem
 
 COUNT = 10
 
@@ -163,8 +162,6 @@ def without_clock() -> veil.Problem:
 
 
 WITHOUT_CLOCK: dict[str, Callable[[veil.Problem, veil.Policy], object]] = {
-    "certify": lambda problem, policy: veil.certify(problem, policy, time_limit=1),
-    "verify": lambda problem, policy: CheckedProblem(problem),
     "the game": lambda problem, policy: veil.solve(problem, method="game", certificate=False),
 }
 

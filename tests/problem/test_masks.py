@@ -8,6 +8,8 @@ import pytest
 
 import veil
 from veil.formats.scenario.load import read_scenario
+from veil.formats.scenario.toml import to_toml
+from veil.problem.fingerprint import fingerprint
 
 CHANNELS = ("plain", "on actions", "sees actions", "sees no start")
 
@@ -149,9 +151,11 @@ def test_scenario_files() -> None:
     with pytest.raises(veil.VeilError, match="unknown sensor 'Q'"):
         read_scenario(text.replace("[masks]", '[masks]\nsensors = ["Q"]'))
     assert isinstance(problem.secret, veil.LastState)
-    formula = random_problem(0).replace(secret=veil.Holds("F s1"))
-    with pytest.raises(veil.InputError, match="has no form in files"):
-        veil.Masks().apply(formula).save("masked.toml")
+    formula = random_problem(0).replace(
+        secret=veil.Holds("F s1"), constraints=[veil.Probability("F a", max=1, labels={"a": ["s2"]})]
+    )
+    masked = veil.Masks().apply(formula)
+    assert fingerprint(read_scenario(to_toml(masked)).problem) == fingerprint(masked)
 
 
 def test_what_is_refused() -> None:

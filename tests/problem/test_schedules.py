@@ -1,6 +1,7 @@
 """Observers of every kind together, behind noise, masked, lifted and proven: each against all runs, one by one."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from tests.seeds import looped
 from veil.formats.scenario.load import read_scenario
 from veil.formats.scenario.toml import to_toml
 from veil.problem.fingerprint import fingerprint
+from veil.proof.claim import claim_words, seal_of
 
 HORIZON = 2
 
@@ -151,6 +153,39 @@ def test_certificates(kind: str) -> None:
         veil.verify(proof, seeing, policy)
         assert proof.lower == pytest.approx(value, abs=1e-9)
         assert value <= proof.upper <= best.opacity.bits + 2e-3
+
+
+@looped("kind", ["untimed", "untimed end", "untimed steps"])
+def test_certificates_against_observers_without_a_clock(kind: str) -> None:
+    """The lower bound is that of the observer with a clock; the upper bound does not use what it knows."""
+    problem, _, table = case(kind)
+    policy = veil.MarkovPolicy(table)
+    for secret in (veil.LastState([0]), veil.InitialState({"a": [0], "b": [1, 2]}), veil.Trajectory()):
+        asked = problem.replace(secret=secret)
+        proof = veil.certify(asked, policy, time_limit=2)
+        found = veil.verify(proof, asked, policy)
+        clock = veil.opacity(asked.with_clock(), policy, "exact").bits
+        assert proof.lower == pytest.approx(clock, abs=1e-9)
+        assert clock - 1e-12 <= veil.opacity(asked, policy, "exact").bits <= min(proof.upper, found.policy.upper)
+        assert "without a clock" in proof.bound_class
+    own, timed = (veil.certify(one, policy, time_limit=2) for one in (problem, problem.with_clock()))
+    forged = replace(own, witness=timed.witness, upper=timed.upper)
+    forged = replace(forged, claim=claim_words(forged), seal=seal_of(forged))
+    if kind == "untimed":  # the others have a secret that all can guess alike
+        with pytest.raises(veil.CertificateError, match="no clock, and remembers something"):
+            veil.verify(forged, problem, policy)
+
+
+def test_a_pair_without_a_clock() -> None:
+    """It is told of in the certificate from below alone, also for a policy that acts on what another observer sees."""
+    problem, watchers, table = case("plain", "untimed")
+    whole = problem.replace(pairs=[veil.Pair("foe", watchers[1].observer("x", sensors=False), max=0.99)])
+    best = veil.solve(problem, method="game", certificate=False).policy
+    for policy in (veil.MarkovPolicy(table), best):
+        proof = veil.certify(whole, policy, time_limit=2)
+        veil.verify(proof, whole, policy)
+        assert proof.pairs[0].lower <= veil.opacity(whole, policy, "exact", pair="foe").bits
+        assert proof.pairs[0].upper == 1
 
 
 def test_certificates_of_pairs() -> None:

@@ -14,12 +14,13 @@ import scipy.sparse as sp
 from jaxtyping import Float, Int
 
 from ..common.clock import Clock
-from ..common.errors import InfeasibleError
+from ..common.errors import InfeasibleError, InputError
 from ..common.logs import conditional_entropy_bits
 from ..engine.return_range import threshold as threshold_of
 from ..engine.threads import one_blas_thread
 from ..policy.history import HistoryPolicy
 from ..problem.apart import Apart, View, apart, joinable
+from ..problem.observer import NO_CLOCK
 from ..problem.pairs import OWN, find_pair
 from ..problem.problem import Problem
 from .ascent import GameResult, made_pairs
@@ -156,6 +157,9 @@ def solve_records_game(
     clock = clock or Clock()
     least = {one.name: one.min for one in problem.pairs if one.min and one.name not in hide}
     names = joinable(problem, (*hide, *least))
+    for name in names:
+        if problem.channel(name).observer.untimed:
+            raise InputError(f"pair {name!r}", [NO_CLOCK])
     together = apart(problem, names)
     pairs = made_pairs(together.joint, FullHistory(), memory_bytes, clock)
     width = max(view.num_values for view in together.views)

@@ -12,7 +12,7 @@ from jaxtyping import Int
 from ..common.errors import InputError
 from .constraints import Knows
 from .joined import MEMORY, Joined, same_tables
-from .observer import NO_CLOCK, Observer
+from .observer import Observer
 from .pairs import OWN, find_pair
 from .problem import Problem
 from .together import Together, shared_parts
@@ -83,7 +83,7 @@ def apart(problem: Problem, names: tuple[str, ...]) -> Apart:
     """The pairs of these names as one problem; of one name alone it is `problem.only(name)`.
 
     A pair without an observer of its own has that of the problem, who receives one sequence of observations; every other
-    observer receives its own.
+    observer receives its own. Of several, all have a clock.
 
     **Raises:** `InputError` where there is no such pair, where one of several has a belief or a secret that does not go with
     that of the first (`joinable`), where their secret is a whole path, and where `Together` refuses their observers.
@@ -108,9 +108,8 @@ def apart(problem: Problem, names: tuple[str, ...]) -> Apart:
             "pairs", ["a bound over all policies is known for a secret with one value, not for a whole path"]
         )
     watching = {_observer_of(problem, name): one.observer for name, one in zip(names, alone, strict=True)}
-    if any(one.untimed for one in watching.values()):
-        raise InputError("observer", [NO_CLOCK])
-    observers = [one.replace(sensors=None) for one in watching.values()]  # sensors of one name may belong to several
+    # Sensors of one name may belong to several. What an observer without a clock holds of its events is for the caller.
+    observers = [one.replace(sensors=None, untimed=False) for one in watching.values()]
     places = [list(watching).index(_observer_of(problem, name)) for name in names]
     agent = problem.agent
     known = Knows(agent.register, agent.knows_model, agent.sees)

@@ -10,11 +10,13 @@ from jaxtyping import Int
 from ..common.checks import Defects, Names
 from ..common.errors import InputError
 from .belief import UNIFORM, Belief
-from .constraints import Bound, Constraint, Knows, Quantity, Return
+from .constraints import Bound, Constraint, Knows, Probability, Quantity, Return
+from .formulas.formula import Formula
 from .keys import SECRET_CELLS, States
 from .model import Model
 from .observer import Observer
 from .pairs import Pair
+from .secrets.holds import Holds
 from .secrets.secret import Secret, SecretTable
 
 if TYPE_CHECKING:
@@ -117,9 +119,7 @@ def lifted(problem: "Problem", lift: Lift, constraints: Sequence[Constraint] = (
     """
     models, agent = [lift.model(one) for one in problem.models], problem.agent
     given = [
-        one if isinstance(one, Return) else LiftedConstraint(one, problem.models, lift.state, lift.action)
-        for one in problem.constraints
-        if not isinstance(one, Knows)
+        _lifted_constraint(one, problem, models, lift) for one in problem.constraints if not isinstance(one, Knows)
     ]
     found = problem.replace(
         model=models if len(models) > 1 else models[0],
@@ -136,6 +136,29 @@ def lifted(problem: "Problem", lift: Lift, constraints: Sequence[Constraint] = (
     elif known.equals(found.agent.register) and agent.knows_model == found.agent.knows_model:
         return found
     return found.replace(constraints=[*found.constraints, Knows(known, agent.knows_model, sees)], min_return=None)
+
+
+def _lifted_constraint(one: Constraint, problem: "Problem", models: list[Model], lift: Lift) -> Constraint:
+    """The constraint over larger states: of the same kind if that means the same, as files need it."""
+    if isinstance(one, Return):
+        return one
+    whole = LiftedConstraint(one, problem.models, lift.state, lift.action)
+    if not isinstance(one, Probability):
+        return whole
+    labels = _all_labels([str(one.formula)], one.labels or {})
+    same = replace(one, labels=_lifted_sets(labels, dict[str, States], problem.model, lift.state))
+    noted = Defects("constraint")
+    found = [each.quantity(models, problem.horizon, noted) for each in (same, whole)]
+    registers = [each.register for each in found if each is not None and each.register is not None]
+    if noted or len(registers) < 2 or not registers[0].equals(registers[1]):
+        return whole
+    return same
+
+
+def _all_labels(formulas: Sequence[str], labels: Mapping[str, Any]) -> dict[str, Any]:
+    """The states of every proposition; one without an entry is the name of a state."""
+    names = [name for text in formulas for name in Formula(text).propositions]
+    return {name: (name,) for name in names} | dict(labels)
 
 
 def _lifted_pair(pair: Pair, problem: "Problem", models: list[Model], lift: Lift) -> Pair:
@@ -184,6 +207,8 @@ def _same_kind(secret: Secret, model: Model, larger: Model, state: np.ndarray, n
         given = secret.to_table(model.states)
     except InputError:  # it has no form in files
         return None
+    if isinstance(secret, Holds):
+        given["labels"] = _all_labels(given["formulas"], given.get("labels", {}))  # pyright: ignore[reportArgumentType]
     default = {key.name: None if key.default is SECRET_CELLS else key.default for key in secret.keys}
     table = {
         key.name: _lifted_sets(given.get(key.name, default[key.name]), key.form, model, state) for key in secret.keys

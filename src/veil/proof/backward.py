@@ -178,6 +178,10 @@ def _checked_graph(problem: CheckedProblem, witness: Witness, view: View | None)
     require((costs >= 0) & ((costs <= LARGEST) | np.isinf(costs)), "rule: a cost is negative or above 2^900")
     kraft = np.exp2(-costs).sum(axis=1)
     require(kraft <= 1 - KRAFT_MARGIN, "rule: the probabilities 2^-cost of a node sum to more than one")
+    if problem.untimed:
+        require(
+            len(sizes) == 1 or sizes == [1] * len(sizes), "rule: its observer has no clock, and remembers something"
+        )
     path = checked_path(problem, witness, sizes)
     return Witness(
         first, following, costs, 0.0, witness.memory, (), *path, pair=witness.pair, weight=float(witness.weight)

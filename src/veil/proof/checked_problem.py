@@ -12,7 +12,6 @@ from ..common.errors import CertificateError, InputError
 from ..common.logs import log2_of_count
 from ..policy.policy import Policy
 from ..problem.apart import Apart, apart
-from ..problem.observer import NO_CLOCK
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from ..problem.return_rounding import centre_of
@@ -58,7 +57,8 @@ class CheckedProblem:
     quantities of the further constraints. `endless`: the return is over an infinite horizon. `most_bits ≥ log2 |Z|`.
     `defect` is ρ of all distributions. Where the secret is a whole path, `path (N)` is what it shows of x, and `tells_state`:
     path and events tell every x. If what the observer receives depends on time, the states carry it: all of this is of
-    `unrolled`, and `given_x` says which x of the given `problem` is behind each.
+    `unrolled`, and `given_x` says which x of the given `problem` is behind each. `untimed`: the observer that counts has no
+    clock. The events are those of one who has, who knows at least as much: bounds from below hold for both.
 
     Example: one model, one action, a memoryless secret; state 0 goes to 0 or 1 with probability 1/2, state 1 stays; the
     observer sees 0 in state 0, and in state 1 it sees 0 or 1 with probabilities 1/4 and 3/4; the start is state 0. Then
@@ -80,7 +80,16 @@ class CheckedProblem:
     **Raises:** `CertificateError` where a distribution does not sum to one within 1e-6, or a probability is below 2^-900.
     """
 
-    def __init__(self, problem: Problem, delay: int = 0, pairs: Apart | None = None, watched: str | None = None):
+    def __init__(
+        self,
+        problem: Problem,
+        delay: int = 0,
+        pairs: Apart | None = None,
+        watched: str | None = None,
+        *,
+        untimed: bool = False,
+    ):
+        self.untimed = untimed or problem.observer.untimed
         self.names, self.views = ((OWN,), None) if pairs is None else (pairs.names, pairs.views)
         self.pairs, self.watched = pairs, None if pairs is None or watched is None else pairs.view(watched)
         self.products = 0 if pairs is None else len(pairs.observers) - 1  # more in what is seen of a state
@@ -186,6 +195,8 @@ def checked_pairs(problem: Problem, names: tuple[str, ...], own: CheckedProblem 
     if names == (OWN,):
         return own or CheckedProblem(problem)
     try:
+        clocks = len(names) == 1 or not any(problem.channel(name).observer.untimed for name in names)
+        require(clocks, "pairs: no bound over all policies is known for several, of which one has no clock")
         return _checked(apart(problem, names))
     except InputError as error:
         raise CertificateError(f"pairs: {error}") from error
@@ -198,17 +209,19 @@ def checked_for(problem: Problem, policy: Policy, pair: str = OWN, own: CheckedP
     """
     try:
         together = policy.acting_in(problem, pair)
-        return checked_pairs(problem, (pair,), own) if together is None else _checked(together, pair)
+        if together is None:
+            return checked_pairs(problem, (pair,), own)
+        return _checked(together, pair, untimed=problem.channel(pair).observer.untimed)
     except InputError as error:
         raise CertificateError(f"pairs: {error}") from error
 
 
-def _checked(found: Apart, watched: str | None = None) -> CheckedProblem:
+def _checked(found: Apart, watched: str | None = None, *, untimed: bool = False) -> CheckedProblem:
     least = 1.0  # a product of probabilities that is rounded to zero would be missed
     for one in found.observers:
         least *= min(float(table.data[table.data > 0].min(initial=1.0)) for table in one.all_matrices)
     require(least >= FLOOR, f"problem: what the observers see together can have the probability {least}")
-    return CheckedProblem(found.joint, 0, found, watched)
+    return CheckedProblem(found.joint, 0, found, watched, untimed=untimed)
 
 
 def can_delay(problem: Problem) -> bool:
@@ -221,15 +234,11 @@ def can_delay(problem: Problem) -> bool:
 def _with_time(problem: Problem) -> tuple[Problem, Numbers | None]:
     """The problem whose states carry the time if emissions depend on it, and the x of the given problem behind each of its own.
 
-    Both have the same runs, so that what is proven of one holds for the other.
-
-    **Raises:** `InputError` if the observer has no clock.
+    Both have the same runs, so that what is proven of one holds for the other. The observer has a clock.
     """
-    if problem.observer.untimed:
-        raise InputError("observer", [NO_CLOCK])
     if not problem.observer.varies:
-        return problem, None
-    found, state = unroll(problem.only(OWN))
+        return problem.with_clock(), None
+    found, state = unroll(problem.only(OWN).with_clock())
     given, larger = problem.secret_table, found.secret_table
     memory = np.zeros(len(larger.memory_step), dtype=np.int64)  # both remember the same, perhaps in another order
     known = np.zeros(len(memory), dtype=bool)

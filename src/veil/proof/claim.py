@@ -29,6 +29,12 @@ def _automaton(problem: Problem) -> str:
     return "the automata of the secret and the constraints" if problem.further else "the secret's automaton"
 
 
+_CLOCKLESS = (
+    "; of an observer without a clock the lower bound is that of one with a clock, who knows at least as much, and the upper"
+    " bound that of one who sees nothing"
+)
+
+
 def bound_words(problem: Problem, goal: str, *, several: bool = False) -> str:
     """Which policies the bound over all policies is about; `several`: the bits of several observers are counted."""
     if goal == "transparent":
@@ -38,7 +44,8 @@ def bound_words(problem: Problem, goal: str, *, several: bool = False) -> str:
     more = len(problem.models) > 1 or len(problem.secret_table.memory_names) > 1
     hidden = f", the model that runs and the state of {_automaton(problem)}" if more else ""
     seen = "all that each observer sees, independently given the states" if several else "all that the observer sees"
-    return f"all policies, with any memory, even if they know the state, the start{hidden} and {seen}"
+    clockless = _CLOCKLESS if any(one.observer.untimed for one in problem.channels) else ""
+    return f"all policies, with any memory, even if they know the state, the start{hidden} and {seen}{clockless}"
 
 
 def claim_words(claim: Certificate) -> str:
@@ -53,11 +60,11 @@ def claim_words(claim: Certificate) -> str:
             f"hides at most {upper_text(claim.upper)} bits (proven); over all policies{limit} only the lower bound 0 is"
             f" proven. {reached}"
         )
-    several = len(claim.hide) > 1
+    several, clock = len(claim.hide) > 1, ", even if the observer has a clock" * (_CLOCKLESS in claim.bound_class)
     where = f" in {'each of ' * several}{' and '.join(claim.hide)}" if claim.hide != (OWN,) else ""
     least = " on the least of them" if several else where
     own = (
-        f"hides at least {lower_text(claim.lower)} bits{where} (proven)"
+        f"hides at least {lower_text(claim.lower)} bits{where} (proven{clock})"
         if claim.proves_policy
         else "What the policy hides is not proven within the time limit: allow more time"
     )

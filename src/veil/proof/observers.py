@@ -94,7 +94,11 @@ def best_observer(
 
 def _matters(problem: CheckedProblem) -> bool:
     """Whether an agent that does not see the current observation can know less: some state has more than one."""
-    noisy = can_delay(problem.unrolled) and int(np.diff(problem.unrolled.observer.matrices[0].indptr).max()) > 1
+    noisy = (
+        not problem.untimed
+        and can_delay(problem.unrolled)
+        and int(np.diff(problem.unrolled.observer.matrices[0].indptr).max()) > 1
+    )
     return noisy and problem.horizon > 0
 
 
@@ -122,6 +126,8 @@ class _Search:
         """
         try:
             self.try_simple()
+            if self.problem.untimed:  # the observers of games have a clock
+                return None
             solved = self.solve() if game is None else None
             game = solved or game
             for part, known in () if game is None else game.bounds():
@@ -144,7 +150,7 @@ class _Search:
 
     def try_simple(self) -> None:
         """The observer who stops looking after the first event, for a secret settled at time 0; else one without memory."""
-        if self.problem.secret_time == 0 and self.problem.path is None:
+        if self.problem.secret_time == 0 and self.problem.path is None and not self.problem.untimed:
             witness = _first_event(self.problem)
             if self._induction_seconds(len(witness.costs)) < self.clock.left:
                 self.offer(witness)

@@ -105,6 +105,8 @@ def policy_values(
     if left >= 0 or right <= horizon:  # an observer who is told more bounds from below only, one who forgets from above
         is_upper = goal == "transparent" and problem.path is None  # of a path the window holds only its last part
         lower, upper = (lower if goal == "opaque" else 0.0, upper if is_upper else problem.most_bits)
+    if problem.untimed:  # one with a clock, whose events are followed, may know more
+        upper = problem.most_bits
     found = _returns(problem, read, law, values, bounds)
     return PolicyValues(found.expected_return, found.return_error, found.reaches, found.further, lower, upper)
 
