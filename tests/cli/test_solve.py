@@ -173,7 +173,7 @@ def test_an_interrupted_proof_leaves_the_policy_and_claims_nothing_false(home: P
     assert found.certificate is None or veil("verify", "out").code == 0  # what was proven until then holds
 
 
-@pytest.mark.parametrize("seconds", [0.3, 1.0, 2.0])
+@pytest.mark.parametrize("seconds", [0.3, pytest.param(1.0, marks=pytest.mark.slow), 2.0])
 def test_a_killed_run_leaves_nothing_half(home: Path, seconds: float):
     check_killed(home, seconds)
 

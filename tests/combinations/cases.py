@@ -129,6 +129,8 @@ def random_case(features: dict[str, str], seed: int, sensors: bool = False) -> C
     if pair is not None:
         seen, other, _ = pair
         channels[OTHER] = _channel(seen, other, world, masks if seen is own else [], visible, wants)
+        if seen is own:  # one sequence of observations
+            channels[OTHER] = replace(channels[OTHER], watcher=channels["own"].watcher)
     costs = world.rewards.get("masking")
     bounds = _bounds(features, rng, base, world)
 

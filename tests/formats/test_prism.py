@@ -282,7 +282,7 @@ def test_programs_that_never_end_meet_a_limit(case: str, tmp_path: Path):
     stormpy()
     text, limit = ENDLESS[case]
     (tmp_path / "endless.prism").write_text(text)
-    limits: Any = {"time_limit": 2.0} if limit == "time_limit" else {"time_limit": 100.0, "memory_limit": 0.2}
+    limits: Any = {"time_limit": 0.7} if limit == "time_limit" else {"time_limit": 100.0, "memory_limit": 0.2}
     with pytest.raises(TooLargeError, match=f"endless.prism.*{limit}"):
         from_prism(tmp_path / "endless.prism", **limits)
     with pytest.raises(InputError, match=f"{limit} is 0, expected a number above 0"):

@@ -34,7 +34,7 @@ def test_automata_of_beliefs_enclose_the_whole(seed):
         assert one.upper_bits >= whole.lower - 1e-9
 
 
-@in_blocks(3, 6)
+@in_blocks(2, 6)
 def test_both_ways_together_enclose_the_whole(seed):
     problem, threshold = first_or_last(seed)
     whole = solve_game(problem, threshold=threshold, gap=1e-3, iterations=500)

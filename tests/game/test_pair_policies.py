@@ -88,7 +88,9 @@ def test_one_certificate_for_pairs_that_are_watched_or_not(tmp_path: Path) -> No
         assert one.met
 
 
-@pytest.mark.parametrize("problem", [random_pairs(5), random_secrets(11), random_secrets(17)])
+@pytest.mark.parametrize(
+    "problem", [random_pairs(5), random_secrets(11), pytest.param(random_secrets(17), marks=pytest.mark.slow)]
+)
 def test_files_and_runs(problem: veil.Problem, tmp_path: Path) -> None:
     """Both kinds of files bring the policy back; a run takes what the observers see together."""
     policy = solve_records_game(problem, ("own", "p0"), gap=0.1).policy()

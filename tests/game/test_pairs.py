@@ -43,7 +43,7 @@ def test_the_tree_has_the_histories_of_the_engine(name, leaves):
     assert counted.num_pairs == pairs.num_pairs
 
 
-@in_blocks(20, 60)
+@in_blocks(10, 60)
 def test_pairs_are_the_situations_that_can_be_reached(seed):
     problem = some_problem(seed)
     for memory, remember in ((FullHistory(), everything), (LastEvents(1), last(1)), (LastEvents(3), last(3))):

@@ -32,7 +32,7 @@ def random_problem(seed: int) -> veil.Problem:
             return problem
 
 
-@in_blocks(4, 200)
+@in_blocks(3, 200)
 def test_certificates_hold_the_optimum_of_a_general_convex_solver(seed: int, tmp_path: Path):
     """Both verifiers accept the certificate of the game, every constraint is proven, and the optimum lies inside."""
     problem = random_problem(seed)

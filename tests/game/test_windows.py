@@ -15,7 +15,7 @@ from veil.game.windows import solve_window_game
 from veil.planning.game_method import lasting
 
 
-@in_blocks(4, 40)
+@in_blocks(2, 40)
 def test_the_two_games_enclose_the_whole(seed):
     problem, threshold = first_or_last(seed)
     whole = solve_game(problem, threshold=threshold, gap=1e-3, iterations=500)

@@ -58,11 +58,11 @@ def test_what_is_played_has_the_frequencies_of_the_table(kind: str, name: str):
         names = Enumerator(case.spec, case.problem, policy)
         generator = np.random.default_rng(4)
         counts = np.zeros(policy.table.shape)
-        for seed in range(600):
+        for seed in range(250):
             for k, states, events, time, action in simulate(case.problem, policy, generator, seed):
                 counts[time if policy.timed else 0, names.number[names.row_name(k, states, events, 0)], action] += 1
         total = counts.sum(axis=-1, keepdims=True)
-        assert total.sum() == 600 * case.problem.horizon
+        assert total.sum() == 250 * case.problem.horizon
         spread = np.sqrt(np.maximum(total, 1) * policy.table * (1 - policy.table))
         assert (np.abs(counts - total * policy.table) <= 5 * spread + 3).all()
         assert (counts[policy.table == 0] == 0).all()

@@ -64,7 +64,7 @@ def check_that_it_holds(seed: int) -> None:
     assert own_best.lower == pytest.approx(game.lower, abs=1e-9)
 
 
-@pytest.mark.parametrize("block", blocks(60, 150, 10))
+@pytest.mark.parametrize("block", blocks(30, 150, 10))
 def test_certificates_of_random_problems(block: range):
     for seed in block:
         check_that_it_holds(seed)
@@ -77,7 +77,7 @@ def test_certificates_of_many_random_problems(block):
         check_that_it_holds(seed)
 
 
-@pytest.mark.parametrize("block", blocks(200, 200, 10))
+@pytest.mark.parametrize("block", blocks(100, 200, 20))
 def test_the_lower_bound_is_below_exact_integers(block: range):
     for seed in block:
         case = random_case(3000 + seed)

@@ -8,6 +8,7 @@ import pytest
 
 import veil
 from tests.proof.exact import ExactProblem, normalised
+from tests.seeds import seeds
 from tests.unproven import solve
 from veil.common.errors import CertificateError, InfeasibleError
 from veil.proof import feasibility
@@ -81,7 +82,7 @@ def check_solution(seed: int) -> bool:
     return True
 
 
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("block", seeds(5, 10))
 def test_solutions_against_fractions(block: int):
     assert sum(check_solution(seed) for seed in range(10 * block, 10 * block + 10)) >= 5
 

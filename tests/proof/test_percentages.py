@@ -45,7 +45,7 @@ def policy_of(problem: veil.Problem) -> veil.MarkovPolicy:
     return veil.MarkovPolicy.uniform(problem)
 
 
-@pytest.mark.parametrize("block", blocks(40, 400))
+@pytest.mark.parametrize("block", blocks(20, 400))
 def test_own_certificates_hold_and_other_thresholds_do_not(block: range) -> None:
     """Of agents that know the model or do not, over finite and infinite horizons, where all earn the same or not."""
     for seed in block:
@@ -95,7 +95,14 @@ def test_a_long_horizon_with_a_discount_close_to_one() -> None:
 
 @pytest.mark.parametrize(
     ("over", "reward", "horizon"),
-    [("horizon", 1.0, 3), ("horizon", 0.1, 1010), ("infinite", 0.1, 3), ("infinite", -7.3e5, 3), ("infinite", 0.0, 3)],
+    [
+        ("horizon", 1.0, 3),
+        pytest.param("horizon", 0.1, 1010, marks=pytest.mark.slow),
+        ("horizon", 0.1, 60),
+        ("infinite", 0.1, 3),
+        ("infinite", -7.3e5, 3),
+        ("infinite", 0.0, 3),
+    ],
 )
 def test_all_policies_earn_the_same(over: str, reward: float, horizon: int) -> None:
     rng = np.random.default_rng(0)
@@ -135,7 +142,7 @@ def test_the_second_verifier_resolves_percentages(tmp_path: Path) -> None:
         assert changed(folder, constraints=[one | {"bound": bound, "met": False}], feasible=False) == 1, bound
 
 
-@pytest.mark.parametrize("block", blocks(40, 400))
+@pytest.mark.parametrize("block", blocks(20, 400))
 def test_both_verifiers_agree_on_percentages(block: range, tmp_path: Path) -> None:
     """On the same problems as the first verifier: own certificates hold, a threshold beside the right one does not."""
     for seed in block:

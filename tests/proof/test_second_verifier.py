@@ -96,7 +96,7 @@ def check_seed(seed: int, folder: Path) -> int:
     return compared
 
 
-@pytest.mark.parametrize("block", blocks(40, 40, 10))
+@pytest.mark.parametrize("block", blocks(20, 40, 10))
 def test_both_agree(block: range, tmp_path: Path):
     for seed in block:
         check_seed(seed, tmp_path / "result")

@@ -16,7 +16,7 @@ from tests.problem.test_constraints import make_problem
 from tests.proof.attacks import dressed
 from tests.proof.cases import KINDS, random_policy, random_problem, tiny_problem
 from tests.proof.exact import ExactProblem, best_response, chooser, play
-from tests.seeds import blocks
+from tests.seeds import blocks, seeds
 from veil.common.clock import Clock
 from veil.common.errors import CertificateError
 from veil.engine.return_range import threshold
@@ -66,7 +66,7 @@ def test_the_bound_of_a_rule_is_at_least_the_exact_one(block: range):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(6, 12))
 def test_every_kind_of_policy_is_played_as_the_engine_plays_it(kind, seed):
     problem = random_problem(100 + seed)
     policy = random_policy(problem, kind, seed)
@@ -77,7 +77,7 @@ def test_every_kind_of_policy_is_played_as_the_engine_plays_it(kind, seed):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(3, 10))
 def test_windows_bound_from_below_and_forgetting_ones_from_above(kind, seed):
     problem = random_problem(200 + seed)
     policy = random_policy(problem, kind, seed)
@@ -101,14 +101,14 @@ def test_windows_bound_from_below_and_forgetting_ones_from_above(kind, seed):
             policy_values(checked, policy, (time + 1, problem.horizon + 1), FLOOR, None)
 
 
-@pytest.mark.parametrize("block", blocks(40, 40, 10))
+@pytest.mark.parametrize("block", blocks(20, 40, 10))
 def test_a_rule_that_excludes_something_reachable_proves_nothing(block: range):
     for seed in block:
         problem = random_problem(seed)
         policy = random_policy(problem, "markov", seed)
-        certificate = certify(problem, policy, game=solve_game(problem, iterations=5, gap=0))
-        assert certificate.witness is not None
         game = solve_game(problem, iterations=5, gap=0)
+        certificate = certify(problem, policy, game=game)
+        assert certificate.witness is not None
         reachable = np.argwhere(game.pairs.reachable)
         node, z = reachable[seed % len(reachable)]
         costs = np.where(game.pairs.reachable, game.costs + 2.0**-39, np.inf)

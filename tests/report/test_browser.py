@@ -38,8 +38,10 @@ def posterior(page: Page) -> list[float]:
     return page.locator("#belief .bar div").evaluate_all("(all) => all.map((bar) => Number(bar.dataset.p))")
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize(
+    ("width", "dark"),
+    [(1280, False), (390, True), *(pytest.param(*one, marks=pytest.mark.slow) for one in ((1280, True), (390, False)))],
+)
 def test_every_figure_is_drawn(open_page: OpenPage, report: Path, width: int, dark: bool):
     page = open_page(report, width=width, dark=dark)
     assert sorted(drawn_figures(page)) == sorted(FIGURES)

@@ -34,7 +34,7 @@ def serving(folder: Path) -> Iterator[str]:
 PANES = ("draw", "plan", "look", "play", "study")
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])
+@pytest.mark.parametrize(("width", "dark"), [pytest.param(1280, False, marks=pytest.mark.slow), (390, True)])
 def test_it_opens_with_every_pane(open_studio: OpenStudio, width: int, dark: bool):
     page = open_studio(width=width, dark=dark)
     for pane in PANES:
@@ -88,7 +88,9 @@ def test_eight_tabs_of_one_browser_all_work(chromium: Browser, server: StudioSer
         context.close()
 
 
-@pytest.mark.parametrize(("button", "kept"), [("#keep-mine", "mine = 1"), ("#take-theirs", "theirs = 1")])
+@pytest.mark.parametrize(
+    ("button", "kept"), [("#keep-mine", "mine = 1"), pytest.param("#take-theirs", "theirs = 1", marks=pytest.mark.slow)]
+)
 def test_two_tabs_that_edit_at_once_are_asked(open_studio: OpenStudio, studio: Studio, button: str, kept: str):
     one = open_studio(refused=True)
     other = open_studio(refused=True)

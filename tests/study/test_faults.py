@@ -107,7 +107,7 @@ def test_an_interrupted_run_is_still_to_do(tmp_path: Path):
 
     def interrupt(event: dict[str, object]) -> None:
         if event["event"] == "done" and event["left"] == 1:
-            threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+            threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
 
     with pytest.raises(KeyboardInterrupt):
         asked.run(tmp_path / "study", workers=1, tell=interrupt)

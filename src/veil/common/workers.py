@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from .clock import UNLIMITED, Clock, OutOfTime, Stop
 from .errors import InputError
-from .processes import MOST_SUBJECTS, Processes, Subject, WorkerLost
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from distributed import Client
+
+    from .processes import Subject
 
 S = TypeVar("S")
 I = TypeVar("I")  # noqa: E741
@@ -93,6 +94,8 @@ class Team:
 
     def _sent(self, backend: "_Backend", subject: object) -> Any:
         """What stands for the subject in shares."""
+        from .processes import MOST_SUBJECTS
+
         if id(subject) not in self._known:
             while len(self._known) >= MOST_SUBJECTS:
                 self._known.pop(next(iter(self._known)))
@@ -166,26 +169,27 @@ class _Backend(Protocol):
 class _Local:
     """Processes on this machine."""
 
-    lost: tuple[type[BaseException], ...] = (WorkerLost,)
-
     def __init__(self, workers: int, closing: ExitStack):
-        self._processes = Processes(workers)
+        from . import processes
+
+        self._subject, self.lost = processes.Subject, (processes.WorkerLost,)
+        self._processes = processes.Processes(workers)
         closing.callback(self._processes.close)
 
     def threads(self) -> int:
         return self._processes.number
 
-    def send(self, subject: object) -> Subject:
-        return Subject(subject)
+    def send(self, subject: object) -> "Subject":
+        return self._subject(subject)
 
-    def submit(self, work: Callable[..., Any], known: Subject, item: object, seconds: float) -> "Future[Any]":
+    def submit(self, work: Callable[..., Any], known: "Subject", item: object, seconds: float) -> "Future[Any]":
         return self._processes.submit(_timed, work, item, seconds, subject=known)
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
         try:
             yield
-        except WorkerLost as error:
+        except self.lost as error:
             raise InputError(
                 "workers", [f"a share of the work ended {_ATTEMPTS} workers ({error}): {_REMEDY}"]
             ) from None

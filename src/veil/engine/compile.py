@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 
 from ..common.errors import TooLargeError
 from ..common.memo import memo
+from ..common.numbering import ragged
 from ..policy.memories import Memory, PolicyMemory
 from ..policy.recall import recall
 from ..problem.observer import Observer
@@ -224,10 +225,11 @@ def reachable_states(
     """The states that some policy can reach within so many steps (None: any number), in order."""
     reached = start > 0
     edge, made = np.flatnonzero(reached), 0
+    rows = [(one.indptr[:-1], np.diff(one.indptr), one.indices) for one in matrices]
     while len(edge) and made != steps and not reached.all():
         before = reached.copy()
-        for matrix in matrices:
-            reached[matrix[edge].indices] = True
+        for begin, degree, column in rows:
+            reached[column[ragged(begin[edge], degree[edge])]] = True
         edge, made = np.flatnonzero(reached & ~before), made + 1
     return np.flatnonzero(reached)
 

@@ -5,7 +5,6 @@ from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
-import scipy.sparse.linalg as spla
 from jaxtyping import Float, Int
 
 from ..common.errors import InputError
@@ -102,7 +101,9 @@ def steps_paid(discount: float, horizon: int) -> float:
 def solve_discounted(transitions, discount: float, right: np.ndarray) -> np.ndarray:
     """The v with `v = right + discount · transitions @ v`."""
     if sp.issparse(transitions):
-        return np.asarray(spla.spsolve(sp.csc_array(sp.eye_array(len(right)) - discount * transitions), right))
+        from scipy.sparse.linalg import spsolve  # a third of a second, and few problems need it
+
+        return np.asarray(spsolve(sp.csc_array(sp.eye_array(len(right)) - discount * transitions), right))
     return np.linalg.solve(np.eye(len(right)) - discount * transitions, right)
 
 

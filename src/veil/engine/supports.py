@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 
 from ..common.clock import UNLIMITED, Clock
 from .chain import Chain
-from .kernel import Matrix
+from .kernel import Matrix, num_columns, num_rows
 
 # Products of a set and a pattern made between two looks at the clock: about a tenth of a second.
 _AT_ONCE = 2**28
@@ -62,8 +62,7 @@ class CountedSets:
 
     def united(self) -> "CountedSets":
         """Equal sets counted together."""
-        packed = np.packbits(self.sets.reshape(len(self.sets), -1), axis=1)
-        _, index, inverse = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+        index, inverse = _distinct(np.packbits(self.sets.reshape(len(self.sets), -1), axis=1))
         return CountedSets(self.sets[index], np.bincount(inverse.ravel(), weights=self.counts, minlength=len(index)))
 
 
@@ -109,30 +108,36 @@ class Supports:
 
     def ahead(self, sets: Bool[np.ndarray, "n *V N"], time: int) -> Children:
         """Each history extended by each event that can follow it at time + 1."""
-        moved = self.moved(sets, time)
-        return self._children(
-            lambda event: [rows & table[event] for rows, table in zip(moved, self._emits, strict=True)]
-        )
+        moved = [rows[None] for rows in self.moved(sets, time)]
+
+        def after(events: slice) -> list[np.ndarray]:
+            return [rows & _beside(table[events], rows) for rows, table in zip(moved, self._emits, strict=True)]
+
+        return self._children(after, sets.size)
 
     def back(self, sets: Bool[np.ndarray, "n N"], time: int) -> Children:
         """Each continuation from time + 1 on with each event that can come before it."""
         turned, met = [pattern.T for pattern in self._pattern(time)], self.reached[time]
-        return self._children(
-            lambda event: [
-                self._product(sets & table[event], pattern) & met
+
+        def before(events: slice) -> list[np.ndarray]:
+            return [
+                self._product(sets[None] & _beside(table[events], sets[None]), pattern) & met
                 for pattern, table in zip(turned, self._emits, strict=True)
             ]
-        )
 
-    def _children(self, rows_of: Callable[[int], list[np.ndarray]]) -> Children:
-        parents, events, sets = [], [], []
-        for event in range(self.hidden.num_events):
+        return self._children(before, sets.size)
+
+    def _children(self, rows_of: Callable[[slice], list[np.ndarray]], numbers: int) -> Children:
+        """The possible ones of what `rows_of` some events at a time: as many as keep `numbers` booleans each in bounds."""
+        parents, events, sets, at_once = [], [], [], max(1, _NUMBERS // max(1, numbers))
+        for begin in range(0, self.hidden.num_events, at_once):
             self.clock.check()
-            union = np.logical_or.reduce(rows_of(event))
-            possible = np.flatnonzero(union.any(axis=tuple(range(1, union.ndim))))
-            parents.append(possible)
-            events.append(np.full(len(possible), event))
-            sets.append(union[possible])
+            rows = rows_of(slice(begin, begin + at_once))
+            union = rows[0] if len(rows) == 1 else np.logical_or.reduce(rows)
+            event, parent = np.nonzero(union.reshape(*union.shape[:2], -1).any(axis=2))
+            parents.append(parent)
+            events.append(event + begin)
+            sets.append(union[event, parent])
         return Children(np.concatenate(parents), np.concatenate(events), np.concatenate(sets))
 
     def _pattern(self, time: int) -> list[Matrix]:
@@ -154,6 +159,22 @@ class Supports:
         return result.reshape(sets.shape)
 
 
+def _beside(table: Bool[np.ndarray, "e N"], rows: Bool[np.ndarray, "1 n *V N"]) -> Bool[np.ndarray, "e 1 *V N"]:
+    """A table with an axis of length 1 for each of the rows' between the first and the last."""
+    return table.reshape(len(table), *[1] * (rows.ndim - 2), -1)
+
+
+def _distinct(packed: Int[np.ndarray, "n b"]) -> tuple[Int[np.ndarray, " k"], Int[np.ndarray, " n"]]:
+    """For the different rows of bytes the first place of each, and for each row its number among them."""
+    if packed.shape[1] > 8:
+        _, index, inverse = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+        return index, inverse.ravel()
+    words = np.zeros((len(packed), 8), dtype=np.uint8)  # one comparison for each row instead of one for each byte
+    words[:, : packed.shape[1]] = packed
+    _, index, inverse = np.unique(words.view(">u8").ravel(), return_index=True, return_inverse=True)
+    return index, inverse.ravel()
+
+
 def _positive(matrix: Matrix) -> Matrix:
     """A one for each positive entry, so that a product counts neighbours."""
     if isinstance(matrix, np.ndarray):
@@ -163,4 +184,6 @@ def _positive(matrix: Matrix) -> Matrix:
 
 def _columns(table: sp.csr_array) -> Bool[np.ndarray, "E N"]:
     """Which rows of a table are positive in each column."""
-    return np.ascontiguousarray(table.astype(bool).toarray().T)
+    result = np.zeros((num_columns(table), num_rows(table)), dtype=bool)
+    result[table.indices, np.repeat(np.arange(num_rows(table)), np.diff(table.indptr))] = table.data > 0
+    return result

@@ -136,7 +136,7 @@ def walk_all(
                 chain, budget.memory_bytes, budget.clock, keep_events, forecast=lambda s: _refuse_hopeless(s, budget)
             )
             return objective, sparse, sparse.run(objective, gradient=gradient)
-        if budget.merge_tolerance == 0 and naive_bound(chain) > _SMALL:
+        if budget.merge_tolerance == 0 and not is_small(chain):
             if chain.hidden.num_events > _MANY_EVENTS:
                 found = try_sparse(
                     chain, budget, make_objective, _WIDE_SECONDS, gradient=gradient, keep_events=keep_events
@@ -152,6 +152,11 @@ def walk_all(
         dense = prepare(chain, budget, gradient=gradient, keep_events=keep_events)
         objective = make_objective()
         return objective, dense, dense.run(objective, gradient=gradient)
+
+
+def is_small(chain: Chain) -> bool:
+    """Whether a chain of few states has so few sequences that they need not be counted first."""
+    return chain.hidden.num_states <= COUNTED_STATES and naive_bound(chain) <= _SMALL
 
 
 def try_sparse(
@@ -182,7 +187,7 @@ def sparse_seconds(walk: SparseWalk) -> float:
 def prepare(chain: Chain, budget: Budget, *, gradient: bool, keep_events: bool = False) -> JointWalk:
     """A walk over the chain's tree, after the check that it fits the budget."""
     meet, outer = None, "prefixes"
-    if naive_bound(chain) > _SMALL:
+    if not is_small(chain):
         size = tree_size(chain, budget.clock)
         refuse_if_too_large(chain, size, budget, gradient=gradient, keep_events=keep_events)
         meet, outer = size.meet, size.outer

@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 
 from ..common.clock import OutOfTime
 from ..common.errors import TooLargeError
-from ..common.logs import entropy_bits, mean_log_ratio_bits
+from ..common.logs import entropy_bits, log2_or_zero, mean_log_ratio_bits
 from ..common.numbering import number_keys, ragged
 from ..engine.backends.sparse_steps import SparseStep, SparseSteps
 from ..engine.beliefs import merge_beliefs
@@ -180,7 +180,9 @@ class MergedPass:
         """The gradient in the policy's table of `value · value_bits + events · event_bits + lost · lost_bits`."""
         slopes, after = Slopes(self.chain), self._last
         total = np.asarray(after.sum(axis=1)).ravel()[_owner(after)]
-        pulled = sp.csr_array((value * np.log2(total / after.data), after.indices, after.indptr), shape=after.shape)
+        pulled = sp.csr_array(
+            (value * log2_or_zero(total / after.data), after.indices, after.indptr), shape=after.shape
+        )
         for time in range(len(self._levels) - 1, -1, -1):
             self._budget.clock.check()
             level, step = self._levels[time], self._steps.step(time)
@@ -190,10 +192,10 @@ class MergedPass:
             slope = _at(pulled, place, column)
             arrived = np.bincount(number, weights=mass)[number]
             mother = np.asarray(level.messages.sum(axis=1)).ravel()[_owner(found)]
-            slope += events * np.log2(mother / arrived)
+            slope += events * log2_or_zero(mother / arrived)
             if cluster is not None:
                 together, mean = np.bincount(place, weights=mass)[place], _at(after, place, column)
-                slope += lost * np.log2(mass * together / (arrived * mean))
+                slope += lost * log2_or_zero(mass * together / (arrived * mean))
             after = level.messages
             pulled = self._pull(slopes, time, step, level, slope)
         return slopes.table()

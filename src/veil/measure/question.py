@@ -3,6 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
@@ -15,7 +16,7 @@ from ..common.logs import entropy_bits, log2_or_zero
 from ..engine.chain import Chain
 from ..engine.size import TreeSize, tree_size
 from .bracket import deepen
-from .exact import COUNTED_STATES, Budget, EntropyObjective, exact_result, try_sparse, walk_all
+from .exact import COUNTED_STATES, Budget, EntropyObjective, exact_result, is_small, try_sparse, walk_all
 from .merged import Merged, MergedPass, keep_apart
 from .result import Measured, Opacity
 from .sampled import Chunk, Tally
@@ -154,16 +155,16 @@ class SecretValue(Question):
         """
         if self.chain.followed is not None:
             return super().quick(budget, gradient=gradient)
-        size, seconds = self._size(budget.clock), math.inf
+        small = is_small(self.chain)
+        size, seconds = None if small else self._size(budget.clock), 0.0 if small else math.inf
         if size is not None and size.exact:
             seconds = size.seconds(self.chain, gradient=gradient)
-            if seconds <= min(_QUICK_SECONDS, budget.clock.left / OVERRUN):
-                try:
-                    found, slope = self.exact(budget.share(EXACT_SHARE), gradient=gradient)
-                    why = f"all {size.text()} possible sequences can be enumerated in a few seconds, as {found.reason}"
-                    return Measured(replace(found, reason=why), slope)
-                except TooLargeError:  # the forecast was wrong
-                    pass
+        if seconds <= min(_QUICK_SECONDS, budget.clock.left / OVERRUN):
+            with suppress(TooLargeError):  # the forecast was wrong
+                found, slope = self.exact(budget.share(EXACT_SHARE), gradient=gradient)
+                number = f"{found.num_sequences:,}"
+                why = f"all {number} possible sequences can be enumerated in a few seconds, as {found.reason}"
+                return Measured(replace(found, reason=why), slope)
         longest = _TRIAL_SECONDS if self.chain.hidden.num_states <= COUNTED_STATES else _QUICK_SECONDS
         trial = min(longest, _TRIAL_SHARE * budget.clock.left)
         tried = try_sparse(self.chain, budget, EntropyObjective, trial, gradient=gradient)

@@ -1,7 +1,6 @@
 """The answer to "how much is hidden": bits, bounds, and how they were found."""
 
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -56,6 +55,8 @@ class Opacity(Value):
             raise InputError("interval", [f"confidence is {confidence!r}, expected a probability between 0 and 1"])
         if self.method != "sampled":
             return self.lower, self.upper
+        from statistics import NormalDist  # which imports decimal and fractions
+
         reach = NormalDist().inv_cdf((1 + confidence) / 2) * self.std_error
         return max(self.lower, self.bits - reach), min(self.upper, self.bits + reach)
 
