@@ -171,6 +171,16 @@ def test_measure_takes_the_pair_to_measure(tmp_path: Path):
     assert found["details"]["quantities"]["guess_probability"]["posterior"] == quantities.guess_probability.posterior
     assert found["details"]["bits_over_time"] == package.measures.bits_over_time(problem, policy, pair="foe").tolist()
     assert "pair" in veil("measure", str(path), "--pair", "foe").out
+    attacked = veil("attack", str(path), "uniform", "--pair", "foe", "--episodes", "50", "--json").json
+    assert attacked["opacity"]["bits"] == found["opacity"]["bits"]
+    run = veil("simulate", str(path), "uniform", "--pair", "foe", "--json").json["runs"][0]
+    assert set(run["observations"]) <= set(problem.only("foe").observer.observations)
+    page = veil("report", str(path), "uniform", "--pair", "foe", "-o", str(tmp_path / "page.html"), "--time-limit", "5")
+    assert page.code == 0, page.err
+    observer = package.ObserverFilter(problem, policy, pair="foe")
+    observer.update(run["observations"][0])
+    done = veil("observe", str(path), "uniform", "--pair", "foe", "--jsonl", stdin=run["observations"][0] + "\n")
+    assert json.loads(done.out)["posterior"] == dict(zip(observer.values, observer.posterior.tolist(), strict=True))
     wrong = veil("measure", str(path), "--pair", "fo")
     assert wrong.code == shared.BAD_INPUT
     assert "there is no pair 'fo'" in wrong.err

@@ -15,6 +15,7 @@ from .shared import (
     INTERRUPTED,
     SOLVED,
     JsonOption,
+    PairOption,
     PolicyArgument,
     ScenarioArgument,
     SeedOption,
@@ -67,6 +68,7 @@ class Run(TypedDict):
 def observe(
     scenario: ScenarioArgument,
     policy: PolicyArgument,
+    pair: PairOption = "own",
     as_lines: Annotated[bool, typer.Option("--jsonl", help="Print one JSON document per line.")] = False,
     as_json: JsonOption = False,
     *,
@@ -84,7 +86,7 @@ def observe(
     from .. import ObserverFilter
 
     opened = open_scenario(scenario, changes)
-    observer = ObserverFilter(opened.problem, open_policy(opened.problem, policy))
+    observer = ObserverFilter(opened.problem, open_policy(opened.problem, policy), pair=pair)
     tell: _Lines | _JsonLines | _Json = _Json(observer) if as_json else _JsonLines() if as_lines else _Lines(observer)
     code = SOLVED
     try:
@@ -206,6 +208,7 @@ class _Json:
 def simulate(
     scenario: ScenarioArgument,
     policy: PolicyArgument,
+    pair: PairOption = "own",
     runs: Annotated[int, typer.Option(min=1, max=100_000, help="Number of runs.")] = 1,
     seed: SeedOption = 0,
     output: Annotated[
@@ -224,7 +227,7 @@ def simulate(
     Example: veil simulate patrol.toml patrol-result --observations | veil observe patrol.toml patrol-result
     """
     opened = open_scenario(scenario, changes)
-    played = _play(opened.problem, open_policy(opened.problem, policy), runs, seed)
+    played = _play(opened.problem, open_policy(opened.problem, policy), pair, runs, seed)
     if output is not None:
         write_text(output, _runs_csv(played), force=True)
     if as_json:
@@ -239,7 +242,7 @@ def simulate(
             print_table(["time", "state", "action", "observation"], rows, title=f"run {number}: {run['secret']}")
 
 
-def _play(problem: "Problem", policy: "Policy", runs: int, seed: int) -> list[Run]:
+def _play(problem: "Problem", policy: "Policy", pair: str, runs: int, seed: int) -> list[Run]:
     """Simulated runs by names: secret, states, actions, observations (None where none is received at time 0)."""
     import numpy as np
 
@@ -247,9 +250,9 @@ def _play(problem: "Problem", policy: "Policy", runs: int, seed: int) -> list[Ru
     from ..engine.hidden import event_name
     from ..engine.sampling import draw_runs
 
-    chain = make_chain(problem, policy, paths=True)
+    chain, actions = make_chain(problem, policy, pair=pair, paths=True), policy.choice_names(problem)
     hidden, drawn = chain.hidden, draw_runs(chain, runs, np.random.default_rng(seed))
-    actions = policy.choice_names(problem)
+    problem = problem.only(pair)
     states, first = problem.model.states, 0 if problem.observer.sees_first else 1
     secrets = hidden.label[drawn.states[:, hidden.split_time]].argmax(axis=1)
     return [
@@ -295,6 +298,7 @@ def _runs_csv(played: list[Run]) -> str:
 def attack(
     scenario: ScenarioArgument,
     policy: PolicyArgument,
+    pair: PairOption = "own",
     episodes: Annotated[int, typer.Option(min=2, help="Number of simulated runs.")] = 10_000,
     believes: Annotated[
         str | None,
@@ -321,6 +325,7 @@ def attack(
         problem,
         acting,
         episodes,
+        pair=pair,
         observer_believes=believed,
         seed=seed,
         bins=bins,

@@ -10,6 +10,7 @@ from .progress import QuietOption
 from .shared import (
     GALLERY,
     JsonOption,
+    PairOption,
     SeedOption,
     complete_scenario,
     guarded,
@@ -60,6 +61,7 @@ def report(
             show_default=False,
         ),
     ] = None,
+    pair: PairOption = "own",
     output: Annotated[
         Path | None,
         typer.Option(
@@ -114,9 +116,9 @@ def report(
         return None if time_limit is None else max(share * clock.left, _MOMENT)
 
     if policy is None:
-        problem, answer, place, folder = _of_result(subject, scenario, changes)
+        problem, answer, place, folder = _of_result(subject, scenario, changes, pair)
     else:
-        problem, answer, place, folder = _of_policy(subject, policy, scenario, changes, seed, left(_SHARE))
+        problem, answer, place, folder = _of_policy(subject, policy, scenario, changes, pair, seed, left(_SHARE))
     place = place if output is None else output
     curve = _curve(folder, problem, answer.solution, frontier, points, left(_SHARE), quiet=quiet or as_json)
     write_report(place, problem, answer, frontier=curve, runs=runs, sequences=sequences, seed=seed, time_limit=left())
@@ -133,31 +135,46 @@ def report(
         print(f"wrote {path}")
 
 
-def _of_result(subject: str, scenario: str | None, changes: tuple[str, ...]) -> "_Subject":
+def _of_result(subject: str, scenario: str | None, changes: tuple[str, ...], pair: str) -> "_Subject":
     """The answer of a result folder, and where its page goes."""
     from ..common.errors import InputError
     from ..formats.results.folder import read_result
+    from ..problem.pairs import OWN
     from ..report.answer import make_answer
 
     if subject.startswith(GALLERY) or (subject.endswith(".toml") and not Path(subject).is_dir()):
         raise InputError(subject, [f"this is a scenario: name a policy too, as veil report {subject} uniform"])
+    if pair != OWN:
+        raise InputError("report", ["--pair is for a policy in a scenario; the page of a result lists its pairs"])
     found = read_result(subject)
     problem = open_recorded(found, scenario, changes).problem
     return problem, make_answer(problem, found), found.folder / REPORT, found.folder
 
 
 def _of_policy(
-    subject: str, policy: str, scenario: str | None, changes: tuple[str, ...], seed: int, time_limit: float | None
+    subject: str,
+    policy: str,
+    scenario: str | None,
+    changes: tuple[str, ...],
+    pair: str,
+    seed: int,
+    time_limit: float | None,
 ) -> "_Subject":
     """The answer about a policy that is measured in a scenario, and where its page goes."""
     from ..common.errors import InputError
+    from ..problem.pairs import OWN
     from ..report.answer import audit
 
     if scenario is not None:
         raise InputError("report", ["--scenario is for result folders: the scenario is the first argument"])
     problem = open_scenario(subject, changes).problem
     name = subject.removeprefix(GALLERY) if subject.startswith(GALLERY) else Path(subject).stem
-    measured = audit(problem, open_policy(problem, policy), seed=seed, time_limit=time_limit)
+    acting = open_policy(problem, policy)
+    if pair != OWN and acting.needs_observations:
+        acts = "the policy acts on what the problem's own observer sees, whose page shows it"
+        raise InputError("report", [f"{acts}: measure this pair with veil measure --pair {pair}"])
+    problem = problem.only(pair)
+    measured = audit(problem, acting, seed=seed, time_limit=time_limit)
     return problem, measured, Path(f"{name}-{REPORT}"), None
 
 
