@@ -342,6 +342,31 @@ def test_rules_of_further_observers(watched: tuple[CheckedProblem, Witness], cha
         rule_bound(checked, replace(rule, others=()), (None,), None)
 
 
+@pytest.mark.parametrize(
+    ("own", "two", "words"),
+    [(2, 3, ""), (3, 3, "shape is not"), (6, 3, "shape is not"), (2, 2, "shape is not"), (2, 6, "shape is not")],
+)
+def test_each_observer_has_a_cost_for_each_value_of_its_own_secret(own: int, two: int, words: str):
+    """One asks for one of two values, the other for one of three: six together."""
+    model = veil.Model(np.full((3, 1, 3), 1 / 3), np.zeros((3, 1)), np.full(3, 1 / 3))
+    pair = veil.Pair("two", secret=veil.InitialState())
+    problem = veil.Problem(model, veil.Observer(np.ones((3, 1))), veil.LastState({0}), 1, pairs=[pair])
+    checked = checked_pairs(problem, ("own", "two"))
+    assert checked.views is not None
+    assert [one.num_values for one in checked.views] == [2, 3]
+    other = replace(
+        one_node(0.0, 0.0, checked.views[1].num_events, pair="two", weight=0.5), costs=np.full((1, two), 2.6)
+    )
+    rule = replace(
+        one_node(0.0, 0.0, checked.views[0].num_events, weight=0.5, others=(other,)), costs=np.full((1, own), 2.6)
+    )
+    if words:
+        with pytest.raises(CertificateError, match=words):
+            rule_bound(checked, rule, (None,), None)
+    else:
+        assert rule_bound(checked, rule, (None,), None) == pytest.approx(2.6, abs=1e-9)
+
+
 @pytest.mark.parametrize("weight", [0.5, 2.0, math.nextafter(1, 2)])
 def test_one_observer_alone_counts_once(weight: float):
     """A smaller weight would prove too much; a larger one is no rule of one observer."""

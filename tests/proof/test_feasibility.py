@@ -223,17 +223,50 @@ def test_what_is_earned_after_the_horizon():
     np.testing.assert_allclose(found, [[2.0, 0.0]], atol=1e-9)
 
 
-@pytest.mark.parametrize(("relation", "bound", "met"), [
-    ("max", 0.3, False), ("max", 0.30000000000000004, True), ("min", 0.3, True), ("min", 0.30000000000000004, False),
-])  # fmt: skip
-def test_further_constraints_are_decided_to_the_last_bit(relation: str, bound: float, met: bool):
-    """Three times 0.1 in fractions lies between the two floats that a sum may end at; what is stated is on the proven side."""
-    model = veil.Model(np.ones((1, 1, 1)), {"return": [[1.0]], "energy": [[0.1]]}, [1.0])
+def paying(
+    reward: float, steps: int, relation: str, bound: float, rare: float = 0.0
+) -> tuple[veil.Problem, veil.Policy]:
+    """A reward at every step under the policy, another under others; `rare`: the probability of another state."""
+    moves = np.tile([[[1.0, 0.0], [1.0 - rare, rare]]], (2, 1, 1))
+    model = veil.Model(moves, {"return": [[1.0, 1.0]] * 2, "energy": [[reward, 1.0]] * 2}, 0)
     limit = veil.Return(reward="energy", **{relation: bound})  # pyright: ignore
-    problem = veil.Problem(model, veil.Observer([[1.0]]), veil.LastState({0}), 3, 3.0, constraints=[limit])
-    policy = veil.MarkovPolicy.uniform(problem)
+    problem = veil.Problem(model, veil.Observer(np.ones((2, 1))), veil.LastState({0}), steps, constraints=[limit])
+    return problem, veil.MarkovPolicy([[1.0, 0.0]] * 2)
+
+
+@pytest.mark.parametrize(
+    ("reward", "steps", "relation", "bound", "met", "stated"),
+    [  # in fractions the sum is 0.30000000000000001665…, 2.09999999999999986677…, 1.00000000000000005551…
+        (0.1, 3, "max", 0.3, False, 0.30000000000000004),
+        (0.1, 3, "max", 0.30000000000000004, True, 0.30000000000000004),
+        (0.1, 3, "min", 0.3, True, 0.30000000000000004),
+        (0.1, 3, "min", 0.30000000000000004, False, 0.3),
+        (0.7, 3, "max", 2.0999999999999996, False, 2.1),
+        (0.7, 3, "max", 2.1, True, 2.0999999999999996),
+        (0.7, 3, "min", 2.0999999999999996, True, 2.0999999999999996),
+        (0.7, 3, "min", 2.1, False, 2.0999999999999996),
+        (0.1, 10, "min", 1.0, True, 1.0),
+        (0.1, 10, "max", 1.0, False, 1.0000000000000002),
+        (-0.1, 10, "max", -1.0, True, -1.0),
+        (-0.1, 10, "min", -1.0, False, -1.0000000000000002),
+    ],
+)
+def test_further_constraints_are_decided_to_the_last_bit(
+    reward: float, steps: int, relation: str, bound: float, met: bool, stated: float
+):
+    """By fractions, whatever a sum of floats ends at; it is stated if it is on that side of the bound, else the next one."""
+    problem, policy = paying(reward, steps, relation, bound)
     assert feasibility.meets_constraints(problem, policy, veil.expected_return(problem, policy)) is met
-    (found,) = [one for one in feasibility.proven_constraints(problem, policy) if one.name == "energy"]
-    assert found.met is met
-    assert found.value == pytest.approx(0.3)
-    assert (found.value <= bound if relation == "max" else found.value >= bound) is met
+    (found,) = feasibility.proven_constraints(problem, policy)
+    assert (found.met, found.value) == (met, stated)
+
+
+@pytest.mark.parametrize(("relation", "stated"), [("max", 0.30000000000000004), ("min", 0.3)])
+def test_a_constraint_that_the_verifier_cannot_decide_is_not_met(relation: str, stated: float):
+    """A move of probability 1e-300 is below what it computes with."""
+    problem, policy = paying(0.1, 3, relation, 0.3 if relation == "max" else 0.30000000000000004, rare=1e-300)
+    assert not feasibility.meets_constraints(problem, policy, veil.expected_return(problem, policy))
+    (found,) = feasibility.proven_constraints(problem, policy)
+    assert (found.met, found.value) == (False, stated)
+    easy, policy = paying(0.1, 3, relation, 0.5 if relation == "max" else 0.2, rare=1e-300)
+    assert feasibility.meets_constraints(easy, policy, veil.expected_return(easy, policy))  # far inside, floats decide

@@ -20,6 +20,7 @@ from tests.seeds import blocks, seeds
 from veil.common.clock import Clock
 from veil.common.errors import CertificateError
 from veil.engine.return_range import threshold
+from veil.game.records import solve_records_game
 from veil.game.solve import solve_game
 from veil.game.windows import solve_window_game
 from veil.proof.arithmetic import FLOOR
@@ -306,3 +307,92 @@ def test_constraints_are_as_proven():
     ):
         with pytest.raises(CertificateError, match=words):
             verify(dressed(problem, replace(proof, **cast(Any, changes)), policy), problem, policy)
+
+
+@pytest.mark.parametrize("which", ["return", "energy"])
+def test_values_and_errors_are_right_to_the_last_bit(which: str):
+    """An error is what is proven or a little more; a value lies so near that its error covers both."""
+    problem = make_problem([veil.Return(max="100%", reward="energy")], 3, 2)
+    policy = veil.MarkovPolicy.uniform(problem)
+    proof = certify(problem, policy, 0.0)
+    proven = verify(proof, problem, policy).policy
+    [one], [found] = proof.constraints, proven.further
+    value, error = (proven.expected_return, proven.return_error) if which == "return" else (found.value, found.error)
+    most = 4 * error + 32 * 2.0**-53 * abs(value)
+    assert error > 0
+
+    def claimed(value: float, error: float) -> veil.Certificate:
+        if which == "energy":
+            return dressed(problem, replace(proof, constraints=(replace(one, value=value, error=error),)), policy)
+        return dressed(problem, replace(proof, expected_return=value, return_error=error), policy)
+
+    verify(claimed(value, error), problem, policy)
+    verify(claimed(value, most), problem, policy)
+    far = value + 3 * error
+    needed = float(abs(Fraction(far) - Fraction(value)) + Fraction(error))
+    needed = (
+        needed
+        if Fraction(needed) >= abs(Fraction(far) - Fraction(value)) + Fraction(error)
+        else math.nextafter(needed, 1)
+    )
+    assert needed <= most
+    verify(claimed(far, needed), problem, policy)
+    for lie, words in (
+        (claimed(value, math.nextafter(error, 0)), "is claimed, and"),
+        (claimed(value, math.nextafter(most, 1)), "is the most"),
+        (claimed(far, math.nextafter(needed, 0)), "is claimed, and"),
+        (claimed(far, 3 * error), "is claimed, and"),
+    ):
+        with pytest.raises(CertificateError, match=f"{which}: .*{words}"):
+            verify(lie, problem, policy)
+
+
+def circular() -> dict[str, Any]:
+    """A table that holds itself."""
+    table: dict[str, Any] = {}
+    table["again"] = table
+    return table
+
+
+@pytest.mark.parametrize(
+    ("part", "changes"),
+    [
+        ("certificate", {"window": ()}),
+        ("certificate", {"versions": {"veil": object()}}),
+        ("certificate", {"versions": circular()}),
+        ("certificate", {"constraints": (None,)}),
+        ("witness", {"following": None}),
+        ("witness", {"others": (None,)}),
+        ("witness", {"prices": None}),
+    ],
+)
+def test_what_is_no_certificate_at_all_is_refused_as_one(part: str, changes: dict[str, Any]):
+    """Whatever goes wrong in reading it, the answer is that it does not hold."""
+    problem = make_problem([veil.Return(max="100%", reward="energy")], 3, 2)
+    policy = veil.MarkovPolicy.uniform(problem)
+    proof = certify(problem, policy, 0.0)
+    assert proof.witness is not None
+    lie = (
+        replace(proof, **changes)
+        if part == "certificate"
+        else replace(proof, witness=replace(proof.witness, **changes))
+    )
+    with pytest.raises(CertificateError):
+        verify(lie, problem, policy)
+
+
+@pytest.mark.parametrize(
+    "weights", [(0.5, math.nextafter(0.5, 0)), (0.1, 0.9 - 1e-15), (math.nextafter(2 / 3, 0), 1 / 3)]
+)
+def test_weights_of_a_game_that_fall_short_of_one_are_raised(weights: tuple[float, float]):
+    """Those of several hidden pairs sum to one up to rounding; the certificate's sum to one or more, in fractions."""
+    problem, policy = random_pairs(5), veil.MarkovPolicy.uniform(random_pairs(5))
+    game = solve_records_game(problem, ("own", "p0"))
+    assert sum(map(Fraction, weights)) < 1
+    short = tuple(replace(one, weight=weight) for one, weight in zip(game.rules, weights, strict=True))
+    proof = certify(problem, policy, hide="own, p0", game=replace(game, rules=short), progress=False)
+    assert proof.witness is not None
+    raised = [one.weight for one in proof.witness.rules]
+    assert raised == pytest.approx(weights, abs=1e-14)
+    assert 1 <= sum(map(Fraction, raised)) < 1 + Fraction(1, 2**52)
+    verify(proof, problem, policy)
