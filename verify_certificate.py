@@ -3,7 +3,7 @@
 It recomputes from `problem.bin`, `policy.safetensors` and `certificate.json` with its arrays what the policy hides and earns,
 whether it meets every constraint, and the upper bounds that rules of observers prove: over all policies, and over agents that
 learn each observation one step late. Numbers are multiples of 2^-192, rounded outward; distributions are divided by their sums.
-Infinite horizons and memory policies are not covered.
+Infinite horizons, memory policies and observers without a clock are not covered.
 
 Exit codes: 0 the certificate holds, 1 it does not hold, 2 it was not checked: a file is missing or cannot be read, or the
 certificate is of a kind that this program does not cover.
@@ -135,6 +135,11 @@ class Fields(BytesIO):
 
     def pair(self, own=None):
         new, seen = self.follows("pair: apart"), self.all("observations, emissions, sees actions, sees initial")
+        seen += [self.follows("times"), at := {}]
+        while (when := self.follows("emissions at")) is not None:
+            at[when] = self.next("emissions then")
+        require(self.follows("untimed") is None, "an observer has no clock", NotCovered)
+        seen.append(self.follows("silent"))
         names = "time, values, label, memory at the start, memory after a step, memories, weights, agent knows"
         return (seen, own)[seen == own and not new], (*self.all(names, "secret: "), self.follows("secret: path", []))
 
@@ -195,34 +200,57 @@ class Problem:
         self.most = log2_bounds(count)[1] if count & (count - 1) else (count.bit_length() - 1) * ONE
         self.path = path * (len(models) * len(step))  # what the secret shows of each x, where it is a whole path
 
+        varies = any(one[4] is not None or one[5] for one in observers)
+        require(not (varies and path), "a whole path, and an observer that depends on time", NotCovered)
+
+        def emitted(time, state, action, emissions, times, at, silent):
+            """The distribution of an observation: at a time that is not received the silent one, for certain."""
+            last = time == self.horizon
+            if times is not None and not (last if times == [-1] else time in times):
+                return [(silent, 1)]
+            keys = [-2 - time, -1, time] if last else [time]  # the last time is -1, and time t if it is the last -2 - t
+            keys = [key for key in keys if key in at and (time or key != -1 or not isinstance(emissions[0][0], list))]
+            rows = at[keys[0]] if keys else emissions
+            return self.row((rows[action] if isinstance(rows[0][0], list) else rows)[state])
+
         @cache
-        def shown(state, action=0, begin=False):
+        def shown(time, state, action=0, begin=False):
             """What the observers receive, after an action or at the start: pairs (event, probability)."""
             parts = {}
-            for seen, emissions, sees_actions, sees_initial in observers:
-                by_action = isinstance(emissions[0][0], list)
+            for seen, emissions, sees_actions, sees_initial, times, at, silent in observers:
+                by_action, more = isinstance(emissions[0][0], list), action * len(seen) * sees_actions
                 require(not delay or not (by_action or sees_actions or path or names[1:]), "delayed: not of such pairs")
-                row, more = (emissions[action] if by_action else emissions)[state], action * len(seen) * sees_actions
-                nothing = begin and (by_action or delay or not sees_initial)
-                parts[id(seen)] = [(0, 1)] if nothing else [(event + more, part) for event, part in self.row(row)]
+                nothing = begin and ((by_action and 0 not in at) or delay or not sees_initial)
+                row = [(0, 1)] if nothing else emitted(time, state, action, emissions, times, at, silent)
+                parts[id(seen)] = [(event + more * (not nothing), part) for event, part in row]
             every = [dict(zip(parts, one, strict=True)) for one in product(*parts.values())]
             return [(tuple(one[id(own[0])][0] for own in observers), prod(p for _, p in one.values())) for one in every]
 
         self.known = [number for row in known for number in row]  # what the agent knows of each model and memory
         self.blind = any({*one} & {*two} for one, two in combinations(known, 2))  # it cannot tell two models apart
         self.delay, self.shown, self.events = delay, shown, max(len(one[0]) for one in observers) * len(models[0][0])
-        self.secrets, self.states, self.moves, self.starts, self.paid = asked, len(start), [], [], []
+        self.secrets, self.states, self.starts, self.paid = asked, len(start), [], []
+        self.size, self.actions = len(models) * len(step) * self.states, len(models[0][0])
+
+        @cache
+        def leaving(time, x):
+            """The moves of each action from x at a time."""
+            (rest, s), found = divmod(x, self.states), []
+            k, m = divmod(rest, len(step))
+            for action, rows in enumerate(models[k][0]):
+                found.append([])
+                for after, chance in rows[s]:
+                    y, there = (k * len(step) + step[m][after]) * self.states + after, s if delay else after
+                    seen = shown(time + (not delay), there, action)
+                    found[-1] += [(y, event, chance * part) for event, part in seen]
+            return found
+
+        self.moves = lambda time, x: leaving(time if varies else 1, x)
         weights = dict(self.row(weights or [1.0]))
-        for k, (transitions, _, _, initial, _) in enumerate(models):
-            for m, s in product(range(len(step)), range(self.states)):
-                self.moves.append([[] for _ in transitions])
-                for action, rows in enumerate(transitions):
-                    for after, chance in rows[s]:
-                        x, there = (k * len(step) + step[m][after]) * self.states + after, s if delay else after
-                        self.moves[-1][action] += [(x, event, chance * part) for event, part in shown(there, action)]
+        for k, (_, _, _, initial, _) in enumerate(models):
             for s, chance in self.row(initial) if k in weights else ():
                 x = (k * len(step) + start[s]) * self.states + s
-                self.starts += [(x, event, weights[k] * chance * part) for event, part in shown(s, begin=True)]
+                self.starts += [(x, event, weights[k] * chance * part) for event, part in shown(0, s, begin=True)]
         for (name,), sign, bound, rewards, last, discount in given:
             rewards = [[sign * Fraction(reward) for reward in row] for table in rewards for row in table * len(step)]
             last = last or [[one[2]] * len(step) for one in models]
@@ -231,10 +259,11 @@ class Problem:
         # Whether path and events tell the first x, and every next one where x is known, of those that can be reached.
         reached, steps, known = {x for x, _, _ in self.starts}, [(None, *start) for start in self.starts], {}
         for _ in range(self.horizon if path else 0):
-            reached |= {y for x in reached for taken in self.moves[x] for y, _, _ in taken}
-        steps += [(x, *move) for x in reached for taken in self.moves[x] for move in taken if move[0] in reached]
+            reached |= {y for x in reached for taken in self.moves(0, x) for y, _, _ in taken}
+        for x in reached if path else ():
+            steps += [(x, *move) for taken in self.moves(0, x) for move in taken if move[0] in reached]
         self.tells = bool(path) and all(known.setdefault((x, event, self.path[y]), y) == y for x, y, event, _ in steps)
-        self.codes = list(range(len(self.moves))) if self.tells else self.path  # what a rule for a path tells apart
+        self.codes = list(range(self.size)) if self.tells else self.path  # what a rule for a path tells apart
 
     def row(self, numbers, places=None):
         """A distribution; how far the sum of any of them is from one is noted."""
@@ -310,7 +339,7 @@ class Policy:
         found = distribution(
             rows[known if self.history else problem.known[x // problem.states] * problem.states + x % problem.states]
         )
-        require(all(problem.moves[x][action] for action, _ in found), "policy: an action is not available")
+        require(all(problem.moves(time, x)[action] for action, _ in found), "policy: an action is not available")
         return found
 
 
@@ -326,7 +355,7 @@ def follow(problem, policy):
         before, layer, arrived = layer, Counter(), Counter()
         for (history, node, x, z), mass in before.items():
             for action, share in policy.choices(time, node, x, z):
-                for target, event, chance in problem.moves[x][action]:
+                for target, event, chance in problem.moves(time, x)[action]:
                     there = history * problem.events + event[0], policy.node(time + 1, node, event, target), target
                     moved = mass * share.numerator * chance.numerator // (share.denominator * chance.denominator)
                     layer[*there, (*z, problem.path[target]) if path else problem.settled(time + 1, target, z)] += moved
@@ -356,7 +385,7 @@ def backward(problem, prices, ahead, charged, choices, together=False):
     @cache
     def value(time, node, x, z):
         if time == problem.horizon:
-            shown = problem.shown(x % problem.states, 0) if problem.delay else ()
+            shown = problem.shown(time, x % problem.states) if problem.delay else ()
             ends = [(ahead(time + 1, node, event, x), part) for event, part in shown] or [(node, 1)]
             pays = ONE * sum(price * one.discount**time * one.terminal[x] for price, one in priced)
             return ceil(pays + sum(part * charged(-1, end, x, z) for end, part in ends))
@@ -368,11 +397,11 @@ def backward(problem, prices, ahead, charged, choices, together=False):
         scores = []
         for action, share in choices(time, node, x, z):
             score = ONE * sum(price * one.discount**time * one.rewards[x][action] for price, one in priced)
-            for y, event, chance in problem.moves[x][action]:
+            for y, event, chance in problem.moves(time, x)[action]:
                 there = ahead(time + 1, node, event, y)
                 after = value(time + 1, there, y, problem.settled(time + 1, y, z))
                 score += chance * (after + (charged(time, there, y, x) if problem.codes else 0))
-            scores += [(action, share, ceil(score))] if problem.moves[x][action] else []
+            scores += [(action, share, ceil(score))] if problem.moves(time, x)[action] else []
         return scores
 
     begun = [(ahead(0, (0,) * len(event), event, x), x, mass) for x, event, mass in problem.starts]
@@ -387,7 +416,7 @@ def backward(problem, prices, ahead, charged, choices, together=False):
 
 def any_action(problem):
     """The choices of all policies: every action that is available."""
-    return lambda _time, _node, x, _z: enumerate([0] * len(problem.moves[x]))
+    return lambda _time, _node, _x, _z: enumerate([0] * problem.actions)
 
 
 def check_bound(problem, paid, claimed):

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import veil
+from tests.problem.all_runs import Watcher, model
 from tests.proof.cases import constrained, random_policy, random_problem, with_path
 from tests.proof.corruptions import corrupt
 from tests.seeds import blocks
@@ -139,12 +140,40 @@ def test_it_stands_alone():
         assert all(name.partition(".")[0] in sys.stdlib_module_names for name in names)
 
 
-@pytest.mark.parametrize("parts", [{"times": "end"}, {"emissions_at": {1: np.eye(2)}}, {"untimed": True}])
-def test_observers_that_it_does_not_cover_are_not_read_as_others(parts: dict):
+@pytest.mark.parametrize(
+    ("parts", "secret", "words"),
+    [
+        ({"times": "end"}, veil.Trajectory(), "a whole path, and an observer that depends on time"),
+        ({"untimed": True}, None, "no clock"),
+    ],
+)
+def test_observers_that_it_does_not_cover_are_not_read_as_others(
+    parts: dict, secret: veil.Trajectory | None, words: str
+):
     base = veil.gallery.load("two-rooms").replace(horizon=2)
-    problem = base.replace(observer=base.observer.replace(**parts))
+    problem = base.replace(observer=base.observer.replace(**parts), secret=secret or base.secret)
     content = bytearray()
     write_content(problem, content.extend)
     module = load()
-    with pytest.raises(module.NotCovered, match="where 'secret: time' is expected"):
+    with pytest.raises(module.NotCovered, match=words):
         module.Problem(bytes(content))
+
+
+@pytest.mark.parametrize("kind", ["end", "times", "start", "steps and start"])
+def test_observers_that_depend_on_time(kind: str, tmp_path: Path) -> None:
+    """The time of each move decides what it shows; more bits than are hidden, or a smaller bound, are refused."""
+    rng = np.random.default_rng(3)
+    own, foe = (
+        Watcher.make(name, rng, 2).observer(prefix, sensors=False) for name, prefix in ((kind, ""), ("at", "x"))
+    )
+    pair = veil.Pair("foe", foe, min=0.01)
+    problem = veil.Problem(model(rng), own, veil.LastState([0]), 2, "20%", pairs=[pair])
+    for policy in (random_policy(problem, "timed", 1), veil.solve(problem, method="game", certificate=False).policy):
+        proof = veil.certify(problem, policy, time_limit=1)
+        assert code(saved(tmp_path / "honest", problem, policy, proof)) == 0
+        for lie in (replace(proof, lower=proof.lower + 1e-6), replace(proof, upper=proof.lower - 1e-6)):
+            assert code(saved(tmp_path / "lie", problem, policy, lie)) == 1
+    clockless = problem.replace(observer=Watcher.make("untimed", rng, 2).observer(sensors=False), pairs=())
+    uniform = veil.MarkovPolicy.uniform(clockless)
+    proof = veil.certify(clockless, uniform, time_limit=1)
+    assert code(saved(tmp_path / "clockless", clockless, uniform, proof)) == 2
