@@ -27,7 +27,7 @@ def path_problems(count: int) -> Iterator[tuple[veil.Problem, np.ndarray]]:
 
 
 def uniform_chain(problem: veil.Problem) -> Chain:
-    return make_chain(problem, veil.MarkovPolicy.uniform(problem), paths=True)
+    return make_chain(problem, veil.MarkovPolicy.uniform(problem))
 
 
 def test_the_observer_receives_the_path_and_what_it_received_before():

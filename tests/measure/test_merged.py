@@ -21,7 +21,7 @@ def event_bounds(chain: Chain, most: int, budget: Budget) -> Merged:
 def check_bounds(seed: int, most: int) -> float:
     """The bounds hold what all runs give, for the opacity and for the entropy of the path; their width."""
     problem, group, policy, runs = random_case(seed)
-    chain = make_chain(problem, policy, paths=True)
+    chain = make_chain(problem, policy)
     seen = event_bounds(chain, most, Budget())
     both = event_bounds(show_path(chain.hidden).chain(chain), most, Budget())
     lower, upper = both.lower - seen.upper, both.upper - seen.lower
@@ -63,7 +63,7 @@ def test_a_path_that_is_not_enumerated():
 
 def test_a_step_that_does_not_fit_the_memory_is_not_taken():
     problem = veil.gallery.load("paper-false-alarms", horizon=30).replace(secret=veil.Trajectory())
-    chain = make_chain(problem, veil.MarkovPolicy.uniform(problem), paths=True)
+    chain = make_chain(problem, veil.MarkovPolicy.uniform(problem))
     small = Budget(memory_bytes=2**20)
     with pytest.raises(veil.TooLargeError, match="entries, which do not fit the memory"):
         event_bounds(chain, 512, small)
@@ -75,9 +75,9 @@ def test_a_step_that_does_not_fit_the_memory_is_not_taken():
 def test_nothing_is_merged_before_there_is_need():
     """After the last event nothing is merged, so that two events are exact; and the rows that were met are counted."""
     problem = veil.gallery.load("paper-last-state", horizon=1).replace(secret=veil.Trajectory())
-    chain = make_chain(problem, veil.MarkovPolicy.uniform(problem), paths=True)
+    chain = make_chain(problem, veil.MarkovPolicy.uniform(problem))
     assert event_bounds(chain, 1, Budget()).width == 0.0
-    longer = make_chain(problem.replace(horizon=6), veil.MarkovPolicy.uniform(problem), paths=True)
+    longer = make_chain(problem.replace(horizon=6), veil.MarkovPolicy.uniform(problem))
     few, all_ = (event_bounds(longer, most, Budget()) for most in (2, 10**6))
     possible = np.count_nonzero(longer.hidden.first.sum(axis=0))
     assert possible <= few.num_sequences < all_.num_sequences

@@ -123,7 +123,7 @@ def test_values_of_constraints_in_the_order_of_the_problem():
 def test_values_of_constraints_under_a_history_policy():
     problem = make_problem(ALL[:1])
     history = history_policy()
-    chain = make_chain(problem, history, paths=True, untimed=True)
+    chain = make_chain(problem, history)
     assert chain.followed is not None
     values = [one.value for one in constraint_values(problem, history)]
     assert values[0] == veil.expected_return(problem, history)

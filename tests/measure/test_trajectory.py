@@ -243,7 +243,7 @@ def test_the_gradient_of_a_bracket_is_that_of_its_lower_bound(seed: int) -> None
     found, slope = veil.opacity_gradient(problem, policy, "bracket", width=0.0)
     assert found.method == "bracket"
     assert slope == pytest.approx(exact, abs=1e-9)
-    question, direction = SecretPath(make_chain(problem, policy, paths=True)), np.random.default_rng(seed)
+    question, direction = SecretPath(make_chain(problem, policy)), np.random.default_rng(seed)
     towards = direction.normal(size=question.chain.table.shape)
 
     def lower(step: float) -> Merged:

@@ -131,7 +131,7 @@ def _hiding(problem: "Problem") -> Document:
     from ..measure.exact import Budget
     from ..measure.trajectory import path_bits
 
-    chain = make_chain(problem, MarkovPolicy.uniform(problem), paths=True)
+    chain = make_chain(problem, MarkovPolicy.uniform(problem))
     found: Document = {
         "prior": dict(zip(problem.secret_values, chain.prior.tolist(), strict=True)),
         "prior_bits": float(entropy_bits(chain.prior)),

@@ -250,7 +250,7 @@ def _play(problem: "Problem", policy: "Policy", pair: str, runs: int, seed: int)
     from ..engine.hidden import event_name
     from ..engine.sampling import draw_runs
 
-    chain, actions = make_chain(problem, policy, pair=pair, paths=True), policy.choice_names(problem)
+    chain, actions = make_chain(problem, policy, pair=pair), policy.choice_names(problem)
     hidden, drawn = chain.hidden, draw_runs(chain, runs, np.random.default_rng(seed))
     problem = problem.only(pair)
     states, first = problem.model.states, 0 if problem.observer.sees_first else 1

@@ -15,7 +15,6 @@ from ..policy.policy import Policy, check_call
 from ..policy.tabular import TablePolicy
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
-from ..problem.secrets.trajectory import refuse_path
 from .buffers import keep_pages
 from .compile import build
 from .followed import Followed, follow
@@ -129,21 +128,21 @@ class FollowedChain(Chain):
         return self._followed.chain_parts()
 
 
-def make_chain(problem: Problem, policy: Policy, *, pair: str = OWN, paths: bool = False) -> Chain:
+def make_chain(problem: Problem, policy: Policy, *, pair: str = OWN) -> Chain:
     """The chain that a policy induces in a problem; every measure works on it.
 
     For a history policy it is a `FollowedChain`, whose `followed` lets measures work time by time instead.
 
-    **Arguments:** `pair`: whose secret and observer count; `paths`: whether the caller covers secrets that are whole paths, by
-    `chain.hidden.path`; else they are refused.
+    **Arguments:** `pair`: whose secret and observer count.
 
-    **Raises:** `InputError` where the policy does not fit the problem, or the secret is a whole path and may not be one.
+    If the secret is a whole path, `chain.hidden.path` says what it shows of each hidden state, and the chain with a value for
+    each path is `veil.engine.listed.value_chain(chain)`.
+
+    **Raises:** `InputError` if the policy does not fit the problem.
     """
     check_call(problem, policy)
     keep_pages()
     alone = problem.only(pair)
-    if not paths:
-        refuse_path(alone.secret_table)
     if isinstance(policy, HistoryPolicy):
         return FollowedChain(follow(problem, policy, pair))
     return _chain_of(policy, alone)

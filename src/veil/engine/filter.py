@@ -36,7 +36,7 @@ class ObserverFilter:
     """
 
     def __init__(self, problem: Problem, policy: Policy, *, pair: str = OWN):
-        chain, self.problem = make_chain(problem, policy, pair=pair, paths=True), problem.only(pair)
+        chain, self.problem = make_chain(problem, policy, pair=pair), problem.only(pair)
         self._chain, self._values = value_chain(chain), value_names(self.problem, chain)
         self.reset()
 

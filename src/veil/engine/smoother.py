@@ -46,7 +46,7 @@ class Smoother:
     """
 
     def __init__(self, problem: Problem, policy: Policy, *, pair: str = OWN):
-        self._chain = make_chain(problem, policy, pair=pair, paths=True)
+        self._chain = make_chain(problem, policy, pair=pair)
         self.problem = problem.only(pair)
 
     def __repr__(self) -> str:

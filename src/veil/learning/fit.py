@@ -92,7 +92,7 @@ def fit(
     _check_labels(recorded, told=problem is not None or secret is not None)
     known = _problem_of(recorded, problem, what, secret)
     if policy is not None:
-        make_chain(known, policy, paths=True)  # says what does not fit
+        make_chain(known, policy)  # says what does not fit
     acting = MarkovPolicy.uniform(known) if policy is None else policy
     numbered = recorded.numbered(
         {"state": known.model.states, "action": known.model.actions, "observation": known.observer.observations}

@@ -115,7 +115,7 @@ def _expected_counts(
     problem: Problem, policy: Policy, groups: Sequence[Sequences], names: set[str], logs: Logs
 ) -> tuple[dict[str, sp.csr_array], float]:
     """The expected counts of emissions and choices given all observations, and `ln P` of these."""
-    chain = make_chain(problem, policy, paths=True)
+    chain = make_chain(problem, policy)
     slopes = Slopes(chain) if CHOICE in names else None
     seen = np.zeros((problem.num_states, problem.observer.num_observations))
     total = sum(_pass(chain, problem, group, slopes, seen, logs) for group in groups)

@@ -74,7 +74,7 @@ def attack(
     """
     _check(episodes, seed, bins, traces, time_limit)
     clock = Clock(time_limit)
-    acting, alone = make_chain(problem, policy, pair=pair, paths=True), problem.only(pair)
+    acting, alone = make_chain(problem, policy, pair=pair), problem.only(pair)
     chain, values = value_chain(acting), value_names(alone, acting)
     believed = policy if observer_believes is None else observer_believes
     observer = _Observer(chain if observer_believes is None else _believed_chain(problem, believed, pair, values))
@@ -127,7 +127,7 @@ def _check(episodes: int, seed: int, bins: int, traces: int, time_limit: float |
 
 def _believed_chain(problem: Problem, believed: Policy, pair: str, values: tuple[str, ...]) -> Chain:
     try:
-        chain = make_chain(problem, believed, pair=pair, paths=True)
+        chain = make_chain(problem, believed, pair=pair)
     except InputError as error:
         raise InputError(f"observer_believes, {error.subject}", error.defects) from None
     if value_names(problem.only(pair), chain) != values:

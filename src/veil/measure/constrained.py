@@ -55,7 +55,7 @@ def constraint_values(problem: Problem, policy: Policy) -> tuple[ConstraintValue
 
     **Raises:** `InputError` where the policy does not fit the problem.
     """
-    chain, wanted = make_chain(problem, policy, paths=True), targets(problem)
+    chain, wanted = make_chain(problem, policy), targets(problem)
     values = chain_sums(chain, slice(-len(wanted), None)).tolist() if wanted else []
     return tuple(
         ConstraintValue(one.name, "≥" if one.sign > 0 else "≤", one.bound, value)

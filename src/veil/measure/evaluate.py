@@ -67,7 +67,7 @@ def opacity(
     with team_of(workers) as team:
         budget = Budget(memory_bytes, seconds_of(method, time_limit), merge_tolerance, team)
         settings = Settings(method, budget, width, sequences, std_error, seed)
-        return measure(make_chain(problem, policy, pair=pair, paths=True), settings).opacity
+        return measure(make_chain(problem, policy, pair=pair), settings).opacity
 
 
 def opacity_gradient(
@@ -107,7 +107,7 @@ def opacity_gradient(
         budget = Budget(memory_bytes, seconds_of(method, time_limit), merge_tolerance, team)
         settings = Settings(method, budget, width, sequences, None, seed)
         acting = _table_policy(problem, theta, memory)
-        chain = make_chain(problem, acting, pair=pair, paths=True)
+        chain = make_chain(problem, acting, pair=pair)
         result, slope = measure(chain, settings, gradient=True)
     assert slope is not None
     return result, _in_logits(acting, slope)
@@ -118,7 +118,7 @@ def expected_return(problem: Problem, policy: Policy) -> float:
 
     A time-dependent policy plays optimally for the return after the horizon in the second case.
     """
-    chain = make_chain(problem, policy, paths=True)  # a return depends on neither observer nor secret
+    chain = make_chain(problem, policy)  # a return depends on neither observer nor secret
     return float(chain_sums(chain, slice(1))[0])
 
 
@@ -128,7 +128,7 @@ def return_gradient(
     """The expected return of a policy and its exact gradient in the logits of its table; see `opacity_gradient`."""
     check_problem(problem)
     acting = _table_policy(problem, theta, memory)
-    chain = make_chain(problem, acting, paths=True)
+    chain = make_chain(problem, acting)
     values, slopes = sums_and_gradients(
         chain.hidden, chain.table[None], chain.hidden.paid[:1], stationary=chain.stationary
     )

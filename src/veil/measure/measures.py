@@ -191,7 +191,7 @@ def joint_table(
 
     **Raises:** `TooLargeError`, before the work starts, where the table does not fit.
     """
-    chain, budget = make_chain(problem, policy, pair=pair, paths=True), Budget(memory_bytes, time_limit)
+    chain, budget = make_chain(problem, policy, pair=pair), Budget(memory_bytes, time_limit)
     collected, _, _ = walk_all(value_chain(chain), budget, _Collect, gradient=False, keep_events=True)
     alone = problem.only(pair)
     rows, events = np.concatenate(collected.rows), np.concatenate(collected.events)
@@ -237,7 +237,7 @@ def bits_over_time(
 
     **Raises:** `TooLargeError` if the sequences are too many for an exact value; `InputError`.
     """
-    chain = value_chain(make_chain(problem, policy, pair=pair, paths=True))
+    chain = value_chain(make_chain(problem, policy, pair=pair))
     budget = Budget(memory_bytes, time_limit)
     Settings(method, budget, sequences=sequences, seed=seed)  # says what is wrong with them
     if method == "sampled":
@@ -325,7 +325,7 @@ def _costs(problem: Problem, policy: Policy, pair: str, muted: dict[str, Observe
         raise InputError("policy", [f"{acts}: use a policy that acts on states and the time"])
 
     def bits(changed: Problem) -> float:
-        chain = make_chain(changed, policy, pair=pair, paths=True)
+        chain = make_chain(changed, policy, pair=pair)
         return question_of(chain).exact(budget).opacity.upper
 
     def watched_by(observer: Observer) -> Problem:

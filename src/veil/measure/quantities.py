@@ -176,7 +176,7 @@ def quantities(
 
     **Raises:** `TooLargeError` where an exact pass does not fit; `InputError`.
     """
-    chain = make_chain(problem, policy, pair=pair, paths=True)
+    chain = make_chain(problem, policy, pair=pair)
     problem = problem.only(pair)
     asked = _Asked.check(value_names(problem, chain), method, gain, orders, top)
     chain = value_chain(chain)

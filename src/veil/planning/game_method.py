@@ -311,7 +311,7 @@ def lasting(problem: Problem, policy: HistoryPolicy) -> HistoryPolicy:
 def _prior_bits(problem: Problem, result: GameResult) -> float:
     """The entropy of the secret before anything is seen; of a path that of all paths alike, where the time does not suffice."""
     if problem.secret_table.path is not None:
-        chain = make_chain(problem, result.policy(problem), paths=True)
+        chain = make_chain(problem, result.policy(problem))
         return path_bits(chain, Budget(time_limit=_PRIOR_SECONDS))
     joint = AgentProblem(problem, result.pairs).outcome(list(result.tables)).joint
     return float(entropy_bits(joint.sum(axis=0)))

@@ -92,6 +92,6 @@ class Behaviour:
 
 def behave(problem: Problem, policy: Policy) -> Behaviour:
     """The behaviour of a policy; raises `InputError` where it does not fit the problem."""
-    chain = make_chain(problem, policy, paths=True)
+    chain = make_chain(problem, policy)
     by_state = policy.memory in ("markov", "timed") and problem.num_cells == problem.num_states
     return Behaviour(problem, policy, chain, by_state)

@@ -8,7 +8,6 @@ import numpy as np
 from jaxtyping import Bool
 
 from ...common.checks import Defects
-from ...common.errors import InputError
 from ..keys import Key, States
 from ..model import Model
 from .secret import Secret, SecretTable, State, all_labels, frozen_groups
@@ -30,8 +29,8 @@ _OF = Key(
 class Trajectory(Secret):
     """The whole path: `Z = s_0 … s_T`, or the groups `g(s_0) … g(s_T)` in which the states lie.
 
-    Covered by `veil.opacity` (every method) and `veil.opacity_gradient` (exact and sampled), by searches on exact values, and
-    by the game and certificates.
+    Its entropy is a sum over times. What needs the value itself (guesses, tables, filters, attacks) takes each path that is
+    possible as a value, which suits short horizons.
 
     **Arguments:** `of`: None for the path of states; or a mapping from a group's name to its states, for the path of groups.
     Groups must not overlap; states in none of them are in the group `elsewhere`.
@@ -69,15 +68,3 @@ class Trajectory(Secret):
         path = problem.secret_table.path
         assert path is not None
         return path < len(self.of)
-
-
-def refuse_path(table: SecretTable) -> None:
-    """Raise `InputError` where the secret is a whole path, for all that needs its value at one time."""
-    if table.path is not None:
-        raise InputError(
-            "secret",
-            [
-                "it is a whole path (veil.Trajectory), which this does not cover: measure with veil.opacity, or with"
-                " veil.opacity_gradient (method='exact' or 'sampled'), plan with veil.solve (method='ascent' or 'game')"
-            ],
-        )
