@@ -400,7 +400,8 @@ def _player(asked: Asked) -> None:
     case, acting, rng = asked.case, asked.acting, asked.rng
     world, watcher = case.world, case.channels["own"].watcher
     k = rng.choices(range(len(world.weights)), world.weights)[0]
-    knows = len(world.weights) > 1 and case.channels["own"].question.known is not None
+    asked_for = [one.question for one in case.channels.values()]
+    knows = len(world.weights) > 1 and any(one.which_model and one.known is not None for one in asked_for)
     playing = acting.policy.player(case.problem, seed=asked.rng.randrange(1000), **({"model": k} if knows else {}))
     path: tuple[int, ...] = ()
     events: tuple = ()
