@@ -123,25 +123,27 @@ def _gradient(method: str) -> Callable[[Asked], None]:
             float(np.sum(gradient * direction)),
         )
         if found.method == "sampled":
-            _sampled("sampled gradient", along, 0.0, slope, _gradient_spread(moved), found.num_sequences)
+            path = asked.case.channels[asked.channel].question.is_path
+            _sampled("sampled gradient", along, 0.0, slope, _gradient_spread(moved, path), found.num_sequences)
         elif found.upper - found.lower < 1e-10:
             same(f"opacity_gradient({method})", along, slope, 1e-7)
 
     return call
 
 
-def _gradient_spread(moved: Joint) -> float:
-    """The standard deviation of `∇h(y) + h(y) ∇log P(y)` along a direction, times a margin for another estimator."""
+def _gradient_spread(moved: Joint, path: bool) -> float:
+    """The standard deviation of `∇h(y) + h(y) ∇log P(y)` along a direction, times a margin for another estimator.
+
+    Of a whole path it is that of the surprisal of the path that was drawn, which may vary if h(y) does not.
+    """
+    terms = [(sum(row.values()), row_bits(row)) for row in moved.rows.values()]
+    if path:
+        whole = [(sum(row.values()), p) for row in moved.rows.values() for p in row.values()]
+        terms = [(p, -p * log2(p / total)) for total, p in whole if p]
     mean = square = 0.0
-    for row in moved.rows.values():
-        total = sum(row.values())
-        p = total.real if isinstance(total, complex) else total
-        if not p:
-            continue
-        h = row_bits(row) / total
-        dh = h.imag / STEP if isinstance(h, complex) else 0.0
-        dp = total.imag / STEP / p if isinstance(total, complex) else 0.0
-        term = dh + (h.real if isinstance(h, complex) else h) * dp
+    for total, bits in terms:
+        p, h = complex(total).real, bits / total
+        term = complex(h).imag / STEP + complex(h).real * complex(total).imag / STEP / p
         mean, square = mean + p * term, square + p * term**2
     return 2 * math.sqrt(max(0.0, square - mean**2)) + 0.1
 

@@ -329,7 +329,10 @@ def _pair(
         kinds = [one for one in SECRETS if one.startswith("which model") == models]
         other = ask(rng.choice(kinds))
         arguments["secret"] = other.secret
-    low, high = (0.01, 3.0) if kind == "bounds" else (None, None)
+    low, high = (None, None)
+    if kind == "bounds":  # half of what the uniform policy hides, so that some policy meets it
+        runs = all_runs(base, uniform(base), (seen.watcher,))
+        low, high = round(Joint(runs.joint(other.value)).bits / 2, 4), 3.0
     assumed = None
     if kind in ("belief", "wrong belief"):
         table = None

@@ -21,6 +21,7 @@ class Tally:
 
     answered: int = 0
     refused: collections.Counter = field(default_factory=collections.Counter)
+    examples: dict[str, list[str]] = field(default_factory=lambda: collections.defaultdict(list))
     unlisted: list[tuple[str, str]] = field(default_factory=list)
     failed: list[tuple[str, str]] = field(default_factory=list)
     seconds: collections.Counter = field(default_factory=collections.Counter)
@@ -71,6 +72,7 @@ def run(combinations: Iterable[Combination], tally: Tally | None = None, seconds
                 tally.unlisted.append((one.text, f"{type(error).__name__}: {error}"))
             else:
                 tally.refused[reason] += 1
+                tally.examples[reason].append(one.text)
         except Exception as error:
             frames = traceback.extract_tb(error.__traceback__)[-6:]
             where = " < ".join(f"{frame.filename.rpartition('veil/')[2]}:{frame.lineno}" for frame in reversed(frames))
