@@ -594,6 +594,7 @@ CALLS: dict[str, Call] = {
     ),
     "solve primal-dual": Call(_solve("primal-dual", certificate=False), 0.2, takes_pair=False),
     "solve game": Call(_solve("game"), 0.2, takes_pair=False),
+    "solve game hide": Call(_solve("game", hide=True, certificate=False), 0.1, takes_pair=False),
     "solve hide": Call(_solve("ascent", hide=True, certificate=False), 0.2, takes_pair=False),
     "solve task": Call(_solve("ascent", task=True, certificate=False), 0.2, takes_pair=False),
     "frontier": Call(_frontier, 0.1, takes_pair=False),

@@ -118,7 +118,6 @@ def test_an_observer_who_may_be_wrong_is_misled():
         ({"hide": "other", "min_opacity": 0.1}, "use one"),
         ({"hide": "other", "method": "primal-dual"}, "hide: method='primal-dual' does not have this option"),
         ({"task": "H(other", "method": "ascent"}, "never closed"),
-        ({"method": "game", "memory": "history"}, "pair 'start'.* cannot be told: use method='ascent'"),
         ({"features": "one-hot"}, "trained on samples"),
         ({"method": "primal-dual", "gradients": "sampled"}, "bounds on pairs need"),
     ],
@@ -184,13 +183,29 @@ def test_the_game_refuses_a_bound_from_above(bounds: dict[str, float]):
             veil.solve(sensors(**bounds), "game", hide=hide, progress=False)
 
 
-def test_the_game_refuses_paths_beside_other_secrets_and_what_it_could_not_tell():
+def test_the_game_refuses_paths_beside_other_secrets():
     problem = two_sensors().replace(pairs=[veil.Pair("path", secret=veil.Trajectory())])
     with pytest.raises(veil.InputError, match=r"pair 'path'.*a whole path or several models and another secret"):
         veil.solve(problem, "game", hide="own, path", progress=False)
-    start = problem.replace(pairs=[veil.Pair("start", secret=veil.InitialState())])
-    with pytest.raises(veil.InputError, match=r"pair 'own': .* cannot be told: use method='ascent'"):
-        veil.solve(start, "game", hide="start", progress=False)
+
+
+def test_the_game_of_one_pair_tells_what_is_hidden_in_another():
+    problem = two_sensors().replace(pairs=[veil.Pair("start", secret=veil.InitialState())])
+    found = veil.solve(problem, "game", hide="start", progress=False, time_limit=2)
+    (start,) = veil.pair_values(problem, found.policy)
+    assert found.pairs[0].bits == pytest.approx(start.bits)
+    assert found.opacity.bits == pytest.approx(veil.opacity(problem, found.policy).bits)
+    assert start.bits <= found.upper_bits + 1e-9
+
+
+def test_the_game_against_an_observer_without_a_clock_is_played_as_if_it_had_one():
+    problem = two_sensors()
+    seen = problem.observer.replace(silent=problem.observer.observations[0], untimed=True)
+    found = veil.solve(problem.replace(observer=seen), "game", progress=False, time_limit=2)
+    assert found.opacity.bits == pytest.approx(veil.opacity(problem.replace(observer=seen), found.policy).bits)
+    assert found.opacity.bits >= veil.opacity(problem.replace(observer=seen).with_clock(), found.policy).bits - 1e-9
+    assert found.certificate is not None
+    assert found.certificate.lower <= found.opacity.bits
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..common.clock import UNLIMITED, Clock, ProgressOption
-from ..common.errors import TooLargeError, VeilError
+from ..common.errors import InfeasibleError, TooLargeError, VeilError
 from ..common.logs import entropy_bits
 from ..common.rounding import lower_text, upper_text
 from ..engine.chain import make_chain
@@ -34,7 +34,7 @@ from ..proof.feasibility import meets_constraints, stated_return
 from .best_returns import greedy_table
 from .methods import METHODS, options_of
 from .options import SolveOptions
-from .pairs_game import aimed_return, least_hidden, pair_prices, played_pairs, solve_pairs, watching
+from .pairs_game import aimed_return, least_hidden, pair_prices, played_pairs, solve_pairs, watching, with_clocks
 from .solution import History, Solution, Status
 
 _STATUS = {
@@ -91,7 +91,7 @@ class GameMethod:
             )
         except TooLargeError as error:
             return _instead(problem, replace(options, time_limit=None if limit is None else clock.left), error)
-        proven = limit is None and found.status is Status.CONVERGED
+        proven = limit is None and found.status is Status.CONVERGED and found.proof is not None
         if proven or found.status is Status.INTERRUPTED:
             return found
         seconds = min(_ASCENT_SHARE * (_LONG_SECONDS if limit is None else limit), clock.left)
@@ -118,7 +118,7 @@ def search_game(
     """The globally best opacity over all policies, between two proven bounds, on the full tree or by finite memory.
 
     With pairs it is the largest least of those in `hide`, under the lower bounds of others, on the tree of what their observers
-    see together.
+    see together. Against observers without a clock it is played as if they had one, and proves no upper bound.
 
     **Arguments:** `hide`; `gap`: bits between the bounds at which the search ends, by default 0.001 on the tree and 0.05 where
     the tree does not fit and automata take its place; `time_limit`, seconds, by default none and 600 there.
@@ -128,6 +128,8 @@ def search_game(
     """
     names = played_pairs(problem, hide)
     check_constraints(problem)
+    if any(problem.channel(name).observer.untimed for name in names):
+        return _against_clocks(problem, hide, gap, time_limit, iterations, progress)
     clock = Clock(time_limit, iterations=iterations, progress=progress)
     steps = 10_000 if iterations is None else iterations
     if len(names) > 1:
@@ -162,6 +164,36 @@ def search_game(
             else:
                 enclosed = enclose_game(problem, threshold=aim, gap=wide, memory_bytes=budget, clock=limited)
             return _from_enclosure(problem, enclosed, clock)
+
+
+def _against_clocks(
+    problem: Problem,
+    hide: tuple[str, ...],
+    gap: float | None,
+    time_limit: float | None,
+    iterations: int | None,
+    progress: ProgressOption,
+) -> Solution:
+    """The answer of the game against observers with a clock, who know at least as much, measured against those without."""
+    clock = Clock(time_limit)
+    try:
+        found = search_game(
+            with_clocks(problem), hide=hide, gap=gap, time_limit=time_limit, iterations=iterations, progress=progress
+        )
+    except InfeasibleError as error:  # one without a clock may be left with the bits that a pair must keep
+        raise TooLargeError(f"against observers with a clock: {error}") from error
+    return replace(
+        found,
+        opacity=_own_opacity(problem, found.policy, clock),
+        price_bits=float("nan"),
+        further_prices=(),
+        pair_prices=(),
+        pairs=(),
+        upper_bits=float("nan"),
+        proof=None,
+        detail="the game was played against observers with a clock, who know at least as much as those without: how much the"
+        " best policy hides is not bounded from above",
+    )
 
 
 def _by_ascent(problem: Problem, options: SolveOptions, seconds: float) -> Solution | None:

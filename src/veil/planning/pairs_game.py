@@ -1,18 +1,18 @@
 """The game against the observers of several pairs: what it covers, and its answer as a policy on what all of them see."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from ..common.checks import Defects
 from ..common.clock import Clock
-from ..common.errors import InputError
 from ..engine.return_range import max_return
 from ..engine.return_range import threshold as wanted_return
 from ..game.records import RecordsResult, solve_records_game
 from ..measure.evaluate import opacity
 from ..policy.history import HistoryPolicy
-from ..problem.apart import apart_for, joinable
+from ..problem.apart import joinable
 from ..problem.pairs import OWN, find_pair
 from ..problem.problem import Problem
 from ..problem.return_rounding import return_rounding
@@ -26,7 +26,7 @@ _REMEDY = "use method='ascent', whose certificate bounds all policies, or leave 
 def played_pairs(problem: Problem, hide: tuple[str, ...]) -> tuple[str, ...]:
     """The pairs of the game: those that are hidden, then those that must keep bits.
 
-    **Raises:** `InputError` where there is no game of them, or what its policy hides in another pair could not be told.
+    **Raises:** `InputError` if there is no game of them.
     """
     names = (*hide, *(one.name for one in problem.pairs if one.min and one.name not in hide))
     defects, known = Defects("method='game'"), joinable(problem, names)
@@ -38,13 +38,14 @@ def played_pairs(problem: Problem, hide: tuple[str, ...]) -> tuple[str, ...]:
             part.add(
                 f"it has a belief, or a whole path or several models and another secret than {names[0]!r}: {_REMEDY}"
             )
-        elif name not in names:
-            try:
-                apart_for(problem, known, name)
-            except InputError:
-                part.add(f"what a policy that acts on observations hides in it cannot be told: {_REMEDY}")
     defects.raise_if_any()
     return names
+
+
+def with_clocks(problem: Problem) -> Problem:
+    """The same problem with observers who all have a clock, and know at least as much."""
+    pairs = [one if one.observer is None else replace(one, observer=one.observer.with_clock()) for one in problem.pairs]
+    return problem.replace(observer=problem.observer.with_clock(), pairs=pairs)
 
 
 def aimed_return(problem: Problem) -> float | None:
