@@ -237,6 +237,7 @@ def paying(
 @pytest.mark.parametrize(
     ("reward", "steps", "relation", "bound", "met", "stated"),
     [  # in fractions the sum is 0.30000000000000001665…, 2.09999999999999986677…, 1.00000000000000005551…
+        (0.1, 3, "max", 0.29999999999999993, False, 0.30000000000000004),
         (0.1, 3, "max", 0.3, False, 0.30000000000000004),
         (0.1, 3, "max", 0.30000000000000004, True, 0.30000000000000004),
         (0.1, 3, "min", 0.3, True, 0.30000000000000004),
@@ -259,6 +260,22 @@ def test_further_constraints_are_decided_to_the_last_bit(
     assert feasibility.meets_constraints(problem, policy, veil.expected_return(problem, policy)) is met
     (found,) = feasibility.proven_constraints(problem, policy)
     assert (found.met, found.value) == (met, stated)
+
+
+def test_what_is_far_from_its_bound_is_stated_as_it_was_evaluated():
+    """Beside a constraint that only fractions decide; and what every policy meets needs no verifier, discounted or not."""
+    rewards = {"return": [[1.0, 1.0]], "near": [[0.1, 1.0]], "far": [[0.7, 0.0]], "sure": [[1.0, 1.0]]}
+    limits = [("near", 0.3), ("far", 1.0), ("far", 5.0), ("sure", 3.0)]
+    for discount, values in (
+        (1.0, (0.30000000000000004, 2.0999999999999996, 2.0999999999999996, 3.0)),
+        (0.5, (0.175, 1.225, 1.225, 1.75)),
+    ):
+        model = veil.Model(np.ones((1, 2, 1)), rewards, [1.0], discount)
+        asked = [veil.Return(max=bound if name != "sure" else values[-1], reward=name) for name, bound in limits]
+        problem = veil.Problem(model, veil.Observer([[1.0]]), veil.LastState({0}), 3, constraints=asked)
+        found = feasibility.proven_constraints(problem, veil.MarkovPolicy([[1.0, 0.0]]))
+        assert [one.met for one in found] == [discount < 1, False, True, True]
+        assert [one.value for one in found] == pytest.approx(values, abs=0 if discount == 1 else 1e-15)
 
 
 @pytest.mark.parametrize(("relation", "stated"), [("max", 0.30000000000000004), ("min", 0.3)])
