@@ -155,10 +155,9 @@ def test_pipes_and_devices_in_a_folder_are_neither_waited_for_nor_read(result: P
 
 
 def test_a_time_limit_leaves_out_what_does_not_fit(home: Path):
-    """How much fits depends on the machine: more with more time, never half a page, and a refusal writes nothing."""
-    problem, page = "gallery:paper-false-alarms", home / "page.html"
-    kept: list[int] = []
-    for seconds in ("0", "0.1", "100"):
+    """What fits in little time depends on the machine; there is never half a page, and a refusal writes nothing."""
+    page, kept = home / "page.html", list[int]()
+    for problem, seconds in (("gallery:paper-false-alarms", "0"), ("gallery:two-rooms", "100")):
         page.unlink(missing_ok=True)
         done = veil("report", problem, "uniform", "--time-limit", seconds, "-q", "-o", page)
         if done.code:  # not even the first sequences fit
@@ -168,9 +167,8 @@ def test_a_time_limit_leaves_out_what_does_not_fit(home: Path):
             text = page.read_text("utf-8")
             assert text.rstrip().endswith("</html>")
             kept.append(1 + ("Simulated attack" in text))
-    assert kept == sorted(kept)
     assert kept[0] < 2  # 2,000 attacks in no time
-    assert kept[-1] == 2
-    done = veil("attack", problem, "uniform", "--time-limit", "0.01", "--episodes", "1000000")
+    assert kept[1] == 2
+    done = veil("attack", "gallery:paper-false-alarms", "uniform", "--time-limit", "0.01", "--episodes", "1000000")
     assert done.code == 2
     assert "time limit" in done.err

@@ -198,9 +198,9 @@ def blind_chain(*, timed: bool) -> Chain:
 CHAINS: dict[str, Callable[[], Chain]] = {
     "in the middle, actions seen": lambda: shaped_chain((3, 2, 2, 4, 2), timed=True, sees=True),
     "at the end, sparse": lambda: on_sparse_kernel(shaped_chain((4, 2, 2, 3, 3), timed=False)),
-    "one model or the other, sparse": lambda: on_sparse_kernel(blind_chain(timed=True)),
 }
 MORE: dict[str, Callable[[], Chain]] = {
+    "one model or the other, sparse": lambda: on_sparse_kernel(blind_chain(timed=True)),
     "no decision": lambda: shaped_chain((3, 2, 2, 0, 0), timed=False),
     "one of everything": lambda: shaped_chain((1, 1, 1, 0, 0), timed=False),
     "one step": lambda: shaped_chain((2, 1, 3, 1, 1), timed=True),

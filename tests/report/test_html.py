@@ -206,5 +206,6 @@ def test_the_page_has_the_proven_bounds_of_the_curve_and_of_the_answer():
     assert data_of(make_report(problem, answer, frontier=plain))["frontier"]["bounds"] == []
 
 
+@pytest.mark.slow
 def test_ten_thousand_states_fit_in_five_megabytes(large_page: Path):
     assert large_page.stat().st_size < 5_000_000

@@ -192,7 +192,7 @@ def add_run(studio: Studio) -> veil.Solution:
     (folder / SCENARIO).write_text(studio.scenario)
     asked(studio.scenario, studio.name, None, {}).write(folder)
     solution = veil.solve(problem, starts=1, iterations=3, certificate=False)
-    certificate = veil.certify(problem, solution.policy, time_limit=1)
+    certificate = veil.certify(problem, solution.policy, time_limit=0.3)
     solution = dataclasses.replace(solution, certificate=certificate)
     write_result(folder / RESULT, problem, solution, scenario=str(folder / SCENARIO))
     studio.runs = Runs(studio.folder / "runs", studio.events)
