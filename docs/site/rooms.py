@@ -13,7 +13,7 @@ ROOMS = (
     ("common", "shared by all rooms", "errors, checks, logs, clock, registry, files"),
     ("problem", "what is asked", "model, observer, secrets, problem, grid"),
     ("policy", "who acts", "markov, timed, memory, history, load"),
-    ("engine", "what the observer knows", "hidden, chain, tree, joint, sequences, returns"),
+    ("engine", "what the observer knows", "compile, chain, tree, joint, sequences, additive"),
     ("measure", "how much is hidden", "evaluate (veil.opacity), exact, bracket, sampled"),
     ("game", "the best of all policies", "solve, windows, refine, responses, rules"),
     ("proof", "how good is it, provably", "certify (veil.certify), verify (veil.verify)"),
