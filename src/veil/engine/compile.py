@@ -272,7 +272,7 @@ def _emissions(
     parts = [(when, state[order[time[order] == when]]) for when in np.unique(time).tolist()]
     shown = {when: observer.matrices_at(when, horizon) if when else observer.matrices for when, _ in parts}
     tables = [[one[members] for one in shown[when]] for when, members in parts]  # at time 0 there is `first` instead
-    return [sp.csr_array(sp.vstack(column, format="csr")[back]) for column in zip(*tables, strict=True)]
+    return [sp.csr_array(sp.csr_array(sp.vstack(column))[back]) for column in zip(*tables, strict=True)]
 
 
 def _compare(one: sp.csr_array, two: sp.csr_array) -> int:

@@ -1,6 +1,6 @@
 """Emissions as users give them, as sparse tables, and when they hold."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -104,6 +104,18 @@ def time_of(when: When) -> int | None:
     return None if when == "end" else when[0] if isinstance(when, tuple) else when
 
 
+def moments(named: Iterable[int], ends: bool) -> list[tuple[When | None, int | None, bool]]:
+    """When emissions may differ, as (when, time, whether it is the last); None stands for every other time.
+
+    **Arguments:** `named` times, and whether the last time may differ from others: `ends`.
+    """
+    found: list[tuple[When | None, int | None, bool]] = [(None, None, False)]
+    found += [(time, time, False) for time in named]
+    if ends:
+        found += [("end", None, True), *(((time, "end"), time, True) for time in named)]
+    return found
+
+
 def number_of(when: When) -> int:
     """A number for each: a time is its own, `"end"` is -1, `(0, "end")` is -2, `(1, "end")` is -3, …"""
     time = time_of(when)
@@ -141,4 +153,4 @@ def with_column(matrix: sp.csr_array) -> sp.csr_array:
 
 def same_matrices(one: Matrices, two: Matrices) -> bool:
     """Whether two emissions have the same numbers."""
-    return len(one) == len(two) and all((a != b).nnz == 0 for a, b in zip(one, two, strict=True))
+    return len(one) == len(two) and all(abs(a - b).nnz == 0 for a, b in zip(one, two, strict=True))

@@ -29,6 +29,7 @@ from .emissions import (
     When,
     always,
     as_matrices,
+    moments,
     moved_columns,
     read_scheduled,
     read_times,
@@ -310,14 +311,12 @@ class Observer(Value):
         """The same observer without `times`: `emissions_at` has the silence of the times at which nothing is received."""
         if self.times is None:
             return self
-        named, ends = self.named_times
-        whens: list[tuple[When, int | None, bool]] = [(time, time, False) for time in named]
-        if ends:
-            whens += [("end", None, True), *(((time, "end"), time, True) for time in named)]
-        kept = [one for one in whens if one[1] != 0 or self.sees_first]
-        at = {when: self._as_given(when, self.emitted(time, last=last)) for when, time, last in kept}
-        other = self._as_given(None, self.emitted(None, last=False))
-        return self.replace(emissions=other, emissions_at=at, times=None)
+        at = {
+            when: self._as_given(when, self.emitted(time, last=last))
+            for when, time, last in moments(*self.named_times)
+            if time != 0 or self.sees_first
+        }
+        return self.replace(emissions=at.pop(None), emissions_at=at, times=None)
 
     def without(self, observations: str | int | Iterable[str | int], *, silent: str | int | None = None) -> "Observer":
         """The observer to whom these observations are shown as the silent one.

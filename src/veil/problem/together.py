@@ -9,7 +9,7 @@ from jaxtyping import Int
 from ..common.checks import Defects, distinct
 from ..common.errors import TooLargeError
 from ..common.numbering import ragged
-from .emissions import When, always, same_matrices, time_of, with_column
+from .emissions import When, always, moments, same_matrices, time_of, with_column
 from .given import shape_of
 from .observer import Observer, unobserved_name
 
@@ -118,11 +118,8 @@ def _tables(one: Observer, two: Observer) -> dict[When | None, list[sp.csr_array
     named, ends = (one.named_times[0] | two.named_times[0]) - {0}, one.named_times[1] or two.named_times[1]
     if one.sees_first and two.sees_first:
         named |= {0}
-    whens: dict[When | None, tuple[int | None, bool]] = {None: (None, False)} | {time: (time, False) for time in named}
-    if ends:
-        whens |= {"end": (None, True)} | {(time, "end"): (time, True) for time in named}
     found: dict[When | None, list[sp.csr_array]] = {}
-    for when, (time, last) in whens.items():
+    for when, time, last in moments(named, ends):
         parts = one.emitted(time, last=last), two.emitted(time, last=last)
         count = max(map(len, parts))
         found[when] = [_product(parts[0][n % len(parts[0])], parts[1][n % len(parts[1])]) for n in range(count)]
