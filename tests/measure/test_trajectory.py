@@ -10,6 +10,8 @@ import veil
 from tests.paths import all_runs, entropy, hidden_bits, merged, sum_over_times
 from tests.seeds import in_blocks
 from veil.engine.chain import Chain, make_chain
+from veil.engine.event_entropy import show_path
+from veil.engine.path_pass import PathPass
 from veil.measure.exact import Budget
 from veil.measure.merged import Merged
 from veil.measure.trajectory import SecretPath
@@ -256,6 +258,33 @@ def test_the_gradient_of_a_bracket_is_that_of_its_lower_bound(seed: int) -> None
     rise = (lower(1e-5).lower - lower(-1e-5).lower) / 2e-5
     slope = softmax_pull_back(question.chain.table, lower(0.0).lower_gradient(question.chain, Budget())[0])
     assert np.sum(slope * towards) == pytest.approx(rise, abs=1e-7)
+
+
+@in_blocks(30, 150, 15)
+def test_the_uncertainty_of_each_sequence_adds_up_to_the_exact_value_and_gradient(seed: int) -> None:
+    """What a sample averages, over all sequences with their probabilities, where path and observations tell the state."""
+    problem, _, policy, _ = random_case(seed)
+    chain = make_chain(problem, policy)
+    if show_path(chain.hidden).entropy is None:
+        return
+    found, slope = veil.opacity_gradient(problem, policy, "exact")
+    table = veil.measures.joint_table(problem, policy)
+    run = PathPass(chain, table.events, gradient=True)
+    chance = table.probabilities.sum(axis=1)[np.lexsort(table.events.T[::-1])]
+    assert chance @ run.bits == pytest.approx(found.bits, abs=1e-12)
+    for baseline in (0.0, 1.0):  # which changes no expectation
+        pulled = softmax_pull_back(chain.table, run.pull_back(chance, np.full(len(chance), baseline)))
+        assert pulled.reshape(slope.shape) == pytest.approx(slope, abs=1e-12)
+
+
+def test_a_sample_that_does_not_fit_the_memory_is_drawn_in_parts() -> None:
+    problem = veil.gallery.load("paper-last-state", horizon=6).replace(secret=veil.Trajectory())
+    policy = veil.MarkovPolicy.uniform(problem)
+    whole, slope = veil.opacity_gradient(problem, policy, "sampled", sequences=3000, seed=3)
+    parts, other = veil.opacity_gradient(problem, policy, "sampled", sequences=3000, seed=3, memory_bytes=2**20)
+    _, exact = veil.opacity_gradient(problem, policy, "exact")
+    assert abs(parts.bits - whole.bits) < 5 * (parts.std_error + whole.std_error)
+    assert max(np.abs(slope - exact).max(), np.abs(other - exact).max()) < 0.05
 
 
 def test_a_table_of_all_paths() -> None:

@@ -12,7 +12,9 @@ from ..common.clock import Clock
 from ..common.errors import InputError, TooLargeError
 from ..common.logs import log2_of_count, log2_or_zero, natural_log
 from ..engine.chain import Chain
+from ..engine.device import on_accelerator
 from ..engine.event_entropy import Shown, show_path
+from ..engine.path_pass import PathPass
 from .exact import Budget, walk_all
 from .merged import Merged, MergedPass, keep_apart
 from .question import Bounds, Question
@@ -23,6 +25,7 @@ Gradient = Float[np.ndarray, "T C A"]
 _PRIOR_SHARE = 0.25  # of the time left, for the entropy of the path before anything is seen
 _EXACT_SHARE = 0.5  # of that, for all its sequences
 _PRIOR_WIDTH = 1e-3  # bits to which that is bounded where all its sequences do not fit
+_MESSAGES = 12  # of the size of all messages of a time, beside those that are kept
 _ROUNDING = 1e-12  # of the bits of a bracket, on either side
 
 
@@ -73,7 +76,7 @@ class SecretPath(Question):
         return show_path(self.chain.hidden)
 
     @cached_property
-    def drawn_chain(self) -> Chain:
+    def shown_chain(self) -> Chain:
         """The chain whose observer is also shown the path."""
         return self.shown.chain(self.chain)
 
@@ -114,7 +117,7 @@ class SecretPath(Question):
         observed = MergedPass(self.chain, most, budget)
         seen, chain = observed.events(), self.chain
         if self.shown.entropy is None:
-            both = MergedPass(self.drawn_chain, most, budget).events()
+            both = MergedPass(self.shown_chain, most, budget).events()
         else:
             bits = shown_entropy(chain, self.shown, budget, gradient=False).bits
             both = Merged(bits, bits, 0, lambda: _gradient(shown_entropy(chain, self.shown, budget, gradient=True)))
@@ -123,15 +126,48 @@ class SecretPath(Question):
         rows = max(seen.num_sequences, both.num_sequences)
         return Merged(lower, upper, rows, lambda: both.lower_gradient(chain, budget)[0] - observed.gradient(events=1.0))
 
-    def draw(self, chunk: Chunk, clock: Clock, *, gradient: bool) -> tuple[Tally, Gradient | None]:
-        """`−log2 P(r|y)` of drawn pairs of path and observations, and its unbiased gradient.
+    @property
+    def drawn_chain(self) -> Chain:
+        """The chain itself if `H(R|y)` of a sequence is a sum over times, else that whose observer is shown the path too."""
+        return self.chain if self._sums_over_times else self.shown_chain
 
-        It is that of `(1/M) Σ_k stop(−log2 P(r_k|y_k) − b_k) · log P(r_k,y_k)`, with `b_k` the mean over the other pairs of
-        its chunk: `E[∇ log P(r|y)] = 0`. Cost: two passes along each sequence.
+    @property
+    def _sums_over_times(self) -> bool:
+        """Whether path and observations tell the hidden state, so that the path of hidden states is all that is unknown.
+
+        With sparse transitions the passes along pairs of path and observations are the faster ones.
         """
+        small = not self.chain.hidden.kernel.is_sparse and not on_accelerator(self.chain)
+        return small and self.chain.written is None and self.shown.entropy is not None
+
+    def draw(self, chunk: Chunk, clock: Clock, *, gradient: bool) -> tuple[Tally, Gradient | None]:
+        """`H(R|Y=y)` of drawn sequences; if that is no sum over times, `−log2 P(r|y)` of drawn pairs of path and observations.
+
+        The gradient is that of `(1/M) Σ_k stop(−log2 P(r|y_k) − b_k) · log P(r,y_k)`, the mean over the paths r of each
+        sequence, or for the drawn one; `b_k` is the mean over the others of its chunk: `E[∇ log P(r|y)] = 0`.
+        """
+        if not self._sums_over_times:
+            return self._draw_pairs(chunk, clock, gradient=gradient)
+        events, hidden, tally = chunk.events(self.chain, clock), self.chain.hidden, Tally()
+        at_once = max(1, chunk.memory_bytes // (8 * hidden.num_states * (2 * hidden.horizon + _MESSAGES)))
+        parts = [events[begin : begin + at_once] for begin in range(0, len(events), at_once)]
+        keep = gradient and len(parts) == 1
+        runs = [PathPass(self.chain, part, gradient=keep, clock=clock) for part in parts]
+        for run in runs:
+            tally.add(Tally.of(run.count, run.bits))
+        if not gradient:
+            return tally, None
+        slope = np.zeros(self.chain.table.shape)
+        for part, run in zip(parts, runs, strict=True):
+            again = run if keep else PathPass(self.chain, part, gradient=True, clock=clock)
+            slope += again.pull_back(run.count / chunk.of, (tally.total - run.bits) / (chunk.size - 1))
+        return tally, slope
+
+    def _draw_pairs(self, chunk: Chunk, clock: Clock, *, gradient: bool) -> tuple[Tally, Gradient | None]:
+        """Drawn pairs of path and observations: two passes along each sequence."""
         memory = chunk.memory_bytes
-        events = chunk.events(self.drawn_chain, clock)
-        both = sequence_pass(self.drawn_chain, events, gradient=gradient, memory_bytes=memory, clock=clock)
+        events = chunk.events(self.shown_chain, clock)
+        both = sequence_pass(self.shown_chain, events, gradient=gradient, memory_bytes=memory, clock=clock)
         seen = sequence_pass(self.chain, self.shown.before(events), gradient=False, memory_bytes=memory, clock=clock)
         logs = both.result.log_likelihood[both.result.index] - seen.result.log_likelihood[seen.result.index]
         bits = -logs / natural_log(np.array(2.0))
