@@ -15,6 +15,9 @@ from veil.planning.loss_values import LossSecrecy
 from veil.planning.policy_class import Space, make_space
 from veil.planning.sampled_values import make_sampled
 from veil.planning.values import make_secrecy
+from veil.proof.backward import rule_bound
+from veil.proof.checked_problem import CheckedProblem
+from veil.proof.feasibility import bounds_of
 
 QUICK = {"starts": 2, "iterations": 25, "certificate": False}
 
@@ -130,3 +133,47 @@ def test_an_observer_who_may_be_wrong():
     policy = space.policy(table[0])
     assert values[0] == pytest.approx(veil.pair_values(problem, policy)[0].bits, abs=1e-12)
     assert veil.solve(problem, **QUICK).pairs[0].met
+
+
+@looped("seed", range(4))
+def test_the_game_of_strings_bounds_all_policies(seed):
+    """Its policy hides nearly as much as its bound says, more than from one with a clock, and no other search finds more."""
+    problem = random_problem(seed).replace(min_return="40%" if seed % 2 else None)
+    found = veil.solve(problem, method="game", gap=1e-3, certificate=False)
+    assert found.feasible
+    assert found.opacity.bits == pytest.approx(veil.opacity(problem, found.policy, "exact").bits, abs=1e-12)
+    assert found.upper_bits is not None
+    assert found.opacity.bits <= found.upper_bits + 1e-9 <= found.opacity.bits + 2e-3
+    for memory in ("timed", veil.ObservationMemory(1)):
+        assert veil.solve(problem, memory=memory, **QUICK).opacity.bits <= found.upper_bits + 1e-9
+    assert found.opacity.bits >= veil.opacity(problem.with_clock(), found.policy, "exact").bits - 1e-12
+
+
+@looped("seed", [0, 2])
+def test_certificates_have_rules_of_strings(seed):
+    """The upper bound is near the best; a rule that knows the times, or splits a string by them, is refused."""
+    problem = random_problem(seed)
+    found = veil.solve(problem, method="game", gap=1e-3)
+    proof = found.certificate
+    assert proof is not None
+    veil.verify(proof, problem, found.policy)
+    assert proof.lower <= veil.opacity(problem.with_clock(), found.policy, "exact").bits
+    assert found.opacity.bits <= proof.upper <= found.opacity.bits + 2e-3
+    again = veil.certify(problem, found.policy, gap=1e-3, time_limit=10)
+    assert again.upper <= found.opacity.bits + 5e-3
+    timed = veil.certify(problem.with_clock(), found.policy, gap=1e-3, time_limit=10)
+    assert timed.upper < proof.upper
+    with pytest.raises(veil.CertificateError):
+        veil.verify(replace(timed, problem_hash=proof.problem_hash), problem, found.policy)
+    assert proof.witness is not None
+    assert timed.witness is not None
+    with pytest.raises(veil.CertificateError, match="more than the string"):
+        rule_bound(CheckedProblem(problem), timed.witness, bounds_of(problem), None)
+    last, costs = proof.witness.following[-1].copy(), proof.witness.costs
+    ways = np.bincount(last[last >= 0])
+    node = next(node for node, target in enumerate(last[:, 0]) if target >= 0 and ways[target] > 1)
+    costs = np.concatenate([costs, costs[last[node, 0]][None]])
+    last[node, 0] = len(costs) - 1  # a silent last step leads to a copy of the node of its string
+    split = replace(proof.witness, following=(*proof.witness.following[:-1], last), costs=costs)
+    with pytest.raises(veil.CertificateError, match="more than the string"):
+        rule_bound(CheckedProblem(problem), split, bounds_of(problem), None)

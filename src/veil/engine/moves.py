@@ -10,7 +10,6 @@ from ..common.numbering import number_keys, ragged
 from ..problem.problem import Problem
 from .hidden import Hidden
 from .kernel import DenseKernel, SparseKernel
-from .written import need_clock
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +58,7 @@ class Moves:
 
     @staticmethod
     def of(hidden: Hidden) -> "Moves":
-        """The moves of a hidden chain. Raises `InputError` if its observer has no clock."""
-        need_clock(hidden.written)
+        """The moves of a hidden chain."""
         action, source, target, probability = transitions(hidden)
         parts = []
         for emitter in hidden.emitters:

@@ -22,7 +22,7 @@ from ..engine.supports import CountedSets, Supports
 from .public_graph import FullHistory as FullHistory
 from .public_graph import GivenGraph as GivenGraph
 from .public_graph import LastEvents as LastEvents
-from .public_graph import ObserverMemory, PublicGraph, TailEvents
+from .public_graph import ObserverMemory, PublicGraph, TailEvents, check_memory
 
 DEFAULT_MEMORY = 2**31
 _MOST_SETS = 50_000  # different sets of states of one time, up to which histories are counted
@@ -87,9 +87,10 @@ def make_pairs(
     Cost: linear in the transitions between pairs, about 300 ns each.
 
     **Raises:** `TooLargeError` before a layer is built that does not fit the budget, for the whole history before any is;
-    `OutOfTime`.
+    `OutOfTime`; `InputError` if the observer has no clock and the memory needs one.
     """
     assert told_at is None or isinstance(memory, (FullHistory, TailEvents)), "other memories number their own nodes"
+    check_memory(hidden, memory)
     if isinstance(memory, FullHistory):
         _check_tree(hidden, memory_bytes, clock)
     moves = Moves.of(hidden)

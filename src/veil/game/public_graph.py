@@ -12,6 +12,8 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from ..common.numbering import number_true
+from ..engine.hidden import Hidden
+from ..engine.written import Written, need_clock
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +93,32 @@ class LastEvents:
         return following
 
 
+class WrittenString:
+    """The observer has no clock: it remembers the string of the events that are not silent, all of what it holds."""
+
+    kind, is_tree = "the string of all events that are not silent", False
+
+    def __init__(self, written: Written):
+        self._written = written
+
+    def begin(self, possible: np.ndarray) -> np.ndarray:
+        """See `ObserverMemory`."""
+        return self._number(possible[None], self._written.first_letter, np.zeros((1, 0), dtype=np.int64))[0]
+
+    def step(self, time: int, possible: np.ndarray) -> np.ndarray:
+        """See `ObserverMemory`."""
+        return self._number(possible, self._written.letter, self._strings)
+
+    def _number(self, possible: np.ndarray, letter: np.ndarray, strings: np.ndarray) -> np.ndarray:
+        node, event = np.nonzero(possible)
+        longer = np.column_stack([strings[node], letter[event]])
+        order = np.argsort(longer < 0, axis=1, kind="stable")  # letters first, then -1
+        self._strings, number = np.unique(np.take_along_axis(longer, order, axis=1), axis=0, return_inverse=True)
+        following = np.full(possible.shape, -1, dtype=np.int32)
+        following[node, event] = number.ravel()
+        return following
+
+
 class TailEvents:
     """The observer forgets everything up to the event of time `begin`, and remembers all that comes after it."""
 
@@ -134,3 +162,15 @@ class GivenGraph:
         used[table[table >= 0]] = True
         self.kept.append(np.flatnonzero(used))
         return np.where(table >= 0, number_true(used)[table], -1).astype(np.int32)
+
+
+def whole_memory(hidden: Hidden) -> ObserverMemory:
+    """All that the observer of a chain can remember: the whole history, or its string if it has no clock."""
+    return FullHistory() if hidden.written is None else WrittenString(hidden.written)
+
+
+def check_memory(hidden: Hidden, memory: ObserverMemory) -> None:
+    """Raise `InputError` if the observer has no clock, and a memory of events needs one."""
+    blind = isinstance(memory, LastEvents) and memory.length == 0
+    if hidden.path is not None or not (blind or isinstance(memory, WrittenString)):
+        need_clock(hidden.written)

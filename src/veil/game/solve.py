@@ -6,7 +6,8 @@ from ..engine.return_range import threshold as threshold_of
 from ..engine.threads import one_blas_thread
 from ..problem.problem import Problem
 from .ascent import GameResult, made_pairs, solve_priced_game
-from .pairs import DEFAULT_MEMORY, FullHistory, LastEvents, ObserverMemory, Pairs, make_pairs
+from .pairs import DEFAULT_MEMORY, LastEvents, ObserverMemory, Pairs, make_pairs
+from .public_graph import whole_memory
 from .responses import Tables
 from .rounds import OwnBits, Rounds
 
@@ -30,7 +31,8 @@ def solve_game(
     The policies know the hidden state (the state, the start, the secret's automaton, which model runs) and the observer's
     memory; no causal policy of any kind does better against an observer with this memory.
 
-    **Arguments:** `memory`: of the observer, the whole history by default; `threshold`: δ, that of the problem by default;
+    **Arguments:** `memory`: of the observer, by default the whole history, or its string if it has no clock;
+    `threshold`: δ, that of the problem by default;
     `gap`: the search ends where the bounds are this close, after `iterations`, or where the `clock` says so; a keyboard
     interrupt also ends it with the best so far. `pairs`: those of the memory, where they are already made; `blind`: the
     game of an observer without memory, where it was already solved; `prior`: a policy on the pairs that excludes no action,
@@ -47,7 +49,7 @@ def solve_game(
     """
     clock = clock or Clock()
     threshold = threshold_of(problem) if threshold is None else threshold
-    pairs = made_pairs(problem, memory or FullHistory(), memory_bytes, clock) if pairs is None else pairs
+    pairs = made_pairs(problem, memory or whole_memory(build(problem)), memory_bytes, clock) if pairs is None else pairs
     if not problem.further:
         return solve_priced_game(
             problem, pairs, threshold=threshold, gap=gap, iterations=iterations, blind=blind, prior=prior, clock=clock

@@ -10,6 +10,7 @@ from ..common.errors import InfeasibleError, TooLargeError, VeilError
 from ..common.logs import entropy_bits
 from ..common.rounding import lower_text, upper_text
 from ..engine.chain import make_chain
+from ..engine.compile import build
 from ..engine.feasibility import check_constraints
 from ..engine.return_range import best_action_values
 from ..engine.return_range import threshold as wanted_return
@@ -153,6 +154,8 @@ def search_game(
             )
             return _from_tree(problem, result, clock)
         except TooLargeError:
+            if build(problem).written is not None:  # automata of events need a clock
+                raise
             limited = Clock(_LONG_SECONDS, progress=clock.report) if time_limit is None else clock
             wide = gap or 0.05
             if problem.secret_table.path is not None:
@@ -266,7 +269,7 @@ def _from_tree(problem: Problem, result: GameResult, clock: Clock) -> Solution:
         prior_bits=_prior_bits(problem, result),
         method="exact",
         num_sequences=int(result.graph.sizes[-1]),
-        reason="the game on the whole observation tree",
+        reason="the game on the whole observation tree" if result.graph.is_tree else f"the game on {result.graph.kind}",
     )
     return _solution(problem, result, result.policy(problem), found, bound, _TREE, clock)
 

@@ -42,8 +42,7 @@ from .given import Tables
 _DENSE_LIMIT = 2**28  # numbers in a dense view of the emissions: 2 GiB
 UNOBSERVED = "unobserved"
 NO_CLOCK = (
-    "it has no clock (untimed=True), which this does not cover: measure with veil.opacity (method='exact'),"
-    " veil.opacity_gradient, veil.measures.quantities or joint_table; for all else use problem.with_clock(), whose observer"
+    "it has no clock (untimed=True), and this follows sequences with their times: use problem.with_clock(), whose observer"
     " knows at least as much, so that what is hidden from it is hidden from this one too"
 )
 

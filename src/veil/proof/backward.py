@@ -179,13 +179,40 @@ def _checked_graph(problem: CheckedProblem, witness: Witness, view: View | None)
     kraft = np.exp2(-costs).sum(axis=1)
     require(kraft <= 1 - KRAFT_MARGIN, "rule: the probabilities 2^-cost of a node sum to more than one")
     if problem.untimed:
-        require(
-            len(sizes) == 1 or sizes == [1] * len(sizes), "rule: its observer has no clock, and remembers something"
-        )
+        blind, strings = sizes == [1] * len(sizes), problem.path is None and _holds_strings(problem, first, following)
+        require(blind or strings, "rule: its observer has no clock, and the rule depends on more than the string")
     path = checked_path(problem, witness, sizes)
     return Witness(
         first, following, costs, 0.0, witness.memory, (), *path, pair=witness.pair, weight=float(witness.weight)
     )
+
+
+def _holds_strings(
+    problem: CheckedProblem, first: Int[np.ndarray, " F"], following: tuple[Int[np.ndarray, "n E"], ...]
+) -> bool:
+    """Whether each node stands for one string of the events that are not silent, and in the last layer each for another.
+
+    A rule on the last layer then depends on nothing else, and an observer without a clock can follow it.
+    """
+    observer, numbers, known = problem.problem.observer, dict[int, int](), 1  # 0 is the empty string
+    strings = np.zeros(1, dtype=np.int64)
+    for number, table in enumerate((first[None], *following)):
+        node, event = np.nonzero((table >= 0) & (strings >= 0)[:, None])
+        target, longer = table[node, event], strings[node].copy()
+        loud = (
+            np.flatnonzero(event != observer.silent) if number or observer.sees_first else np.empty(0, dtype=np.int64)
+        )
+        keys, place = np.unique(longer[loud] * problem.events + event[loud], return_inverse=True)
+        for key in keys.tolist():
+            if key not in numbers:
+                numbers[key], known = known, known + 1
+        longer[loud] = np.array([numbers[key] for key in keys.tolist()], dtype=np.int64)[place.ravel()]
+        strings = np.full(int(table.max(initial=-1)) + 1 if number == len(following) else len(following[number]), -1)
+        strings[target] = longer
+        if np.any(strings[target] != longer):
+            return False
+    reached = strings[strings >= 0]
+    return len(np.unique(reached)) == len(reached)
 
 
 def _walked(problem: CheckedProblem, witness: Witness) -> tuple[Witness, Int[np.ndarray, "n E"] | None]:

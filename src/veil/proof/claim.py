@@ -29,10 +29,7 @@ def _automaton(problem: Problem) -> str:
     return "the automata of the secret and the constraints" if problem.further else "the secret's automaton"
 
 
-_CLOCKLESS = (
-    "; of an observer without a clock the lower bound is that of one with a clock, who knows at least as much, and the upper"
-    " bound that of one who sees nothing"
-)
+_CLOCKLESS = "; of an observer without a clock the lower bound is that of one with a clock, who knows at least as much"
 
 
 def bound_words(problem: Problem, goal: str, *, several: bool = False) -> str:

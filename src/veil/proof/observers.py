@@ -16,9 +16,11 @@ from ..common.errors import InputError, TooLargeError
 from ..common.logs import code_lengths_bits, posteriors
 from ..engine.compile import build
 from ..engine.moves import situations
+from ..engine.written import Written
 from ..game.delayed import delayed_pairs
 from ..game.pairs import FullHistory, LastEvents, ObserverMemory, Pairs, make_pairs
 from ..game.path_windows import enclose_path_game
+from ..game.public_graph import WrittenString
 from ..game.refine import SolvedGame, enclose_game
 from ..game.rule_tables import PathTable
 from ..game.several import enclose_constrained_game
@@ -126,12 +128,11 @@ class _Search:
         """
         try:
             self.try_simple()
-            if self.problem.untimed:  # the observers of games have a clock
-                return None
             solved = self.solve() if game is None else None
             game = solved or game
             for part, known in () if game is None else game.bounds():
-                self.offer(_witness(self.problem, part), known)
+                if not self.problem.untimed or part.graph.kind == WrittenString.kind:
+                    self.offer(_witness(self.problem, part), known)
             if solved is not None and solved.stopped in ENDED_BY_CALLER:
                 raise OutOfTime(Stop(solved.stopped))
         except OutOfTime as end:
@@ -163,6 +164,11 @@ class _Search:
 
     def solve(self) -> SolvedGame | None:
         """The game on the whole history, else on bounded memories; None where there is no time for either."""
+        written = Written.by(self.problem.problem.observer)
+        if self.problem.untimed:  # other memories of events need a clock, and there is no rule of strings for a path
+            if written is None or self.problem.path is not None:
+                return None
+            return self._game(WrittenString(written), self.clock, self.gap)
         found = self._game(FullHistory(), self.clock, self.gap)
         if found is not None or self._induction_seconds(self.problem.events) > self.clock.left:
             return found
