@@ -10,6 +10,7 @@ import numpy as np
 
 import veil
 from veil.policy.history import Decisions
+from veil.problem.apart import apart
 
 from .cases import Case
 from .questions import Known, register_content
@@ -218,8 +219,8 @@ def read(case: Case, policy: Any) -> Acting:
 class _Situations:
     """How history policies number what the agent is in: by the memory of the secret's table, read step by step."""
 
-    def __init__(self, case: Case):
-        self.case, self.table = case, case.problem.secret_table
+    def __init__(self, case: Case, table: Any = None):
+        self.case, self.table = case, case.problem.secret_table if table is None else table
 
     def of(self, k: int, path: Path) -> tuple[int, int]:
         """The number of a situation, and the value of the secret, -1 while it is open."""
@@ -290,15 +291,22 @@ def _random_history(case: Case, generator: np.random.Generator) -> Acting:
 
 def _read_history(case: Case, policy: Any) -> Acting:
     """A history policy by its graph and its rows; with several views, what each channel's observer receives."""
-    situations, reads = _Situations(case), tuple(policy.sees)
+    reads = tuple(policy.sees)
+    situations = _Situations(case, apart(case.problem, reads).joint.secret_table if policy.views else None)
+    leads = policy.first >= 0, np.any([table.max(axis=0) >= 0 for table in policy.following], axis=0)
+
+    # Channels with the same observer receive one sequence of observations.
+    watchers = [case.channels[name].watcher for name in reads]
+    kept = [name for place, name in enumerate(reads) if watchers.index(watchers[place]) == place]
+    places = [kept.index(reads[watchers.index(watcher)]) for watcher in watchers]
 
     def event(time: int, seen: Seen) -> int:
-        numbers = [_number(case, name, seen[place][time], time) for place, name in enumerate(reads)]
+        numbers = [_number(case, name, seen[place][time], time) for name, place in zip(reads, places, strict=True)]
         if not policy.views:
             return numbers[0]
         views = [policy.views[name][time > 0] for name in reads]
         for number, known in enumerate(zip(*(one.tolist() for one in views), strict=True)):
-            if list(known) == numbers:
+            if list(known) == numbers and leads[time > 0][number]:
                 return number
         return -1
 
@@ -314,7 +322,7 @@ def _read_history(case: Case, policy: Any) -> Acting:
         row = policy.decisions[time].find(place, situation, value)
         return [(a, 0, p) for a, p in enumerate(policy.decisions[time].probabilities[row].tolist())]
 
-    return Acting(policy, choose, reads)
+    return Acting(policy, choose, tuple(kept))
 
 
 __all__ = ["STEP", "Acting", "log2", "memory_of", "random_acting", "read"]

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from ..common.checks import SUM_TOLERANCE, Defects
 from ..common.errors import InputError, PolicyFileError
@@ -156,8 +156,9 @@ class HistoryPolicy(Policy):
             return super().heard(together)
         shown = [together.view(name) for name in self.views]
         known = list(self.views.values())
-        first = _places([one for one, _ in known], [one.first for one in shown])
-        return first, _places([one for _, one in known], [one.event for one in shown])
+        opens, goes_on = _possible_events(self)
+        first = _places([one for one, _ in known], [one.first for one in shown], opens)
+        return first, _places([one for _, one in known], [one.event for one in shown], goes_on)
 
     def describe(self) -> str:
         """The kind of policy in words."""
@@ -313,9 +314,19 @@ def history_from(head: str, packed: np.ndarray, path: str | Path) -> HistoryPoli
         raise PolicyFileError(f"{path} cannot be read as a history policy: {error}") from None
 
 
-def _places(known: list[Int[np.ndarray, " n"]], wanted: list[Int[np.ndarray, " m"]]) -> Int[np.ndarray, " m"]:
-    """The number of each wanted tuple among known ones, -1 where there is none; the tuples are columns."""
-    number = {one: place for place, one in enumerate(zip(*(part.tolist() for part in known), strict=True))}
+def _possible_events(policy: HistoryPolicy) -> tuple[Bool[np.ndarray, " F"], Bool[np.ndarray, " E"]]:
+    """The first and the later events that lead to a node at some time."""
+    later = [table.max(axis=0, initial=-1) >= 0 for table in policy.following]
+    size = len(next(iter(policy.views.values()))[1]) if policy.views else 0
+    return policy.first >= 0, np.any(later, axis=0) if later else np.zeros(size, dtype=bool)
+
+
+def _places(
+    known: list[Int[np.ndarray, " n"]], wanted: list[Int[np.ndarray, " m"]], possible: Bool[np.ndarray, " n"]
+) -> Int[np.ndarray, " m"]:
+    """The number of each wanted tuple among the known ones that are possible, -1 if there is none; the tuples are columns."""
+    listed = enumerate(zip(*(part.tolist() for part in known), strict=True))
+    number = {one: place for place, one in listed if possible[place]}
     found = zip(*(part.tolist() for part in wanted), strict=True)
     return np.array([number.get(one, -1) for one in found], dtype=np.int64)
 
@@ -381,8 +392,8 @@ def _check_views(policy: HistoryPolicy, defects: Defects) -> None:
         if not fits or (*map(len, parts),)[: len(sizes)] != sizes:
             defects.add(f"what it sees of {name!r} is not one whole number for each of its events")
             return
-    for parts in zip(*policy.views.values(), strict=True):
-        if len(set(zip(*(one.tolist() for one in parts), strict=True))) < len(parts[0]):
+    for parts, possible in zip(zip(*policy.views.values(), strict=True), _possible_events(policy), strict=False):
+        if len(set(zip(*(one[possible].tolist() for one in parts), strict=True))) < np.count_nonzero(possible):
             defects.add("what it sees of several observers does not tell its events apart")
 
 
