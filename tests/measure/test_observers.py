@@ -264,3 +264,10 @@ def test_observers_are_told_apart():
         assert [other == one for other in kinds] == [place == number for place in range(len(kinds))]
     assert kinds[1].without([1]).times == "end"
     assert kinds[4].without([1]).untimed
+
+
+def test_a_solution_against_an_observer_without_a_clock_says_what_is_proven():
+    found = veil.solve(without_clock(), starts=1, iterations=2)
+    assert found.certificate is not None
+    assert "proven against an observer with a clock" in str(found)
+    assert "not proven" not in str(found)

@@ -42,9 +42,20 @@ class Status(Enum):
     INFEASIBLE = "no policy of this class was found that meets the constraint"
 
 
+CLOCK_WORDS = "what this policy hides is proven against an observer with a clock, who knows at least as much"
+
+
+def lacks_clock(solution: "Solution", problem: Problem | None) -> bool:
+    """Whether one of the observers that count has no clock: the lower bound is then that of one who has."""
+    names = [name.strip() for name in solution.hide.split(",")]
+    return problem is not None and any(problem.channel(name).observer.untimed for name in names)
+
+
 def is_short(solution: "Solution", lower: float) -> bool:
     """Whether a proven lower bound is far below what was measured: the proof did not finish."""
     measured = {OWN: solution.opacity} | {one.name: one.opacity for one in solution.pairs}
+    if lacks_clock(solution, solution.problem):
+        return False
     return min(measured[name.strip()].interval()[0] for name in solution.hide.split(",")) - lower > _SHORT
 
 
@@ -228,6 +239,8 @@ class Solution(Value):
             if proof.delayed is not None:
                 blind = upper_text(proof.delayed.upper, 6)
                 facts.append(("", f"without seeing the current observation at most {blind} bits"))
+            if lacks_clock(self, problem):
+                facts.append(("", CLOCK_WORDS))
             if is_short(self, proof.lower):
                 words = "what this policy hides is not proven within the limit"
                 facts.append(("", f"{words}: raise time_limit or certificate_time_limit"))

@@ -15,7 +15,7 @@ from ..measure.constrained import ConstraintValue, further_constraints
 from ..measure.evaluate import expected_return, opacity
 from ..measure.pairs import PairValue, pair_values
 from ..measure.result import Opacity
-from ..planning.solution import Solution, Status, is_short
+from ..planning.solution import CLOCK_WORDS, Solution, Status, is_short, lacks_clock
 from ..policy.policy import Policy
 from ..problem.fingerprint import fingerprint
 from ..problem.pairs import OWN
@@ -150,6 +150,7 @@ def _proven(answer: Answer) -> str:
     if found.goal == "transparent":
         return f"Proven: the policy hides at most {upper_text(claim.upper)} bits"
     short = "; what this policy hides is not proven within the limit" if answer.proof_is_short else ""
+    short = f"; {CLOCK_WORDS}" if lacks_clock(found, found.problem) else short
     which = "" if found.threshold is None else " that meet the requirement"
     blind = "" if claim.delayed is None else f", {upper_text(claim.delayed)} without seeing the current observation"
     least = "" if found.hide == OWN else f" on the least of {found.hide}"
