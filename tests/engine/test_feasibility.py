@@ -15,11 +15,12 @@ from veil.engine.feasibility import (
     Target,
     best_mixture,
     check_constraints,
-    further_targets,
-    return_target,
+    other_targets,
     strictest_bound,
+    target,
     targets,
 )
+from veil.problem.constraints import Bound
 
 
 def worst_slack_by_linear_program(problem: veil.Problem) -> float:
@@ -120,10 +121,10 @@ def test_percentages_are_shares_of_the_way_from_the_smallest_to_the_largest():
         assert one.slack(one.bound) == 0
         assert one.slack(one.bound - one.unit / 4) == pytest.approx(0.25)
         assert one.text == f"energy ≤ {one.bound:.6g}"
-    assert further_targets(problem) == targets(problem)
-    assert further_targets(make_problem()) == ()
+    assert other_targets(problem) == targets(problem)
+    assert other_targets(make_problem()) == ()
     (_, energy) = targets(make_problem(ALL[:1]))
-    assert further_targets(make_problem(ALL[:1]))[0].bound == energy.bound
+    assert other_targets(make_problem(ALL[:1]))[0].bound == energy.bound
 
 
 def brute_values(problem: veil.Problem, target: Target) -> list[float]:
@@ -154,7 +155,7 @@ def test_the_strictest_bound_is_met_along_with_the_others(sign: float):
     """To a millionth of its range: that bound can be asked for, a little more cannot."""
     free = make_problem([ALL[1]], min_return=None)
     (other,) = targets(free)
-    moved = replace(return_target(free, 0.0), sign=sign)
+    moved = replace(target(free, Bound("return", 0, 1.0, 0.0), is_threshold=True), sign=sign)
     spread = moved.range.largest - moved.range.smallest
     assert strictest_bound(free, moved, []) == (moved.range.largest if sign > 0 else moved.range.smallest)
     bound = strictest_bound(free, moved, [other])

@@ -26,7 +26,7 @@ def test_every_problem_builds_and_has_its_name(name: str):
 @looped("name", NAMES)
 def test_every_threshold_is_attainable_and_asks_something(name: str):
     problem = gallery.load(name)
-    if problem.further:  # a budget instead of a threshold
+    if problem.others:  # a budget instead of a threshold
         policy = MarkovPolicy(np.eye(problem.num_actions)[np.full(problem.num_cells, problem.num_actions - 1)])
         assert not constraint_values(problem, policy)[0].met
         return

@@ -8,7 +8,7 @@ from tests.game.test_responses import divergence, drawn, payoff, some_costs
 from tests.problem.test_constraints import make_model
 from tests.seeds import in_blocks
 from veil.engine.compile import build
-from veil.engine.feasibility import further_targets
+from veil.engine.feasibility import other_targets
 from veil.game.pairs import FullHistory, LastEvents, make_pairs
 from veil.game.responses import AgentProblem
 
@@ -33,8 +33,8 @@ def test_what_the_prices_pay(seed: int):
     agent = priced(seed)
     costs, tables = some_costs(agent, seed), drawn(agent, seed)
     outcome, flows = agent.flows(tables)
-    targets = further_targets(agent.problem)
-    values = agent.further_values(flows)
+    targets = other_targets(agent.problem)
+    values = agent.other_values(flows)
     expected = sum(
         price * one.sign * (value - one.bound) for price, one, value in zip(agent.prices, targets, values, strict=True)
     )
@@ -61,7 +61,7 @@ def test_values_of_further_constraints_are_those_of_the_policy(seed: int):
     tables = [policy.probabilities[hidden.state[layer.x]].T for layer in agent.pairs.layers[:-1]]
     outcome, flows = agent.flows(tables)
     expected = [one.value for one in veil.constraint_values(agent.problem, policy)]
-    assert [outcome.expected_return, *agent.further_values(flows)] == pytest.approx(expected, abs=1e-12)
+    assert [outcome.expected_return, *agent.other_values(flows)] == pytest.approx(expected, abs=1e-12)
 
 
 def test_what_the_prices_pay_mixes_as_policies_do():

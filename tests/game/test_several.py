@@ -11,7 +11,7 @@ from tests.problem.test_constraints import make_problem
 from tests.proof.test_second_verifier import code, saved
 from tests.seeds import in_blocks
 from veil.common.clock import Clock
-from veil.engine.feasibility import best_mixture, further_targets
+from veil.engine.feasibility import best_mixture, other_targets
 from veil.engine.return_range import threshold
 from veil.game.several import enclose_constrained_game
 from veil.game.solve import solve_game
@@ -36,7 +36,7 @@ def random_problem(seed: int) -> veil.Problem:
 def test_certificates_hold_the_optimum_of_a_general_convex_solver(seed: int, tmp_path: Path):
     """Both verifiers accept the certificate of the game, every constraint is proven, and the optimum lies inside."""
     problem = random_problem(seed)
-    optimum = PlainGame.of(problem).convex_optimum(threshold(problem), further_targets(problem))
+    optimum = PlainGame.of(problem).convex_optimum(threshold(problem), other_targets(problem))
     found = solve_game(problem, gap=1e-3, clock=Clock())
     policy = found.policy(problem)
     assert veil.opacity(problem, policy).bits == pytest.approx(found.lower, abs=1e-9)

@@ -12,7 +12,7 @@ from veil.engine.chain import make_chain
 from veil.engine.sampling import draw_runs
 from veil.game.pairs import FullHistory
 from veil.game.solve import solve_game
-from veil.measure.constrained import ConstraintValue, constraint_values, further_constraints
+from veil.measure.constrained import ConstraintValue, constraint_values
 from veil.measure.loss import loss
 from veil.measure.pairs import PairValue, pair_values
 from veil.measure.result import Opacity
@@ -112,11 +112,9 @@ def test_values_of_constraints_in_the_order_of_the_problem():
     assert threshold.value == pytest.approx(veil.expected_return(problem, policy), abs=1e-15)
     assert energy.value == pytest.approx(by_pushing(problem, table, "energy"), abs=1e-14)
     assert 0 < formula.value < 1
-    assert further_constraints(problem, policy) == (energy, formula)
     free = make_problem(ALL, min_return=None)
     assert [one.value for one in constraint_values(free, policy)] == [energy.value, formula.value]
     alone = make_problem()
-    assert further_constraints(alone, policy) == ()
     assert [one.name for one in constraint_values(alone, policy)] == ["return"]
 
 

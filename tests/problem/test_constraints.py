@@ -105,7 +105,7 @@ def test_files_and_copies_keep_constraints(tmp_path, observer_times: list[int] |
     problem.save(tmp_path / "problem.toml")
     read = veil.load(tmp_path / "problem.toml")
     assert fingerprint(read) == fingerprint(problem)
-    assert [one.text for one in read.further] == [one.text for one in problem.further]
+    assert [one.text for one in read.bounds] == [one.text for one in problem.bounds]
     assert pickle.loads(pickle.dumps(problem)) == problem
     policy = veil.MarkovPolicy.uniform(problem)
     values, again = (veil.constraint_values(one, policy) for one in (problem, read))

@@ -72,19 +72,22 @@ class ExactProblem:
 
     def reward(self, x: int, action: int, further: int | None = None) -> Fraction:
         k, _, s = self.parts(x)
-        paid = self.problem.models[k].rewards if further is None else self.problem.further[further].paid[k]
-        return Fraction(float(paid[s, action]))
+        if further is None:
+            return Fraction(float(self.problem.models[k].rewards[s, action]))
+        quantity = self.problem.quantities[self.problem.others[further].quantity]
+        return Fraction(float(quantity.paid[k, s, action]))
 
     def last(self, x: int, further: int | None = None) -> Fraction:
         k, m, s = self.parts(x)
-        paid = (
-            self.problem.models[k].terminal_rewards if further is None else self.problem.further[further].terminal[k, m]
-        )
-        return Fraction(float(paid[s]))
+        if further is None:
+            return Fraction(float(self.problem.models[k].terminal_rewards[s]))
+        last = self.problem.channels[0].terminals[self.problem.others[further].quantity]
+        return Fraction(float(last[k, m, s]))
 
     def quantities(self) -> list[tuple[int | None, Fraction]]:
         """The return and the further constraints by their numbers, each with its discount."""
-        others = [(number, Fraction(float(one.discount))) for number, one in enumerate(self.problem.further)]
+        about = [self.problem.quantities[one.quantity] for one in self.problem.others]
+        others = [(number, Fraction(float(one.discount))) for number, one in enumerate(about)]
         return [(None, self.discount), *others]
 
 

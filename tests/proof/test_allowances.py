@@ -17,7 +17,7 @@ from tests.game.test_records import random_pairs
 from tests.proof.cases import KINDS, constrained, noisy_problem, random_policy, tiny_problem, with_path
 from tests.proof.exact import ExactProblem, best_response
 from veil.common.clock import UNLIMITED
-from veil.engine.feasibility import further_targets
+from veil.engine.feasibility import other_targets
 from veil.game.solve import solve_game
 from veil.proof.arithmetic import FLOOR
 from veil.proof.backward import rule_bound
@@ -55,7 +55,7 @@ def forward(seed: int) -> list[float]:
     time = checked.secret_time
     for window in ((-1, problem.horizon + 1), (time - 1, time + 1)):
         values = policy_values(checked, policy, window, FLOOR, None)
-        found += [values.return_error, *(one.error for one in values.further)]
+        found += [values.return_error, *(one.error for one in values.others)]
     return found
 
 
@@ -80,7 +80,7 @@ def widened(seed: int) -> float:
         problem.replace(min_return=None), policy, 0.0, hide="own, p0" if kind == 2 else "own", progress=False
     )
     assert proof.witness is not None
-    witness, bounds = proof.witness, (None, *(one.bound for one in further_targets(problem)))
+    witness, bounds = proof.witness, (None, *(one.bound for one in other_targets(problem)))
     checked = checked_pairs(problem, names) if len(witness.rules) > 1 else CheckedProblem(problem, delay=kind == 3)
     first = rule_bound(checked, witness, bounds, None)
     checked.defect += 2.0**-20

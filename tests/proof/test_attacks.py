@@ -26,7 +26,7 @@ from tests.proof.cases import (
     with_path,
 )
 from tests.proof.exact import ExactProblem, chooser, play_all
-from veil.engine.feasibility import further_targets
+from veil.engine.feasibility import other_targets
 from veil.engine.return_range import threshold
 from veil.formats.results.folder import read_result, write_result
 from veil.formats.results.verified import verified_certificate
@@ -81,7 +81,7 @@ class Target:
 
     @staticmethod
     def game(problem: veil.Problem) -> GameResult:
-        return solve_game(problem, gap=0.02 if problem.further else 1e-4, iterations=40)
+        return solve_game(problem, gap=0.02 if problem.others else 1e-4, iterations=40)
 
     @property
     def asked(self) -> Fraction:
@@ -90,7 +90,7 @@ class Target:
 
     def meets(self, values: list[Fraction]) -> bool:
         """Whether the return and the quantities of the further constraints are within all bounds."""
-        wanted = zip(further_targets(self.problem), values[1:], strict=True)
+        wanted = zip(other_targets(self.problem), values[1:], strict=True)
         met = all(one.sign * value >= one.sign * Fraction(one.bound) for one, value in wanted)
         return met and (self.problem.min_return is None or values[0] >= self.asked)
 
@@ -98,7 +98,7 @@ class Target:
         """The best policy that a search finds, with a little more return than is asked for: rounding is no matter."""
         least = self.problem.min_return
         more = self.problem if least is None else self.problem.replace(min_return=float(least) + 1e-7)
-        if search is delayed_policy and (more.further or not can_delay(more)):
+        if search is delayed_policy and (more.others or not can_delay(more)):
             return []
         try:
             return [search(more)]
@@ -132,7 +132,7 @@ class Target:
         good &= abs(Fraction(claim.expected_return) - earned) <= Fraction(claim.return_error)
         good &= claim.threshold == self.problem.min_return
         good &= not claim.feasible or self.meets(values)
-        for one, value, target in zip(claim.constraints, values[1:], further_targets(self.problem), strict=True):
+        for one, value, target in zip(claim.constraints, values[1:], other_targets(self.problem), strict=True):
             good &= (one.name, one.relation) == (target.name, "≥" if target.sign > 0 else "≤")
             good &= abs(one.bound - target.bound) <= 1e-8 and abs(Fraction(one.value) - value) <= Fraction(one.error)
             good &= not one.met or target.sign * value >= target.sign * Fraction(one.bound)

@@ -14,7 +14,7 @@ from tests.proof.attacks import dressed
 from tests.proof.cases import KINDS, noisy_problem, random_policy, random_problem
 from tests.proof.test_checked import example, whole
 from tests.seeds import blocks
-from veil.engine.feasibility import further_targets
+from veil.engine.feasibility import other_targets
 from veil.engine.return_range import threshold
 from veil.game.solve import solve_game
 from veil.proof.arithmetic import FLOOR
@@ -168,9 +168,9 @@ def test_a_certificate_under_constraints():
     proof = certify(problem, policy, 20.0, gap=1e-2)
     found = verify(proof, problem, policy)
     assert proof.threshold == threshold(problem)
-    assert [one.name for one in proof.constraints] == [one.name for one in problem.further]
-    assert [one.bound for one in proof.constraints] == [one.bound for one in further_targets(problem)]
-    assert [one.met for one in proof.constraints] == [one.met for one in found.policy.further]
+    assert [one.name for one in proof.constraints] == [one.name for one in problem.others]
+    assert [one.bound for one in proof.constraints] == [one.bound for one in other_targets(problem)]
+    assert [one.met for one in proof.constraints] == [one.met for one in found.policy.others]
     assert proof.feasible == found.policy.feasible
     assert len(proof.prices) == 2
     free = certify(problem.replace(constraints=[]), policy, 20.0, gap=1e-2)

@@ -164,7 +164,7 @@ def test_ties_of_an_upper_bound_are_decided_to_the_last_bit(discount: float):
     for bound, met in ((above, True), (math.nextafter(above, -math.inf), False)):
         limit = veil.Return(max=bound, reward="energy")
         problem = veil.Problem(model, veil.Observer([[1.0]]), veil.LastState({0}), 3, constraints=[limit])
-        (found,) = policy_return(CheckedProblem(problem), veil.MarkovPolicy([[1.0, 0.0]]), None, (None, bound)).further
+        (found,) = policy_return(CheckedProblem(problem), veil.MarkovPolicy([[1.0, 0.0]]), None, (None, bound)).others
         assert found.met is met
 
 
@@ -258,7 +258,7 @@ def test_further_constraints_are_decided_to_the_last_bit(
     """By fractions, whatever a sum of floats ends at; it is stated if it is on that side of the bound, else the next one."""
     problem, policy = paying(reward, steps, relation, bound)
     assert feasibility.meets_constraints(problem, policy, veil.expected_return(problem, policy)) is met
-    (found,) = feasibility.proven_constraints(problem, policy)
+    (found,) = feasibility.proven_others(problem, policy)
     assert (found.met, found.value) == (met, stated)
 
 
@@ -273,7 +273,7 @@ def test_what_is_far_from_its_bound_is_stated_as_it_was_evaluated():
         model = veil.Model(np.ones((1, 2, 1)), rewards, [1.0], discount)
         asked = [veil.Return(max=bound if name != "sure" else values[-1], reward=name) for name, bound in limits]
         problem = veil.Problem(model, veil.Observer([[1.0]]), veil.LastState({0}), 3, constraints=asked)
-        found = feasibility.proven_constraints(problem, veil.MarkovPolicy([[1.0, 0.0]]))
+        found = feasibility.proven_others(problem, veil.MarkovPolicy([[1.0, 0.0]]))
         assert [one.met for one in found] == [discount < 1, False, True, True]
         assert [one.value for one in found] == pytest.approx(values, abs=0 if discount == 1 else 1e-15)
 
@@ -283,7 +283,7 @@ def test_a_constraint_that_the_verifier_cannot_decide_is_not_met(relation: str, 
     """A move of probability 1e-300 is below what it computes with."""
     problem, policy = paying(0.1, 3, relation, 0.3 if relation == "max" else 0.30000000000000004, rare=1e-300)
     assert not feasibility.meets_constraints(problem, policy, veil.expected_return(problem, policy))
-    (found,) = feasibility.proven_constraints(problem, policy)
+    (found,) = feasibility.proven_others(problem, policy)
     assert (found.met, found.value) == (False, stated)
     easy, policy = paying(0.1, 3, relation, 0.5 if relation == "max" else 0.2, rare=1e-300)
     assert feasibility.meets_constraints(easy, policy, veil.expected_return(easy, policy))  # far inside, floats decide

@@ -209,7 +209,7 @@ def test_paths_under_constraints_against_fractions(seed: int):
     assert found.lower <= float(bits) + 1e-15
     assert found.upper >= float(bits) - 1e-15
     assert found.upper - found.lower < 1e-12
-    for one, value in zip(found.further, values[1:], strict=True):
+    for one, value in zip(found.others, values[1:], strict=True):
         assert abs(Fraction(one.value) - value) <= Fraction(one.error)
 
 
@@ -294,9 +294,7 @@ def test_an_upper_bound_that_is_just_met_by_chance():
     exact = Fraction(0.7) / 2
     for bound, met in ((float(exact), True), (math.nextafter(float(exact), 0), False)):
         limited = problem.replace(constraints=[veil.Return(max=bound, reward="energy")])
-        [found] = policy_return(
-            CheckedProblem(limited), veil.MarkovPolicy.uniform(problem), None, (None, bound)
-        ).further
+        [found] = policy_return(CheckedProblem(limited), veil.MarkovPolicy.uniform(problem), None, (None, bound)).others
         assert found.met is met
         assert Fraction(found.value) == exact
 

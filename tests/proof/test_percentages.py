@@ -14,7 +14,7 @@ from tests.proof.attacks import dressed
 from tests.proof.test_second_verifier import code, saved, second
 from tests.seeds import blocks
 from veil.common.errors import CertificateError
-from veil.engine.feasibility import further_targets
+from veil.engine.feasibility import other_targets
 from veil.engine.return_range import return_extremes
 from veil.proof.attainable import attainable
 from veil.proof.checked_problem import CheckedProblem
@@ -71,7 +71,7 @@ def test_the_range_of_every_quantity(block: range) -> None:
             formula = veil.Probability("F here", "10%", labels={"here": [0]}, agent_knows=knows)
             problem = problem.replace(constraints=[veil.Return(max="40%"), formula])
         checked = CheckedProblem(problem)
-        wanted = [return_extremes(problem), *(one.range for one in further_targets(problem))]
+        wanted = [return_extremes(problem), *(one.range for one in other_targets(problem))]
         for paid, one in zip(checked.paid, wanted, strict=True):
             found = attainable(checked, paid)
             assert found.error <= 1e-9 * (1 + abs(one.largest)), seed

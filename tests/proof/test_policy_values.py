@@ -278,7 +278,7 @@ def test_the_exact_value_of_each_quantity():
     third = CheckedProblem(checked.problem.replace(horizon=3))
     assert exact_return(third, policy) == (Fraction(7, 4), Fraction(7, 4))
     both = policy_return(third, veil.MarkovPolicy([[1.0], [1.0]]), None, (None, 9.0))
-    assert (both.expected_return, both.further[0].value) == (1.75, 3.75)
+    assert (both.expected_return, both.others[0].value) == (1.75, 3.75)
     for paid, value in zip(third.paid, (Fraction(7, 4), Fraction(15, 4)), strict=True):
         assert exact_return(third, policy, paid) == (value, value)
     forever = CheckedProblem(endless(0.5))

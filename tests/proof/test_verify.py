@@ -316,7 +316,7 @@ def test_values_and_errors_are_right_to_the_last_bit(which: str):
     policy = veil.MarkovPolicy.uniform(problem)
     proof = certify(problem, policy, 0.0)
     proven = verify(proof, problem, policy).policy
-    [one], [found] = proof.constraints, proven.further
+    [one], [found] = proof.constraints, proven.others
     value, error = (proven.expected_return, proven.return_error) if which == "return" else (found.value, found.error)
     most = 4 * error + 32 * 2.0**-53 * abs(value)
     assert error > 0

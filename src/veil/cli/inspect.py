@@ -106,13 +106,13 @@ def _returns(problem: "Problem") -> Document:
     from ..engine.return_range import return_extremes, threshold
 
     ends, wanted = return_extremes(problem), threshold(problem)
-    further = {}
-    if problem.further:
-        further = {
+    bounds = {}
+    if problem.others:
+        bounds = {
             "constraints": [one.text for one in targets(problem)],
             "feasible": not feasible_mixture(problem).is_excluded,
         }
-    return further | {
+    return bounds | {
         "min_attainable_return": ends.smallest,
         "max_return": ends.largest,
         "returns_exact": ends.exact,

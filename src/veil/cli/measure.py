@@ -107,7 +107,7 @@ def measure(
     from ..engine.return_range import threshold
     from ..formats.results.document import constraint_document, opacity_document, pair_document, problem_document
     from ..measure.pairs import pair_values
-    from ..proof.feasibility import proven_constraints, reaches_threshold
+    from ..proof.feasibility import proven_others, reaches_threshold
 
     opened = open_measured(scenario, changes, secret, option)
     problem, acting = opened.problem, open_policy(opened.problem, policy)
@@ -116,7 +116,7 @@ def measure(
         problem, acting, method, pair=pair, width=width, sequences=sequences, seed=seed, time_limit=first,
         workers=workers,
     )  # fmt: skip
-    earned, further = expected_return(problem, acting), proven_constraints(problem, acting)
+    earned, others = expected_return(problem, acting), proven_others(problem, acting)
     rest = None if time_limit is None else clock.left
     pairs = pair_values(problem, acting, method, sequences=sequences, seed=seed, time_limit=rest)
     document: Document = {
@@ -126,10 +126,10 @@ def measure(
         "opacity": opacity_document(hidden),
         "expected_return": earned,
         "threshold": threshold(problem),
-        "feasible": reaches_threshold(problem, acting, earned) and all(one.met for one in (*further, *pairs)),
+        "feasible": reaches_threshold(problem, acting, earned) and all(one.met for one in (*others, *pairs)),
     }
-    if further:
-        document["constraints"] = [constraint_document(one) for one in further]
+    if others:
+        document["constraints"] = [constraint_document(one) for one in others]
     if pairs:
         document["pairs"] = [pair_document(one) for one in pairs]
     found = None
@@ -153,7 +153,7 @@ def measure(
     if as_json:
         print_json(document)
         return
-    _show_measured(document, hidden, [one.fact() for one in (*further, *pairs)])
+    _show_measured(document, hidden, [one.fact() for one in (*others, *pairs)])
     if found is not None:
         source = "sensor" if problem.only(pair).observer.sensors else "observation"
         _show_details(document["details"], found, by, source)
@@ -237,17 +237,17 @@ def _recommendations(observer: "Observer", document: Document, found: "Quantitie
     return recommendations(leaking, found.worst[by], exact=found.method == "exact")
 
 
-def _show_measured(document: Document, hidden: "Opacity", further: list[tuple[str, str]]) -> None:
+def _show_measured(document: Document, hidden: "Opacity", others: list[tuple[str, str]]) -> None:
     wanted = document["threshold"]
     required = "" if wanted is None else f", required: at least {wanted:.6g}"
-    missed = "" if document["feasible"] or further else " (not met)"
+    missed = "" if document["feasible"] or others else " (not met)"
     print_facts(
         [
             ("pair", document["pair"] if document["pair"] != "own" else None),
             *hidden.facts(),
             ("return", f"{document['expected_return']:.6g}{required}{missed}"),
-            *further,
-            ("constraints", "not all met" if further and not document["feasible"] else None),
+            *others,
+            ("constraints", "not all met" if others and not document["feasible"] else None),
             ("evaluation", hidden.reason or None),
             ("policy", document["policy"]),
         ]

@@ -142,14 +142,15 @@ def _hidden(
 def _paid(
     problem: Problem, model: Int[np.ndarray, " N"], held: Int[np.ndarray, " N"], state: Int[np.ndarray, " N"]
 ) -> tuple[Paid, ...]:
-    """The quantities on hidden states, given by their parts: the return, and those of `problem.further`."""
+    """The quantities on hidden states, given by their parts."""
     models, after = problem.models, None
     if problem.return_over == "infinite":
         after = Afterwards(models, model, state, len(models) == 1 or problem.agent.knows_model)
-    reward = np.stack([one.rewards for one in models])[model, state]
-    terminal = np.stack([one.terminal_rewards for one in models])[model, state]
-    further = (Paid(one.paid[model, state], one.terminal[model, held, state], one.discount) for one in problem.further)
-    return Paid(reward, terminal, problem.discount, after), *further
+    terminals = problem.channels[0].terminals
+    return tuple(
+        Paid(one.paid[model, state], last[model, held, state], one.discount, None if number else after)
+        for number, (one, last) in enumerate(zip(problem.quantities, terminals, strict=True))
+    )
 
 
 def _matrices(product: Product) -> list[sp.csr_array]:

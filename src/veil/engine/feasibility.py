@@ -18,11 +18,12 @@ from scipy.optimize import linprog
 from ..common.clock import UNLIMITED, Clock
 from ..common.errors import InfeasibleError
 from ..common.memo import memo
+from ..problem.constraints import Bound
 from ..problem.problem import Problem
 from .additive import Play
 from .compile import build
 from .paid import Paid
-from .return_range import ReturnRange, check_feasible, return_extremes, threshold
+from .return_range import ReturnRange, check_feasible, is_blind, return_extremes
 
 ROUNDING = 1e-9  # of a quantity's range: constraints that miss each other by less meet
 _MOST_CORNERS = 400  # tens suffice for a few constraints
@@ -33,13 +34,14 @@ _TOLERANCES = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_toleranc
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """One constraint as numbers: `sign · V ≥ sign · bound`.
+    """One bound as numbers: `sign · V ≥ sign · bound`.
 
-    **Attributes:** `name` of the quantity; `sign`; `bound`; `range` of its values over all policies; `paid`, its rewards on
-    the hidden chain.
+    **Attributes:** `name`, for people; `quantity`: its number in `problem.quantities`; `sign`; `bound`; `range` of its values
+    over all policies; `paid`, its rewards on the hidden chain.
     """
 
     name: str
+    quantity: int
     sign: float
     bound: float
     range: ReturnRange
@@ -47,9 +49,8 @@ class Target:
 
     @property
     def unit(self) -> float:
-        """By which slacks are scaled: the range of the quantity, 1 where all policies have the same."""
-        spread = self.range.largest - self.range.smallest
-        return spread if spread > ROUNDING * (abs(self.range.largest) + abs(self.range.smallest)) else 1.0
+        """By which slacks are scaled."""
+        return self.range.unit
 
     @property
     def text(self) -> str:
@@ -67,39 +68,39 @@ def constraint_text(name: str, sign: float, bound: float) -> str:
 
 
 def targets(problem: Problem) -> tuple[Target, ...]:
-    """All constraints of a problem as numbers, percentages resolved; the threshold on the return is the first.
+    """All bounds of a problem as numbers, percentages resolved, in the order of `problem.bounds`.
 
-    Over an infinite horizon there is none beside the threshold, which `return_range` covers. Cost: two backward inductions
-    for each constraint, once for each problem.
+    Cost: two backward inductions for each quantity, once for each problem.
     """
     return memo(problem, targets, lambda: _targets(problem))
 
 
-def further_targets(problem: Problem) -> tuple[Target, ...]:
-    """Those beside the threshold on the return, in the order of `problem.further`."""
-    return targets(problem)[-len(problem.further) :] if problem.further else ()
+def other_targets(problem: Problem) -> tuple[Target, ...]:
+    """Those of `problem.others`, beside the threshold on the return."""
+    return targets(problem)[problem.min_return is not None :]
 
 
 def _targets(problem: Problem) -> tuple[Target, ...]:
-    hidden, wanted = build(problem.with_clock()), threshold(problem)
-    found: list[Target] = []
-    if wanted is not None:
-        found.append(return_target(problem, wanted))
-    for one, paid in zip(problem.further, hidden.paid[1:], strict=True):
-        extremes = _range(problem, paid)
-        bound = extremes.at(float(one.bound.removesuffix("%")) / 100) if isinstance(one.bound, str) else one.bound
-        found.append(Target(one.name, one.sign, bound, extremes, paid))
-    return tuple(found)
+    first = len(problem.bounds) - len(problem.others)
+    return tuple(target(problem, one, is_threshold=number < first) for number, one in enumerate(problem.bounds))
 
 
-def return_target(problem: Problem, bound: float) -> Target:
-    """A bound from below on the return."""
-    return Target("return", 1.0, bound, return_extremes(problem), build(problem.with_clock()).paid[0])
+def target(problem: Problem, one: Bound, *, is_threshold: bool = False) -> Target:
+    """A bound as a number; the ends of the range for the threshold on the return are those of `return_extremes`."""
+    extremes = return_extremes(problem) if is_threshold else quantity_range(problem, one.quantity)
+    paid = build(problem.with_clock()).paid[one.quantity]
+    return Target(one.name, one.quantity, one.sign, extremes.part(one.bound), extremes, paid)
 
 
-def _range(problem: Problem, paid: Paid) -> ReturnRange:
-    """The smallest and the largest value of a quantity over all policies that know the hidden state."""
-    play = _play(problem, (paid,))
+def quantity_range(problem: Problem, quantity: int) -> ReturnRange:
+    """The smallest and the largest value of a quantity over all policies that know the hidden state; found once."""
+    if quantity == 0 and not is_blind(problem):
+        return return_extremes(problem)
+    return memo(problem, (quantity_range, quantity), lambda: _range(problem, quantity))
+
+
+def _range(problem: Problem, quantity: int) -> ReturnRange:
+    play = _play(problem, (build(problem.with_clock()).paid[quantity],))
     largest, smallest = (float(play.best(np.array([sign]))[1][0]) for sign in (1.0, -1.0))
     exact = len(problem.models) == 1 or problem.agent.knows_model
     return ReturnRange(min(smallest, largest), largest, exact)
@@ -211,7 +212,7 @@ def check_constraints(problem: Problem) -> None:
     Passing is no promise for a smaller class of policies, and none where the agent does not know which model runs.
     """
     check_feasible(problem)
-    if not problem.further or not feasible_mixture(problem).is_excluded:
+    if not problem.others or not feasible_mixture(problem).is_excluded:
         return
     raise InfeasibleError(_explained(problem))
 

@@ -90,8 +90,8 @@ class Hidden:
     `P(x_0 = x, first event = e)`, one column if nothing is received at time 0. `cell[x]` is what the agent can tell of x, a row
     of the policy's table. The secret is a split: `labels[x, z]` is the probability of value z given the hidden state x at
     `split_time`, a one for the value of x, or a forecast of a later value; the row is empty if x cannot occur then.
-    `reveals_last`: the observer is told `x_T` in the end, as in the lower end of a bracket. `paid` are the quantities, the
-    return first, then those of `problem.further`. If the secret is a whole path, `path[x]` is what it shows of x, and `labels`
+    `reveals_last`: the observer is told `x_T` in the end, as in the lower end of a bracket. `paid` are
+    `problem.quantities`, the return first. If the secret is a whole path, `path[x]` is what it shows of x, and `labels`
     has one value. `written` is what an observer without a clock holds of the events; None if the observer has one.
     """
 

@@ -22,6 +22,7 @@ from .paid import Afterwards, Paid, action_values, steps_paid
 
 # Gains below this share of all rewards that could be collected end a search for the largest return.
 ROUNDING = 1e-10
+_SAME = 1e-9  # share of their size by which the ends of a range differ at least
 _MOST_EXACT_MOVES = (
     100_000  # transitions of all steps up to which the largest return is found in exact arithmetic: 0.1 s
 )
@@ -43,6 +44,16 @@ class ReturnRange:
         """The return that lies a share, 0 to 1, of the way from the smallest to the largest, rounded down."""
         low, high = Fraction(self.smallest), Fraction(self.largest)
         return rounded_down(low + Fraction(share) * (high - low))
+
+    @property
+    def unit(self) -> float:
+        """The distance of the ends, by which slacks are scaled; 1 if all policies have the same value."""
+        spread = self.largest - self.smallest
+        return spread if spread > _SAME * (abs(self.largest) + abs(self.smallest)) else 1.0
+
+    def part(self, bound: float | str) -> float:
+        """A bound as a number: a percentage is that share of the way."""
+        return self.at(float(bound.removesuffix("%")) / 100) if isinstance(bound, str) else bound
 
 
 def return_extremes(problem: Problem) -> ReturnRange:
@@ -87,9 +98,7 @@ def threshold(problem: Problem) -> float | None:
     The ends are those of `return_extremes`; `"100%"` is `max_return(problem)` to the last bit.
     """
     wanted = problem.min_return
-    if isinstance(wanted, str):
-        return return_extremes(problem).at(float(wanted.removesuffix("%")) / 100)
-    return wanted
+    return return_extremes(problem).part(wanted) if isinstance(wanted, str) else wanted
 
 
 def return_slack(problem: Problem) -> float:

@@ -64,7 +64,7 @@ class GameResult:
     False where the policy acts on more than the agent knows (an automaton or a model index with `agent_knows=False`):
     `lower` then holds for agents who know it, `upper` for all.
     `seconds` counts from the start of the clock. `blind` is the game of an observer without memory, where its rule was used.
-    `prices` are the multipliers of the further constraints with which the bound holds for policies that meet them.
+    `prices` are the multipliers of the bounds beside the threshold with which the bound holds for policies that meet them.
     `problem`: whose game it is.
     """
 
@@ -159,7 +159,7 @@ def solve_priced_game(
 ) -> GameResult:
     """The largest `H(Z|M_T) + Σ_k λ_k sign_k (V_k − δ_k)` over all policies with return ≥ threshold, between two proven bounds.
 
-    **Arguments:** as for `solve_game`; `prices`, λ_k ≥ 0 of the further constraints, which are left out without them; `table`:
+    **Arguments:** as for `solve_game`; `prices`, λ_k ≥ 0 of the other bounds, which are left out without them; `table`:
     what the rule is a table of, by default that of the pairs. A feasible policy and a bound are returned in any case: two
     passes forward and three backward are always made.
 
@@ -241,7 +241,7 @@ class _Ascent:
         return self._worth(self.point.outcome)
 
     def _worth(self, outcome: Outcome) -> float:
-        """`H(Z|M_T)` and what the prices of further constraints pay."""
+        """`H(Z|M_T)` and what the prices of the other bounds pay."""
         return self.agent.table.entropy(outcome.joint) + outcome.bonus
 
     @property

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 
 from ..common.logs import log2_of_actions, soft_maximum_bits
 from ..engine.additive import sums_of_flows
-from ..engine.feasibility import further_targets
+from ..engine.feasibility import other_targets
 from ..engine.kernel import num_columns
 from ..problem.problem import Problem
 from .arrivals import Arrivals
@@ -29,7 +29,7 @@ class Outcome:
     """The outcome of a policy: `joint[m, z] = P(M_T = m, Z = z)` and the expected return; both are linear in the flows.
 
     For a whole path `joint` has the entries of its rule (`rule_tables.py`). Linear too are `arrivals`, the masses of the
-    arrivals of each step where the agent has them, and `bonus`, the bits that the prices of further constraints pay.
+    arrivals of each step where the agent has them, and `bonus`, the bits that the prices of the other bounds pay.
     """
 
     joint: Float[np.ndarray, "..."]
@@ -68,7 +68,7 @@ class AgentProblem:
 
     Each pass costs the non-zeros of the steps, about 1 ns each, and for the soft one an exponential for each (pair,
     action), about 10 ns. With `arrivals` the passes go over them, and a soft response may be paid for each. `prices`: λ_k of
-    the further constraints, in bits per unit; `Σ_k λ_k sign_k (V_k − δ_k)` is then added to what the agent maximises.
+    the bounds beside the threshold, in bits per unit; `Σ_k λ_k sign_k (V_k − δ_k)` is then added to what the agent maximises.
     `table`: what the observer's rule is a table of, by default that of the pairs.
     """
 
@@ -98,8 +98,8 @@ class AgentProblem:
         self.largest_reward = float(np.abs(self._reward).max() + np.abs(self.terminal).max()) or 1.0
         # Of returns, for tolerances and first steps: answers do not depend on the unit in which rewards are given.
         self.unit = 2.0 ** math.frexp(self.largest_reward)[1]
-        self.prices = (0.0,) * len(problem.further) if prices is None else tuple(prices.tolist())
-        self._prices = () if prices is None else tuple(zip(self.prices, further_targets(problem), strict=True))
+        self.prices = (0.0,) * len(problem.others) if prices is None else tuple(prices.tolist())
+        self._prices = () if prices is None else tuple(zip(self.prices, other_targets(problem), strict=True))
 
     def return_error(self) -> float:
         """A bound on the error of a return that is computed by passes over the pairs.
@@ -137,7 +137,7 @@ class AgentProblem:
         return multiplier * self.last_values + self._last_state_bonus()
 
     def _state_bonus(self, time: int) -> Float[np.ndarray, "A N"]:
-        """What the prices of further constraints pay for a decision, in bits."""
+        """What the prices of the other bounds pay for a decision, in bits."""
         total = np.zeros_like(self._reward)
         for price, one in self._prices:
             total += price * one.sign * one.paid.discount**time * one.paid.reward.T
@@ -158,10 +158,10 @@ class AgentProblem:
         """What they pay in each pair of the last layer."""
         return self._last_state_bonus()[self.pairs.layers[-1].x]
 
-    def further_values(self, flows: Sequence[Float[np.ndarray, "A n"]]) -> Float[np.ndarray, " F"]:
-        """The values of the further constraints' quantities, from `P(pair at t, action)`."""
+    def other_values(self, flows: Sequence[Float[np.ndarray, "A n"]]) -> Float[np.ndarray, " F"]:
+        """The quantities of the bounds beside the threshold, from `P(pair at t, action)`."""
         last = self.pairs.steps[-1].T @ flows[-1].ravel() if self.horizon else self.pairs.start
-        paid = [one.paid for one in further_targets(self.problem)]
+        paid = [one.paid for one in other_targets(self.problem)]
         return sums_of_flows(paid, [*(flow.T for flow in flows), last], [layer.x for layer in self.pairs.layers])
 
     def uniform(self) -> list[np.ndarray]:

@@ -1,6 +1,6 @@
 """The game under several constraints, or against several observers: prices and weights, from the games that they make.
 
-For prices λ ≥ 0 of the further constraints and weights w of what is counted, `max_π Σ_j w_j H_j + Σ_k λ_k sign_k (V_k − δ_k)`
+For prices λ ≥ 0 of the other bounds and weights w of what is counted, `max_π Σ_j w_j H_j + Σ_k λ_k sign_k (V_k − δ_k)`
 over policies with return ≥ δ is a game with one constraint. With `Σ w_j = 1` over the H_j that are hidden its upper bound is
 one on the least of them, over all policies that meet every constraint; the weight of an H_j that must be h_j or more is a
 price, and `w_j h_j` is subtracted. Its policy is a column: the bits and the slacks. A small linear program mixes the columns so
@@ -21,9 +21,9 @@ from jaxtyping import Float
 from scipy.optimize import linprog
 
 from ..common.clock import ENDED_BY_CALLER, Clock, OutOfTime
-from ..engine.feasibility import feasible_mixture, further_targets
+from ..engine.feasibility import feasible_mixture, other_targets
 from ..problem.problem import Problem
-from ..problem.return_rounding import further_rounding, return_rounding
+from ..problem.return_rounding import return_rounding
 from .ascent import GameResult, solve_priced_game, tables_of
 from .multiplier import FlowPoint
 from .pairs import Pairs
@@ -76,7 +76,7 @@ class OwnBits:
 
 @dataclass(frozen=True, eq=False)
 class _Column:
-    """A policy that reaches the threshold on the return: its bits, and the slacks of the further constraints."""
+    """A policy that reaches the threshold on the return: its bits, and the slacks of the other bounds."""
 
     point: FlowPoint
     bits: Float[np.ndarray, " J"]
@@ -93,9 +93,10 @@ class Rounds:
 
     def __init__(self, problem: Problem, pairs: Pairs, counted: Counted, threshold: float | None, gap: float):
         self.problem, self.pairs, self.counted, self.threshold, self.gap = problem, pairs, counted, threshold, gap
-        self.agent, self.targets = AgentProblem(problem, pairs), further_targets(problem)
+        self.agent, self.targets = AgentProblem(problem, pairs), other_targets(problem)
         self.units = np.array([one.unit for one in self.targets])
-        self.kept_slack = np.maximum(_INSIDE, _ROUNDINGS * np.array(further_rounding(problem)) / self.units)
+        errors = np.array([return_rounding(problem, one.quantity) for one in self.targets])
+        self.kept_slack = np.maximum(_INSIDE, _ROUNDINGS * errors / self.units)
         self.prices = np.zeros(len(self.targets)) if self.targets else None
         self.weights = np.concatenate([np.full(counted.num_hidden, 1 / counted.num_hidden), np.ones(len(counted.kept))])
         self.aim = counted.kept + _KEPT_MORE
@@ -171,7 +172,7 @@ class Rounds:
             self.lower, self.mixture = float(hidden.min()), column
 
     def _column(self, point: FlowPoint) -> _Column:
-        values = self.agent.further_values(point.flows)
+        values = self.agent.other_values(point.flows)
         slack = np.array([one.slack(value) for one, value in zip(self.targets, values.tolist(), strict=True)])
         return _Column(point, self.counted.bits(point.outcome.joint), slack)
 

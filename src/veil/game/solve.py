@@ -42,7 +42,7 @@ def solve_game(
     **Returns:** with constraints beside the threshold, the game whose `prices` prove the best bound, with the policy of the
     best mixture.
 
-    Cost: `solve_priced_game`; with further constraints one for each round, about ten of them for two constraints.
+    Cost: `solve_priced_game`; with other bounds one for each round, about ten of them for two constraints.
 
     **Raises:** `InfeasibleError` where no policy has the return asked for; `TooLargeError` where the graph does not fit the
     memory or the time.
@@ -50,7 +50,7 @@ def solve_game(
     clock = clock or Clock()
     threshold = threshold_of(problem) if threshold is None else threshold
     pairs = made_pairs(problem, memory or whole_memory(build(problem)), memory_bytes, clock) if pairs is None else pairs
-    if not problem.further:
+    if not problem.others:
         return solve_priced_game(
             problem, pairs, threshold=threshold, gap=gap, iterations=iterations, blind=blind, prior=prior, clock=clock
         )

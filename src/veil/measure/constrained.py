@@ -51,18 +51,17 @@ class ConstraintValue(Value):
 def constraint_values(problem: Problem, policy: Policy) -> tuple[ConstraintValue, ...]:
     """Every constraint of a problem with the value of its quantity under a policy, in the order of `problem.constraints`.
 
-    A constraint with both `min` and `max` is two entries. Cost: that of `expected_return`, for each constraint.
+    A constraint with both `min` and `max` is two entries. Cost: that of `expected_return`, for each quantity.
 
     **Raises:** `InputError` where the policy does not fit the problem.
     """
-    chain, wanted = make_chain(problem, policy), targets(problem)
-    values = chain_sums(chain, slice(-len(wanted), None)).tolist() if wanted else []
+    values = quantity_values(problem, policy) if problem.bounds else []
     return tuple(
-        ConstraintValue(one.name, "≥" if one.sign > 0 else "≤", one.bound, value)
-        for one, value in zip(wanted, values, strict=True)
+        ConstraintValue(one.name, "≥" if one.sign > 0 else "≤", one.bound, values[one.quantity])
+        for one in targets(problem)
     )
 
 
-def further_constraints(problem: Problem, policy: Policy) -> tuple[ConstraintValue, ...]:
-    """`constraint_values` without that of the threshold on the return."""
-    return constraint_values(problem, policy)[-len(problem.further) :] if problem.further else ()
+def quantity_values(problem: Problem, policy: Policy) -> list[float]:
+    """The expected sum of each of `problem.quantities` under a policy, the return first."""
+    return chain_sums(make_chain(problem, policy)).tolist()

@@ -18,7 +18,7 @@ from ..measure.result import Opacity
 from ..policy.memory import memory_document
 from ..policy.policy import Policy
 from ..problem.return_rounding import return_rounding
-from ..proof.feasibility import proven_constraints, reaches_threshold, stated_return
+from ..proof.feasibility import proven_others, reaches_threshold, stated_return
 from .ascent import first_order_gain, lagrangian_slope
 from .iteration import Iteration, S
 from .options import SolveOptions
@@ -95,7 +95,7 @@ def make_answer(
         objective=options.objective,
         detail=detail,
         price_bits=task.price(multiplier),
-        further_prices=tuple(task.further_prices(multiplier)),
+        prices=tuple(task.prices(multiplier)),
         pair_prices=tuple(task.pair_prices(multiplier)),
         stationarity_bits=gap * task.score_unit if task.has_terms else gap,
         iterations=state.iteration,
@@ -168,13 +168,13 @@ def is_feasible(
     evaluation: exact, the lower end of a bracket, or the estimate of a sample.
     """
     problem = task.space.problem
-    if task.further and not all(one.met for one in proven_constraints(problem, policy)):
+    if task.others and not all(one.met for one in proven_others(problem, policy)):
         return False
     if not all(one.met for one in hidden.pairs):
         return False
     if task.min_opacity is not None and hidden.own.bits < task.min_opacity:
         return False
-    slack = task.constraints(table[None])[2] if task.num_kept else task.slacks(table[None])
+    slack = task.sums(table[None]).slack if task.num_kept else task.slacks(table[None])
     if np.any(slack[:, : task.num_returns] < 0):
         return False
     if task.threshold is None or task.is_free:
@@ -198,7 +198,7 @@ def _first_order(
 
     if not values.score_slope.size:
         return np.nan, multiplier
-    if task.further or task.pairs:
+    if task.others or task.pairs:
         return _least_promise(gain, multiplier, values.slack[0], values.num_least, clock)
     if len(multiplier) != 1:
         return gain(multiplier), multiplier
@@ -330,8 +330,7 @@ def _best_on_samples(
     found = [_sampled_bits(task, one, count, options, left / len(tables)) for one in tables]
     earned = np.zeros(len(tables))
     if task.terms:
-        _, _, slack, slack_slope = task.constraints(np.stack(tables))
-        earned = task.earned(slack, slack_slope)[0]
+        earned = task.beside_values(np.stack(tables))[1]
     merits = [_merit(task, one, more, options) for one, more in zip(found, earned.tolist(), strict=True)]
     chosen = merits.index(max(merits))
     return found[chosen], tables[chosen]
@@ -369,7 +368,7 @@ def _meets_linear(task: Task, table: Float[np.ndarray, "T C A"]) -> bool:
     """Whether a table meets all constraints but those on bits."""
     if not task.num_kept:
         return bool(np.all(task.slacks(table[None]) >= 0))
-    return bool(np.all(task.constraints(table[None])[2] >= 0))
+    return bool(np.all(task.sums(table[None]).slack >= 0))
 
 
 def unsearched(task: Task, safe: np.ndarray, options: SolveOptions, clock: Clock, status: Status) -> Solution:
@@ -409,7 +408,7 @@ def unsearched(task: Task, safe: np.ndarray, options: SolveOptions, clock: Clock
 
 def _why_infeasible(task: Task, table: np.ndarray, hidden: Bits) -> str:
     """Which constraint is missed, by how much, and which class of policies can meet it."""
-    if task.further or task.pairs.bounds:
+    if task.others or task.pairs.bounds:
         return _missed_constraints(task, table, hidden)
     if task.min_opacity is not None:
         return f"no policy was found that hides {task.min_opacity:g} bits: ask for less, or allow more memory"

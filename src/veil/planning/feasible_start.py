@@ -28,9 +28,11 @@ def feasible_table(task: Task, richest: Float[np.ndarray, "T C A"], clock: Clock
 
     Cost: where the agent does not know the hidden state and the time, up to 300 evaluations of all constraints.
     """
+    if not task.num_constraints:
+        return richest
     mixture = feasible_mixture(task.space.problem)
     known = np.stack([projected(task.space, mixture), richest])
-    slack = task.constraints(known)[2].min(axis=1)
+    slack = task.sums(known).slack.min(axis=1)
     best, reached = known[int(np.argmax(slack))], float(slack.max())
     # With one start, hidden states that the agent tells apart and a clock, nothing is lost by the projection.
     enough = max(_WORTH * mixture.upper, -ROUNDING)
@@ -68,7 +70,8 @@ def _raised(task: Task, start: np.ndarray, reached: float, enough: float, clock:
     for count in range(1, _ITERATIONS + 1):
         clock.check()
         table = task.space.softmax(theta)
-        _, _, slacks, slopes = task.constraints(table[None])
+        found = task.sums(table[None])
+        slacks, slopes = found.slack, found.slack_slope
         worst = float(slacks.min())
         if worst > reached:
             best, reached = table, worst

@@ -32,7 +32,7 @@ from .solution import History, Solution, Status
 from .starts import richest_table
 from .stochastic import CHECKED, StochasticAscent
 from .stochastic_state import StochasticState
-from .task import Task, make_task
+from .task import Sums, Task, make_task
 from .terms import hidden_terms, terms_of
 from .values import sampled_answer
 
@@ -117,20 +117,20 @@ class FeatureAscent(StochasticAscent):
         value, slack, slope = super()._constraints(table)
         return value, slack - self._inside, slope
 
-    def _further(self, table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        slack, slope = super()._further(table)
-        return slack - self._inside, slope
+    def _beside(self, table: np.ndarray) -> Sums:
+        found = super()._beside(table)
+        return replace(found, slack=found.slack - self._inside)
 
     def _short(self, table: np.ndarray) -> Float[np.ndarray, " K"]:
         """The slacks without the margin that training keeps."""
-        return np.concatenate([super()._constraints(table)[1], super()._further(table)[0]])
+        return np.concatenate([super()._constraints(table)[1], super()._beside(table).slack[0]])
 
     def _score(self, table: np.ndarray, sequences: int) -> float:
         task, slack = self.task, self._short(table)
         if np.any(slack < 0) or not task.clock.left:
             return -np.inf
         bits = self._secrecy.estimate(table, sequences, self._options.seed + 1, task.clock).bits
-        earned = task.earned(slack[None], np.zeros((1, len(slack), 0)))[0][0]
+        earned = task.beside_values(table[None])[1][0]
         return float(task.score(np.array(bits), np.zeros(()), earned))
 
     def _first_weights(self) -> Float[np.ndarray, "P 1"]:
@@ -242,7 +242,7 @@ def _prepared(problem: Problem, options: SolveOptions) -> tuple[Space, Task]:
 def _trained(task: Task, policy: FeaturePolicy, table: Solution, options: SolveOptions) -> Solution:
     clock = task.clock
     safe = richest_table(task.space, clock.share(_SHARE_OF_SAFE))
-    if task.further:
+    if task.others:
         with contextlib.suppress(OutOfTime):
             safe = feasible_table(task, safe, clock.share(_SHARE_OF_SAFE))
     task = within_reach(task, safe)

@@ -162,7 +162,7 @@ def search_game(
                 refined = enclose_path_game(problem, threshold=aim, gap=wide, memory_bytes=budget, clock=limited)
                 bound = refined.upper, refined.stopped, refined
                 return _measured(problem, refined.best, bound, _LONG, clock)
-            if problem.further:
+            if problem.others:
                 enclosed = enclose_constrained_game(problem, gap=wide, memory_bytes=budget, clock=limited)
             else:
                 enclosed = enclose_game(problem, threshold=aim, gap=wide, memory_bytes=budget, clock=limited)
@@ -366,12 +366,12 @@ def _solution(
     if wanted is not None and result.threshold is not None:  # the game was played for a little more return
         upper += max(part.multiplier for part, _ in proof.bounds()) * max(0.0, result.threshold - wanted)
     # To evaluate a policy on a large graph anew takes longer than the game: under a limit its own evaluation is taken.
-    known = not isinstance(proof, RecordsResult) and not problem.further and math.isfinite(clock.time_limit)
+    known = not isinstance(proof, RecordsResult) and not problem.others and math.isfinite(clock.time_limit)
     value = result.expected_return if known else expected_return(problem, policy)
     limited = Clock(max(_VERIFY_SECONDS, clock.left)) if known else UNLIMITED
     feasible = meets_constraints(problem, policy, value, limited)
     rows = [(one.iteration, one.opacity_bits, np.nan, one.multiplier, np.nan, one.seconds) for one in result.history]
-    these = "that meets all constraints" if problem.further else "with this return"
+    these = "that meets all constraints" if problem.others else "with this return"
     detail = f"no policy of any kind {these} hides more than {upper_text(upper, 6)} bits ({stopped})"
     trivial = trivial_bound(problem, upper)
     detail += f"; {trivial}: the search found no bound of its own" if trivial else ""
@@ -388,7 +388,7 @@ def _solution(
         method="game",
         detail=detail,
         price_bits=result.multiplier,
-        further_prices=result.prices,
+        prices=(*(() if wanted is None else (result.multiplier,)), *result.prices),
         iterations=result.iterations,
         seconds=clock.spent,
         needs_observations=True,

@@ -1,4 +1,4 @@
-"""The constraint that a frontier moves: the threshold on the return, or one of the further constraints by its name."""
+"""The bound that a frontier moves: the threshold on the return, or another by the name of its quantity."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -7,9 +7,10 @@ from ..common.clock import Clock, OutOfTime
 from ..common.errors import InputError
 from ..common.suggest import suggestion
 from ..engine.additive import expected_sums
-from ..engine.feasibility import further_targets, return_target, strictest_bound, targets
-from ..measure.constrained import constraint_values
+from ..engine.feasibility import strictest_bound, target, targets
+from ..measure.constrained import quantity_values
 from ..policy.policy import Policy
+from ..problem.constraints import Bound
 from ..problem.problem import Problem
 from ..problem.return_rounding import return_rounding
 from .ascent import Ascent
@@ -18,7 +19,6 @@ from .policy_class import Space, make_space
 from .solution import Solution
 from .starts import make_starts, richest_table
 from .task import make_task
-from .terms import terms_of, with_task
 from .values import NoSecrecy
 
 RETURN = "return"
@@ -29,16 +29,13 @@ _WRITTEN = {"<=": "≤", ">=": "≥"}
 
 @dataclass(frozen=True, eq=False)
 class MovedBound:
-    """One constraint of a problem at any bound.
+    """One bound of a problem at any number.
 
-    **Attributes:** `problem`; `number`: which of `problem.further` is moved, None for the threshold on the return; `name` of
-    its quantity; `sign`, +1 where the quantity must be at least the bound, −1 at most.
+    **Attributes:** `problem`; `number`: which of `problem.bounds` is moved.
     """
 
     problem: Problem
-    number: int | None = None
-    name: str = RETURN
-    sign: float = 1.0
+    number: int
 
     @staticmethod
     def named(problem: Problem, along: str) -> "MovedBound":
@@ -47,11 +44,12 @@ class MovedBound:
         **Raises:** `InputError` where no constraint or more than one has that name.
         """
         if along == RETURN:
-            return MovedBound(problem)
+            return MovedBound(problem if problem.min_return is not None else problem.replace(min_return=0.0), 0)
         wanted = along.strip()
         for written, relation in _WRITTEN.items():
             wanted = wanted.replace(written, relation)
-        known = [MovedBound(problem, number, one.name, one.sign) for number, one in enumerate(problem.further)]
+        first = len(problem.bounds) - len(problem.others)
+        known = [MovedBound(problem, number) for number in range(first, len(problem.bounds))]
         found = [one for one in known if wanted in one.names]
         if len(found) == 1:
             return found[0]
@@ -64,9 +62,29 @@ class MovedBound:
         )
 
     @property
+    def bound(self) -> Bound:
+        """The bound that is moved."""
+        return self.problem.bounds[self.number]
+
+    @property
+    def name(self) -> str:
+        """The name of its quantity."""
+        return self.bound.name
+
+    @property
+    def sign(self) -> float:
+        """+1 if the quantity must be at least the bound, −1 at most."""
+        return self.bound.sign
+
+    @property
+    def is_threshold(self) -> bool:
+        """Whether it is the threshold on the return."""
+        return self.problem.min_return is not None and self.number == 0
+
+    @property
     def text(self) -> str:
         """Name and relation: `energy ≤`."""
-        return f"{self.name} {'≥' if self.sign > 0 else '≤'}"
+        return f"{self.name} {self.bound.relation}"
 
     @property
     def names(self) -> set[str]:
@@ -75,13 +93,8 @@ class MovedBound:
         return {self.name, self.text} | formula
 
     def at(self, bound: float | None) -> Problem:
-        """The problem with that bound; None for one that every policy meets.
-
-        A further constraint is kept even then, so that the hidden states, and with them the rows of a table, stay the same.
-        """
-        if self.number is None:
-            return self.problem.replace(min_return=bound)
-        return self.problem.with_bound(self.number, self._beyond if bound is None else bound)
+        """The problem with that number; None for no bound."""
+        return self.problem.with_bound(self.number, bound)
 
     @cached_property
     def free(self) -> Problem:
@@ -93,17 +106,15 @@ class MovedBound:
 
         Where the class is all policies, or where no time is left, the bound of all policies and None.
         """
-        if self.number is None and not self.problem.further:
+        if self.is_threshold and not self.problem.others:
             return self._largest_return(space), None
-        if self.number is None:
-            free, terms = with_task(self.free, RETURN), terms_of(with_task(self.free, RETURN), RETURN)
-            bound = strictest_bound(self.free, return_target(self.free, 0.0), further_targets(self.free))
+        free, one = self.free, self.bound
+        moved = target(free, replace(one, bound=0.0), is_threshold=self.is_threshold)
+        bound = strictest_bound(free, moved, targets(free))
+        if self.is_threshold:
             bound = min(bound, self._largest_return(space))
-        else:
-            free, terms, known = self.free, ((self.sign, self.number),), targets(self.free)
-            moved = further_targets(free)[self.number]
-            bound = strictest_bound(free, moved, [one for one in known if one is not moved])
-        found = None if space.memory == "timed" and _knows_all(free) else _largest(free, space, terms, clock)
+        terms = ((one.sign, one.quantity),)
+        found = None if space.memory == "timed" and free.knows_all else _largest(free, space, terms, clock)
         if found is None:
             return bound, None
         return self.sign * min(self.sign * bound, found[0] - _MARGIN * max(1.0, abs(found[0]))), found[1]
@@ -113,29 +124,15 @@ class MovedBound:
         values = expected_sums(hidden, table, hidden.paid[:1], stationary=space.stationary)
         return float(values[0, 0]) - return_rounding(self.problem)  # so that it can be asked for
 
-    def value(self, policy: Policy) -> float:
-        """The quantity under a policy."""
-        assert self.number is not None
-        return constraint_values(self.free, policy)[-len(self.problem.further) :][self.number].value
-
     def measured(self, solution: Solution) -> tuple[float, float]:
         """The quantity under the policy of a solution, and the price of the bound in bits for one unit of it."""
-        if self.number is None:
+        if self.is_threshold:
             return solution.expected_return, float(solution.price_bits)
-        price = solution.further_prices[self.number] if solution.further_prices else float("nan")
-        return self.value(solution.policy), price
-
-    @cached_property
-    def _beyond(self) -> float:
-        """A bound that every policy meets, whatever the rounding errors."""
-        assert self.number is not None
-        target = further_targets(self.problem)[self.number]
-        return target.range.smallest - target.unit if self.sign > 0 else target.range.largest + target.unit
-
-
-def _knows_all(problem: Problem) -> bool:
-    """Whether the agent knows the hidden state."""
-    return problem.knows_all
+        value = quantity_values(self.problem, solution.policy)[self.bound.quantity]
+        if solution.has_hardly_begun:
+            return value, float("nan")
+        is_free = len(solution.prices) < len(self.problem.bounds)
+        return value, 0.0 if is_free else solution.prices[self.number]
 
 
 def _largest(

@@ -51,11 +51,11 @@ def with_clocks(problem: Problem) -> Problem:
 def aimed_return(problem: Problem) -> float | None:
     """The return that a game is played for: the threshold, and twice what rounding may take of it where policies earn that.
 
-    Floats then tell that the threshold is reached, without the verifier. With further constraints the rounds of games keep a
+    Floats then tell that the threshold is reached, without the verifier. With other bounds the rounds of games keep a
     distance from all of them.
     """
     wanted = wanted_return(problem)
-    if wanted is None or problem.further:
+    if wanted is None or problem.others:
         return wanted
     return max(wanted, min(wanted + 2 * return_rounding(problem), max_return(problem)))
 

@@ -194,19 +194,17 @@ class PrimalDual:
         )
         bits, slope = secrecy(table[None], task.clock)
         chain, first = space.chain(table), [] if task.num_first == 0 else list(task.starts)
-        earned, *others = space.hidden.paid
-        wanted = [(_begun_at(chain, start), earned, task.threshold or 0.0, task.unit) for start in first]
-        wanted += [
-            (chain, paid, one.bound, one.sign * one.unit) for one, paid in zip(task.further, others, strict=True)
-        ]
+        paid = space.hidden.paid
+        wanted = [(_begun_at(chain, start), 0, task.threshold or 0.0, task.unit) for start in first]
+        wanted += [(chain, one.quantity, one.bound, one.sign * one.unit) for one in task.others]
         share = max(2, sequences // max(1, len(wanted)))
         slack, slack_slope = np.zeros((1, len(wanted))), np.zeros((1, len(wanted), *space.shape))
-        for number, (begun, paid, bound, unit) in enumerate(wanted):
+        for number, (begun, quantity, bound, unit) in enumerate(wanted):
             task.clock.check()
             generator = np.random.default_rng([self._options.seed, iteration, 1 + number])
-            value, _, value_slope = sampled_gradient(begun, paid, draw_runs(begun, share, generator))
+            value, _, value_slope = sampled_gradient(begun, paid[quantity], draw_runs(begun, share, generator))
             slack[0, number], slack_slope[0, number] = (value - bound) / unit, value_slope / unit
-        returns = expected_sums(space.hidden, table[None], (earned,), stationary=space.stationary)[0]
+        returns = expected_sums(space.hidden, table[None], paid[:1], stationary=space.stationary)[0]
         return Values(task.sign * bits, task.sign * slope, slack, slack_slope, bits, returns)
 
     def _noted(

@@ -1,6 +1,6 @@
 """Values of single tables for a search on fresh samples: score, slacks, their gradients, and feasible mixtures.
 
-Bits are estimated on sequences drawn for the purpose; the return and the further constraints are exact.
+Bits are estimated on sequences drawn for the purpose; expected sums of rewards are exact.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from .pair_terms import PairBits
 from .sampled_values import BitsEstimate, SampleSecrecy
 from .soft_starts import terminal_values
 from .starts import LEAST_SHARE, logits
-from .task import Task
+from .task import Sums, Task
 
 R = TypeVar("R")
 
@@ -86,8 +86,9 @@ class SampledPoints:
         columns = self._columns(lambda one: one.fresh(table, sequences, seed, task.clock))
         estimates, slopes = [one for one, _ in columns], [self._used(slope)[None] for _, slope in columns]
         returns, slack, slack_slope = self._constraints(table)
-        more, more_slope = self._further(table)
-        earned, earned_slope = (one[0] for one in task.earned(more[None], more_slope[None]))
+        beside = self._beside(table)
+        more, more_slope = beside.slack[0], self._used_each(beside.slack_slope[0])
+        earned, earned_slope = beside.earned[0], self._used(beside.earned_slope[0]) if task.terms else np.zeros(())
         pairs = self._pair_bits(estimates, slopes, 1.0)
         hidden, hidden_slope = np.array(estimates[0].bits), slopes[0][0]
         if task.pairs.least:
@@ -117,20 +118,21 @@ class SampledPoints:
     def _used(self, slope: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "R A"]:
         return slope.reshape(-1, slope.shape[2])[self._rows]
 
-    def _further(self, table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The slacks of the further constraints and their gradients."""
-        if not self.task.further:
-            return np.zeros(0), np.zeros((0, len(self._rows), table.shape[2]))
-        slack, slopes = self.task.further_slacks(table[None])
-        return slack[0], np.stack([self._used(one) for one in slopes[0]])
+    def _beside(self, table: np.ndarray) -> Sums:
+        """The slacks of the bounds beside the threshold, and the sum of the terms."""
+        return self.task.beside(table[None])
+
+    def _used_each(self, slopes: Float[np.ndarray, "F T C A"]) -> Float[np.ndarray, "F R A"]:
+        *shape, actions = slopes.shape
+        return slopes.reshape(shape[0], shape[1] * shape[2], actions)[:, self._rows]
 
     def _constraints(self, table: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         """The return, its slacks and their gradients; where it is maximised its own, scaled, instead."""
         task, space = self.task, self.task.space
         if not self._has_one_return:
-            values, slope, slack, slack_slope = replace(task, further=(), terms=()).constraints(table[None])
-            slopes = slope / task.unit if task.is_return_maximised else slack_slope[0]
-            return float(values[0]), slack[0], slopes.reshape(len(slopes), -1, table.shape[2])[:, self._rows]
+            found = replace(task, others=(), terms=()).sums(table[None])
+            slopes = found.return_slope / task.unit if task.is_return_maximised else found.slack_slope[0]
+            return float(found.returns[0]), found.slack[0], self._used_each(slopes)
         value, slope, _ = space.layers.returns(table, self._terminal)
         if task.num_returns == 0 and not task.is_return_maximised:
             return value, np.zeros(0), np.zeros((0, len(self._rows), table.shape[2]))
@@ -140,7 +142,7 @@ class SampledPoints:
     def _returns(self, table: np.ndarray) -> tuple[float, np.ndarray]:
         """The return, and the slacks of all constraints but that on the bits."""
         task, layers = self.task, self.task.space.layers
-        more = self._further(table)[0] if task.further else np.zeros(0)
+        more = self._beside(table).slack[0] if task.others else np.zeros(0)
         if not self._has_one_return:
             returns, slack, _ = self._constraints(table)
             return returns, np.concatenate([slack, more])
@@ -167,16 +169,16 @@ class SampledPoints:
         pairs = self._pair_bits(estimates, [np.zeros((1, 0))] * len(estimates), 2.0)
         if np.any(pairs.slack < 0):
             return -np.inf
-        earned = task.earned(slack[None], np.zeros((1, len(slack), 0)))[0][0] + pairs.earned[0]
+        earned = task.beside_values(table[None])[1][0] + pairs.earned[0]
         hidden = pairs.least[0] if task.pairs.least else np.array(bits.bits)
         return float(task.score(hidden, np.array(returns), earned))
 
     def _steeper(self, table: Float[np.ndarray, "T C A"]) -> Float[np.ndarray, "T C A"]:
         """The table with the action in each row that raises the slacks below 0 fastest, in total, instead."""
         _, slack, slope = self._constraints(table)
-        more, more_slope = self._further(table)
-        short = np.concatenate([slack, more]) < 0
-        total = np.concatenate([slope, more_slope])[short].sum(axis=0)
+        beside = self._beside(table)
+        short = np.concatenate([slack, beside.slack[0]]) < 0
+        total = np.concatenate([slope, self._used_each(beside.slack_slope[0])])[short].sum(axis=0)
         total = np.where(self._open, total, -np.inf)
         best = np.eye(total.shape[1])[total.argmax(axis=1)]
         used = np.ptp(np.where(self._open, total, total.max(axis=1, keepdims=True)), axis=1) > 0

@@ -155,7 +155,7 @@ def _make_task(problem: Problem, options: SolveOptions, clock: Clock) -> tuple[T
         team=team,
     )
     safe = richest_table(space, clock)
-    if task.further:
+    if task.others:
         with contextlib.suppress(OutOfTime):
             safe = feasible_table(task, safe, clock)
     return within_reach(task, safe), safe
@@ -251,7 +251,7 @@ def _reaches(task: Task, safe: Float[np.ndarray, "T C A"], found: Solution) -> b
 
 def _is_hopeless(task: Task, safe: np.ndarray) -> bool:
     """Whether the stationary class was searched for its largest return alone, and that misses the threshold."""
-    single = task.num_constraints == 1 and not task.num_kept and not task.further
+    single = task.num_constraints == 1 and not task.num_kept and not task.others
     return single and task.space.memory == "markov" and bool(np.any(task.slacks(safe[None]) < 0))
 
 

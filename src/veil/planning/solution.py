@@ -106,7 +106,7 @@ class Solution(Value):
     - `status`, a `Status`; `detail`, what else there is to say.
     - `constraints`: every constraint of the problem with its bound, its value and its price, a `ConstraintValue` each; that on
       the return is the first.
-    - `further_prices`: the prices of the constraints beside that on the return; `pair_prices`: those of the bounds of pairs.
+    - `prices`: those of the bounds on quantities, in the order of `problem.bounds`; `pair_prices`: of the bounds of pairs.
     - `pairs`: what is hidden in each pair beside the problem's own, a `PairValue` each; `hide`: the pairs whose least was
       maximised, as text.
     - `price_bits`: λ, the bits that one more unit of return would cost, to first order, within the class; NaN for a feature
@@ -144,7 +144,7 @@ class Solution(Value):
     certificate: Certificate | None = None
     certificate_note: str = ""
     upper_bits: float = float("nan")
-    further_prices: tuple[float, ...] = ()
+    prices: tuple[float, ...] = ()
     constraints: tuple[ConstraintValue, ...] = ()
     pair_prices: tuple[float, ...] = ()
     pairs: tuple[PairValue, ...] = ()

@@ -7,12 +7,12 @@ from ..common.clock import Clock
 from ..common.errors import InputError, VeilError
 from ..common.settings import checked, settings, takes
 from ..common.workers import team_of
-from ..measure.constrained import ConstraintValue, further_constraints
+from ..measure.constrained import ConstraintValue, quantity_values
 from ..measure.pairs import PairValue, pair_values
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from ..proof.certify import prove
-from ..proof.feasibility import proven_constraints
+from ..proof.feasibility import proven_others
 from .methods import METHODS, unsupported
 from .options import SolveOptions
 from .solution import Solution, Status
@@ -62,9 +62,9 @@ def solve(problem: Problem, options: SolveOptions) -> Solution:
         solution = method.solve(asked, part)
     solution = replace(solution, problem=problem)
     if options.min_opacity is not None and solution.threshold is not None:  # multipliers are then no bits
-        solution = replace(solution, price_bits=float("nan"), further_prices=())
+        solution = replace(solution, price_bits=float("nan"), prices=())
     if solution.has_hardly_begun:  # and multipliers that were not searched for are no prices
-        solution = replace(solution, price_bits=float("nan"), further_prices=(), pair_prices=())
+        solution = replace(solution, price_bits=float("nan"), prices=(), pair_prices=())
     left = None if limit is None else max(clock.left - limit * (1 - share), _PAIR_SECONDS)
     solution = _with_constraints(problem, _with_pairs(problem, replace(solution, hide=options.hide), left))
     if options.task is not None:
@@ -83,14 +83,15 @@ def _proof_seconds(solution: Solution, options: SolveOptions) -> float:
 
 def _with_constraints(problem: Problem, solution: Solution) -> Solution:
     """The answer with the value of every constraint; not feasible where it misses one that its method does not know of."""
-    further = proven_constraints(problem, solution.policy)
-    prices = solution.further_prices[: len(further)] or (float("nan"),) * len(further)  # what a task adds comes after
-    values = [replace(one, price_bits=price) for one, price in zip(further, prices, strict=True)]
+    others = proven_others(problem, solution.policy)
+    prices = solution.prices or (float("nan"),) * len(problem.bounds)
+    own = prices[len(prices) - len(others) :]
+    values = [replace(one, price_bits=price) for one, price in zip(others, own, strict=True)]
     missed = [one.text for one in (*values, *solution.pairs) if not one.met]
     if solution.threshold is not None:
         price = solution.price_bits
         values.insert(0, ConstraintValue("return", "≥", solution.threshold, solution.expected_return, price))
-    solution = replace(solution, constraints=tuple(values), further_prices=prices)
+    solution = replace(solution, constraints=tuple(values), prices=prices)
     if not missed or not solution.feasible:
         return solution
     detail = f"method {solution.method!r} returned a policy that misses {' and '.join(missed)}"
@@ -111,9 +112,9 @@ def _with_pairs(problem: Problem, solution: Solution, time_limit: float | None) 
 
 def task_value(problem: Problem, solution: Solution, task: str) -> float:
     """The sum that a task names, of an answer to a problem that `with_task` made; its bits are those of the answer."""
-    values = further_constraints(problem, solution.policy)
+    values = quantity_values(problem, solution.policy)
     hidden = {one.name: one.bits for one in solution.pairs} | {OWN: solution.opacity.bits}
-    total = sum(factor * values[place].value for factor, place in terms_of(problem, task))
+    total = sum(factor * values[number] for factor, number in terms_of(problem, task))
     return total + sum(factor * hidden[name] for factor, name in hidden_terms(problem, task))
 
 

@@ -4,7 +4,9 @@ Where the least of what several pairs hide is maximised, `max min_j H_j = max t`
 slope is left to the multipliers of those constraints, which are weights that sum to one, and their slacks are `H_j − min H`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -13,9 +15,9 @@ from ..common.clock import UNLIMITED, Clock
 from ..common.errors import InputError
 from ..common.workers import ALONE, Team
 from ..engine.additive import expected_sums, sums_and_gradients
-from ..engine.feasibility import Target, further_targets
+from ..engine.feasibility import Target, other_targets, quantity_range
 from ..engine.return_range import return_extremes, threshold
-from ..problem.return_rounding import further_rounding, return_rounding
+from ..problem.return_rounding import return_rounding
 from .options import Objective
 from .pair_terms import SUMMED_BITS, PairTask, no_pairs
 from .policy_class import Space
@@ -88,6 +90,23 @@ class Values:
 _ARRAYS = ("score", "score_slope", "slack", "slack_slope", "secrecy", "returns")
 
 
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Expected sums of rewards of B tables, with their slopes: returns, slacks of K bounds, and the sum of a task's terms."""
+
+    returns: Float[np.ndarray, " B"]
+    return_slope: Tables
+    slack: Float[np.ndarray, "B K"]
+    slack_slope: Float[np.ndarray, "B K T C A"]
+    earned: Float[np.ndarray, " B"]
+    earned_slope: Tables
+
+
+def _columns(parts: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+    """Arrays of a shape `(B, …)` side by side, `(B, K, …)`, also if there are none."""
+    return np.stack(parts, axis=1) if parts else np.zeros((shape[0], 0, *shape[1:]))
+
+
 def possible_multipliers(moved: Float[np.ndarray, "B K"], num_least: int) -> Float[np.ndarray, "B K"]:
     """The nearest possible multipliers: 0 or more, the first `num_least` weights that sum to one."""
     found = np.maximum(0.0, moved)
@@ -114,8 +133,8 @@ class Task:
     state has a constraint of its own; `min_opacity`: where given, the return is maximised and the secrecy kept at this many
     bits; `unit`: the range of returns, by which slacks are scaled; `rounding`: a bound on the
     rounding errors of a return; `is_free`: every policy earns δ, which is then no
-    constraint; `further`: the constraints beside that on the return, whose slacks come after it; `terms`: factors of
-    quantities of `further` whose sum is maximised too, or, where bits are kept, in place of the return; `pairs`: the pairs
+    constraint; `others`: the bounds beside the threshold, whose slacks come after its own; `terms`: factors of
+    quantities, by their numbers, whose sum is maximised too, or, if bits are kept, in place of the return; `pairs`: those
     beside the problem's own, their bounds, what they add to the score, and which of them the least is maximised of; `clock`:
     checked by every evaluation; `closing_seconds`: what making the last table feasible may take after that; `team`: who
     shares evaluations.
@@ -131,7 +150,7 @@ class Task:
     unit: float
     rounding: float = 0.0
     is_free: bool = False
-    further: tuple[Target, ...] = ()
+    others: tuple[Target, ...] = ()
     terms: tuple[tuple[float, int], ...] = ()
     pairs: PairTask = field(default_factory=no_pairs)
     clock: Clock = UNLIMITED
@@ -142,7 +161,7 @@ class Task:
     @property
     def num_constraints(self) -> int:
         """K."""
-        return self.num_first + len(self.further)
+        return self.num_first + len(self.others)
 
     @property
     def num_first(self) -> int:
@@ -172,8 +191,8 @@ class Task:
     @property
     def units(self) -> Float[np.ndarray, " K"]:
         """By what each slack was divided."""
-        further = [one.unit for one in self.further]
-        return np.array([1.0] * self.num_kept + [self.unit] * self.num_returns + further)
+        others = [one.unit for one in self.others]
+        return np.array([1.0] * self.num_kept + [self.unit] * self.num_returns + others)
 
     def price(self, multiplier: Float[np.ndarray, " K"]) -> float:
         """The multiplier of the return in bits for one unit of it, the largest where there are several.
@@ -184,10 +203,11 @@ class Task:
             return float(multiplier[self.num_kept - 1]) * self.score_unit
         return float(multiplier[self.num_kept : self.num_first].max(initial=0.0)) * (self.score_unit / self.unit)
 
-    def further_prices(self, multiplier: Float[np.ndarray, " K"]) -> list[float]:
-        """The multipliers of the further constraints in bits for one unit of each; in units of the task where bits are kept."""
-        found = zip(multiplier[self.num_first :].tolist(), self.further, strict=True)
-        return [self.score_unit * one / target.unit for one, target in found]
+    def prices(self, multiplier: Float[np.ndarray, " K"]) -> list[float]:
+        """The multipliers of all bounds of the problem in bits for one unit of each; in units of the task if bits are kept."""
+        first = [] if self.space.problem.min_return is None else [self.price(multiplier)]
+        found = zip(multiplier[self.num_first :].tolist(), self.others, strict=True)
+        return first + [self.score_unit * one / target.unit for one, target in found]
 
     def pair_prices(self, multiplier: Float[np.ndarray, " K"]) -> list[float]:
         """The multipliers of the bounds of pairs, in the order of the bounds; bits for one more bit of each."""
@@ -197,7 +217,9 @@ class Task:
     @property
     def score_unit(self) -> float:
         """By which what is maximised is divided: 1 for bits, else about the range of the task."""
-        spread = sum(abs(factor) * self.further[place].unit for factor, place in self.terms) + self.pairs.spread
+        problem = self.space.problem
+        spread = sum(abs(factor) * quantity_range(problem, number).unit for factor, number in self.terms)
+        spread += self.pairs.spread
         return max(1.0, spread) if self.min_opacity is None else spread or self.unit
 
     def evaluate(self, tables: Tables) -> Values:
@@ -210,8 +232,8 @@ class Task:
 
     def _evaluate(self, tables: Tables) -> Values:
         secrecy, slope = evaluated(self.secrecy, tables, self.clock, self.team)
-        returns, return_slope, slack, slack_slope = self.constraints(tables)
-        earned, earned_slope = self.earned(slack, slack_slope)
+        sums = self.sums(tables)
+        slack, slack_slope, earned, earned_slope = sums.slack, sums.slack_slope, sums.earned, sums.earned_slope
         hidden, hidden_slope = secrecy, slope
         if self.min_opacity is not None:
             slack = np.concatenate([(secrecy - self.bits_kept)[:, None], slack], axis=1)
@@ -222,8 +244,9 @@ class Task:
             hidden, hidden_slope = (bits.least, bits.least_slope) if self.pairs.least else (secrecy, slope)
             slack = np.concatenate([bits.slack, slack], axis=1)
             slack_slope = np.concatenate([bits.slack_slope, slack_slope], axis=1)
-        score, score_slope = self.score(hidden, returns, earned), self.score(hidden_slope, return_slope, earned_slope)
-        return Values(score, score_slope, slack, slack_slope, secrecy, returns, len(self.pairs.least))
+        score = self.score(hidden, sums.returns, earned)
+        score_slope = self.score(hidden_slope, sums.return_slope, earned_slope)
+        return Values(score, score_slope, slack, slack_slope, secrecy, sums.returns, len(self.pairs.least))
 
     def score(self, secrecy: np.ndarray, returns: np.ndarray, earned: np.ndarray) -> np.ndarray:
         """What is maximised, from the secrecy, the return and the sum of the terms; of their slopes, its slope."""
@@ -231,44 +254,62 @@ class Task:
             return (returns if self.is_return_maximised else earned) / self.score_unit
         return (self.sign * secrecy + earned if self.has_terms else self.sign * secrecy) / self.score_unit
 
-    def earned(
-        self, slack: Float[np.ndarray, "B K"], slack_slope: Float[np.ndarray, "B K *shape"]
-    ) -> tuple[Float[np.ndarray, " B"], Float[np.ndarray, "B *shape"]]:
-        """The sum of the terms and its slope, from slacks that end with those of the further constraints."""
-        total, slope = np.zeros(len(slack)), np.zeros((len(slack), *slack_slope.shape[2:]))
-        for factor, place in self.terms:
-            target, at = self.further[place], place - len(self.further)
-            total += factor * (target.bound + target.sign * target.unit * slack[:, at])
-            slope += factor * target.sign * target.unit * slack_slope[:, at]
-        return total, slope
+    @cached_property
+    def _numbers(self) -> tuple[int, ...]:
+        """The quantities that the bounds beside the threshold and the terms are about."""
+        return tuple(sorted({one.quantity for one in self.others} | {number for _, number in self.terms}))
 
-    def constraints(self, tables: Tables) -> tuple[np.ndarray, Tables, np.ndarray, np.ndarray]:
-        """Returns and their slopes, and the slacks of the constraints on returns with theirs."""
-        space = self.space
-        paid = space.hidden.paid[: 1 + len(self.further)]
+    def sums(self, tables: Tables) -> "Sums":
+        """The returns, the slacks of the bounds on quantities, that on the return first, and the sum of the terms."""
+        values, slopes = self._with_slopes((0, *self._numbers), tables)
+        slack, slack_slope = self._slacks(tables, values[0], slopes[0])
+        more = self._beside(values, slopes, tables)
+        return replace(
+            more,
+            slack=np.concatenate([slack, more.slack], axis=1),
+            slack_slope=np.concatenate([slack_slope, more.slack_slope], axis=1),
+        )
+
+    def beside(self, tables: Tables) -> "Sums":
+        """The same without the return: the slacks of the bounds beside the threshold, and the sum of the terms."""
+        return self._beside(*self._with_slopes(self._numbers, tables), tables)
+
+    def beside_values(self, tables: Tables) -> tuple[Float[np.ndarray, "B F"], Float[np.ndarray, " B"]]:
+        """Slacks and sum of `beside` alone."""
+        space, numbers = self.space, self._numbers
+        paid = [space.hidden.paid[number] for number in numbers]
+        found = expected_sums(space.hidden, tables, paid, stationary=space.stationary)
+        values = dict(zip(numbers, found, strict=True))
+        slack = [one.sign / one.unit * (values[one.quantity] - one.bound) for one in self.others]
+        return _columns(slack, (len(tables),)), self._weighted(values, (len(tables),))
+
+    def _with_slopes(
+        self, numbers: Sequence[int], tables: Tables
+    ) -> tuple[dict[int, Float[np.ndarray, " B"]], dict[int, Tables]]:
+        """The values of quantities and their slopes, by the numbers of the quantities."""
+        space, wanted = self.space, sorted(set(numbers))
+        paid = [space.hidden.paid[number] for number in wanted]
+        if not paid:
+            return {}, {}
         values, slopes = sums_and_gradients(space.hidden, tables, paid, stationary=space.stationary)
-        returns, slope = values[0], slopes[0]
-        slack, slack_slope = self._slacks(tables, returns, slope)
-        if self.further:
-            more, more_slope = self._further_slacks(values[1:], slopes[1:])
-            slack, slack_slope = (
-                np.concatenate([slack, more], axis=1),
-                np.concatenate([slack_slope, more_slope], axis=1),
-            )
-        return returns, slope, slack, slack_slope
+        return dict(zip(wanted, values, strict=True)), dict(zip(wanted, slopes, strict=True))
 
-    def further_slacks(self, tables: Tables) -> tuple[Float[np.ndarray, "B F"], Float[np.ndarray, "B F T C A"]]:
-        """The slacks of the further constraints, and their slopes."""
-        space, count = self.space, len(self.further)
-        paid = space.hidden.paid[1 : 1 + count]
-        return self._further_slacks(*sums_and_gradients(space.hidden, tables, paid, stationary=space.stationary))
+    def _beside(self, values: dict[int, np.ndarray], slopes: dict[int, np.ndarray], tables: Tables) -> "Sums":
+        empty, scales = np.zeros(0), [one.sign / one.unit for one in self.others]
+        slack = [scale * (values[one.quantity] - one.bound) for scale, one in zip(scales, self.others, strict=True)]
+        slack_slope = [scale * slopes[one.quantity] for scale, one in zip(scales, self.others, strict=True)]
+        return Sums(
+            values.get(0, empty),
+            slopes.get(0, empty),
+            _columns(slack, (len(tables),)),
+            _columns(slack_slope, tables.shape),
+            self._weighted(values, (len(tables),)),
+            self._weighted(slopes, tables.shape),
+        )
 
-    def _further_slacks(self, values: np.ndarray, slopes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        found = []
-        for target, value, slope in zip(self.further, values, slopes, strict=True):
-            scale = target.sign / target.unit
-            found.append((scale * (value - target.bound), scale * slope))
-        return np.stack([one for one, _ in found], axis=1), np.stack([one for _, one in found], axis=1)
+    def _weighted(self, by_quantity: dict[int, np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+        """The sum of the terms, from values or slopes of the quantities."""
+        return sum((factor * by_quantity[number] for factor, number in self.terms), np.zeros(shape))
 
     @property
     def cost_seconds(self) -> float:
@@ -293,11 +334,14 @@ class Task:
         """The slacks alone, without the secrecy where it is not constrained."""
         if self.num_kept:
             return self.evaluate(tables).slack
-        if self.further or self.num_constraints != 1 or self.threshold is None:
-            return self.constraints(tables)[2]
+        if self.num_returns > 1:
+            return self.sums(tables).slack
+        more = self.beside_values(tables)[0]
+        if not self.num_returns:
+            return more
         space = self.space
         values = expected_sums(space.hidden, tables, space.hidden.paid[:1], stationary=space.stationary)[0]
-        return (values[:, None] - self.aim) / self.unit
+        return np.concatenate([(values[:, None] - self.aim) / self.unit, more], axis=1)
 
     def _slacks(self, tables: Tables, returns: np.ndarray, slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if self.threshold is None or self.is_free:
@@ -349,9 +393,7 @@ def make_task(
         unit=spread if spread > rounding else 1.0,
         rounding=rounding,
         is_free=wanted is not None and not per_start and wanted <= extremes.smallest - rounding,
-        further=tuple(
-            _aimed(one, error) for one, error in zip(further_targets(problem), further_rounding(problem), strict=True)
-        ),
+        others=tuple(_aimed(one, return_rounding(problem, one.quantity)) for one in other_targets(problem)),
         terms=terms,
         pairs=no_pairs() if pairs is None else pairs,
         team=team,

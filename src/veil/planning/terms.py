@@ -1,15 +1,12 @@
 """The task that a search maximises beside the opacity, or under it: rewards, probabilities of formulas, bits of pairs.
 
-`-0.1*energy + 2*P(F goal) - H(friend)` is read into terms. Each reward and probability becomes one of `problem.further` with a
-bound that every policy meets, so that values and gradients come the same way as those of constraints; bits hidden in a pair
-come from `pair_terms`.
+`-0.1*energy + 2*P(F goal) - H(friend)` is read into terms. Each reward and probability becomes one of `problem.quantities`,
+so that values and gradients come the same way as those of bounds; bits hidden in a pair come from `pair_terms`.
 """
 
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-
-import numpy as np
 
 from ..common.errors import InputError
 from ..common.suggest import suggestion
@@ -107,20 +104,19 @@ def _skipped(text: str, place: int) -> int:
 
 
 def with_task(problem: Problem, text: str | None) -> Problem:
-    """The problem with every quantity of a task among its `further` ones: the quantities that it lacks come last.
+    """The problem with every quantity of a task among its quantities: those that it lacks come last, without a bound.
 
     **Raises:** `InputError` where a term names no quantity, or a formula that the agent would have to follow is not a
     constraint of the problem.
     """
     added: dict[str, Constraint] = {}
-    known = [one.name for one in problem.further]
     for term in _linear(text):
         name = _quantity(problem, term)
-        if known.count(name) > 1 and not _one_quantity(problem, name):
+        if len(_numbers(problem, name)) > 1:
             raise InputError(
                 "task", [f"column {term.column}: several quantities are called {name!r}: bound one of them"]
             )
-        if name not in known and name not in added:
+        if not _numbers(problem, name) and name not in added:
             added[name] = _probability(problem, term) if term.formula is not None else _reward(problem, term)
     if not added:
         return problem
@@ -130,14 +126,13 @@ def with_task(problem: Problem, text: str | None) -> Problem:
     return problem.replace(constraints=[*own, *added.values()])
 
 
-def _one_quantity(problem: Problem, name: str) -> bool:
-    """Whether all constraints on a quantity of this name are on the same one: formulas may read alike over other labels."""
-    first, *rest = [one for one in problem.further if one.name == name]
-    return all(np.array_equal(one.paid, first.paid) and np.array_equal(one.terminal, first.terminal) for one in rest)
+def _numbers(problem: Problem, name: str) -> set[int]:
+    """The numbers of the quantities of a name: formulas may read alike over other labels."""
+    return {0} if name == "return" else {number for known, number in problem.about if known == name}
 
 
 def _quantity(problem: Problem, term: Term) -> str:
-    """The name of its quantity in `problem.further`: the first reward is the return."""
+    """The name of its quantity: the first reward is the return."""
     return "return" if term.name == next(iter(problem.model.named_rewards)) else term.name
 
 
@@ -147,15 +142,13 @@ def _reward(problem: Problem, term: Term) -> Constraint:
     if name not in names:
         near = suggestion(term.name, ["return", *names])
         raise InputError("task", [f"column {term.column}: there is no reward {term.name!r}: {near}"])
-    paid = [model.named_rewards[name] for model in problem.models]
-    most = max(problem.horizon * abs(one.paid).max() + abs(one.terminal).max() for one in paid)
-    return Rebound(Return(min=0, reward=name), 1.0, -2.0 * float(most) - 1.0)
+    return Rebound(Return(min=0, reward=name), 1.0, None)
 
 
 def _probability(problem: Problem, term: Term) -> Constraint:
     formula = str(term.formula)
     try:
-        made = Rebound(Probability(formula, min=0, labels=_labels(problem, term)), 1.0, -1.0)
+        made = Rebound(Probability(formula, min=0, labels=_labels(problem, term)), 1.0, None)
         problem.replace(constraints=[made], min_return=None)
     except InputError as error:
         raise InputError("task", [f"column {term.column}: {one}" for one in error.defects]) from None
@@ -185,9 +178,8 @@ def _labels(problem: Problem, term: Term) -> Mapping[str, Iterable[State]]:
 
 
 def terms_of(problem: Problem, text: str | None) -> tuple[tuple[float, int], ...]:
-    """The factors of a task with the place of their quantity in `problem.further`, of a problem that `with_task` made."""
-    places = {one.name: number for number, one in reversed(list(enumerate(problem.further)))}
-    return tuple((term.factor, places[_quantity(problem, term)]) for term in _linear(text))
+    """The factors of a task with the numbers of their quantities, of a problem that `with_task` made."""
+    return tuple((term.factor, min(_numbers(problem, _quantity(problem, term)))) for term in _linear(text))
 
 
 def hidden_terms(problem: Problem, text: str | None) -> tuple[tuple[float, str], ...]:

@@ -113,7 +113,8 @@ def apart(problem: Problem, names: tuple[str, ...]) -> Apart:
     places = [list(watching).index(_observer_of(problem, name)) for name in names]
     agent = problem.agent
     known = Knows(agent.register, agent.knows_model, agent.sees)
-    joint = joint.replace(observer=Together(*observers), constraints=[*(one for one, _ in joint.quantities), known])
+    others = [one for one in joint.constraints[joint.min_return is not None :] if not isinstance(one, Knows)]
+    joint = joint.replace(observer=Together(*observers), constraints=[*others, known])
     return Apart(names, joint, tuple(observers), tuple(places), values, nums_values, executable)
 
 

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from ..common.checks import Defects
 from ..common.errors import TooLargeError
 from ..common.values import Value
 from .belief import Belief
-from .constraints import Constraint, Knows, LinearConstraint, Quantity
+from .constraints import Constraint, Knows, Quantity
 from .model import Model
 from .observer import Observer
 from .pairs import OWN, Pair
@@ -46,7 +46,7 @@ class Channel:
     - `receives`: the number of the channel whose observations its observer receives: its own, or 0.
     - `alone`: the secret's table by itself; `table`: the same over all memories.
     - `known (K, M)`: what the agent knows of each model and memory; row `known · S + s` of a policy's table is for it.
-    - `further`: the bounds beside that on the return.
+    - `terminals (K, M, S)`: what the last hidden state pays, for each of the problem's quantities.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Channel:
     alone: SecretTable
     table: SecretTable
     known: Int[np.ndarray, "K M"]
-    further: tuple[LinearConstraint, ...]
+    terminals: tuple[Float[np.ndarray, "K M S"], ...]
 
     @property
     def bounds(self) -> tuple[tuple[float, float], ...]:
@@ -108,7 +108,7 @@ def agent_of(
 
 def resolve(
     given: Sequence[Given],
-    found: Sequence[tuple[Constraint, Quantity]],
+    found: Sequence[Quantity],
     agent: Agent,
     models: Sequence[Model],
     defects: Defects,
@@ -116,7 +116,7 @@ def resolve(
     """All channels over the memories that each follows."""
     channels = []
     for number, one in enumerate(given):
-        formulas = [quantity for _, quantity in found if quantity.register is not None]
+        formulas = [quantity for quantity in found if quantity.register is not None]
         parts = [one.alone.register, *(quantity.register for quantity in formulas if quantity.register is not None)]
         known = next((place for place, part in enumerate(parts) if part.equals(agent.register)), len(parts))
         if known == len(parts) and agent.register.size > 1:
@@ -134,7 +134,7 @@ def _channel(
     register: TableRegister,
     places: list[Int[np.ndarray, " M"]],
     formulas: list[Quantity],
-    found: Sequence[tuple[Constraint, Quantity]],
+    found: Sequence[Quantity],
     agent: Agent,
     known: int,
     models: Sequence[Model],
@@ -151,13 +151,10 @@ def _channel(
             memory_step=register.follows,
             memory_names=register.names,
         )
-    linear = []
-    for constraint, quantity in found:
+    terminals = []
+    for quantity in found:
         value = None if quantity.register is None else places[1 + formulas.index(quantity)]
-        last = quantity.last(value, register.size)
-        for sign, bound in ((1.0, constraint.min), (-1.0, constraint.max)):
-            if bound is not None:
-                linear.append(LinearConstraint(quantity.name, sign, bound, quantity.paid, last, quantity.discount))
+        terminals.append(quantity.last(value, register.size))
     return Channel(
         name=one.name,
         secret=one.secret,
@@ -169,7 +166,7 @@ def _channel(
         alone=alone,
         table=table,
         known=np.arange(len(models))[:, None] * size * agent.knows_model + seen,
-        further=tuple(linear),
+        terminals=tuple(terminals),
     )
 
 

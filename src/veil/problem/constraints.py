@@ -1,7 +1,8 @@
 """Constraints: bounds on expected sums of rewards and on probabilities of formulas, all linear in the occupancies.
 
-Every bound becomes one `LinearConstraint` on the hidden chain, `sign · E[Σ_t d^t r(x_t,a_t) + d^T r_T(x_T)] ≥ sign · δ`. A
-formula's automaton is a register of the hidden state, whose last value pays 1 if it accepts.
+A problem has a list of quantities, the return first, and a list of bounds on them, `sign · V ≥ sign · δ` with
+`V = E[Σ_t d^t r(x_t,a_t) + d^T r_T(x_T)]`. A formula's automaton is a register of the hidden state, whose last value pays 1
+if it accepts.
 """
 
 import re
@@ -23,7 +24,7 @@ from .registers import TableRegister
 from .secrets.holds import Holds
 from .secrets.secret import State
 
-Bound = float | str | None
+Limit = float | str | None
 """A number, or a percentage such as `"80%"` of the way from the smallest to the largest value that policies can reach."""
 
 _PERCENTAGE = re.compile(r"\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))\s*%\s*")
@@ -31,7 +32,7 @@ _PERCENTAGE = re.compile(r"\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))\s*%\s*")
 
 @dataclass(frozen=True, eq=False)
 class Quantity:
-    """What a constraint is about: rewards with a discount of their own, and perhaps a register that decides the last one.
+    """An expected sum of rewards: rewards with a discount of their own, and perhaps a register that decides the last one.
 
     The last state pays `terminal`, and 1 more if it has a `register` whose value is `accepted`. `known`: whether the agent
     knows that value.
@@ -52,25 +53,33 @@ class Quantity:
             return np.broadcast_to(self.terminal[:, None], shape)
         return np.broadcast_to(self.terminal[:, None] + self.accepted[value].astype(float)[None, :, None], shape)
 
+    def equals(self, other: "Quantity") -> bool:
+        """Whether both are the same sum on every run; names are for people."""
+        alike = self.discount == other.discount and np.array_equal(self.paid, other.paid)
+        if not alike or not np.array_equal(self.terminal, other.terminal):
+            return False
+        if self.register is None or other.register is None:
+            return self.register is other.register
+        alike = np.array_equal(np.asarray(self.accepted), np.asarray(other.accepted))
+        return alike and self.register.equals(other.register)
 
-@dataclass(frozen=True, eq=False)
-class LinearConstraint:
-    """One bound: `sign · E[Σ_{t<T} d^t paid(k,s_t,a_t) + d^T terminal(k,m_T,s_T)] ≥ sign · bound`.
 
-    **Attributes:** `name` of the quantity; `sign`, +1 where it must be at least the bound, −1 at most; `bound`, a number or a
-    percentage; `paid`, `terminal` by model, memory and state; `discount`, d.
+@dataclass(frozen=True)
+class Bound:
+    """One bound on a quantity V of a problem: `sign · V ≥ sign · bound`.
+
+    **Attributes:** `name`, for people; `quantity`: its number in `problem.quantities`; `sign`, +1 if it must be at least the
+    bound, −1 at most; `bound`, a number or a percentage.
     """
 
     name: str
+    quantity: int
     sign: float
     bound: float | str
-    paid: Float[np.ndarray, "K S A"]
-    terminal: Float[np.ndarray, "K M S"]
-    discount: float
 
     @property
     def text(self) -> str:
-        """The constraint in words: `energy ≤ 20`."""
+        """The bound in words: `energy ≤ 20`."""
         return f"{self.name} {self.relation} {self.bound if isinstance(self.bound, str) else f'{self.bound:.6g}'}"
 
     @property
@@ -82,8 +91,8 @@ class LinearConstraint:
 class Constraint(Value, ABC):
     """A quantity that must stay between two bounds, one of which may be left out."""
 
-    min: Bound
-    max: Bound
+    min: Limit
+    max: Limit
 
     @abstractmethod
     def quantity(self, models: Sequence[Model], horizon: int, defects: Defects) -> Quantity | None:
@@ -116,8 +125,8 @@ class Return(Constraint):
     - `reward`: the name of one of the model's rewards; the first by default.
     """
 
-    min: Bound = None
-    max: Bound = None
+    min: Limit = None
+    max: Limit = None
     reward: str | None = None
 
     def __post_init__(self) -> None:
@@ -135,8 +144,8 @@ class Return(Constraint):
         found = [model.named_rewards[name] for model in models]
         return Quantity(
             "return" if name == names[0] else name,
-            np.stack([one.paid for one in found]),
-            np.stack([one.terminal for one in found]),
+            _stacked([one.paid for one in found]),
+            _stacked([one.terminal for one in found]),
             models[0].discount,
         )
 
@@ -160,8 +169,8 @@ class Probability(Constraint):
     """
 
     formula: str | Formula
-    min: Bound = None
-    max: Bound = None
+    min: Limit = None
+    max: Limit = None
     labels: Mapping[str, Iterable[State]] | None = None
     agent_knows: bool = field(default=False, kw_only=True)
 
@@ -216,12 +225,12 @@ class Knows(Constraint):
     sees: Observer | None = None
 
     @property
-    def min(self) -> Bound:  # type: ignore[override]
+    def min(self) -> Limit:  # type: ignore[override]
         """There is none."""
         return None
 
     @property
-    def max(self) -> Bound:  # type: ignore[override]
+    def max(self) -> Limit:  # type: ignore[override]
         """There is none."""
         return None
 
@@ -236,19 +245,19 @@ class Knows(Constraint):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Rebound(Constraint):
-    """A constraint with another bound on one side, a number of any size: `sign · quantity ≥ sign · bound`."""
+    """A constraint with another bound on one side, `sign · quantity ≥ sign · bound`: a number of any size, or None for none."""
 
     original: Constraint
     sign: float
-    bound: float
+    bound: float | None
 
     @property
-    def min(self) -> Bound:  # type: ignore[override]
+    def min(self) -> Limit:  # type: ignore[override]
         """The bound from below."""
         return self.bound if self.sign > 0 else self.original.min
 
     @property
-    def max(self) -> Bound:  # type: ignore[override]
+    def max(self) -> Limit:  # type: ignore[override]
         """The bound from above."""
         return self.bound if self.sign < 0 else self.original.max
 
@@ -261,19 +270,7 @@ class Rebound(Constraint):
         return self.original.to_table(states)
 
 
-def with_bound(given: Sequence[Constraint], number: int, bound: float) -> tuple[Constraint, ...]:
-    """The constraints with another bound in place of one of them, counted as `resolve` lists them (`problem.further`)."""
-    sides = [
-        (place, sign)
-        for place, one in enumerate(given)
-        for sign, value in ((1.0, one.min), (-1.0, one.max))
-        if value is not None
-    ]
-    place, sign = sides[number]
-    return (*given[:place], Rebound(given[place], sign, bound), *given[place + 1 :])
-
-
-def checked_bound(value: object, name: str, defects: Defects) -> Bound:
+def checked_bound(value: object, name: str, defects: Defects) -> Limit:
     """A finite number as it is, a percentage as `"80%"` whatever way it was written; else None with the defect noted."""
     if value is None:
         return None
@@ -306,24 +303,61 @@ def read_constraints(given: object, defects: Defects) -> tuple[Constraint, ...]:
     return tuple(one for one in listed if isinstance(one, Constraint))
 
 
-def split_first(min_return: Bound, given: tuple[Constraint, ...], first: str) -> tuple[Bound, tuple[Constraint, ...]]:
-    """`min_return`, taken from a constraint on *the* return (of the reward `first`) where it is not given, and the others."""
+def in_order(min_return: Limit, given: tuple[Constraint, ...], first: str) -> tuple[Constraint, ...]:
+    """All constraints; the first is that on the return from below, if `min_return` or a constraint asks for one.
+
+    **Arguments:** `first`: the name of the reward whose sum is the return.
+    """
     given = tuple(Return(one.min, one.max) if isinstance(one, Return) and one.reward == first else one for one in given)
-    for number, one in enumerate(given if min_return is None else ()):
+    if min_return is not None:
+        return Return(min=min_return), *given
+    for number, one in enumerate(given):
         if isinstance(one, Return) and one.reward is None and one.min is not None:
             rest = () if one.max is None else (Return(max=one.max),)
-            return one.min, (*given[:number], *rest, *given[number + 1 :])
-    return min_return, given
+            return Return(min=one.min), *given[:number], *rest, *given[number + 1 :]
+    return given
 
 
-def quantities(
+def sides(constraints: Sequence[Constraint]) -> list[tuple[int, float, float | str]]:
+    """The bounds of constraints in order: the number of the constraint, the sign and the bound; from below first."""
+    return [
+        (number, sign, bound)
+        for number, one in enumerate(constraints)
+        for sign, bound in ((1.0, one.min), (-1.0, one.max))
+        if bound is not None
+    ]
+
+
+def read_quantities(
     constraints: Sequence[Constraint], models: Sequence[Model], horizon: int, defects: Defects
-) -> list[tuple[Constraint, Quantity]]:
-    """Each constraint with what it is about; every defect is noted."""
-    found: list[tuple[Constraint, Quantity]] = []
+) -> tuple[tuple[Quantity, ...], tuple[tuple[str, int], ...]]:
+    """The different quantities, the return first; and for each constraint the name and the number of its own, −1 for none.
+
+    Every defect is noted.
+    """
+    earned = Return(min=0.0).quantity(models, horizon, defects)
+    assert earned is not None
+    quantities, about = [earned], list[tuple[str, int]]()
+    shift = int(is_threshold(constraints))  # defects name the places of the argument
     for number, one in enumerate(constraints):
-        part = defects.under("constraints", number, where=f"constraint {type(one).__name__}")
-        quantity = one.quantity(models, horizon, part)
-        if quantity is not None:
-            found.append((one, quantity))
-    return found
+        part = defects.under("constraints", number - shift, where=f"constraint {type(one).__name__}")
+        found = one.quantity(models, horizon, part)
+        if found is None:
+            about.append(("", -1))
+            continue
+        place = next((at for at, other in enumerate(quantities) if other.equals(found)), len(quantities))
+        if place == len(quantities):
+            quantities.append(found)
+        about.append((found.name, place))
+    return tuple(quantities), tuple(about)
+
+
+def is_threshold(constraints: Sequence[Constraint]) -> bool:
+    """Whether the first of constraints that `in_order` made is the bound on the return from below."""
+    first = next(iter(constraints), None)
+    return isinstance(first, Return) and first.reward is None and first.min is not None and first.max is None
+
+
+def _stacked(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Arrays of several models as one; of one model, its own array."""
+    return parts[0][None] if len(parts) == 1 else np.stack(parts)

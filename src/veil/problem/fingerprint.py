@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .channels import Channel
-from .constraints import LinearConstraint
+from .constraints import Bound
 from .emissions import number_of
 from .model import Model
 from .observer import Observer
@@ -50,10 +50,10 @@ def write_content(problem: Problem, write: Callable[[bytes], object]) -> None:
     _write_threshold(writer, problem.min_return)
     writer.text("return over", problem.return_over)
     writer.integer("agent sees observations", problem.agent_sees_observations)
-    if problem.further or problem.pairs:
-        writer.integer("constraints", len(problem.further))
-    for constraint in problem.further:
-        _write_constraint(writer, constraint)
+    if problem.others or problem.pairs:
+        writer.integer("constraints", len(problem.others))
+    for one in problem.others:
+        _write_bound(writer, problem, one)
     for channel in problem.channels[1:]:
         _write_channel(writer, channel, problem)
 
@@ -188,13 +188,14 @@ def _write_secret(writer: _Writer, channel: Channel) -> None:
         writer.integers("secret: path", table.path)
 
 
-def _write_constraint(writer: _Writer, constraint: LinearConstraint) -> None:
-    writer.text("constraint", constraint.name)
-    writer.integer("constraint: sign", int(constraint.sign))
-    _write_threshold(writer, constraint.bound, "constraint: bound")
-    writer.floats("constraint: rewards", constraint.paid)
-    writer.floats("constraint: terminal rewards", constraint.terminal)
-    writer.floats("constraint: discount", constraint.discount)
+def _write_bound(writer: _Writer, problem: Problem, one: Bound) -> None:
+    quantity = problem.quantities[one.quantity]
+    writer.text("constraint", one.name)
+    writer.integer("constraint: sign", int(one.sign))
+    _write_threshold(writer, one.bound, "constraint: bound")
+    writer.floats("constraint: rewards", quantity.paid)
+    writer.floats("constraint: terminal rewards", problem.channels[0].terminals[one.quantity])
+    writer.floats("constraint: discount", quantity.discount)
 
 
 def _write_channel(writer: _Writer, channel: Channel, problem: Problem) -> None:

@@ -10,7 +10,7 @@ from jaxtyping import Int
 from ..common.checks import Defects, Names
 from ..common.errors import InputError
 from .belief import UNIFORM, Belief
-from .constraints import Bound, Constraint, Knows, Probability, Quantity, Return
+from .constraints import Constraint, Knows, Limit, Probability, Quantity, Return
 from .formulas.formula import Formula
 from .keys import SECRET_CELLS, States
 from .model import Model
@@ -69,12 +69,12 @@ class LiftedConstraint(Constraint):
     action: Int[np.ndarray, " A"]
 
     @property
-    def min(self) -> Bound:  # type: ignore[override]
+    def min(self) -> Limit:  # type: ignore[override]
         """The bound from below."""
         return self.original.min
 
     @property
-    def max(self) -> Bound:  # type: ignore[override]
+    def max(self) -> Limit:  # type: ignore[override]
         """The bound from above."""
         return self.original.max
 

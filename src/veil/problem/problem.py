@@ -19,16 +19,18 @@ from ..common.values import Value
 from ..common.writers import writer
 from .channels import Agent, Channel, Given, agent_of, resolve
 from .constraints import (
+    Bound,
     Constraint,
     Knows,
-    LinearConstraint,
+    Limit,
     Quantity,
-    Return,
+    Rebound,
     checked_bound,
-    quantities,
+    in_order,
+    is_threshold,
     read_constraints,
-    split_first,
-    with_bound,
+    read_quantities,
+    sides,
 )
 from .layout import Layout
 from .model import Model, check_same_shape
@@ -100,11 +102,8 @@ class Problem(Value):
         self.observer = observer
         self.secret = secret
         self.horizon = _check_horizon(horizon, defects)
-        first = checked_bound(min_return, "min_return", defects)
-        self._given = split_first(
-            first, read_constraints(constraints, defects), next(iter(self.models[0].named_rewards))
-        )
-        self.min_return: float | str | None = self._given[0]
+        wanted, given = checked_bound(min_return, "min_return", defects), read_constraints(constraints, defects)
+        self.constraints: tuple[Constraint, ...] = in_order(wanted, given, next(iter(self.models[0].named_rewards)))
         self.pairs: tuple[Pair, ...] = read_pairs(pairs, defects)
         self.return_over: ReturnOver = return_over
         self.agent_sees_observations = bool(agent_sees_observations)
@@ -113,22 +112,25 @@ class Problem(Value):
             layout.check(self.num_states, defects)
         elif layout is not None:
             defects.add(f"layout is a {type(layout).__name__}, expected a Layout, as a GridWorld has")
-        given = self._check_parts(defects)
+        channels = self._check_parts(defects)
         defects.raise_if_any()
-        self.quantities: tuple[tuple[Constraint, Quantity], ...]
+        self.quantities: tuple[Quantity, ...]
+        self.about: tuple[tuple[str, int], ...]
+        self.bounds: tuple[Bound, ...]
         self.agent: Agent
         self.channels: tuple[Channel, ...]
-        self._resolve(given, defects)
+        self._resolve(channels, defects)
         self._seal()
 
     def _resolve(self, given: list[Given], defects: Defects) -> None:
         """Channels, quantities and what the agent knows, over the memories that they follow."""
-        self.quantities = tuple(quantities(self._given[1], self.models, self.horizon, defects))
+        self.quantities, self.about = read_quantities(self.constraints, self.models, self.horizon, defects)
         defects.raise_if_any()
-        about = [quantity for _, quantity in self.quantities]
+        found = sides(self.constraints)
+        self.bounds = tuple(Bound(*self.about[number], sign, bound) for number, sign, bound in found)
         tables = [one.alone for one in given]
         sees = self.observer if self.agent_sees_observations else None
-        self.agent = agent_of(tables, self._given[1], about, len(self.models), sees, defects)
+        self.agent = agent_of(tables, self.constraints, self.quantities, len(self.models), sees, defects)
         self.channels = resolve(given, self.quantities, self.agent, self.models, defects)
         defects.raise_if_any()
         for number, one in enumerate(self.channels[1:]):
@@ -146,15 +148,14 @@ class Problem(Value):
         return self.channels[0].table
 
     @property
-    def further(self) -> tuple[LinearConstraint, ...]:
-        """The bounds beside that on the return."""
-        return self.channels[0].further
+    def min_return(self) -> Limit:
+        """The threshold on the return: the bound on it from below, which is the first of all bounds; None if there is none."""
+        return self.constraints[0].min if is_threshold(self.constraints) else None
 
     @property
-    def constraints(self) -> tuple[Constraint, ...]:
-        """All constraints; the threshold on the return is the first of them where there is one."""
-        first = () if self.min_return is None else (Return(min=self.min_return),)
-        return first + self._given[1]
+    def others(self) -> tuple[Bound, ...]:
+        """The bounds beside the threshold on the return."""
+        return self.bounds[is_threshold(self.constraints) :]
 
     @property
     def model(self) -> Model:
@@ -260,13 +261,21 @@ class Problem(Value):
             # The rows of a policy's table, and what the agent sees, stay those of all channels together.
             known = Knows(self.agent.register, self.agent.knows_model, self.observer if apart else None)
             found.agent = replace(self.agent, apart=apart)
-            found._given = (self._given[0], (*self._given[1], known))
+            found.constraints = (*self.constraints, known)
         found._seal()
         return found
 
-    def with_bound(self, number: int, bound: float) -> "Problem":
-        """The same problem with another bound of one of its `further` constraints, also one that every policy meets."""
-        return self.replace(constraints=with_bound(self._given[1], number, bound))
+    def with_bound(self, number: int, bound: float | None) -> "Problem":
+        """The same problem with another number in place of one of its `bounds`; None: without the bound.
+
+        The quantity stays, so that the hidden states, and with them the rows of a policy's table, are the same.
+        """
+        place, sign, _ = sides(self.constraints)[number]
+        first = int(is_threshold(self.constraints))
+        if place < first:
+            return self.replace(min_return=bound)
+        moved = Rebound(self.constraints[place], sign, bound)
+        return self.replace(constraints=(*self.constraints[first:place], moved, *self.constraints[place + 1 :]))
 
     def with_clock(self) -> "Problem":
         """The same problem with an observer who has a clock: itself if the observer has one."""
@@ -301,7 +310,7 @@ class Problem(Value):
             "horizon": self.horizon,
             "min_return": self.min_return,
             "return_over": self.return_over,
-            "constraints": self._given[1],
+            "constraints": self.constraints[is_threshold(self.constraints) :],
             "pairs": self.pairs,
             "agent_sees_observations": self.agent_sees_observations,
             "name": self.name,
@@ -309,13 +318,11 @@ class Problem(Value):
         }
 
     def __repr__(self) -> str:
-        wanted = f"{self.min_return:g}" if isinstance(self.min_return, float) else self.min_return
-        threshold = "" if wanted is None else f", return ≥ {wanted}"
-        threshold += "".join(f", {one.text}" for one in self.further)
-        threshold += "".join(f", pair {one.name!r}" for one in self.pairs)
+        wanted = "".join(f", {one.text}" for one in self.bounds)
+        wanted += "".join(f", pair {one.name!r}" for one in self.pairs)
         return (
             f"Problem({self.name!r}: {self.model!r}, {self.observer!r}, {type(self.secret).__name__},"
-            f" horizon {self.horizon}{threshold})"
+            f" horizon {self.horizon}{wanted})"
         )
 
     @property
@@ -339,7 +346,8 @@ class Problem(Value):
             if any(m.terminal_rewards.any() for m in self.models):
                 none = "return_over='infinite' has no last state to pay for"
                 defects.add(f"{none}: leave terminal_rewards out", "return_over")
-            if any(not isinstance(one, Knows) for one in self._given[1]):
+            others = self.constraints[is_threshold(self.constraints) :]
+            if any(not isinstance(one, Knows) for one in others):
                 only = "return_over='infinite' takes min_return alone"
                 defects.add(f"{only}: other constraints are over the horizon", "constraints")
         self._check_observer(self.observer, defects)

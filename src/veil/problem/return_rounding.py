@@ -22,22 +22,16 @@ def centre_of(numbers: np.ndarray) -> float:
     return middle if abs(middle) > _DOMINATES * (high - low) else 0.0
 
 
-def return_rounding(problem: Problem) -> float:
-    """A bound on the error of a return of the problem that is evaluated in floats, by the engine or by the verifier.
+def return_rounding(problem: Problem, quantity: int = 0) -> float:
+    """A bound on the error of a return, or another quantity, that is evaluated in floats, by the engine or by the verifier.
 
     With rewards less their centre of at most `r`, terminal ones of at most `r_T`, and `n` the largest number of terms that a
     step adds up, the error is at most `4 (n u + ρ) (r Σ_t (t + 1) γ^t + r_T (T + 1) γ^T)`, where ρ is the largest
     deviation of a row of the model from one; sums of the centres add a few roundings of themselves. Over an infinite
     horizon the first sum is `1 / (1 − γ)²`.
     """
-    rewards = np.concatenate([model.rewards.ravel() for model in problem.models])
-    last = np.concatenate([model.terminal_rewards for model in problem.models])
-    return rounding_of(problem, rewards, last, problem.discount)
-
-
-def further_rounding(problem: Problem) -> list[float]:
-    """The same bound for the quantity of each further constraint."""
-    return [rounding_of(problem, one.paid, one.terminal, one.discount) for one in problem.further]
+    one, last = problem.quantities[quantity], problem.channels[0].terminals[quantity]
+    return rounding_of(problem, one.paid, last, one.discount)
 
 
 def always_met(sign: float, bound: float, rewards: np.ndarray, last: np.ndarray, discount: float, horizon: int) -> bool:

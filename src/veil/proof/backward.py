@@ -101,7 +101,7 @@ def rule_bound(
             return math.inf
     terms = (mass * value[np.searchsorted(layers[0], begun)]).tolist()
     slacks = [*lagrangian.slacks(bounds), *spared]
-    # Each further quantity is a product and a sum more, and a cost of the path is a sum; an observer more is both in the costs
+    # Each other quantity is a product and a sum more, and a cost of the path is a sum; an observer more is both in the costs
     # and a product in every probability.
     more = 2 * (len(problem.paid) - 1) + (problem.path is not None) + 3 * (count - 1)
     error = (gamma(problem.terms + 12 + more) + 2.02 * problem.defect) * math.fsum(sizes)

@@ -112,7 +112,7 @@ class Certificate(Value):
     **Attributes:**
 
     - `goal` "opaque": the policy hides at least `lower` bits, and no policy of `bound_class` with return ≥ `threshold` that
-      meets the further constraints hides more than `upper`. "transparent": the policy hides at most `upper` bits, and no
+      meets the other constraints hides more than `upper`. "transparent": the policy hides at most `upper` bits, and no
       more than `lower` = 0 is proven for all others.
     - `hide`: the pairs that both bounds are about; of several the least of what is hidden in them. `pairs`: those beside the
       problem's own that are among these or have bounds. `upper` then holds for policies that keep the lower bounds `min`;

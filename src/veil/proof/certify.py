@@ -13,7 +13,7 @@ import numpy as np
 from ..common.checks import Defects, is_number
 from ..common.clock import Clock, OutOfTime, Progress, ProgressOption
 from ..common.errors import InputError, TooLargeError
-from ..engine.feasibility import check_constraints, further_targets
+from ..engine.feasibility import check_constraints, other_targets
 from ..game.pairs import DEFAULT_MEMORY
 from ..game.records import RecordsResult
 from ..game.refine import SolvedGame
@@ -214,12 +214,12 @@ def _widened(error: float, value: float) -> float:
 
 
 def _constraints(problem: Problem, found: PolicyValues) -> tuple[ProvenConstraint, ...]:
-    """The further constraints with what is proven of each."""
+    """The bounds beside the threshold with what is proven of each."""
     return tuple(
         ProvenConstraint(
             one.name, wanted.relation, one.bound, proven.value, _widened(proven.error, proven.value), proven.met
         )
-        for wanted, one, proven in zip(problem.further, further_targets(problem), found.further, strict=True)
+        for wanted, one, proven in zip(problem.others, other_targets(problem), found.others, strict=True)
     )
 
 

@@ -54,7 +54,7 @@ class CheckedProblem:
     `target[i] = x'`, `event[i]`, `chance[i] = P(x'|x,a) b(event|a,x')`; those of x are `begin[x] … begin[x] + degree[x] − 1`.
     `terms`: the most moves of one (x, a), or observations of one x. For each x: `available (N, A)`, and `label (N)`, the value
     that the secret takes if it is settled there, at `secret_time`. `paid`: what is bounded, the return first, then the
-    quantities of the further constraints. `endless`: the return is over an infinite horizon. `most_bits ≥ log2 |Z|`.
+    quantities of `problem.others`. `endless`: the return is over an infinite horizon. `most_bits ≥ log2 |Z|`.
     `defect` is ρ of all distributions. Where the secret is a whole path, `path (N)` is what it shows of x, and `tells_state`:
     path and events tell every x. If what the observer receives depends on time, the states carry it: all of this is of
     `unrolled`, and `given_x` says which x of the given `problem` is behind each. `untimed`: the observer that counts has no
@@ -110,13 +110,17 @@ class CheckedProblem:
             self.most_bits = (self.horizon + 1) * _log2_rounded_up(int(self.path.max()) + 1)
         model, memory, state = np.unravel_index(np.arange(self.size), (len(models), memories, states))
         self.model_state = model, state
-        rewards = np.stack([one.rewards for one in models])[model, state]
-        terminal = np.stack([one.terminal_rewards for one in models])[model, state]
-        others = (
-            self._paid(one.paid[model, state], one.terminal[model, memory, state], one.discount, int(one.sign))
-            for one in problem.further
+        wanted = [(0, 1), *((one.quantity, int(one.sign)) for one in problem.others)]  # the return, bounded or not
+        last = problem.channels[0].terminals
+        self.paid = tuple(
+            self._paid(
+                problem.quantities[number].paid[model, state],
+                last[number][model, memory, state],
+                problem.quantities[number].discount,
+                sign,
+            )
+            for number, sign in wanted
         )
-        self.paid = self._paid(rewards, terminal, self.discount, 1), *others
         self.available = np.stack([one.available for one in models])[model, state]
         self.label = table.label[model, memory, state]
         *self.start, first, second, third = starts(problem, delay)

@@ -26,7 +26,7 @@ def policy_words(problem: Problem, policy: Policy) -> str:
 
 
 def _automaton(problem: Problem) -> str:
-    return "the automata of the secret and the constraints" if problem.further else "the secret's automaton"
+    return "the automata of the secret and the constraints" if problem.others else "the secret's automaton"
 
 
 _CLOCKLESS = "; of an observer without a clock the lower bound is that of one with a clock, who knows at least as much"
@@ -194,8 +194,8 @@ def _check_constraints(claim: Certificate, problem: Problem) -> None:
     """Raise `CertificateError` unless the constraints are those of the problem, with numbers that can be computed with."""
     require(type(claim.constraints) is tuple, "constraints: expected a tuple of them")
     names = [one.name for one in claim.constraints]
-    require(len(names) == len(problem.further), f"constraints: they are {names}, expected {len(problem.further)}")
-    for one, wanted in zip(claim.constraints, problem.further, strict=True):
+    require(len(names) == len(problem.others), f"constraints: they are {names}, expected {len(problem.others)}")
+    for one, wanted in zip(claim.constraints, problem.others, strict=True):
         said = one.name, one.relation
         expected = wanted.name, wanted.relation
         require(said == expected, f"constraints: {said} is claimed, expected {expected}")

@@ -7,55 +7,56 @@ import numpy as np
 
 from ..common.clock import UNLIMITED, Clock, OutOfTime
 from ..common.errors import VeilError
-from ..engine.feasibility import further_targets
+from ..engine.feasibility import other_targets
 from ..engine.paid import optimal_values
 from ..engine.return_range import reaches, threshold
-from ..measure.constrained import ConstraintValue, further_constraints
+from ..measure.constrained import ConstraintValue, constraint_values
 from ..policy.policy import Policy
 from ..problem.problem import Problem
-from ..problem.return_rounding import always_met, further_rounding
+from ..problem.return_rounding import always_met, return_rounding
 from .checked_problem import Bounds, checked_for
 from .policy_values import PolicyReturns, policy_return
 
 
 def meets_constraints(problem: Problem, policy: Policy, expected_return: float, clock: Clock = UNLIMITED) -> bool:
-    """Whether a policy is proven to reach `problem.min_return` and to meet every further constraint, as its certificate says.
+    """Whether a policy is proven to meet every bound on a quantity, as its certificate says.
 
     **Arguments:** `expected_return`: as it was evaluated; far enough from the threshold it decides without the verifier.
     `clock`: of the verifier, who proves nothing where its time does not suffice.
     """
     return reaches_threshold(problem, policy, expected_return, clock) and all(
-        one.met for one in proven_constraints(problem, policy)
+        one.met for one in proven_others(problem, policy)
     )
 
 
 def reaches_threshold(problem: Problem, policy: Policy, expected_return: float, clock: Clock = UNLIMITED) -> bool:
-    """Whether the return of a policy is proven to be `problem.min_return` or more, whatever the further constraints."""
+    """Whether the return of a policy is proven to be `problem.min_return` or more, whatever the other bounds."""
     if reaches(problem, expected_return):
         return True
     found = _verified(problem, policy, clock)
     return found is not None and found.reaches
 
 
-def proven_constraints(problem: Problem, policy: Policy) -> tuple[ConstraintValue, ...]:
-    """The further constraints with the values of their quantities; each is `met` where that is proven.
+def proven_others(problem: Problem, policy: Policy) -> tuple[ConstraintValue, ...]:
+    """The bounds beside the threshold with the values of their quantities; each is `met` where that is proven.
 
     A value within rounding errors of its bound is decided by the verifier, and stated on the side of the bound that is so;
     where the verifier cannot tell, outside.
     """
-    values = further_constraints(problem, policy)
-    always = [
-        always_met(one.sign, value.bound, one.paid, one.terminal, one.discount, problem.horizon)
-        for one, value in zip(problem.further, values, strict=True)
-    ]
-    values = tuple(_stated(one, True) if sure else one for one, sure in zip(values, always, strict=True))
-    errors = zip(values, further_rounding(problem), always, strict=True)
-    near = [abs(one.slack) <= error and not sure for one, error, sure in errors]
+    if not problem.others:
+        return ()
+    values = constraint_values(problem, policy)[-len(problem.others) :]
+    stated, near = list[ConstraintValue](), list[bool]()
+    for one, value in zip(problem.others, values, strict=True):
+        about, last = problem.quantities[one.quantity], problem.channels[0].terminals[one.quantity]
+        sure = always_met(one.sign, value.bound, about.paid, last, about.discount, problem.horizon)
+        stated.append(_stated(value, True) if sure else value)
+        near.append(not sure and abs(value.slack) <= return_rounding(problem, one.quantity))
     if not any(near):
-        return values
+        return tuple(stated)
     found = _verified(problem, policy)
-    met = [False] * len(values) if found is None else [one.met for one in found.further]
-    return tuple(_stated(one, proven) if close else one for one, proven, close in zip(values, met, near, strict=True))
+    met = [False] * len(stated) if found is None else [one.met for one in found.others]
+    return tuple(_stated(one, proven) if close else one for one, proven, close in zip(stated, met, near, strict=True))
 
 
 def _stated(one: ConstraintValue, met: bool) -> ConstraintValue:
@@ -76,7 +77,7 @@ def _verified(problem: Problem, policy: Policy, clock: Clock = UNLIMITED) -> Pol
 
 def bounds_of(problem: Problem) -> Bounds:
     """The bounds of all constraints as numbers: the threshold on the return, None where there is none, then the others."""
-    return threshold(problem), *(one.bound for one in further_targets(problem))
+    return threshold(problem), *(one.bound for one in other_targets(problem))
 
 
 def stated_return(expected_return: float, threshold: float | None, feasible: bool) -> float:

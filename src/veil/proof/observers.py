@@ -178,7 +178,7 @@ class _Search:
                 return enclose_path_game(
                     problem, threshold=self.bounds[0], gap=self.gap, memory_bytes=self.memory_bytes, clock=limited
                 )
-            if problem.further:
+            if problem.others:
                 return enclose_constrained_game(problem, gap=self.gap, memory_bytes=self.memory_bytes, clock=limited)
             return enclose_game(
                 problem,
@@ -263,7 +263,7 @@ def _staying(problem: CheckedProblem, first: Int[np.ndarray, " F"], rule: Float[
     """An observer who stays in the node that the first event led to."""
     words = "nothing" if len(rule) == 1 else "the first event"
     following = (_loops(problem, len(rule)),) * problem.horizon
-    free = (0.0,) * len(problem.problem.further)
+    free = (0.0,) * len(problem.problem.others)
     return Witness(first, following, code_lengths_bits(rule) + MARGIN, 0.0, words, free)
 
 

@@ -33,7 +33,7 @@ class ProvenValue(Value):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PolicyReturns(Value):
-    """The return of a policy, within `return_error`, and the quantities of the further constraints.
+    """The return of a policy, within `return_error`, and the quantities of the bounds beside the threshold.
 
     `reaches`: the return is proven to be the threshold or more; `feasible`: every constraint is proven to be met.
     """
@@ -41,12 +41,12 @@ class PolicyReturns(Value):
     expected_return: float
     return_error: float
     reaches: bool
-    further: tuple[ProvenValue, ...]
+    others: tuple[ProvenValue, ...]
 
     @property
     def feasible(self) -> bool:
         """Whether every constraint is proven to be met."""
-        return self.reaches and all(one.met for one in self.further)
+        return self.reaches and all(one.met for one in self.others)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -108,7 +108,7 @@ def policy_values(
     if problem.untimed:  # one with a clock, whose events are followed, may know more
         upper = problem.most_bits
     found = _returns(problem, read, law, values, bounds)
-    return PolicyValues(found.expected_return, found.return_error, found.reaches, found.further, lower, upper)
+    return PolicyValues(found.expected_return, found.return_error, found.reaches, found.others, lower, upper)
 
 
 def policy_return(
@@ -149,11 +149,11 @@ def _returns(
         last, tail = continuation_values(problem, values)
     wanted = bounds or (None,) * len(law.sums)
     own = _proven(law, policy, law.sums[0], wanted[0], last, steps, tail)
-    further = tuple(
+    others = tuple(
         _proven(law, policy, one, bound, one.paid.terminal, steps, 0.0)
         for one, bound in zip(law.sums[1:], wanted[1:], strict=True)
     )
-    return PolicyReturns(own.value, own.error, own.met, further)
+    return PolicyReturns(own.value, own.error, own.met, others)
 
 
 def _proven(

@@ -93,7 +93,7 @@ def _verify(claim: Certificate, problem: CheckedProblem, policy: Policy) -> Veri
         bounds=claim.bounds, goal=claim.goal, merge=claim.merge,
     )  # fmt: skip
     _check_value("return", claim.expected_return, claim.return_error, found.expected_return, found.return_error)
-    for one, proven in zip(claim.constraints, found.further, strict=True):
+    for one, proven in zip(claim.constraints, found.others, strict=True):
         _check_value(one.name, one.value, one.error, proven.value, proven.error)
         require(one.met is proven.met, f"constraints: met is {one.met} for {one.text}, and a value of {proven.value} ±"
                 f" {proven.error} is found")  # fmt: skip
@@ -158,7 +158,7 @@ def _check_value(name: str, value: float, error: float, found: float, found_erro
 
 def _check_percentages(claim: Certificate, problem: CheckedProblem) -> None:
     """Raise `CertificateError` where a bound is not the share of its quantity's range that the problem asks for."""
-    asked = (problem.problem.min_return, *(one.bound for one in problem.problem.further))
+    asked = (problem.problem.min_return, *(one.bound for one in problem.problem.others))
     for wanted, bound, paid in zip(asked, claim.bounds, problem.paid, strict=True):
         if not isinstance(wanted, str) or bound is None:
             continue

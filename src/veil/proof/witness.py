@@ -19,7 +19,7 @@ class Witness(Value):
 
     `first[e]` is its node after the first event, `following[t][node, e]` that after the next, -1 where it has none;
     `costs[node, z] = −log2 q(z|node)` at time T, `Σ_z 2^−cost ≤ 1`, infinite where it excludes z. `multiplier` is λ, in
-    bits per unit of return; `memory` describes in words what it remembers; `prices`: the multiplier of each further
+    bits per unit of return; `memory` describes in words what it remembers; `prices`: the multiplier of each other
     constraint, in bits per unit of its quantity.
 
     For a secret that is a whole path the rule is one of states before others, `q_t(x_t|x_{t+1},node)` and `q_T(x_T|node)`:

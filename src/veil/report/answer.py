@@ -11,7 +11,7 @@ from ..engine.return_range import threshold
 from ..formats.results.document import OpacityPart
 from ..formats.results.folder import Result
 from ..formats.results.verified import verified_certificate
-from ..measure.constrained import ConstraintValue, further_constraints
+from ..measure.constrained import ConstraintValue, constraint_values
 from ..measure.evaluate import expected_return, opacity
 from ..measure.pairs import PairValue, pair_values
 from ..measure.result import Opacity
@@ -93,25 +93,25 @@ def audit(problem: Problem, policy: Policy, *, seed: int = 0, time_limit: float 
 
     **Raises:** `InputError` where the policy does not fit the problem.
     """
-    earned, further = expected_return(problem, policy), further_constraints(problem, policy)
+    earned, values = expected_return(problem, policy), constraint_values(problem, policy)
     clock, first = Clock(time_limit), None if time_limit is None else time_limit / (1 + len(problem.pairs))
     hidden = opacity(problem, policy, seed=seed, time_limit=first)
     rest = None if time_limit is None else clock.left
     wanted, pairs = threshold(problem), pair_values(problem, policy, seed=seed, time_limit=rest)
-    first = () if wanted is None else (ConstraintValue("return", "≥", wanted, earned, math.nan),)
+    others = values[wanted is not None :]
     solution = Solution(
         policy=policy,
         policy_class=policy.describe(),
         opacity=hidden,
         expected_return=earned,
         threshold=wanted,
-        feasible=reaches_threshold(problem, policy, earned) and all(one.met for one in (*further, *pairs)),
+        feasible=reaches_threshold(problem, policy, earned) and all(one.met for one in (*others, *pairs)),
         status=Status.NOT_SEARCHED,
         method="none",
         price_bits=math.nan,
         seed=seed,
         needs_observations=policy.needs_observations,
-        constraints=(*first, *further),
+        constraints=values,
         pairs=pairs,
         problem=problem,
     )
