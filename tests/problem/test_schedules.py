@@ -120,6 +120,7 @@ def test_pairs_are_lifted(kind: str) -> None:
         veil.Pair("same", secret=veil.StateAt(1, [0])),
         veil.Pair("wrong", belief=veil.Belief(doubt=0.1)),
     ]
+    assumes = veil.Pair("assumes", belief=veil.Belief(veil.MarkovPolicy(table[:, ::-1]), doubt=0.1))
     whole = problem.replace(pairs=pairs)
     masked = veil.Masks().apply(whole)
     wide = distributions(np.random.default_rng(1), STATES * len(MASKS), ACTIONS * len(MASKS))
@@ -129,9 +130,12 @@ def test_pairs_are_lifted(kind: str) -> None:
     alone = veil.Masks().apply(problem.replace(secret=veil.StateAt(1, [0])))
     assert veil.opacity(masked, policy, "exact", pair="same").bits == pytest.approx(hidden(alone, wide), abs=1e-12)
     assert masked.pairs[0].min == 0.1
+    with pytest.raises(veil.InputError, match="assumes a policy for the states without time or masks"):
+        veil.Masks().apply(problem.replace(pairs=[assumes]))
+    whole = problem.replace(pairs=[*pairs, assumes])
     unrolled = whole.unrolled()
     behind = [problem.model.states.find(name.split("@")[0]) for name in unrolled.model.states]
-    for name in ("own", "foe", "same"):
+    for name in ("own", "foe", "same", "wrong", "assumes"):
         same = veil.opacity(unrolled, veil.MarkovPolicy(table[behind]), "exact", pair=name).bits
         assert same == pytest.approx(veil.opacity(whole, veil.MarkovPolicy(table), "exact", pair=name).bits, abs=1e-12)
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from jaxtyping import Int
 
 from ..common.errors import InputError, VeilError
 from ..common.values import Value
@@ -83,6 +84,10 @@ class Policy(Value, ABC):
     def on(self, problem: Problem) -> "Policy":
         """The policy as it acts in a problem: itself, and of a `FeaturePolicy` its table there."""
         return self
+
+    def over(self, rows: Int[np.ndarray, " C"]) -> "Policy | None":
+        """The same policy over larger states, whose row r does what row `rows[r]` did; None if it has no such form."""
+        return None
 
     def acting_in(self, problem: Problem, pair: str = OWN) -> Apart | None:
         """The problem of two observers together, if the policy acts on what one of them sees and the bits of the other count.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
 from ..common.checks import Defects, check_shape
@@ -48,6 +48,10 @@ class TablePolicy(Policy):
     def rows(self, problem: Problem) -> Problem | Recall:
         """What the rows of the table are for: the problem's own, or those with what is remembered."""
         return recall(problem, self.memory) if isinstance(self.memory, Memory) else problem
+
+    def over(self, rows: Int[np.ndarray, " C"]) -> "TablePolicy | None":
+        """See `Policy.over`; a policy with a memory has rows of its own."""
+        return None if isinstance(self.memory, Memory) else type(self)(self.probabilities[..., rows, :])
 
     @property
     def needs_observations(self) -> bool:

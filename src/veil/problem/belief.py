@@ -6,6 +6,9 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
+import numpy as np
+from jaxtyping import Int
+
 from ..common.checks import Defects, is_number
 from ..common.errors import InputError
 from ..common.values import Value
@@ -28,6 +31,10 @@ class AssumedPolicy(Protocol):
 
     def digest(self) -> str:
         """A hash of its content."""
+        ...
+
+    def over(self, rows: Int[np.ndarray, " C"]) -> "AssumedPolicy | None":
+        """The same policy over larger states; None if it is not given by a table over states."""
         ...
 
 

@@ -9,7 +9,7 @@ from jaxtyping import Int
 
 from ..common.checks import Defects, Names
 from ..common.errors import InputError
-from .belief import UNIFORM, Belief
+from .belief import Belief
 from .constraints import Constraint, Knows, Limit, Probability, Quantity, Return
 from .formulas.formula import Formula
 from .keys import SECRET_CELLS, States
@@ -115,7 +115,8 @@ def lifted(problem: "Problem", lift: Lift, constraints: Sequence[Constraint] = (
 
     Secrets keep their kind if that means the same, so that the problem can be saved.
 
-    **Raises:** `InputError` if the observer of a pair assumes a policy, which is one for the states behind.
+    **Raises:** `InputError` if the observer of a pair assumes a policy that is not one for larger states: with other actions,
+    or with a memory.
     """
     models, agent = [lift.model(one) for one in problem.models], problem.agent
     given = [
@@ -167,21 +168,30 @@ def _lifted_pair(pair: Pair, problem: "Problem", models: list[Model], lift: Lift
         pair,
         observer=None if pair.observer is None else lift.other(pair.observer),
         secret=None if pair.secret is None else _lifted_secret(pair.secret, problem, models, lift.state),
-        belief=None if pair.belief is None else _lifted_belief(pair, pair.belief, lift, observer),
+        belief=None if pair.belief is None else _lifted_belief(pair, pair.belief, problem, lift, observer),
     )
 
 
-def _lifted_belief(pair: Pair, belief: Belief, lift: Lift, observer: Callable[[Observer], Observer]) -> Belief:
-    if belief.policy != UNIFORM:
-        raise InputError(
-            f"pair {pair.name!r}",
-            [
-                "its observer assumes a policy for the states without time or masks, expected policy='uniform': leave the"
-                " pair out, and add it to the new problem with a policy for its states"
-            ],
-        )
+def _lifted_belief(
+    pair: Pair, belief: Belief, problem: "Problem", lift: Lift, observer: Callable[[Observer], Observer]
+) -> Belief:
+    policy = belief.policy
+    if not isinstance(policy, str):
+        known = np.arange(problem.num_cells // problem.num_states)[:, None]
+        same_actions = len(lift.action) == problem.num_actions
+        found = policy.over((known * problem.num_states + lift.state).ravel()) if same_actions else None
+        if found is None:
+            raise InputError(
+                f"pair {pair.name!r}",
+                [
+                    "its observer assumes a policy for the states without time or masks, expected policy='uniform': leave"
+                    " the pair out, and add it to the new problem with a policy for its states"
+                ],
+            )
+        policy = found
     return replace(
         belief,
+        policy=policy,
         model=None if belief.model is None else lift.model(belief.model),
         observer=None if belief.observer is None else observer(belief.observer),
     )

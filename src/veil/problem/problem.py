@@ -293,7 +293,7 @@ class Problem(Value):
 
         Cost: the transitions out of the states that can be reached at each time.
 
-        **Raises:** `InputError` if the observer of a pair assumes a policy, which is one for states without the time.
+        **Raises:** `InputError` if the observer of a pair assumes a policy with a memory.
         """
         from .unrolled import unroll
 
