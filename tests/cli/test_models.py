@@ -120,7 +120,7 @@ def test_commands_on_an_observer_without_a_clock(tmp_path: Path):
         "solve", str(path), "--iterations", "5", "--starts", "1", "--no-certificate", "-o", str(tmp_path / "result")
     )
     assert solved.code == 0, solved.err
-    assert veil("report", str(tmp_path / "result")).code == 0
+    assert veil("report", str(tmp_path / "result"), "--time-limit", "2").code == 0
 
 
 @looped("ending", ["json", "csv", "drn", "npz"])
