@@ -214,6 +214,7 @@ def test_the_slope_of_a_whole_window_is_the_exact_one():
     for case in small_cases(20):
         chain = chain_of(case)
         _, expected = SecretValue(chain).exact(NO_LIMIT, gradient=True)
+        assert expected is not None
         for reveal in (True, False):
             _, found = end(chain, case.spec.horizon + 1, reveal)
             np.testing.assert_allclose(found, expected, atol=1e-12)
