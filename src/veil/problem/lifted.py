@@ -22,6 +22,7 @@ from .secrets.secret import Secret, SecretTable
 if TYPE_CHECKING:
     from .problem import Problem
 
+_MOST_GROUPS = 1000  # states of which each is a group of larger ones
 _NO_FORM = "that of an unrolled or masked problem has no form in files: save the problem before"
 
 
@@ -199,17 +200,30 @@ def _lifted_belief(
 
 def _lifted_secret(secret: Secret, problem: "Problem", models: list[Model], state: Int[np.ndarray, " N"]) -> Secret:
     """The secret over larger states: of the same kind if that means the same, as files need it."""
-    whole, noted = LiftedSecret(secret, problem, state), Defects("secret")
-    found = _same_kind(secret, problem.model, models[0], state, noted)
-    if found is None:
-        return whole
-    tables = [one.resolve(models, problem.horizon, noted) for one in (found, whole)]
-    if noted or tables[0] is None or tables[1] is None or not _is_equal(tables[0], tables[1]):
-        return whole
-    return found
+    whole = LiftedSecret(secret, problem, state)
+    wanted = whole.resolve(models, problem.horizon, Defects("secret"))
+    for groups in _groups(problem, state):
+        noted = Defects("secret")
+        found = _same_kind(secret, problem.model, models[0], state, groups, noted)
+        table = None if found is None or noted else found.resolve(models, problem.horizon, noted)
+        if found is not None and not noted and table is not None and wanted is not None and _is_equal(table, wanted):
+            return found
+    return whole
 
 
-def _same_kind(secret: Secret, model: Model, larger: Model, state: np.ndarray, noted: Defects) -> Secret | None:
+def _groups(problem: "Problem", state: Int[np.ndarray, " N"]) -> list[dict[str, list[int]] | None]:
+    """The groups that a secret without groups may mean: none, the larger states of each state, or of each start."""
+    if problem.num_states > _MOST_GROUPS:
+        return [None]
+    names = problem.model.states
+    every = {names[s]: np.flatnonzero(state == s).tolist() for s in np.unique(state).tolist()}
+    starts = np.flatnonzero(sum(model.initial for model in problem.models)).tolist()
+    return [None, every, {names[s]: every[names[s]] for s in starts}]
+
+
+def _same_kind(
+    secret: Secret, model: Model, larger: Model, state: np.ndarray, groups: dict[str, list[int]] | None, noted: Defects
+) -> Secret | None:
     """The secret whose sets of states hold all larger states of each state, by its table in scenario files."""
     if secret.several_models:
         return None if isinstance(secret, LiftedSecret) else secret  # it asks for the model, not for states
@@ -223,6 +237,9 @@ def _same_kind(secret: Secret, model: Model, larger: Model, state: np.ndarray, n
     table = {
         key.name: _lifted_sets(given.get(key.name, default[key.name]), key.form, model, state) for key in secret.keys
     }
+    if groups is not None:
+        open_keys = [key.name for key in secret.keys if table[key.name] is None and get_origin(key.form) is dict]
+        table |= dict.fromkeys(open_keys, groups)
     try:
         return type(secret).from_table(table, larger, noted)
     except InputError:  # a set of states has no larger one
