@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 
 from ..common.clock import UNLIMITED, Clock
 from ..common.errors import TooLargeError
-from ..common.numbering import ragged
+from ..common.numbering import number_keys, ragged
 from .batch import Measure
 from .chain import Chain
 from .hidden import Hidden
@@ -23,7 +23,7 @@ _BATCH_MEMORY = 2**30
 _LEVEL_SECONDS, _DENSE_RATE, _SPARSE_RATE = 5e-4, 1.2e-9, 1e-8
 
 
-class _Numbers:
+class Numbers:
     """Numbers of sequences of symbols that grow at their end; 0 is the empty one."""
 
     def __init__(self, base: int):
@@ -75,22 +75,24 @@ def possible_strings(chain: Chain, memory_bytes: int = DEFAULT_MEMORY, clock: Cl
     hidden, written = chain.hidden, chain.hidden.written
     assert written is not None
     strings, stamps = (
-        _Numbers(written.num_letters),
-        _Numbers(int(max(written.stamp.max(), written.first_stamp.max())) + 1),
+        Numbers(written.num_letters),
+        Numbers(int(max(written.stamp.max(), written.first_stamp.max())) + 1),
     )
 
     def grown(
-        before: tuple[np.ndarray, np.ndarray], letter: np.ndarray, stamp: np.ndarray, state: np.ndarray, time: int
+        before: tuple[np.ndarray, np.ndarray], row: np.ndarray, event: np.ndarray, state: np.ndarray, time: int
     ) -> tuple[sp.csr_array, tuple[np.ndarray, np.ndarray]]:
-        """The sets of states by string and stamps, and the numbers of both."""
-        string, path = before[0].copy(), stamps.extended(before[1], stamp)
-        loud = np.flatnonzero(letter >= 0)
-        string[loud] = strings.extended(string[loud], letter[loud])
+        """The sets of states by string and stamps, and the numbers of both, after an event in each row of those before."""
+        parts = (written.letter, written.stamp) if time else (written.first_letter, written.first_stamp)
+        pairs, number = number_keys(row * len(parts[0]) + event)
+        parent, event = np.divmod(pairs, len(parts[0]))
+        string, path = before[0][parent], stamps.extended(before[1][parent], parts[1][event])
+        loud = np.flatnonzero(parts[0][event] >= 0)
+        string[loud] = strings.extended(string[loud], parts[0][event[loud]])
         size = int(string.max(initial=0)) + 1
-        key, row = np.unique(path * size + string, return_inverse=True)
-        sets = sp.csr_array(
-            sp.coo_array((np.ones(len(row)), (row.ravel(), state)), shape=(len(key), hidden.num_states))
-        )
+        key, child = np.unique(path * size + string, return_inverse=True)
+        shape = len(key), hidden.num_states
+        sets = sp.csr_array(sp.coo_array((np.ones(len(row)), (child.ravel()[number], state)), shape=shape))
         sets.data[:] = 1.0
         if sets.nnz * _BYTES_AN_ENTRY + 16 * hidden.horizon * len(key) > memory_bytes:
             raise TooLargeError(
@@ -101,24 +103,27 @@ def possible_strings(chain: Chain, memory_bytes: int = DEFAULT_MEMORY, clock: Cl
         return sets, (string, path)
 
     first = sp.coo_array(hidden.first)
-    possible = first.data > 0
-    state, event = first.row[possible], first.col[possible]
-    nothing = np.zeros(len(event), dtype=np.int64)
-    sets, numbers = grown((nothing, nothing), written.first_letter[event], written.first_stamp[event], state, 0)
+    state, event = first.row[first.data > 0].astype(np.int64), first.col[first.data > 0]
+    nothing = np.zeros(1, dtype=np.int64)
+    sets, numbers = grown((nothing, nothing), np.zeros_like(state), event, state, 0)
     for time in range(hidden.horizon):
         row, state, event = [], [], []
         for matrix, emitter in zip(chain.matrices(time), hidden.emitters, strict=True):
             clock.check()
             there = sp.csr_array(sets @ sp.csr_array(matrix).astype(bool).astype(float))
             there.eliminate_zeros()
+            if time == hidden.horizon - 1:  # which strings there are does not depend on the last state
+                there = sp.coo_array(there @ emitter.table.astype(bool).astype(float))
+                row.append(there.row.astype(np.int64))
+                state.append(np.zeros_like(there.col))
+                event.append(there.col)
+                continue
             there = sp.coo_array(there)
             degree = np.diff(emitter.table.indptr)[there.col]
-            row.append(np.repeat(there.row, degree))
+            row.append(np.repeat(there.row.astype(np.int64), degree))
             state.append(np.repeat(there.col, degree))
             event.append(emitter.table.indices[ragged(emitter.table.indptr[there.col], degree)])
-        seen, here = np.concatenate(event), np.concatenate(row)
-        before = numbers[0][here], numbers[1][here]
-        sets, numbers = grown(before, written.letter[seen], written.stamp[seen], np.concatenate(state), time + 1)
+        sets, numbers = grown(numbers, np.concatenate(row), np.concatenate(event), np.concatenate(state), time + 1)
     width = hidden.horizon + 1
     return Strings(strings.symbols(numbers[0], width), stamps.symbols(numbers[1], width))
 

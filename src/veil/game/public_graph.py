@@ -13,6 +13,7 @@ from jaxtyping import Bool, Int
 
 from ..common.numbering import number_true
 from ..engine.hidden import Hidden
+from ..engine.string_walk import Numbers
 from ..engine.written import Written, need_clock
 
 
@@ -98,12 +99,14 @@ class WrittenString:
 
     kind, is_tree = "the string of all events that are not silent", False
 
+    _strings: Int[np.ndarray, " n"]  # the number of the string of each node of the newest layer
+
     def __init__(self, written: Written):
-        self._written = written
+        self._written, self._numbers = written, Numbers(written.num_letters)
 
     def begin(self, possible: np.ndarray) -> np.ndarray:
         """See `ObserverMemory`."""
-        return self._number(possible[None], self._written.first_letter, np.zeros((1, 0), dtype=np.int64))[0]
+        return self._number(possible[None], self._written.first_letter, np.zeros(1, dtype=np.int64))[0]
 
     def step(self, time: int, possible: np.ndarray) -> np.ndarray:
         """See `ObserverMemory`."""
@@ -111,9 +114,9 @@ class WrittenString:
 
     def _number(self, possible: np.ndarray, letter: np.ndarray, strings: np.ndarray) -> np.ndarray:
         node, event = np.nonzero(possible)
-        longer = np.column_stack([strings[node], letter[event]])
-        order = np.argsort(longer < 0, axis=1, kind="stable")  # letters first, then -1
-        self._strings, number = np.unique(np.take_along_axis(longer, order, axis=1), axis=0, return_inverse=True)
+        longer, loud = strings[node], np.flatnonzero(letter[event] >= 0)
+        longer[loud] = self._numbers.extended(longer[loud], letter[event[loud]])
+        self._strings, number = np.unique(longer, return_inverse=True)
         following = np.full(possible.shape, -1, dtype=np.int32)
         following[node, event] = number.ravel()
         return following

@@ -10,7 +10,6 @@ from ..common.errors import InfeasibleError, TooLargeError, VeilError
 from ..common.logs import entropy_bits
 from ..common.rounding import lower_text, upper_text
 from ..engine.chain import make_chain
-from ..engine.compile import build
 from ..engine.feasibility import check_constraints
 from ..engine.return_range import best_action_values
 from ..engine.return_range import threshold as wanted_return
@@ -119,7 +118,8 @@ def search_game(
     """The globally best opacity over all policies, between two proven bounds, on the full tree or by finite memory.
 
     With pairs it is the largest least of those in `hide`, under the lower bounds of others, on the tree of what their observers
-    see together. Against observers without a clock it is played as if they had one, and proves no upper bound.
+    see together. An observer without a clock remembers its string. Several pairs with such an observer, or a whole path, are
+    played as if it had a clock, and so is a game whose strings do not fit; then there is no upper bound.
 
     **Arguments:** `hide`; `gap`: bits between the bounds at which the search ends, by default 0.001 on the tree and 0.05 where
     the tree does not fit and automata take its place; `time_limit`, seconds, by default none and 600 there.
@@ -129,8 +129,10 @@ def search_game(
     """
     names = played_pairs(problem, hide)
     check_constraints(problem)
-    if any(problem.channel(name).observer.untimed for name in names):
-        return _against_clocks(problem, hide, gap, time_limit, iterations, progress)
+    given = gap, time_limit, iterations, progress
+    untimed = any(problem.channel(name).observer.untimed for name in names)
+    if untimed and (len(names) > 1 or problem.channel(hide[0]).table.path is not None):
+        return _against_clocks(problem, hide, *given)
     clock = Clock(time_limit, iterations=iterations, progress=progress)
     steps = 10_000 if iterations is None else iterations
     if len(names) > 1:
@@ -154,8 +156,8 @@ def search_game(
             )
             return _from_tree(problem, result, clock)
         except TooLargeError:
-            if build(problem).written is not None:  # automata of events need a clock
-                raise
+            if untimed:  # automata of events need a clock
+                return _against_clocks(problem, hide, *given)
             limited = Clock(_LONG_SECONDS, progress=clock.report) if time_limit is None else clock
             wide = gap or 0.05
             if problem.secret_table.path is not None:
@@ -189,7 +191,7 @@ def _against_clocks(
         found,
         opacity=_own_opacity(problem, found.policy, clock),
         price_bits=float("nan"),
-        further_prices=(),
+        prices=(),
         pair_prices=(),
         pairs=(),
         upper_bits=float("nan"),
