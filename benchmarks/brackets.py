@@ -13,7 +13,7 @@ from benchmarks.common import Settings, say, seconds_text
 from benchmarks.gpu import random_policy
 from benchmarks.planning_problems import open_grid
 from veil.engine.chain import make_chain
-from veil.measure.bracket import Bounds, deepen
+from veil.measure.bracket import WindowBounds, deepen
 from veil.measure.exact import Budget
 
 TITLE = "proven bounds at T = 100, false alarms, and whole paths"
@@ -27,7 +27,7 @@ class Step:
     """The bounds, and the seconds at which they were known."""
 
     seconds: float
-    bounds: Bounds
+    bounds: WindowBounds
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ def hold_alone(space: Space, tables: np.ndarray) -> None:
     assert slopes.shape == tables.shape
     for table, value, slope in zip(tables, values, slopes, strict=True):
         alone, expected = SecretValue(space.chain(table)).exact(Budget(), gradient=True)
+        assert expected is not None
         assert value == pytest.approx(alone.bits, abs=1e-12)
         np.testing.assert_allclose(slope[table > 0], expected[table > 0], rtol=1e-11, atol=1e-12)
 

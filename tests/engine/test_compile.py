@@ -142,7 +142,9 @@ def test_the_gradient_is_that_of_central_differences(name: str, sparse: bool):
         def value(theta: np.ndarray, chain=chain, problem=problem) -> float:
             return return_and_gradient(chain(theta))[0]
 
-        slope = softmax_pull_back(table, SecretValue(chain(theta)).exact(budget, gradient=True).gradient)
+        found = SecretValue(chain(theta)).exact(budget, gradient=True).gradient
+        assert found is not None
+        slope = softmax_pull_back(table, found)
         check_slope(bits, theta, slope)
         check_slope(value, theta, softmax_pull_back(table, return_and_gradient(chain(theta))[1]))
         close(value(theta), veil.expected_return(problem, space.policy(table)))

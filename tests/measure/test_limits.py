@@ -67,6 +67,7 @@ def test_a_gradient_of_fewer_sequences_is_weighted_by_their_number():
     assert part.count < whole.count
     assert why == f"{part.count:,} sequences instead of 50,000: the time limit allowed no more"
     assert slope is not None
+    assert found is not None
     assert np.abs(slope).max() > 0.1
     np.testing.assert_allclose(found, slope, rtol=1e-12)
 

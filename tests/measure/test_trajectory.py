@@ -304,9 +304,9 @@ def test_a_table_of_all_paths() -> None:
     row = int(np.argmax(table.probabilities.sum(axis=1)))
     watching = veil.ObserverFilter(problem, policy)
     for observation in table.sequences[row]:
-        posterior = watching.update(observation)
+        watching.update(observation)
     assert watching.values == table.secret_values
-    assert posterior == pytest.approx(table.posterior[row], abs=1e-12)
+    assert watching.posterior == pytest.approx(table.posterior[row], abs=1e-12)
     longer = veil.gallery.load("paper-false-alarms", horizon=20).replace(secret=veil.Trajectory())
     with pytest.raises(veil.TooLargeError, match="too many to list"):
         veil.measures.quantities(longer, veil.MarkovPolicy.uniform(longer))

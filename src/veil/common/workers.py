@@ -172,7 +172,8 @@ class _Local:
     def __init__(self, workers: int, closing: ExitStack):
         from . import processes
 
-        self._subject, self.lost = processes.Subject, (processes.WorkerLost,)
+        self._subject = processes.Subject
+        self.lost: tuple[type[BaseException], ...] = (processes.WorkerLost,)
         self._processes = processes.Processes(workers)
         closing.callback(self._processes.close)
 

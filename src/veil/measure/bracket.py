@@ -44,7 +44,7 @@ _WINDOW_SHARE = 0.35
 
 
 @dataclass(frozen=True)
-class Bounds:
+class WindowBounds:
     """The best bounds so far, and the window that the last step reached.
 
     `pruned_below` and `merged`: what was left out of it, and the bits that each cluster of merged histories might cost;
@@ -73,11 +73,11 @@ class Bounds:
         *,
         pruned_below: float = 0.0,
         merged: float = 0.0,
-    ) -> "Bounds":
+    ) -> "WindowBounds":
         """With the better of either bound; the rest is that of the newest window."""
         walked = self.walked if merged else radius
         ends = max(self.lower, lower), min(self.upper, upper)
-        return Bounds(*ends, radius, num_sequences, pruned_below, merged, walked)
+        return WindowBounds(*ends, radius, num_sequences, pruned_below, merged, walked)
 
     @property
     def text(self) -> str:
@@ -102,8 +102,8 @@ class Bounds:
         raise TooLargeError(LATE)
 
 
-def deepen(chain: Chain, budget: Budget, *, width: float, worth_seconds: float | None = None) -> Iterator[Bounds]:
-    """Yield better and better `Bounds`, one a radius, until they are `width` apart or the budget is used up.
+def deepen(chain: Chain, budget: Budget, *, width: float, worth_seconds: float | None = None) -> Iterator[WindowBounds]:
+    """Yield better and better `WindowBounds`, one a radius, until they are `width` apart or the budget is used up.
 
     Each window is evaluated twice, forgetting and revealing; bounds only ever improve. Cost: for each radius k the trees of
     k steps, plus T vector products once.
@@ -115,7 +115,7 @@ def deepen(chain: Chain, budget: Budget, *, width: float, worth_seconds: float |
     that near within the time, or only by a window that takes longer than this.
     """
     outlook, clock = _Outlook(width, chain.hidden.horizon + 1), budget.clock
-    best = Bounds(0.0, float(entropy_bits(chain.prior)) + _ROUNDING_BITS, 0, 0)
+    best = WindowBounds(0.0, float(entropy_bits(chain.prior)) + _ROUNDING_BITS, 0, 0)
     yield best
     pace = 0.0  # seconds taken over seconds forecast
     for radius in range(chain.hidden.horizon + 2):
@@ -151,7 +151,7 @@ def deepen(chain: Chain, budget: Budget, *, width: float, worth_seconds: float |
             return
 
 
-def _merged(chain: Chain, budget: Budget, best: Bounds, radius: int, width: float) -> Iterator[Bounds]:
+def _merged(chain: Chain, budget: Budget, best: WindowBounds, radius: int, width: float) -> Iterator[WindowBounds]:
     """Bounds from longer and longer windows whose histories and continuations are merged where they nearly agree.
 
     Merging never lowers H, and raises it by at most what is charged (`docs/maths.md`): the forgetting window still bounds
@@ -203,7 +203,7 @@ class _Course:
         return math.ceil(missing / 2)
 
 
-def _pruned(pair: "_Pair", budget: Budget, best: Bounds, radius: int, width: float) -> Iterator[Bounds]:
+def _pruned(pair: "_Pair", budget: Budget, best: WindowBounds, radius: int, width: float) -> Iterator[WindowBounds]:
     """Bounds from a window without its rarest histories, fewer of them left out each time."""
     for below in _PRUNINGS:
         lower, upper, lost, sequences = pair.evaluate(budget, below, spread=True)

@@ -1,7 +1,8 @@
 """One ladder of estimators: exact, bracket, sampled. `auto` walks it, for every question, for values and gradients."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeVar
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from .sampled import sample
 from .trajectory import SecretPath
 
 Method = Literal["auto", "exact", "bracket", "sampled"]
+Answer = TypeVar("Answer")
 _SECONDS = {"auto": 20.0, "exact": EXACT_SECONDS, "bracket": 60.0, "sampled": EXACT_SECONDS}
 # Of the time left, for bounds: in `auto`, there with a gradient, which takes about three times a value, and if a bracket with
 # its gradient is all that is asked for.
@@ -151,9 +153,23 @@ LADDER = Exact(), Bracket(), Sampled()
 _ESTIMATORS: dict[str, Estimator] = dict(zip(("exact", "bracket", "sampled", "auto"), (*LADDER, Auto()), strict=True))
 
 
+def first_that_fits(method: str, ways: Mapping[str, Callable[[str], Answer]]) -> Answer:
+    """The answer in the way of a method; for `auto` in the first that fits, in order: the next one is told why it is asked."""
+    if method != "auto":
+        return ways[method]("")
+    *first, last = ways.values()
+    why = ""
+    for way in first:
+        try:
+            return way(why)
+        except TooLargeError:
+            why = "all possible sequences were too many to enumerate within the budget"
+    return last(why)
+
+
 def measure(chain: Chain, settings: Settings, *, gradient: bool = False) -> Measured:
     """How many bits of the secret stay hidden in a chain, by the method of the settings."""
-    return answer(question_of(chain), settings, gradient=gradient)
+    return _ESTIMATORS[settings.method].run(question_of(chain), settings, gradient=gradient)
 
 
 def answer(question: Question, settings: Settings, *, gradient: bool = False) -> Measured:

@@ -11,6 +11,7 @@ The same clusters give valid bounds for every policy, so the gradient of a lower
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -40,13 +41,15 @@ Gradient = Float[np.ndarray, "T C A"]
 class Merged:
     """Bounds on a number of bits, and the most histories that were kept apart at a time.
 
-    `end`: the gradient of the lower bound, computed when it is called.
+    `end`: the gradient of the lower bound, computed within a budget when it is called; `words`: where the bounds come from, if
+    not from merged histories.
     """
 
     lower: float
     upper: float
     num_sequences: int
-    end: Callable[[], Gradient] | None = None
+    end: Callable[[Budget], Gradient] | None = None
+    words: str = ""
 
     @property
     def width(self) -> float:
@@ -56,11 +59,14 @@ class Merged:
     @property
     def text(self) -> str:
         """Where the bounds come from, in words."""
-        return f"histories with nearly the same belief were merged, at most {self.num_sequences:,} kept apart"
+        return (
+            self.words
+            or f"histories with nearly the same belief were merged, at most {self.num_sequences:,} kept apart"
+        )
 
     def lower_gradient(self, chain: Chain, budget: Budget) -> tuple[Gradient, str]:
         """The gradient of the lower bound in the policy's table, and what there is to say of it."""
-        return (np.zeros(chain.table.shape) if self.end is None else self.end()), ""
+        return (np.zeros(chain.table.shape) if self.end is None else self.end(budget)), ""
 
 
 def keep_apart(bounds: Callable[[int], Merged], best: Merged, budget: Budget, width: float) -> Iterator[Merged]:
@@ -127,13 +133,13 @@ class MergedPass:
     def value(self) -> Merged:
         """Bounds on `H(Z|Y)`."""
         return Merged(
-            self.value_bits - self.lost_bits, self.value_bits, self.rows, lambda: self.gradient(value=1.0, lost=-1.0)
+            self.value_bits - self.lost_bits, self.value_bits, self.rows, partial(self.gradient, value=1.0, lost=-1.0)
         )
 
     def events(self) -> Merged:
         """Bounds on `H(E_0 … E_T)`, the entropy of the event sequences."""
         return Merged(
-            self.event_bits - self.lost_bits, self.event_bits, self.rows, lambda: self.gradient(events=1.0, lost=-1.0)
+            self.event_bits - self.lost_bits, self.event_bits, self.rows, partial(self.gradient, events=1.0, lost=-1.0)
         )
 
     def _first(self) -> sp.csr_array:
@@ -176,7 +182,7 @@ class MergedPass:
         self.rows = max(self.rows, num_rows(after))
         return after
 
-    def gradient(self, *, value: float = 0.0, events: float = 0.0, lost: float = 0.0) -> Gradient:
+    def gradient(self, budget: Budget, *, value: float = 0.0, events: float = 0.0, lost: float = 0.0) -> Gradient:
         """The gradient in the policy's table of `value · value_bits + events · event_bits + lost · lost_bits`."""
         slopes, after = Slopes(self.chain), self._last
         total = np.asarray(after.sum(axis=1)).ravel()[_owner(after)]
@@ -184,7 +190,7 @@ class MergedPass:
             (value * log2_or_zero(total / after.data), after.indices, after.indptr), shape=after.shape
         )
         for time in range(len(self._levels) - 1, -1, -1):
-            self._budget.clock.check()
+            budget.clock.check()
             level, step = self._levels[time], self._steps.step(time)
             found, number, cluster, mass = level.entry, level.number, level.cluster, level.entry.data
             column = step.column[found.indices]

@@ -21,7 +21,7 @@ from ..policy.policy import Policy
 from ..problem.pairs import OWN
 from ..problem.problem import Problem
 from .exact import Budget, walk_all
-from .ladder import Settings, seconds_of
+from .ladder import Settings, first_that_fits, seconds_of
 from .rows import RowFunction, Rows, best_gain, best_guess, entropy, guesses, likeliest, norm
 from .sampled import chunk_sizes, sequence_pass
 from .worst import Listing, RevealingSequence, Worst
@@ -182,15 +182,13 @@ def quantities(
     chain = value_chain(chain)
     budget = Budget(memory_bytes, seconds_of(method, time_limit))
     Settings(method, budget, sequences=sequences, seed=seed)
-    if method == "sampled":
-        return _sampled(problem, chain, asked, sequences, seed, budget, "")
-    try:
-        return _exact(problem, chain, asked, budget, share=0.25 if method == "auto" else 0.5)
-    except TooLargeError:
-        if method == "exact":
-            raise
-        reason = "all possible sequences were too many to enumerate within the budget"
-        return _sampled(problem, chain, asked, sequences, seed, budget, reason)
+    return first_that_fits(
+        method,
+        {
+            "exact": lambda _: _exact(problem, chain, asked, budget, share=0.25 if method == "auto" else 0.5),
+            "sampled": lambda why: _sampled(problem, chain, asked, sequences, seed, budget, why),
+        },
+    )
 
 
 def of_joint(
@@ -199,11 +197,14 @@ def of_joint(
     listed: Int[np.ndarray, "Y L"],
     prior: Float[np.ndarray, " Z"],
     draws: int,
-    values: tuple[str, ...],
+    values: tuple[str, ...] | None = None,
     **asked: Any,
 ) -> Quantities:
-    """The quantities of a table of all sequences (`draws` = 0), or of `draws` drawn ones; `asked` as in `quantities`."""
-    sums = _Sums(prior, _Asked.check(values, "exact", **asked))
+    """The quantities of a table of all sequences (`draws` = 0), or of `draws` drawn ones; `asked` as in `quantities`.
+
+    `values`: the names of the columns, those of the problem by default.
+    """
+    sums = _Sums(prior, _Asked.check(problem.secret_values if values is None else values, "exact", **asked))
     if not draws:
         sums(joint, listed.__getitem__)
         return sums.result(problem, "exact", len(joint), "all possible sequences")

@@ -5,23 +5,26 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-from ..common.clock import Clock, OutOfTime
+from ..common.clock import Clock, OutOfTime, too_large_if_late
 from ..common.errors import TooLargeError
 from ..common.logs import entropy_bits, log2_or_zero
 from ..engine.chain import Chain
 from ..engine.size import TreeSize, tree_size
-from .bracket import deepen
-from .exact import COUNTED_STATES, Budget, EntropyObjective, exact_result, is_small, try_sparse, walk_all
+from .bracket import WindowBounds, deepen
+from .exact import COUNTED_STATES, LATE, Budget, EntropyObjective, exact_result, is_small, try_sparse, walk_all
 from .merged import Merged, MergedPass, keep_apart
 from .result import Measured, Opacity
 from .sampled import Chunk, Tally
 
 Gradient = Float[np.ndarray, "T C A"]
+Bounds = WindowBounds | Merged
+"""Proven bounds, and the gradient of the lower one."""
 # `auto` enumerates where that is a matter of seconds.
 _QUICK_SECONDS = 5.0
 # A forecast of an enumeration is right within about this factor.
@@ -32,27 +35,6 @@ _COUNT_SHARE, EXACT_SHARE, _UNKNOWN_SHARE = 0.1, 0.75, 0.5
 # Sparse rows are tried for this long where a count says that many sequences are possible, and for no larger share of
 # the time limit than this.
 _TRIAL_SECONDS, _TRIAL_SHARE = 0.3, 0.1
-
-
-class Bounds(Protocol):
-    """Proven bounds, and the gradient of the lower one."""
-
-    @property
-    def lower(self) -> float: ...  # noqa: D102
-    @property
-    def upper(self) -> float: ...  # noqa: D102
-    @property
-    def width(self) -> float: ...  # noqa: D102
-    @property
-    def num_sequences(self) -> int: ...  # noqa: D102
-    @property
-    def text(self) -> str:
-        """Where the bounds come from, in words."""
-        ...
-
-    def lower_gradient(self, chain: Chain, budget: Budget) -> tuple[Gradient, str]:
-        """The gradient of the lower bound in the policy's table, and what there is to say of it."""
-        ...
 
 
 class TooMany(NamedTuple):
@@ -104,7 +86,8 @@ class Question(ABC):
 
     def bounded(self, best: Bounds, budget: Budget, reason: str = "", *, gradient: bool) -> Measured:
         """Bounds as a result, with the gradient of the lower one if it is asked for."""
-        slope, more = best.lower_gradient(self.chain, budget) if gradient else (None, "")
+        with too_large_if_late(LATE):
+            slope, more = best.lower_gradient(self.chain, budget) if gradient else (None, "")
         prior = self.prior_bits(budget)
         found = Opacity(
             bits=best.lower,
@@ -188,37 +171,6 @@ class SecretValue(Question):
             return None
 
 
-@dataclass(frozen=True)
-class _ClockBounds:
-    """Bounds against the observer with a clock, of which the lower one is valid against the observer without one."""
-
-    known: Bounds
-    upper: float
-    timed: Chain
-
-    @property
-    def lower(self) -> float:
-        return self.known.lower
-
-    @property
-    def width(self) -> float:
-        return self.upper - self.lower
-
-    @property
-    def num_sequences(self) -> int:
-        return self.known.num_sequences
-
-    @property
-    def text(self) -> str:
-        return (
-            "lower bound: that against the observer with a clock, who knows more; upper bound: what is hidden before anything"
-            f" is seen; {self.known.text}"
-        )
-
-    def lower_gradient(self, chain: Chain, budget: Budget) -> tuple[Gradient, str]:
-        return self.known.lower_gradient(self.timed, budget)
-
-
 @dataclass(frozen=True, eq=False)
 class WithoutClock(Question):
     """`H(Z|W)` of an observer without a clock, who receives a string W: the observations without the silent ones.
@@ -246,8 +198,15 @@ class WithoutClock(Question):
     def bounds(self, budget: Budget, width: float, worth_seconds: float | None = None) -> Iterator[Bounds]:
         """`H(Z|Y) ≤ H(Z|W) ≤ H(Z)`: the observations with their times tell more than the string."""
         prior = self.prior_bits(budget)
+        words = (
+            "lower bound: that against the observer with a clock, who knows more; upper bound: what is hidden before"
+        )
         for known in self.timed.bounds(budget, width, worth_seconds):
-            yield _ClockBounds(known, max(prior, known.lower), self.timed.chain)
+            ends, end = (known.lower, max(prior, known.lower)), partial(self._end, known)
+            yield Merged(*ends, known.num_sequences, end, f"{words} anything is seen; {known.text}")
+
+    def _end(self, known: Bounds, budget: Budget) -> Gradient:
+        return known.lower_gradient(self.timed.chain, budget)[0]
 
     def draw(self, chunk: Chunk, clock: Clock, *, gradient: bool) -> tuple[Tally, Gradient | None]:
         """`H(Z|W=w)` of drawn strings."""

@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -20,6 +20,9 @@ from ..engine.sampling import draw_events
 from ..engine.sequences import SequencePass
 from ..engine.strings import StringPass
 from .result import Opacity
+
+if TYPE_CHECKING:
+    from .question import Question
 
 Pass = SequencePass | StringPass | ColumnPass | DevicePass
 _CHUNK = 4096  # sequences at a time; memory stays bounded whatever their number
@@ -54,28 +57,8 @@ def sequence_pass(
     return SequencePass(chain, events, gradient=gradient, memory_bytes=memory_bytes, clock=clock)
 
 
-class Drawn(Protocol):
-    """What sequences are drawn for: a `Question`."""
-
-    @property
-    def chain(self) -> Chain:
-        """The chain whose gradient is wanted."""
-        ...
-
-    @property
-    def drawn_chain(self) -> Chain:
-        """The chain along which sequences are drawn."""
-        ...
-
-    def draw(
-        self, chunk: "Chunk", clock: Clock, *, gradient: bool
-    ) -> "tuple[Tally, Float[np.ndarray, 'T C A'] | None]":
-        """The sums of a chunk, and its part of the gradient."""
-        ...
-
-
 def sample(
-    drawn: Drawn,
+    question: "Question",
     *,
     sequences: int = 2000,
     std_error: float | None = None,
@@ -97,14 +80,16 @@ def sample(
 
     **Raises:** `TooLargeError` if not even a first chunk of sequences fits the time.
     """
-    sizes = timely_sizes(drawn.drawn_chain, sequences, memory_bytes, clock if partial else UNLIMITED, gradient=gradient)
+    sizes = timely_sizes(
+        question.drawn_chain, sequences, memory_bytes, clock if partial else UNLIMITED, gradient=gradient
+    )
     chunks, tally, why = chunks_of(sizes, sequences, seed, memory_bytes), Tally(), ""
-    slope = np.zeros(drawn.chain.table.shape) if gradient else None
+    slope = np.zeros(question.chain.table.shape) if gradient else None
     try:
         with team_of(workers) as team:
-            for found, part in team.shares(_with_gradient if gradient else _without_gradient, drawn, chunks, clock):
+            for found, part in team.shares(_with_gradient if gradient else _without_gradient, question, chunks, clock):
                 tally.add(found)
-                if slope is not None:
+                if slope is not None and part is not None:
                     slope += part
                 if tally.count >= sequences and tally.is_enough(std_error):
                     break
@@ -117,12 +102,12 @@ def sample(
     return tally, slope, why
 
 
-def _with_gradient(drawn: Drawn, chunk: "Chunk", clock: Clock) -> "tuple[Tally, np.ndarray | None]":
-    return drawn.draw(chunk, clock, gradient=True)
+def _with_gradient(question: "Question", chunk: "Chunk", clock: Clock) -> "tuple[Tally, np.ndarray | None]":
+    return question.draw(chunk, clock, gradient=True)
 
 
-def _without_gradient(drawn: Drawn, chunk: "Chunk", clock: Clock) -> "tuple[Tally, np.ndarray | None]":
-    return drawn.draw(chunk, clock, gradient=False)
+def _without_gradient(question: "Question", chunk: "Chunk", clock: Clock) -> "tuple[Tally, np.ndarray | None]":
+    return question.draw(chunk, clock, gradient=False)
 
 
 @dataclass(frozen=True)

@@ -120,11 +120,15 @@ class SecretPath(Question):
             both = MergedPass(self.shown_chain, most, budget).events()
         else:
             bits = shown_entropy(chain, self.shown, budget, gradient=False).bits
-            both = Merged(bits, bits, 0, lambda: _gradient(shown_entropy(chain, self.shown, budget, gradient=True)))
+            both = Merged(bits, bits, 0, lambda more: _gradient(shown_entropy(chain, self.shown, more, gradient=True)))
         rounding = _ROUNDING * (1 + both.upper)
         lower, upper = both.lower - seen.upper - rounding, both.upper - seen.lower + rounding
         rows = max(seen.num_sequences, both.num_sequences)
-        return Merged(lower, upper, rows, lambda: both.lower_gradient(chain, budget)[0] - observed.gradient(events=1.0))
+
+        def end(more: Budget) -> Gradient:
+            return both.lower_gradient(chain, more)[0] - observed.gradient(more, events=1.0)
+
+        return Merged(lower, upper, rows, end)
 
     @property
     def drawn_chain(self) -> Chain:
