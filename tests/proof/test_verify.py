@@ -396,3 +396,42 @@ def test_weights_of_a_game_that_fall_short_of_one_are_raised(weights: tuple[floa
     assert raised == pytest.approx(weights, abs=1e-14)
     assert 1 <= sum(map(Fraction, raised)) < 1 + Fraction(1, 2**52)
     verify(proof, problem, policy)
+
+
+@pytest.mark.parametrize("way", [{"merge": 1}, {"window": (1, 3)}, {"prune": 0.05}], ids=str)
+@pytest.mark.parametrize("whose", ["own", "p0", "transparent"])
+def test_a_bound_is_what_the_claimed_way_proves(whose: str, way: dict[str, Any]):
+    """Histories merged, a window, or rare ones left out: less is proven than by all of them, and no more is accepted."""
+    problem, policy = random_pairs(5), veil.MarkovPolicy.uniform(random_pairs(5))
+    if whose == "transparent":
+        problem = problem.replace(pairs=())
+        whole = certify(problem, policy, 0.0, goal="transparent")
+        all_histories = verify(whole, problem, policy).policy.upper
+        weak = replace(whole, upper=10.0, **way)
+        proven = verify(dressed(problem, weak, policy), problem, policy).policy.upper
+        assert proven > all_histories
+        claims = [replace(weak, upper=proven), replace(weak, upper=math.nextafter(proven, 0))]
+    else:
+        whole = replace(certify(problem, policy, 5.0, hide="own, p0", progress=False), lower=0.0, best_known=None)
+        [pair] = whole.pairs
+        full = verify(dressed(problem, whole, policy), problem, policy)
+        weak = (
+            replace(whole, **way)
+            if whose == "own"
+            else replace(whole, pairs=(replace(pair, lower=0.0, upper=10.0, **way),))
+        )
+        found = verify(dressed(problem, weak, policy), problem, policy)
+        if whose == "own":
+            assert found.policy.lower < full.policy.lower
+            least = found.least(weak.hide)
+            claims = [replace(weak, lower=least), replace(weak, lower=math.nextafter(least, 2))]
+        else:
+            proven = found.pairs["p0"].lower
+            assert proven < full.pairs["p0"].lower
+            [loose] = weak.pairs
+            claims = [
+                replace(weak, pairs=(replace(loose, lower=lower),)) for lower in (proven, math.nextafter(proven, 2))
+            ]
+    verify(dressed(problem, claims[0], policy), problem, policy)
+    with pytest.raises(CertificateError, match=r"is claimed, .* is found"):
+        verify(dressed(problem, claims[1], policy), problem, policy)
