@@ -27,10 +27,10 @@ class Written:
     @staticmethod
     def by(observer: Observer) -> "Written | None":
         """What an observer holds; None of one with a clock, who holds the sequence itself."""
-        if not observer.untimed:
+        if observer.erased is None:
             return None
         letter = np.arange(observer.num_observations)
-        letter[observer.silent] = -1
+        letter[observer.erased] = -1
         first = letter if observer.sees_first else np.full(1, -1)
         return Written(first, np.zeros_like(first), letter, np.zeros_like(letter))
 

@@ -109,3 +109,5 @@ def _check_observer(assumed: Observer, true: Observer, defects: Defects) -> None
         defects.add("its observations are not those that it receives, expected the same names", "observer")
     if (assumed.sees_actions, assumed.sees_first) != (true.sees_actions, true.sees_first):
         defects.add("it sees actions, or the first observation, otherwise than it does, expected the same", "observer")
+    if assumed.erased != true.erased:
+        defects.add("it erases silent steps otherwise than it does (untimed, silent), expected the same", "observer")

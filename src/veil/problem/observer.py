@@ -117,6 +117,11 @@ class Observer(Value):
         self._seal()
 
     @property
+    def erased(self) -> int | None:
+        """The observation that it does not notice, since it has no clock; None if it has one."""
+        return self.silent if self.untimed else None
+
+    @property
     def varies(self) -> bool:
         """Whether what it receives after a step depends on the time."""
         return self.times is not None or any(time_of(when) != 0 for when in self._at)
