@@ -37,7 +37,7 @@ def main() -> int:
     tally = run((one for one in listed if given.only in one.text), seconds=given.seconds)
     print(tally.text())
     if given.times:
-        for call, seconds in tally.seconds.most_common():
+        for call, seconds in sorted(tally.seconds.items(), key=lambda item: -item[1]):
             print(f"{seconds:8.1f} s  {call}")
     print(f"{time.monotonic() - began:.0f} s")
     return 1 if tally.failed or tally.unlisted else 0

@@ -128,10 +128,10 @@ def _softmax(theta: np.ndarray, available: list[list[bool]]) -> list[list[list[A
 
 def _known(case: Case) -> list[Known]:
     """What the agent knows, in the order of names: the model, then every register once, those of secrets first."""
-    asked = [one.question for one in case.channels.values() if one.question.known is not None]
-    models = [one.known for one in asked if one.which_model][:1]
-    registers = [(one.secret, one.known) for one in asked if not one.which_model]
-    registers += [(one.secret, one.known) for one in case.bounds if one.known is not None]
+    asked = [one.question for one in case.channels.values()]
+    models = [one.known for one in asked if one.which_model and one.known is not None][:1]
+    secrets = [one for one in asked if not one.which_model]
+    registers = [(one.secret, one.known) for one in (*secrets, *case.bounds) if one.known is not None]
     found, known = list[bytes](), list[Known]()
     for secret, name in registers:
         content = register_content(secret, len(case.base.states), case.horizon)

@@ -185,7 +185,7 @@ def random_question(
 def _automaton(kind: str, rng: random.Random, states: int, knows: bool) -> Question:
     """A random automaton of two or three states over two letters."""
     names = ["idle", "busy", "done"][: rng.randint(2, 3)]
-    letters = {s: rng.choice("uv") for s in range(states)}
+    letters: dict[str | int, str] = {s: rng.choice("uv") for s in range(states)}
     step = {(q, letter): rng.choice(names) for q in names for letter in set(letters.values())}
 
     def last(k: int, p: Path) -> str:

@@ -24,7 +24,7 @@ class Tally:
     examples: dict[str, list[str]] = field(default_factory=lambda: collections.defaultdict(list))
     unlisted: list[tuple[str, str]] = field(default_factory=list)
     failed: list[tuple[str, str]] = field(default_factory=list)
-    seconds: collections.Counter = field(default_factory=collections.Counter)
+    seconds: dict[str, float] = field(default_factory=lambda: collections.defaultdict(float))
 
     @property
     def count(self) -> int:
