@@ -29,7 +29,8 @@ def twenty_lines(problem: Problem, memory: Any, seconds: float) -> veil.Policy:
         step += 1
         table = space.softmax(theta)
         _, slope = task.secrecy.fresh(table, 64, step, UNLIMITED)  # pyright: ignore[reportAttributeAccessIssue]
-        _, _, slack, slack_slope = task.constraints(table[None])
+        sums = task.sums(table[None])
+        slack, slack_slope = sums.slack, sums.slack_slope
         short = float(slack[0, 0]) if slack.size else 1.0
         best = table if short >= 0 else best
         pull = max(0.0, multiplier - 6 * short)

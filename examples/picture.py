@@ -9,7 +9,7 @@ from matplotlib.patches import Rectangle
 
 import veil
 from veil.engine.chain import Chain
-from veil.engine.hidden import build
+from veil.engine.compile import build
 
 # Okabe and Ito's colours, which can be distinguished with all kinds of colour vision.
 COLOURS = {"b": "#0072B2", "r": "#D55E00", "y": "#E69F00", "g": "#009E73"}

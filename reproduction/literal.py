@@ -110,7 +110,7 @@ def sampled_literal_bits(problem: Problem, policy: Policy, seed: int, sequences:
 def _suffix_weights(chain: Chain, events: np.ndarray) -> Float[np.ndarray, "N k"]:
     """`μ_0(s) β_0(s)` along sequences, by the paper's backward recursion."""
     hidden = chain.hidden
-    emission, beta = np.asarray(hidden.channels[0].emission), np.ones((hidden.num_states, len(events)))
+    emission, beta = np.asarray(hidden.emitters[0].emission), np.ones((hidden.num_states, len(events)))
     for time in range(hidden.horizon - 1, -1, -1):
         beta = chain.pull(emission[:, events[:, time + 1]] * beta, time)
     return hidden.start[:, None] * beta
