@@ -7,7 +7,7 @@ from ..common.values import Value
 from ..engine.additive import chain_sums
 from ..engine.chain import make_chain
 from ..engine.feasibility import constraint_text, targets
-from ..policy.policy import Policy
+from ..policy.policy import Policy, check_call
 from ..problem.problem import Problem
 
 
@@ -55,6 +55,7 @@ def constraint_values(problem: Problem, policy: Policy) -> tuple[ConstraintValue
 
     **Raises:** `InputError` where the policy does not fit the problem.
     """
+    check_call(problem, policy)
     values = quantity_values(problem, policy) if problem.bounds else []
     return tuple(
         ConstraintValue(one.name, "≥" if one.sign > 0 else "≤", one.bound, values[one.quantity])
