@@ -99,8 +99,7 @@ def pair_values(
     as for `veil.opacity`, for each pair; `time_limit`: seconds for all pairs together, as for `veil.opacity` for each by
     default.
 
-    **Raises:** `InputError` where the policy does not fit the problem, or acts on observations so that what it hides in a pair
-    cannot be told; `TooLargeError`.
+    **Raises:** `InputError` if the policy does not fit the problem; `TooLargeError`.
     """
     check_call(problem, policy)
     found, clock = list[PairValue](), Clock(time_limit)
