@@ -20,6 +20,7 @@ from .threads import one_blas_thread
 from .written import need_clock
 
 PullBack = Callable[[np.ndarray], np.ndarray]
+TINY = float(np.finfo(np.float64).tiny)  # of a step given all before it; one over less is no number
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,5 +282,5 @@ def _divided(rows: np.ndarray, scale: np.ndarray) -> np.ndarray:
 
 
 def inverse(scale: np.ndarray) -> np.ndarray:
-    """One over the scale; zero where it is zero, that is, where a sequence is impossible."""
-    return np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
+    """One over the scale; zero if it is zero or below `TINY`, that is, if a sequence is impossible or can as well be."""
+    return np.divide(1.0, scale, out=np.zeros_like(scale), where=scale >= TINY)

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from ..common.clock import UNLIMITED, Clock
 from ..common.logs import natural_log
 from .chain import Chain, Slopes
-from .sequences import Posteriors, PullBack, Sweep, inverse
+from .sequences import TINY, Posteriors, PullBack, Sweep, inverse
 from .step import Extension, Step, adder
 from .threads import one_blas_thread
 from .written import Strings, StringTrie, Written
@@ -47,6 +47,7 @@ class _Edges:
 
         **Arguments:** `rows` of the edges; `scale`: their size; `logs` of the parents.
         """
+        scale = np.where(scale < TINY, 0.0, scale)
         edge_logs = logs[self.extension.parent] + natural_log(scale)
         top = np.full(self.size, -np.inf)
         np.maximum.at(top, self.target, edge_logs)
