@@ -124,7 +124,12 @@ def test_checkpoint_and_resume(home: Path):
     ("signals", "options", "advice"),
     [
         ([signal.SIGINT, signal.SIGINT], [], b"run the same command with --start out"),
-        ([signal.SIGTERM], ["--checkpoint", "run.st"], b"run the same command with --resume run.st"),
+        pytest.param(
+            [signal.SIGTERM],
+            ["--checkpoint", "run.st"],
+            b"run the same command with --resume run.st",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_an_interrupted_search_keeps_the_best(home: Path, signals: list[int], options: list[str], advice: bytes):

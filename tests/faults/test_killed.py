@@ -89,7 +89,9 @@ def killed(folder: Path, kills: int, seed: int, settings: dict[str, object]) -> 
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.parametrize("settings", [ASCENT, PRIMAL_DUAL], ids=["ascent", "primal-dual"])
+@pytest.mark.parametrize(
+    "settings", [ASCENT, pytest.param(PRIMAL_DUAL, marks=pytest.mark.slow)], ids=["ascent", "primal-dual"]
+)
 def test_a_few_kills(tmp_path: Path, settings: dict[str, object]):
     killed(tmp_path, 6, 1, settings)
 

@@ -228,7 +228,9 @@ COSTLY: dict[str, tuple[str, Callable[[], bytes], list[str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", COSTLY)
+@pytest.mark.parametrize(
+    "kind", [one if one in ("scenario", "policy") else pytest.param(one, marks=pytest.mark.slow) for one in COSTLY]
+)
 def test_even_the_costly_ones_need_little_memory(kind: str):
     name, make, arguments = COSTLY[kind]
     data = make()

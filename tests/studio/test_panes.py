@@ -222,6 +222,7 @@ def test_two_policies_side_by_side_at_the_same_time(open_studio: OpenStudio, stu
     expect(sides.nth(1).locator("[data-figure=occupancy] output")).to_have_text("time 5 of 7")
 
 
+@pytest.mark.slow
 def test_the_observer_is_played(open_studio: OpenStudio, studio: Studio):
     solution, problem = add_run(studio), veil.gallery.load("office-patrol")
     page = open_studio(pane="play")

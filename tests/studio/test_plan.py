@@ -17,6 +17,7 @@ def number(page: Page, run: str, name: str) -> float:
     return float(page.locator(f"[data-run='{run}'] [data-number={name}]").get_attribute("data-value") or "nan")
 
 
+@pytest.mark.slow
 def test_a_world_is_planned_by_keyboard_alone(open_studio: OpenStudio, studio: Studio):
     page = open_studio(pane="plan", refused=True)
     page.locator("#plan-min_return").focus()
