@@ -1,6 +1,7 @@
 """What a certificate says and may say: its words in full, how its numbers must fit each other, and what is sealed."""
 
 import math
+import re
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, cast
@@ -336,3 +337,26 @@ def test_goals_and_rules_that_fit_each_other():
         check_claim(replace(opaque, claim="hides all"), problem, policy)
     with pytest.raises(CertificateError, match="seal: "):
         check_claim(replace(opaque, seal=""), problem, policy)
+
+
+def test_what_a_claim_says_of_constraints_is_true():
+    """Of each one: a number that the quantity is proven to reach, within its bound, and on the side that matters."""
+    rng = np.random.default_rng(8)
+    rewards = {"return": rng.uniform(size=(3, 2)), "energy": rng.uniform(size=(3, 2))}
+    model = veil.Model(rng.dirichlet(np.ones(3), (3, 2)), rewards, [1, 0, 0])
+    bounds = [
+        veil.Return(min=0.2, reward="energy"),
+        veil.Return(max=1.9, reward="energy"),
+        veil.Probability("F s2", 0.1),
+    ]
+    problem = veil.Problem(model, veil.Observer(np.eye(3)[[0, 1, 1]]), veil.LastState({0}), 2, constraints=bounds)
+    policy = veil.MarkovPolicy.uniform(problem)
+    claim = veil.certify(problem, policy, 2, progress=False).claim
+    for one in veil.constraint_values(problem, policy):
+        side, sign = ("least", 1) if one.relation == "≥" else ("most", -1)
+        (found,) = re.findall(rf"{re.escape(one.name)} is at {side} ([0-9.e-]+[0-9])\.", claim)
+        assert sign * one.bound <= sign * float(found) <= sign * one.value
+        assert float(found) == pytest.approx(one.value, abs=1e-6)
+    shown = veil.certify(problem, policy, 2, goal="transparent", progress=False)
+    assert "minimum of a concave function" in shown.bound_class
+    assert "even if they know the state" in veil.certify(problem, policy, 2, progress=False).bound_class
