@@ -99,7 +99,7 @@ def _of_product(problem: Problem, product: Product, rows: Int[np.ndarray, " C"],
             shape = (size, problem.observer.num_observations)
             first = sp.csr_array((opening.chance, (begun, opening.event)), shape=shape)
         entered = np.flatnonzero(newest)  # the others occur at time 0 only
-        events = problem.observer.num_observations * (problem.num_actions if problem.observer.sees_actions else 1)
+        events = problem.observer.num_events(problem.num_actions)
         table = sp.csr_array((np.ones(len(entered)), (entered, newest[entered] - 1)), shape=(size, events))
         emitters = (Emitter(np.ones(problem.num_actions * product.nodes, dtype=bool), table),)
     matrices = _matrices(product)
@@ -186,14 +186,13 @@ def _all_states(problem: Problem) -> tuple[list[sp.csr_array], np.ndarray]:
     """Transitions, one matrix for each action, and start over all triples (model, memory, state), model-major."""
     table, models = problem.secret_table, problem.models
     num_models, num_memories, size = len(models), len(table.memory_names), problem.num_states
-    weights = np.ones(1) if table.weights is None else table.weights
     if num_models == num_memories == 1:
         return list(models[0].matrices), models[0].initial
     total = num_models * num_memories * size
     start = np.zeros(total)
     matrices = []
     for k, model in enumerate(models):
-        start[(k * num_memories + table.memory_start) * size + np.arange(size)] += weights[k] * model.initial
+        start[(k * num_memories + table.memory_start) * size + np.arange(size)] += table.prior[k] * model.initial
     for action in range(problem.num_actions):
         rows, columns, data = [], [], []
         for k, model in enumerate(models):

@@ -144,12 +144,7 @@ def check_feasible(problem: Problem) -> None:
 
 def is_blind(problem: Problem) -> bool:
     """Whether more than one model may run and the agent does not know which."""
-    return not problem.agent.knows_model and int(np.count_nonzero(_prior(problem))) > 1
-
-
-def _prior(problem: Problem) -> Float[np.ndarray, " K"]:
-    weights = problem.secret_table.weights
-    return np.ones(1) if weights is None else weights
+    return not problem.agent.knows_model and int(np.count_nonzero(problem.secret_table.prior)) > 1
 
 
 # The ends
@@ -157,7 +152,7 @@ def _prior(problem: Problem) -> Float[np.ndarray, " K"]:
 
 def _end(problem: Problem, sign: float) -> float:
     """The largest (sign 1) or smallest (−1) return: that of the policy that reaches it, or a bound if none is known to."""
-    prior, total = _prior(problem), 0.0
+    prior, total = problem.secret_table.prior, 0.0
     starts, first = [], []
     for weight, model in zip(prior, problem.models, strict=True):
         paid, offset = _paid(problem, model, sign).centred(problem.horizon)
@@ -218,7 +213,7 @@ def _exact_return(problem: Problem, actions: Int[np.ndarray, "T C"]) -> Fraction
     """A lower bound, exact but for 2^-256, on the return of a deterministic table whose agent knows the model."""
     bits = bits_for(max(max(float(np.abs(one.rewards).max()), float(np.abs(one.terminal_rewards).max()))
                         for one in problem.models))  # fmt: skip
-    prior, total = _prior(problem).tolist(), Fraction(0)
+    prior, total = problem.secret_table.prior.tolist(), Fraction(0)
     copies = actions.shape[1] // (problem.num_states * (len(problem.models) if problem.agent.knows_model else 1))
     for number, (weight, model) in enumerate(zip(prior, problem.models, strict=True)):
         begin = number * copies * problem.num_states if problem.agent.knows_model else 0
@@ -272,7 +267,7 @@ def known_actions(problem: Problem, times: int, sign: float = 1.0) -> Int[np.nda
     """
     models = problem.models
     if not problem.agent.knows_model:
-        models = [models[int(np.argmax(_prior(problem)))]]  # the only model that runs
+        models = [models[int(np.argmax(problem.secret_table.prior))]]  # the only model that runs
     copies = problem.num_cells // (len(models) * problem.num_states)  # states of an automaton, which pays nothing
     result = np.empty((times, problem.num_cells), dtype=int)
     for number, model in enumerate(models):
@@ -293,7 +288,7 @@ def best_blind_actions(problem: Problem, sign: float = 1.0) -> Int[np.ndarray, "
     each = [best_action_values(problem, model, sign) for model in problem.models]
     size = problem.num_states
     starts = [[np.argmax(values, axis=1) for values in own] for own in each]
-    weights = [np.full(size, weight) for weight in _prior(problem)]
+    weights = [np.full(size, weight) for weight in problem.secret_table.prior]
     starts.append([np.argmax(_pooled(problem, weights, together), axis=1) for together in zip(*each, strict=True)])
     best, best_value = np.zeros((problem.horizon, problem.num_cells), dtype=int), -np.inf
     for start in starts:

@@ -330,7 +330,7 @@ def lasting(problem: Problem, policy: HistoryPolicy) -> HistoryPolicy:
     table, observer = problem.secret_table, problem.observer
     memories, values = len(table.memory_names), len(table.value_names)
     size = len(problem.models) * memories * problem.num_states
-    events = observer.num_observations * (problem.num_actions if observer.sees_actions else 1)
+    events = observer.num_events(problem.num_actions)
     best = [best_action_values(problem, model) for model in problem.models]
     decisions = list(policy.decisions)
     for time in range(begin, problem.horizon):

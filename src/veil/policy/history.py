@@ -184,7 +184,7 @@ class HistoryPolicy(Policy):
         num_first = observer.num_observations if observer.sees_first else 1
         if len(self.first) != num_first and not self.views:
             defects.add(f"it knows {len(self.first)} first events, and {num_first} can come")
-        num_events = observer.num_observations * (problem.num_actions if observer.sees_actions else 1)
+        num_events = observer.num_events(problem.num_actions)
         num_situations = len(problem.models) * len(table.memory_names) * problem.num_states
         if self.told is not None and self.told.shape[1] != num_situations:
             defects.add(f"it is told {self.told.shape[1]} situations apart, and there are {num_situations}")

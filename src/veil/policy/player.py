@@ -232,8 +232,7 @@ class HistoryPlayer(Player):
 def _possible_models(problem: Problem, model: int | None) -> list[int]:
     """The models that may be running: the one that the agent knows of, or all with a positive weight."""
     table, count = problem.secret_table, len(problem.models)
-    weights = np.ones(count) if table.weights is None else table.weights
-    possible: list[int] = np.flatnonzero(weights > 0).tolist()
+    possible: list[int] = np.flatnonzero(table.prior > 0).tolist()
     if count == 1 or not problem.agent.knows_model:
         if model is not None:
             raise InputError("model", [f"it is {model!r}, but the agent does not know which model runs: leave it out"])

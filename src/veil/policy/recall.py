@@ -99,7 +99,7 @@ def _recall(problem: Problem, memory: Memory) -> Recall:
     times = observer.varies or (reads and agent.sees is not None and agent.sees.varies)
     registers: list[Register] = [TimeRegister(problem.horizon)] if times else []
     if reads and not agent.apart:
-        events = observer.num_observations * (problem.num_actions if observer.sees_actions else 1)
+        events = observer.num_events(problem.num_actions)
         registers.append(NewestEvent(events, observer.sees_actions))  # a first event comes without an action
     product = explore(problem, [*registers, register], memory.span(problem), memory.name)
     return Recall(

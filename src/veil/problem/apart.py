@@ -56,7 +56,7 @@ class Apart:
     def events(self) -> tuple[tuple[Int[np.ndarray, " F"], Int[np.ndarray, " E"], int, int], ...]:
         """For each observer its first event at each of theirs, the same of each later one, and how many it can receive."""
         joint, parts = self.joint.observer, shared_parts(*self.observers)
-        events = joint.num_observations * (self.joint.num_actions if joint.sees_actions else 1)
+        events = joint.num_events(self.joint.num_actions)
         action, seen = np.divmod(np.arange(events), joint.num_observations)
         found = list[tuple[np.ndarray, np.ndarray, int, int]]()
         for number, own in enumerate(self.observers):

@@ -61,12 +61,6 @@ class Channel:
     known: Int[np.ndarray, "K M"]
     terminals: tuple[Float[np.ndarray, "K M S"], ...]
 
-    @property
-    def bounds(self) -> tuple[tuple[float, float], ...]:
-        """The bounds on its bits as `(sign, bits)`: +1 if at least so many must be hidden, −1 at most."""
-        given = ((1.0, self.min), (-1.0, self.max))
-        return tuple((sign, bound) for sign, bound in given if bound is not None)
-
 
 @dataclass(frozen=True)
 class Given:
@@ -143,7 +137,7 @@ def _channel(
     seen = places[known] if known < len(places) else np.zeros(register.size, dtype=int)
     label = np.broadcast_to(alone.label[:, places[0]], (len(models), register.size, alone.label.shape[2]))
     table = alone
-    if register is not alone.register or label.shape != alone.label.shape:
+    if len(places) > 1 or label.shape != alone.label.shape:
         table = replace(
             alone,
             label=label,

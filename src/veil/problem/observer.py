@@ -202,6 +202,10 @@ class Observer(Value):
             )
         return frozen(np.stack([matrix.toarray() for matrix in self.matrices]).reshape(self.shape))
 
+    def num_events(self, num_actions: int) -> int:
+        """How many events a step can have: observations, or pairs of an action and an observation if it sees actions."""
+        return self.num_observations * (num_actions if self.sees_actions else 1)
+
     @property
     def sees_first(self) -> bool:
         """Whether an observation `o_0` reaches the observer."""

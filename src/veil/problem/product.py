@@ -149,7 +149,7 @@ def _with_events(
     emissions = np.stack([table.toarray() for table in tables])
     actions = np.arange(chance.shape[1])
     keys, events, chances = [], [], []
-    for event in range(observer.num_observations * (len(actions) if observer.sees_actions else 1)):
+    for event in range(observer.num_events(len(actions))):
         action, observation = divmod(event, observer.num_observations)
         shown = chance * emissions[:, key % problem.num_states, observation].T
         if observer.sees_actions:
@@ -167,8 +167,7 @@ def _opening(
     problem: Problem, registers: tuple[Register, ...], sizes: tuple[int, ...], seen: Observer | None
 ) -> Opening:
     table = problem.secret_table
-    weights = np.ones(1) if table.weights is None else table.weights
-    chance = np.stack([weight * model.initial for weight, model in zip(weights, problem.models, strict=True)])
+    chance = np.stack([weight * model.initial for weight, model in zip(table.prior, problem.models, strict=True)])
     if seen is not None and seen.sees_first:
         chance = chance[:, :, None] * seen.matrices_at(0, problem.horizon)[0].toarray()
         model, state, event = np.nonzero(chance)

@@ -40,8 +40,7 @@ def _words(problem: Problem, upper: float) -> str:
 def _prior_bits(problem: Problem) -> float:
     """`H(Z)` of a secret that is decided before the first decision."""
     table, prior = problem.secret_table, np.zeros(len(problem.secret_table.value_names))
-    weights = np.ones(1) if table.weights is None else table.weights
-    for weight, model, label in zip(weights, problem.models, table.label, strict=True):
+    for weight, model, label in zip(table.prior, problem.models, table.label, strict=True):
         starts = np.flatnonzero(model.initial)
         np.add.at(prior, label[table.memory_start[starts], starts], weight * model.initial[starts])
     return float(entropy_bits(prior))

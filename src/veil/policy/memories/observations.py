@@ -7,12 +7,12 @@ import numpy as np
 from ...problem.keys import Key
 from ...problem.problem import Problem
 from ...problem.registers import Numbers
-from .memory import Memory, clock_key, several
-from .window import Window
+from .memory import clock_key
+from .window import Window, WindowMemory
 
 
 @dataclass(frozen=True)
-class ObservationMemory(Memory):
+class ObservationMemory(WindowMemory):
     """The last k events that the observer received, the newest included; the agent must see them too.
 
     **Arguments:** `k` ≥ 1; `clock`, whether the table also depends on the time. An event is an observation, or a pair
@@ -24,6 +24,7 @@ class ObservationMemory(Memory):
     """
 
     kind = "observations"
+    letter = "observation"
     keys = (
         Key(
             "observations",
@@ -35,17 +36,6 @@ class ObservationMemory(Memory):
         clock_key(True),
     )
     needs_observations = True
-
-    k: int = 1
-    clock: bool = True
-
-    def __post_init__(self) -> None:
-        self.check_number("k")
-
-    @property
-    def name(self) -> str:
-        """What is remembered, in words."""
-        return f"memory of the last {'observation' if self.k == 1 else several(self.k, 'observation')}"
 
     def register(self, problem: Problem) -> "EventRegister":
         """A window over the events."""
@@ -62,7 +52,7 @@ class EventRegister(Window):
 
     def __init__(self, problem: Problem, memory: ObservationMemory):
         observer, steps = problem.agent.sees or problem.observer, memory.span(problem)
-        self.num_events = observer.num_observations * (problem.num_actions if observer.sees_actions else 1)
+        self.num_events = observer.num_events(problem.num_actions)
         self._shift = self.num_events if observer.sees_actions and observer.sees_first else 0
         letters = self.num_events + (observer.num_observations if self._shift else 0)
         super().__init__(letters, memory.k if steps is None else min(memory.k, steps + 1), memory.k, memory.name)

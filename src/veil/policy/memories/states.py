@@ -7,30 +7,20 @@ import numpy as np
 from ...problem.keys import Key
 from ...problem.problem import Problem
 from ...problem.registers import Numbers
-from .memory import Memory, clock_key, several
-from .window import Window
+from .memory import clock_key
+from .window import Window, WindowMemory
 
 
 @dataclass(frozen=True)
-class StateMemory(Memory):
+class StateMemory(WindowMemory):
     """The k states before the current one: the agent's own past.
 
     **Arguments:** `k` ≥ 1; `clock`, whether the table also depends on the time.
     """
 
     kind = "states"
+    letter = "state"
     keys = (Key("states", int, "The k states before the current one.", least=1, most=1000), clock_key(True))
-
-    k: int = 1
-    clock: bool = True
-
-    def __post_init__(self) -> None:
-        self.check_number("k")
-
-    @property
-    def name(self) -> str:
-        """What is remembered, in words."""
-        return f"memory of the last {'state' if self.k == 1 else several(self.k, 'state')}"
 
     def register(self, problem: Problem) -> "_StateRegister":
         """A window over the states."""

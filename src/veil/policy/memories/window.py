@@ -1,7 +1,29 @@
-"""A register that holds the last few letters of a sequence, for memories of states and of observations."""
+"""Memories of the last few letters of a sequence, of states or of observations, and the register that holds them."""
+
+from dataclasses import dataclass
+from typing import ClassVar
 
 from ...common.errors import TooLargeError
 from ...problem.registers import LARGEST, Numbers, Register
+from .memory import Memory, several
+
+
+@dataclass(frozen=True)
+class WindowMemory(Memory):
+    """The last k letters; `letter`: what one of them is, in words."""
+
+    letter: ClassVar[str]
+
+    k: int = 1
+    clock: bool = True
+
+    def __post_init__(self) -> None:
+        self.check_number("k")
+
+    @property
+    def name(self) -> str:
+        """What is remembered, in words."""
+        return f"memory of the last {self.letter if self.k == 1 else several(self.k, self.letter)}"
 
 
 class Window(Register):

@@ -45,6 +45,11 @@ class SecretTable:
     path: Int[np.ndarray, " S"] | None = None
 
     @property
+    def prior(self) -> Float[np.ndarray, " K"]:
+        """The probability that each model runs."""
+        return np.ones(1) if self.weights is None else self.weights
+
+    @property
     def register(self) -> TableRegister:
         """The private memory."""
         return TableRegister(self.memory_start, self.memory_step, self.memory_names)
